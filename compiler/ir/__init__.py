@@ -1,0 +1,1 @@
+"""The intermediate representations, one module of frozen dataclasses per stage."""

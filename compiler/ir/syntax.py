@@ -1,0 +1,240 @@
+"""Syntax: what the reader of a dialect found, one node per construct, nothing resolved yet.
+
+Every dialect's reader makes these nodes; no later pass knows which dialect it was. Nodes carry the span of the text
+they came from, and rules and declarations carry that text itself.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from decimal import Decimal
+
+from ..source import SourceFile, Span
+
+# ---- expressions ---------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Variable:
+    """An identifier in argument position, upper or lower case; prints as its name."""
+
+    name: str
+    span: Span
+
+
+@dataclass(frozen=True)
+class Wildcard:
+    """``_``: a fresh variable each time."""
+
+    span: Span
+
+
+@dataclass(frozen=True)
+class Constant:
+    """A literal value; ``kind`` is ``int``, ``float`` (a :class:`~decimal.Decimal` of the text), ``string``, ``bool``
+    or ``date`` (the text ``YYYY-MM-DD``, already checked)."""
+
+    value: int | Decimal | str | bool
+    kind: str
+    span: Span
+
+
+@dataclass(frozen=True)
+class Unary:
+    """``-x``; ``op`` is ``-``. A minus before a number literal is part of the :class:`Constant`."""
+
+    op: str
+    operand: Expression
+    span: Span
+
+
+@dataclass(frozen=True)
+class Binary:
+    """``left op right``; ``op`` is one of ``+ - * / % ++``. The span is that of the whole expression."""
+
+    op: str
+    left: Expression
+    right: Expression
+    span: Span
+
+
+@dataclass(frozen=True)
+class Call:
+    """``name(arguments)`` in expression position."""
+
+    name: str
+    arguments: tuple[Expression, ...]
+    span: Span
+
+
+@dataclass(frozen=True)
+class ListLiteral:
+    """``[a, b]``."""
+
+    items: tuple[Expression, ...]
+    span: Span
+
+
+@dataclass(frozen=True)
+class Aggregate:
+    """``min<C>``, ``count<*>``, ``count<distinct X>``, only in heads; ``function`` is in lower case without ``a_``.
+
+    ``argument`` is None for ``count<*>``.
+    """
+
+    function: str
+    argument: Expression | None
+    distinct: bool
+    span: Span
+
+
+Expression = Variable | Wildcard | Constant | Unary | Binary | Call | ListLiteral | Aggregate
+
+# ---- literals ------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Atom:
+    """``relation(arguments)``; ``relation`` may be qualified (``S1.host``).
+
+    ``location`` is the index of the argument that carried ``@``, or None. ``at`` is the constant of a propositional
+    atom with a location (``p@1``), which has no arguments.
+    """
+
+    relation: str
+    arguments: tuple[Expression, ...]
+    location: int | None
+    at: Constant | None
+    span: Span
+
+
+@dataclass(frozen=True)
+class Negation:
+    """``!atom`` or ``not atom``."""
+
+    atom: Atom
+    span: Span
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """``left op right``; ``op`` is one of ``= != < <= > >= :=``. Whether ``=`` assigns or compares is decided later."""
+
+    op: str
+    left: Expression
+    right: Expression
+    span: Span
+
+
+@dataclass(frozen=True)
+class Condition:
+    """A bare expression as a literal (a boolean call)."""
+
+    expression: Expression
+    span: Span
+
+
+@dataclass(frozen=True)
+class Disjunction:
+    """``(a, b ; c)``; an alternative is a conjunction of literals."""
+
+    alternatives: tuple[tuple[Literal, ...], ...]
+    span: Span
+
+
+Literal = Atom | Negation | Comparison | Condition | Disjunction
+
+# ---- statements ----------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class TypeName:
+    """A type as written: ``int``, ``decimal(10,2)`` (``parameters`` are 10 and 2), an alias; ``list<T>`` has
+    ``element``."""
+
+    name: str
+    parameters: tuple[int, ...]
+    element: TypeName | None
+    span: Span
+
+
+@dataclass(frozen=True)
+class ColumnDeclaration:
+    """``@name: type`` in a relation declaration; ``located`` says whether the ``@`` was there."""
+
+    name: str
+    type: TypeName
+    located: bool
+    span: Span
+
+
+@dataclass(frozen=True)
+class KeyColumn:
+    """A column named in ``primary key (...)``."""
+
+    name: str
+    span: Span
+
+
+@dataclass(frozen=True)
+class RelationDeclaration:
+    """``input derived relation p(...) primary key (...) symmetric``.
+
+    ``is_derived`` is set by the word ``derived`` only (input and derived at once). ``at`` is the constant location of a
+    propositional relation (``input relation t@1``). ``name_span`` covers the name alone.
+    """
+
+    name: str
+    columns: tuple[ColumnDeclaration, ...]
+    is_input: bool
+    is_output: bool
+    is_derived: bool
+    symmetric: bool
+    key: tuple[KeyColumn, ...]
+    at: Constant | None
+    name_span: Span
+    span: Span
+    text: str
+
+
+@dataclass(frozen=True)
+class OutputDirective:
+    """``output reachable.``: publishes a relation that is declared elsewhere or not at all."""
+
+    name: str
+    span: Span
+
+
+@dataclass(frozen=True)
+class Typedef:
+    """``typedef NodeId = int``."""
+
+    name: str
+    type: TypeName
+    span: Span
+
+
+@dataclass(frozen=True)
+class Rule:
+    """``[label:] head :- body.``, or a fact if the body is empty. ``text`` is the source text from the label to the
+    final dot."""
+
+    label: str | None
+    head: Atom
+    body: tuple[Literal, ...]
+    span: Span
+    text: str
+
+
+Statement = RelationDeclaration | OutputDirective | Typedef | Rule
+
+
+@dataclass(frozen=True)
+class Program:
+    """The statements of the main file and of the files it includes, each file once, in the order of reading.
+
+    ``sources[0]`` is the main file.
+    """
+
+    statements: tuple[Statement, ...]
+    sources: tuple[SourceFile, ...]

@@ -1,0 +1,314 @@
+"""Typed program: names resolved, every column and expression typed, disjunctions split into rules.
+
+What every later pass may assume:
+
+* every relation that occurs is in ``Program.relations``, with as many columns as its atoms have arguments;
+* an atom's arguments are variables, constants and wildcards only (an expression among the arguments of a body atom has
+  become a variable with an assignment or a comparison);
+* every variable of a head, a negated atom, a comparison or an assignment's right-hand side is bound by a positive atom
+  or by an assignment that stands before it in ``Rule.body``;
+* labels are unique.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from decimal import Decimal
+
+from ..source import SourceFile, Span
+
+
+@dataclass(frozen=True)
+class Type:
+    """A column type: ``int`` (64-bit), ``float`` (double), ``decimal(p,s)``, ``string``, ``bool``, ``date`` or
+    ``timestamp``; prints as the language writes it."""
+
+    name: str
+    precision: int = 0
+    scale: int = 0
+
+    def __str__(self) -> str:
+        return f"decimal({self.precision},{self.scale})" if self.name == "decimal" else self.name
+
+    @property
+    def numeric(self) -> bool:
+        """Whether arithmetic applies."""
+        return self.name in ("int", "float", "decimal")
+
+
+INT, FLOAT, STRING, BOOL = Type("int"), Type("float"), Type("string"), Type("bool")
+DATE, TIMESTAMP = Type("date"), Type("timestamp")
+
+
+# ---- terms and expressions -----------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Variable:
+    """A variable of a rule."""
+
+    name: str
+    type: Type
+    span: Span
+
+    def __str__(self) -> str:
+        return self.name
+
+
+@dataclass(frozen=True)
+class Wildcard:
+    """``_`` in an atom; it multiplies derivations like any other variable."""
+
+    type: Type
+    span: Span
+
+    def __str__(self) -> str:
+        return "_"
+
+
+@dataclass(frozen=True)
+class Constant:
+    """A value of exactly the type ``type``: int as int, decimal and float as Decimal, date as its text."""
+
+    value: int | Decimal | str | bool
+    type: Type
+    span: Span
+
+    def __str__(self) -> str:
+        if isinstance(self.value, bool):
+            return "true" if self.value else "false"
+        if self.type == DATE:
+            return f'date"{self.value}"'
+        if isinstance(self.value, str):
+            escaped = self.value.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n").replace("\t", "\\t")
+            return f'"{escaped}"'
+        return str(self.value)
+
+
+@dataclass(frozen=True)
+class Binary:
+    """``left op right`` with ``op`` one of ``+ - * / % ++``, computed in ``type``.
+
+    The operands are converted to ``type`` first, but for ``/`` of two decimals, which is computed in float.
+    """
+
+    op: str
+    left: Expression
+    right: Expression
+    type: Type
+    span: Span
+
+    def __str__(self) -> str:
+        left = f"({self.left})" if isinstance(self.left, Binary) else str(self.left)
+        right = f"({self.right})" if isinstance(self.right, Binary) else str(self.right)
+        return f"{left} {self.op} {right}"
+
+
+@dataclass(frozen=True)
+class Negate:
+    """``-operand``."""
+
+    operand: Expression
+    type: Type
+    span: Span
+
+    def __str__(self) -> str:
+        return f"-({self.operand})" if isinstance(self.operand, Binary) else f"-{self.operand}"
+
+
+Expression = Variable | Constant | Binary | Negate
+Term = Variable | Constant | Wildcard
+
+
+@dataclass(frozen=True)
+class Aggregate:
+    """``function<argument>`` in a head; ``function`` is one of ``min max sum count avg``.
+
+    ``argument`` is None for ``count<*>``. ``type`` is that of the result: int for count, float for avg, the argument's
+    for min and max; for sum int, float or ``decimal(38,s)``.
+    """
+
+    function: str
+    argument: Expression | None
+    type: Type
+    span: Span
+
+    def __str__(self) -> str:
+        return f"{self.function}<{'*' if self.argument is None else self.argument}>"
+
+
+# ---- literals ------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Atom:
+    """A positive literal."""
+
+    relation: str
+    terms: tuple[Term, ...]
+    span: Span
+
+    def __str__(self) -> str:
+        return f"{self.relation}({', '.join(map(str, self.terms))})" if self.terms else self.relation
+
+
+@dataclass(frozen=True)
+class Negation:
+    """A negated literal: no tuple of the relation matches the terms; wildcards match anything."""
+
+    atom: Atom
+    span: Span
+
+    def __str__(self) -> str:
+        return f"!{self.atom}"
+
+
+@dataclass(frozen=True)
+class Assignment:
+    """``variable = value`` where nothing else binds the variable before; ``value.type == variable.type``."""
+
+    variable: Variable
+    value: Expression
+    span: Span
+
+    def __str__(self) -> str:
+        return f"{self.variable} = {self.value}"
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """``left op right`` with ``op`` one of ``= != < <= > >=``, both sides bound and of the same type."""
+
+    op: str
+    left: Expression
+    right: Expression
+    span: Span
+
+    def __str__(self) -> str:
+        return f"{self.left} {self.op} {self.right}"
+
+
+Literal = Atom | Negation | Assignment | Comparison
+
+
+# ---- the program ---------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Column:
+    """A column of a relation."""
+
+    name: str
+    type: Type
+
+    def __str__(self) -> str:
+        return f"{self.name}: {self.type}"
+
+
+@dataclass(frozen=True)
+class Relation:
+    """A relation of the program.
+
+    ``role`` is ``input`` (extensional) or ``derived``. ``public`` is the name users know it by: that of the relation
+    itself, but for the hidden input of an input-and-derived relation. ``hidden`` relations were made by the compiler
+    and are not shown to users unless asked. ``key`` holds column indexes. The location is a column (``location``), a
+    constant (``at``, for propositional relations) or neither.
+    """
+
+    name: str
+    columns: tuple[Column, ...]
+    role: str
+    output: bool
+    span: Span
+    key: tuple[int, ...] = ()
+    location: int | None = None
+    at: Constant | None = None
+    symmetric: bool = False
+    declared: bool = True
+    accepts_input: bool = False  # derived relations declared `input derived`, until split_inputs has made them two
+    hidden: bool = False
+    public: str = ""
+    why: str = ""  # for hidden relations: one clause that says what it is there for
+
+    def __str__(self) -> str:
+        columns = ", ".join(f"{'@' if i == self.location else ''}{c}" for i, c in enumerate(self.columns))
+        parts = [
+            "hidden" if self.hidden else "",
+            "input" if self.role == "input" or self.accepts_input else "",
+            "derived" if self.accepts_input else "",
+            "output" if self.output else "",
+            "relation",
+            f"{self.name}({columns})" + (f"@{self.at}" if self.at is not None else ""),
+            f"primary key ({', '.join(self.columns[i].name for i in self.key)})" if self.key else "",
+            "symmetric" if self.symmetric else "",
+        ]
+        return " ".join(part for part in parts if part)
+
+
+@dataclass(frozen=True)
+class Head:
+    """A head: one argument per column of the relation."""
+
+    relation: str
+    arguments: tuple[Expression | Aggregate, ...]
+    span: Span
+
+    def __str__(self) -> str:
+        return f"{self.relation}({', '.join(map(str, self.arguments))})" if self.arguments else self.relation
+
+
+@dataclass(frozen=True)
+class Rule:
+    """A rule or, with an empty body, a fact. ``text`` is the source text of the whole rule, before any rewriting.
+
+    ``origin`` says in a clause how the compiler made it from that text; empty if it did not.
+    """
+
+    label: str
+    head: Head
+    body: tuple[Literal, ...]
+    span: Span
+    text: str
+    origin: str = ""
+
+    def __str__(self) -> str:
+        body = ", ".join(map(str, self.body))
+        return f"{self.label}: {self.head} :- {body}." if body else f"{self.label}: {self.head}."
+
+    @property
+    def atoms(self) -> tuple[Atom, ...]:
+        """The positive literals."""
+        return tuple(literal for literal in self.body if isinstance(literal, Atom))
+
+    @property
+    def negations(self) -> tuple[Negation, ...]:
+        """The negated literals."""
+        return tuple(literal for literal in self.body if isinstance(literal, Negation))
+
+    @property
+    def aggregates(self) -> tuple[Aggregate, ...]:
+        """The aggregates of the head."""
+        return tuple(argument for argument in self.head.arguments if isinstance(argument, Aggregate))
+
+
+@dataclass(frozen=True)
+class Program:
+    """A typed program. ``relations`` and ``rules`` are in source order; ``sources[0]`` is the main file."""
+
+    relations: tuple[Relation, ...]
+    rules: tuple[Rule, ...]
+    sources: tuple[SourceFile, ...]
+
+    def relation(self, name: str) -> Relation:
+        """The relation called ``name``; KeyError if there is none."""
+        for relation in self.relations:
+            if relation.name == name:
+                return relation
+        raise KeyError(name)
+
+    def rules_of(self, name: str) -> tuple[Rule, ...]:
+        """The rules whose head is the relation ``name``."""
+        return tuple(rule for rule in self.rules if rule.head.relation == name)
+
+    def __str__(self) -> str:
+        return "\n".join([*map(str, self.relations), "", *map(str, self.rules)]) + "\n"
