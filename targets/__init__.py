@@ -1,0 +1,1 @@
+"""Targets: what a compiled program is printed as."""

@@ -1,0 +1,1 @@
+"""The target ``pyspark``: one standalone maintenance script per program."""
