@@ -1,0 +1,1 @@
+"""Tests over whole programs: cases, error cases, and the oracle they are compared with."""

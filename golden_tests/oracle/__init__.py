@@ -1,0 +1,1 @@
+"""An oracle for Datalog programs under change that shares no code with the compiler."""

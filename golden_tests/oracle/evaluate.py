@@ -1,0 +1,766 @@
+"""Evaluation from scratch over Python sets: what a maintained state must equal after every batch.
+
+A derivation is a rule together with one tuple per positive body literal; relations are sets at the border of a stratum,
+aggregates range over the bag of the derivations of all their rules. :func:`evaluate` gives the sets, :func:`counts` the
+numbers of derivations, :func:`supports_ok` recounts the invariant of ranked support in a stored state.
+
+Arithmetic is that of the language: ``int`` has 64 bits, ``int / int`` truncates toward zero, ``%`` takes the sign of
+the dividend, the quotient of decimals is a float. A rule fails if there is a binding that satisfies its positive literals,
+its negations and every condition that is defined on it, while some expression of the rule is undefined on it.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Set
+from dataclasses import dataclass, field
+from decimal import Context, Decimal, DivisionByZero, InvalidOperation, Overflow, localcontext
+from fractions import Fraction
+from typing import Any
+
+from .language import (
+    Aggregate,
+    Atom,
+    Binary,
+    Comparison,
+    Constant,
+    Expression,
+    Literal,
+    Negate,
+    Negation,
+    Program,
+    Row,
+    Rule,
+    Variable,
+    Wildcard,
+    variables,
+)
+
+Relations = Mapping[str, Set[Row]]
+"""Tuples per relation; a relation that is absent is empty."""
+
+
+class ArithmeticFault(ArithmeticError):
+    """Overflow or division by zero on a binding that no guard excludes; the message names the rule's line."""
+
+
+class NotStratified(ValueError):
+    """Negation, ``sum``, ``count`` or ``avg`` through recursion."""
+
+
+class RoundLimit(RuntimeError):
+    """A recursive stratum was still growing after :data:`ROUNDS` rounds: it invents values without end."""
+
+
+class KeyViolation(ValueError):
+    """Two tuples of a derived relation share its primary key."""
+
+
+ROUNDS = 5000
+
+# ---- strata --------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Stratum:
+    """One strongly connected component of the derived relations, names in order of first mention."""
+
+    relations: tuple[str, ...]
+    recursive: bool
+
+
+def strata(program: Program) -> list[Stratum]:
+    """The strata in topological order, each after all it reads.
+
+    Raises :class:`NotStratified`. ``min`` and ``max`` inside recursion pass.
+    """
+    derived = [relation.name for relation in program.derived]
+    reads: dict[str, list[str]] = {name: [] for name in derived}
+    for rule in program.rules:
+        for literal in rule.body:
+            if not isinstance(literal, Comparison):
+                below = literal.atom.relation if isinstance(literal, Negation) else literal.relation
+                if below in reads:
+                    reads[rule.head.relation].append(below)
+    reach = {name: reachable(name, reads) for name in derived}
+    order: list[Stratum] = []
+    placed: set[str] = set()
+
+    def place(name: str) -> None:
+        if name in placed:
+            return
+        members = tuple(other for other in derived if other == name or (other in reach[name] and name in reach[other]))
+        placed.update(members)
+        for member in members:
+            for below in reads[member]:
+                place(below)
+        order.append(Stratum(members, recursive=name in reach[name]))
+
+    for name in derived:
+        place(name)
+    for stratum in order:
+        for rule in rules_of(program, stratum):
+            check_stratified(rule, stratum)
+    return order
+
+
+def reachable(name: str, reads: Mapping[str, list[str]]) -> set[str]:
+    """Everything ``name`` reads directly or through others; ``name`` itself only if it lies on a cycle."""
+    seen: set[str] = set()
+    todo = list(reads[name])
+    while todo:
+        below = todo.pop()
+        if below not in seen:
+            seen.add(below)
+            todo.extend(reads[below])
+    return seen
+
+
+def rules_of(program: Program, stratum: Stratum) -> list[Rule]:
+    """The rules that define the stratum's relations."""
+    return [rule for rule in program.rules if rule.head.relation in stratum.relations]
+
+
+def check_stratified(rule: Rule, stratum: Stratum) -> None:
+    """Raise :class:`NotStratified` if the rule negates or sums up its own stratum."""
+    for literal in rule.body:
+        if isinstance(literal, Negation) and literal.atom.relation in stratum.relations:
+            raise NotStratified(f"{rule.line}: {rule.head.relation} negates {literal.atom.relation} of its own stratum")
+    if stratum.recursive:
+        for argument in rule.head.arguments:
+            if isinstance(argument, Aggregate) and argument.function not in ("min", "max"):
+                raise NotStratified(f"{rule.line}: {argument.function} through recursion")
+
+
+# ---- values --------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Undefined:
+    """The value of an expression that has none, with the reason."""
+
+    reason: str
+
+
+EXACT = Context(prec=400, traps=[DivisionByZero, InvalidOperation, Overflow])
+
+
+def compute(expression: Expression, binding: Mapping[str, Any]) -> Any:
+    """The value of ``expression``, or an :class:`Undefined`."""
+    match expression:
+        case Variable(name):
+            return binding[name]
+        case Constant(value):
+            return value
+        case Negate(operand):
+            value = compute(operand, binding)
+            return value if isinstance(value, Undefined) else operate("-", 0, value)
+        case Binary(op, left, right):
+            one, other = compute(left, binding), compute(right, binding)
+            if isinstance(one, Undefined):
+                return one
+            if isinstance(other, Undefined):
+                return other
+            return operate(op, *alike(left, one, right, other))
+    raise AssertionError(expression)
+
+
+def alike(left: Expression, one: Any, right: Expression, other: Any) -> tuple[Any, Any]:
+    """Both values, made comparable: decimal with float is float, but a literal such as ``1.5`` follows the decimal."""
+    if isinstance(one, Decimal) and isinstance(other, float):
+        return (one, Decimal(right.text)) if isinstance(right, Constant) else (float(one), other)
+    if isinstance(one, float) and isinstance(other, Decimal):
+        return (Decimal(left.text), other) if isinstance(left, Constant) else (one, float(other))
+    return one, other
+
+
+def operate(op: str, left: Any, right: Any) -> Any:
+    """``left op right``, or an :class:`Undefined` for overflow and division by zero."""
+    if op == "++":
+        return left + right
+    if op in ("/", "%") and right == 0:
+        return Undefined("division by zero")
+    if isinstance(left, int) and isinstance(right, int):
+        quotient = abs(left) // abs(right) * (1 if (left < 0) == (right < 0) else -1) if op in ("/", "%") else 0
+        match op:
+            case "+":
+                result = left + right
+            case "-":
+                result = left - right
+            case "*":
+                result = left * right
+            case "/":
+                result = quotient
+            case _:
+                result = left - quotient * right
+        return result if -(2**63) <= result < 2**63 else Undefined("overflow")
+    if isinstance(left, float) or isinstance(right, float) or op == "/":
+        return operate_float(op, float(left), float(right))
+    with localcontext(EXACT):
+        one, other = Decimal(left), Decimal(right)
+        return {"+": one + other, "-": one - other, "*": one * other}[op] if op != "%" else one % other
+
+
+def operate_float(op: str, left: float, right: float) -> Any:
+    """The same for doubles; a result that is not finite is undefined."""
+    if op == "%":
+        return math.fmod(left, right)
+    result = {"+": left + right, "-": left - right, "*": left * right, "/": left / right if op == "/" else 0.0}[op]
+    return result if math.isfinite(result) else Undefined("overflow")
+
+
+def holds(comparison: Comparison, binding: Mapping[str, Any]) -> bool | Undefined:
+    """Whether the comparison is true, false or undefined."""
+    left, right = compute(comparison.left, binding), compute(comparison.right, binding)
+    if isinstance(left, Undefined):
+        return left
+    if isinstance(right, Undefined):
+        return right
+    left, right = alike(comparison.left, left, comparison.right, right)
+    match comparison.op:
+        case "=":
+            return bool(left == right)
+        case "!=":
+            return bool(left != right)
+        case "<":
+            return bool(left < right)
+        case "<=":
+            return bool(left <= right)
+        case ">":
+            return bool(left > right)
+        case _:
+            return bool(left >= right)
+
+
+# ---- joins ---------------------------------------------------------------------------------------------------------
+
+
+class Store:
+    """The tuples of all relations, with an index per relation and set of bound columns, built when first asked for."""
+
+    def __init__(self, relations: Mapping[str, Iterable[Row]]) -> None:
+        """Copy the sets."""
+        self.rows: defaultdict[str, set[Row]] = defaultdict(set, {name: set(rows) for name, rows in relations.items()})
+        self.indexes: dict[tuple[str, tuple[int, ...]], defaultdict[Row, list[Row]]] = {}
+
+    def index(self, relation: str, columns: tuple[int, ...]) -> defaultdict[Row, list[Row]]:
+        """Rows of ``relation`` by their values at ``columns``."""
+        found = self.indexes.get((relation, columns))
+        if found is None:
+            found = defaultdict(list)
+            for row in self.rows[relation]:
+                found[tuple(row[c] for c in columns)].append(row)
+            self.indexes[relation, columns] = found
+        return found
+
+    def matching(self, relation: str, columns: tuple[int, ...], key: Row) -> Iterable[Row]:
+        """Rows of ``relation`` with ``key`` at ``columns``."""
+        return self.index(relation, columns).get(key, ()) if columns else self.rows[relation]
+
+    def add(self, relation: str, rows: Iterable[Row]) -> set[Row]:
+        """Add rows; returns those that are new."""
+        new = set(rows) - self.rows[relation]
+        self.rows[relation] |= new
+        for (name, columns), found in self.indexes.items():
+            if name == relation:
+                for row in new:
+                    found[tuple(row[c] for c in columns)].append(row)
+        return new
+
+    def replace(self, relation: str, rows: set[Row]) -> None:
+        """Put ``rows`` in the place of what was there."""
+        self.rows[relation] = rows
+        for key in [key for key in self.indexes if key[0] == relation]:
+            del self.indexes[key]
+
+
+@dataclass
+class Derivation:
+    """One derivation: the variables' values, and the tuples used, in the order of the rule's positive atoms.
+
+    ``fault`` says which expression has no value on it, if one has not and no condition excludes the binding. The values
+    and tuples are those of the moment: the search goes on in the same dictionary and list.
+    """
+
+    binding: dict[str, Any]
+    used: list[Row]
+    fault: Undefined | None
+
+
+@dataclass
+class Step:
+    """One positive atom in join order: what it looks up, what it binds, and the conditions that can be tested then.
+
+    ``key`` pairs column positions with constants or bound variables, ``binds`` column positions with new variables,
+    ``repeats`` column positions with variables that the same atom binds.
+    """
+
+    place: int
+    relation: str
+    columns: tuple[int, ...]
+    key: tuple[Expression, ...]
+    binds: tuple[tuple[int, str], ...]
+    repeats: tuple[tuple[int, str], ...]
+    tests: list[Literal | tuple[str, Expression]] = field(default_factory=list)
+
+
+class Joined:
+    """A rule prepared for evaluation; ``first`` is the place of the positive atom to begin with, or None."""
+
+    def __init__(self, rule: Rule, first: int | None = None) -> None:
+        """Choose a join order, atoms with the most known columns first, and a place for every condition."""
+        self.rule = rule
+        atoms = list(rule.positive)
+        fresh: list[Comparison] = []
+        for place, atom in enumerate(atoms):
+            arguments = list(atom.arguments)
+            for column, argument in enumerate(arguments):
+                if isinstance(argument, Binary | Negate):
+                    name = f"{place}.{column}"
+                    arguments[column] = Variable(name)
+                    fresh.append(Comparison("=", Variable(name), argument))
+            atoms[place] = Atom(atom.relation, tuple(arguments))
+        bound: set[str] = set()
+        self.before = Step(-1, "", (), (), (), ())
+        steps = [self.before]
+        left = list(range(len(atoms)))
+        while left:
+            place = first if first in left else max(left, key=lambda p: (known_columns(atoms[p], bound), -p))
+            assert place is not None
+            left.remove(place)
+            steps.append(step(place, atoms[place], bound))
+            bound |= {name for _, name in steps[-1].binds}
+        self.steps = steps[1:]
+        self.place_tests(steps, bound, fresh)
+
+    def place_tests(self, steps: list[Step], from_atoms: set[str], fresh: list[Comparison]) -> None:
+        """Hang every condition on the first step behind which its variables are known.
+
+        Assignments are found in source order; an equality whose variables are all known is a comparison.
+        """
+        pending: list[Literal] = [literal for literal in self.rule.body if not isinstance(literal, Atom)]
+        pending += fresh
+        known: set[str] = set()
+        for at in steps:
+            known |= {name for _, name in at.binds}
+            progress = True
+            while progress:
+                progress = False
+                for literal in pending:
+                    test = ready(literal, known, from_atoms)
+                    if test is not None:
+                        at.tests.append(test)
+                        if isinstance(test, tuple):
+                            known.add(test[0])
+                        pending.remove(literal)
+                        progress = True
+                        break
+        assert not pending, pending
+
+    def derivations(self, store: Store, only: Iterable[Row] | None = None) -> Iterator[Derivation]:
+        """All derivations; with ``only``, those whose first atom takes one of these tuples."""
+        binding: dict[str, Any] = {}
+        used: list[Row] = [()] * len(self.steps)
+
+        def extend(depth: int, fault: Undefined | None) -> Iterator[Derivation]:
+            if depth == len(self.steps):
+                yield Derivation(binding, used, fault)
+                return
+            at = self.steps[depth]
+            key = tuple(compute(part, binding) for part in at.key)
+            if depth == 0 and only is not None:
+                rows: Iterable[Row] = [
+                    row for row in only if all(row[c] == k for c, k in zip(at.columns, key, strict=True))
+                ]
+            else:
+                rows = store.matching(at.relation, at.columns, key)
+            for row in rows:
+                for column, name in at.binds:
+                    binding[name] = row[column]
+                if all(row[column] == binding[name] for column, name in at.repeats):
+                    excluded, found = self.tested(at, binding, store)
+                    if not excluded:
+                        used[at.place] = row
+                        yield from extend(depth + 1, fault or found)
+
+        excluded, found = self.tested(self.before, binding, store)
+        if not excluded:
+            yield from extend(0, found)
+
+    def tested(self, at: Step, binding: dict[str, Any], store: Store) -> tuple[bool, Undefined | None]:
+        """Whether a condition excludes the binding, and an undefined expression if there is one."""
+        fault: Undefined | None = None
+        for test in at.tests:
+            outcome: Any
+            if isinstance(test, tuple):
+                outcome = binding[test[0]] = compute(test[1], binding)
+            elif isinstance(test, Comparison):
+                outcome = holds(test, binding)
+                if outcome is False:
+                    return True, None
+            else:
+                assert isinstance(test, Negation)
+                outcome = present(test.atom, binding, store)
+                if outcome is True:
+                    return True, None
+            if isinstance(outcome, Undefined):
+                fault = fault or outcome
+        return False, fault
+
+
+def known_columns(atom: Atom, bound: set[str]) -> int:
+    """How many columns of the atom are known."""
+    return sum(isinstance(a, Constant) or (isinstance(a, Variable) and a.name in bound) for a in atom.arguments)
+
+
+def step(place: int, atom: Atom, bound: set[str]) -> Step:
+    """How to look up ``atom`` when ``bound`` is known."""
+    columns: list[int] = []
+    key: list[Expression] = []
+    binds: dict[str, int] = {}
+    repeats: list[tuple[int, str]] = []
+    for column, argument in enumerate(atom.arguments):
+        if isinstance(argument, Wildcard):
+            continue
+        if isinstance(argument, Variable) and argument.name not in bound:
+            if argument.name in binds:
+                repeats.append((column, argument.name))
+            else:
+                binds[argument.name] = column
+            continue
+        columns.append(column)
+        key.append(argument)
+    pairs = tuple((column, name) for name, column in binds.items())
+    return Step(place, atom.relation, tuple(columns), tuple(key), pairs, tuple(repeats))
+
+
+def ready(literal: Literal, known: set[str], from_atoms: set[str]) -> Literal | tuple[str, Expression] | None:
+    """The literal as a test, as an assignment of a variable that no atom binds, or None if it has to wait."""
+    if isinstance(literal, Comparison):
+        left, right = variables(literal.left), variables(literal.right)
+        if left | right <= known:
+            return literal
+        if literal.op == "=":
+            for target, source, needs in ((literal.left, literal.right, right), (literal.right, literal.left, left)):
+                if isinstance(target, Variable) and target.name not in known | from_atoms and needs <= known:
+                    return target.name, source
+        return None
+    assert isinstance(literal, Negation)
+    needed = set().union(*map(variables, literal.atom.arguments))
+    return literal if needed <= known else None
+
+
+def present(atom: Atom, binding: Mapping[str, Any], store: Store) -> bool | Undefined:
+    """Whether a tuple matches the atom, wildcards matching anything."""
+    columns = tuple(c for c, argument in enumerate(atom.arguments) if not isinstance(argument, Wildcard))
+    key = tuple(compute(atom.arguments[c], binding) for c in columns)
+    for value in key:
+        if isinstance(value, Undefined):
+            return value
+    return any(True for _ in store.matching(atom.relation, columns, key))
+
+
+# ---- heads ---------------------------------------------------------------------------------------------------------
+
+
+def head_row(program: Program, rule: Rule, derivation: Derivation) -> Row:
+    """The head tuple; at an aggregate stands its argument's value (None for ``count<*>``).
+
+    Entries are :class:`Undefined` where the derivation has a fault.
+    """
+    columns = program.relations[rule.head.relation].columns
+    values = []
+    for place, argument in enumerate(rule.head.arguments):
+        inner = argument.argument if isinstance(argument, Aggregate) else argument
+        value = None if inner is None else compute(inner, derivation.binding)
+        if columns is not None and not isinstance(argument, Aggregate) and isinstance(value, int | float):
+            value = converted(value, columns[place].type)
+        values.append(value)
+    return tuple(values)
+
+
+def converted(value: Any, type_name: str) -> Any:
+    """An int in a declared float or decimal column as that type."""
+    if isinstance(value, bool):
+        return value
+    if type_name == "float":
+        return float(value)
+    if type_name.startswith("decimal") and isinstance(value, int):
+        return Decimal(value)
+    return value
+
+
+def fault_of(derivation: Derivation, row: Row) -> Undefined | None:
+    """What has no value in the body or the head of the derivation."""
+    return derivation.fault or next((value for value in row if isinstance(value, Undefined)), None)
+
+
+def sound(program: Program, rule: Rule, found: Iterable[Derivation], strict: bool) -> Iterator[tuple[Row, Derivation]]:
+    """Head tuples with their derivations; one with a fault raises if ``strict`` and is left out otherwise."""
+    for derivation in found:
+        row = head_row(program, rule, derivation)
+        fault = fault_of(derivation, row)
+        if fault is None:
+            yield row, derivation
+        elif strict:
+            raise ArithmeticFault(f"{rule.line}: {fault.reason} in a rule of {rule.head.relation}")
+
+
+def aggregated(rule: Rule, bag: Iterable[Row], strict: bool) -> dict[Row, int]:
+    """The rows of an aggregated relation with the number of derivations behind each.
+
+    ``bag`` holds the head tuples of all derivations of all rules of the relation, ``rule`` is any of these. Columns
+    that stand behind a ``min`` or ``max`` are witnesses: a group has a row per distinct witness among the tuples that
+    reach its best value. The count of a row is that of its group, or of the tuples that show its witness.
+    Raises :class:`ArithmeticFault` for an integer sum beyond 64 bits.
+    """
+    heads = rule.head.arguments
+    aggregates = [c for c, argument in enumerate(heads) if isinstance(argument, Aggregate)]
+    extremes = [c for c in aggregates if function_at(rule, c) in ("min", "max")]
+    witnesses = [c for c in range(len(heads)) if c not in aggregates and extremes and c > extremes[0]]
+    if witnesses and len(aggregates) > 1:
+        raise ValueError(f"{rule.line}: witnesses of more than one aggregate")
+    grouping = [c for c in range(len(heads)) if c not in aggregates and c not in witnesses]
+    groups: defaultdict[Row, list[Row]] = defaultdict(list)
+    for row in bag:
+        groups[tuple(row[c] for c in grouping)].append(row)
+    result: dict[Row, int] = {}
+    for rows in groups.values():
+        values = {}
+        for c in aggregates:
+            argument = heads[c]
+            assert isinstance(argument, Aggregate)
+            values[c] = fold(argument, [row[c] for row in rows])
+            if isinstance(values[c], Undefined):
+                if strict:
+                    raise ArithmeticFault(f"{rule.line}: {values[c].reason} in an aggregate of {rule.head.relation}")
+                break
+        else:
+            best = [row for row in rows if row[extremes[0]] == values[extremes[0]]] if witnesses else rows
+            shown = Counter(tuple(values.get(c, row[c]) for c in range(len(heads))) for row in best)
+            result.update(shown)
+    return result
+
+
+def function_at(rule: Rule, column: int) -> str:
+    """The aggregate function at a head column."""
+    argument = rule.head.arguments[column]
+    assert isinstance(argument, Aggregate)
+    return argument.function
+
+
+def fold(aggregate: Aggregate, values: list[Any]) -> Any:
+    """One aggregate over the values of a group, which is not empty.
+
+    Sums are exact: of ints within 64 bits, of floats rounded once; ``avg`` is the exact quotient, rounded once.
+    """
+    if aggregate.distinct:
+        values = list(set(values))
+    match aggregate.function:
+        case "min":
+            return min(values)
+        case "max":
+            return max(values)
+        case "count":
+            return len(values)
+        case "avg":
+            return float(sum(map(Fraction, values)) / len(values))
+    if isinstance(values[0], float):
+        return math.fsum(values)
+    if isinstance(values[0], Decimal):
+        with localcontext(EXACT):
+            return sum(values, Decimal(0))
+    total = sum(values)
+    return total if -(2**63) <= total < 2**63 else Undefined("overflow")
+
+
+# ---- evaluation ----------------------------------------------------------------------------------------------------
+
+
+def evaluate(program: Program, inputs: Relations) -> dict[str, set[Row]]:
+    """All derived relations, outputs or not, and those inputs that are published.
+
+    ``inputs`` maps input relations to their tuples. An input derived relation comes back with what is put in and what
+    is derived. Raises :class:`ArithmeticFault`, :class:`NotStratified`, :class:`KeyViolation` and :class:`RoundLimit`.
+    """
+    store = evaluated(program, inputs)
+    return {
+        relation.name: set(store.rows[relation.name])
+        for relation in program.relations.values()
+        if relation.is_derived or relation.is_output or not relation.is_input
+    }
+
+
+def evaluated(program: Program, inputs: Relations) -> Store:
+    """The store after all strata."""
+    store = Store({relation.name: inputs.get(relation.name, ()) for relation in program.inputs})
+    for stratum in strata(program):
+        run_stratum(program, stratum, store)
+    for relation in program.relations.values():
+        check_key(relation.name, () if relation.is_input else relation.key, store.rows[relation.name])
+    return store
+
+
+def run_stratum(program: Program, stratum: Stratum, store: Store) -> None:
+    """Fill the relations of a stratum.
+
+    Undefined expressions count at the end only, when the tuples of the recursion are known.
+    """
+    rules = rules_of(program, stratum)
+    if any(rule.aggregated for rule in rules):
+        run_aggregates(program, stratum, store)
+    else:
+        run_union(program, stratum, rules, store)
+    for name in stratum.relations:
+        if any(may_fail(rule) for rule in program.rules_of(name)):
+            once(program, name, store, strict=True)
+
+
+def may_fail(rule: Rule) -> bool:
+    """Whether the rule computes anything."""
+    parts: list[Expression] = list(rule.head.arguments)
+    for literal in rule.body:
+        if isinstance(literal, Comparison):
+            parts += [literal.left, literal.right]
+        else:
+            parts += literal.atom.arguments if isinstance(literal, Negation) else literal.arguments
+    return any(isinstance(part, Binary | Negate | Aggregate) for part in parts)
+
+
+def run_union(program: Program, stratum: Stratum, rules: list[Rule], store: Store) -> None:
+    """Rounds until nothing is new; from the second on a derivation must use a tuple found in the round before."""
+    found: defaultdict[str, set[Row]] = defaultdict(set)
+    for rule in rules:
+        found[rule.head.relation] |= {
+            row for row, _ in sound(program, rule, Joined(rule).derivations(store), strict=False)
+        }
+    recursive = [
+        (Joined(rule, place), atom.relation)
+        for rule in rules
+        for place, atom in enumerate(rule.positive)
+        if atom.relation in stratum.relations
+    ]
+    for _ in range(ROUNDS):
+        new = {name: store.add(name, rows) for name, rows in found.items()}
+        if not any(new.values()):
+            return
+        found = defaultdict(set)
+        for joined, relation in recursive:
+            if new.get(relation):
+                rows = sound(program, joined.rule, joined.derivations(store, new[relation]), strict=False)
+                found[joined.rule.head.relation] |= {row for row, _ in rows}
+    raise RoundLimit(f"{', '.join(stratum.relations)} still grow after {ROUNDS} rounds")
+
+
+def run_aggregates(program: Program, stratum: Stratum, store: Store) -> None:
+    """Compute the whole stratum anew from the tuples of the round before, from nothing, until it stays.
+
+    One round does without recursion. With ``min`` or ``max`` inside recursion better values replace worse ones.
+    """
+    base = {name: set(store.rows[name]) for name in stratum.relations}
+    for _ in range(ROUNDS):
+        after = {name: base[name] | set(once(program, name, store, strict=False)) for name in stratum.relations}
+        if all(after[name] == store.rows[name] for name in after):
+            return
+        for name, rows in after.items():
+            store.replace(name, rows)
+        if not stratum.recursive:
+            return
+    raise RoundLimit(f"{', '.join(stratum.relations)} still change after {ROUNDS} rounds")
+
+
+def once(program: Program, name: str, store: Store, strict: bool) -> Mapping[Row, int]:
+    """What the rules of one relation give over ``store``: numbers of derivations, those of inputs not included."""
+    rules = program.rules_of(name)
+    bag: Counter[Row] = Counter()
+    for rule in rules:
+        bag.update(row for row, _ in sound(program, rule, Joined(rule).derivations(store), strict))
+    if any(rule.aggregated for rule in rules):
+        return aggregated(rules[0], bag.elements(), strict)
+    return bag
+
+
+def check_key(name: str, key: tuple[int, ...], rows: Iterable[Row]) -> None:
+    """Raise :class:`KeyViolation` if two rows agree on ``key``."""
+    if key:
+        twice = [k for k, n in Counter(tuple(row[c] for c in key) for row in rows).items() if n > 1]
+        if twice:
+            raise KeyViolation(f"{name} has two tuples with the key {min(twice)}")
+
+
+def counts(program: Program, inputs: Relations) -> dict[str, Counter[Row]]:
+    """Numbers of derivations per tuple, for the relations that are not recursive, inputs that are not derived included.
+
+    A fact and a tuple that is put in count one derivation each. A row of an aggregated relation counts the derivations
+    of its group (with witnesses: those that give just this row).
+    """
+    store = evaluated(program, inputs)
+    result: dict[str, Counter[Row]] = {
+        relation.name: Counter(inputs.get(relation.name, ())) for relation in program.inputs if not relation.is_derived
+    }
+    for stratum in strata(program):
+        if not stratum.recursive:
+            (name,) = stratum.relations
+            result[name] = Counter(once(program, name, store, strict=True))
+            if program.relations[name].is_input:
+                result[name].update(inputs.get(name, ()))
+    return result
+
+
+# ---- ranked support ------------------------------------------------------------------------------------------------
+
+
+def supports_ok(program: Program, inputs: Relations, state: Mapping[str, Mapping[Row, tuple[int, int]]]) -> list[str]:
+    """What is wrong with the stored (support, rank) of recursive strata; an empty list if nothing is.
+
+    ``state`` maps relations to tuples to (support, rank). Checked for every recursive stratum: its relations are there
+    with exactly the tuples that evaluation gives, ranks and supports are at least 1, and the support of a tuple is the
+    number of its derivations whose rank, the highest rank among the body tuples of the stratum or 0 without any, lies
+    below its own. For ``min`` and ``max`` a derivation counts if it gives exactly the stored value.
+    """
+    store = evaluated(program, inputs)
+    wrong: list[str] = []
+    for stratum in strata(program):
+        if stratum.recursive:
+            wrong += wrong_supports(program, stratum, inputs, store, state)
+    return wrong
+
+
+def wrong_supports(
+    program: Program,
+    stratum: Stratum,
+    inputs: Relations,
+    store: Store,
+    state: Mapping[str, Mapping[Row, tuple[int, int]]],
+) -> list[str]:
+    """:func:`supports_ok` for one stratum."""
+    wrong: list[str] = []
+    for name in stratum.relations:
+        if name not in state:
+            wrong.append(f"{name}: recursive, but not in the state")
+            continue
+        wrong += [f"{name}{row}: missing" for row in sorted(store.rows[name] - set(state[name]), key=repr)]
+        wrong += [f"{name}{row}: not derivable" for row in sorted(set(state[name]) - store.rows[name], key=repr)]
+    if wrong:
+        return wrong
+    recounted: Counter[tuple[str, Row]] = Counter()
+    for name in stratum.relations:
+        if program.relations[name].is_input:
+            recounted.update((name, row) for row in inputs.get(name, ()))
+    for rule in rules_of(program, stratum):
+        name = rule.head.relation
+        inside = [
+            (place, atom.relation) for place, atom in enumerate(rule.positive) if atom.relation in stratum.relations
+        ]
+        for row, derivation in sound(program, rule, Joined(rule).derivations(store), strict=False):
+            rank = max((state[below][derivation.used[place]][1] for place, below in inside), default=0)
+            if row in state[name] and rank < state[name][row][1]:
+                recounted[name, row] += 1
+    for name in stratum.relations:
+        for row, (support, rank) in state[name].items():
+            if rank < 1:
+                wrong.append(f"{name}{row}: rank {rank}")
+            if support < 1 or support != recounted[name, row]:
+                wrong.append(f"{name}{row}: support {support}, counted {recounted[name, row]} below rank {rank}")
+    return wrong
