@@ -1,0 +1,77 @@
+# Two commands on a machine that has Python 3.11 or newer, and Java 17 or newer:
+#
+#   make demo      compile an example, build its views from real input, apply two batches of changes, verify
+#   make test      lint, types, golden files, execution tests
+#
+# and for those who work on it:
+#
+#   make bench     measure, print a table, write benchmarks/results.json     (make bench ARGS=--quick for a minute's worth)
+#   make golden    write the golden files anew from what the compiler prints now
+#   make lint      ruff and mypy only
+#   make venv      the virtual environment only
+#   make clean     remove everything that make made
+
+SHELL := /bin/sh
+.SHELLFLAGS := -ec
+.DEFAULT_GOAL := demo
+.PHONY: demo test bench golden lint java venv clean
+
+VENV := $(CURDIR)/.venv
+PY := $(VENV)/bin/python
+READY := $(VENV)/.ready
+ARGS ?=
+
+# Driver and Python workers of a Spark job must be the interpreter that has DuckDB and PyArrow, and no other Spark's.
+export PYSPARK_PYTHON := $(PY)
+export PYSPARK_DRIVER_PYTHON := $(PY)
+export SPARK_LOCAL_IP ?= 127.0.0.1
+export PATH := $(VENV)/bin:$(PATH)
+unexport SPARK_HOME PYTHONHOME
+
+WITH_JAVA := JAVA_HOME="$$("$(PY)" .ci/java_home.py)" && export JAVA_HOME
+
+demo: $(READY)
+	@$(WITH_JAVA) && "$(PY)" examples/imports/demo.py $(ARGS)
+
+test: java lint
+	@echo "== tests"
+	@$(WITH_JAVA) && "$(PY)" -m pytest $(ARGS)
+
+bench: $(READY)
+	@$(WITH_JAVA) && "$(PY)" benchmarks/bench.py $(ARGS)
+
+golden: $(READY)
+	@echo "== golden files, written anew"
+	@$(WITH_JAVA) && "$(PY)" -m pytest --update-golden $(ARGS)
+
+# Types are checked by package, as a user of the installed packages sees them.
+lint: $(READY)
+	@echo "== ruff check"
+	@"$(PY)" -m ruff check .
+	@echo "== ruff format --check"
+	@"$(PY)" -m ruff format --check .
+	@echo "== mypy --strict"
+	@rm -rf build/lib build/types
+	@"$(PY)" -m pip install --quiet --no-deps --no-build-isolation --target build/types .
+	@MYPYPATH=build/types "$(PY)" -m mypy -p flintlog.compiler -p flintlog.targets -p flintlog.templates
+	@"$(PY)" -m mypy .ci/java_home.py examples/imports/demo.py
+	@"$(PY)" -m mypy benchmarks/bench.py
+
+venv: $(READY)
+
+java: $(READY)
+	@$(WITH_JAVA) && echo "== Java in $$JAVA_HOME"
+
+$(READY): pyproject.toml .ci/find-python
+	@if [ ! -x "$(PY)" ]; then \
+	    python="$$(.ci/find-python)"; \
+	    echo "== virtual environment of $$python"; \
+	    "$$python" -m venv "$(VENV)"; \
+	fi
+	@echo "== installing Flintlog and what it needs into .venv"
+	@"$(PY)" -m pip install --quiet --disable-pip-version-check --editable ".[dev]"
+	@touch "$@"
+
+clean:
+	rm -rf .venv build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis spark-warehouse metastore_db derby.log
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +
