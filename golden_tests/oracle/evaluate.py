@@ -5,8 +5,8 @@ aggregates range over the bag of the derivations of all their rules. :func:`eval
 numbers of derivations, :func:`supports_ok` recounts the invariant of ranked support in a stored state.
 
 Arithmetic is that of the language: ``int`` has 64 bits, ``int / int`` truncates toward zero, ``%`` takes the sign of
-the dividend, the quotient of decimals is a float. A rule fails if there is a binding that satisfies its positive literals,
-its negations and every condition that is defined on it, while some expression of the rule is undefined on it.
+the dividend, the quotient of decimals is a float. A rule fails if there is a binding that satisfies its positive
+literals, its negations and every condition that is defined on it, while some expression of the rule is undefined on it.
 """
 
 from __future__ import annotations

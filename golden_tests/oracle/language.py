@@ -189,7 +189,7 @@ TOKEN = re.compile(
     r"""
       (?P<space>\s+|//[^\n]*|/\*.*?\*/)
     | (?P<date>date"[^"\n]*")
-    | (?P<number>\d+(?:\.\d+)?)
+    | (?P<number>\d+(?:\.\d+)?(?:[eE][+-]?\d+)?(?!\w))
     | (?P<string>"(?:[^"\\\n]|\\.)*")
     | (?P<name>[A-Za-z_]\w*(?:\.[A-Za-z_]\w*)*)
     | (?P<end>\.(?=\s|\Z))
@@ -560,7 +560,7 @@ class Parser:
         if token.kind == "number":
             self.take()
             text = sign + token.text
-            if "." in text:
+            if not text.lstrip("-").isdigit():
                 return Constant(float(text), text)
             if not -(2**63) <= int(text) < 2**63:
                 raise ProgramError(f"{token.line}: {text} does not fit 64 bits")

@@ -1,0 +1,752 @@
+"""Random programs and change batches that are always valid: safe, stratified, well typed and terminating.
+
+One builder serves both ways of choosing: a :class:`Chooser` answers its questions from a seeded generator
+(:func:`random_program`, :func:`random_batches`) or from hypothesis (``strategies.py``), where every answer is a draw of
+its own, and the answer 0 or no is always the simplest, so that a failing program shrinks to a small one.
+
+A program has a few groups of derived relations, each reading the inputs and the groups before it: a single relation, a
+recursive group of one to three relations, or an aggregate. Integers stay small: inside recursion arithmetic is taken
+modulo a constant, and strings are only made longer outside of it.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Iterable, Mapping, Sequence, Set
+from dataclasses import dataclass, field
+from datetime import date
+from decimal import Decimal
+from typing import Any, Protocol, TypeVar
+
+from .batches import Batch, apply, key_of
+from .language import Program, Relation, Row, parse
+
+T = TypeVar("T")
+
+FEATURES = frozenset(
+    {
+        "aggregates",
+        "arithmetic",
+        "comparisons",
+        "constants",
+        "disjunction",
+        "duplicates",
+        "expressions",
+        "facts",
+        "guards",
+        "input_derived",
+        "keys",
+        "mutual",
+        "negation",
+        "negation_only",
+        "nonlinear",
+        "nullary",
+        "recursion",
+        "repeats",
+        "same_relation",
+        "strings",
+        "wildcards",
+    }
+)
+"""What random programs show unless told otherwise.
+
+``repeats`` are repeated variables within an atom, ``same_relation`` one relation several times in a body,
+``expressions`` arithmetic among the arguments of heads and atoms, ``guards`` a division and the condition that makes it
+safe; the other names speak for themselves.
+"""
+
+MORE_FEATURES = frozenset({"locations", "witnesses", "distinct", "extremes"})
+"""What they show when asked: ``@`` on the first column of every relation, columns behind ``min`` or ``max``,
+``count<distinct X>``, and ``min`` inside recursion."""
+
+DOMAIN = 4
+"""Integer columns of inputs and integer constants are drawn from 0 to ``DOMAIN`` - 1."""
+
+VALUES: dict[str, Sequence[Any]] = {
+    "int": range(DOMAIN),
+    "string": ("a", "b", "ab"),
+    "bool": (False, True),
+    "float": (0.5, 1.0, 2.25),
+    "decimal": (Decimal("0.50"), Decimal("1.00"), Decimal("2.25")),
+    "date": (date(2026, 1, 31), date(2026, 2, 1), date(2026, 2, 28)),
+}
+"""What input columns are filled with, per type without its parameters."""
+
+
+class Chooser(Protocol):
+    """Answers the builder's questions."""
+
+    def below(self, n: int) -> int:
+        """An integer from 0 to ``n`` - 1; 0 is the simplest."""
+
+
+@dataclass
+class RandomChooser:
+    """Answers from a seeded generator."""
+
+    rng: random.Random
+
+    def below(self, n: int) -> int:
+        """An integer from 0 to ``n`` - 1, all equally likely."""
+        return self.rng.randrange(n)
+
+
+@dataclass(frozen=True)
+class Signature:
+    """A relation that rules may read: its column types, each ``int``, ``string`` or ``float``."""
+
+    name: str
+    types: tuple[str, ...]
+
+
+POOLS = {"int": ("X", "Y", "Z", "U"), "string": ("S", "T"), "float": ("F", "G")}
+ASSIGNED = {"int": ("A", "B"), "string": ("C", "D")}
+
+
+@dataclass
+class Body:
+    """Literals of a conjunction under construction and the variables they bind, per type in order of binding."""
+
+    literals: list[str] = field(default_factory=list)
+    bound: dict[str, list[str]] = field(default_factory=lambda: {name: [] for name in POOLS})
+
+    def bind(self, type_name: str, variable: str) -> None:
+        """Note that ``variable`` is bound."""
+        if variable not in self.bound[type_name]:
+            self.bound[type_name].append(variable)
+
+    def copy(self) -> Body:
+        """A body without literals that has the same variables bound."""
+        return Body([], {name: list(found) for name, found in self.bound.items()})
+
+
+class Builder:
+    """Writes one program."""
+
+    def __init__(self, chooser: Chooser, features: Iterable[str]) -> None:
+        """Take ``features`` from :data:`FEATURES` and :data:`MORE_FEATURES`; ValueError for another name."""
+        self.chooser = chooser
+        self.features = frozenset(features)
+        unknown = self.features - FEATURES - MORE_FEATURES
+        if unknown:
+            raise ValueError(f"unknown features: {', '.join(sorted(unknown))}")
+        self.declarations: list[str] = []
+        self.clauses: list[str] = []
+        self.lower: list[Signature] = []
+        self.plain = False
+        self.located = "locations" in self.features
+        self.computes = {"arithmetic", "expressions"} <= self.features
+
+    # choices
+
+    def chance(self, percent: int, *needs: str) -> bool:
+        """True in ``percent`` of 100 cases, never without the features ``needs``."""
+        if not self.features.issuperset(needs):
+            return False
+        return self.chooser.below(100) >= 100 - percent
+
+    def pick(self, options: Sequence[T]) -> T:
+        """One of ``options``, the simplest first."""
+        return options[self.chooser.below(len(options))]
+
+    def weighted(self, *options: tuple[int, T]) -> T:
+        """One of ``options`` by weight, the simplest first; an option of weight 0 never."""
+        at = self.chooser.below(sum(weight for weight, _ in options))
+        for weight, option in options:
+            if at < weight:
+                return option
+            at -= weight
+        raise AssertionError
+
+    def number(self, least: int, most: int, percent: int) -> int:
+        """``least``, and one more as long as a chance of ``percent`` holds."""
+        found = least
+        while found < most and self.chance(percent):
+            found += 1
+        return found
+
+    # the program
+
+    def program(self) -> str:
+        """The text of a program."""
+        self.inputs()
+        for place in range(self.number(1, 4, 60)):
+            kind = self.weighted(
+                (3, "single"),
+                (5 if "recursion" in self.features else 0, "recursive"),
+                (2 if "aggregates" in self.features else 0, "aggregate"),
+                (2 if "extremes" in self.features else 0, "extremes"),
+            )
+            match kind:
+                case "single":
+                    self.group(place, recursive=False)
+                case "recursive":
+                    self.group(place, recursive=True)
+                case "aggregate":
+                    self.aggregate(place)
+                case _:
+                    self.extremes(place)
+        if not any(line.startswith("output") for line in self.declarations):
+            self.declarations.append(f"output {self.lower[-1].name}.")
+        if self.chance(20):
+            self.clauses.reverse()
+        return "\n".join([*self.declarations, "", *self.clauses]) + "\n"
+
+    def inputs(self) -> None:
+        """Declare input relations."""
+        self.input("e", ("int", "int"))
+        if self.chance(70):
+            self.input("f", ("int",))
+        if self.chance(50):
+            self.input("g", ("int", "int"))
+        if self.chance(25, "keys"):
+            self.input("k", ("int", "int"), "primary key (c0)")
+        if self.chance(10, "keys"):
+            self.input("kk", ("int", "int", "int"), "primary key (c0, c2)")
+        if self.chance(25, "strings"):
+            self.input("s", ("string", "int"))
+        if self.chance(10, "strings"):
+            self.input("w", ("string", "string"))
+        if self.chance(15, "nullary"):
+            self.input("on", ())
+
+    def input(self, name: str, types: tuple[str, ...], key: str = "") -> None:
+        """Declare one input relation."""
+        self.declare("input relation", name, types, key)
+        self.lower.append(Signature(name, types))
+
+    def declare(self, words: str, name: str, types: tuple[str, ...], key: str = "") -> None:
+        """Write a declaration; columns are called c0, c1, ..."""
+        columns = ", ".join(
+            f"{'@' if self.located and c == 0 else ''}c{c}: {type_name}" for c, type_name in enumerate(types)
+        )
+        self.declarations.append(f"{words} {name}{f'({columns})' if types else ''} {key}".rstrip())
+
+    def publish(self, relation: Signature, *, takes_input: bool = False) -> None:
+        """Declare or publish a derived relation in one of the ways there are."""
+        if takes_input:
+            self.declare("input derived relation", relation.name, relation.types)
+            self.declarations.append(f"output {relation.name}.")
+            return
+        match self.weighted((50, "publish"), (30, "output"), (8, "relation"), (12, "nothing")):
+            case "publish":
+                self.declarations.append(f"output {relation.name}.")
+            case "output":
+                self.declare("output relation", relation.name, relation.types)
+            case "relation":
+                self.declare("relation", relation.name, relation.types)
+
+    def below(self) -> Signature:
+        """A relation of the strata below, often one of the last."""
+        return self.pick(self.lower[-3:] if self.chance(35) else self.lower)
+
+    # groups
+
+    def group(self, place: int, recursive: bool) -> None:
+        """One relation, or one to three that read each other."""
+        members = self.number(1, 3, 35) if recursive and "mutual" in self.features else 1
+        own = [Signature(f"{'pqr'[member]}{place}", self.types()) for member in range(members)]
+        for relation in own:
+            self.publish(relation, takes_input=bool(relation.types) and self.chance(20, "input_derived"))
+        for at, relation in enumerate(own):
+            for _ in range(self.number(1, 3, 35)):
+                self.add(self.rule(relation, []))
+            if recursive:
+                following = own[(at + 1) % members]
+                self.add(self.rule(relation, own, first=following))
+                for _ in range(self.number(0, 2, 30)):
+                    self.add(self.rule(relation, own, first=self.pick(own)))
+            if self.chance(15, "facts"):
+                self.add(f"{self.constant_atom(relation)}.")
+            if self.chance(10, "negation_only"):
+                self.add(f"{self.constant_atom(relation)} :- {self.negated(self.below(), Body())}.")
+        self.lower += own
+
+    def types(self) -> tuple[str, ...]:
+        """Column types of a derived relation: mostly two integers."""
+        floats = any("float" in relation.types for relation in self.lower)
+        shape = self.weighted(
+            (30, 1), (60, 2), (6, 3), (5 if "nullary" in self.features and not self.located else 0, 0)
+        )
+        return tuple(
+            "string"
+            if not (self.located and column == 0) and self.chance(15, "strings")
+            else "float"
+            if not (self.located and column == 0) and floats and self.chance(15)
+            else "int"
+            for column in range(shape)
+        )
+
+    def add(self, clause: str) -> None:
+        """Keep a clause, now and then twice, now and then with a label."""
+        if self.chance(10):
+            self.clauses.append(f"n{len(self.clauses)}: {clause}")
+        else:
+            self.clauses.append(clause)
+        if self.chance(6, "duplicates"):
+            self.clauses.append(clause)
+
+    # rules
+
+    def rule(self, head: Signature, own: list[Signature], first: Signature | None = None) -> str:
+        """A rule for ``head``; one that may read ``own`` is recursive and begins with an atom of ``first``.
+
+        Many recursive rules are plain, with different variables throughout, so that the recursion goes deep.
+        """
+        if first is None and self.chance(8, "disjunction"):
+            bodies = [self.body(own, None, most=2) for _ in range(self.number(2, 3, 25))]
+            text = " ; ".join(", ".join(body.literals) for body in bodies)
+            return f"{self.head(head, self.common(bodies), bool(own))} :- {text}."
+        self.plain = bool(own) and not self.chance(40)
+        body = self.body(own, first, most=3)
+        self.plain = False
+        literals = body.literals
+        if len(literals) > 1 and self.chance(20):
+            literals = [*literals[1:], literals[0]]
+        return f"{self.head(head, body, bool(own))} :- {', '.join(literals)}."
+
+    def common(self, bodies: list[Body]) -> Body:
+        """A body that binds what all of ``bodies`` bind."""
+        return Body(
+            [],
+            {
+                name: [v for v in bodies[0].bound[name] if all(v in other.bound[name] for other in bodies[1:])]
+                for name in POOLS
+            },
+        )
+
+    def body(self, own: list[Signature], first: Signature | None, most: int) -> Body:
+        """One to ``most`` atoms and what else may stand in a body."""
+        body = Body()
+        recursive = bool(own)
+        atoms = 2 if first and self.chance(75) else 1
+        atoms = self.number(atoms, most, 40)
+        previous: Signature | None = None
+        for place in range(atoms):
+            if place == 0 and first:
+                relation = first
+            elif (
+                previous and self.chance(20, "same_relation") and (previous not in own or self.chance(50, "nonlinear"))
+            ):
+                relation = previous
+            elif recursive and self.chance(20, "nonlinear"):
+                relation = self.pick(own)
+            else:
+                relation = self.below()
+                if self.plain and len(relation.types) < 2:
+                    relation = self.lower[0]
+            if place == 2 and len(relation.types) > 2:
+                relation = self.lower[0]
+            if place and self.chance(7, "arithmetic"):
+                self.assignment(body, recursive)
+            self.atom(relation, body, recursive)
+            previous = relation
+        if self.plain and self.chance(70):
+            return body
+        if self.chance(10, "disjunction"):
+            self.disjunction(body, own)
+        if self.chance(20, "arithmetic"):
+            self.assignment(body, recursive)
+        if self.chance(8, "guards"):
+            self.guarded(body)
+        if self.chance(20, "comparisons"):
+            self.insert(body, self.comparison(body))
+        for _ in range(self.number(0, 2, 25) if "negation" in self.features else 0):
+            self.insert(body, self.negated(self.below(), body))
+        return body
+
+    def insert(self, body: Body, literal: str | None) -> None:
+        """Put a literal that binds nothing anywhere in the body."""
+        if literal is not None:
+            body.literals.insert(len(body.literals) - self.chooser.below(len(body.literals) + 1), literal)
+
+    def atom(self, relation: Signature, body: Body, recursive: bool) -> None:
+        """Add a positive atom; its expressions use variables that are bound before it."""
+        before = body.copy()
+        special = self.features if not self.plain else frozenset()
+        arguments: list[str] = []
+        for column, type_name in enumerate(relation.types):
+            location = self.located and column == 0
+            fresh = [name for name in POOLS[type_name] if name not in before.bound[type_name] and name not in arguments]
+            known = [name for name in before.bound[type_name] if name not in arguments]
+            again = [name for name in arguments if name in body.bound[type_name]]
+            kind = self.weighted(
+                (40 if fresh else 0, "fresh"),
+                (45 if known else 0, "known"),
+                (7 if again and "repeats" in special else 0, "again"),
+                (10 if "wildcards" in special and not location else 0, "wildcard"),
+                (6 if "constants" in special and type_name != "float" else 0, "constant"),
+                (2 if type_name == "int" and known and not location and self.computes and special else 0, "sum"),
+                (0 if fresh or known else 1, "neither"),
+            )
+            match kind:
+                case "fresh":
+                    arguments.append(fresh[0])
+                    body.bind(type_name, fresh[0])
+                case "known":
+                    arguments.append(self.pick(known))
+                case "again":
+                    arguments.append(self.pick(again))
+                case "constant":
+                    arguments.append(self.constant(type_name))
+                case "sum":
+                    arguments.append(self.expression(before, recursive))
+                case _:
+                    arguments.append(self.constant(type_name) if location else "_")
+        body.literals.append(self.written(relation.name, arguments))
+
+    def written(self, name: str, arguments: Sequence[str]) -> str:
+        """An atom's text."""
+        if self.located and arguments:
+            arguments = [f"@{arguments[0]}", *arguments[1:]]
+        return f"{name}({', '.join(arguments)})" if arguments else name
+
+    def constant(self, type_name: str) -> str:
+        """A constant of the type."""
+        match type_name:
+            case "int":
+                return str(self.pick(VALUES["int"]))
+            case "string":
+                return f'"{self.pick(VALUES["string"])}"'
+        return str(self.pick(VALUES["float"]))
+
+    def constant_atom(self, relation: Signature) -> str:
+        """An atom of constants."""
+        return self.written(relation.name, [self.constant(type_name) for type_name in relation.types])
+
+    def negated(self, relation: Signature, body: Body) -> str:
+        """A negated atom over bound variables, constants and wildcards."""
+        arguments = []
+        for column, type_name in enumerate(relation.types):
+            location = self.located and column == 0
+            bound = body.bound[type_name]
+            wildcard = "wildcards" in self.features and not location
+            constant = type_name != "float" and "constants" in self.features
+            kind = self.weighted(
+                (6 if bound else 0, "variable"),
+                (1 if constant or not (bound or wildcard) else 0, "constant"),
+                (2 if wildcard else 0, "wildcard"),
+            )
+            match kind:
+                case "variable":
+                    arguments.append(self.pick(bound))
+                case "constant":
+                    arguments.append(self.constant(type_name))
+                case _:
+                    arguments.append("_")
+        sign = "not " if self.chance(10) else "!"
+        return sign + self.written(relation.name, arguments)
+
+    def comparison(self, body: Body) -> str | None:
+        """A comparison of a bound variable with another, a constant or an expression."""
+        types = [type_name for type_name in POOLS if body.bound[type_name]]
+        if not types:
+            return None
+        type_name = self.pick(types)
+        left = self.pick(body.bound[type_name])
+        right = self.weighted(
+            (3, "constant"),
+            (3 if len(body.bound[type_name]) > 1 else 0, "variable"),
+            (1 if type_name == "int" and "arithmetic" in self.features else 0, "expression"),
+        )
+        if right == "variable":
+            right = self.pick([name for name in body.bound[type_name] if name != left])
+        elif right == "constant":
+            right = self.constant(type_name)
+        else:
+            right = self.expression(body, recursive=False)
+        op = self.pick(("!=", "<", "<=", ">", ">=", "="))
+        return f"{right} {op} {left}" if op != "=" and self.chance(15) else f"{left} {op} {right}"
+
+    def expression(self, body: Body, recursive: bool) -> str:
+        """Integer arithmetic over bound variables; bounded by a constant if ``recursive``."""
+        names = body.bound["int"] or ["1"]
+        one, other = self.pick(names), self.pick(names)
+        number = 1 + self.chooser.below(DOMAIN - 1)
+        inner = self.pick(
+            (
+                f"{one} + {number}",
+                f"{one} - {number}",
+                f"{one} + {other}",
+                f"{one} - {other}",
+                f"{one} * {number}",
+                f"{number} - {one}",
+                f"-{one}",
+            )
+        )
+        bounded = (f"({inner}) % {DOMAIN}", f"{one} / {number + 1}", f"{one} % {number + 1}", f"({one} * {other}) % 3")
+        if recursive:
+            return self.pick(bounded)
+        return self.pick((inner, *bounded, f"({inner}) * 2", f"({inner}) / {number + 1}", f"{one} * 2 - {other}"))
+
+    def assignment(self, body: Body, recursive: bool) -> None:
+        """Bind a new variable to an expression, or now and then compare one that is bound already."""
+        sign = ":=" if self.chance(20) else "="
+        if body.bound["string"] and not recursive and self.chance(40, "strings"):
+            target = ASSIGNED["string"][0]
+            one = self.pick(body.bound["string"])
+            other = self.pick([f'"{VALUES["string"][0]}"', *body.bound["string"]])
+            value = f"{one} ++ {other}"
+            type_name = "string"
+        elif body.bound["int"]:
+            target = ASSIGNED["int"][0]
+            value = self.expression(body, recursive)
+            type_name = "int"
+        else:
+            return
+        if target in body.bound[type_name] and self.chance(80):
+            return
+        body.literals.append(f"{target} {sign} {value}")
+        body.bind(type_name, target)
+
+    def guarded(self, body: Body) -> None:
+        """A quotient or remainder whose divisor a condition keeps from being 0."""
+        if not body.bound["int"]:
+            return
+        one, other = self.pick(body.bound["int"]), self.pick(body.bound["int"])
+        literals = [f"B = {one} {self.pick(('/', '%'))} {other}", f"{other} {self.pick(('!=', '>'))} 0"]
+        if self.chance(50):
+            literals.reverse()
+        if self.chance(30):
+            literals.append(f"B {self.pick(('!=', '<'))} {self.constant('int')}")
+        body.literals += literals
+        body.bind("int", "B")
+
+    def disjunction(self, body: Body, own: list[Signature]) -> None:
+        """``(a ; b)``: alternatives of one atom or condition each; what all bind is bound behind it."""
+        alternatives = []
+        for _ in range(self.number(2, 3, 20)):
+            part = body.copy()
+            condition = self.comparison(part) if self.chance(40, "comparisons") else None
+            if condition is None:
+                recursive = bool(own) and self.chance(30)
+                self.atom(self.pick(own) if recursive else self.below(), part, bool(own))
+            else:
+                part.literals.append(condition)
+            if self.chance(20, "negation"):
+                part.literals.append(self.negated(self.below(), part))
+            alternatives.append(part)
+        body.literals.append(f"({' ; '.join(', '.join(part.literals) for part in alternatives)})")
+        for type_name, found in self.common(alternatives).bound.items():
+            for variable in found:
+                body.bind(type_name, variable)
+
+    def head(self, head: Signature, body: Body, recursive: bool) -> str:
+        """A head over the body's variables."""
+        arguments = []
+        for column, type_name in enumerate(head.types):
+            bound = body.bound[type_name]
+            if not self.chance(10, "repeats"):
+                bound = [name for name in bound if name not in arguments] or bound
+            kind = self.weighted(
+                (90 if bound else 0, "variable"),
+                (5 if "constants" in self.features or not bound else 0, "constant"),
+                (
+                    0 if self.located and column == 0 else 5 if type_name == "int" and bound and self.computes else 0,
+                    "sum",
+                ),
+            )
+            if kind == "variable":
+                arguments.append(bound[-1 - self.chooser.below(len(bound))])
+            elif kind == "constant":
+                arguments.append(self.constant(type_name))
+            else:
+                arguments.append(self.expression(body, recursive))
+        return self.written(head.name, arguments)
+
+    # aggregates
+
+    def aggregate(self, place: int) -> None:
+        """A relation of one to three aggregates over the derivations of one or two rules."""
+        grouping = [
+            "string" if not (self.located and c == 0) and self.chance(10, "strings") else "int"
+            for c in range(max(int(self.located), self.number(0, 2, 70)))
+        ]
+        functions = [self.pick(("count*", "min", "max", "sum", "avg", "count"))]
+        while len(functions) < 3 and self.chance(25):
+            functions.append(self.pick(("count*", "min", "max", "sum", "avg", "count")))
+        strings = all(function not in ("sum", "avg") for function in functions) and self.chance(15, "strings")
+        value_type = "string" if strings else "int"
+        first = not self.located and all(function not in ("min", "max") for function in functions) and self.chance(15)
+        witness = len(functions) == 1 and functions[0] in ("min", "max") and self.chance(50, "witnesses")
+        results = [{"count*": "int", "count": "int", "avg": "float"}.get(f, value_type) for f in functions]
+        types = (*results, *grouping) if first else (*grouping, *results)
+        relation = Signature(f"a{place}", (*types, "int") if witness else types)
+        distinct = self.chance(40, "distinct")
+        self.publish(relation)
+        for _ in range(self.number(1, 2, 30)):
+            body = self.body([], None, most=2)
+            if not body.bound[value_type] or (witness and not body.bound["int"]):
+                body.literals.append(self.written("e", ["X", "Y"]))
+                body.bind("int", "X")
+                body.bind("int", "Y")
+                if strings and not body.bound["string"]:
+                    body.literals.append('C = "a"')
+                    body.bind("string", "C")
+            written = []
+            for function in functions:
+                if function == "count*":
+                    written.append("count<*>")
+                    continue
+                variable = self.pick(body.bound[value_type])
+                name = f"a_{function.upper()}" if self.chance(5) else function
+                written.append(f"{name}<{'distinct ' if distinct and function == 'count' else ''}{variable}>")
+            groups = []
+            for type_name in grouping:
+                bound = body.bound[type_name]
+                groups.append(
+                    self.constant(type_name) if not bound or self.chance(5, "constants") else self.pick(bound)
+                )
+            arguments = [*written, *groups] if first else [*groups, *written]
+            if witness:
+                arguments.append(self.pick(body.bound["int"]))
+            self.add(f"{self.written(relation.name, arguments)} :- {', '.join(body.literals)}.")
+        self.lower.append(relation)
+
+    def extremes(self, place: int) -> None:
+        """``min`` inside recursion: shortest paths in three shapes, or the least label of a component."""
+        if not any(relation.name == "wt" for relation in self.lower):
+            self.input("wt", ("int", "int", "int"))
+        best = Signature(f"m{place}", ("int", "int", "int"))
+        at = "@" if self.located else ""
+        first, edge = f"{at}X, Y, min<C>", f"wt({at}X, Y, C)"
+        match self.pick(("linear", "nonlinear", "mutual", "labels")):
+            case "linear":
+                self.clauses += [
+                    f"m{place}({first}) :- {edge}.",
+                    f"m{place}({first}) :- wt({at}X, Z, C1), m{place}({at}Z, Y, C2), C = C1 + C2.",
+                ]
+            case "nonlinear":
+                self.clauses += [
+                    f"m{place}({first}) :- {edge}.",
+                    f"m{place}({first}) :- m{place}({at}X, Z, C1), m{place}({at}Z, Y, C2), C = C1 + C2.",
+                ]
+            case "mutual":
+                self.clauses += [
+                    f"t{place}({at}X, Y, C) :- {edge}.",
+                    f"t{place}({at}X, Y, C) :- wt({at}X, Z, C1), m{place}({at}Z, Y, C2), C = C1 + C2.",
+                    f"m{place}({first}) :- t{place}({at}X, Y, C).",
+                ]
+            case _:
+                best = Signature(f"m{place}", ("int", "int"))
+                self.clauses += [
+                    f"m{place}({at}X, min<L>) :- e({at}X, _), L = X.",
+                    f"m{place}({at}X, min<L>) :- e({at}X, Y), m{place}({at}Y, L).",
+                ]
+        self.publish(best)
+        self.lower.append(best)
+
+
+# ---- change batches ------------------------------------------------------------------------------------------------
+
+
+def values_of(type_name: str) -> Sequence[Any]:
+    """What a column of this type is filled with; KeyError for a type that is not in :data:`VALUES`."""
+    return VALUES[type_name.split("(")[0]]
+
+
+def build_row(builder: Builder, relation: Relation) -> Row:
+    """A row of the relation's types."""
+    assert relation.columns is not None
+    return tuple(builder.pick(values_of(column.type)) for column in relation.columns)
+
+
+def build_inputs(builder: Builder, program: Program, most: int) -> dict[str, set[Row]]:
+    """Up to ``most`` rows per input relation, one per primary key."""
+    inputs: dict[str, set[Row]] = {}
+    for relation in program.inputs:
+        rows: dict[Row, Row] = {}
+        for _ in range(builder.number(0, most, 85)):
+            row = build_row(builder, relation)
+            rows[key_of(relation, row)] = row
+        inputs[relation.name] = set(rows.values())
+    return inputs
+
+
+def build_batch(builder: Builder, program: Program, inputs: Mapping[str, Set[Row]], most: int) -> Batch:
+    """Up to ``most`` changes per input relation, some of which change nothing."""
+    batch: Batch = {}
+    for relation in program.inputs:
+        rows = sorted(inputs.get(relation.name, ()))
+        changes: list[tuple[str, Row]] = []
+        taken: dict[Row, Row] = {}
+        if rows and builder.chance(5):
+            changes += [("-", row) for row in rows]
+        for _ in range(builder.number(0, most, 60)):
+            op = builder.pick("+-")
+            row = (
+                builder.pick(rows) if rows and builder.chance(75 if op == "-" else 10) else build_row(builder, relation)
+            )
+            if op == "+" and taken.setdefault(key_of(relation, row), row) != row:
+                continue
+            if (op, row) not in changes:
+                changes.append((op, row))
+        if changes:
+            batch[relation.name] = changes
+    return batch
+
+
+@dataclass(frozen=True)
+class Scenario:
+    """A program's text, its first inputs, and batches to apply one after the other."""
+
+    text: str
+    inputs: dict[str, set[Row]]
+    batches: list[Batch]
+
+    def __str__(self) -> str:
+        """The program and its data, to be read when a test fails."""
+        lines = [self.text, *(f"{name} = {sorted(rows)}" for name, rows in self.inputs.items())]
+        return "\n".join([*lines, *(f"batch {number}: {batch}" for number, batch in enumerate(self.batches, 1))])
+
+
+def build_batches(builder: Builder, program: Program, inputs: Mapping[str, Set[Row]], n: int, most: int) -> list[Batch]:
+    """``n`` batches, each drawn with the inputs that those before it leave."""
+    now: Mapping[str, Set[Row]] = inputs
+    batches = []
+    for _ in range(n):
+        batches.append(build_batch(builder, program, now, most))
+        now = apply(now, batches[-1], program)
+    return batches
+
+
+def as_program(program: Program | str) -> Program:
+    """Parse a text."""
+    return parse(program) if isinstance(program, str) else program
+
+
+def seeded(rng: random.Random, features: Iterable[str] = FEATURES) -> Builder:
+    """A builder that chooses by ``rng``."""
+    return Builder(RandomChooser(rng), features)
+
+
+def random_program(rng: random.Random, features: Iterable[str] = FEATURES) -> str:
+    """The text of a random program that shows some of ``features``."""
+    return seeded(rng, features).program()
+
+
+def random_inputs(rng: random.Random, program: Program | str, most: int = 12) -> dict[str, set[Row]]:
+    """Random rows, at most ``most`` per input relation."""
+    return build_inputs(seeded(rng), as_program(program), most)
+
+
+def random_batches(
+    rng: random.Random, program: Program | str, inputs: Mapping[str, Set[Row]], n: int, most: int = 6
+) -> list[Batch]:
+    """``n`` random batches to be applied to ``inputs`` one after the other."""
+    return build_batches(seeded(rng), as_program(program), inputs, n, most)
+
+
+def random_scenario(
+    seed: int,
+    features: Iterable[str] = FEATURES,
+    batches: int = 4,
+    accept: Callable[[str], bool] = lambda text: True,
+) -> Scenario:
+    """The scenario of ``seed``; the first program that ``accept`` takes."""
+    rng = random.Random(seed)
+    text = random_program(rng, features)
+    while not accept(text):
+        text = random_program(rng, features)
+    inputs = random_inputs(rng, text)
+    return Scenario(text, inputs, random_batches(rng, text, inputs, batches))
