@@ -1,7 +1,7 @@
 """Diagnostics: codes, severities, and their text form with carets.
 
-Every problem found in a program becomes a :class:`Diagnostic`. Passes report into a :class:`Diagnostics` and go on as far
-as they can, so that one run shows all problems of a program; :meth:`Diagnostics.check` stops between passes.
+Every problem found in a program becomes a :class:`Diagnostic`. Passes report into a :class:`Diagnostics` and go on as
+far as they can, so that one run shows all problems of a program; :meth:`Diagnostics.check` stops between passes.
 """
 
 from __future__ import annotations
@@ -13,7 +13,84 @@ from .source import SourceFile, Span
 
 #: Stable codes and their titles. E01: syntax, E02: names and declarations, E03: types, E04: safety,
 #: E05: strata and aggregates, E06: locations, E07: not supported by this version, W08: warnings.
-CODES: dict[str, str] = {}
+CODES: dict[str, str] = {
+    # Syntax
+    "E0101": "The text does not follow the grammar.",
+    "E0102": "A clause has no dot at its end.",
+    "E0103": "A dot inside a line does not end a clause.",
+    "E0104": "A parenthesis has no partner.",
+    "E0105": "A string is not closed.",
+    "E0106": "A comment is not closed.",
+    "E0107": "A character or operator is not part of the language.",
+    "E0108": "A string has an unknown escape.",
+    "E0109": "A date is not one of the calendar.",
+    "E0110": "A declaration is not well formed.",
+    "E0112": "Comparisons are chained.",
+    "E0113": "A value stands where a literal is expected.",
+    "E0114": "Something else stands where a value is expected.",
+    "E0115": "The head of a rule is not an atom.",
+    "E0116": "Something other than an atom is negated.",
+    "E0117": "An included file does not exist.",
+    "E0118": "An include path is not relative.",
+    "E0119": "A program file is not UTF-8.",
+    "E0120": "A location specifier stands where none is allowed.",
+    # Names and declarations
+    "E0201": "A relation is neither declared nor derived.",
+    "E0202": "A relation or type is declared twice.",
+    "E0203": "An atom has another number of arguments than its relation has columns.",
+    "E0204": "A primary key names no column, or one column twice.",
+    "E0205": "A column name stands twice in a declaration.",
+    "E0206": "A label names two rules.",
+    "E0207": "A rule derives an input relation.",
+    "E0208": "A typedef refers to itself.",
+    "E0209": "A type does not exist.",
+    "E0210": "A type has wrong parameters.",
+    "E0211": "A relation cannot be symmetric.",
+    # Types
+    "E0301": "A variable has two types.",
+    "E0302": "A value has another type than its column.",
+    "E0303": "The type of a column cannot be inferred.",
+    "E0304": "Arithmetic needs numbers.",
+    "E0305": "A comparison needs two values of one type.",
+    "E0306": "A number does not fit its decimal type.",
+    "E0307": "A number is out of range.",
+    "E0308": "Strings are joined with `++`.",
+    "E0309": "`++` needs strings.",
+    "E0310": "Truth values have no order.",
+    "E0311": "The result of decimal arithmetic has too many digits behind the point.",
+    # Safety
+    "E0401": "A variable of a head is not bound.",
+    "E0402": "A variable of a negated atom is not bound.",
+    "E0403": "A variable of a comparison is not bound.",
+    "E0404": "A wildcard stands in a head.",
+    "E0405": "A wildcard stands in an expression.",
+    "E0406": "Assignments need each other.",
+    "E0407": "An assignment assigns a variable that is bound.",
+    "E0408": "An assignment assigns something other than a variable.",
+    # Aggregates
+    "E0520": "An aggregate stands outside of a head.",
+    "E0521": "An aggregate stands inside an aggregate.",
+    "E0522": "An aggregate function does not exist.",
+    "E0523": "An aggregate does not apply to this type.",
+    "E0524": "The rules of one head aggregate differently.",
+    # Locations
+    "E0601": "The location of a relation differs between its uses.",
+    "E0602": "A relation has two locations.",
+    # Not supported by this version
+    "E0701": "Path literals are not supported.",
+    "E0703": "Domain declarations are not supported.",
+    "E0704": "Several processes in one program are not supported.",
+    "E0705": "External functions are not supported.",
+    "E0706": "Function calls are not supported.",
+    "E0707": "Lists are not supported.",
+    "E0708": "Counting distinct values is not supported.",
+    "E0709": "Witnesses of an aggregate are not supported.",
+    "E0710": "A disjunction has too many alternatives.",
+    "E0714": "Directives of Soufflé are not supported.",
+    # Warnings
+    "W0801": "A declared relation is used nowhere.",
+    "W0802": "A declared relation is always empty.",
+}
 
 
 @dataclass(frozen=True)
@@ -44,6 +121,7 @@ class CompileError(Exception):
     """A program was refused; ``diagnostics`` says why, warnings included."""
 
     def __init__(self, diagnostics: Iterable[Diagnostic]) -> None:
+        """Keep the diagnostics; the message lists them."""
         self.diagnostics = tuple(diagnostics)
         super().__init__("; ".join(f"{d.span}: {d.code}: {d.message}" for d in self.diagnostics))
 

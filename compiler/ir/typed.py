@@ -7,11 +7,13 @@ What every later pass may assume:
   become a variable with an assignment or a comparison);
 * every variable of a head, a negated atom, a comparison or an assignment's right-hand side is bound by a positive atom
   or by an assignment that stands before it in ``Rule.body``;
-* labels are unique.
+* labels are unique;
+* nothing is of type :data:`UNKNOWN` or :data:`BROKEN`; those are for the passes up to ``infer_types``.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from decimal import Decimal
 
@@ -38,6 +40,11 @@ class Type:
 
 INT, FLOAT, STRING, BOOL = Type("int"), Type("float"), Type("string"), Type("bool")
 DATE, TIMESTAMP = Type("date"), Type("timestamp")
+
+#: A type that ``infer_types`` has yet to find.
+UNKNOWN = Type("unknown")
+#: A type that an error, already reported, leaves open; it agrees with every other.
+BROKEN = Type("broken")
 
 
 # ---- terms and expressions -----------------------------------------------------------------------------------------
@@ -89,7 +96,9 @@ class Constant:
 class Binary:
     """``left op right`` with ``op`` one of ``+ - * / % ++``, computed in ``type``.
 
-    The operands are converted to ``type`` first, but for ``/`` of two decimals, which is computed in float.
+    Both operands are of that type exactly, a :class:`Convert` or a literal of that type seeing to it where the source
+    mixes types. One exception: the factors of a decimal ``*`` keep decimal types of their own, whose precisions and
+    scales add up to that of ``type``. ``/`` of decimals is computed in float.
     """
 
     op: str
@@ -116,8 +125,34 @@ class Negate:
         return f"-({self.operand})" if isinstance(self.operand, Binary) else f"-{self.operand}"
 
 
-Expression = Variable | Constant | Binary | Negate
+@dataclass(frozen=True)
+class Convert:
+    """A number as one of a wider type: int to float or decimal, decimal to float or a larger decimal.
+
+    Prints as ``(X as float)``.
+    """
+
+    operand: Expression
+    type: Type
+    span: Span
+
+    def __str__(self) -> str:
+        return f"({self.operand} as {self.type})"
+
+
+Expression = Variable | Constant | Binary | Negate | Convert
 Term = Variable | Constant | Wildcard
+
+
+def variables_of(expression: Expression | Wildcard) -> Iterator[Variable]:
+    """The variables of an expression from left to right, each time they occur."""
+    if isinstance(expression, Variable):
+        yield expression
+    elif isinstance(expression, Binary):
+        yield from variables_of(expression.left)
+        yield from variables_of(expression.right)
+    elif isinstance(expression, Negate | Convert):
+        yield from variables_of(expression.operand)
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,453 @@
+"""From parse trees to syntax: what a part of the operator grammar is, decided by where it stands.
+
+``f(X, Y)`` is an atom as a literal and a call inside an expression, ``X`` is a nullary atom as a literal and a variable
+as an argument, ``(a, b)`` is a conjunction as a literal and an argument list behind a name.
+"""
+
+from __future__ import annotations
+
+import datetime
+import re
+from dataclasses import dataclass
+from decimal import Decimal
+
+from lark import Token, Tree
+
+from ..diagnostics import Diagnostics
+from ..ir import syntax
+from ..source import SourceFile, Span
+from .syntax_errors import end_of, start_of
+
+Node = Tree[Token]
+
+_ESCAPES = {"n": "\n", "t": "\t", "r": "\r", '"': '"', "\\": "\\"}
+_ESCAPE = re.compile(r"\\(u[0-9A-Fa-f]{4}|.)", re.DOTALL)
+_PATH_OPERATORS = ("STAR", "PLUS", "SLASH", "BAR", "MIDDLE_DOT", "MINUS")
+
+
+@dataclass(frozen=True)
+class Include:
+    """``include "file.dl"``."""
+
+    path: str
+    span: Span
+
+
+class _Refused(Exception):
+    """The construct at hand was reported and has no syntax."""
+
+
+@dataclass(frozen=True)
+class Classifier:
+    """Turns the parse trees of one file into syntax."""
+
+    source: SourceFile
+    diagnostics: Diagnostics
+
+    def statement(self, tree: Node) -> syntax.Statement | Include | None:
+        """The statement that ``tree`` stands for; None if it had to be refused, which is then reported."""
+        try:
+            match str(tree.data):
+                case "declaration":
+                    return self._declaration(tree)
+                case "output":
+                    name = _child(tree, "relation_name")
+                    return syntax.OutputDirective(_name(name), self._span(name))
+                case "typedef":
+                    alias, type_ = tree.children[1], tree.children[2]
+                    assert isinstance(alias, Token) and isinstance(type_, Tree)
+                    return syntax.Typedef(str(alias), self._type(type_), self._span(alias))
+                case "include":
+                    path = tree.children[1]
+                    assert isinstance(path, Token)
+                    return Include(self._string(path), self._span(path))
+                case _:
+                    return self._clause(tree)
+        except _Refused:
+            return None
+
+    # ---- places ----------------------------------------------------------------------------------------------------
+
+    def _bounds(self, node: Node | Token) -> tuple[int, int]:
+        if isinstance(node, Token):
+            return start_of(node), end_of(node)
+        return node.meta.start_pos, node.meta.end_pos
+
+    def _span(self, node: Node | Token) -> Span:
+        return self.source.span(*self._bounds(node))
+
+    def _text(self, node: Node | Token) -> str:
+        start, end = self._bounds(node)
+        return self.source.text[start:end]
+
+    def _refuse(self, code: str, message: str, node: Node | Token, help: str | None = None) -> _Refused:
+        self.diagnostics.report(code, message, self._span(node), help=help)
+        return _Refused()
+
+    # ---- declarations ----------------------------------------------------------------------------------------------
+
+    def _declaration(self, tree: Node) -> syntax.RelationDeclaration:
+        tokens = [child for child in tree.children if isinstance(child, Token) and child.type == "DECLARE"]
+        words = [str(token) for token in tokens]
+        name = _child(tree, "relation_name")
+        if words[-1] != "relation":
+            text = " ".join(words)
+            raise self._refuse(
+                "E0110", f"expected `relation` after `{text}`", tokens[-1], f"write `{text} relation {_name(name)}`"
+            )
+        for place, token in enumerate(tokens):
+            if token in words[:place]:
+                raise self._refuse("E0110", f"`{token}` stands twice in this declaration", token)
+        if "derived" in words and "input" not in words:
+            derived = tokens[words.index("derived")]
+            help = "a relation is derived unless it is an input; drop the word, or write `input derived relation`"
+            raise self._refuse("E0110", "`derived` stands only behind `input`", derived, help)
+        columns: list[syntax.ColumnDeclaration] = []
+        key: list[syntax.KeyColumn] = []
+        at = None
+        for child in tree.children:
+            if isinstance(child, Tree) and child.data == "columns":
+                columns = [self._column(column) for column in child.children if isinstance(column, Tree)]
+            elif isinstance(child, Tree) and child.data == "key":
+                if key:
+                    raise self._refuse("E0110", "a relation has only one primary key", child)
+                names = [token for token in child.children if isinstance(token, Token) and token.type == "NAME"]
+                key = [syntax.KeyColumn(str(token), self._span(token)) for token in names]
+            elif isinstance(child, Tree) and child.data == "at":
+                at = self._location(child)
+        return syntax.RelationDeclaration(
+            name=_name(name),
+            columns=tuple(columns),
+            is_input="input" in words,
+            is_output="output" in words,
+            is_derived="derived" in words,
+            symmetric=any(isinstance(child, Token) and child.type == "SYMMETRIC" for child in tree.children),
+            key=tuple(key),
+            at=at,
+            name_span=self._span(name),
+            span=self._span(tree),
+            text=self._text(tree),
+        )
+
+    def _column(self, tree: Node) -> syntax.ColumnDeclaration:
+        *at, name, type_ = tree.children
+        assert isinstance(name, Token) and isinstance(type_, Tree)
+        return syntax.ColumnDeclaration(str(name), self._type(type_), bool(at), self._span(name))
+
+    def _type(self, tree: Node) -> syntax.TypeName:
+        name, *rest = tree.children
+        element, parameters = None, []
+        for part in rest:
+            if isinstance(part, Tree):
+                element = self._type(part)
+            elif part.type == "INT":
+                parameters.append(int(part[:9]))  # Nine digits are more than any type has.
+        return syntax.TypeName(str(name), tuple(parameters), element, self._span(tree))
+
+    # ---- clauses ---------------------------------------------------------------------------------------------------
+
+    def _clause(self, tree: Node) -> syntax.Rule:
+        parts = list(tree.children)
+        label = str(parts.pop(0)) if isinstance(parts[0], Token) and parts[0].type == "LABEL" else None
+        head = self._head(parts[0])
+        body: tuple[syntax.Literal, ...] = ()
+        bodies = [part for part in parts[1:] if isinstance(part, Tree)]
+        if bodies:
+            alternatives = self._alternatives(bodies[0])
+            body = alternatives[0]
+            if len(alternatives) > 1:
+                body = (syntax.Disjunction(alternatives, self._span(bodies[0])),)
+        return syntax.Rule(label, head, body, self._span(tree), self._text(tree))
+
+    def _head(self, node: Node | Token) -> syntax.Atom:
+        assert isinstance(node, Tree)
+        if node.data == "negation":
+            raise self._refuse("E0115", "a head cannot be negated", node)
+        if node.data in ("application", "located", "relation_name"):
+            return self._atom(node, head=True)
+        raise self._refuse("E0115", "the head of a rule is an atom such as `p(X, Y)`", node)
+
+    def _alternatives(self, tree: Node) -> tuple[tuple[syntax.Literal, ...], ...]:
+        """The alternatives of a disjunction; every literal is read, so that all that is wrong with them is reported."""
+        alternatives, refused = [], False
+        for items in tree.children:
+            if not isinstance(items, Tree):
+                continue
+            literals = []
+            for item in items.children:
+                assert isinstance(item, Tree)
+                try:
+                    literals.append(self._literal(item))
+                except _Refused:
+                    refused = True
+            alternatives.append(tuple(literals))
+        if refused:
+            raise _Refused
+        return tuple(alternatives)
+
+    def _literal(self, tree: Node) -> syntax.Literal:
+        match str(tree.data):
+            case "relation_name" | "application" | "located":
+                return self._atom(tree, head=False)
+            case "negation":
+                return self._negation(tree)
+            case "comparison":
+                return self._comparison(tree)
+            case "group":
+                if not tree.children:
+                    raise self._refuse("E0113", "expected a literal inside the parentheses", tree)
+                inner = _child(tree, "alternatives")
+                return syntax.Disjunction(self._alternatives(inner), self._span(tree))
+            case "aggregate":
+                raise self._refuse("E0520", "aggregates stand only in heads", tree)
+        if _is_path(tree):
+            raise self._refuse("E0701", "this version does not support path literals", tree)
+        help = "a literal is an atom, a negated atom or a comparison"
+        raise self._refuse("E0113", "this is a value, not a literal", tree, help)
+
+    def _negation(self, tree: Node) -> syntax.Negation:
+        operand = tree.children[1]
+        assert isinstance(operand, Tree)
+        literal = self._literal(operand)
+        while isinstance(literal, syntax.Disjunction) and len(literal.alternatives) == 1:
+            if len(literal.alternatives[0]) != 1:
+                break
+            literal = literal.alternatives[0][0]
+        if isinstance(literal, syntax.Atom):
+            return syntax.Negation(literal, self._span(tree))
+        help = None
+        if isinstance(literal, syntax.Comparison):
+            opposite = {"=": "!=", "!=": "=", "<": ">=", "<=": ">", ">": "<=", ">=": "<"}.get(literal.op)
+            help = f"write `{opposite}` instead of `{literal.op}`" if opposite else None
+        elif isinstance(literal, syntax.Disjunction):
+            help = "give the negated part a relation of its own"
+        raise self._refuse("E0116", "only an atom can be negated", tree, help)
+
+    def _comparison(self, tree: Node) -> syntax.Comparison:
+        left, op, right = tree.children
+        assert isinstance(left, Tree) and isinstance(right, Tree)
+        if left.data == "comparison":
+            middle = left.children[2]
+            help = f"write `{self._text(left)}, {self._text(middle)} {op} {self._text(right)}`"
+            raise self._refuse("E0112", "comparisons cannot be chained", tree, help)
+        return syntax.Comparison(str(op), self._expression(left), self._expression(right), self._span(tree))
+
+    # ---- atoms -----------------------------------------------------------------------------------------------------
+
+    def _atom(self, tree: Node, *, head: bool) -> syntax.Atom:
+        span = self._span(tree)
+        if tree.data == "relation_name":
+            return syntax.Atom(_name(tree), (), None, None, span)
+        base, rest = tree.children
+        assert isinstance(base, Tree) and isinstance(rest, Tree)
+        if tree.data == "located":
+            if base.data != "relation_name":
+                help = "mark the argument that holds the location, as in `p(@S, X)`"
+                raise self._refuse("E0120", "only a relation without columns is located this way", rest, help)
+            return syntax.Atom(_name(base), (), None, self._location(rest), span)
+        if base.data != "relation_name":
+            if base.data == "constant":
+                raise self._refuse("E0115" if head else "E0113", "expected the name of a relation", base)
+            raise self._refuse("E0701", "this version does not support path literals", tree)
+        location = None
+        arguments: list[syntax.Expression] = []
+        for place, argument in enumerate(self._group(rest)):
+            if argument.data == "prefixed" and _operator(argument).type == "AT":
+                if location is not None:
+                    raise self._refuse("E0120", "an atom has only one location", argument)
+                location = place
+                inner = argument.children[1]
+                assert isinstance(inner, Tree)
+                argument = inner
+            if head and argument.data == "aggregate":
+                arguments.append(self._aggregate(argument))
+            else:
+                arguments.append(self._expression(argument))
+        return syntax.Atom(_name(base), tuple(arguments), location, None, span)
+
+    def _group(self, tree: Node) -> list[Node]:
+        """The arguments inside parentheses."""
+        if not tree.children:
+            return []
+        alternatives = _child(tree, "alternatives").children
+        if len(alternatives) > 1:
+            raise self._refuse("E0114", "arguments are separated by commas, not by `;`", tree)
+        items = alternatives[0]
+        assert isinstance(items, Tree)
+        return [item for item in items.children if isinstance(item, Tree)]
+
+    def _location(self, tree: Node) -> syntax.Constant:
+        """The constant of ``@constant``."""
+        value = self._expression(_child(tree))
+        if isinstance(value, syntax.Constant):
+            return value
+        help = "write the location as an argument, as in `p(@S)`"
+        raise self._refuse("E0120", "the location of a relation without columns is a constant", tree, help)
+
+    # ---- expressions -----------------------------------------------------------------------------------------------
+
+    def _aggregate(self, tree: Node) -> syntax.Aggregate:
+        opening = tree.children[0]
+        assert isinstance(opening, Token)
+        function = str(opening).lower().removeprefix("a_")
+        argument = None
+        if isinstance(tree.children[-2], Tree):
+            inner = tree.children[-2]
+            if inner.data == "aggregate":
+                raise self._refuse("E0521", "an aggregate cannot stand inside an aggregate", inner)
+            argument = self._expression(inner)
+        distinct = any(isinstance(child, Token) and child.type == "DISTINCT" for child in tree.children)
+        return syntax.Aggregate(function, argument, distinct, self._span(tree))
+
+    def _expression(self, tree: Node) -> syntax.Expression:
+        span = self._span(tree)
+        match str(tree.data):
+            case "relation_name":
+                name = _name(tree)
+                if name == "_":
+                    return syntax.Wildcard(span)
+                if "." in name:
+                    raise self._refuse("E0114", f"`{name}` names a relation and has no value", tree)
+                return syntax.Variable(name, span)
+            case "constant":
+                return self._constant(tree, negative=False, whole=tree)
+            case "prefixed":
+                return self._prefixed(tree)
+            case "binary":
+                left, op, right = tree.children
+                assert isinstance(left, Tree) and isinstance(right, Tree) and isinstance(op, Token)
+                if op.type in ("BAR", "MIDDLE_DOT"):
+                    raise self._refuse("E0114", f"`{op}` is not an operator on values", op)
+                return syntax.Binary(str(op), self._expression(left), self._expression(right), span)
+            case "application":
+                base, group = tree.children
+                assert isinstance(base, Tree) and isinstance(group, Tree)
+                if base.data != "relation_name":
+                    raise self._refuse("E0114", "expected an operator in front of this parenthesis", group)
+                arguments = tuple(self._expression(argument) for argument in self._group(group))
+                return syntax.Call(_name(base), arguments, span)
+            case "list":
+                items = _child(tree).children if tree.children else []
+                return syntax.ListLiteral(
+                    tuple(self._expression(item) for item in items if isinstance(item, Tree)), span
+                )
+            case "group":
+                items_ = self._group(tree)
+                if len(items_) != 1:
+                    raise self._refuse("E0114", "expected one value inside these parentheses", tree)
+                return self._expression(items_[0])
+            case "aggregate":
+                raise self._refuse("E0520", "an aggregate stands only as an argument of a head", tree)
+            case "comparison" | "negation":
+                raise self._refuse("E0114", "expected a value, found a comparison or a negation", tree)
+            case "located":
+                raise self._refuse("E0120", "`@` stands in front of the argument that holds the location", tree)
+        raise self._refuse("E0114", "this is not an expression", tree)
+
+    def _prefixed(self, tree: Node) -> syntax.Expression:
+        operator, operand = _operator(tree), tree.children[1]
+        assert isinstance(operand, Tree)
+        if operator.type == "AT":
+            help = "`@` stands in front of an argument of an atom"
+            raise self._refuse("E0120", "a location specifier cannot stand here", tree, help)
+        if operator.type == "CARET":
+            raise self._refuse("E0114", "`^` is not an operator on values", operator)
+        if operand.data == "constant" and _token(operand).type in ("INT", "NUMBER"):
+            return self._constant(operand, negative=True, whole=tree)
+        return syntax.Unary("-", self._expression(operand), self._span(tree))
+
+    def _constant(self, tree: Node, *, negative: bool, whole: Node) -> syntax.Constant:
+        token, span = _token(tree), self._span(whole)
+        sign = "-" if negative else ""
+        match token.type:
+            case "INT":
+                digits = token.lstrip("0") or "0"
+                value = int(sign + digits[:20])  # Twenty digits are more than 64 bits hold.
+                if not -(2**63) <= value < 2**63:
+                    raise self._refuse(
+                        "E0307", "this number does not fit an int of 64 bits", whole, "write it with a decimal point"
+                    )
+                return syntax.Constant(value, "int", span)
+            case "NUMBER":
+                number = Decimal(sign + token)
+                if abs(float(number)) == float("inf"):
+                    raise self._refuse("E0307", "this number does not fit a float", whole)
+                return syntax.Constant(number, "float", span)
+            case "STRING":
+                return syntax.Constant(self._string(token), "string", span)
+            case "DATE":
+                text = token[len('date"') : -1]
+                if not _is_date(text):
+                    help = 'write dates as `date"2026-01-31"`'
+                    raise self._refuse("E0109", f"`{text}` is not a date of the calendar", token, help)
+                return syntax.Constant(text, "date", span)
+            case _:
+                return syntax.Constant(token.type == "TRUE", "bool", span)
+
+    def _string(self, token: Token) -> str:
+        """The value of a string literal."""
+        body, wrong = token[1:-1], []
+
+        def replace(match: re.Match[str]) -> str:
+            escape = match[1]
+            if escape in _ESCAPES:
+                return _ESCAPES[escape]
+            if len(escape) == 5:
+                return chr(int(escape[1:], 16))
+            start = start_of(token) + 1 + match.start()
+            wrong.append(self.source.span(start, start + 2))
+            return escape
+
+        value = _ESCAPE.sub(replace, body)
+        for span in wrong:
+            help = 'write `\\\\` for a backslash; the others are `\\n`, `\\t`, `\\r`, `\\"` and `\\u00e9`'
+            self.diagnostics.report("E0108", "a string has no such escape", span, help=help)
+        if wrong:
+            raise _Refused
+        return value
+
+
+def _child(tree: Node, data: str | None = None) -> Node:
+    """The first child that is a tree, of the given kind if one is given."""
+    for child in tree.children:
+        if isinstance(child, Tree) and data in (None, child.data):
+            return child
+    raise AssertionError(tree)
+
+
+def _token(tree: Node) -> Token:
+    token = tree.children[0]
+    assert isinstance(token, Token)
+    return token
+
+
+_operator = _token
+
+
+def _name(tree: Node) -> str:
+    return str(_token(tree))
+
+
+def _is_path(tree: Node) -> bool:
+    """Whether an operator in the place of a literal reads as a path: ``e*(X, Y)``, ``a | b(X, Y)``, ``a / b(X, Y)``."""
+    if tree.data == "repeated":
+        return True
+    if tree.data == "prefixed" and _operator(tree).type == "CARET":
+        return True
+    if tree.data != "binary":
+        return False
+    operator, right = tree.children[1], tree.children[2]
+    assert isinstance(operator, Token) and isinstance(right, Tree)
+    if operator.type in ("BAR", "MIDDLE_DOT"):
+        return True
+    return operator.type in _PATH_OPERATORS and right.data in ("group", "application")
+
+
+def _is_date(text: str) -> bool:
+    if re.fullmatch(r"[0-9]{4}-[0-9]{2}-[0-9]{2}", text) is None:
+        return False
+    try:
+        datetime.date.fromisoformat(text)
+    except ValueError:
+        return False
+    return True

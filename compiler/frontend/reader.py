@@ -1,0 +1,94 @@
+"""Reads a program: the main file and what it includes."""
+
+from __future__ import annotations
+
+import posixpath
+from collections.abc import Callable
+from pathlib import Path
+
+from ..diagnostics import Diagnostics
+from ..ir import syntax
+from ..source import SourceFile, Span
+from .classify import Classifier, Include
+from .statements import parse_statements
+
+#: Finds a program file by name, relative to the folder of the main file; None if there is none.
+#: UnicodeDecodeError says that the file is not UTF-8.
+Load = Callable[[str], SourceFile | None]
+
+
+def folder_loader(folder: Path) -> Load:
+    """A :data:`Load` that reads files below ``folder`` and names them relative to it."""
+
+    def load(name: str) -> SourceFile | None:
+        try:
+            text = (folder / name).read_text(encoding="utf-8-sig")
+        except (FileNotFoundError, IsADirectoryError, NotADirectoryError):
+            return None
+        return SourceFile(name, text)
+
+    return load
+
+
+def read_program(
+    path_or_source: Path | SourceFile, diagnostics: Diagnostics, load: Load | None = None
+) -> syntax.Program:
+    """Read a program and all that it includes, each file once, statements in the order of reading.
+
+    A path is read from disk and named by its last part; includes are found by ``load``, by default beside the path.
+    With a source and no ``load`` there is nothing to include. Problems go to ``diagnostics``, and the statements that
+    have one are left out. Raises OSError if the main file cannot be read.
+    """
+    if isinstance(path_or_source, SourceFile):
+        main = path_or_source
+    else:
+        load = load or folder_loader(path_or_source.parent)
+        try:
+            text = path_or_source.read_text(encoding="utf-8-sig")
+        except UnicodeDecodeError:
+            text = ""
+            span = Span(path_or_source.name, 1, 1, 1)
+            diagnostics.report("E0119", f"`{path_or_source.name}` is not a text in UTF-8", span)
+        main = SourceFile(path_or_source.name, text)
+    reading = _Reading(diagnostics, load or (lambda name: None))
+    reading.read(main)
+    return syntax.Program(tuple(reading.statements), tuple(reading.sources))
+
+
+class _Reading:
+    """What has been read so far."""
+
+    def __init__(self, diagnostics: Diagnostics, load: Load) -> None:
+        self.diagnostics = diagnostics
+        self.load = load
+        self.statements: list[syntax.Statement] = []
+        self.sources: list[SourceFile] = []
+
+    def read(self, source: SourceFile) -> None:
+        """Read one file; the statements of an included file stand where the include stands."""
+        self.sources.append(source)
+        classifier = Classifier(source, self.diagnostics)
+        for tree in parse_statements(source, self.diagnostics):
+            statement = classifier.statement(tree)
+            if isinstance(statement, Include):
+                self._include(statement, source)
+            elif statement is not None:
+                self.statements.append(statement)
+
+    def _include(self, include: Include, source: SourceFile) -> None:
+        if not include.path or posixpath.isabs(include.path) or "\\" in include.path:
+            help = "write it relative to the including file, with `/` between folders"
+            self.diagnostics.report("E0118", "an include names a file by a relative path", include.span, help=help)
+            return
+        name = posixpath.normpath(posixpath.join(posixpath.dirname(source.name), include.path))
+        if any(known.name == name for known in self.sources):
+            return
+        try:
+            found = self.load(name)
+        except UnicodeDecodeError:
+            self.diagnostics.report("E0119", f"`{name}` is not a text in UTF-8", include.span)
+            return
+        if found is None:
+            self.diagnostics.report("E0117", f"there is no file `{name}` to include", include.span)
+            return
+        self.read(found)

@@ -1,0 +1,241 @@
+"""What to say about a statement that the grammar refuses, in the words of the language."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from lark import Token
+
+from ..diagnostics import Diagnostic
+from ..source import SourceFile, Span
+
+NAMES = ("NAME", "QUALIFIED")
+DECLARATION_WORDS = ("input", "output", "derived", "relation", "typedef", "include", "domain", "process", "extern")
+
+_DOT_HELP = "put a space or a new line after the dot"
+_OPERATORS = ("PLUS", "MINUS", "STAR", "SLASH", "PERCENT", "CONCAT", "BAR", "CARET", "MIDDLE_DOT", "AT")
+_COMPARISONS = ("EQUAL", "ASSIGN", "NOT_EQUAL", "LESS", "LESS_EQUAL", "GREATER", "GREATER_EQUAL")
+
+
+def start_of(token: Token) -> int:
+    """The offset of the first character of ``token``."""
+    assert token.start_pos is not None
+    return token.start_pos
+
+
+def end_of(token: Token) -> int:
+    """The offset behind the last character of ``token``."""
+    assert token.end_pos is not None
+    return token.end_pos
+
+
+@dataclass(frozen=True)
+class Complaint:
+    """A diagnostic, and the index of the token where the next statement begins if that is known."""
+
+    diagnostic: Diagnostic
+    resume: int | None = None
+
+
+@dataclass(frozen=True)
+class BrokenStatement:
+    """The tokens of a file, the statement of it that begins at ``start``, and ``bad``, the token it cannot go on with.
+
+    ``bad`` is ``len(tokens)`` where the file ends too early. ``accepted`` holds the kinds of tokens that could stand in
+    its place.
+    """
+
+    source: SourceFile
+    tokens: Sequence[Token]
+    start: int
+    bad: int
+    accepted: frozenset[str]
+
+    def complaint(self) -> Complaint:
+        """The error to report."""
+        complaint = (
+            self._second_if()
+            or self._parentheses()
+            or self._missing_dot()
+            or self._unknown_statement()
+            or self._type_in_clause()
+        )
+        return complaint or Complaint(self._expected())
+
+    # ---- places ----------------------------------------------------------------------------------------------------
+
+    def kind(self, index: int) -> str:
+        """The kind of the token at ``index``, ``$END`` outside of the file."""
+        return self.tokens[index].type if 0 <= index < len(self.tokens) else "$END"
+
+    def span(self, index: int) -> Span:
+        """The place of a token, or the place behind the last one."""
+        if index >= len(self.tokens):
+            return self.behind(index - 1)
+        return self.source.span(start_of(self.tokens[index]), end_of(self.tokens[index]))
+
+    def behind(self, index: int) -> Span:
+        """The place directly behind a token."""
+        last = self.source.span(end_of(self.tokens[index]) - 1, end_of(self.tokens[index]))
+        return Span(last.file, last.line, last.column + 1, 1)
+
+    def first_on_line(self, index: int) -> bool:
+        """Whether a token is the first of its line."""
+        if index == 0:
+            return True
+        return "\n" in self.source.text[end_of(self.tokens[index - 1]) : start_of(self.tokens[index])]
+
+    def _unclosed(self) -> list[int]:
+        """The indexes of the opening parentheses that are open at the bad token, outermost first."""
+        open_: list[int] = []
+        for index in range(self.start, self.bad):
+            if self.kind(index) in ("LPAR", "LSQB"):
+                open_.append(index)
+            elif self.kind(index) in ("RPAR", "RSQB") and open_:
+                open_.pop()
+        return open_
+
+    def _atom_start(self, last: int) -> int:
+        """The index where the atom begins that ends with the token ``last``."""
+        index, depth = last, 0
+        while index > self.start:
+            depth += (self.kind(index) == "RPAR") - (self.kind(index) == "LPAR")
+            if depth == 0 and self.kind(index) in NAMES and self.kind(index - 1) != "AT":
+                break
+            index -= 1
+        return index
+
+    @property
+    def _noun(self) -> str:
+        return "rule" if "IF" in [token.type for token in self.tokens[self.start : self.bad]] else "fact"
+
+    # ---- the cases -------------------------------------------------------------------------------------------------
+
+    def _second_if(self) -> Complaint | None:
+        if self.kind(self.bad) != "IF" or self._noun != "rule":
+            return None
+        atom = self._atom_start(self.bad - 1)
+        name = self.tokens[atom]
+        if name.type == "QUALIFIED":
+            dot = start_of(name) + str(name).rindex(".")
+            message = f"`{name}` is one qualified name here, because a dot ends a clause only before white space"
+            return Complaint(Diagnostic("E0103", message, self.source.span(dot, dot + 1), _DOT_HELP))
+        if self.kind(atom - 1) == "COMMA":
+            message = "expected a dot at the end of the rule, found a comma"
+            return Complaint(Diagnostic("E0102", message, self.span(atom - 1)), atom)
+        return Complaint(Diagnostic("E0101", "a rule has only one `:-`", self.span(self.bad)))
+
+    def _parentheses(self) -> Complaint | None:
+        unclosed, kind = self._unclosed(), self.kind(self.bad)
+        if not unclosed:
+            if kind in ("RPAR", "RSQB"):
+                return Complaint(Diagnostic("E0104", "this parenthesis closes nothing", self.span(self.bad)))
+            return None
+        next_clause = kind in NAMES and start_of(self.tokens[self.bad]) in self._line_starts()
+        next_clause = next_clause or (kind == "IF" and self.first_on_line(self._atom_start(self.bad - 1)))
+        if kind in ("END", "$END") or next_clause:
+            resume = None
+            if next_clause:
+                resume = self.bad if kind != "IF" else self._atom_start(self.bad - 1)
+            return Complaint(Diagnostic("E0104", "this parenthesis is never closed", self.span(unclosed[-1])), resume)
+        return None
+
+    def _line_starts(self) -> set[int]:
+        return {0} | {offset + 1 for offset, character in enumerate(self.source.text) if character == "\n"}
+
+    def _missing_dot(self) -> Complaint | None:
+        ends = self.kind(self.bad) == "$END" or self.first_on_line(self.bad)
+        if not ends or "END" not in self.accepted or self.bad == self.start:
+            return None
+        if self.kind(self.start) == "OUTPUT":
+            message = "expected a dot at the end of the output directive"
+        else:
+            message = f"expected a dot at the end of the {self._noun}"
+        return Complaint(Diagnostic("E0102", message, self.behind(self.bad - 1)), self.bad)
+
+    def _unknown_statement(self) -> Complaint | None:
+        first = self.tokens[self.start]
+        if self.kind(self.start) == "OUTPUT" and self.kind(self.bad) in ("LPAR", "AT"):
+            help = "write `output relation` before the name to declare it"
+            message = "expected a dot after the name of the published relation"
+            return Complaint(Diagnostic("E0101", message, self.span(self.bad), help))
+        if self.bad != self.start + 1 or first.type != "NAME" or self.kind(self.bad) not in (*NAMES, "STRING"):
+            return None
+        end = self.bad
+        while end < len(self.tokens) and self.kind(end) != "END":
+            end += 1
+        similar = difflib.get_close_matches(str(first), DECLARATION_WORDS, 1)
+        if similar:
+            help = f"did you mean `{similar[0]}`?"
+            return Complaint(Diagnostic("E0110", f"no declaration begins with `{first}`", self.span(self.start), help))
+        if "IF" in [token.type for token in self.tokens[self.bad : end]]:
+            message = f"expected a colon after the label `{first}`"
+            return Complaint(Diagnostic("E0101", message, self.behind(self.start), f"write `{first}:`"))
+        help = "declarations begin with `input relation`, `output relation`, `relation`, `typedef` or `include`"
+        return Complaint(Diagnostic("E0110", f"no declaration begins with `{first}`", self.span(self.start), help))
+
+    def _type_in_clause(self) -> Complaint | None:
+        if self.kind(self.bad) != "COLON" or self.kind(self.start) in ("DECLARE", "TYPEDEF"):
+            return None
+        help = "declare a relation with `input relation`, `output relation` or `relation`"
+        return Complaint(Diagnostic("E0101", "types stand only in declarations", self.span(self.bad), help))
+
+    def _expected(self) -> Diagnostic:
+        what = self._in_declaration() or self._in_clause()
+        if self.bad >= len(self.tokens):
+            found = "the end of the program"
+        elif self.kind(self.bad) == "END":
+            found = "the dot that ends a clause"
+        else:
+            text = str(self.tokens[self.bad])
+            found = f"`{text}`" if "`" not in text and "\n" not in text else "this"
+        return Diagnostic("E0101", f"expected {what}, found {found}", self.span(self.bad))
+
+    def _in_declaration(self) -> str:
+        if self.kind(self.start) not in ("DECLARE", "TYPEDEF", "INCLUDE", "OUTPUT"):
+            return ""
+        previous = self.kind(self.bad - 1)
+        if "COLON" in self.accepted:
+            return "a colon and a type after the column name"
+        if "EQUAL" in self.accepted:
+            return "`=` and a type after the new name"
+        if previous in ("COLON", "EQUAL", "LESS"):
+            return "a type"
+        if previous == "KEY":
+            return "the key columns in parentheses"
+        if {"COMMA", "RPAR"} & self.accepted and self._unclosed():
+            return (
+                "a comma or a closing parenthesis" if "COMMA" in self.accepted else "a column or a closing parenthesis"
+            )
+        if "INT" in self.accepted:
+            return "a number" if self._unclosed() else "a constant location"
+        if "NAME" in self.accepted:
+            return "a name" if not self._unclosed() else "a column name"
+        return "the end of the declaration"
+
+    def _in_clause(self) -> str:
+        previous, unclosed = self.kind(self.bad - 1), self._unclosed()
+        before = f"`{self.tokens[self.bad - 1]}`" if self.bad else ""
+        if self.bad == self.start:
+            return "a rule, a fact or a declaration"
+        if previous == "LABEL":
+            return "a rule after the label"
+        if "NAME" in self.accepted:
+            if previous in _OPERATORS or previous in _COMPARISONS:
+                return f"an expression after {before}"
+            if previous in ("AGGREGATE_OPEN", "DISTINCT"):
+                return "an expression inside the aggregate"
+            opening = unclosed[-1] if unclosed else -1
+            is_argument = self.kind(opening) == "LSQB" or (
+                bool(unclosed) and self.kind(opening - 1) in (*NAMES, "RPAR")
+            )
+            return f"{'an argument' if is_argument else 'a literal'} after {before}"
+        if unclosed:
+            return "a comma or a closing parenthesis"
+        if "IF" in self.accepted:
+            return "`:-` or a dot after the head"
+        if "END" in self.accepted:
+            return "a comma or a dot after the literal"
+        return "something else"

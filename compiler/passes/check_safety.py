@@ -1,0 +1,123 @@
+"""Checks that every variable of a rule has a value.
+
+Accepted, and left as it is::
+
+    r1: h(X, Z) :- p(X, Y), Z = X + Y, !q(Z, _), X < Y.
+
+Refused, each with a code of its own::
+
+    h(X, W) :- p(X, Y).                 % W of the head is bound by nothing
+    h(X) :- p(X, Y), !q(X, W).          % W stands only in a negated atom
+    h(X) :- p(X, Y), W < Y.             % W is only compared
+    h(X) :- p(X, Y), V = W + 1, W = V.  % V and W wait for each other
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from ..diagnostics import Diagnostics, Note
+from ..ir import typed
+from ..source import Span
+from .order_body import variables_of_literal
+
+
+def check_safety(program: typed.Program, diagnostics: Diagnostics) -> None:
+    """Report every variable that no positive atom and no assignment binds."""
+    for rule in program.rules:
+        _check_rule(rule, diagnostics)
+
+
+def _check_rule(rule: typed.Rule, diagnostics: Diagnostics) -> None:
+    bound: set[str] = set()
+    stuck: list[typed.Assignment] = []
+    for literal in rule.body:
+        if isinstance(literal, typed.Atom):
+            bound |= {variable.name for variable in variables_of_literal(literal)}
+        elif isinstance(literal, typed.Assignment):
+            if all(variable.name in bound for variable in variables_of_literal(literal)):
+                bound.add(literal.variable.name)
+            else:
+                stuck.append(literal)
+    reporter = _Reporter(rule, bound, diagnostics)
+    _check_assignments(stuck, reporter)
+    reporter.bound |= {literal.variable.name for literal in stuck}
+    reporter.head()
+    for literal in rule.body:
+        if isinstance(literal, typed.Comparison):
+            reporter.unbound(variables_of_literal(literal), "E0403", "is only compared and has no value")
+    for literal in rule.negations:
+        help = "write `_` for any value"
+        reporter.unbound(variables_of_literal(literal), "E0402", "stands only in a negated atom", help)
+
+
+def _check_assignments(stuck: list[typed.Assignment], reporter: _Reporter) -> None:
+    """Report what keeps assignments from being computed: a variable that nothing binds, or themselves."""
+    values = {literal.variable.name: literal for literal in stuck}
+    for literal in stuck:
+        others = [variable for variable in variables_of_literal(literal) if variable.name not in values]
+        reporter.unbound(others, "E0403", "has no value that could be assigned")
+    reported: set[str] = set()
+    for literal in stuck:
+        cycle = _cycle(literal, values)
+        if cycle and not reported & set(cycle):
+            reported |= set(cycle)
+            names = " -> ".join(f"`{name}`" for name in (*cycle, cycle[0]))
+            message = f"the assignments of this rule need each other: {names}"
+            if len(cycle) == 1:
+                message = f"the assignment of `{cycle[0]}` needs `{cycle[0]}` itself"
+            reporter.report("E0406", message, literal.span, "bind one of the variables by an atom")
+
+
+def _cycle(start: typed.Assignment, values: dict[str, typed.Assignment]) -> list[str]:
+    """The variables of a cycle of assignments through ``start``, empty if there is none."""
+    target = start.variable.name
+    paths: list[list[str]] = [[target]]
+    seen: set[str] = set()
+    while paths:
+        path = paths.pop(0)
+        for variable in variables_of_literal(values[path[-1]]):
+            if variable.name == target:
+                return path
+            if variable.name in values and variable.name not in seen:
+                seen.add(variable.name)
+                paths.append([*path, variable.name])
+    return []
+
+
+class _Reporter:
+    """Reports the unbound variables of one rule, each once."""
+
+    def __init__(self, rule: typed.Rule, bound: set[str], diagnostics: Diagnostics) -> None:
+        self.rule = rule
+        self.bound = set(bound)
+        self.diagnostics = diagnostics
+
+    def head(self) -> None:
+        """Check the variables of the head."""
+        for argument in self.rule.head.arguments:
+            value = argument.argument if isinstance(argument, typed.Aggregate) else argument
+            if value is None:
+                continue
+            if not self.rule.body and not self.rule.origin:
+                help = 'a constant is a number, a `"string"`, `true`, `false` or a date'
+                self.unbound(typed.variables_of(value), "E0401", "stands in a fact, which has no variables", help)
+            else:
+                help = "bind it by a positive atom or an assignment in the body"
+                self.unbound(typed.variables_of(value), "E0401", "of the head is not bound in the body", help)
+
+    def unbound(self, variables: Iterable[typed.Variable], code: str, what: str, help: str | None = None) -> None:
+        """Report those of ``variables`` that have no value."""
+        for variable in variables:
+            if variable.name not in self.bound:
+                self.bound.add(variable.name)
+                self.report(code, f"`{variable}` {what}", variable.span, help)
+
+    def report(self, code: str, message: str, span: Span, help: str | None) -> None:
+        """Report once, also if several alternatives of a disjunction have the problem."""
+        if any(item.code == code and item.span == span for item in self.diagnostics.items):
+            return
+        notes: tuple[Note, ...] = ()
+        if self.rule.origin:
+            notes = (Note(f"in {self.rule.origin} of the rule's disjunction"),)
+        self.diagnostics.report(code, message, span, help=help, notes=notes)
