@@ -1,0 +1,280 @@
+"""Measure Flintlog's jobs against a recursive query in DuckDB and a loop written by hand; ``make bench`` runs this.
+
+Two graphs (see ``workloads.py``), their transitive closure, and three steps each: ``init``, then two batches of
+changes. Contenders:
+
+* ``flintlog``: the compiled job through ``spark-submit``, which keeps the closure up to date;
+* ``duckdb``: the whole closure by a recursive query, from scratch after each step;
+* ``by hand``: the loop of ``hand_loop.py`` through ``spark-submit``, from scratch, for ``init`` only: later steps
+  would take it as long again.
+
+Each measurement is a process of its own and gets two threads: wall-clock seconds from its start to its end, the seconds
+it says its own work took (without the start of Python, the JVM and Spark), the peak memory of its process tree, and
+the rows of the closure. After each step the rows and a checksum of what Flintlog published must be those of DuckDB.
+
+The time to compile a program of 100 rules is measured too.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import shutil
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+import duckdb
+from duckdb_cte import CHECKSUM
+from measure import CommandFailed, Run, machine, run
+from rich.console import Console
+from rich.table import Table
+from workloads import (
+    GRAPHS,
+    PROGRAM,
+    QUICK_GRAPHS,
+    Graph,
+    Step,
+    program_of_rules,
+    steps,
+    write_changes,
+    write_links,
+)
+
+HERE = Path(__file__).parent
+RULES = 100
+CONTENDERS = ("flintlog", "duckdb", "by hand")
+SPARK_SUBMIT = ("spark-submit", "--master", "local[2]", "--driver-memory", "4g")
+
+console = Console() if sys.stdout.isatty() else Console(width=120)
+
+
+@dataclass(frozen=True)
+class Result:
+    """One measurement; ``job_seconds`` is what the process says its own work took, if it says."""
+
+    workload: str
+    contender: str
+    step: str
+    seconds: float
+    job_seconds: float | None
+    peak_mb: float
+    rows: int
+
+
+@dataclass(frozen=True)
+class Closure:
+    """What identifies a closure: its rows and the sum of ``duckdb_cte.CHECKSUM``."""
+
+    rows: int
+    checksum: int
+
+
+class WrongAnswer(Exception):
+    """A contender's closure is not that of DuckDB."""
+
+
+@contextmanager
+def working(what: str) -> Iterator[None]:
+    """Show what is being measured, with a clock that runs on a terminal."""
+    with console.status(f"{what} ..."):
+        yield
+
+
+class Bench:
+    """Runs the measurements of one invocation and collects their results."""
+
+    def __init__(self, folder: Path, contenders: tuple[str, ...]) -> None:
+        """``folder`` is written to, in a folder for each graph that is emptied first."""
+        self.folder = folder
+        self.contenders = contenders
+        self.results: list[Result] = []
+
+    def graph(self, graph: Graph) -> None:
+        """Measure all contenders on one graph."""
+        console.print(f"[bold]{graph.title}")
+        folder = self.folder / graph.name
+        shutil.rmtree(folder, ignore_errors=True)
+        flintlog = FlintlogJob(folder) if "flintlog" in self.contenders else None
+        for step in steps(graph):
+            links = folder / step.name.replace(" ", "-") / "link.parquet"
+            write_links(links, step.links)
+            expected = self._duckdb(graph, step, links)
+            if flintlog is not None:
+                self._flintlog(graph, step, links, flintlog, expected)
+            if graph.by_hand and step.name == "init" and "by hand" in self.contenders:
+                self._by_hand(graph, step, links, expected)
+
+    def compile_time(self) -> None:
+        """Measure the compiler on a program of :data:`RULES` rules, with and without formatting."""
+        workload = f"compile {RULES} rules"
+        console.print(f"[bold]{workload}")
+        program = self.folder / "rules.dl"
+        program.parent.mkdir(parents=True, exist_ok=True)
+        program.write_text(program_of_rules(RULES), encoding="utf-8")
+        for step, options in (("formatted", ()), ("--no-format", ("--no-format",))):
+            command = ("flintlog", "compile", program, "-o", self.folder / "jobs", *options)
+            with working(step):
+                measured = min(
+                    (run(command, self.folder / "compile.log") for _ in range(3)), key=lambda one: one.seconds
+                )
+            self._add(Result(workload, "flintlog", step, measured.seconds, None, measured.peak_mb, RULES))
+
+    def _duckdb(self, graph: Graph, step: Step, links: Path) -> Closure:
+        command = (sys.executable, HERE / "duckdb_cte.py", links)
+        with working(f"{graph.name}, {step.name}: duckdb"):
+            measured = run(command, links.with_name("duckdb.log"))
+        said = json.loads(measured.output)
+        if "duckdb" in self.contenders:
+            self._add(_result(graph, "duckdb", step, measured, said["seconds"], said["rows"]))
+        return Closure(said["rows"], said["checksum"])
+
+    def _flintlog(self, graph: Graph, step: Step, links: Path, job: FlintlogJob, expected: Closure) -> None:
+        with working(f"{graph.name}, {step.name}: flintlog"):
+            measured, job_seconds = job.run(step, links)
+        with working(f"{graph.name}, {step.name}: comparing the closures"):
+            found = job.closure()
+        _compare(found, expected, f"flintlog, {graph.name}, {step.name}")
+        self._add(_result(graph, "flintlog", step, measured, job_seconds, found.rows))
+
+    def _by_hand(self, graph: Graph, step: Step, links: Path, expected: Closure) -> None:
+        out = links.with_name("by-hand")
+        with working(f"{graph.name}, {step.name}: by hand"):
+            measured = run((*SPARK_SUBMIT, HERE / "hand_loop.py", links, out), links.with_name("by-hand.log"))
+        said = json.loads(measured.output.splitlines()[-1])
+        found = checksum(f"read_parquet('{out}/*.parquet')")
+        _compare(found, expected, f"by hand, {graph.name}, {step.name}")
+        self._add(_result(graph, "by hand", step, measured, said["seconds"], found.rows))
+
+    def _add(self, result: Result) -> None:
+        self.results.append(result)
+        console.print(
+            f"  {result.contender:9} {result.step:13} {result.seconds:8.2f} s"
+            f" {_seconds(result.job_seconds):>8} {result.peak_mb:8,.0f} MB {result.rows:12,} rows"
+        )
+
+
+class FlintlogJob:
+    """The compiled closure and its state below one folder."""
+
+    def __init__(self, folder: Path) -> None:
+        """Write the program below ``folder`` and compile it."""
+        self.state = folder / "state"
+        self.folder = folder
+        program = folder / "closure.dl"
+        folder.mkdir(parents=True)
+        program.write_text(PROGRAM, encoding="utf-8")
+        run(("flintlog", "compile", program, "-o", folder / "jobs"), folder / "compile.log")
+        self.script = folder / "jobs" / "closure.py"
+
+    def run(self, step: Step, links: Path) -> tuple[Run, float | None]:
+        """Do a step; the measurement, and the seconds that the job reports."""
+        if step.name == "init":
+            arguments: list[str | Path] = ["init", "--state", self.state, "--input", f"link={links}"]
+        else:
+            changes = links.with_name("changes") / "link.parquet"
+            write_changes(changes, step)
+            arguments = ["apply", "--state", self.state, "--changes", changes.parent, "--batch", links.parent.name]
+        measured = run((*SPARK_SUBMIT, self.script, *arguments, "--json"), links.with_name("flintlog.log"))
+        said = json.loads(measured.output)
+        return measured, said.get("seconds")
+
+    def closure(self) -> Closure:
+        """What the job has published so far: all insertions less all deletions."""
+        changes = f"read_parquet('{self.state}/published/reachable/changes/*/*.parquet')"
+        inserted = checksum(f"(FROM {changes} WHERE op = '+')")
+        deleted = checksum(f"(FROM {changes} WHERE op = '-')")
+        return Closure(inserted.rows - deleted.rows, inserted.checksum - deleted.checksum)
+
+
+def checksum(relation: str) -> Closure:
+    """Rows and checksum of a table expression of DuckDB."""
+    row = duckdb.connect().execute(CHECKSUM.format(relation=relation)).fetchone()
+    assert row is not None
+    return Closure(row[0], row[1])
+
+
+def _compare(found: Closure, expected: Closure, what: str) -> None:
+    if found != expected:
+        raise WrongAnswer(f"{what}: {found}, but DuckDB finds {expected}")
+
+
+def _result(graph: Graph, contender: str, step: Step, measured: Run, job: float | None, rows: int) -> Result:
+    return Result(graph.name, contender, step.name, measured.seconds, job, measured.peak_mb, rows)
+
+
+def table(title: str, results: list[Result]) -> Table:
+    """The results of one workload; the ratios are of whole processes' seconds to those of Flintlog."""
+    made = Table(title=title, title_justify="left", title_style="bold")
+    made.add_column("step")
+    made.add_column("contender")
+    for heading in ("seconds", "in the job", "peak MB", "rows", "to flintlog's step", "to flintlog's init"):
+        made.add_column(heading, justify="right")
+    ours = {one.step: one.seconds for one in results if one.contender == "flintlog"}
+    step = None
+    for one in results:
+        if step not in (None, one.step):
+            made.add_section()
+        made.add_row(
+            one.step if one.step != step else "",
+            one.contender,
+            f"{one.seconds:.2f}",
+            _seconds(one.job_seconds),
+            f"{one.peak_mb:,.0f}",
+            f"{one.rows:,}",
+            _ratio(one.seconds, ours.get(one.step)),
+            _ratio(one.seconds, ours.get("init")),
+        )
+        step = one.step
+    return made
+
+
+def _seconds(value: float | None) -> str:
+    return "" if value is None else f"{value:.2f}"
+
+
+def _ratio(seconds: float, reference: float | None) -> str:
+    return "" if reference is None else f"{seconds / reference:.2f} x"
+
+
+def main() -> int:
+    """Measure, print a table and write the results."""
+    parser = argparse.ArgumentParser(description="Measure Flintlog's jobs against DuckDB and a loop written by hand.")
+    names = [*(graph.name for graph in GRAPHS), "compile"]
+    parser.add_argument("--quick", action="store_true", help="small graphs, to see that everything runs")
+    parser.add_argument("--workload", action="append", choices=names, help="only this one; may be repeated")
+    parser.add_argument("--contender", action="append", choices=CONTENDERS, help="only this one; may be repeated")
+    parser.add_argument("--folder", type=Path, default=Path("build/bench"), help="where graphs and states go")
+    parser.add_argument("--results", type=Path, help="default benchmarks/results.json; with --quick in --folder")
+    options = parser.parse_args()
+    chosen = options.workload or names
+    graphs = QUICK_GRAPHS if options.quick else GRAPHS
+    results = options.results or (options.folder if options.quick else HERE) / "results.json"
+    bench = Bench(options.folder, tuple(options.contender or CONTENDERS))
+    size = machine()
+    console.print(f"{size['cores']} cores, {size['memory_mb']:,} MB of memory; every contender gets two threads")
+    try:
+        for graph in graphs:
+            if graph.name in chosen:
+                bench.graph(graph)
+        if "compile" in chosen and "flintlog" in bench.contenders:
+            bench.compile_time()
+    except (CommandFailed, WrongAnswer, FileNotFoundError) as error:
+        console.print(f"error: {error}", style="red", markup=False)
+        return 1
+    titles = {graph.name: graph.title for graph in graphs}
+    for workload in dict.fromkeys(one.workload for one in bench.results):
+        own = [one for one in bench.results if one.workload == workload]
+        console.print()
+        console.print(table(titles.get(workload, workload), own))
+    measured = {"machine": size, "quick": options.quick, "results": [asdict(one) for one in bench.results]}
+    results.parent.mkdir(parents=True, exist_ok=True)
+    results.write_text(json.dumps(measured, indent=2) + "\n", encoding="utf-8")
+    console.print(f"written to {results}")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

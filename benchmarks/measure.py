@@ -1,0 +1,100 @@
+"""Run a command and measure it: seconds on the clock and the most memory that it and all its children held at once."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import threading
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import psutil
+
+#: Seconds between two looks at the memory.
+PERIOD = 0.1
+
+
+@dataclass(frozen=True)
+class Run:
+    """What a command printed on its standard output, its wall-clock seconds and its peak memory in MB (10^6 bytes)."""
+
+    output: str
+    seconds: float
+    peak_mb: float
+
+
+class CommandFailed(Exception):
+    """A measured command ended with an error; the message ends with the last lines it wrote."""
+
+
+def run(command: Sequence[str | Path], log: Path, environment: Mapping[str, str] | None = None) -> Run:
+    """Run ``command``, its standard error going to ``log``, and measure it.
+
+    Memory is the proportional set size, summed over the process tree, so that pages shared by a process and its forks
+    count once; where the system does not tell, the resident set size.
+    """
+    log.parent.mkdir(parents=True, exist_ok=True)
+    with log.open("wb") as errors:
+        start = time.perf_counter()
+        process = subprocess.Popen(
+            [str(part) for part in command],
+            stdout=subprocess.PIPE,
+            stderr=errors,
+            env={**os.environ, **(environment or {})},
+        )
+        peak = _Peak(process.pid)
+        peak.start()
+        output, _ = process.communicate()
+        seconds = time.perf_counter() - start
+        peak.stop()
+    text = output.decode()
+    if process.returncode != 0:
+        tail = (log.read_text(errors="replace") + text).splitlines()[-15:]
+        raise CommandFailed("\n".join([f"exit code {process.returncode}, log in {log}", *tail]))
+    return Run(text, seconds, peak.bytes / 1e6)
+
+
+class _Peak(threading.Thread):
+    """Looks at the memory of a process tree until stopped; ``bytes`` is the most it saw."""
+
+    def __init__(self, pid: int) -> None:
+        super().__init__(daemon=True)
+        self.bytes = 0
+        self._root = pid
+        self._done = threading.Event()
+
+    def run(self) -> None:
+        while not self._done.wait(PERIOD):
+            self.bytes = max(self.bytes, _memory(self._root))
+
+    def stop(self) -> None:
+        self._done.set()
+        self.join()
+
+
+def _memory(root: int) -> int:
+    try:
+        process = psutil.Process(root)
+        tree = [process, *process.children(recursive=True)]
+    except psutil.NoSuchProcess:
+        return 0
+    return sum(_held(process) for process in tree)
+
+
+def _held(process: psutil.Process) -> int:
+    try:
+        held: int = process.memory_full_info().pss
+    except (psutil.Error, AttributeError, OSError):
+        try:
+            held = process.memory_info().rss
+        except psutil.Error:
+            return 0
+    return held
+
+
+def machine() -> dict[str, object]:
+    """The size of this machine: cores that this process may use and memory in MB."""
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
+    return {"cores": cores, "memory_mb": round(psutil.virtual_memory().total / 1e6)}
