@@ -1,0 +1,1 @@
+"""Tests of what surrounds the compiler: packages, setting up, the examples and the benchmarks."""
