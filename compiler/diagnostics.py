@@ -68,6 +68,8 @@ CODES: dict[str, str] = {
     "E0407": "An assignment assigns a variable that is bound.",
     "E0408": "An assignment assigns something other than a variable.",
     # Aggregates
+    "E0501": "A relation depends on its own negation.",
+    "E0502": "An aggregate is part of a recursion.",
     "E0520": "An aggregate stands outside of a head.",
     "E0521": "An aggregate stands inside an aggregate.",
     "E0522": "An aggregate function does not exist.",
@@ -86,6 +88,7 @@ CODES: dict[str, str] = {
     "E0708": "Counting distinct values is not supported.",
     "E0709": "Witnesses of an aggregate are not supported.",
     "E0710": "A disjunction has too many alternatives.",
+    "E0711": "An expression is nested too deeply.",
     "E0714": "Directives of Soufflé are not supported.",
     # Warnings
     "W0801": "A declared relation is used nowhere.",

@@ -22,6 +22,7 @@ Node = Tree[Token]
 
 _ESCAPES = {"n": "\n", "t": "\t", "r": "\r", '"': '"', "\\": "\\"}
 _ESCAPE = re.compile(r"\\(u[0-9A-Fa-f]{4}|.)", re.DOTALL)
+_MAX_DEPTH = 100
 _PATH_OPERATORS = ("STAR", "PLUS", "SLASH", "BAR", "MIDDLE_DOT", "MINUS")
 
 
@@ -47,6 +48,7 @@ class Classifier:
     def statement(self, tree: Node) -> syntax.Statement | Include | None:
         """The statement that ``tree`` stands for; None if it had to be refused, which is then reported."""
         try:
+            self._check_depth(tree)
             match str(tree.data):
                 case "declaration":
                     return self._declaration(tree)
@@ -83,6 +85,17 @@ class Classifier:
     def _refuse(self, code: str, message: str, node: Node | Token, help: str | None = None) -> _Refused:
         self.diagnostics.report(code, message, self._span(node), help=help)
         return _Refused()
+
+    def _check_depth(self, tree: Node) -> None:
+        """Refuse what is nested deeper than any pass should have to follow."""
+        waiting: list[tuple[Node, int]] = [(tree, 0)]
+        while waiting:
+            node, depth = waiting.pop()
+            if depth > _MAX_DEPTH:
+                help = "compute a part of it in an assignment or in a relation of its own"
+                raise self._refuse("E0711", f"this is nested more than {_MAX_DEPTH} operators deep", tree, help)
+            inside = depth + (node.data in ("binary", "prefixed", "negation", "group", "comparison", "list"))
+            waiting += [(child, inside) for child in node.children if isinstance(child, Tree)]
 
     # ---- declarations ----------------------------------------------------------------------------------------------
 
@@ -340,6 +353,10 @@ class Classifier:
                 raise self._refuse("E0520", "an aggregate stands only as an argument of a head", tree)
             case "comparison" | "negation":
                 raise self._refuse("E0114", "expected a value, found a comparison or a negation", tree)
+            case "repeated":
+                operator = tree.children[1]
+                assert isinstance(operator, Token)
+                raise self._refuse("E0101", f"expected an expression after `{operator}`", operator)
             case "located":
                 raise self._refuse("E0120", "`@` stands in front of the argument that holds the location", tree)
         raise self._refuse("E0114", "this is not an expression", tree)
@@ -370,7 +387,7 @@ class Classifier:
                 return syntax.Constant(value, "int", span)
             case "NUMBER":
                 number = Decimal(sign + token)
-                if abs(float(number)) == float("inf"):
+                if abs(float(number)) == float("inf") or (float(number) == 0) != (number == 0):
                     raise self._refuse("E0307", "this number does not fit a float", whole)
                 return syntax.Constant(number, "float", span)
             case "STRING":
@@ -392,10 +409,10 @@ class Classifier:
             escape = match[1]
             if escape in _ESCAPES:
                 return _ESCAPES[escape]
-            if len(escape) == 5:
+            if len(escape) == 5 and not "d800" <= escape[1:].lower() <= "dfff":
                 return chr(int(escape[1:], 16))
             start = start_of(token) + 1 + match.start()
-            wrong.append(self.source.span(start, start + 2))
+            wrong.append(self.source.span(start, start + len(match[0])))
             return escape
 
         value = _ESCAPE.sub(replace, body)

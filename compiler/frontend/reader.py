@@ -52,7 +52,7 @@ def read_program(
         main = SourceFile(path_or_source.name, text)
     reading = _Reading(diagnostics, load or (lambda name: None))
     reading.read(main)
-    return syntax.Program(tuple(reading.statements), tuple(reading.sources))
+    return syntax.Program(tuple(reading.statements), tuple(reading.sources), complete=not diagnostics.failed)
 
 
 class _Reading:

@@ -182,7 +182,7 @@ class _Statements:
             return True
         if word == "extern":
             self._report("E0705", "this version does not support external functions", token)
-            self.next = self._recover_declaration(start + 1)
+            self.next = self._recover_declaration(start, start + 1)
             return True
         if word == "process":
             self._report("E0704", "this version does not support several processes in one program", token)
@@ -287,7 +287,7 @@ class _Statements:
             if parentheses < 0 or kind in ("END", "IF", "SEMICOLON") or (kind == "COMMA" and not parentheses):
                 return
             if depth == 0 and not parentheses:
-                if self._kind(index + 1) not in ("COMMA", "RPAR", "GREATER"):
+                if self._kind(index + 1) not in ("COMMA", "RPAR", "END", "AGGREGATE_CLOSE"):
                     return
                 self._retag(index, "AGGREGATE_CLOSE")
                 break
@@ -397,8 +397,9 @@ class _Statements:
         """The index where the next statement begins: behind a clause end, or at a line that opens a statement."""
         if self._kind(bad) == "OPEN_STRING":  # It swallowed the end of its line and probably the dot there.
             return bad + 1
-        if self._kind(start) in ("DECLARE", "TYPEDEF", "INCLUDE", "OUTPUT"):
-            return self._recover_declaration(bad)
+        unknown = bad == start + 1 and self._kind(bad) in NAMES
+        if unknown or self._kind(start) in ("DECLARE", "TYPEDEF", "INCLUDE", "OUTPUT"):
+            return self._recover_declaration(start, bad)
         for index in range(bad, len(self.tokens)):
             if self._kind(index) == "END":
                 return index + 1
@@ -407,13 +408,13 @@ class _Statements:
                 return index
         return len(self.tokens)
 
-    def _recover_declaration(self, bad: int) -> int:
+    def _recover_declaration(self, start: int, bad: int) -> int:
         """The same behind a declaration, which may have no dot: a clause on a new line ends it too."""
         for index in range(bad, len(self.tokens)):
             if self._kind(index) == "END":
                 return index + 1
             opens = self._opens_declaration(index) or self._label_end(index) > index
-            opens = opens or (self._kind(index) in NAMES and self._kind(index + 1) in ("LPAR", "IF", "AT"))
-            if opens and self._first_on_line(index):
+            opens = opens or (self._kind(index) in NAMES and self._kind(index + 1) in ("LPAR", "IF", "AT", *NAMES))
+            if index > start + 1 and opens and self._first_on_line(index):
                 return index
         return len(self.tokens)

@@ -61,6 +61,7 @@ class BrokenStatement:
             or self._missing_dot()
             or self._unknown_statement()
             or self._type_in_clause()
+            or self._second_head()
         )
         return complaint or Complaint(self._expected())
 
@@ -131,15 +132,17 @@ class BrokenStatement:
         unclosed, kind = self._unclosed(), self.kind(self.bad)
         if not unclosed:
             if kind in ("RPAR", "RSQB"):
-                return Complaint(Diagnostic("E0104", "this parenthesis closes nothing", self.span(self.bad)))
+                bracket = "parenthesis" if kind == "RPAR" else "bracket"
+                return Complaint(Diagnostic("E0104", f"this {bracket} closes nothing", self.span(self.bad)))
             return None
         next_clause = kind in NAMES and start_of(self.tokens[self.bad]) in self._line_starts()
         next_clause = next_clause or (kind == "IF" and self.first_on_line(self._atom_start(self.bad - 1)))
         if kind in ("END", "$END") or next_clause:
+            bracket = "parenthesis" if self.kind(unclosed[-1]) == "LPAR" else "bracket"
             resume = None
             if next_clause:
                 resume = self.bad if kind != "IF" else self._atom_start(self.bad - 1)
-            return Complaint(Diagnostic("E0104", "this parenthesis is never closed", self.span(unclosed[-1])), resume)
+            return Complaint(Diagnostic("E0104", f"this {bracket} is never closed", self.span(unclosed[-1])), resume)
         return None
 
     def _line_starts(self) -> set[int]:
@@ -177,10 +180,16 @@ class BrokenStatement:
         return Complaint(Diagnostic("E0110", f"no declaration begins with `{first}`", self.span(self.start), help))
 
     def _type_in_clause(self) -> Complaint | None:
-        if self.kind(self.bad) != "COLON" or self.kind(self.start) in ("DECLARE", "TYPEDEF"):
+        if self.kind(self.bad) != "COLON" or self.kind(self.start) in ("DECLARE", "TYPEDEF") or not self._unclosed():
             return None
         help = "declare a relation with `input relation`, `output relation` or `relation`"
         return Complaint(Diagnostic("E0101", "types stand only in declarations", self.span(self.bad), help))
+
+    def _second_head(self) -> Complaint | None:
+        if self.kind(self.bad) != "COMMA" or "IF" not in self.accepted or self._unclosed():
+            return None
+        help = "write a rule or a fact for each of them"
+        return Complaint(Diagnostic("E0115", "a rule has only one head", self.span(self.bad), help))
 
     def _expected(self) -> Diagnostic:
         what = self._in_declaration() or self._in_clause()

@@ -233,8 +233,10 @@ Statement = RelationDeclaration | OutputDirective | Typedef | Rule
 class Program:
     """The statements of the main file and of the files it includes, each file once, in the order of reading.
 
-    ``sources[0]`` is the main file.
+    ``sources[0]`` is the main file. A program is not ``complete`` if statements were left out because the reader had to
+    refuse them; what it lacks is then no error of its own.
     """
 
     statements: tuple[Statement, ...]
     sources: tuple[SourceFile, ...]
+    complete: bool = True

@@ -21,6 +21,8 @@ from ..ir import typed
 from ..source import Span
 from .order_body import variables_of_literal
 
+_BIND = "bind it by a positive atom or an assignment in the body"
+
 
 def check_safety(program: typed.Program, diagnostics: Diagnostics) -> None:
     """Report every variable that no positive atom and no assignment binds."""
@@ -45,7 +47,7 @@ def _check_rule(rule: typed.Rule, diagnostics: Diagnostics) -> None:
     reporter.head()
     for literal in rule.body:
         if isinstance(literal, typed.Comparison):
-            reporter.unbound(variables_of_literal(literal), "E0403", "is only compared and has no value")
+            reporter.unbound(variables_of_literal(literal), "E0403", "is only compared and has no value", _BIND)
     for literal in rule.negations:
         help = "write `_` for any value"
         reporter.unbound(variables_of_literal(literal), "E0402", "stands only in a negated atom", help)
@@ -56,7 +58,7 @@ def _check_assignments(stuck: list[typed.Assignment], reporter: _Reporter) -> No
     values = {literal.variable.name: literal for literal in stuck}
     for literal in stuck:
         others = [variable for variable in variables_of_literal(literal) if variable.name not in values]
-        reporter.unbound(others, "E0403", "has no value that could be assigned")
+        reporter.unbound(others, "E0403", "has no value to compute with", _BIND)
     reported: set[str] = set()
     for literal in stuck:
         cycle = _cycle(literal, values)
@@ -103,8 +105,7 @@ class _Reporter:
                 help = 'a constant is a number, a `"string"`, `true`, `false` or a date'
                 self.unbound(typed.variables_of(value), "E0401", "stands in a fact, which has no variables", help)
             else:
-                help = "bind it by a positive atom or an assignment in the body"
-                self.unbound(typed.variables_of(value), "E0401", "of the head is not bound in the body", help)
+                self.unbound(typed.variables_of(value), "E0401", "of the head is not bound in the body", _BIND)
 
     def unbound(self, variables: Iterable[typed.Variable], code: str, what: str, help: str | None = None) -> None:
         """Report those of ``variables`` that have no value."""

@@ -60,6 +60,7 @@ def _with_types(relation: typed.Relation, columns: Mapping[tuple[str, int], type
 
 def _infer_columns(program: typed.Program, diagnostics: Diagnostics) -> _Columns:
     """The type of every column, by flow from bodies to heads."""
+    failed = diagnostics.failed  # What a column lacks may then be what was refused.
     columns: _Columns = {
         (relation.name, place): column.type
         for relation in program.relations
@@ -82,7 +83,8 @@ def _infer_columns(program: typed.Program, diagnostics: Diagnostics) -> _Columns
         relation = program.relation(name)
         declaration = ", ".join(f"{column.name}: ..." for column in relation.columns)
         message = f"the type of column `{relation.columns[index].name}` of `{name}` cannot be inferred"
-        diagnostics.report("E0303", message, relation.span, help=f"declare it: `relation {name}({declaration})`")
+        if not failed:
+            diagnostics.report("E0303", message, relation.span, help=f"declare it: `relation {name}({declaration})`")
         columns[name, index] = typed.BROKEN
 
 
@@ -144,18 +146,14 @@ def _expression_type(expression: typed.Expression, types: Mapping[str, typed.Typ
         case typed.Negate() | typed.Convert():
             return _expression_type(expression.operand, types)
         case typed.Binary():
-            left = _operand_type(expression.left, types)
-            right = _operand_type(expression.right, types)
+            left = _expression_type(expression.left, types)
+            right = _expression_type(expression.right, types)
             if typed.UNKNOWN in (left, right):
                 return typed.UNKNOWN
             arithmetic = _arithmetic(
                 expression.op, _as_operand(expression.left, left, right), _as_operand(expression.right, right, left)
             )
             return arithmetic.result if isinstance(arithmetic, _Arithmetic) else typed.BROKEN
-
-
-def _operand_type(expression: typed.Expression, types: Mapping[str, typed.Type]) -> typed.Type:
-    return _expression_type(expression, types)
 
 
 def _literal_default(rules: tuple[typed.Rule, ...], place: tuple[str, int]) -> typed.Type | None:
@@ -304,7 +302,7 @@ class _RuleTyper:
         relation = self.relations[atom.relation]
         for term, column in zip(atom.terms, relation.columns, strict=True):
             if isinstance(term, typed.Variable) and column.type != typed.BROKEN:
-                where = f"in column `{column.name}` of `{atom.relation}`"
+                where = f"in {_column_name(column, relation)}"
                 self.bindings.setdefault(term.name, _Binding(column.type, term.span, where))
 
     def _literal(self, literal: typed.Literal) -> typed.Literal:
@@ -348,7 +346,7 @@ class _RuleTyper:
         """``value``, which has to be of the column's type, or a literal of one that has its value there."""
         if typed.BROKEN in (value.type, column.type) or value.type == column.type:
             return value
-        name = f"column `{column.name}` of `{relation.name}`"
+        name = _column_name(column, relation)
         if isinstance(value, typed.Constant) and _widens(value.type, column.type):
             fitting = _fit(value, column.type)
             if fitting is None:
@@ -365,8 +363,7 @@ class _RuleTyper:
         if isinstance(value, typed.Variable) and value.name in self.bindings:
             binding = self.bindings[value.name]
             notes.append(Note(f"`{value}` is {binding.type} {binding.where}", binding.span))
-        place = "declared" if relation.declared else "first derived"
-        notes.append(Note(f"`{relation.name}` is {place} here", relation.span))
+        notes.append(_relation_note(relation))
         return tuple(notes)
 
     def _aggregate(self, aggregate: typed.Aggregate, column: typed.Column, relation: typed.Relation) -> typed.Aggregate:
@@ -383,12 +380,8 @@ class _RuleTyper:
                 self.diagnostics.report("E0523", message, aggregate.span)
                 result = typed.BROKEN
         if typed.BROKEN not in (result, column.type) and result != column.type:
-            message = f"column `{column.name}` of `{relation.name}` is {column.type}, but `{aggregate}` is {result}"
-            notes = (
-                Note(
-                    f"`{relation.name}` is {'declared' if relation.declared else 'first derived'} here", relation.span
-                ),
-            )
+            message = f"{_column_name(column, relation)} is {column.type}, but `{aggregate}` is {result}"
+            notes = (_relation_note(relation),)
             help = f"declare the column as {result}"
             self.diagnostics.report("E0302", message, aggregate.span, help=help, notes=notes)
         return replace(aggregate, argument=argument, type=result)
@@ -420,7 +413,7 @@ class _RuleTyper:
         if isinstance(found, _Mistake):
             self.diagnostics.report(found.code, found.message, expression.span, help=found.help)
             return replace(expression, left=left, right=right, type=typed.BROKEN)
-        left, right = _convert(left, found.left), _convert(right, found.right)
+        left, right = self._convert(left, found.left), self._convert(right, found.right)
         return replace(expression, left=left, right=right, type=found.result)
 
     def _comparison(self, comparison: typed.Comparison) -> typed.Comparison:
@@ -443,7 +436,28 @@ class _RuleTyper:
         if common == typed.BOOL and comparison.op not in ("=", "!="):
             message = f"`{comparison.op}` needs values with an order, but bool has none"
             self.diagnostics.report("E0310", message, comparison.span, help="compare with `=` or `!=`")
-        return replace(comparison, left=_convert(left, common), right=_convert(right, common))
+        return replace(comparison, left=self._convert(left, common), right=self._convert(right, common))
+
+    def _convert(self, expression: typed.Expression, type_: typed.Type) -> typed.Expression:
+        if expression.type == type_ or typed.BROKEN in (expression.type, type_):
+            return expression
+        if not isinstance(expression, typed.Constant):
+            return typed.Convert(expression, type_, expression.span)
+        fitting = _fit(expression, type_)
+        if fitting is None:
+            message = f"this is computed in {type_}, which cannot hold `{expression}`"
+            self.diagnostics.report("E0306", message, expression.span)
+        return fitting or expression
+
+
+def _column_name(column: typed.Column, relation: typed.Relation) -> str:
+    if relation.declared:
+        return f"column `{column.name}` of `{relation.name}`"
+    return f"argument {relation.columns.index(column) + 1} of `{relation.name}`"
+
+
+def _relation_note(relation: typed.Relation) -> Note:
+    return Note(f"`{relation.name}` is {'declared' if relation.declared else 'first derived'} here", relation.span)
 
 
 def _widens(literal: typed.Type, column: typed.Type) -> bool:
@@ -463,23 +477,14 @@ def _fit(constant: typed.Constant, type_: typed.Type) -> typed.Constant | None:
     return typed.Constant(Decimal(f"{value:.{type_.scale}f}"), type_, constant.span)
 
 
-def _convert(expression: typed.Expression, type_: typed.Type) -> typed.Expression:
-    if expression.type == type_ or typed.BROKEN in (expression.type, type_):
-        return expression
-    if isinstance(expression, typed.Constant):
-        fitting = _fit(expression, type_)
-        if fitting is not None:
-            return fitting
-    return typed.Convert(expression, type_, expression.span)
-
-
 def _column_help(value: typed.Expression, column: typed.Type) -> str | None:
     if isinstance(value, typed.Constant) and value.type == typed.STRING:
         return _literal_help(str(value.value), column)
     if column == typed.STRING and isinstance(value, typed.Constant):
         return f'write `"{value}"` for a string'
     if column == typed.FLOAT and value.type == typed.INT:
-        return f"write `{value} * 1.0` in an assignment to make a float of it"
+        text = f"({value})" if isinstance(value, typed.Binary) else str(value)
+        return f"write `{text} * 1.0` to make a float of it"
     return None
 
 

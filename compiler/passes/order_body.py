@@ -51,7 +51,8 @@ def _assign(body: Sequence[typed.Literal], diagnostics: Diagnostics) -> list[typ
     """The body with the comparisons that assign replaced by assignments."""
     literals = list(body)
     bound = {name for literal in body if isinstance(literal, typed.Atom) for name in _names(literal)}
-    pending = [place for place, literal in enumerate(body) if _may_assign(literal)]
+    # `:=` goes first: `X = A, A := X * 2` compares with `=`, whichever stands first.
+    pending = [place for op in (":=", "=") for place, literal in enumerate(body) if _has_operator(literal, op)]
     progress = True
     while progress:
         progress = False
@@ -79,8 +80,8 @@ def _assign(body: Sequence[typed.Literal], diagnostics: Diagnostics) -> list[typ
     return literals
 
 
-def _may_assign(literal: typed.Literal) -> bool:
-    return isinstance(literal, typed.Comparison) and literal.op in ("=", ":=")
+def _has_operator(literal: typed.Literal, op: str) -> bool:
+    return isinstance(literal, typed.Comparison) and literal.op == op
 
 
 def _assignment(literal: typed.Comparison, bound: set[str]) -> typed.Assignment | None:

@@ -58,7 +58,7 @@ def resolve(program: syntax.Program, diagnostics: Diagnostics) -> typed.Program:
 
 
 def _did_you_mean(name: str, known: Iterable[str]) -> str | None:
-    similar = difflib.get_close_matches(name, sorted(known), 1)
+    similar = difflib.get_close_matches(name, sorted(known), 1, 0.7)
     return f"did you mean `{similar[0]}`?" if similar else None
 
 
@@ -113,6 +113,7 @@ class _Declarations:
         self.program = program
         self.diagnostics = diagnostics
         self.typedefs: dict[str, syntax.Typedef] = {}
+        self.cyclic: set[str] = set()  # typedefs that have been found to lead to themselves
         self.declared: dict[str, syntax.RelationDeclaration] = {}
         self.rules = [statement for statement in program.statements if isinstance(statement, syntax.Rule)]
 
@@ -131,7 +132,8 @@ class _Declarations:
         self._outputs(relations)
         self._facts_of_inputs(relations)
         self._locations(relations)
-        self._unused(relations)
+        if self.program.complete:
+            self._unused(relations)
         return relations
 
     def _collect(self) -> None:
@@ -168,8 +170,10 @@ class _Declarations:
         if name.name in _TYPES:
             return _TYPES[name.name]
         if name.name in through:
-            message = f"the type `{name.name}` is defined by itself"
-            self.diagnostics.report("E0208", message, self.typedefs[name.name].span)
+            if not self.cyclic & set(through):
+                message = f"the type `{name.name}` is defined by itself"
+                self.diagnostics.report("E0208", message, self.typedefs[name.name].span)
+            self.cyclic |= set(through)
             return typed.BROKEN
         if name.name in self.typedefs:
             return self._type(self.typedefs[name.name].type, (*through, name.name))
@@ -264,7 +268,7 @@ class _Declarations:
                 continue
             if statement.name in relations:
                 relations[statement.name] = replace(relations[statement.name], output=True)
-            else:
+            elif self.program.complete:
                 message = f"the published relation `{statement.name}` is neither declared nor derived"
                 help = _did_you_mean(statement.name, relations)
                 self.diagnostics.report("E0201", message, statement.span, help=help)
@@ -356,6 +360,7 @@ class _Rules:
         self.source_rules = [statement for statement in program.statements if isinstance(statement, syntax.Rule)]
         self.relations = dict(relations)
         self.known = dict(relations)
+        self.complete = program.complete
         self.diagnostics = diagnostics
 
     def rules(self) -> Iterable[typed.Rule]:
@@ -515,7 +520,7 @@ class _Rules:
         name, number = atom.relation, len(atom.arguments)
         relation = self.known.get(name)
         if relation is None:
-            if name not in self.relations and not name.startswith("f_"):
+            if self.complete and name not in self.relations and not name.startswith("f_"):
                 message = f"the relation `{name}` is neither declared nor derived"
                 help = _did_you_mean(name, self.known)
                 help = help or f"declare it with `input relation {name}(...)`, or give it a rule"

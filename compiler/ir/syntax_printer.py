@@ -1,0 +1,134 @@
+"""Prints syntax as a program: one statement a line, the same spelling for what means the same.
+
+``syntax_text`` of what it printed is that text again::
+
+    input relation link(@src: int, dst: int) primary key (src, dst)
+    r1: reachable(@S, D) :- link(@S, D) ; (link(@S, Z), reachable(@Z, D)).
+"""
+
+from __future__ import annotations
+
+from decimal import Decimal
+
+from . import syntax
+
+_ESCAPES = {"\\": "\\\\", '"': '\\"', "\n": "\\n", "\t": "\\t", "\r": "\\r"}
+
+
+def syntax_text(program: syntax.Program) -> str:
+    """The statements of ``program`` and of what it includes, each on a line of its own."""
+    return "".join(_statement(statement) + "\n" for statement in program.statements)
+
+
+def _statement(statement: syntax.Statement) -> str:
+    match statement:
+        case syntax.RelationDeclaration():
+            return _declaration(statement)
+        case syntax.OutputDirective():
+            return f"output {statement.name}."
+        case syntax.Typedef():
+            return f"typedef {statement.name} = {_type(statement.type)}"
+        case syntax.Rule():
+            label = f"{statement.label}: " if statement.label else ""
+            body = f" :- {_body(statement.body)}" if statement.body else ""
+            return f"{label}{_atom(statement.head)}{body}."
+
+
+def _declaration(declaration: syntax.RelationDeclaration) -> str:
+    columns = ", ".join(
+        f"{'@' if column.located else ''}{column.name}: {_type(column.type)}" for column in declaration.columns
+    )
+    parts = [
+        "input" if declaration.is_input else "",
+        "output" if declaration.is_output else "",
+        "derived" if declaration.is_derived else "",
+        "relation",
+        declaration.name + (f"({columns})" if columns else "") + _at(declaration.at),
+        f"primary key ({', '.join(column.name for column in declaration.key)})" if declaration.key else "",
+        "symmetric" if declaration.symmetric else "",
+    ]
+    return " ".join(part for part in parts if part)
+
+
+def _type(name: syntax.TypeName) -> str:
+    if name.element is not None:
+        return f"{name.name}<{_type(name.element)}>"
+    return f"{name.name}({','.join(map(str, name.parameters))})" if name.parameters else name.name
+
+
+def _body(body: tuple[syntax.Literal, ...]) -> str:
+    if len(body) == 1 and isinstance(body[0], syntax.Disjunction):
+        return " ; ".join(_alternative(alternative) for alternative in body[0].alternatives)
+    return ", ".join(map(_literal, body))
+
+
+def _alternative(alternative: tuple[syntax.Literal, ...]) -> str:
+    text = ", ".join(map(_literal, alternative))
+    return f"({text})" if len(alternative) > 1 else text
+
+
+def _literal(literal: syntax.Literal) -> str:
+    match literal:
+        case syntax.Atom():
+            return _atom(literal)
+        case syntax.Negation():
+            return f"!{_atom(literal.atom)}"
+        case syntax.Comparison():
+            return f"{_expression(literal.left)} {literal.op} {_expression(literal.right)}"
+        case syntax.Condition():
+            return _expression(literal.expression)
+        case syntax.Disjunction():
+            return f"({' ; '.join(', '.join(map(_literal, alternative)) for alternative in literal.alternatives)})"
+
+
+def _atom(atom: syntax.Atom) -> str:
+    if not atom.arguments:
+        return atom.relation + _at(atom.at)
+    arguments = ", ".join(
+        f"{'@' if place == atom.location else ''}{_expression(argument)}"
+        for place, argument in enumerate(atom.arguments)
+    )
+    return f"{atom.relation}({arguments})"
+
+
+def _at(at: syntax.Constant | None) -> str:
+    return "" if at is None else f"@{_constant(at)}"
+
+
+def _expression(expression: syntax.Expression) -> str:
+    match expression:
+        case syntax.Variable():
+            return expression.name
+        case syntax.Wildcard():
+            return "_"
+        case syntax.Constant():
+            return _constant(expression)
+        case syntax.Unary():
+            return f"{expression.op}{_operand(expression.operand)}"
+        case syntax.Binary():
+            return f"{_operand(expression.left)} {expression.op} {_operand(expression.right)}"
+        case syntax.Call():
+            return f"{expression.name}({', '.join(map(_expression, expression.arguments))})"
+        case syntax.ListLiteral():
+            return f"[{', '.join(map(_expression, expression.items))}]"
+        case syntax.Aggregate():
+            argument = "*" if expression.argument is None else _expression(expression.argument)
+            return f"{expression.function}<{'distinct ' if expression.distinct else ''}{argument}>"
+
+
+def _operand(expression: syntax.Expression) -> str:
+    text = _expression(expression)
+    return f"({text})" if isinstance(expression, syntax.Binary | syntax.Unary) else text
+
+
+def _constant(constant: syntax.Constant) -> str:
+    if isinstance(constant.value, bool):
+        return "true" if constant.value else "false"
+    if constant.kind == "date":
+        return f'date"{constant.value}"'
+    if isinstance(constant.value, str):
+        return '"' + "".join(_ESCAPES.get(character, character) for character in constant.value) + '"'
+    if isinstance(constant.value, Decimal):
+        text = f"{constant.value:f}"
+        return text if "." in text else f"{text}.0"
+    return str(constant.value)
