@@ -59,7 +59,7 @@ MORE_FEATURES = frozenset({"locations", "witnesses", "distinct", "extremes"})
 """What they show when asked: ``@`` on the first column of every relation, columns behind ``min`` or ``max``,
 ``count<distinct X>``, and ``min`` inside recursion."""
 
-DOMAIN = 4
+DOMAIN = 5
 """Integer columns of inputs and integer constants are drawn from 0 to ``DOMAIN`` - 1."""
 
 VALUES: dict[str, Sequence[Any]] = {
@@ -114,6 +114,10 @@ class Body:
         """Note that ``variable`` is bound."""
         if variable not in self.bound[type_name]:
             self.bound[type_name].append(variable)
+
+    def binds(self, variables: Iterable[str]) -> bool:
+        """Whether one of ``variables`` is bound."""
+        return any(name in found for name in variables for found in self.bound.values())
 
     def copy(self) -> Body:
         """A body without literals that has the same variables bound."""
@@ -258,7 +262,7 @@ class Builder:
                     self.add(self.rule(relation, own, first=self.pick(own)))
             if self.chance(15, "facts"):
                 self.add(f"{self.constant_atom(relation)}.")
-            if self.chance(10, "negation_only"):
+            if self.chance(10, "negation", "negation_only"):
                 self.add(f"{self.constant_atom(relation)} :- {self.negated(self.below(), Body())}.")
         self.lower += own
 
@@ -299,11 +303,12 @@ class Builder:
             return f"{self.head(head, self.common(bodies), bool(own))} :- {text}."
         self.plain = bool(own) and not self.chance(40)
         body = self.body(own, first, most=3)
+        written = self.head(head, body, bool(own))
         self.plain = False
         literals = body.literals
         if len(literals) > 1 and self.chance(20):
             literals = [*literals[1:], literals[0]]
-        return f"{self.head(head, body, bool(own))} :- {', '.join(literals)}."
+        return f"{written} :- {', '.join(literals)}."
 
     def common(self, bodies: list[Body]) -> Body:
         """A body that binds what all of ``bodies`` bind."""
@@ -372,7 +377,7 @@ class Builder:
             again = [name for name in arguments if name in body.bound[type_name]]
             kind = self.weighted(
                 (40 if fresh else 0, "fresh"),
-                (45 if known else 0, "known"),
+                (200 if known and self.plain and not before.binds(arguments) else 45 if known else 0, "known"),
                 (7 if again and "repeats" in special else 0, "again"),
                 (10 if "wildcards" in special and not location else 0, "wildcard"),
                 (6 if "constants" in special and type_name != "float" else 0, "constant"),
@@ -420,6 +425,8 @@ class Builder:
         for column, type_name in enumerate(relation.types):
             location = self.located and column == 0
             bound = body.bound[type_name]
+            if "repeats" not in self.features:
+                bound = [name for name in bound if name not in arguments]
             wildcard = "wildcards" in self.features and not location
             constant = type_name != "float" and "constants" in self.features
             kind = self.weighted(
@@ -538,6 +545,8 @@ class Builder:
             bound = body.bound[type_name]
             if not self.chance(10, "repeats"):
                 bound = [name for name in bound if name not in arguments] or bound
+            if self.plain and column == len(head.types) - 1:
+                bound = bound[-1:]
             kind = self.weighted(
                 (90 if bound else 0, "variable"),
                 (5 if "constants" in self.features or not bound else 0, "constant"),
@@ -547,7 +556,7 @@ class Builder:
                 ),
             )
             if kind == "variable":
-                arguments.append(bound[-1 - self.chooser.below(len(bound))])
+                arguments.append(self.pick(bound))
             elif kind == "constant":
                 arguments.append(self.constant(type_name))
             else:
@@ -656,7 +665,7 @@ def build_inputs(builder: Builder, program: Program, most: int) -> dict[str, set
     inputs: dict[str, set[Row]] = {}
     for relation in program.inputs:
         rows: dict[Row, Row] = {}
-        for _ in range(builder.number(0, most, 85)):
+        for _ in range(builder.number(0, most, 90)):
             row = build_row(builder, relation)
             rows[key_of(relation, row)] = row
         inputs[relation.name] = set(rows.values())

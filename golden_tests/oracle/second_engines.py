@@ -113,7 +113,7 @@ def clingo_constant(value: Any) -> str:
 def by_duckdb(program: Program, inputs: Mapping[str, Set[Row]]) -> dict[str, set[Row]]:
     """Derived relations as DuckDB finds them.
 
-    Divisions by zero have no value there and satisfy nothing, so the result agrees where ``evaluate`` raises nothing.
+    Divisions by zero are null there and satisfy nothing, so the result agrees where ``evaluate`` raises nothing.
     ``min`` and ``max`` inside recursion and witnesses are not for it.
     """
     import duckdb
@@ -280,6 +280,11 @@ def sql(expression: Expression, known: Mapping[str, str]) -> str:
         case Negate(operand):
             return f"(-{sql(operand, known)})"
         case Binary(op, left, right):
-            written = {"/": "//", "++": "||"}.get(op, op)
-            return f"({sql(left, known)} {written} {sql(right, known)})"
+            one, other = sql(left, known), sql(right, known)
+            match op:
+                case "/":
+                    return f"({one} // nullif({other}, 0))"
+                case "%":
+                    return f"({one} % nullif({other}, 0))"
+            return f"({one} {'||' if op == '++' else op} {other})"
     raise ValueError(f"not for SQL: {expression}")
