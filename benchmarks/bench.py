@@ -10,7 +10,8 @@ changes. Contenders:
 
 Each measurement is a process of its own and gets two threads: wall-clock seconds from its start to its end, the seconds
 it says its own work took (without the start of Python, the JVM and Spark), the peak memory of its process tree, and
-the rows of the closure. After each step the rows and a checksum of what Flintlog published must be those of DuckDB.
+the rows of the closure. After each step the rows and a checksum of what Flintlog stores must be those of DuckDB's
+closure, and those of the changes it published must be the difference to the step before.
 
 The time to compile a program of 100 rules is measured too.
 """
@@ -98,14 +99,16 @@ class Bench:
         folder = self.folder / graph.name
         shutil.rmtree(folder, ignore_errors=True)
         flintlog = FlintlogJob(folder) if "flintlog" in self.contenders else None
+        before = None
         for step in steps(graph):
-            links = folder / step.name.replace(" ", "-") / "link.parquet"
+            links = folder / _batch(step) / "link.parquet"
             write_links(links, step.links)
             expected = self._duckdb(graph, step, links)
             if flintlog is not None:
-                self._flintlog(graph, step, links, flintlog, expected)
+                self._flintlog(graph, step, links, flintlog, expected, before)
             if graph.by_hand and step.name == "init" and "by hand" in self.contenders:
                 self._by_hand(graph, step, links, expected)
+            before = expected
 
     def compile_time(self) -> None:
         """Measure the compiler on a program of :data:`RULES` rules, with and without formatting."""
@@ -131,12 +134,17 @@ class Bench:
             self._add(_result(graph, "duckdb", step, measured, said["seconds"], said["rows"]))
         return Closure(said["rows"], said["checksum"])
 
-    def _flintlog(self, graph: Graph, step: Step, links: Path, job: FlintlogJob, expected: Closure) -> None:
+    def _flintlog(
+        self, graph: Graph, step: Step, links: Path, job: FlintlogJob, expected: Closure, before: Closure | None
+    ) -> None:
         with working(f"{graph.name}, {step.name}: flintlog"):
             measured, job_seconds = job.run(step, links)
         with working(f"{graph.name}, {step.name}: comparing the closures"):
             found = job.closure()
-        _compare(found, expected, f"flintlog, {graph.name}, {step.name}")
+            _compare(found, expected, f"flintlog, {graph.name}, {step.name}")
+            if before is not None:
+                changed = Closure(expected.rows - before.rows, expected.checksum - before.checksum)
+                _compare(job.published(step), changed, f"flintlog, {graph.name}, changes of {step.name}")
         self._add(_result(graph, "flintlog", step, measured, job_seconds, found.rows))
 
     def _by_hand(self, graph: Graph, step: Step, links: Path, expected: Closure) -> None:
@@ -176,24 +184,36 @@ class FlintlogJob:
         else:
             changes = links.with_name("changes") / "link.parquet"
             write_changes(changes, step)
-            arguments = ["apply", "--state", self.state, "--changes", changes.parent, "--batch", links.parent.name]
+            arguments = ["apply", "--state", self.state, "--changes", changes.parent, "--batch", _batch(step)]
         measured = run((*SPARK_SUBMIT, self.script, *arguments, "--json"), links.with_name("flintlog.log"))
         said = json.loads(measured.output)
         return measured, said.get("seconds")
 
     def closure(self) -> Closure:
-        """What the job has published so far: all insertions less all deletions."""
-        changes = f"read_parquet('{self.state}/published/reachable/changes/*/*.parquet')"
-        inserted = checksum(f"(FROM {changes} WHERE op = '+')")
-        deleted = checksum(f"(FROM {changes} WHERE op = '-')")
+        """The closure as it is stored."""
+        reader = (*SPARK_SUBMIT, HERE / "stored_closure.py", self.script, self.state, "reachable")
+        said = json.loads(run(reader, self.folder / "stored_closure.log").output.splitlines()[-1])
+        return Closure(said["rows"], said["checksum"])
+
+    def published(self, step: Step) -> Closure:
+        """The net changes published for a step: insertions less deletions."""
+        folder = self.state / "published" / "reachable" / "changes" / f"batch={_batch(step)}"
+        if not folder.exists():
+            return Closure(0, 0)
+        inserted = checksum(f"(FROM read_parquet('{folder}/*.parquet') WHERE op = '+')")
+        deleted = checksum(f"(FROM read_parquet('{folder}/*.parquet') WHERE op = '-')")
         return Closure(inserted.rows - deleted.rows, inserted.checksum - deleted.checksum)
+
+
+def _batch(step: Step) -> str:
+    return step.name.replace(" ", "-").replace("-%", "")
 
 
 def checksum(relation: str) -> Closure:
     """Rows and checksum of a table expression of DuckDB."""
     row = duckdb.connect().execute(CHECKSUM.format(relation=relation)).fetchone()
     assert row is not None
-    return Closure(row[0], row[1])
+    return Closure(row[0], int(row[1]))
 
 
 def _compare(found: Closure, expected: Closure, what: str) -> None:

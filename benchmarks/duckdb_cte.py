@@ -22,8 +22,12 @@ WITH RECURSIVE reachable(src, dst) AS (
 SELECT src, dst FROM reachable
 """
 
-#: Rows of ``{relation}`` and a sum over them that no exchange of columns or of two rows' columns leaves as it was.
-CHECKSUM = "SELECT count(*), coalesce(sum((src * 1000003 + dst) * (dst + 7) % 2147483647), 0)::BIGINT FROM {relation}"
+#: The rows of ``{relation}`` and a sum over them, in DuckDB and Spark alike. No exchange of columns, or of one column
+#: between two rows, leaves the sum as it was.
+CHECKSUM = """
+SELECT count(*), coalesce(sum((src * 1000003 + dst) * (dst + 7) % 2147483647), 0)
+FROM {relation}
+"""
 
 
 def main() -> None:
@@ -42,7 +46,7 @@ def main() -> None:
     assert row is not None
     if options.out:
         connection.table("reachable").write_parquet(options.out)
-    print(json.dumps({"rows": row[0], "checksum": row[1], "seconds": seconds}))
+    print(json.dumps({"rows": row[0], "checksum": int(row[1]), "seconds": seconds}))
 
 
 if __name__ == "__main__":

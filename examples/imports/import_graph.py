@@ -133,9 +133,8 @@ def _longest_known(name: str, known: frozenset[str]) -> Iterator[str]:
         yield name
 
 
-def affected_by(edges: Iterable[Edge], module: str) -> set[str]:
+def affected_by(importers: Mapping[str, Sequence[str]], module: str) -> set[str]:
     """All modules that import ``module`` directly or through others: a plain breadth-first search."""
-    importers = _importers(edges)
     found: set[str] = set()
     frontier = {module}
     while frontier:
@@ -144,7 +143,8 @@ def affected_by(edges: Iterable[Edge], module: str) -> set[str]:
     return found
 
 
-def _importers(edges: Iterable[Edge]) -> Mapping[str, Sequence[str]]:
+def importers_of(edges: Iterable[Edge]) -> Mapping[str, Sequence[str]]:
+    """For each imported module, the modules that import it directly."""
     result: dict[str, list[str]] = {}
     for importer, imported in edges:
         result.setdefault(imported, []).append(importer)
@@ -183,10 +183,11 @@ def batches(graph: Graph) -> tuple[Batch, Batch]:
 
 def _core(graph: Graph) -> set[str]:
     """The modules on the largest import cycle: all that import and are imported by its most imported member."""
-    reverse = [(imported, importer) for importer, imported in graph.edges]
+    importers = importers_of(graph.edges)
+    imports = importers_of((imported, importer) for importer, imported in graph.edges)
     popularity = Counter(imported for _, imported in graph.edges)
     for hub in sorted(popularity, key=lambda module: (-popularity[module], module)):
-        core = affected_by(graph.edges, hub) & affected_by(reverse, hub)
+        core = affected_by(importers, hub) & affected_by(imports, hub)
         if core:
             return core
     raise ValueError("the import graph has no cycle")
@@ -197,7 +198,7 @@ def _only_ways_out(graph: Graph, core: set[str]) -> list[Edge]:
 
     At most one for each importer.
     """
-    importers = _importers(edge for edge in graph.edges if core.issuperset(edge))
+    importers = importers_of(edge for edge in graph.edges if core.issuperset(edge))
     ends = [*DEFERRABLE, *sorted(core.difference(DEFERRABLE))]
     by_importer: dict[str, Edge] = {}
     for imported in ends:

@@ -1,0 +1,271 @@
+"""``make demo``: from a program to a job, to views of real input, to two batches of changes, checked at the end.
+
+The input is the import graph of the standard library of the running Python (``import_graph.py``), the program says
+which modules are affected by a change of each module (``imports.dl``). Everything is written below ``build/demo``.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import platform
+import shlex
+import shutil
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import duckdb
+from import_graph import Batch, Edge, Graph, affected_by, batches, importers_of, standard_library, write
+from rich.console import Console
+from rich.markup import escape
+from rich.table import Table
+
+HERE = Path(__file__).parent
+PROGRAM = HERE / "imports.dl"
+
+#: Modules whose numbers are always reported, as far as the running Python has them.
+WELL_KNOWN = ("json", "csv", "typing")
+
+#: How many tuples of a change are shown.
+SHOWN = 3
+
+console = Console(highlight=False) if sys.stdout.isatty() else Console(highlight=False, width=110)
+
+
+class StepFailed(Exception):
+    """A step ended with an error; the message says which, and ends with the last lines it wrote."""
+
+
+@dataclass(frozen=True)
+class Demo:
+    """The folders of one run and how a job is submitted."""
+
+    folder: Path
+    master: str
+
+    @property
+    def script(self) -> Path:
+        """The compiled job."""
+        return self.folder / "jobs" / "imports.py"
+
+    @property
+    def state(self) -> Path:
+        """The job's state."""
+        return self.folder / "state"
+
+    def job(self, title: str, *arguments: str | Path) -> str:
+        """Run a command of the job with ``spark-submit`` and return what it printed."""
+        command = ["spark-submit", "--master", self.master, self.script, *arguments, "--state", self.state]
+        return self.run(title, command)
+
+    def run(self, title: str, command: Sequence[str | Path]) -> str:
+        """Run a command, show that it works and for how long; what it wrote on standard error stays in a log."""
+        line = shlex.join(str(part) for part in command)
+        console.print(f"  [dim]$ {escape(line)}")
+        log = self.folder / "logs" / f"{title.replace(' ', '-')}.log"
+        log.parent.mkdir(parents=True, exist_ok=True)
+        output = log.with_suffix(".out")
+        start = time.perf_counter()
+        with log.open("wb") as errors, output.open("wb") as out, console.status(f"{title} ...") as status:
+            process = subprocess.Popen([str(part) for part in command], stdout=out, stderr=errors)
+            while process.poll() is None:
+                time.sleep(0.1)
+                status.update(f"{title}, {time.perf_counter() - start:.0f} s  [dim]{escape(_last_event(log))}")
+        if process.returncode != 0:
+            tail = (log.read_text(errors="replace") + output.read_text(errors="replace")).splitlines()[-15:]
+            raise StepFailed(
+                "\n".join([f"{title} failed with exit code {process.returncode}; all of it: {log}", *tail])
+            )
+        return output.read_text(encoding="utf-8")
+
+
+def _last_event(log: Path) -> str:
+    """The job's last line of progress."""
+    lines = [line for line in log.read_text(errors="replace").splitlines() if line.startswith("event=")]
+    return lines[-1] if lines else ""
+
+
+class Report:
+    """Collects how long each step took."""
+
+    def __init__(self) -> None:
+        """Without any step."""
+        self.steps: list[tuple[str, float, str]] = []
+
+    def step(self, title: str, work: Callable[[], tuple[Any, str]]) -> Any:
+        """Do a step; ``work`` returns its result and a short text about it."""
+        console.print(f"[bold]{len(self.steps) + 1}. {title}")
+        start = time.perf_counter()
+        result, found = work()
+        seconds = time.perf_counter() - start
+        self.steps.append((title, seconds, found))
+        console.print(f"  {found}  [dim]({seconds:.1f} s)")
+        return result
+
+    def table(self) -> Table:
+        """All steps."""
+        made = Table(title="Steps", title_justify="left", title_style="bold")
+        made.add_column("step")
+        made.add_column("seconds", justify="right")
+        made.add_column("result")
+        for title, seconds, found in self.steps:
+            made.add_row(title, f"{seconds:.1f}", found)
+        return made
+
+
+def demonstrate(demo: Demo) -> None:
+    """All steps, in order."""
+    report = Report()
+    python = f"Python {platform.python_version()}"
+    graph: Graph = report.step(f"Read the import graph of {python}'s standard library", lambda: _read(demo))
+    report.step("Compile the program to a PySpark job", lambda: _compile(demo))
+    report.step("Build the state", lambda: _commit(demo, "init", "--input", f"imports={demo.folder / 'imports.csv'}"))
+    edges = set(graph.edges)
+    changes = batches(graph)
+    applied: list[tuple[Batch, dict[str, Any]]] = []
+    for number, batch in enumerate(changes, 1):
+        folder = demo.folder / "batches" / batch.name
+        work = partial(_commit, demo, "apply", "--changes", folder, "--batch", batch.name)
+        done = report.step(f"Apply batch {number}", work)
+        applied.append((batch, done))
+        edges = (edges - set(batch.deletions)) | set(batch.insertions)
+    report.step("Recompute everything from the inputs and compare (verify)", lambda: _verify(demo))
+    report.step("Compare with a breadth-first search in plain Python", lambda: _search(demo, sorted(edges), changes))
+    for batch, done in applied:
+        console.print()
+        _print_batch(batch, done)
+    console.print()
+    console.print(report.table())
+    console.print(f"The job to read: {demo.script}; its state: {demo.state}")
+
+
+def _read(demo: Demo) -> tuple[Graph, str]:
+    with console.status("reading with ast ..."):
+        graph = standard_library()
+        write(demo.folder, graph, batches(graph))
+    return graph, f"{len(graph.modules):,} modules, {len(graph.edges):,} imports among them"
+
+
+def _compile(demo: Demo) -> tuple[None, str]:
+    demo.run("compile", ["flintlog", "compile", os.path.relpath(PROGRAM), "-o", demo.script.parent])
+    lines = len(demo.script.read_text(encoding="utf-8").splitlines())
+    return None, f"{demo.script}, {lines:,} lines"
+
+
+def _commit(demo: Demo, command: str, *options: str | Path) -> tuple[dict[str, Any], str]:
+    title = command if command == "init" else f"{command} {options[-1]}"
+    done: dict[str, Any] = json.loads(demo.job(title, command, *options, "--json"))
+    rows = ", ".join(f"{name} {count:,}" for name, count in done["rows"].items())
+    return done, f"tuples now: {rows}"
+
+
+def _verify(demo: Demo) -> tuple[None, str]:
+    done = json.loads(demo.job("verify", "verify", "--json"))
+    if done["differences"]:
+        raise StepFailed(f"verify found {len(done['differences'])} differences")
+    return None, f"{sum(done['rows'].values()):,} tuples compared, no difference"
+
+
+def _search(demo: Demo, edges: Sequence[Edge], changes: Iterable[Batch]) -> tuple[None, str]:
+    """Compare the whole set for two changed modules, and the number for each module, with a search of the graph."""
+    importers = importers_of(edges)
+    for batch in changes:
+        module = batch.deletions[0][1]
+        lines = demo.job(f"show {module}", "show", "affected", "--at", module, "--format", "json").splitlines()
+        _compare(
+            {json.loads(line)["affected"] for line in lines}, affected_by(importers, module), f"affected by {module}"
+        )
+    lines = demo.job("show all", "show", "blast_radius", "--format", "json").splitlines()
+    shown = {row["module"]: row["modules"] for row in map(json.loads, lines)}
+    with console.status("searching the graph from every module ..."):
+        modules = sorted({module for edge in edges for module in edge})
+        found = {module: len(affected) for module in modules if (affected := affected_by(importers, module))}
+    _compare(set(shown.items()), set(found.items()), "the number of modules affected by each module")
+    return None, f"the same modules at {len(modules):,} modules, {sum(found.values()):,} in all"
+
+
+def _compare(shown: set[Any], found: set[Any], what: str) -> None:
+    if shown != found:
+        differing = sorted(shown ^ found)[:SHOWN]
+        raise StepFailed(f"{what}: the job and the search differ in {len(shown ^ found)} places, first {differing}")
+
+
+def _print_batch(batch: Batch, done: dict[str, Any]) -> None:
+    """What a batch changed in the views, by the job's counts and by the changes that it published."""
+    console.print(f"[bold]Batch {batch.name}[/]: {batch.story}")
+    counts = Table("relation", "inserted", "deleted")
+    for column in counts.columns[1:]:
+        column.justify = "right"
+    for name, change in done["changes"].items():
+        counts.add_row(name, f"{change['inserted']:,}", f"{change['deleted']:,}")
+    console.print(counts)
+    modules = _radius(done, batch)
+    if modules:
+        radius = Table("a change of", "affected", "and now", "for example")
+        for column in radius.columns[1:3]:
+            column.justify = "right"
+        for module, before, after in modules:
+            radius.add_row(module, f"{before:,}", f"{after:,}", ", ".join(_examples(done, module)))
+        console.print(radius)
+
+
+def _radius(done: dict[str, Any], batch: Batch) -> list[tuple[str, int, int]]:
+    """Of the batch's own and the well-known modules those that changed, with the number affected before and after."""
+    if "blast_radius" not in done["published"]:
+        return []
+    rows = duckdb.execute(
+        f"""
+        SELECT module, coalesce(max(modules) FILTER (op = '-'), 0), coalesce(max(modules) FILTER (op = '+'), 0)
+        FROM {_published(done, "blast_radius")} GROUP BY module
+        """
+    ).fetchall()
+    own = [imported for _, imported in (*batch.deletions, *batch.insertions)]
+    wanted = dict.fromkeys([*own, *WELL_KNOWN])
+    changed = {module: (module, before, after) for module, before, after in rows}
+    return [changed[module] for module in wanted if module in changed]
+
+
+def _examples(done: dict[str, Any], module: str) -> list[str]:
+    """Some of the tuples that came or went at a module: the shortest names, which are the best known."""
+    if "affected" not in done["published"]:
+        return []
+    rows = duckdb.execute(
+        f"""
+        SELECT op || affected FROM {_published(done, "affected")} WHERE module = ?
+        ORDER BY length(affected), affected, op LIMIT {SHOWN}
+        """,
+        [module],
+    ).fetchall()
+    return [row[0] for row in rows]
+
+
+def _published(done: dict[str, Any], relation: str) -> str:
+    """The published changes of a relation as a table expression of DuckDB."""
+    pattern = str(Path(done["published"][relation]) / "*.parquet").replace("'", "''")
+    return f"read_parquet('{pattern}', hive_partitioning = false)"
+
+
+def main() -> int:
+    """Empty the folder and demonstrate."""
+    parser = argparse.ArgumentParser(description="Compile, build, change and verify the views of an import graph.")
+    parser.add_argument("--folder", type=Path, default=Path("build/demo"), help="where everything is written")
+    parser.add_argument("--master", default="local[*]", help="where the job runs")
+    options = parser.parse_args()
+    shutil.rmtree(options.folder, ignore_errors=True)
+    try:
+        demonstrate(Demo(options.folder, options.master))
+    except (StepFailed, FileNotFoundError) as error:
+        console.print(f"error: {error}", style="red", markup=False)
+        return 1
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
