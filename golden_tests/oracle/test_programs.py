@@ -18,7 +18,6 @@ from golden_tests.oracle.programs import random_scenario
 from golden_tests.oracle.second_engines import by_clingo, by_duckdb
 from golden_tests.oracle.strategies import FEATURES, MORE_FEATURES, Scenario, random_program, scenarios
 
-SEEDS = range(320)
 CHUNKS = [range(start, start + 40) for start in range(0, 320, 40)]
 
 SHOWN = {
