@@ -69,6 +69,7 @@ $(READY): pyproject.toml .ci/find-python
 	    "$$python" -m venv "$(VENV)"; \
 	fi
 	@echo "== installing Flintlog and what it needs into .venv"
+	@"$(PY)" -m pip install --quiet --disable-pip-version-check --upgrade pip
 	@"$(PY)" -m pip install --quiet --disable-pip-version-check --editable ".[dev]"
 	@touch "$@"
 
