@@ -1,0 +1,1 @@
+"""Tests of the support blocks of generated jobs: state, inputs, commands, progress."""
