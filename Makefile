@@ -68,9 +68,13 @@ $(READY): pyproject.toml .ci/find-python
 	    echo "== virtual environment of $$python"; \
 	    "$$python" -m venv "$(VENV)"; \
 	fi
-	@echo "== installing Flintlog and what it needs into .venv"
-	@"$(PY)" -m pip install --quiet --disable-pip-version-check --upgrade pip
-	@"$(PY)" -m pip install --quiet --disable-pip-version-check --editable ".[dev]"
+	@echo "== installing Flintlog and what it needs into .venv (a minute or so; log: build/venv.log)"
+	@mkdir -p build
+	@"$(PY)" -m pip install --disable-pip-version-check --editable ".[dev]" >build/venv.log 2>&1 || { \
+	    cat build/venv.log; \
+	    echo "error: pip could not install what Flintlog needs; its log is above and in build/venv.log" >&2; \
+	    exit 1; \
+	}
 	@touch "$@"
 
 clean:
