@@ -93,7 +93,7 @@ class Classifier:
             node, depth = waiting.pop()
             if depth > _MAX_DEPTH:
                 help = "compute a part of it in an assignment or in a relation of its own"
-                raise self._refuse("E0711", f"this is nested more than {_MAX_DEPTH} operators deep", tree, help)
+                raise self._refuse("E0711", f"this is nested more than {_MAX_DEPTH} operators deep", node, help)
             inside = depth + (node.data in ("binary", "prefixed", "negation", "group", "comparison", "list"))
             waiting += [(child, inside) for child in node.children if isinstance(child, Tree)]
 

@@ -1,0 +1,1 @@
+"""From program text to the typed program, and what is said about programs that have none."""

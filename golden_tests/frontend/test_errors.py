@@ -1,0 +1,50 @@
+"""Programs that are refused: every diagnostic of a case of ``golden_tests/errors``, word for word."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+from flintlog.compiler.diagnostics import CODES, CompileError, Diagnostics
+from flintlog.compiler.pipeline import compile_program
+
+from golden_tests.frontend.golden import compare, front, rendered
+
+ERRORS = Path(__file__).parents[1] / "errors"
+CASES = sorted(path.parent for path in ERRORS.glob("*/program.dl"))
+
+
+def diagnose(case: Path) -> str:
+    """What the compiler reports about a case."""
+    try:
+        found = compile_program(case / "program.dl").warnings
+    except CompileError as error:
+        found = error.diagnostics
+    return rendered(Diagnostics(list(found)), front(case / "program.dl")[0])
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
+def test_diagnostics(case: Path, update_golden: bool) -> None:
+    """All that is reported, with carets and help."""
+    text = diagnose(case)
+    assert text, "nothing was reported"
+    compare(text, case / "expected.txt", update_golden)
+
+
+def test_messages_are_single_sentences_in_the_words_of_the_language() -> None:
+    """No message ends in a dot, holds two sentences or names a token."""
+    tokens = re.compile(r"\b(NAME|QUALIFIED|LPAR|RPAR|LSQB|RSQB|COMMA|SEMICOLON|END|IF|Token|Tree)\b")
+    for case in CASES:
+        for line in (case / "expected.txt").read_text(encoding="utf-8").splitlines():
+            if re.match(r"(error|warning)\[", line):
+                message = line.split(": ", 1)[1]
+                assert not message.endswith(".") and ". " not in message, line
+                assert not tokens.search(re.sub(r"`[^`]*`", "", message)), line
+
+
+def test_every_code_of_the_frontend_has_a_case() -> None:
+    """A code without a case would be documented by nothing."""
+    expected = "".join((case / "expected.txt").read_text(encoding="utf-8") for case in CASES)
+    frontend = [code for code in CODES if not re.match(r"E050|E051|W0803|W081", code)]
+    assert [code for code in frontend if f"[{code}]" not in expected] == []
