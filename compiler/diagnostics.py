@@ -93,6 +93,8 @@ CODES: dict[str, str] = {
     # Warnings
     "W0801": "A declared relation is used nowhere.",
     "W0802": "A declared relation is always empty.",
+    "W0803": "A recursion invents values.",
+    "W0810": "Tuples of a rule cannot be sent to each other.",
 }
 
 

@@ -277,7 +277,8 @@ class _Declarations:
         """Facts of the program are permanent: an input relation that has some derives them beside what arrives."""
         for rule in self.rules:
             relation = relations[rule.head.relation]
-            if relation.role != "input":
+            declaration = self.declared.get(relation.name)
+            if declaration is None or not declaration.is_input or declaration.is_derived:
                 continue
             if not rule.body:
                 relations[relation.name] = replace(relation, role="derived", accepts_input=True)

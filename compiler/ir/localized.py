@@ -1,0 +1,80 @@
+"""Localized program: how each rule is evaluated where tuples live.
+
+The rules themselves stay as they are; beside each stands its localized form, rules that have all their body at one
+location. On one cluster the auxiliary relations need not be stored, so later passes plan the rule itself and use the
+localized form to say what travels; a target that runs the locations apart takes :meth:`Program.local_rules`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from . import typed
+
+
+@dataclass(frozen=True)
+class Send:
+    """What travels for a rule: the tuples of ``auxiliary``, from ``source`` to ``destination``.
+
+    Prints as ``link_at_dst: @S -> @Z (link)``; ``carries`` names the relations whose tuples are in it.
+    """
+
+    auxiliary: str
+    source: str
+    destination: str
+    carries: tuple[str, ...]
+
+    def __str__(self) -> str:
+        return f"send {self.auxiliary}: @{self.source} -> @{self.destination} ({', '.join(self.carries)})"
+
+
+@dataclass(frozen=True)
+class LocalizedRule:
+    """A rule with its localized form.
+
+    ``location`` is where the body is evaluated in the end, empty if no literal has a location. ``head_location`` is
+    where the head lives; the head is sent if that differs. ``parts`` are the local rules, auxiliary ones first; a rule
+    that was local is its own only part. ``broadcast`` names locations whose address no literal binds.
+    """
+
+    rule: typed.Rule
+    location: str
+    head_location: str
+    sends: tuple[Send, ...]
+    parts: tuple[typed.Rule, ...]
+    broadcast: tuple[str, ...] = ()
+
+    @property
+    def sends_head(self) -> bool:
+        """Whether the head lives elsewhere than the body."""
+        return bool(self.location and self.head_location and self.location != self.head_location)
+
+    def __str__(self) -> str:
+        lines = [str(self.rule)]
+        if self.location:
+            lines.append(f"  evaluated @{self.location}" + (f", head sent to @{self.head_location}" * self.sends_head))
+        lines += [f"  {send}" for send in self.sends]
+        lines += [f"  broadcast to @{location}" for location in self.broadcast]
+        if self.sends:
+            lines += [f"  {part}" for part in self.parts]
+        return "\n".join(lines)
+
+
+@dataclass(frozen=True)
+class Program:
+    """A typed program with the localized form of its rules, in the order of ``program.rules``."""
+
+    program: typed.Program
+    rules: tuple[LocalizedRule, ...]
+    auxiliaries: tuple[typed.Relation, ...]
+
+    def local_rules(self) -> typed.Program:
+        """The program in which every rule is local and auxiliary relations are relations like others."""
+        parts = {part.label: part for rule in self.rules for part in rule.parts}
+        return typed.Program(
+            (*self.program.relations, *self.auxiliaries), tuple(parts.values()), self.program.sources
+        )
+
+    def __str__(self) -> str:
+        relations = "\n".join(map(str, (*self.program.relations, *self.auxiliaries)))
+        return f"{relations}\n\n" + "\n".join(map(str, self.rules)) + "\n"

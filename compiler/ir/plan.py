@@ -1,0 +1,118 @@
+"""Plan: join orders, pivots and stages; the last stage that knows nothing of a target."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from . import typed
+from .delta import Program as DeltaProgram
+from .delta import Versioned
+from .strata import Stratum
+
+
+@dataclass(frozen=True)
+class Query:
+    """The derivations of a rule, for one purpose, its positive literals in the order of joining.
+
+    ``purpose`` is ``full`` (all derivations), ``arriving`` or ``following`` (a delta rule), or ``returning`` (those of
+    the heads, or for an aggregate the groups, that a table lists; joined first). Prints as one line.
+    """
+
+    rule: typed.Rule
+    purpose: str
+    joins: tuple[Versioned, ...]
+    negations: tuple[Versioned, ...]
+    conditions: tuple[typed.Assignment | typed.Comparison, ...]
+
+    @property
+    def changed(self) -> Versioned | None:
+        """The literal whose changes a delta rule follows."""
+        return self.joins[0] if self.purpose in ("arriving", "following") else None
+
+    def __str__(self) -> str:
+        steps = " ⋈ ".join(map(str, self.joins)) or "one row"
+        rest = "".join(f", {literal}" for literal in (*self.negations, *self.conditions))
+        return f"{self.purpose}: {steps}{rest}"
+
+
+@dataclass(frozen=True)
+class RulePlan:
+    """The queries of a rule. ``filtered`` says that it sees more than its bucket and emits only heads of its own."""
+
+    rule: typed.Rule
+    full: Query
+    arriving: tuple[Query, ...]
+    following: tuple[Query, ...]
+    returning: Query | None
+    filtered: bool
+
+    @property
+    def queries(self) -> tuple[Query, ...]:
+        """All queries, in the order of printing."""
+        last = (self.returning,) if self.returning is not None else ()
+        return (self.full, *self.arriving, *self.following, *last)
+
+
+@dataclass(frozen=True)
+class Pivot:
+    """How a relation is cut into buckets: by ``column`` (an index), or not at all (None); ``reason`` is a clause."""
+
+    relation: str
+    column: int | None
+    reason: str
+
+
+@dataclass(frozen=True)
+class StratumPlan:
+    """A stratum with pivots for its relations and the queries of its rules."""
+
+    stratum: Stratum
+    pivots: tuple[Pivot, ...]
+    rules: tuple[RulePlan, ...]
+
+    def __str__(self) -> str:
+        lines = [f"stratum {self.stratum.name}: {self.stratum.kind}"]
+        lines += [f"  {_pivot_text(pivot, self.stratum)}" for pivot in self.pivots]
+        for rule in self.rules:
+            lines.append(f"  {rule.rule}")
+            lines += [f"    {query}{', own bucket only' if rule.filtered else ''}" for query in rule.queries]
+        return "\n".join(lines)
+
+
+def _pivot_text(pivot: Pivot, stratum: Stratum) -> str:
+    relation = next(relation for relation in stratum.relations if relation.name == pivot.relation)
+    where = "gathered" if pivot.column is None else f"in buckets of {relation.columns[pivot.column].name}"
+    return f"{pivot.relation} {where}: {pivot.reason}"
+
+
+@dataclass(frozen=True)
+class Stage:
+    """Consecutive strata that run together, bucket by bucket (``bucketed``) or gathered in one place."""
+
+    strata: tuple[StratumPlan, ...]
+    bucketed: bool
+
+    @property
+    def relations(self) -> frozenset[str]:
+        """The names of the relations computed here."""
+        return frozenset(name for plan in self.strata for name in plan.stratum.members)
+
+
+@dataclass(frozen=True)
+class Program:
+    """The stages of a program in the order of evaluation."""
+
+    deltas: DeltaProgram
+    stages: tuple[Stage, ...]
+
+    @property
+    def program(self) -> typed.Program:
+        """The typed program."""
+        return self.deltas.stratified.program
+
+    def __str__(self) -> str:
+        parts = []
+        for number, stage in enumerate(self.stages, 1):
+            parts.append(f"stage {number}: {'by bucket' if stage.bucketed else 'gathered'}")
+            parts += map(str, stage.strata)
+        return "\n\n".join(parts) + "\n"

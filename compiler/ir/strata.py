@@ -1,0 +1,46 @@
+"""Strata: the strongly connected components of the dependency graph, in topological order."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from . import typed
+from .localized import Program as LocalizedProgram
+
+
+@dataclass(frozen=True)
+class Stratum:
+    """One component of derived relations and their rules, in source order.
+
+    ``name`` joins the relations' names. ``kind`` says how it is maintained: ``counted`` (no recursion), ``ranked``
+    (recursive) or ``aggregate`` (no recursion, an aggregate head).
+    """
+
+    name: str
+    relations: tuple[typed.Relation, ...]
+    rules: tuple[typed.Rule, ...]
+    kind: str
+
+    @property
+    def members(self) -> frozenset[str]:
+        """The names of the relations."""
+        return frozenset(relation.name for relation in self.relations)
+
+    def __str__(self) -> str:
+        return "\n".join([f"stratum {self.name}: {self.kind}", *(f"  {rule}" for rule in self.rules)])
+
+
+@dataclass(frozen=True)
+class Program:
+    """The strata, each depending on earlier ones and on itself only."""
+
+    localized: LocalizedProgram
+    strata: tuple[Stratum, ...]
+
+    @property
+    def program(self) -> typed.Program:
+        """The typed program."""
+        return self.localized.program
+
+    def __str__(self) -> str:
+        return "\n\n".join(map(str, self.strata)) + "\n"

@@ -1,0 +1,82 @@
+"""Let a negated literal with wildcards read a projection of its relation.
+
+Before::
+
+    r1: lonely(X) :- person(X), !knows(X, _).
+
+After::
+
+    knows_by_a: knows_by_a(a) :- knows(a, _).
+    r1: lonely(X) :- person(X), !knows_by_a(X).
+
+The projection is a relation like others, so its changes are net: knows(1, 2) replaced by knows(1, 3) is none.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from ..ir import typed
+from ..naming import unused
+
+
+def project_negations(program: typed.Program) -> typed.Program:
+    """Return the program without wildcards in negated literals."""
+    names = {relation.name for relation in program.relations}
+    labels = {rule.label for rule in program.rules}
+    projections: dict[tuple[str, tuple[int, ...]], typed.Relation] = {}
+    added: list[typed.Rule] = []
+
+    def projected(negation: typed.Negation) -> typed.Negation:
+        atom = negation.atom
+        kept = tuple(i for i, term in enumerate(atom.terms) if not isinstance(term, typed.Wildcard))
+        if len(kept) == len(atom.terms):
+            return negation
+        key = (atom.relation, kept)
+        if key not in projections:
+            projections[key] = _projection(program.relation(atom.relation), kept, names)
+            added.append(_rule(program.relation(atom.relation), projections[key], kept, labels))
+        terms = tuple(atom.terms[i] for i in kept)
+        return replace(negation, atom=replace(atom, relation=projections[key].name, terms=terms))
+
+    rules = []
+    for rule in program.rules:
+        body = tuple(projected(x) if isinstance(x, typed.Negation) else x for x in rule.body)
+        rules.append(replace(rule, body=body))
+    relations: list[typed.Relation] = []
+    for relation in program.relations:
+        relations.append(relation)
+        relations += [made for (name, _), made in projections.items() if name == relation.name]
+    return replace(program, relations=tuple(relations), rules=(*added, *rules))
+
+
+def _projection(relation: typed.Relation, kept: tuple[int, ...], names: set[str]) -> typed.Relation:
+    columns = tuple(relation.columns[i] for i in kept)
+    by = "_".join(column.name for column in columns)
+    return typed.Relation(
+        unused(f"{relation.name}_by_{by}" if by else f"{relation.name}_any", names),
+        columns,
+        "derived",
+        False,
+        relation.span,
+        location=kept.index(relation.location) if relation.location in kept else None,
+        at=relation.at,
+        declared=False,
+        hidden=True,
+        why=f"{relation.name} without the columns that a negation leaves open",
+    )
+
+
+def _rule(relation: typed.Relation, made: typed.Relation, kept: tuple[int, ...], labels: set[str]) -> typed.Rule:
+    variables = {i: typed.Variable(relation.columns[i].name, relation.columns[i].type, relation.span) for i in kept}
+    terms: tuple[typed.Term, ...] = tuple(
+        variables.get(i, typed.Wildcard(column.type, relation.span)) for i, column in enumerate(relation.columns)
+    )
+    return typed.Rule(
+        unused(made.name, labels),
+        typed.Head(made.name, tuple(variables.values()), relation.span),
+        (typed.Atom(relation.name, terms, relation.span),),
+        relation.span,
+        f"{relation.name}, without the columns that a negation leaves open",
+        "made for a negation with wildcards",
+    )

@@ -1,0 +1,105 @@
+"""The whole flow on one screen: source text in, plan out."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from .diagnostics import Diagnostic, Diagnostics
+from .frontend import Load, read_program
+from .ir import delta, localized, plan, strata, syntax, typed
+from .ir.syntax_printer import syntax_text
+from .passes.check_safety import check_safety
+from .passes.derive_deltas import derive_deltas
+from .passes.infer_types import infer_types
+from .passes.linearize import linearize
+from .passes.localize import localize
+from .passes.plan_stages import plan_stages
+from .passes.project_negations import project_negations
+from .passes.resolve import resolve
+from .passes.split_inputs import split_inputs
+from .passes.stratify import stratify
+from .passes.warn_invention import warn_invention
+from .source import SourceFile
+
+
+@dataclass(frozen=True)
+class Pass:
+    """A step from one representation to the next; ``stage`` is the name of what it makes, for ``--dump``."""
+
+    stage: str
+    run: Callable[[Any, Diagnostics], Any]
+
+
+def _typed(program: syntax.Program, diagnostics: Diagnostics) -> typed.Program:
+    resolved = infer_types(resolve(program, diagnostics), diagnostics)
+    check_safety(resolved, diagnostics)
+    return resolved
+
+
+def _rewritten(program: typed.Program, diagnostics: Diagnostics) -> typed.Program:
+    return project_negations(linearize(split_inputs(program)))
+
+
+def _strata(program: localized.Program, diagnostics: Diagnostics) -> strata.Program:
+    stratified = stratify(program, diagnostics)
+    warn_invention(stratified, diagnostics)
+    return stratified
+
+
+#: The passes in order. Each may assume what the one before it leaves, and reports into the same diagnostics; a pass
+#: that reported an error is the last one.
+PASSES = (
+    Pass("typed", _typed),
+    Pass("rewritten", _rewritten),
+    Pass("localized", localize),
+    Pass("strata", _strata),
+    Pass("delta", lambda program, _: derive_deltas(program)),
+    Pass("plan", lambda program, _: plan_stages(program)),
+)
+
+#: The stages that ``--dump`` prints, in order.
+STAGES = ("syntax", *(step.stage for step in PASSES))
+
+
+@dataclass(frozen=True)
+class Compilation:
+    """A compiled program: every stage of it, and the warnings."""
+
+    syntax: syntax.Program
+    typed: typed.Program
+    rewritten: typed.Program
+    localized: localized.Program
+    strata: strata.Program
+    delta: delta.Program
+    plan: plan.Program
+    warnings: tuple[Diagnostic, ...]
+
+    @property
+    def sources(self) -> tuple[SourceFile, ...]:
+        """The program's files, the main one first."""
+        return self.syntax.sources
+
+    def dump(self, stage: str) -> str:
+        """The text form of a stage, one of :data:`STAGES`."""
+        if stage == "syntax":
+            return syntax_text(self.syntax)
+        return str(getattr(self, stage))
+
+
+def compile_program(source: Path | SourceFile, load: Load | None = None) -> Compilation:
+    """Read a program and run all passes.
+
+    Raises :class:`~flintlog.compiler.diagnostics.CompileError` with all diagnostics if the program is refused, and
+    OSError if the main file cannot be read.
+    """
+    diagnostics = Diagnostics()
+    representation: Any = read_program(source, diagnostics, load)
+    made = {"syntax": representation}
+    for step in PASSES:
+        representation = step.run(representation, diagnostics)
+        diagnostics.check()
+        made[step.stage] = representation
+    return Compilation(**made, warnings=diagnostics.sorted())

@@ -1,0 +1,385 @@
+"""Queries as SQL: one sqlglot tree per query, printed in the dialects of DuckDB and Spark.
+
+An arithmetic expression that has no value (overflow, division by zero) is NULL here, in both engines and wherever an
+optimizer evaluates it; a derivation whose head would hold a NULL stops the batch (``check_defined`` in the script). So
+an error arises exactly if a derivation needs the value, whatever the order of joins.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import reduce
+
+from sqlglot import exp
+from sqlglot.dialects.duckdb import DuckDB
+from sqlglot.dialects.spark import Spark
+
+from flintlog.compiler.ir import typed
+from flintlog.compiler.ir.delta import Version, Versioned
+from flintlog.compiler.ir.plan import Query
+
+from .names import Names
+
+#: SQL types that both dialects print right.
+_TYPES = {"int": "BIGINT", "float": "DOUBLE", "string": "STRING", "bool": "BOOLEAN", "date": "DATE"}
+
+
+@dataclass(frozen=True)
+class Sql:
+    """A query's text in both dialects, and the head columns that may be NULL for want of a value."""
+
+    duckdb: str
+    spark: str
+    partial: tuple[str, ...] = ()
+
+
+def sql_type(type_: typed.Type) -> exp.DataType:
+    """The SQL type of a column type; timestamps are without zone, in UTC."""
+    if type_.name == "decimal":
+        return exp.DataType.build(f"DECIMAL({type_.precision}, {type_.scale})")
+    return exp.DataType.build(_TYPES.get(type_.name, "TIMESTAMP_NTZ"))
+
+
+class _DuckDB(DuckDB):
+    """DuckDB's dialect, parentheses on the line of what they hold."""
+
+    class Generator(DuckDB.Generator):
+        """Prints DuckDB's SQL."""
+
+        def paren_sql(self, expression: exp.Paren) -> str:
+            """Print parentheses."""
+            return f"({self.sql(expression, 'this')})"
+
+
+class _Spark(Spark):
+    """Spark's dialect, parentheses on the line of what they hold."""
+
+    class Generator(Spark.Generator):
+        """Prints Spark's SQL."""
+
+        def paren_sql(self, expression: exp.Paren) -> str:
+            """Print parentheses."""
+            return f"({self.sql(expression, 'this')})"
+
+
+def print_sql(tree: exp.Expression, partial: tuple[str, ...] = ()) -> Sql:
+    """Print a tree in both dialects."""
+    spark = tree.copy().transform(_for_spark)
+    return Sql(
+        tree.sql(_DuckDB, pretty=True, max_text_width=100),
+        spark.sql(_Spark, pretty=True, max_text_width=100),
+        partial,
+    )
+
+
+def query_sql(query: Query, names: Names, kind: str, members: frozenset[str]) -> Sql:
+    """The SQL of a query of a stratum of ``kind`` whose relations are ``members``."""
+    return _QueryBuilder(query, names, kind, members).build()
+
+
+_COMPARISONS: dict[str, type[exp.Binary]] = {
+    "=": exp.EQ,
+    "!=": exp.NEQ,
+    "<": exp.LT,
+    "<=": exp.LTE,
+    ">": exp.GT,
+    ">=": exp.GTE,
+}
+_ARITHMETIC: dict[str, type[exp.Binary]] = {"+": exp.Add, "-": exp.Sub, "*": exp.Mul, "%": exp.Mod}
+_TRIED = {exp.Add: "TRY_ADD", exp.Sub: "TRY_SUBTRACT", exp.Mul: "TRY_MULTIPLY", exp.Div: "TRY_DIVIDE", exp.Mod: "TRY_MOD"}
+
+
+class _QueryBuilder:
+    """Builds the tree of one query."""
+
+    def __init__(self, query: Query, names: Names, kind: str, members: frozenset[str]) -> None:
+        self.query, self.names, self.kind, self.members = query, names, kind, members
+        self.head = query.rule.head
+        self.values: dict[str, exp.Expression] = {}
+        self.uncertain: set[str] = set()
+        self.ranks: list[exp.Expression] = []
+        self.tables: list[tuple[exp.Expression, list[exp.Expression]]] = []
+        self.conditions: list[exp.Expression] = []
+        self.required: list[exp.Expression] = []
+        tables = [names.tables[versioned.atom.relation] for versioned in query.joins]
+        self.aliases = [
+            table if tables.count(table) == 1 else f"{table}_{tables[: index + 1].count(table)}"
+            for index, table in enumerate(tables)
+        ]
+        self.listed = "groups" if kind == "aggregate" else "dead"
+        while self.listed in self.aliases:
+            self.listed += "_"
+
+    @property
+    def returning(self) -> bool:
+        """Whether only the derivations of listed heads are wanted."""
+        return self.query.purpose == "returning"
+
+    def build(self) -> Sql:
+        """The query: joins in the planned order, then conditions and absences, then the head."""
+        if self.returning:
+            self.join_listed()
+        for versioned, alias in zip(self.query.joins, self.aliases, strict=True):
+            self.join(versioned, alias)
+        for condition in self.query.conditions:
+            self.add_condition(condition)
+        if self.returning:
+            self.match_computed()
+        for versioned in self.query.negations:
+            self.conditions.append(self.absence(versioned))
+        columns, partial = self.select_list()
+        select = exp.select(*columns)
+        for number, (table, matches) in enumerate(self.tables):
+            if number == 0:
+                select = select.from_(table)
+                self.conditions = [*matches, *self.conditions]
+            elif matches:
+                select = select.join(table, on=_all_of(matches))
+            else:
+                select = select.join(table, join_type="CROSS")
+        if self.conditions:
+            select = select.where(_all_of(self.conditions))
+        return print_sql(select, partial)
+
+    def column(self, alias: str, relation: str, index: int) -> exp.Expression:
+        """A column of a joined table."""
+        return exp.column(self.names.columns[relation][index], table=alias)
+
+    def table_name(self, versioned: Versioned) -> str:
+        """The table of a literal in its version."""
+        version = {Version.BEFORE: "before", Version.DELTA: "delta", Version.AFTER: "after"}[versioned.version]
+        return f"{self.names.tables[versioned.atom.relation]}__{'absent_' if versioned.negated else ''}{version}"
+
+    def join_listed(self) -> None:
+        """Start from the dead heads, or the groups of an aggregate, whose derivations are wanted."""
+        matches = []
+        for index, argument in enumerate(self.head.arguments):
+            if isinstance(argument, typed.Variable):
+                column = self.column(self.listed, self.head.relation, index)
+                if argument.name in self.values:
+                    matches.append(exp.EQ(this=column, expression=self.values[argument.name].copy()))
+                else:
+                    self.values[argument.name] = column
+        table = f"{self.names.tables[self.head.relation]}__{'groups' if self.kind == 'aggregate' else 'dead'}"
+        self.tables.append((exp.to_table(table, alias=self.listed), matches))
+
+    def match_computed(self) -> None:
+        """Compare the listed heads with head arguments that are computed."""
+        for index, argument in enumerate(self.head.arguments):
+            if not isinstance(argument, typed.Variable | typed.Aggregate):
+                column = self.column(self.listed, self.head.relation, index)
+                self.conditions.append(exp.EQ(this=column, expression=self.tried(argument)))
+
+    def join(self, versioned: Versioned, alias: str) -> None:
+        """Join a literal, on what is known of its columns."""
+        relation = versioned.atom.relation
+        matches: list[exp.Expression] = []
+        for index, term in enumerate(versioned.atom.terms):
+            column = self.column(alias, relation, index)
+            if isinstance(term, typed.Constant):
+                matches.append(exp.EQ(this=column, expression=self.expression(term)))
+            elif isinstance(term, typed.Variable) and term.name in self.values:
+                matches.append(exp.EQ(this=column, expression=self.values[term.name].copy()))
+            elif isinstance(term, typed.Variable):
+                self.values[term.name] = column
+        if relation in self.members and self.kind == "ranked":
+            self.ranks.append(exp.column("_rank", table=alias))
+        self.tables.append((exp.to_table(self.table_name(versioned), alias=alias), matches))
+
+    def add_condition(self, condition: typed.Assignment | typed.Comparison) -> None:
+        """Note the value of an assignment, or add a comparison.
+
+        A comparison without a value lets the derivation pass, to be refused for its head: ``required``.
+        """
+        if isinstance(condition, typed.Assignment):
+            name = condition.variable.name
+            if name in self.values:
+                matches = exp.EQ(this=self.values[name].copy(), expression=self.tried(condition.value))
+                self.conditions.append(matches)
+                return
+            self.values[name] = self.expression(condition.value)
+            if self.is_uncertain(condition.value):
+                self.uncertain.add(name)
+                if not any(isinstance(a, typed.Variable) and a.name == name for a in self.head.arguments):
+                    value = exp.Try(this=self.values[name].copy())
+                    self.required.append(exp.Is(this=value, expression=exp.Not(this=exp.Null())))
+            return
+        sides = self.expression(condition.left), self.expression(condition.right)
+        comparison = _COMPARISONS[condition.op](this=sides[0], expression=sides[1])
+        if not (self.is_uncertain(condition.left) or self.is_uncertain(condition.right)):
+            self.conditions.append(comparison)
+        elif self.returning and self.kind == "ranked":
+            self.conditions.append(exp.Try(this=comparison))
+        else:
+            tried = exp.Try(this=comparison)
+            self.conditions.append(exp.Coalesce(this=tried, expressions=[exp.true()]))
+            self.required.append(tried.copy())
+
+    def absence(self, versioned: Versioned) -> exp.Expression:
+        """The condition that no tuple of a negated literal matches."""
+        alias = "absent"
+        while alias in (*self.aliases, self.listed):
+            alias += "_"
+        inner = exp.select("1").from_(exp.to_table(self.table_name(versioned), alias=alias))
+        matches: list[exp.Expression] = []
+        for index, term in enumerate(versioned.atom.terms):
+            assert not isinstance(term, typed.Wildcard), "project_negations leaves no wildcards"
+            column = self.column(alias, versioned.atom.relation, index)
+            matches.append(exp.EQ(this=column, expression=self.tried(term)))
+        if matches:
+            inner = inner.where(_all_of(matches))
+        return exp.Not(this=exp.Exists(this=inner))
+
+    def select_list(self) -> tuple[list[exp.Expression], tuple[str, ...]]:
+        """The head's columns, and which of them may be NULL for want of a value."""
+        relation = self.head.relation
+        columns: list[exp.Expression] = []
+        partial: list[str] = []
+        if not any(not isinstance(a, typed.Aggregate) for a in self.head.arguments):
+            columns.append(exp.alias_(exp.true(), "_unit"))
+        for index, argument in enumerate(self.head.arguments):
+            name = self.names.columns[relation][index]
+            wanted = argument.argument if isinstance(argument, typed.Aggregate) else argument
+            if wanted is None:
+                continue
+            value = self.tried(wanted)
+            if isinstance(wanted, typed.Constant):
+                value = exp.cast(value, sql_type(wanted.type))
+            if self.is_uncertain(wanted) and not (self.returning and self.kind == "ranked"):
+                partial.append(name)
+            columns.append(exp.alias_(value, name))
+        if self.required and not (self.returning and self.kind == "ranked"):
+            first = columns[0]
+            guarded = exp.Case(ifs=[exp.If(this=_all_of(self.required), true=first.this)])
+            columns[0] = exp.alias_(guarded, first.alias)
+            partial = list(dict.fromkeys([first.alias, *partial]))
+        if self.kind == "ranked" and not self.returning:
+            columns.append(exp.alias_(self.rank(), "_rank"))
+        return columns, tuple(partial)
+
+    def rank(self) -> exp.Expression:
+        """The rank of the derivation: the highest among its tuples of the same stratum, 0 if there are none."""
+        if not self.ranks:
+            return exp.cast(exp.Literal.number(0), exp.DataType.build("BIGINT"))
+        return self.ranks[0] if len(self.ranks) == 1 else exp.Anonymous(this="GREATEST", expressions=self.ranks)
+
+    def is_uncertain(self, expression: typed.Expression | typed.Term) -> bool:
+        """Whether an expression may have no value."""
+        match expression:
+            case typed.Binary(op="++"):
+                return self.is_uncertain(expression.left) or self.is_uncertain(expression.right)
+            case typed.Binary() | typed.Negate():
+                return True
+            case typed.Convert():
+                return self.is_uncertain(expression.operand)
+            case typed.Variable():
+                return expression.name in self.uncertain
+            case _:
+                return False
+
+    def tried(self, expression: typed.Expression | typed.Term) -> exp.Expression:
+        """An expression that is NULL where it has no value."""
+        tree = self.expression(expression)
+        return exp.Try(this=tree) if self.is_uncertain(expression) else tree
+
+    def expression(self, expression: typed.Expression | typed.Term) -> exp.Expression:
+        """An expression as the engine would compute it, errors and all."""
+        match expression:
+            case typed.Variable():
+                return self.values[expression.name].copy()
+            case typed.Constant():
+                return _constant(expression)
+            case typed.Convert():
+                return exp.cast(self.expression(expression.operand), sql_type(expression.type))
+            case typed.Negate():
+                return exp.Neg(this=_grouped(self.expression(expression.operand), "*", right=True))
+            case typed.Binary():
+                return self.binary(expression)
+        raise AssertionError(expression)
+
+    def binary(self, expression: typed.Binary) -> exp.Expression:
+        """An operation, its result of exactly its type; an infinite float is no value."""
+        left = _grouped(self.expression(expression.left), expression.op, right=False)
+        right = _grouped(self.expression(expression.right), expression.op, right=True)
+        if expression.op == "++":
+            return exp.DPipe(this=left, expression=right)
+        if expression.op == "/":
+            if expression.type.name == "int":
+                return exp.IntDiv(this=left, expression=right)
+            result: exp.Expression = exp.Div(this=left, expression=right)
+        else:
+            result = _ARITHMETIC[expression.op](this=left, expression=right)
+        if expression.type.name == "decimal":
+            return exp.cast(result, sql_type(expression.type))
+        if expression.type.name == "float":
+            for infinity in ("Infinity", "-Infinity"):
+                bound = exp.cast(exp.Literal.string(infinity), exp.DataType.build("DOUBLE"))
+                result = exp.Nullif(this=result, expression=bound)
+        return result
+
+
+def _all_of(conditions: list[exp.Expression]) -> exp.Expression:
+    """The conjunction, without parentheses."""
+    return reduce(lambda left, right: exp.And(this=left, expression=right), conditions)
+
+
+def _grouped(tree: exp.Expression, op: str, right: bool) -> exp.Expression:
+    """A tree as an operand of ``op``, in parentheses where it binds less tightly."""
+    additive = isinstance(tree, exp.Add | exp.Sub | exp.DPipe)
+    tight = op in ("*", "/", "%")
+    multiplicative = isinstance(tree, exp.Mul | exp.Div | exp.IntDiv | exp.Mod)
+    loose = (additive and (tight or right)) or (multiplicative and tight) or isinstance(tree, exp.Neg)
+    return exp.paren(tree, copy=False) if loose else tree
+
+
+def _constant(constant: typed.Constant) -> exp.Expression:
+    """A constant of exactly its type, but for integers, which every column makes 64-bit."""
+    value, kind = constant.value, constant.type.name
+    if isinstance(value, bool):
+        return exp.true() if value else exp.false()
+    if kind == "int":
+        return exp.Literal.number(str(value)) if int(value) >= 0 else exp.Neg(this=exp.Literal.number(str(-int(value))))
+    if kind == "string":
+        return exp.Literal.string(str(value))
+    if kind == "float":
+        return exp.cast(exp.Literal.string(str(value)), exp.DataType.build("DOUBLE"))
+    return exp.cast(exp.Literal.string(str(value)), sql_type(constant.type))
+
+
+def _for_spark(node: exp.Expression) -> exp.Expression:
+    """Spark has no TRY around an expression: its operations are tried one by one."""
+    return _try_each(node.this.copy()) if isinstance(node, exp.Try) else node
+
+
+def _try_each(tree: exp.Expression) -> exp.Expression:
+    def tried(node: exp.Expression) -> exp.Expression:
+        if type(node) in _TRIED:
+            return exp.Anonymous(this=_TRIED[type(node)], expressions=[_bare(node.this), _bare(node.expression)])
+        if isinstance(node, exp.Neg) and not isinstance(node.this, exp.Literal):
+            return exp.Anonymous(this="TRY_SUBTRACT", expressions=[exp.Literal.number(0), _bare(node.this)])
+        if isinstance(node, exp.IntDiv):
+            smallest = exp.Literal.number("-9223372036854775808")
+            overflow = exp.and_(
+                exp.EQ(this=node.expression.copy(), expression=exp.Literal.number("-1")),
+                exp.EQ(this=node.this.copy(), expression=smallest),
+            )
+            zero = exp.EQ(this=node.expression.copy(), expression=exp.Literal.number(0))
+            return exp.Case(ifs=[exp.If(this=exp.not_(exp.or_(zero, overflow)), true=node)])
+        if isinstance(node, exp.Cast) and not isinstance(node.this, exp.Literal | exp.Column):
+            return exp.TryCast(this=node.this, to=node.to)
+        return node
+
+    return _bottom_up(tree, tried)
+
+
+def _bare(tree: exp.Expression) -> exp.Expression:
+    """A tree without the parentheses it needed as an operand."""
+    return tree.this if isinstance(tree, exp.Paren) else tree
+
+
+def _bottom_up(tree: exp.Expression, change: Callable[[exp.Expression], exp.Expression]) -> exp.Expression:
+    """Replace every node by what ``change`` makes of it, operands first."""
+    for child in list(tree.iter_expressions()):
+        child.replace(_bottom_up(child.copy(), change))
+    return change(tree)
