@@ -49,6 +49,7 @@ class Demo:
 
     folder: Path
     master: str
+    library: Path | None = None
 
     @property
     def script(self) -> Path:
@@ -148,7 +149,7 @@ def demonstrate(demo: Demo) -> None:
 
 def _read(demo: Demo) -> tuple[Graph, str]:
     with console.status("reading with ast ..."):
-        graph = standard_library()
+        graph = standard_library(demo.library)
         write(demo.folder, graph, batches(graph))
     return graph, f"{len(graph.modules):,} modules, {len(graph.edges):,} imports among them"
 
@@ -256,11 +257,12 @@ def main() -> int:
     """Empty the folder and demonstrate."""
     parser = argparse.ArgumentParser(description="Compile, build, change and verify the views of an import graph.")
     parser.add_argument("--folder", type=Path, default=Path("build/demo"), help="where everything is written")
+    parser.add_argument("--library", type=Path, help="library to read instead of the running Python's")
     parser.add_argument("--master", default="local[*]", help="where the job runs")
     options = parser.parse_args()
     shutil.rmtree(options.folder, ignore_errors=True)
     try:
-        demonstrate(Demo(options.folder, options.master))
+        demonstrate(Demo(options.folder, options.master, options.library))
     except (StepFailed, FileNotFoundError) as error:
         console.print(f"error: {error}", style="red", markup=False)
         return 1

@@ -1,0 +1,59 @@
+"""The demonstration and the benchmark run from end to end, on small input; both check their results themselves."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from pathlib import Path
+
+from golden_tests.packaging.installations import ROOT, run
+
+#: As ``make`` sets it: this environment's commands and, for Spark's workers, its interpreter.
+ENVIRONMENT = {
+    "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}",
+    "PYSPARK_PYTHON": sys.executable,
+    "PYSPARK_DRIVER_PYTHON": sys.executable,
+    "SPARK_LOCAL_IP": "127.0.0.1",
+}
+
+LIBRARY = {
+    "core": "hub, csv, plistlib",
+    "hub": "core, statistics",
+    "csv": "hub",
+    "plistlib": "core",
+    "statistics": "hub",
+    "optparse": "hub",
+    "program": "optparse, csv",
+    "tomllib": "",
+}
+
+
+def test_demonstration(tmp_path: Path) -> None:
+    """From the program to verified views after two batches, with a report."""
+    for module, imports in LIBRARY.items():
+        path = tmp_path / "lib" / f"{module}.py"
+        path.parent.mkdir(exist_ok=True)
+        path.write_text(f"import {imports}\n" if imports else "", encoding="utf-8")
+    demo = ROOT / "examples" / "imports" / "demo.py"
+    options = ("--library", tmp_path / "lib", "--folder", tmp_path / "demo", "--master", "local[2]")
+    said = run(sys.executable, demo, *options, cwd=ROOT, **ENVIRONMENT)
+    assert "core stops importing csv" in said
+    assert "optparse is removed" in said
+    assert "no difference" in said
+    assert "the same modules at" in said
+
+
+def test_benchmark(tmp_path: Path) -> None:
+    """Small graphs: the closures are compared with DuckDB's after each step, and the results are written."""
+    options = ("--quick", "--workload", "forward", "--contender", "flintlog", "--contender", "duckdb")
+    said = run(
+        sys.executable, ROOT / "benchmarks" / "bench.py", *options, "--folder", tmp_path, cwd=ROOT, **ENVIRONMENT
+    )
+    assert "to flintlog's init" in said
+    results = json.loads((tmp_path / "results.json").read_text(encoding="utf-8"))
+    assert set(results["machine"]) == {"cores", "memory_mb"}
+    assert [(one["contender"], one["step"]) for one in results["results"]] == [
+        (contender, step) for step in ("init", "apply 0.01 %", "apply 1 %") for contender in ("duckdb", "flintlog")
+    ]
+    assert all(one["seconds"] > 0 and one["peak_mb"] > 0 and one["rows"] > 0 for one in results["results"])
