@@ -191,6 +191,7 @@ class _Statements:
         return False
 
     def _skip_braces(self, start: int) -> None:
+        """Go on behind the closing brace of a ``process``."""
         depth = 0
         for index in range(start, len(self.tokens)):
             text = str(self.tokens[index])
@@ -216,10 +217,8 @@ class _Statements:
         if word == "typedef":
             self._retag(start, "TYPEDEF")
             return True
-        if word == "output" and str(self.tokens[start + 1]) not in ("input", "derived", "relation"):
-            self._retag(start, "OUTPUT")
-            return True
-        if word == "output" and self._kind(start + 2) not in NAMES:
+        declares = str(self.tokens[start + 1]) in ("input", "derived", "relation") and self._kind(start + 2) in NAMES
+        if word == "output" and not declares:
             self._retag(start, "OUTPUT")
             return True
         if word not in (*_RELATION_WORDS, "relation"):
@@ -315,14 +314,7 @@ class _Statements:
         parser = _statement_parser()
         index = start
         while index < len(self.tokens):
-            if self._kind(index) == "DOT":
-                self._report(
-                    "E0103",
-                    "a dot ends a clause only before white space",
-                    self.tokens[index],
-                    help="put a space or a new line after the dot",
-                )
-                self._retag(index, "END")
+            self._mend_dot(parser, index)
             if not self._feed(parser, index):
                 self._complain(start, index)
                 return None
@@ -337,6 +329,7 @@ class _Statements:
         parser = _statement_parser()
         index, depth = start, 0
         while index < len(self.tokens):
+            self._mend_dot(parser, index)
             kind = self._kind(index)
             depth += (kind == "LPAR") - (kind == "RPAR")
             if depth == 0 and kind == "NAME" and index > start + 1:
@@ -356,6 +349,13 @@ class _Statements:
             return None
         self.next = index
         return parser.feed_eof()
+
+    def _mend_dot(self, parser: _StatementParser, index: int) -> None:
+        """Take a dot inside a line for the end of the clause, and say so, where the clause could end."""
+        if self._kind(index) == "DOT" and "END" in parser.accepts():
+            message = "a dot ends a clause only before white space"
+            self._report("E0103", message, self.tokens[index], help="put a space or a new line after the dot")
+            self._retag(index, "END")
 
     def _tag_trailing_word(self, index: int) -> None:
         """Mark ``primary key`` and ``symmetric`` behind a declaration, but not where they begin a clause."""

@@ -192,6 +192,9 @@ class BrokenStatement:
         return Complaint(Diagnostic("E0115", "a rule has only one head", self.span(self.bad), help))
 
     def _expected(self) -> Diagnostic:
+        if self.kind(self.bad) == "DOT" and self.kind(self.bad + 1) == "INT":
+            help = f"write `0.{self.tokens[self.bad + 1]}`"
+            return Diagnostic("E0101", "a number begins with a digit", self.span(self.bad), help)
         what = self._in_declaration() or self._in_clause()
         if self.bad >= len(self.tokens):
             found = "the end of the program"
