@@ -13,7 +13,6 @@ What every later pass may assume:
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 from decimal import Decimal
 
@@ -142,17 +141,6 @@ class Convert:
 
 Expression = Variable | Constant | Binary | Negate | Convert
 Term = Variable | Constant | Wildcard
-
-
-def variables_of(expression: Expression | Wildcard) -> Iterator[Variable]:
-    """The variables of an expression from left to right, each time they occur."""
-    if isinstance(expression, Variable):
-        yield expression
-    elif isinstance(expression, Binary):
-        yield from variables_of(expression.left)
-        yield from variables_of(expression.right)
-    elif isinstance(expression, Negate | Convert):
-        yield from variables_of(expression.operand)
 
 
 @dataclass(frozen=True)

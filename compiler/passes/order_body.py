@@ -16,10 +16,11 @@ keeps its form and goes to the end, for ``check_safety`` to report.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 
 from ..diagnostics import Diagnostics
 from ..ir import typed
+from .terms import variables_of
 
 
 def order_body(body: Sequence[typed.Literal], diagnostics: Diagnostics) -> tuple[typed.Literal, ...]:
@@ -30,21 +31,10 @@ def order_body(body: Sequence[typed.Literal], diagnostics: Diagnostics) -> tuple
     return _place(_assign(body, diagnostics))
 
 
-def variables_of_literal(literal: typed.Literal) -> Iterable[typed.Variable]:
-    """The variables of a literal from left to right; of an assignment, those of its value."""
-    match literal:
-        case typed.Atom():
-            return [variable for term in literal.terms for variable in typed.variables_of(term)]
-        case typed.Negation():
-            return variables_of_literal(literal.atom)
-        case typed.Assignment():
-            return list(typed.variables_of(literal.value))
-        case typed.Comparison():
-            return [*typed.variables_of(literal.left), *typed.variables_of(literal.right)]
-
-
 def _names(literal: typed.Literal) -> set[str]:
-    return {variable.name for variable in variables_of_literal(literal)}
+    """The variables that a literal binds if it is an atom, and those that it needs otherwise."""
+    node = literal.value if isinstance(literal, typed.Assignment) else literal
+    return {variable.name for variable in variables_of(node)}
 
 
 def _assign(body: Sequence[typed.Literal], diagnostics: Diagnostics) -> list[typed.Literal]:
@@ -90,7 +80,7 @@ def _assignment(literal: typed.Comparison, bound: set[str]) -> typed.Assignment 
     if literal.op == "=":
         sides.append((literal.right, literal.left))
     for side, value in sides:
-        needed = {variable.name for variable in typed.variables_of(value)}
+        needed = {variable.name for variable in variables_of(value)}
         if isinstance(side, typed.Variable) and side.name not in bound and needed <= bound:
             return typed.Assignment(side, value, literal.span)
     return None

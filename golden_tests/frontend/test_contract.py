@@ -10,6 +10,7 @@ import pytest
 from flintlog.compiler.diagnostics import Diagnostics
 from flintlog.compiler.frontend import read_program
 from flintlog.compiler.ir import typed
+from flintlog.compiler.passes.terms import variables_of
 from flintlog.compiler.source import SourceFile
 
 from golden_tests.frontend.golden import front, rendered
@@ -20,7 +21,7 @@ PROGRAMS = sorted((Path(__file__).parent / "programs").glob("*/program.dl"))
 
 def names(*expressions: typed.Expression | typed.Wildcard) -> set[str]:
     """The variables of some expressions."""
-    return {variable.name for expression in expressions for variable in typed.variables_of(expression)}
+    return {variable.name for expression in expressions for variable in variables_of(expression)}
 
 
 def check_program(program: typed.Program) -> None:
