@@ -35,13 +35,12 @@ from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
-from pyspark.errors import PySparkException
 from pyspark.sql import Column as SparkColumn
 from pyspark.sql import DataFrame, Observation, SparkSession, Window, functions
 
 '''
 
-PROGRAM = '''
+PROGRAM = """
 LINK = Relation(
     name="link",
     table="link",
@@ -99,7 +98,7 @@ PROGRAM = Program(
     relations=(LINK, PAIR, ALL_TYPES, PRICE, PRICED, GO, GONE),
     stages=(),
 )
-'''
+"""
 
 FAKES = '''
 COPIES = {"pair": "link", "priced": "price", "gone": "go"}

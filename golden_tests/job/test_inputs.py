@@ -1,0 +1,617 @@
+"""Reading rows and changes: formats, spellings of operations, and everything that can be wrong with them.
+
+Most tests run twice: as small input, which the driver reads, and as large input, which Spark reads. Both must agree to
+the letter.
+"""
+
+from __future__ import annotations
+
+import datetime
+import decimal
+import random
+from collections.abc import Callable
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+Write = Callable[[str, str | bytes], str]
+Stage = Callable[..., list[dict[str, Any]]]
+
+MICROSECONDS = pa.timestamp("us")
+
+
+@pytest.fixture(params=["small", "large"])
+def way(request: pytest.FixtureRequest, job: ModuleType, monkeypatch: pytest.MonkeyPatch) -> str:
+    """Reads the input in the driver, or has Spark read it."""
+    if request.param == "large":
+        monkeypatch.setattr(job, "SMALL_INPUT", -1)
+        monkeypatch.setattr(job, "ROWS_AT_ONCE", 3)
+    return str(request.param)
+
+
+def links(*rows: tuple[int, int, str]) -> list[dict[str, Any]]:
+    """Staged rows of ``link``."""
+    return [{"src": src, "dst": dst, "_op": op} for src, dst, op in rows]
+
+
+def refusal(job: ModuleType, stage: Stage, *arguments: Any, **options: Any) -> list[str]:
+    """The lines of the message with which input is refused."""
+    with pytest.raises(job.JobError) as caught:
+        stage(*arguments, **options)
+    first, *lines = str(caught.value).splitlines()
+    assert first == "refused, nothing has changed:"
+    return [line.removeprefix("  ") for line in lines]
+
+
+# ---- formats -------------------------------------------------------------------------------------------------------
+
+
+def test_csv_columns_are_matched_by_name(way: str, stage: Stage, write: Write) -> None:
+    """Whatever their order, with blanks around numbers and signs before them."""
+    path = write("link.csv", "dst,op,src\n2,+,1\n 3 ,insert, -4\n5,-,+6\n")
+    assert stage("link", path) == links((-4, 3, "+"), (1, 2, "+"), (6, 5, "-"))
+
+
+def test_without_operations_all_rows_are_insertions(way: str, stage: Stage, write: Write) -> None:
+    """In any line ending, with and without one at the end."""
+    for name, text in {
+        "link.csv": "src,dst\r\n1,2\r\n\r\n3,4",
+        "link.jsonl": '{"src": 1, "dst": 2}\n\n{"dst": 4, "src": 3}\n',
+    }.items():
+        assert stage("link", write(name, text)) == links((1, 2, "+"), (3, 4, "+"))
+
+
+def test_a_header_alone_is_an_empty_relation(way: str, stage: Stage, write: Write) -> None:
+    """An empty file is refused, a header without rows is not."""
+    assert stage("link", write("link.csv", "src,dst\n")) == []
+
+
+def test_a_byte_order_mark_is_not_part_of_the_header(way: str, stage: Stage, write: Write) -> None:
+    """Spreadsheets write one."""
+    assert stage("link", write("link.csv", "\ufeffsrc,dst\n1,2\n")) == links((1, 2, "+"))
+
+
+@pytest.mark.parametrize("extension", ["json", "jsonl", "ndjson", "JSONL"])
+def test_json_lines(extension: str, way: str, stage: Stage, write: Write) -> None:
+    """One object a line, in any order, with members that nobody asked for."""
+    text = '{"src": 1, "dst": 2, "op": "c"}\n{"src": 3, "dst": 4, "op": "d", "more": {"x": [1]}}\n'
+    assert stage("link", write(f"link.{extension}", text)) == links((1, 2, "+"), (3, 4, "-"))
+
+
+def test_parquet_of_narrow_types(way: str, stage: Stage, tmp_path: Path) -> None:
+    """Any integer type is read as int."""
+    table = pa.table({"dst": pa.array([2, 4], pa.int16()), "src": pa.array([1, 3], pa.uint32()), "op": ["+", "-"]})
+    pq.write_table(table, tmp_path / "link.parquet")
+    assert stage("link", str(tmp_path / "link.parquet")) == links((1, 2, "+"), (3, 4, "-"))
+
+
+def test_a_folder_of_files(way: str, stage: Stage, write: Write, tmp_path: Path) -> None:
+    """Each file may have its own format and order of columns; Spark's own files are passed over."""
+    write("link/a.csv", "src,dst\n1,2\n")
+    write("link/b.csv", "dst,src\n4,3\n")
+    write("link/c.jsonl", '{"src": 5, "dst": 6}\n')
+    write("link/_SUCCESS", "")
+    write("link/.a.csv.crc", "x")
+    pq.write_table(pa.table({"src": [7], "dst": [8]}), tmp_path / "link" / "d.parquet")
+    assert stage("link", str(tmp_path / "link")) == links((1, 2, "+"), (3, 4, "+"), (5, 6, "+"), (7, 8, "+"))
+
+
+def test_a_path_with_characters_that_mean_something_elsewhere(way: str, stage: Stage, write: Write) -> None:
+    """No pattern, no partition column, no escape."""
+    path = write("a b/x=1,[y]{z}*%20/link.csv", "src,dst\n1,2\n")
+    assert stage("link", path) == links((1, 2, "+"))
+    assert stage("link", f"file:{path}") == stage("link", f"file://{path}") == links((1, 2, "+"))
+
+
+def test_a_table_and_a_frame(spark: Any, stage: Stage) -> None:
+    """Temporary views and frames, as in foreachBatch."""
+    frame = spark.createDataFrame([(1, 2, "+"), (3, 4, "-")], "src INT, dst BIGINT, op STRING")
+    frame.createOrReplaceTempView("new_links")
+    assert stage("link", "table:new_links") == stage("link", frame) == links((1, 2, "+"), (3, 4, "-"))
+
+
+EVERYTHING = {
+    "i": -(2**63),
+    "f": 0.1,
+    "d": decimal.Decimal("-1234.50"),
+    "s": 'a,"b"\\\n\tü𝄞',
+    "b": True,
+    "day": datetime.date(2024, 2, 29),
+    "at": datetime.datetime(2024, 7, 1, 10, 20, 30, 123456),
+    "_op": "+",
+}
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        (
+            "sample.csv",
+            'i,f,d,s,b,day,at\n-9223372036854775808,.1,-1234.5,"a,""b""\\\n\tü𝄞",TRUE,2024-02-29,2024-07-01T10:20:30.123456Z\n',
+        ),
+        (
+            "sample.jsonl",
+            '{"i": -9223372036854775808, "f": 0.1, "d": -1234.50, "s": "a,\\"b\\"\\\\\\n\\t\\u00fc\\ud834\\udd1e", "b": true,'
+            ' "day": "2024-02-29", "at": "2024-07-01 12:20:30.123456+02:00"}\n',
+        ),
+    ],
+)
+def test_every_type_in_text(name: str, text: str, way: str, stage: Stage, write: Write) -> None:
+    """Extreme values, quoting, time zones, whatever the session's zone."""
+    assert stage("sample", write(name, text)) == [EVERYTHING]
+
+
+def test_every_type_in_parquet(way: str, stage: Stage, tmp_path: Path) -> None:
+    """Timestamps with a zone and without, of different units."""
+    moment = datetime.datetime(2024, 7, 1, 10, 20, 30, 123456)
+    for index, (kind, stored) in enumerate(
+        [
+            (MICROSECONDS, moment),
+            (pa.timestamp("us", "Asia/Tokyo"), moment.replace(tzinfo=datetime.UTC)),
+            (pa.timestamp("ms", "UTC"), moment.replace(microsecond=0, tzinfo=datetime.UTC)),
+        ]
+    ):
+        row = {name: [value] for name, value in EVERYTHING.items() if name not in ("_op", "at")}
+        table = pa.table({**row, "at": pa.array([stored], kind)})
+        path = tmp_path / f"sample{index}.parquet"
+        pq.write_table(table, path)
+        assert stage("sample", str(path)) == [{**EVERYTHING, "at": stored.replace(tzinfo=None)}]
+
+
+def test_values_are_widened_but_never_rounded(way: str, stage: Stage, job: ModuleType, tmp_path: Path) -> None:
+    """An exact conversion is done, any other is refused."""
+    row = {"s": ["x"], "b": [False], "day": [datetime.date(1, 1, 1)], "at": [datetime.datetime(9999, 12, 31)]}
+    wide = pa.table(
+        {
+            "i": pa.array([decimal.Decimal(7)], pa.decimal128(20, 2)),
+            "f": pa.array([3], pa.int8()),
+            "d": pa.array([5], pa.int64()),
+            **row,
+        }
+    )
+    pq.write_table(wide, tmp_path / "wide.parquet")
+    (staged,) = stage("sample", str(tmp_path / "wide.parquet"))
+    assert (staged["i"], staged["f"], staged["d"]) == (7, 3.0, decimal.Decimal("5.00"))
+    assert (staged["day"], staged["at"]) == (datetime.date(1, 1, 1), datetime.datetime(9999, 12, 31))
+    lossy = pa.table(
+        {
+            "i": pa.array([decimal.Decimal("7.5")], pa.decimal128(20, 2)),
+            "f": pa.array([float("nan")], pa.float32()),
+            "d": pa.array([10000], pa.int64()),
+            **row,
+        }
+    )
+    path = str(tmp_path / "lossy.parquet")
+    pq.write_table(lossy, path)
+    assert refusal(job, stage, "sample", path) == [
+        f"{path}, row 1, column i: 7.50 is not an int",
+        f"{path}, row 1, column f: nan is not a finite float",
+        f"{path}, row 1, column d: 10000 has too many digits for decimal(6,2)",
+    ]
+
+
+def test_negative_zero_is_zero(way: str, stage: Stage, write: Write) -> None:
+    """-0.0 = 0.0, so a set holds one of them."""
+    rest = ",1,x,true,2024-01-01,2024-01-01 00:00\n"
+    path = write("sample.csv", f"i,f,d,s,b,day,at\n1,-0.0{rest}-0,0e5{rest}")
+    assert [(str(row["f"]), row["i"]) for row in stage("sample", path)] == [("0.0", 0), ("0.0", 1)]
+
+
+def test_a_relation_without_columns(way: str, stage: Stage, write: Write) -> None:
+    """It has an operation column at most."""
+    assert stage("go", write("go.csv", "op\n+\n-\n")) == [{"_unit": True, "_op": "+"}, {"_unit": True, "_op": "-"}]
+    assert stage("go", write("go.jsonl", "{}\n")) == [{"_unit": True, "_op": "+"}]
+
+
+# ---- CSV quoting ---------------------------------------------------------------------------------------------------
+
+
+def prices(*items: str) -> list[dict[str, Any]]:
+    """Staged rows of ``price``."""
+    return [{"item": item, "op_": 1, "_op": "+"} for item in sorted(items)]
+
+
+@pytest.mark.parametrize(
+    ("field", "item"),
+    [
+        ('""', ""),
+        ('"a,b"', "a,b"),
+        ('"say ""hi"""', 'say "hi"'),
+        ('""""', '"'),
+        ('"two\nlines"', "two\nlines"),
+        ('"two\r\nlines\n\n"', "two\r\nlines\n\n"),
+        (' "not quoted" ', ' "not quoted" '),
+        ('5" pipe', '5" pipe'),
+        ("back\\slash", "back\\slash"),
+        ('"back\\"', "back\\"),
+        (" spaces ", " spaces "),
+        ("#no comment", "#no comment"),
+        ("null", "null"),
+        ("\ufffd", "\ufffd"),
+    ],
+)
+def test_csv_fields(field: str, item: str, way: str, stage: Stage, write: Write) -> None:
+    """Quotes as in RFC 4180; what is not quoted is taken as it stands."""
+    path = write("price.csv", f"item,op\n{field},1\nlast,1\n")
+    assert stage("price", path) == prices(item, "last")
+
+
+def test_csv_read_by_spark_and_row_by_row_agree(
+    stage: Stage, write: Write, job: ModuleType, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """CSV read by spark and row by row agree."""
+    source = random.Random(20240229)
+
+    def outcome(path: str, small: int) -> object:
+        monkeypatch.setattr(job, "SMALL_INPUT", small)
+        try:
+            return stage("price", path)
+        except job.JobError as error:
+            return str(error)
+
+    for number in range(25):
+        lines = ["".join(source.choices('a",\n ', [8, 3, 2, 1, 1], k=source.randrange(12))) for _ in range(3)]
+        path = write(f"price{number}.csv", "item,op\n" + "".join(f"{line},1\n" for line in lines))
+        assert outcome(path, -1) == outcome(path, 1 << 20), Path(path).read_text()
+
+
+# ---- operations ----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("spelling", "sign"),
+    [
+        ("+", "+"),
+        ("-", "-"),
+        ("insert", "+"),
+        ("INSERT", "+"),
+        ("Upsert", "+"),
+        ("delete", "-"),
+        ("c", "+"),
+        ("r", "+"),
+        ("d", "-"),
+        ("update_preimage", "-"),
+        ("update_postimage", "+"),
+    ],
+)
+def test_spellings_of_operations(spelling: str, sign: str, stage: Stage, write: Write) -> None:
+    """Those of Debezium and of Delta's change feed among them."""
+    assert stage("link", write("link.csv", f"src,dst,op\n1,2,{spelling}\n")) == links((1, 2, sign))
+
+
+def test_spark_reads_the_same_spellings(stage: Stage, write: Write, job: ModuleType, spark: Any) -> None:
+    """All of them at once."""
+    shape = job.InputShape(job.PRICE, "op", "", False)
+    rows = [(name.upper(), sign) for name, sign in job.OPERATIONS.items()] + [("x", None), (None, None)]
+    frame = spark.createDataFrame(rows, "name STRING, sign STRING")
+    signs = frame.select("sign", job.operation_sign(frame["name"], shape).alias("read")).collect()
+    assert [row.sign for row in signs] == [row.read for row in signs]
+
+
+def test_updates_need_a_key(way: str, stage: Stage, write: Write, job: ModuleType) -> None:
+    """Without a key nobody can tell which row an update replaces."""
+    assert stage("price", write("price.csv", "item,op,_op\na,1,u\n")) == prices("a")
+    path = write("link.csv", "src,dst,op\n1,2,u\n")
+    assert refusal(job, stage, "link", path) == [
+        f'{path}, row 1, column op: "u" of a relation without a primary key; delete the old row, insert the new one'
+    ]
+
+
+def test_the_operation_column_gives_way_to_a_column_of_the_relation(way: str, stage: Stage, write: Write) -> None:
+    """``_op`` where the relation has a column ``op``."""
+    path = write("price.csv", "item,op,_op\na,1,+\nb,2,-\n")
+    assert stage("price", path) == [{"item": "a", "op_": 1, "_op": "+"}, {"item": "b", "op_": 2, "_op": "-"}]
+
+
+def test_the_operation_column_can_be_named(way: str, stage: Stage, write: Write) -> None:
+    """As Delta calls it."""
+    path = write("link.csv", "src,dst,_change_type\n1,2,update_preimage\n1,3,update_postimage\n")
+    assert stage("link", path, op="_change_type") == links((1, 2, "-"), (1, 3, "+"))
+
+
+# ---- order ---------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "moments",
+    [
+        ["1", "2", "10"],
+        ["2024-01-01", "2024-01-01T00:00:01", "2024-01-01 01:00:00.5+00:30"],
+    ],
+)
+def test_the_last_change_of_a_tuple_wins(moments: list[str], way: str, stage: Stage, write: Write) -> None:
+    """At the same time, deletions come before insertions."""
+    a, b, c = moments
+    rows = [("1,2", "-", b), ("1,2", "+", a), ("3,4", "+", c), ("3,4", "-", b), ("5,6", "+", a), ("5,6", "-", a)]
+    path = write("link.csv", "src,dst,op,ts\n" + "".join(f"{row},{op},{at}\n" for row, op, at in rows))
+    assert stage("link", path, order="ts") == links((1, 2, "-"), (3, 4, "+"), (5, 6, "+"))
+
+
+def test_the_last_change_of_a_row_wins(way: str, stage: Stage, write: Write) -> None:
+    """Sets of changes cannot say that a row is deleted whatever it was, so ``x`` does."""
+    rows = [
+        ("replaced", 1, "+", 1),
+        ("replaced", 2, "+", 2),
+        ("replaced", 1, "-", 3),
+        ("added and deleted", 1, "+", 1),
+        ("added and deleted", 1, "-", 2),
+        ("deleted", 1, "-", 1),
+        ("deleted", 2, "-", 2),
+        ("moved", 1, "-", 5),
+        ("moved", 2, "+", 5),
+    ]
+    path = write(
+        "price.jsonl", "".join(f'{{"item": "{i}", "op": {p}, "_op": "{o}", "ts": {t}}}\n' for i, p, o, t in rows)
+    )
+    staged = [(row["item"], row["op_"], row["_op"]) for row in stage("price", path, order="ts")]
+    assert staged == [
+        ("added and deleted", 1, "x"),
+        ("deleted", 1, "-"),
+        ("deleted", 2, "-"),
+        ("moved", 2, "+"),
+        ("replaced", 2, "+"),
+    ]
+
+
+def test_two_last_rows_of_a_key(way: str, stage: Stage, write: Write, job: ModuleType) -> None:
+    """Nobody can say which is the later."""
+    path = write("price.csv", "item,op,_op,ts\na,1,+,7\na,2,+,7\n")
+    assert refusal(job, stage, "price", path, order="ts") == ['price: two rows with item = "a" and the same ts']
+
+
+def test_an_order_must_be_there_and_be_one(way: str, stage: Stage, write: Write, job: ModuleType) -> None:
+    """Text is not compared as text."""
+    path = write("link.csv", "src,dst,op,ts\n1,2,+,\n1,2,+,1.5\n1,2,+,0/16B37\n")
+    assert refusal(job, stage, "link", path, order="ts") == [
+        f"{path}, row 1, column ts: null",
+        f'{path}, row 2, column ts: "1.5" is not a whole number or timestamp',
+        f'{path}, row 3, column ts: "0/16B37" is not a whole number or timestamp',
+    ]
+    assert refusal(job, stage, "link", path, order="when") == [f"{path}: column when is missing"]
+
+
+# ---- refusals ------------------------------------------------------------------------------------------------------
+
+
+CSV_VALUES = [
+    ("i", "abc", '"abc" is not an int'),
+    ("i", "1.5", '"1.5" is not an int'),
+    ("i", "1e3", '"1e3" is not an int'),
+    ("i", "0x10", '"0x10" is not an int'),
+    ("i", "1_000", '"1_000" is not an int'),
+    ("i", "", "null"),
+    ("i", '" "', '"" is not an int'),
+    ("i", "9223372036854775808", "9223372036854775808 is beyond 64 bits"),
+    ("i", "-9223372036854775809", "-9223372036854775809 is beyond 64 bits"),
+    ("f", "NaN", '"NaN" is not a float'),
+    ("f", "-Infinity", '"-Infinity" is not a float'),
+    ("f", "1e999", '"1e999" is not a finite float'),
+    ("f", "1d", '"1d" is not a float'),
+    ("d", "12345", "12345 has too many digits for decimal(6,2)"),
+    ("d", "0.005", "0.005 has too many digits for decimal(6,2)"),
+    ("d", "1e2", '"1e2" is not a decimal(6,2)'),
+    ("s", "", 'null (an empty string is written "")'),
+    ("b", "yes", '"yes" is not a bool'),
+    ("day", "2023-02-29", '"2023-02-29" is not a date'),
+    ("day", "2023-2-3", '"2023-2-3" is not a date'),
+    ("day", "0000-01-01", '"0000-01-01" is not a date'),
+    ("at", "2023-01-01", '"2023-01-01" is not a timestamp'),
+    ("at", "2023-01-01 25:00:00", '"2023-01-01 25:00:00" is not a timestamp'),
+    ("at", "2023-01-01 10:00 PST", '"2023-01-01 10:00 PST" is not a timestamp'),
+]
+JSON_VALUES = [
+    ("i", '"1"', '"1" is text in quotes'),
+    ("i", "1.5", "1.5 is not an int"),
+    ("i", "true", "True is not an int"),
+    ("i", "null", "null"),
+    ("i", "9223372036854775808", "9223372036854775808 is beyond 64 bits"),
+    ("f", '"1"', '"1" is text in quotes'),
+    ("f", "1e999", "1E+999 is not a finite float"),
+    ("d", '"0.005"', "0.005 has too many digits for decimal(6,2)"),
+    ("s", "5", "5 is not a string"),
+    ("s", '{"x": 1}', "{'x': 1} is not a string"),
+    ("s", '"\\ud800"', "half of a surrogate pair at character 1"),
+    ("b", "1", "1 is not a bool"),
+    ("day", "20240101", "20240101 is not a date"),
+    ("at", '"now"', '"now" is not a timestamp'),
+]
+GOOD_VALUES = {
+    "i": "1",
+    "f": "1",
+    "d": "1.50",
+    "s": '"x"',
+    "b": "true",
+    "day": '"2024-01-01"',
+    "at": '"2024-01-01 00:00:00"',
+}
+
+
+def bad_csv(values: list[tuple[str, str, str]]) -> tuple[str, list[str]]:
+    """A CSV file with a good row and then a row for each bad value, and what should be said of it."""
+    rows = [GOOD_VALUES, *({**GOOD_VALUES, column: text} for column, text, _ in values)]
+    lines = [",".join(GOOD_VALUES), *(",".join(row.values()) for row in rows)]
+    return "\n".join(lines), messages(values)
+
+
+def bad_json(values: list[tuple[str, str, str]]) -> tuple[str, list[str]]:
+    """The same in JSON lines."""
+    rows = [GOOD_VALUES, *({**GOOD_VALUES, column: text} for column, text, _ in values)]
+    lines = ["{" + ", ".join(f'"{name}": {text}' for name, text in row.items()) + "}" for row in rows]
+    return "\n".join(lines), messages(values)
+
+
+def messages(values: list[tuple[str, str, str]]) -> list[str]:
+    """What should be said of values in the rows from the second on."""
+    return [f", row {row}, column {column}: {reason}" for row, (column, _, reason) in enumerate(values, start=2)]
+
+
+@pytest.mark.parametrize("value", CSV_VALUES, ids=lambda value: f"{value[0]}={value[1]}")
+def test_a_csv_value_of_the_wrong_type(
+    value: tuple[str, str, str], stage: Stage, write: Write, job: ModuleType
+) -> None:
+    """Each value by itself."""
+    text, reasons = bad_csv([value])
+    path = write("sample.csv", text)
+    assert refusal(job, stage, "sample", path) == [path + reason for reason in reasons]
+
+
+@pytest.mark.parametrize("value", JSON_VALUES, ids=lambda value: f"{value[0]}={value[1]}")
+def test_a_json_value_of_the_wrong_type(
+    value: tuple[str, str, str], stage: Stage, write: Write, job: ModuleType
+) -> None:
+    """Each value by itself."""
+    text, reasons = bad_json([value])
+    path = write("sample.jsonl", text)
+    assert refusal(job, stage, "sample", path) == [path + reason for reason in reasons]
+
+
+@pytest.mark.parametrize(("name", "values"), [("sample.csv", CSV_VALUES), ("sample.jsonl", JSON_VALUES)])
+def test_spark_doubts_every_value_of_the_wrong_type(
+    name: str,
+    values: list[tuple[str, str, str]],
+    stage: Stage,
+    write: Write,
+    job: ModuleType,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """All values in one file, of which no row but the first is taken without doubt."""
+    monkeypatch.setattr(job, "SMALL_INPUT", -1)
+    monkeypatch.setattr(job, "PROBLEMS_LISTED", 1000)
+    doubts: list[int] = []
+    observed = job.Observation.get.fget
+
+    def note_doubts(observation: Any) -> dict[str, Any]:
+        doubts.append(observed(observation)["doubts"])
+        return dict(observed(observation))
+
+    monkeypatch.setattr(job.Observation, "get", property(note_doubts))
+    text, reasons = (bad_csv if name.endswith("csv") else bad_json)(values)
+    path = write(name, text)
+    assert refusal(job, stage, "sample", path) == [path + reason for reason in reasons]
+    assert doubts == [len(values)]
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "reasons"),
+    [
+        ("link.csv", "src,dst\n1,2\n3\n", [", row 2: 1 fields instead of 2"]),
+        ("link.csv", "src,dst\n1,2\n3,4,5\n", [", row 2: 3 fields instead of 2"]),
+        ("link.csv", 'src,dst\n"1,2\n3,4\n', [", row 1: a quote is not closed"]),
+        ("link.csv", 'src,dst\n"1"x,2\n', [", row 1: text after a closing quote"]),
+        ("link.csv", "1,2\n3,4\n", [' has no header: it starts with "1, 2", not with the columns src, dst']),
+        ("link.csv", "src\n1\n", [": column dst is missing"]),
+        ("link.csv", "src,Dst\n1,2\n", [': column dst is missing; there is "Dst", but names are matched exactly']),
+        ("link.csv", "src,src,dst\n1,1,2\n", [": column src is there 2 times"]),
+        ("link.csv", "", [" is empty"]),
+        ("link.csv", "\n", [", header: there is none"]),
+        ("link.csv", b"src,dst\n1,2\n\xff,3\n", [" is not UTF-8: invalid start byte"]),
+        ("link.csv", "src,dst,op\n1,2,*\n", [', row 1, column op: unknown operation "*"']),
+        ("link.csv", "src,dst,op\n1,2,\n", [", row 1, column op: null"]),
+        ("link.jsonl", '{"src": 1}\n', [", row 1, column dst: missing"]),
+        ("link.jsonl", '{"src": 1, "dst": 2\n', [", row 1: broken JSON: Expecting ',' delimiter at character 21"]),
+        ("link.jsonl", '{"src": 1, "dst": 2} {}\n', [", row 1: broken JSON: Extra data at character 22"]),
+        ("link.jsonl", '{"src": 1, "src": 2, "dst": 2}\n', [", row 1: broken JSON: two members have the same name"]),
+        ("link.jsonl", '{"src": NaN, "dst": 2}\n', [", row 1: broken JSON: NaN is no JSON value"]),
+        ("link.jsonl", "[1, 2]\n", [", row 1: not a JSON object"]),
+        (
+            "link.jsonl",
+            '{"src": 1, "dst": 2}\n{"src": 3, "dst": 4, "op": "-"}\n',
+            [", row 1, column op: missing, but row 2 has it"],
+        ),
+        ("link.parquet", b"PAR1 and then nothing", None),
+        ("link.txt", "src,dst\n1,2\n", [" has no name of a known format (.csv, .json, .jsonl, .ndjson, .parquet)"]),
+    ],
+)
+def test_a_file_that_is_not_in_order(
+    name: str, text: str | bytes, reasons: list[str] | None, way: str, stage: Stage, write: Write, job: ModuleType
+) -> None:
+    """A file that is not in order."""
+    path = write(name, text)
+    lines = refusal(job, stage, "link", path)
+    if reasons is None:
+        assert len(lines) == 1 and path in lines[0]
+    else:
+        assert lines == [path + reason for reason in reasons]
+
+
+def test_a_parquet_file_of_other_columns(way: str, stage: Stage, job: ModuleType, tmp_path: Path) -> None:
+    """Types are checked before rows."""
+    path = tmp_path / "link.parquet"
+    pq.write_table(pa.table({"src": ["1"], "op": [1]}), path)
+    assert refusal(job, stage, "link", str(path)) == [f"{path}: column dst is missing"]
+    pq.write_table(pa.table({"src": ["1"], "dst": [1.0], "op": [1]}), path)
+    assert refusal(job, stage, "link", str(path)) == [
+        f"{path}: column src has the type string and should be int",
+        f"{path}: column dst has the type float and should be int",
+        f"{path}: column op has the type int and should be operation",
+    ]
+
+
+def test_bad_rows_of_parquet_and_tables(way: str, stage: Stage, job: ModuleType, spark: Any, tmp_path: Path) -> None:
+    """A row of a table has no number, so its values name it."""
+    path = tmp_path / "link.parquet"
+    pq.write_table(pa.table({"src": [1, None, 3], "dst": [1, 2, 3], "op": ["+", "+", "?"]}), path)
+    assert refusal(job, stage, "link", str(path)) == [
+        f"{path}, row 2, column src: null",
+        f'{path}, row 3, column op: unknown operation "?"',
+    ]
+    spark.read.parquet(str(path)).where("src IS NULL").createOrReplaceTempView("bad_links")
+    assert refusal(job, stage, "link", "table:bad_links") == [
+        'table bad_links, a row with src None, dst 2, op "+", column src: null'
+    ]
+
+
+def test_five_problems_are_listed_and_all_are_counted(way: str, stage: Stage, write: Write, job: ModuleType) -> None:
+    """The message stays short."""
+    path = write("link.csv", "src,dst\n" + "x,1\n" * 7)
+    expected = [f'{path}, row {number}, column src: "x" is not an int' for number in range(1, 6)]
+    assert refusal(job, stage, "link", path) == [*expected, "... 7 problems in all"]
+
+
+def test_missing_files_and_folders(way: str, stage: Stage, job: ModuleType, tmp_path: Path, write: Write) -> None:
+    """Also folders that are not what they look like, and places only Spark could reach."""
+    (tmp_path / "empty").mkdir()
+    for name in ("nothing.csv", "empty"):
+        path = str(tmp_path / name)
+        assert refusal(job, stage, "link", path) == [f"{path} is missing, or a folder without files"]
+    write("delta/_delta_log/0.json", "{}")
+    with pytest.raises(job.JobError, match="is a Delta table, not a folder of files; give it as table:NAME"):
+        stage("link", str(tmp_path / "delta"))
+    write("deep/day=1/a.csv", "src,dst\n")
+    with pytest.raises(job.JobError, match="has a folder in it, day=1; give such data as table:NAME"):
+        stage("link", str(tmp_path / "deep"))
+    lines = refusal(job, stage, "link", "table:nowhere")
+    assert len(lines) == 1 and lines[0].startswith("table nowhere cannot be read: [TABLE_OR_VIEW_NOT_FOUND]")
+    lines = refusal(job, stage, "link", "nofs://x/link.csv")
+    assert len(lines) == 1 and lines[0].startswith("nofs://x/link.csv cannot be read")
+
+
+def test_relations_that_take_no_input(stage: Stage, write: Write, job: ModuleType) -> None:
+    """The message says which do."""
+    with pytest.raises(job.JobError) as caught:
+        stage("pair", write("pair.csv", "src,dst\n"))
+    assert str(caught.value) == "pair is not an input relation; reach has these: go, link, price, sample"
+    with pytest.raises(job.JobError) as caught:
+        stage("nothing", write("nothing.csv", "src,dst\n"))
+    assert str(caught.value) == "there is no relation nothing; the input relations of reach: go, link, price, sample"
+
+
+def test_a_first_build_takes_rows_only(way: str, stage: Stage, write: Write, job: ModuleType) -> None:
+    """There is nothing to delete yet."""
+    path = write("link.csv", "src,dst,op\n1,2,+\n3,4,delete\n")
+    assert refusal(job, stage, "link", path, initial=True) == [
+        f'{path}, row 2, column op: "delete" in the first rows of a state, where there is nothing to delete'
+    ]
+
+
+def test_columns_that_are_not_used_are_named_once(
+    way: str, stage: Stage, write: Write, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Columns that are not used are named once."""
+    path = write("link.csv", "src,note,dst\n1,x,2\n")
+    assert stage("link", path) == links((1, 2, "+"))
+    assert capsys.readouterr().err == f"warning: {path}: column note is not used\n"
