@@ -501,8 +501,10 @@ class Builder:
             type_name = "int"
         else:
             return
-        if target in body.bound[type_name] and self.chance(80):
-            return
+        if target in body.bound[type_name]:
+            if self.chance(80):
+                return
+            sign = "="
         body.literals.append(f"{target} {sign} {value}")
         body.bind(type_name, target)
 

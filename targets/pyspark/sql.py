@@ -41,6 +41,12 @@ def sql_type(type_: typed.Type) -> exp.DataType:
     return exp.DataType.build(_TYPES.get(type_.name, "TIMESTAMP_NTZ"))
 
 
+class OrderedSum(exp.Func):
+    """The sum of floats in the order of their values, so that it does not depend on the order of rows."""
+
+    arg_types = {"this": True}
+
+
 class _DuckDB(DuckDB):
     """DuckDB's dialect, parentheses on the line of what they hold."""
 
@@ -50,6 +56,11 @@ class _DuckDB(DuckDB):
         def paren_sql(self, expression: exp.Paren) -> str:
             """Print parentheses."""
             return f"({self.sql(expression, 'this')})"
+
+        def orderedsum_sql(self, expression: OrderedSum) -> str:
+            """Print an ordered sum."""
+            value = self.sql(expression, "this")
+            return f"SUM({value} ORDER BY {value})"
 
 
 class _Spark(Spark):
@@ -61,6 +72,11 @@ class _Spark(Spark):
         def paren_sql(self, expression: exp.Paren) -> str:
             """Print parentheses."""
             return f"({self.sql(expression, 'this')})"
+
+        def orderedsum_sql(self, expression: OrderedSum) -> str:
+            """Print an ordered sum."""
+            values = f"ARRAY_SORT(COLLECT_LIST({self.sql(expression, 'this')}))"
+            return f"AGGREGATE({values}, CAST(0 AS DOUBLE), (total, value) -> total + value)"
 
 
 def print_sql(tree: exp.Expression, partial: tuple[str, ...] = ()) -> Sql:

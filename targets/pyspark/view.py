@@ -1,0 +1,398 @@
+"""The view of a script: what the templates print, as ready strings."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from sqlglot import exp
+
+from flintlog.compiler.ir import plan, typed
+from flintlog.compiler.naming import constant_name, unused
+
+from .names import Names
+from .sql import OrderedSum, Sql, print_sql, query_sql, sql_type
+
+WIDTH = 100
+
+
+@dataclass(frozen=True)
+class RelationView:
+    """A relation constant; ``columns`` are argument lists of ``Column``, ``options`` further arguments."""
+
+    constant: str
+    name: str
+    table: str
+    columns: tuple[str, ...]
+    kind: str
+    source: str
+    options: tuple[tuple[str, str], ...]
+    text: str
+
+
+@dataclass(frozen=True)
+class QueryView:
+    """A query constant: its comment, its name and the Python expression of its text."""
+
+    comment: str
+    constant: str
+    text: str
+
+
+@dataclass(frozen=True)
+class RuleView:
+    """A rule: ``quoted`` is its source as comment lines, ``queries`` its constants, the rest arguments of ``Rule``."""
+
+    label: str
+    source: str
+    quoted: tuple[str, ...]
+    queries: tuple[QueryView, ...]
+    head: str
+    full: str
+    deltas: tuple[tuple[str, tuple[str, ...]], ...]
+    options: tuple[tuple[str, str], ...]
+
+
+@dataclass(frozen=True)
+class StratumView:
+    """The section of a stratum."""
+
+    title: str
+    comments: tuple[str, ...]
+    relations: tuple[RelationView, ...]
+    rules: tuple[RuleView, ...]
+    aggregate: QueryView | None
+    constant: str
+    name: str
+    kind: str
+    relation_tuple: str
+    reads: str
+    negates: str
+    options: tuple[tuple[str, str], ...]
+
+
+@dataclass(frozen=True)
+class StageView:
+    """A stage: the constants of its strata, and whether it runs by bucket."""
+
+    strata: tuple[str, ...]
+    bucketed: bool
+
+
+@dataclass(frozen=True)
+class ScriptView:
+    """Everything a script prints."""
+
+    name: str
+    sha256: str
+    compiler: str
+    title: str
+    outline: tuple[str, ...]
+    imports: str
+    inputs_rule: str
+    inputs: tuple[RelationView, ...]
+    strata: tuple[StratumView, ...]
+    program_rule: str
+    relations: tuple[str, ...]
+    stages: tuple[StageView, ...]
+    kinds: tuple[str, ...]
+    blocks: tuple[str, ...]
+
+
+def section(title: str) -> str:
+    """A comment line that opens a section."""
+    return f"# ---- {title} ".ljust(WIDTH + 1, "-")
+
+
+class Viewer:
+    """Makes the view of a program."""
+
+    def __init__(self, program: plan.Program) -> None:
+        self.plan = program
+        self.program = program.program
+        self.names = Names.of(self.program)
+        self.pivots = {p.relation: p for stage in program.stages for s in stage.strata for p in s.pivots}
+        self.kinds = {r.name: "input" for r in self.program.relations if r.role == "input"}
+        for stage in program.stages:
+            for stratum in stage.strata:
+                self.kinds.update({r.name: stratum.stratum.kind for r in stratum.stratum.relations})
+        self.localized = {rule.rule.label: rule for rule in program.deltas.stratified.localized.rules}
+        self.constants: set[str] = set()
+        self.relation_constants = {
+            relation.name: self.constant(constant_name(self.names.tables[relation.name]))
+            for relation in self.program.relations
+        }
+
+    def constant(self, name: str) -> str:
+        """A Python constant that nothing else has."""
+        made = unused(name, self.constants)
+        self.constants.add(made)
+        return made
+
+    def script(self, compiler: str, imports: str, blocks: tuple[str, ...]) -> ScriptView:
+        """The view; ``imports`` and the support ``blocks`` are chosen by the caller."""
+        main = self.program.sources[0]
+        strata = tuple(self.stratum(s, stage) for stage in self.plan.stages for s in stage.strata)
+        by_name = {s.name: s.constant for s in strata}
+        inputs = tuple(self.relation(r) for r in self.program.relations if r.role == "input")
+        outputs = ", ".join(r.name for r in self.program.relations if r.output) or "no relation"
+        return ScriptView(
+            name=main.name,
+            sha256=hashlib.sha256("".join(s.sha256 for s in self.program.sources).encode()).hexdigest(),
+            compiler=compiler,
+            title=f"Keep {outputs} of {main.name} exact while the inputs change.",
+            outline=tuple(self.outline()),
+            imports=imports,
+            inputs_rule=section("inputs"),
+            inputs=inputs,
+            strata=strata,
+            program_rule=section("the program"),
+            relations=tuple(self.relation_constants[r.name] for r in self.program.relations),
+            stages=tuple(
+                StageView(tuple(by_name[s.stratum.name] for s in stage.strata), stage.bucketed)
+                for stage in self.plan.stages
+            ),
+            kinds=tuple(sorted({s.kind for s in strata})),
+            blocks=blocks,
+        )
+
+    def outline(self) -> Iterable[str]:
+        """The docstring of the script: its inputs and, stage by stage, what is computed how."""
+        yield "Inputs:"
+        for relation in self.program.relations:
+            if relation.role == "input":
+                yield f"    {relation.public or relation.name}"
+        for number, stage in enumerate(self.plan.stages, 1):
+            yield f"Stage {number}, {'in one task per bucket' if stage.bucketed else 'gathered in one task'}:"
+            for stratum in stage.strata:
+                yield f"    {stratum.stratum.name} ({_kind_text(stratum.stratum.kind)})"
+
+    def relation(self, relation: typed.Relation) -> RelationView:
+        """The constant of a relation."""
+        columns = self.names.columns[relation.name]
+        options: list[tuple[str, str]] = []
+        if relation.output:
+            options.append(("output", "True"))
+        if relation.hidden:
+            options.append(("hidden", "True"))
+        if relation.key:
+            options.append(("key", _tuple(repr(columns[i]) for i in relation.key)))
+        if relation.location is not None:
+            options.append(("location", quote(columns[relation.location])))
+        bucket = self.bucket_column(relation)
+        if bucket is not None:
+            options.append(("bucket_by", quote(columns[bucket])))
+        if self.kinds[relation.name] == "aggregate" and not self.groups(relation.name)[1]:
+            options.append(("extra", '(Column("_unit", "bool", "_unit"),)'))
+        options.append(("definition", quote(self.definition(relation))))
+        return RelationView(
+            constant=self.relation_constants[relation.name],
+            name=quote(relation.public or relation.name),
+            table=quote(self.names.tables[relation.name]),
+            columns=tuple(
+                f"{quote(column.name)}, {quote(str(column.type))}, {quote(columns[i])}"
+                for i, column in enumerate(relation.columns)
+            ),
+            kind=self.kinds[relation.name],
+            source=str(relation.span),
+            options=tuple(options),
+            text=f"{relation}: {relation.why}" if relation.why else str(relation),
+        )
+
+    def bucket_column(self, relation: typed.Relation) -> int | None:
+        """The column by which a relation is cut: the pivot, or of an input relation its key's first column."""
+        if relation.role == "input":
+            return (relation.key or (0,))[0] if relation.columns else None
+        return self.pivots[relation.name].column
+
+    def definition(self, relation: typed.Relation) -> str:
+        """A hash of what a relation's stored tuples depend on directly."""
+        rules = [str(rule) for rule in self.program.rules_of(relation.name)]
+        parts = [str(relation), self.kinds[relation.name], str(self.bucket_column(relation)), *rules]
+        return hashlib.sha256("\n".join(parts).encode()).hexdigest()[:12]
+
+    def groups(self, relation: str) -> tuple[tuple[str, ...], bool]:
+        """The columns that an aggregate groups by, and whether they are columns of the program."""
+        rule = self.program.rules_of(relation)[0]
+        named = tuple(
+            column
+            for column, argument in zip(self.names.columns[relation], rule.head.arguments, strict=True)
+            if not isinstance(argument, typed.Aggregate)
+        )
+        return named or ("_unit",), bool(named)
+
+    def stratum(self, placed: plan.StratumPlan, stage: plan.Stage) -> StratumView:
+        """The section of a stratum."""
+        stratum = placed.stratum
+        constant = self.constant(constant_name(stratum.name, "stratum"))
+        where = "gathered"
+        if stage.bucketed:
+            columns = dict.fromkeys(
+                r.columns[self.pivots[r.name].column or 0].name for r in stratum.relations
+            )
+            where = f"in buckets of {', '.join(columns)}"
+        options: list[tuple[str, str]] = []
+        aggregate = None
+        if stratum.kind == "aggregate":
+            relation = stratum.relations[0].name
+            groups = self.groups(relation)[0]
+            options.append(("groups", _tuple(map(quote, groups))))
+            aggregate = QueryView(
+                "", self.constant(constant_name(stratum.name, "aggregate")), sql_text(self.aggregate(relation))
+            )
+            options.append(("aggregate", aggregate.constant))
+        read = {atom.relation for rule in stratum.rules for atom in rule.atoms} - stratum.members
+        negated = {negation.atom.relation for rule in stratum.rules for negation in rule.negations}
+        return StratumView(
+            title=section(f"{stratum.name} ({_kind_text(stratum.kind)}, {where})"),
+            comments=tuple(dict.fromkeys(f"{p.relation}: {p.reason}" for p in placed.pivots)),
+            relations=tuple(self.relation(r) for r in stratum.relations),
+            rules=tuple(self.rule(rule, placed) for rule in placed.rules),
+            aggregate=aggregate,
+            constant=constant,
+            name=stratum.name,
+            kind=stratum.kind,
+            relation_tuple=self.relation_tuple(stratum.members),
+            reads=self.relation_tuple(read),
+            negates=self.relation_tuple(negated),
+            options=tuple(options),
+        )
+
+    def relation_tuple(self, wanted: Iterable[str]) -> str:
+        """A tuple of relation constants, in source order."""
+        chosen = set(wanted)
+        return _tuple(self.relation_constants[r.name] for r in self.program.relations if r.name in chosen)
+
+    def rule(self, planned: plan.RulePlan, placed: plan.StratumPlan) -> RuleView:
+        """The constants and arguments of a rule."""
+        rule, stratum = planned.rule, placed.stratum
+        queries: list[QueryView] = []
+        partial: tuple[str, ...] = ()
+
+        def add(query: plan.Query, name: str, comment: str) -> str:
+            nonlocal partial
+            sql = query_sql(query, self.names, stratum.kind, stratum.members)
+            if query.purpose == "full":
+                partial = sql.partial
+            queries.append(QueryView(comment, self.constant(constant_name(rule.label, name)), sql_text(sql)))
+            return queries[-1].constant
+
+        full = add(planned.full, "all", f"{rule.label}, all derivations")
+        deltas = []
+        for argument, group in (("deltas", planned.arriving), ("rounds", planned.following)):
+            made = []
+            for query in group:
+                changed = query.changed
+                assert changed is not None
+                relation = changed.atom.relation
+                table = self.names.tables[relation]
+                what = f"{'the absence of ' if changed.negated else ''}{relation}"
+                constant = add(query, f"delta_{table}", f"{rule.label}, a change arriving through {what}")
+                made.append(f"{quote(table)}, {constant}{', negated=True' if changed.negated else ''}")
+            if made:
+                deltas.append((argument, tuple(made)))
+        options: list[tuple[str, str]] = []
+        if planned.returning is not None:
+            of = "the groups to recompute" if stratum.kind == "aggregate" else "tuples that died"
+            options.append(("returns", add(planned.returning, "returning", f"{rule.label}, the derivations of {of}")))
+        if planned.filtered:
+            options.append(("filtered", "True"))
+        if partial:
+            options.append(("partial", _tuple(map(quote, partial))))
+        return RuleView(
+            label=rule.label,
+            source=str(rule.span),
+            quoted=tuple(self.quoted(rule)),
+            queries=tuple(queries),
+            head=quote(self.names.tables[rule.head.relation]),
+            full=full,
+            deltas=tuple(deltas),
+            options=tuple(options),
+        )
+
+    def quoted(self, rule: typed.Rule) -> Iterable[str]:
+        """The source of a rule with its place, how it was rewritten, and what is sent for it."""
+        yield rule.label.ljust(WIDTH - len(str(rule.span)) - 2) + str(rule.span)
+        for line in rule.text.splitlines():
+            yield f"  {line.strip()}"
+        if rule.origin:
+            yield f"  {rule.origin}: {rule}"
+        localized = self.localized[rule.label]
+        for send in localized.sends:
+            yield f"  {send}"
+        if localized.sends_head:
+            yield f"  send {rule.head.relation}: @{localized.location} -> @{localized.head_location} (head)"
+
+    def aggregate(self, relation: str) -> Sql:
+        """The query that computes the groups from the rows in r__rows."""
+        table = self.names.tables[relation]
+        rule = self.program.rules_of(relation)[0]
+        groups, named = self.groups(relation)
+        columns: list[exp.Expression] = [] if named else [exp.column("_unit", table="q")]
+        for name, argument in zip(self.names.columns[relation], rule.head.arguments, strict=True):
+            value = exp.column(name, table="q")
+            if isinstance(argument, typed.Aggregate):
+                columns.append(exp.alias_(aggregate_value(argument, value), name))
+            else:
+                columns.append(value)
+        select = exp.select(*columns).from_(exp.to_table(f"{table}__rows", alias="q"))
+        return print_sql(select.group_by(*(exp.column(name, table="q") for name in groups)))
+
+
+def aggregate_value(aggregate: typed.Aggregate, value: exp.Expression) -> exp.Expression:
+    """An aggregate over column ``value`` of a group.
+
+    Sums are exact: integers and decimals in 38 digits, checked against the result's range; floats in the order of
+    their values, so that they do not depend on the order of rows.
+    """
+    function, argument = aggregate.function, aggregate.argument
+    if function == "count":
+        return exp.Count(this=exp.Star())
+    if function in ("min", "max"):
+        return exp.Min(this=value) if function == "min" else exp.Max(this=value)
+    assert argument is not None
+    if argument.type.name == "float":
+        total: exp.Expression = OrderedSum(this=value)
+        return total if function == "sum" else exp.Div(this=total, expression=exp.Count(this=exp.Star()))
+    scale = argument.type.scale if argument.type.name == "decimal" else 0
+    exact = exp.Sum(this=exp.cast(value, exp.DataType.build(f"DECIMAL(38, {scale})")))
+    if function == "sum":
+        return exp.cast(exact, sql_type(aggregate.type))
+    scaled: exp.Expression = exact
+    count: exp.Expression = exp.Count(this=exp.Star())
+    if scale:
+        power = exp.Literal.number(10**scale)
+        scaled = exp.Mul(this=exact, expression=power)
+        count = exp.Mul(this=count, expression=power.copy())
+    return exp.Div(
+        this=exp.cast(scaled, exp.DataType.build("DOUBLE")), expression=exp.cast(count, exp.DataType.build("DOUBLE"))
+    )
+
+
+def sql_text(sql: Sql) -> str:
+    """The Python expression of a query: one string, or both where the dialects differ."""
+    if sql.duckdb == sql.spark:
+        return string_literal(sql.duckdb)
+    return f"Both(\n    duckdb={string_literal(sql.duckdb)},\n    spark={string_literal(sql.spark)},\n)"
+
+
+def string_literal(text: str) -> str:
+    """A triple-quoted string that begins and ends on lines of its own."""
+    escaped = text.replace("\\", "\\\\").replace('"""', '\\"\\"\\"')
+    return f'"""\n{escaped}\n"""'
+
+
+def quote(text: str) -> str:
+    """A double-quoted Python string."""
+    return '"' + text.replace("\\", "\\\\").replace('"', '\\"') + '"'
+
+
+def _tuple(items: Iterable[str]) -> str:
+    """A Python tuple of expressions."""
+    listed = list(items)
+    return f"({', '.join(listed)}{',' if len(listed) == 1 else ''})"
+
+
+def _kind_text(kind: str) -> str:
+    return {"ranked": "recursive", "counted": "not recursive", "aggregate": "aggregate"}[kind]
