@@ -123,11 +123,12 @@ class Diagnostic:
 
 
 class CompileError(Exception):
-    """A program was refused; ``diagnostics`` says why, warnings included."""
+    """A program was refused; ``diagnostics`` says why, warnings included, about the files ``sources``."""
 
-    def __init__(self, diagnostics: Iterable[Diagnostic]) -> None:
+    def __init__(self, diagnostics: Iterable[Diagnostic], sources: Iterable[SourceFile] = ()) -> None:
         """Keep the diagnostics; the message lists them."""
         self.diagnostics = tuple(diagnostics)
+        self.sources = tuple(sources)
         super().__init__("; ".join(f"{d.span}: {d.code}: {d.message}" for d in self.diagnostics))
 
 

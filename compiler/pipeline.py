@@ -7,10 +7,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from .diagnostics import Diagnostic, Diagnostics
+from .diagnostics import CompileError, Diagnostic, Diagnostics
 from .frontend import Load, read_program
-from .ir import delta, localized, plan, strata, syntax, typed
+from .ir import delta, localized, plan, strata, syntax
 from .ir.syntax_printer import syntax_text
+from .ir.typed import Program as TypedProgram
 from .passes.check_safety import check_safety
 from .passes.derive_deltas import derive_deltas
 from .passes.infer_types import infer_types
@@ -33,13 +34,13 @@ class Pass:
     run: Callable[[Any, Diagnostics], Any]
 
 
-def _typed(program: syntax.Program, diagnostics: Diagnostics) -> typed.Program:
+def _typed(program: syntax.Program, diagnostics: Diagnostics) -> TypedProgram:
     resolved = infer_types(resolve(program, diagnostics), diagnostics)
     check_safety(resolved, diagnostics)
     return resolved
 
 
-def _rewritten(program: typed.Program, diagnostics: Diagnostics) -> typed.Program:
+def _rewritten(program: TypedProgram, diagnostics: Diagnostics) -> TypedProgram:
     return project_negations(linearize(split_inputs(program)))
 
 
@@ -69,8 +70,8 @@ class Compilation:
     """A compiled program: every stage of it, and the warnings."""
 
     syntax: syntax.Program
-    typed: typed.Program
-    rewritten: typed.Program
+    typed: TypedProgram
+    rewritten: TypedProgram
     localized: localized.Program
     strata: strata.Program
     delta: delta.Program
@@ -96,10 +97,14 @@ def compile_program(source: Path | SourceFile, load: Load | None = None) -> Comp
     OSError if the main file cannot be read.
     """
     diagnostics = Diagnostics()
-    representation: Any = read_program(source, diagnostics, load)
+    program = read_program(source, diagnostics, load)
+    representation: Any = program
     made = {"syntax": representation}
-    for step in PASSES:
-        representation = step.run(representation, diagnostics)
-        diagnostics.check()
-        made[step.stage] = representation
+    try:
+        for step in PASSES:
+            representation = step.run(representation, diagnostics)
+            diagnostics.check()
+            made[step.stage] = representation
+    except CompileError as error:
+        raise CompileError(error.diagnostics, program.sources) from None
     return Compilation(**made, warnings=diagnostics.sorted())

@@ -71,9 +71,7 @@ class Program:
     def local_rules(self) -> typed.Program:
         """The program in which every rule is local and auxiliary relations are relations like others."""
         parts = {part.label: part for rule in self.rules for part in rule.parts}
-        return typed.Program(
-            (*self.program.relations, *self.auxiliaries), tuple(parts.values()), self.program.sources
-        )
+        return typed.Program((*self.program.relations, *self.auxiliaries), tuple(parts.values()), self.program.sources)
 
     def __str__(self) -> str:
         relations = "\n".join(map(str, (*self.program.relations, *self.auxiliaries)))

@@ -91,8 +91,7 @@ def _rewrite(program: typed.Program, rule: typed.Rule) -> typed.Program:
             head = replace(other.head, relation=hidden.name)
             rules[rules.index(other)] = replace(other, head=head, origin=f"given to {hidden.name}")
         variables = tuple(
-            typed.Variable(name, column.type, rule.span)
-            for name, column in zip("XY", relation.columns, strict=True)
+            typed.Variable(name, column.type, rule.span) for name, column in zip("XY", relation.columns, strict=True)
         )
         rules.insert(
             rules.index(rule),

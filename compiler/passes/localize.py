@@ -20,7 +20,7 @@ the bindings of the positive literals are sent to it.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import count
 
@@ -66,9 +66,7 @@ class _Group:
 class _Localizer:
     """Localizes one rule."""
 
-    def __init__(
-        self, program: typed.Program, rule: typed.Rule, made: _Made, diagnostics: Diagnostics
-    ) -> None:
+    def __init__(self, program: typed.Program, rule: typed.Rule, made: _Made, diagnostics: Diagnostics) -> None:
         self.program, self.rule, self.made, self.diagnostics = program, rule, made, diagnostics
         self.same = equal_variables(rule)
         self.sends: list[Send] = []
@@ -105,7 +103,7 @@ class _Localizer:
         places = tuple(f"@{group.location}" for group in groups)
         self.diagnostics.report(
             "W0810",
-            f"the tuples at {' and '.join(places)} cannot be brought together: no literal binds the address of another",
+            f"the tuples at {' and '.join(places)} cannot meet: no literal binds the address of another",
             self.rule.span,
             help="on one cluster the rule is evaluated all the same; to run the locations apart, join them by a literal "
             "that holds both addresses",
@@ -184,9 +182,7 @@ class _Localizer:
                 sent = self.ship(there, source.location, [], set(target.variables))
                 return replace(sent, atoms=(*source.atoms, *sent.atoms), carries=(*source.carries, *target.carries))
         sent = self.ship(source, target.location, [])
-        return replace(
-            target, atoms=(*sent.atoms, *target.atoms), carries=(*source.carries, *target.carries)
-        )
+        return replace(target, atoms=(*sent.atoms, *target.atoms), carries=(*source.carries, *target.carries))
 
     def reversed_atom(self, atom: typed.Atom, place: str) -> typed.Atom | None:
         """The reverse of an atom of a symmetric relation, its location and ``place`` exchanged, the rest left open."""
@@ -200,9 +196,7 @@ class _Localizer:
         terms[here], terms[there] = atom.terms[there], atom.terms[here]
         return replace(atom, terms=tuple(terms))
 
-    def ship(
-        self, group: _Group, place: str, negations: list[typed.Negation], keep: set[str] | None = None
-    ) -> _Group:
+    def ship(self, group: _Group, place: str, negations: list[typed.Negation], keep: set[str] | None = None) -> _Group:
         """Send the bindings of a group to ``place``; returns the group there, one auxiliary atom.
 
         ``negations`` are checked before sending. ``keep`` are the variables to send, all by default.
@@ -245,9 +239,7 @@ class _Localizer:
             columns = tuple(typed.Column(of[str(term)], term.type) for term in terms)
         else:
             name = f"{self.rule.label}_to_{terms[0] if isinstance(terms[0], typed.Variable) else 'constant'}"
-            columns = tuple(
-                typed.Column(t.name if isinstance(t, typed.Variable) else "address", t.type) for t in terms
-            )
+            columns = tuple(typed.Column(t.name if isinstance(t, typed.Variable) else "address", t.type) for t in terms)
         relation = typed.Relation(
             unused(name, self.made.names),
             columns,
@@ -303,7 +295,7 @@ def _needed_assignments(rule: typed.Rule, group: _Group, users: list[object]) ->
     return chosen[::-1]
 
 
-def _bound_by(group: _Group, literals: list[typed.Literal]) -> list[typed.Literal]:
+def _bound_by(group: _Group, literals: Sequence[typed.Literal]) -> list[typed.Literal]:
     """The literals, an assignment to a variable that the group binds already having become a comparison."""
     bound = group.variables
     return [

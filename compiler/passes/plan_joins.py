@@ -34,9 +34,7 @@ def plan_rule(deltas: RuleDeltas, kind: str) -> tuple[Query, tuple[Query, ...], 
     return full, arriving, following, _query(deltas, "returning", after, None, given)
 
 
-def _query(
-    deltas: RuleDeltas, purpose: str, body: list[Versioned], first: Versioned | None, bound: set[str]
-) -> Query:
+def _query(deltas: RuleDeltas, purpose: str, body: list[Versioned], first: Versioned | None, bound: set[str]) -> Query:
     joins: list[Versioned] = []
     waiting = [v for v in body if not v.negated and v is not first]
     if first is not None:

@@ -13,8 +13,8 @@ After::
       r1: own bucket only
 
 A relation can be cut into buckets of a pivot column if, in every rule, every literal over a relation of the same stage
-has at its pivot the same variable or constant as the head has at its own. Then each derivation lies in one bucket, and a
-stage runs without exchange between buckets. Relations of other stages are read whole.
+has at its pivot the same variable or constant as the head has at its own. Then each derivation lies in one bucket, and
+a stage runs without exchange between buckets. Relations of other stages are read whole.
 """
 
 from __future__ import annotations
@@ -88,7 +88,6 @@ def _literals(rule: typed.Rule) -> Iterator[typed.Atom]:
         yield negation.atom
 
 
-
 def candidates(stratum: Stratum, relation: typed.Relation) -> list[int]:
     """The columns of ``relation`` that may be its pivot, the best first.
 
@@ -103,9 +102,7 @@ def candidates(stratum: Stratum, relation: typed.Relation) -> list[int]:
     ]
 
     def carried(index: int) -> int:
-        return sum(
-            str(rule.head.arguments[index]) in map(str, atom.terms) for rule in rules for atom in rule.atoms
-        )
+        return sum(str(rule.head.arguments[index]) in map(str, atom.terms) for rule in rules for atom in rule.atoms)
 
     return sorted(columns, key=lambda index: (-carried(index), index != relation.location, index))
 

@@ -85,7 +85,7 @@ def _components(nodes: list[str], edges: dict[str, list[str]]) -> list[list[str]
                 if work:
                     low[work[-1][0]] = min(low[work[-1][0]], low[node])
                 if low[node] == index[node]:
-                    members = []
+                    members: list[str] = []
                     while not members or members[-1] != node:
                         members.append(stack.pop())
                         on_stack.remove(members[-1])
@@ -124,9 +124,7 @@ def _check_cycles(
             )
 
 
-def _cycle(
-    rules: tuple[typed.Rule, ...], inside: set[str], start: str, end: str
-) -> tuple[list[str], list[typed.Rule]]:
+def _cycle(rules: tuple[typed.Rule, ...], inside: set[str], start: str, end: str) -> tuple[list[str], list[typed.Rule]]:
     """A shortest way in the dependency graph from ``start`` to ``end``: the relations, both ends included, and the
     rules that make the steps."""
     ways: dict[str, tuple[list[str], list[typed.Rule]]] = {start: ([start], [])}

@@ -27,7 +27,7 @@ def warn_invention(program: Program, diagnostics: Diagnostics) -> None:
                 value: object = argument
                 while isinstance(value, typed.Variable) and value.name in values:
                     value = values[value.name]
-                computed = isinstance(value, typed.Binary) and value.op != "%" or isinstance(value, typed.Negate)
+                computed = isinstance(value, typed.Negate) or (isinstance(value, typed.Binary) and value.op != "%")
                 if computed and _feeds(value, values, recursive):
                     diagnostics.report(
                         "W0803",

@@ -1,0 +1,75 @@
+"""Flintlog's compiler: distributed Datalog in, maintenance jobs out.
+
+    from pathlib import Path
+    from flintlog.compiler import compile_source
+
+    compiled = compile_source(Path("reach.dl"))
+    for name, text in compiled.files.items():
+        Path("jobs", name).write_text(text, encoding="utf-8", newline="\\n")
+
+A program that is refused raises :class:`flintlog.compiler.diagnostics.CompileError`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from importlib.metadata import version
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from .diagnostics import Diagnostic
+    from .frontend import Load
+    from .pipeline import Compilation
+    from .source import SourceFile
+
+__all__ = ["CompileOptions", "Compiled", "compile_source", "emit"]
+
+
+@dataclass(frozen=True)
+class CompileOptions:
+    """How to compile: for which target, and whether to format what it prints.
+
+    ``compiler`` is the version that headers name, by default that of the installed package.
+    """
+
+    target: str = "pyspark"
+    format: bool = True
+    compiler: str = field(default_factory=lambda: version("flintlog"))
+
+
+@dataclass(frozen=True)
+class Compiled:
+    """A compiled program: the texts of its files by name, and every stage on the way to them."""
+
+    files: Mapping[str, str]
+    compilation: Compilation
+
+    @property
+    def warnings(self) -> tuple[Diagnostic, ...]:
+        """What the compiler has to say about a program that it accepts."""
+        return self.compilation.warnings
+
+
+def compile_source(
+    source: SourceFile | Path, options: CompileOptions | None = None, load: Load | None = None
+) -> Compiled:
+    """Compile a program, given as a path or as its text, to the files of a target.
+
+    Includes are found beside a path; for a text, ``load`` finds them. Raises
+    :class:`~flintlog.compiler.diagnostics.CompileError` with all diagnostics if the program is refused, OSError if the
+    path cannot be read, and KeyError if there is no such target.
+    """
+    from .pipeline import compile_program
+
+    options = options or CompileOptions()
+    compilation = compile_program(source, load)
+    return Compiled(emit(compilation, options), compilation)
+
+
+def emit(compilation: Compilation, options: CompileOptions) -> Mapping[str, str]:
+    """The files of a compiled program: their texts by name. Raises KeyError if there is no such target."""
+    from flintlog.targets import EmitOptions, target
+
+    return target(options.target).emit(compilation.plan, EmitOptions(options.compiler, options.format))

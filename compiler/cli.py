@@ -1,0 +1,278 @@
+"""The command line: prints diagnostics, sets exit codes, nothing else.
+
+What a command is asked for goes to standard output, what it has to say about it to standard error. Exit codes: 0 if all
+is well, 1 if a program is refused or a certificate does not hold, 2 for a wrong command line or a file that cannot be
+read or written.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sys
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, TextIO
+
+import click
+from flintlog.targets import TARGETS
+
+if TYPE_CHECKING:
+    from rich.text import Text
+
+    from .diagnostics import Diagnostic
+    from .pipeline import Compilation
+    from .source import SourceFile
+
+OK, REFUSED, UNUSABLE = 0, 1, 2
+
+#: What ``--dump`` prints: the stages of ``pipeline.STAGES``, which is imported only when a program is compiled.
+STAGES = ("syntax", "typed", "rewritten", "localized", "strata", "delta", "plan", "script")
+
+programs_argument = click.argument(
+    "programs", nargs=-1, required=True, metavar="PROG...", type=click.Path(path_type=Path)
+)
+
+
+@click.group(context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(package_name="flintlog", prog_name="flintlog")
+def main() -> None:
+    """Compile distributed Datalog to PySpark jobs that keep materialized views exact while their inputs change."""
+
+
+@main.command("compile")
+@programs_argument
+@click.option("-o", "--output", "folder", type=click.Path(path_type=Path), metavar="DIR", help="Where to write.")
+@click.option("--target", type=click.Choice(TARGETS), default=TARGETS[0], show_default=True, help="What to make.")
+@click.option("--stdout", "to_stdout", is_flag=True, help="Print the script instead of writing it.")
+@click.option(
+    "--dump",
+    "stages",
+    multiple=True,
+    type=click.Choice((*STAGES, "all")),
+    metavar="STAGE",
+    help=f"Print a stage on the way to the script: {', '.join(STAGES)}, or all. Can be repeated.",
+)
+@click.option("--format/--no-format", "formatted", default=True, help="Format the scripts with black; the default.")
+def compile_command(
+    programs: tuple[Path, ...],
+    folder: Path | None,
+    target: str,
+    to_stdout: bool,
+    stages: tuple[str, ...],
+    formatted: bool,
+) -> None:
+    """Compile programs to scripts, DIR/PROG.py for PROG.dl.
+
+    A script that would not change is left alone.
+    """
+    if folder is None and not stages and not to_stdout:
+        raise click.UsageError("say where to write the scripts with -o DIR, or print one with --stdout")
+    if to_stdout and len(programs) > 1:
+        raise click.UsageError("--stdout prints one script; write several with -o DIR")
+    from . import CompileOptions, emit
+
+    wanted = tuple(stage for stage in STAGES if stage in stages or "all" in stages)
+    options = CompileOptions(target=target, format=formatted)
+    report = Report(programs)
+    written: dict[str, Path] = {}
+    for program, compilation in report.compilations():
+        files = emit(compilation, options) if folder is not None or to_stdout or "script" in wanted else {}
+        for stage in wanted:
+            if len(programs) * len(wanted) > 1:
+                click.echo(f"# ---- {stage} of {program} ".ljust(101, "-") + "\n")
+            texts = files.values() if stage == "script" else (compilation.dump(stage),)
+            click.echo("\n".join(texts), nl=False)
+            if len(programs) * len(wanted) > 1:
+                click.echo()
+        if to_stdout:
+            click.echo("\n".join(files.values()), nl=False)
+        if folder is not None:
+            _write(folder, files, program, written, report)
+    report.finish()
+
+
+@main.command()
+@programs_argument
+def check(programs: tuple[Path, ...]) -> None:
+    """Check programs and print what is wrong with them."""
+    report = Report(programs)
+    for _ in report.compilations():
+        pass
+    report.finish(always=True)
+
+
+@main.command()
+@programs_argument
+def explain(programs: tuple[Path, ...]) -> None:
+    """Tell in prose what was decided about programs, and why."""
+    from .explain import explain as explanation
+
+    report = Report(programs)
+    texts = [explanation(compilation) for _, compilation in report.compilations()]
+    if texts:
+        _print("\n\n".join(texts), _headed)
+    report.finish()
+
+
+@main.command()
+@programs_argument
+def certify(programs: tuple[Path, ...]) -> None:
+    """Print for every rule the certificate that its delta rules count each change exactly once."""
+    from .certify import certify as certificates
+
+    report = Report(programs)
+    for program, compilation in report.compilations():
+        found = certificates(compilation.delta)
+        for certificate in found:
+            click.echo(f"{certificate}\n")
+        broken = [certificate.deltas.rule.label for certificate in found if not certificate.holds]
+        if broken:
+            report.fail(REFUSED, f"{program}: the certificate does not hold for {', '.join(broken)}")
+        else:
+            click.echo(f"{program}: the certificate holds for {_count(len(found), 'rule')}")
+    report.finish()
+
+
+class Report:
+    """Compiles programs, prints what there is to say about them, and keeps the exit code."""
+
+    def __init__(self, programs: tuple[Path, ...]) -> None:
+        """Begin with nothing to say."""
+        self.programs = programs
+        self.code = OK
+        self.found: list[tuple[Path, int, int]] = []
+
+    def compilations(self) -> Iterator[tuple[Path, Compilation]]:
+        """Compile the programs in turn; those that are refused or cannot be read are reported and left out."""
+        from .diagnostics import CompileError
+        from .pipeline import compile_program
+
+        for program in self.programs:
+            try:
+                compilation = compile_program(program)
+            except CompileError as error:
+                self.code = max(self.code, REFUSED)
+                self.diagnostics(program, error.diagnostics, error.sources)
+            except OSError as error:
+                self.fail(UNUSABLE, f"cannot read {program}: {_reason(error)}")
+            else:
+                self.diagnostics(program, compilation.warnings, compilation.sources)
+                yield program, compilation
+
+    def diagnostics(self, program: Path, items: Iterable[Diagnostic], sources: Iterable[SourceFile]) -> None:
+        """Print the diagnostics of a program."""
+        from .diagnostics import render
+
+        by_name = {source.name: source for source in sources}
+        severities = []
+        for item in items:
+            _print(f"{render(item, by_name)}\n", _coloured, sys.stderr)
+            severities.append(item.severity)
+        if severities:
+            self.found.append((program, severities.count("error"), severities.count("warning")))
+            if len(self.programs) > 1:
+                _print(f"{program}: {_totals(self.found[-1:])}\n", _coloured, sys.stderr)
+
+    def fail(self, code: int, message: str) -> None:
+        """Print an error that has no place in a program."""
+        self.code = max(self.code, code)
+        _print(f"error: {message}", _coloured, sys.stderr)
+
+    def finish(self, always: bool = False) -> None:
+        """Print how much was found (``always``, also if it is nothing) and leave with the exit code."""
+        if self.found or (always and self.code == OK):
+            among = f" in {len(self.found)} of {len(self.programs)} programs" if len(self.programs) > 1 else ""
+            _print(_totals(self.found) + among, _coloured, sys.stderr)
+        click.get_current_context().exit(self.code)
+
+
+def _write(folder: Path, files: Mapping[str, str], program: Path, written: dict[str, Path], report: Report) -> None:
+    """Write the files of a program; ``written`` says which program has written what before."""
+    for name, text in files.items():
+        path = folder / name
+        if name in written:
+            report.fail(UNUSABLE, f"{written[name]} and {program} both become {path}")
+            continue
+        written[name] = program
+        try:
+            changed = write_file(path, text)
+        except OSError as error:
+            report.fail(UNUSABLE, f"cannot write {path}: {_reason(error)}")
+        else:
+            lines = _count(text.count("\n"), "line")
+            click.echo(f"wrote {path} ({lines})" if changed else f"{path} is up to date ({lines})", err=True)
+
+
+def write_file(path: Path, text: str) -> bool:
+    """Put ``text`` at ``path`` in one step, so that nobody ever sees half of it; False if it is there already."""
+    path = Path(os.path.realpath(path))
+    content = text.encode()
+    if path.is_file() and path.read_bytes() == content:
+        return False
+    path.parent.mkdir(parents=True, exist_ok=True)
+    temporary = path.with_name(f".{path.name}.{os.getpid()}")
+    try:
+        temporary.write_bytes(content)
+        if path.exists():
+            shutil.copymode(path, temporary)
+        temporary.replace(path)
+    finally:
+        temporary.unlink(missing_ok=True)
+    return True
+
+
+# ---- words and colours -----------------------------------------------------------------------------------------------
+
+
+def _count(number: int, noun: str) -> str:
+    return f"{number or 'no'} {noun}{'' if number == 1 else 's'}"
+
+
+def _totals(found: Iterable[tuple[Path, int, int]]) -> str:
+    numbers = list(found)
+    errors, warnings = sum(n for _, n, _ in numbers), sum(n for _, _, n in numbers)
+    return f"{_count(errors, 'error')}, {_count(warnings, 'warning')}"
+
+
+def _reason(error: OSError) -> str:
+    """What the system says, in the middle of a sentence."""
+    text = error.strerror or str(error)
+    return text[:1].lower() + text[1:]
+
+
+def _print(text: str, colour: Callable[[str], Text], stream: TextIO | None = None) -> None:
+    """Print text, in colour on a terminal."""
+    stream = stream or sys.stdout
+    if not stream.isatty():
+        click.echo(text, file=stream)
+        return
+    from rich.console import Console
+
+    Console(file=stream).print(colour(text), soft_wrap=True)
+
+
+def _coloured(text: str) -> Text:
+    """A diagnostic in colour."""
+    from rich.text import Text
+
+    result = Text(text)
+    for pattern, style in (
+        (r"^error(\[E\d+\])?:", "bold red"),
+        (r"^warning(\[W\d+\])?:", "bold yellow"),
+        (r"^(note|help):", "bold green"),
+        (r"^ *--> .*$", "blue"),
+        (r"^ *\d* \|", "blue"),
+        (r"(?<= \| )\s*\^+$", "bold red"),
+    ):
+        result.highlight_regex(f"(?m){pattern}", style)
+    return result
+
+
+def _headed(text: str) -> Text:
+    """An explanation, its headings in bold."""
+    from rich.text import Text
+
+    result = Text(text)
+    result.highlight_regex(r"(?m)^[A-Z].*\n(?==+$|-+$)", "bold")
+    return result
