@@ -214,7 +214,7 @@ def verify_stages(
 '''
 
 
-def script_text(program: str = PROGRAM) -> str:
+def script_text(program: str = PROGRAM, fakes: str = FAKES) -> str:
     """The whole script."""
 
     def block(name: str) -> str:
@@ -222,13 +222,13 @@ def script_text(program: str = PROGRAM) -> str:
 
     blocks = [block(name) for name in ("progress", "state", "inputs", "commands")]
     end = 'if __name__ == "__main__":\n    sys.exit(main())\n'
-    return "\n\n".join([HEADER + block("shapes"), program, *blocks, FAKES, end])
+    return "\n\n".join([HEADER + block("shapes"), program, *blocks, fakes, end])
 
 
-def load(folder: Path, program: str = PROGRAM, name: str = "reach_job") -> ModuleType:
+def load(folder: Path, program: str = PROGRAM, name: str = "reach_job", fakes: str = FAKES) -> ModuleType:
     """The script as an imported module."""
     path = folder / f"{name}.py"
-    path.write_text(script_text(program), "utf-8")
+    path.write_text(script_text(program, fakes), "utf-8")
     spec = importlib.util.spec_from_file_location(name, path)
     assert spec is not None and spec.loader is not None
     module = importlib.util.module_from_spec(spec)

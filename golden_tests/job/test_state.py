@@ -1,0 +1,445 @@
+"""The state directory: commits, races, crashes, garbage, damage, other programs."""
+
+from __future__ import annotations
+
+import json
+import os
+import threading
+from collections.abc import Callable
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import pyarrow.parquet as pq
+import pytest
+
+from golden_tests.job import assemble
+
+Write = Callable[[str, str | bytes], str]
+
+
+@pytest.fixture
+def quiet(job: ModuleType) -> Any:
+    """A log that says nothing."""
+    return job.Log(quiet=True)
+
+
+@pytest.fixture
+def built(job: ModuleType, spark: Any, state: str, write: Write, quiet: Any) -> Path:
+    """A state with two links."""
+    path = write("links/link.csv", "src,dst\n1,2\n2,3\n")
+    job.init(spark, state, [f"link={path}"], buckets=1, log=quiet)
+    return Path(state)
+
+
+def files_below(root: Path) -> dict[str, bytes]:
+    """The contents of all files."""
+    return {str(path.relative_to(root)): path.read_bytes() for path in root.rglob("*") if path.is_file()}
+
+
+def published(root: Path, batch: str, relation: str = "pair") -> list[tuple[Any, ...]]:
+    """The published changes of a relation, sorted."""
+    folder = root / "published" / relation / "changes" / f"batch={batch}"
+    return sorted(tuple(row.values()) for file in folder.iterdir() for row in pq.ParquetFile(file).read().to_pylist())
+
+
+def manifest_of(root: Path, commit: int) -> dict[str, Any]:
+    """A manifest as JSON."""
+    manifest: dict[str, Any] = json.loads((root / "manifest" / f"{commit:012d}.json").read_text())
+    return manifest
+
+
+# ---- commits and races ---------------------------------------------------------------------------------------------
+
+
+def test_what_a_manifest_says(built: Path) -> None:
+    """Everything that is needed to read the state, and nothing of the place where it is."""
+    manifest = manifest_of(built, 1)
+    assert manifest["batch"] == "init" and manifest["batches"] == ["init"] and manifest["older_batches"] == []
+    assert manifest["program"]["name"] == "reach"
+    assert manifest["program"]["relations"]["link"] == {
+        "name": "link",
+        "kind": "input",
+        "columns": [["src", "int"], ["dst", "int"]],
+        "definition": "",
+    }
+    assert manifest["relations"]["pair"]["rows"] == 2
+    assert str(built) not in json.dumps(manifest["relations"])
+
+
+def test_a_batch_is_committed_and_published(job: ModuleType, spark: Any, built: Path, write: Write, quiet: Any) -> None:
+    """The state has the new rows, the published folder the net changes."""
+    path = write("link.csv", "src,dst,op\n1,2,-\n7,8,+\n7,8,+\n9,9,-\n2,3,+\n")
+    result = job.apply(spark, str(built), path, batch="first", log=quiet)
+    assert result["commit"] == 2 and result["applied"] is True
+    assert result["changes"]["pair"] == {"inserted": 1, "deleted": 1}
+    assert result["published"] == {"pair": str(built / "published/pair/changes/batch=first")}
+    assert published(built, "first") == [("+", 7, 8), ("-", 1, 2)]
+    assert sorted(map(tuple, job.relation(spark, str(built), "pair").collect())) == [(2, 3), (7, 8)]
+
+
+def test_a_batch_is_applied_once(job: ModuleType, spark: Any, built: Path, write: Write, quiet: Any) -> None:
+    """The second time not even its file is read."""
+    path = write("link.csv", "src,dst\n7,8\n")
+    job.apply(spark, str(built), path, batch="2024-01-01T00:00:00+00:00", log=quiet)
+    before = files_below(built)
+    Path(path).unlink()
+    again = job.apply(spark, str(built), path, batch="2024-01-01T00:00:00+00:00", log=quiet)
+    assert again == {"program": "reach", "batch": "2024-01-01T00:00:00+00:00", "commit": 2, "applied": False}
+    assert files_below(built) == before
+    assert published(built, "2024-01-01T00%3A00%3A00%2B00%3A00") == [("+", 7, 8)]
+
+
+def test_spark_reads_the_batch_from_the_folder(
+    job: ModuleType, spark: Any, built: Path, write: Write, quiet: Any
+) -> None:
+    """All published changes of a relation are one partitioned data set."""
+    for number, batch in enumerate(["a:b/c d", "second"]):
+        job.apply(spark, str(built), write("link.csv", f"src,dst\n7,{number}\n"), batch=batch, log=quiet)
+    frame = spark.read.parquet(str(built / "published/pair/changes"))
+    assert sorted(map(tuple, frame.collect())) == [("+", 7, 0, "a:b/c d"), ("+", 7, 1, "second")]
+
+
+@pytest.mark.parametrize("batch", ["", "a\nb", "x" * 250])
+def test_a_batch_needs_an_id_that_names_a_folder(
+    batch: str, job: ModuleType, spark: Any, built: Path, write: Write, quiet: Any
+) -> None:
+    """Refused before anything is read."""
+    with pytest.raises(job.JobError, match="cannot be the ID of a batch"):
+        job.apply(spark, str(built), "nothing", batch=batch, log=quiet)
+
+
+def test_batch_ids_by_default(job: ModuleType, spark: Any, built: Path, write: Write, quiet: Any) -> None:
+    """Numbered by commit; a batch without changes is a commit too, and publishes nothing."""
+    path = write("link.csv", "src,dst\n1,2\n")
+    assert [job.apply(spark, str(built), path, log=quiet)["batch"] for _ in range(2)] == [
+        "batch-000002",
+        "batch-000003",
+    ]
+    assert not (built / "published").exists()
+
+
+def test_a_long_list_of_batches_moves_to_files(
+    job: ModuleType, spark: Any, built: Path, write: Write, quiet: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """And every batch stays known."""
+    monkeypatch.setattr(job, "BATCHES_INLINE", 2)
+    monkeypatch.setattr(job, "MANIFESTS_KEPT", 3)
+    path = write("link.csv", "src,dst\n1,2\n")
+    for number in range(8):
+        job.apply(spark, str(built), path, batch=str(number), log=quiet)
+    manifest = manifest_of(built, 9)
+    assert manifest["batches"] == ["5", "6", "7"]
+    assert manifest["older_batches"] == ["manifest/batches-000000000005.json", "manifest/batches-000000000008.json"]
+    for batch in ["init", *map(str, range(8))]:
+        assert job.apply(spark, str(built), path, batch=batch, log=quiet)["applied"] is False
+    assert sorted(path.name for path in (built / "manifest").glob("0*.json")) == [f"{n:012d}.json" for n in (7, 8, 9)]
+
+
+def test_of_two_jobs_one_wins(
+    job: ModuleType, spark: Any, built: Path, write: Write, quiet: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Both start from one commit; the other stops, and leaves nothing behind."""
+    together = threading.Barrier(2)
+    run_stages = job.run_stages
+
+    def run_together(*arguments: Any) -> Any:
+        together.wait(60)
+        return run_stages(*arguments)
+
+    monkeypatch.setattr(job, "run_stages", run_together)
+    outcomes: dict[int, object] = {}
+
+    def run(number: int) -> None:
+        path = write(f"{number}/link.csv", f"src,dst\n{number},0\n")
+        try:
+            outcomes[number] = job.apply(spark, str(built), path, batch=f"batch {number}", log=quiet)["commit"]
+        except job.JobError as error:
+            outcomes[number] = str(error)
+
+    threads = [threading.Thread(target=run, args=(number,)) for number in (10, 20)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    (winner,) = [number for number, outcome in outcomes.items() if outcome == 2]
+    (message,) = [outcome for outcome in outcomes.values() if outcome != 2]
+    assert message == f"another job has committed to {built} meanwhile; nothing of this one was kept: run it again"
+    assert published(built, f"batch {winner}") == [("+", winner, 0)]
+    assert sorted(path.name for path in (built / "published/pair/changes").iterdir()) == [f"batch=batch {winner}"]
+    assert len(list((built / "data").iterdir())) == 2
+    assert sorted(map(tuple, job.relation(spark, str(built), "link").collect())) == [(1, 2), (2, 3), (winner, 0)]
+
+
+def test_a_file_system_without_hard_links(job: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Creates exclusively all the same."""
+
+    def no_links(*_: Any) -> None:
+        raise PermissionError("no hard links here")
+
+    monkeypatch.setattr(os, "link", no_links)
+    assert job.write_exclusively(tmp_path / "a", "first")
+    assert not job.write_exclusively(tmp_path / "a", "second")
+    assert (tmp_path / "a").read_text() == "first"
+    assert [path.name for path in tmp_path.iterdir()] == ["a"]
+
+
+# ---- crashes -------------------------------------------------------------------------------------------------------
+
+
+class Crash(BaseException):
+    """Stands for the end of the process: nothing is cleaned up after it."""
+
+
+@pytest.mark.parametrize("place", ["stage_inputs", "run_stages", "commit_manifest", "sync"])
+def test_a_crash_before_or_at_the_commit(
+    place: str,
+    job: ModuleType,
+    spark: Any,
+    built: Path,
+    write: Write,
+    quiet: Any,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The state is that of the last commit, and the batch can be applied again. A commit that was made is there, even
+    if the job was interrupted before it knew."""
+    path = write("link.csv", "src,dst\n7,8\n")
+    committed = place == "sync"
+
+    def crash(*_: Any) -> None:
+        raise Crash
+
+    with monkeypatch.context() as patch:
+        patch.setattr(job, place, crash)
+        with pytest.raises(Crash):
+            job.apply(spark, str(built), path, batch="x", log=quiet)
+    assert job.status(str(built))["commit"] == (2 if committed else 1)
+    assert job.apply(spark, str(built), path, batch="x", log=quiet)["applied"] is not committed
+    assert published(built, "x") == [("+", 7, 8)]
+    assert sorted(map(tuple, job.relation(spark, str(built), "pair").collect())) == [(1, 2), (2, 3), (7, 8)]
+
+
+@pytest.mark.parametrize("way_on", ["status", "apply", "verify", "rebuild"])
+@pytest.mark.parametrize("place", ["finish_publication", "write_renamed", "write_exclusively"])
+def test_a_crash_between_commit_and_publication(
+    place: str,
+    way_on: str,
+    job: ModuleType,
+    spark: Any,
+    built: Path,
+    write: Write,
+    quiet: Any,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The next command publishes what was committed, once."""
+    path = write("link.csv", "src,dst\n7,8\n")
+    original = getattr(job, place)
+
+    def crash(*arguments: Any) -> Any:
+        if place == "write_exclusively" and not arguments[0].name.endswith(".published"):
+            return original(*arguments)
+        if place == "write_renamed":
+            original(*arguments)
+        raise Crash
+
+    with monkeypatch.context() as patch:
+        patch.setattr(job, place, crash)
+        with pytest.raises(Crash):
+            if place == "finish_publication":
+                # The one before the batch would be in the way.
+                patch.setattr(job, "open_state", lambda spark, root: job.read_state(root))
+            job.apply(spark, str(built), path, batch="x", log=quiet)
+    assert job.read_manifest(built)["commit"] == 2
+    if way_on == "status":
+        assert job.status(str(built))["finished_publication"] is True
+        assert job.status(str(built))["finished_publication"] is False
+    elif way_on == "apply":
+        assert job.apply(spark, str(built), path, batch="x", log=quiet)["applied"] is False
+    else:
+        getattr(job, way_on)(spark, str(built), log=quiet)
+    assert published(built, "x") == [("+", 7, 8)]
+    assert len(list((built / "published/pair/changes/batch=x").iterdir())) == 1
+
+
+def test_what_a_consumer_removed_is_not_published_again(
+    job: ModuleType, spark: Any, built: Path, write: Write, quiet: Any
+) -> None:
+    """A folder that is gone was there."""
+    job.apply(spark, str(built), write("link.csv", "src,dst\n7,8\n"), batch="x", log=quiet)
+    job.shutil.rmtree(built / "published")
+    assert job.status(str(built))["finished_publication"] is False
+    assert not (built / "published").exists()
+
+
+def test_a_published_folder_of_another_state_is_in_the_way(
+    job: ModuleType, spark: Any, built: Path, write: Write, quiet: Any, tmp_path: Path
+) -> None:
+    """Refused before anything is computed."""
+    path = write("link.csv", "src,dst\n7,8\n")
+    write("elsewhere/pair/changes/batch=x/other.parquet", "")
+    before = files_below(built)
+    with pytest.raises(job.JobError, match="batch=x is there already, and not from this state; publish elsewhere"):
+        job.apply(spark, str(built), path, batch="x", publish=str(tmp_path / "elsewhere"), log=quiet)
+    assert files_below(built) == before
+
+
+def test_changes_are_published_elsewhere(
+    job: ModuleType, spark: Any, built: Path, write: Write, quiet: Any, tmp_path: Path
+) -> None:
+    """Under the same layout; also by Spark, when they are many."""
+    path = write("link.csv", "src,dst\n7,8\n")
+    result = job.apply(spark, str(built), path, batch="x", publish=str(tmp_path / "out"), log=quiet)
+    assert result["published"] == {"pair": str(tmp_path / "out/pair/changes/batch=x")}
+    with pytest.raises(job.JobError, match="s3://bucket/out is none"):
+        job.apply(spark, str(built), path, publish="s3://bucket/out", log=quiet)
+
+
+def test_large_changes_are_published_by_spark(
+    job: ModuleType, spark: Any, built: Path, write: Write, quiet: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The same files, from tasks."""
+    monkeypatch.setattr(job, "SMALL_PUBLICATION", -1)
+    job.apply(spark, str(built), write("link.csv", "src,dst\n7,8\n"), batch="x", log=quiet)
+    assert published(built, "x") == [("+", 7, 8)]
+    (file,) = (built / "published/pair/changes/batch=x").iterdir()
+    assert file.name.startswith(manifest_of(built, 2)["attempt"])
+
+
+def test_published_names(job: ModuleType, spark: Any, built: Path, write: Write, quiet: Any) -> None:
+    """The program's names, ``_op`` beside a column ``op``; a relation without columns has nothing else."""
+    write("changes/price.csv", "item,op\na,1\n")
+    folder = Path(write("changes/go.csv", "op\n+\n")).parent
+    job.apply(spark, str(built), str(folder), batch="x", log=quiet)
+    (file,) = (built / "published/priced/changes/batch=x").iterdir()
+    assert pq.ParquetFile(file).read().to_pylist() == [{"_op": "+", "item": "a", "op": 1}]
+    (file,) = (built / "published/gone/changes/batch=x").iterdir()
+    assert pq.ParquetFile(file).read().to_pylist() == [{"op": "+"}]
+    assert not (built / "published/pair").exists()
+
+
+# ---- garbage -------------------------------------------------------------------------------------------------------
+
+
+def test_garbage_is_collected(job: ModuleType, spark: Any, built: Path, write: Write, quiet: Any) -> None:
+    """What the last two commits do not refer to goes, also what crashes left; what a running job writes stays."""
+    write("state/data/000000000001-deadbeef/pair/left.parquet", "x")
+    write("state/data/000000000099-deadbeef/pair/running.parquet", "x")
+    write("state/manifest/.000000000001.json.deadbeef", "x")
+    write("state/published/pair/changes/.batch=old.deadbeef/x.parquet", "x")
+    for number in range(3):
+        job.apply(spark, str(built), write("link.csv", f"src,dst\n7,{number}\n"), log=quiet)
+    kept = {name for commit in (3, 4) for name in job.data_files(manifest_of(built, commit))}
+    there = {str(path.relative_to(built)) for path in (built / "data").rglob("*") if path.is_file()}
+    assert there == kept | {"data/000000000099-deadbeef/pair/running.parquet"}
+    assert not any(path.is_dir() and not any(path.iterdir()) for path in (built / "data").rglob("*"))
+    assert not list((built / "manifest").glob(".*"))
+    assert not list((built / "published").rglob(".batch*"))
+
+
+def test_a_reader_of_the_commit_before_can_go_on(
+    job: ModuleType, spark: Any, built: Path, write: Write, quiet: Any
+) -> None:
+    """A frame that was made before a batch still gives what it would have given."""
+    frame = job.relation(spark, str(built), "pair")
+    job.apply(spark, str(built), write("link.csv", "src,dst,op\n1,2,-\n"), log=quiet)
+    assert sorted(map(tuple, frame.collect())) == [(1, 2), (2, 3)]
+
+
+# ---- damage and other programs -------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("damage", "words"), [("cut", "is damaged"), ("remove", "is missing")])
+def test_a_damaged_file_is_named(
+    damage: str, words: str, job: ModuleType, spark: Any, built: Path, write: Write, quiet: Any
+) -> None:
+    """And ``rebuild`` is the way on, if it can be."""
+    (file,) = (built / "data").rglob("pair/base.parquet")
+    if damage == "cut":
+        file.write_bytes(file.read_bytes()[:-7])
+    else:
+        file.unlink()
+    for command in (
+        lambda: job.apply(spark, str(built), write("link.csv", "src,dst\n7,8\n"), log=quiet),
+        lambda: job.relation(spark, str(built), "pair"),
+        lambda: job.verify(spark, str(built), log=quiet),
+    ):
+        with pytest.raises(job.JobError) as caught:
+            command()
+        assert str(caught.value).startswith(f"{file} {words}; `rebuild` recomputes what is derived")
+    job.rebuild(spark, str(built), log=quiet)
+    assert sorted(map(tuple, job.relation(spark, str(built), "pair").collect())) == [(1, 2), (2, 3)]
+    (file,) = (built / "data").glob("000000000002-*/link/base.parquet")
+    file.unlink()
+    with pytest.raises(job.JobError, match=r"link/base.parquet is missing.* give them again with `rebuild --input`"):
+        job.rebuild(spark, str(built), log=quiet)
+
+
+def test_a_damaged_manifest_is_named(job: ModuleType, built: Path, write: Write) -> None:
+    """Removing it goes back by one commit."""
+    path = write("state/manifest/000000000002.json", '{"format": 1, ')
+    with pytest.raises(job.JobError, match="without that file the state is what it was a commit before") as caught:
+        job.status(str(built))
+    assert str(caught.value).startswith(path)
+    write("state/manifest/000000000002.json", '{"format": 99}')
+    with pytest.raises(job.JobError, match="has format 99; this job reads format 1"):
+        job.status(str(built))
+
+
+def test_no_state(job: ModuleType, spark: Any, state: str, quiet: Any) -> None:
+    """The message says what makes one, or where one can be."""
+    for command in (lambda: job.status(state), lambda: job.apply(spark, state, "x", log=quiet)):
+        with pytest.raises(job.JobError, match=r"there is no state in .*; `init` makes one"):
+            command()
+    with pytest.raises(job.JobError, match="the state must be on a path that every machine of the cluster reaches"):
+        job.init(spark, "hdfs://host/state", [], log=quiet)
+
+
+def changed(old: str, new: str, definition: str = "") -> str:
+    """The program with a difference, and another hash."""
+    text = assemble.PROGRAM.replace('"a" * 64', '"b" * 64')
+    assert old in text
+    return text.replace(old, new) + definition
+
+
+@pytest.mark.parametrize(
+    ("program", "difference"),
+    [
+        (
+            changed('name="pair",\n    table="pair"', 'name="couple",\n    table="couple"'),
+            "couple is new, pair is gone",
+        ),
+        (
+            changed('("src", "int", "src")', '("src", "string", "src")'),
+            "link has other columns, pair has other columns",
+        ),
+        (changed("reach.dl:1", "reach.dl:99"), "its rules differ"),
+    ],
+)
+def test_a_state_of_another_program(
+    program: str, difference: str, spark: Any, built: Path, tmp_path: Path, quiet: Any
+) -> None:
+    """Refused with the relations that differ."""
+    other = assemble.load(tmp_path, program, "other_job")
+    with pytest.raises(other.JobError) as caught:
+        other.apply(spark, str(built), "x", log=quiet)
+    assert str(caught.value) == (
+        f"the state was written by another version of reach: {difference}; "
+        "`rebuild` recomputes it from the stored inputs"
+    )
+
+
+def test_another_comment_is_not_another_program(
+    spark: Any, built: Path, write: Write, quiet: Any, tmp_path: Path
+) -> None:
+    """If the relations say how they are defined, their definitions count, not the text."""
+    defined = assemble.PROGRAM.replace("source=", 'definition="so", source=')
+    job = assemble.load(tmp_path, defined, "defined_job")
+    job.rebuild(spark, str(built), log=quiet)
+    job = assemble.load(tmp_path, defined.replace('"a" * 64', '"c" * 64'), "commented_job")
+    job.apply(spark, str(built), write("link.csv", "src,dst\n7,8\n"), log=quiet)
+    text = defined.replace('"a" * 64', '"d" * 64').replace(
+        'definition="so", source="reach.dl:2"', 'source="reach.dl:2"'
+    )
+    job = assemble.load(tmp_path, text, "changed_job")
+    with pytest.raises(job.JobError, match="by another version of reach: pair has other rules; `rebuild`"):
+        job.relation(spark, str(built), "link")
