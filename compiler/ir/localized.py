@@ -7,6 +7,7 @@ localized form to say what travels; a target that runs the locations apart takes
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from . import typed
@@ -16,13 +17,15 @@ from . import typed
 class Send:
     """What travels for a rule: the tuples of ``auxiliary``, from ``source`` to ``destination``.
 
-    Prints as ``link_at_dst: @S -> @Z (link)``; ``carries`` names the relations whose tuples are in it.
+    Prints as ``send link_at_dst: @S -> @Z (link)``; ``carries`` names the relations whose tuples are in it, ``why``
+    says in a clause why these travel, and not others.
     """
 
     auxiliary: str
     source: str
     destination: str
     carries: tuple[str, ...]
+    why: str
 
     def __str__(self) -> str:
         return f"send {self.auxiliary}: @{self.source} -> @{self.destination} ({', '.join(self.carries)})"
@@ -49,15 +52,19 @@ class LocalizedRule:
         """Whether the head lives elsewhere than the body."""
         return bool(self.location and self.head_location and self.location != self.head_location)
 
-    def __str__(self) -> str:
-        lines = [str(self.rule)]
+    def text(self, show: Callable[[typed.Rule], str]) -> str:
+        """The rule, where it is evaluated, what is sent for it, and its parts if they are others."""
+        lines = [show(self.rule)]
         if self.location:
             lines.append(f"  evaluated @{self.location}" + (f", head sent to @{self.head_location}" * self.sends_head))
         lines += [f"  {send}" for send in self.sends]
-        lines += [f"  broadcast to @{location}" for location in self.broadcast]
+        lines += [f"  cannot be brought together with @{location}" for location in self.broadcast]
         if self.sends:
-            lines += [f"  {part}" for part in self.parts]
+            lines += [f"  {show(part)}" for part in self.parts]
         return "\n".join(lines)
+
+    def __str__(self) -> str:
+        return self.text(str)
 
 
 @dataclass(frozen=True)
@@ -73,6 +80,46 @@ class Program:
         parts = {part.label: part for rule in self.rules for part in rule.parts}
         return typed.Program((*self.program.relations, *self.auxiliaries), tuple(parts.values()), self.program.sources)
 
+    def relation(self, name: str) -> typed.Relation:
+        """The relation called ``name``, auxiliary ones included; KeyError if there is none."""
+        for relation in (*self.auxiliaries, *self.program.relations):
+            if relation.name == name:
+                return relation
+        raise KeyError(name)
+
+    def show(self, rule: typed.Rule) -> str:
+        """A rule of the program, or a part of one, with its locations."""
+        return located_rule(rule, self.relation)
+
     def __str__(self) -> str:
         relations = "\n".join(map(str, (*self.program.relations, *self.auxiliaries)))
-        return f"{relations}\n\n" + "\n".join(map(str, self.rules)) + "\n"
+        return f"{relations}\n\n" + "\n".join(rule.text(self.show) for rule in self.rules) + "\n"
+
+
+def located_rule(rule: typed.Rule, relation: Callable[[str], typed.Relation]) -> str:
+    """A rule as it prints, with ``@`` at locations: ``r1: reachable(@S, D) :- link(@S, D).``
+
+    ``relation`` finds the relations by name.
+    """
+    body = ", ".join(located_literal(literal, relation) for literal in rule.body)
+    head = _located(rule.head.relation, rule.head.arguments, relation)
+    return f"{rule.label}: {head} :- {body}." if body else f"{rule.label}: {head}."
+
+
+def located_literal(literal: typed.Literal, relation: Callable[[str], typed.Relation]) -> str:
+    """A literal as it prints, with ``@`` at its location."""
+    match literal:
+        case typed.Atom():
+            return _located(literal.relation, literal.terms, relation)
+        case typed.Negation():
+            return f"!{located_literal(literal.atom, relation)}"
+        case _:
+            return str(literal)
+
+
+def _located(name: str, arguments: Sequence[object], relation: Callable[[str], typed.Relation]) -> str:
+    found = relation(name)
+    if not arguments:
+        return name if found.at is None else f"{name}@{found.at}"
+    written = ", ".join(f"{'@' if i == found.location else ''}{argument}" for i, argument in enumerate(arguments))
+    return f"{name}({written})"

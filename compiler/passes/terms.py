@@ -27,8 +27,12 @@ def variables_of(node: object) -> list[typed.Variable]:
 
 
 def equal_variables(rule: typed.Rule) -> dict[str, str]:
-    """For each variable that the rule equates with another variable or a constant, one text for all that are equal."""
+    """For each variable that the rule equates with another variable or a constant, one text for all that are equal.
+
+    That is the constant if there is one.
+    """
     same: dict[str, str] = {}
+    constants: set[str] = set()
 
     def root(text: str) -> str:
         while text in same:
@@ -46,7 +50,11 @@ def equal_variables(rule: typed.Rule) -> dict[str, str]:
             case _:
                 continue
         if isinstance(right, typed.Variable | typed.Constant):
+            if isinstance(right, typed.Constant):
+                constants.add(str(right))
             a, b = root(left.name), root(str(right))
-            if a != b:
+            if a in constants:
+                a, b = b, a
+            if a != b and a not in constants:
                 same[a] = b
     return {text: root(text) for text in same}
