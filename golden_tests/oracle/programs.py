@@ -488,7 +488,6 @@ class Builder:
 
     def assignment(self, body: Body, recursive: bool) -> None:
         """Bind a new variable to an expression, or now and then compare one that is bound already."""
-        sign = ":=" if self.chance(20) else "="
         if body.bound["string"] and not recursive and self.chance(40, "strings"):
             target = ASSIGNED["string"][0]
             one = self.pick(body.bound["string"])
@@ -504,8 +503,7 @@ class Builder:
         if target in body.bound[type_name]:
             if self.chance(80):
                 return
-            sign = "="
-        body.literals.append(f"{target} {sign} {value}")
+        body.literals.append(f"{target} = {value}")
         body.bind(type_name, target)
 
     def guarded(self, body: Body) -> None:
