@@ -111,10 +111,10 @@ class _Localizer:
         places = tuple(group.location if group.location in self.places() else "_" for group in groups)
         self.diagnostics.report(
             "W0810",
-            f"{_listed([self.shown(group) for group in groups])} live apart and cannot be brought together",
+            f"{_listed([f'`{self.shown(group)}`' for group in groups])} live apart and no literal brings them together",
             self.rule.span,
-            help="no literal holds the address of another; on one cluster the rule is evaluated all the same, to run "
-            "the locations apart join them by a literal that holds both addresses",
+            help="on one cluster the rule is evaluated all the same; to run the locations apart, join them by a "
+            "literal that holds both addresses",
         )
         return LocalizedRule(self.rule, places[0], head_place, (), (self.rule,), places[1:])
 

@@ -30,16 +30,16 @@ def stratify(localized: LocalizedProgram, diagnostics: Diagnostics) -> Program:
     derived = [relation.name for relation in program.relations if relation.role == "derived"]
     reads: dict[str, list[str]] = {name: [] for name in derived}
     for rule in program.rules:
-        for literal in (*rule.atoms, *(negation.atom for negation in rule.negations)):
-            if literal.relation in reads:
-                reads[rule.head.relation].append(literal.relation)
+        for literal in _read(rule):
+            if _atom(literal).relation in reads:
+                reads[rule.head.relation].append(_atom(literal).relation)
     components = _components(derived, reads)
     member_of = {name: index for index, members in enumerate(components) for name in members}
     strata = []
     for members in components:
         inside = set(members)
         rules = tuple(rule for rule in program.rules if rule.head.relation in inside)
-        recursive = any(atom.relation in inside for rule in rules for atom in (*rule.atoms, *_negated(rule)))
+        recursive = any(_atom(literal).relation in inside for rule in rules for literal in _read(rule))
         aggregate = any(rule.aggregates for rule in rules)
         if recursive:
             _check_cycles(program, rules, inside, diagnostics)
@@ -51,8 +51,8 @@ def stratify(localized: LocalizedProgram, diagnostics: Diagnostics) -> Program:
     return Program(localized, tuple(strata))
 
 
-def _negated(rule: typed.Rule) -> tuple[typed.Atom, ...]:
-    return tuple(negation.atom for negation in rule.negations)
+def _read(rule: typed.Rule) -> list[typed.Atom | typed.Negation]:
+    return [*rule.atoms, *rule.negations]
 
 
 def _components(nodes: list[str], edges: dict[str, list[str]]) -> list[list[str]]:
@@ -96,45 +96,68 @@ def _components(nodes: list[str], edges: dict[str, list[str]]) -> list[list[str]
 def _check_cycles(
     program: typed.Program, rules: tuple[typed.Rule, ...], inside: set[str], diagnostics: Diagnostics
 ) -> None:
+    """Refuse negations and aggregates on a cycle; a cycle through several negations is reported once."""
+    reported: set[frozenset[str]] = set()
     for rule in rules:
         for negation in rule.negations:
             if negation.atom.relation in inside:
-                cycle, through = _cycle(rules, inside, negation.atom.relation, rule.head.relation)
-                text = " -> ".join([rule.head.relation, f"!{negation.atom.relation}", *cycle[1:]])
+                steps, through = _cycle(program, rules, rule, negation)
+                cycle = frozenset(other.label for other in (rule, *through))
+                if cycle in reported:
+                    continue
+                reported.add(cycle)
                 diagnostics.report(
                     "E0501",
-                    f"{rule.head.relation} depends on its own negation: {text}",
+                    f"`{rule.head.relation}` depends on its own negation: {' -> '.join(steps)}",
                     negation.span,
                     help="no order of evaluation gives this a meaning; negate a relation that does not depend on "
-                    f"{rule.head.relation}",
-                    notes=tuple(Note(f"{other.label} closes the cycle", other.span) for other in through),
+                    f"`{rule.head.relation}`",
+                    notes=_notes(through),
                 )
         for aggregate in rule.aggregates:
-            atom = next((a for a in (*rule.atoms, *_negated(rule)) if a.relation in inside), None)
-            if atom is None:
+            literal = next((x for x in _read(rule) if _atom(x).relation in inside), None)
+            if literal is None:
                 continue
-            cycle, through = _cycle(rules, inside, atom.relation, rule.head.relation)
-            text = " -> ".join([f"{rule.head.relation} ({aggregate.function})", *cycle])
+            steps, through = _cycle(program, rules, rule, literal)
+            extreme = aggregate.function in ("min", "max")
             diagnostics.report(
                 "E0502",
-                f"the aggregate {aggregate} is part of a recursion: {text}",
+                f"the aggregate `{aggregate}` is part of a recursion: {' -> '.join(steps)}",
                 aggregate.span,
-                help="aggregate in a rule of its own, over the finished relation",
-                notes=tuple(Note(f"{other.label} closes the cycle", other.span) for other in through),
+                help=(f"this version has no `{aggregate.function}` inside recursion; " if extreme else "")
+                + "derive the values first and aggregate them in a rule of its own",
+                notes=_notes(through),
             )
 
 
-def _cycle(rules: tuple[typed.Rule, ...], inside: set[str], start: str, end: str) -> tuple[list[str], list[typed.Rule]]:
-    """A shortest way in the dependency graph from ``start`` to ``end``: the relations, both ends included, and the
-    rules that make the steps."""
-    ways: dict[str, tuple[list[str], list[typed.Rule]]] = {start: ([start], [])}
+def _notes(rules: list[typed.Rule]) -> tuple[Note, ...]:
+    return tuple(Note(f"{rule.label} is on the cycle", rule.span) for rule in rules)
+
+
+def _atom(literal: typed.Atom | typed.Negation) -> typed.Atom:
+    return literal.atom if isinstance(literal, typed.Negation) else literal
+
+
+def _cycle(
+    program: typed.Program, rules: tuple[typed.Rule, ...], rule: typed.Rule, literal: typed.Atom | typed.Negation
+) -> tuple[list[str], list[typed.Rule]]:
+    """A shortest cycle that begins with ``literal`` of ``rule``: its steps, ``p``, ``!q``, ``r``, ``p``, and the other
+    rules on it. Relations that the compiler made are left out, a negation counting for the relation behind them."""
+    start, end = _atom(literal).relation, rule.head.relation
+    ways: dict[str, list[tuple[typed.Rule, typed.Atom | typed.Negation]]] = {start: []}
     queue = [start]
-    while queue and end not in ways:
+    while end not in ways:
         node = queue.pop(0)
-        for rule in rules:
-            if rule.head.relation == node:
-                for atom in (*rule.atoms, *_negated(rule)):
-                    if atom.relation in inside and atom.relation not in ways:
-                        ways[atom.relation] = ([*ways[node][0], atom.relation], [*ways[node][1], rule])
-                        queue.append(atom.relation)
-    return ways[end]
+        for other in rules:
+            if other.head.relation == node:
+                for step in _read(other):
+                    if _atom(step).relation not in ways:
+                        ways[_atom(step).relation] = [*ways[node], (other, step)]
+                        queue.append(_atom(step).relation)
+    steps, negated = [rule.head.relation], False
+    for step in [literal, *(step for _, step in ways[end])]:
+        negated = negated or isinstance(step, typed.Negation)
+        if not program.relation(_atom(step).relation).hidden:
+            steps.append(f"{'!' * negated}{_atom(step).relation}")
+            negated = False
+    return steps, [other for other, _ in ways[end] if not program.relation(other.head.relation).hidden]

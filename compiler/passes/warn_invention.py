@@ -31,7 +31,7 @@ def warn_invention(program: Program, diagnostics: Diagnostics) -> None:
                 if computed and _feeds(value, values, recursive):
                     diagnostics.report(
                         "W0803",
-                        f"the recursion computes {value} from its own tuples and may not end",
+                        f"the recursion computes `{value}` from its own tuples and may not end",
                         argument.span,
                         help="the job stops with an error after --max-rounds rounds; a comparison that bounds the "
                         "value makes it end",
