@@ -207,6 +207,25 @@ def test_a_relation_without_columns(way: str, stage: Stage, write: Write) -> Non
     assert stage("go", write("go.jsonl", "{}\n")) == [{"_unit": True, "_op": "+"}]
 
 
+def test_files_that_only_spark_reaches(
+    stage: Stage, write: Write, job: ModuleType, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Listed, read and searched for what is wrong through Spark."""
+    monkeypatch.setattr(job, "without_scheme", lambda location: None)
+    parts = [write("link/a.csv", "src,dst\n1,2\n"), write("link/b.csv", "\ufeffdst,src\n4,3\n")]
+    write("link/c.jsonl", '{"src": 5, "dst": 6}\n')
+    folder = str(Path(parts[0]).parent)
+    assert stage("link", f"file://{folder}") == links((1, 2, "+"), (3, 4, "+"), (5, 6, "+"))
+    write("link/a.csv", "src,dst\n" + "1,2\n" * 100 + "x,1\n")
+    assert refusal(job, stage, "link", f"file://{folder}") == [
+        f'file:{parts[0]}, row 101, column src: "x" is not an int'
+    ]
+    assert stage("price", "file://" + write("price.csv", 'item,op\n"two\nlines",1\n')) == prices("two\nlines")
+    assert refusal(job, stage, "link", f"file://{folder}/nothing") == [
+        f"file://{folder}/nothing is missing, or a folder without files"
+    ]
+
+
 # ---- CSV quoting ---------------------------------------------------------------------------------------------------
 
 

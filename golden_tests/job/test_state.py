@@ -219,8 +219,17 @@ def test_a_crash_before_or_at_the_commit(
     assert sorted(map(tuple, job.relation(spark, str(built), "pair").collect())) == [(1, 2), (2, 3), (7, 8)]
 
 
-@pytest.mark.parametrize("way_on", ["status", "apply", "verify", "rebuild"])
-@pytest.mark.parametrize("place", ["finish_publication", "write_renamed", "write_exclusively"])
+@pytest.mark.parametrize(
+    ("place", "way_on"),
+    [
+        ("finish_publication", "status"),
+        ("finish_publication", "rebuild"),
+        ("write_renamed", "status"),
+        ("write_renamed", "apply"),
+        ("write_exclusively", "apply"),
+        ("write_exclusively", "verify"),
+    ],
+)
 def test_a_crash_between_commit_and_publication(
     place: str,
     way_on: str,
@@ -328,7 +337,7 @@ def test_garbage_is_collected(job: ModuleType, spark: Any, built: Path, write: W
     write("state/published/pair/changes/.batch=old.deadbeef/x.parquet", "x")
     for number in range(3):
         job.apply(spark, str(built), write("link.csv", f"src,dst\n7,{number}\n"), log=quiet)
-    kept = {name for commit in (3, 4) for name in job.data_files(manifest_of(built, commit))}
+    kept = {name for commit in (3, 4) for name in job.referenced_files(manifest_of(built, commit))}
     there = {str(path.relative_to(built)) for path in (built / "data").rglob("*") if path.is_file()}
     assert there == kept | {"data/000000000099-deadbeef/pair/running.parquet"}
     assert not any(path.is_dir() and not any(path.iterdir()) for path in (built / "data").rglob("*"))
