@@ -13,7 +13,7 @@ it says its own work took (without the start of Python, the JVM and Spark), the 
 the rows of the closure. After each step the rows and a checksum of what Flintlog stores must be those of DuckDB's
 closure, and those of the changes it published must be the difference to the step before.
 
-The time to compile a program of 100 rules is measured too.
+The compiler is measured too, on a program of 100 rules: the fastest of three runs.
 """
 
 from __future__ import annotations
@@ -26,6 +26,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import Any
 
 import duckdb
 from duckdb_cte import CHECKSUM
@@ -46,7 +47,7 @@ from workloads import (
 
 HERE = Path(__file__).parent
 RULES = 100
-CONTENDERS = ("flintlog", "duckdb", "by hand")
+CONTENDERS = ("flintlog", "duckdb", "by hand", "compiler")
 SPARK_SUBMIT = ("spark-submit", "--master", "local[2]", "--driver-memory", "4g")
 
 console = Console() if sys.stdout.isatty() else Console(width=120)
@@ -123,13 +124,13 @@ class Bench:
                 measured = min(
                     (run(command, self.folder / "compile.log") for _ in range(3)), key=lambda one: one.seconds
                 )
-            self._add(Result(workload, "flintlog", step, measured.seconds, None, measured.peak_mb, RULES))
+            self._add(Result(workload, "compiler", step, measured.seconds, None, measured.peak_mb, RULES))
 
     def _duckdb(self, graph: Graph, step: Step, links: Path) -> Closure:
         command = (sys.executable, HERE / "duckdb_cte.py", links)
         with working(f"{graph.name}, {step.name}: duckdb"):
             measured = run(command, links.with_name("duckdb.log"))
-        said = json.loads(measured.output)
+        said = _last_object(measured)
         if "duckdb" in self.contenders:
             self._add(_result(graph, "duckdb", step, measured, said["seconds"], said["rows"]))
         return Closure(said["rows"], said["checksum"])
@@ -151,7 +152,7 @@ class Bench:
         out = links.with_name("by-hand")
         with working(f"{graph.name}, {step.name}: by hand"):
             measured = run((*SPARK_SUBMIT, HERE / "hand_loop.py", links, out), links.with_name("by-hand.log"))
-        said = json.loads(measured.output.splitlines()[-1])
+        said = _last_object(measured)
         found = checksum(f"read_parquet('{out}/*.parquet')")
         _compare(found, expected, f"by hand, {graph.name}, {step.name}")
         self._add(_result(graph, "by hand", step, measured, said["seconds"], found.rows))
@@ -186,13 +187,12 @@ class FlintlogJob:
             write_changes(changes, step)
             arguments = ["apply", "--state", self.state, "--changes", changes.parent, "--batch", _batch(step)]
         measured = run((*SPARK_SUBMIT, self.script, *arguments, "--json"), links.with_name("flintlog.log"))
-        said = json.loads(measured.output)
-        return measured, said.get("seconds")
+        return measured, _last_object(measured)["seconds"]
 
     def closure(self) -> Closure:
         """The closure as it is stored."""
         reader = (*SPARK_SUBMIT, HERE / "stored_closure.py", self.script, self.state, "reachable")
-        said = json.loads(run(reader, self.folder / "stored_closure.log").output.splitlines()[-1])
+        said = _last_object(run(reader, self.folder / "stored_closure.log"))
         return Closure(said["rows"], said["checksum"])
 
     def published(self, step: Step) -> Closure:
@@ -203,6 +203,12 @@ class FlintlogJob:
         inserted = checksum(f"(FROM read_parquet('{folder}/*.parquet') WHERE op = '+')")
         deleted = checksum(f"(FROM read_parquet('{folder}/*.parquet') WHERE op = '-')")
         return Closure(inserted.rows - deleted.rows, inserted.checksum - deleted.checksum)
+
+
+def _last_object(measured: Run) -> dict[str, Any]:
+    """The JSON object on the last line: ``spark-submit`` prints a job's lines of progress before it."""
+    said: dict[str, Any] = json.loads(measured.output.splitlines()[-1])
+    return said
 
 
 def _batch(step: Step) -> str:
@@ -279,7 +285,7 @@ def main() -> int:
         for graph in graphs:
             if graph.name in chosen:
                 bench.graph(graph)
-        if "compile" in chosen and "flintlog" in bench.contenders:
+        if "compile" in chosen and "compiler" in bench.contenders:
             bench.compile_time()
     except (CommandFailed, WrongAnswer, FileNotFoundError) as error:
         console.print(f"error: {error}", style="red", markup=False)

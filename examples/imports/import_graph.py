@@ -100,7 +100,7 @@ def _sources(root: Path) -> Iterator[tuple[str, Path]]:
 
 def _imports(tree: ast.AST, package: str, known: frozenset[str]) -> Iterator[str]:
     """The modules that the import statements of ``tree`` name, as far as they are known."""
-    for node in ast.walk(tree):
+    for node in _statements(tree):
         if isinstance(node, ast.Import):
             for alias in node.names:
                 yield from _longest_known(alias.name, known)
@@ -112,6 +112,14 @@ def _imports(tree: ast.AST, package: str, known: frozenset[str]) -> Iterator[str
             for alias in node.names:
                 if f"{base}.{alias.name}" in known:
                     yield f"{base}.{alias.name}"
+
+
+def _statements(node: ast.AST) -> Iterator[ast.AST]:
+    """All statements below ``node``; unlike :func:`ast.walk`, nothing of the expressions in them."""
+    for field in ("body", "orelse", "finalbody", "handlers", "cases"):
+        for child in getattr(node, field, ()):
+            yield child
+            yield from _statements(child)
 
 
 def _absolute(node: ast.ImportFrom, package: str) -> str | None:

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import json
+import shutil
 import zipfile
 from pathlib import Path
-
-import pytest
 
 from golden_tests.packaging.installations import FOLDERS, ROOT, Installation, project, project_files, run
 
@@ -53,28 +52,29 @@ def test_command_explains_itself(installation: Installation, tmp_path: Path) -> 
     assert "explain" in said
 
 
-@pytest.mark.parametrize("program", EXAMPLES, ids=lambda path: path.stem)
 def test_every_installation_compiles_the_examples_alike(
-    program: Path, wheel_installation: Installation, editable_installation: Installation, tmp_path: Path
+    wheel_installation: Installation, editable_installation: Installation, tmp_path: Path
 ) -> None:
     """A script is the same byte for byte, whichever installation wrote it and wherever the program lies."""
-    elsewhere = tmp_path / "elsewhere" / program.name
-    elsewhere.parent.mkdir()
-    elsewhere.write_bytes(program.read_bytes())
-    run(wheel_installation.flintlog, "compile", program, "-o", tmp_path / "one", cwd=tmp_path)
-    run(editable_installation.flintlog, "compile", program.name, "-o", tmp_path / "two", cwd=elsewhere.parent)
-    script = f"{program.stem}.py"
-    assert (tmp_path / "one" / script).read_bytes() == (tmp_path / "two" / script).read_bytes()
+    elsewhere = tmp_path / "elsewhere"
+    elsewhere.mkdir()
+    for program in EXAMPLES:
+        shutil.copy(program, elsewhere)
+    names = [program.name for program in EXAMPLES]
+    options = ("compile", "--no-format", "-o")
+    run(wheel_installation.flintlog, *options, tmp_path / "one", *EXAMPLES, cwd=tmp_path)
+    run(editable_installation.flintlog, *options, tmp_path / "two", *names, cwd=elsewhere)
+    assert scripts(tmp_path / "one") == scripts(tmp_path / "two")
 
 
-@pytest.mark.parametrize("program", EXAMPLES, ids=lambda path: path.stem)
-def test_scripts_do_not_depend_on_the_hash_seed(
-    program: Path, wheel_installation: Installation, tmp_path: Path
-) -> None:
+def test_scripts_do_not_depend_on_the_hash_seed(wheel_installation: Installation, tmp_path: Path) -> None:
     """Sets and dictionaries of the compiler never decide the order of anything."""
-    scripts = []
     for seed in ("1", "2026"):
         out = tmp_path / seed
-        run(wheel_installation.flintlog, "compile", program, "-o", out, cwd=tmp_path, PYTHONHASHSEED=seed)
-        scripts.append((out / f"{program.stem}.py").read_bytes())
-    assert scripts[0] == scripts[1]
+        run(wheel_installation.flintlog, "compile", *EXAMPLES, "-o", out, cwd=tmp_path, PYTHONHASHSEED=seed)
+    assert scripts(tmp_path / "1") == scripts(tmp_path / "2026")
+
+
+def scripts(folder: Path) -> dict[str, bytes]:
+    """The compiled examples in a folder."""
+    return {program.stem: (folder / f"{program.stem}.py").read_bytes() for program in EXAMPLES}
