@@ -1,28 +1,35 @@
-"""Runs generated scripts without Spark: their stages, tasks and files, one task after the other."""
+"""Runs the stages of generated scripts: without Spark, one task after the other, or in a session.
+
+What is left out are the commands around the stages (reading files, committing, publishing); the job's tests have those.
+"""
 
 from __future__ import annotations
 
+import functools
 import json
+import re
 import shutil
 import sys
 import uuid
 from collections.abc import Mapping
-from decimal import Decimal
 from pathlib import Path
-from types import ModuleType
-from typing import Any
+from types import CodeType, ModuleType
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
-
 from flintlog.compiler.pipeline import Compilation, compile_program
 from flintlog.compiler.source import SourceFile
 from flintlog.targets.pyspark.emit import emit_script
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
 #: The compiler version in scripts made by tests, so that a release changes no golden file.
 VERSION = "0.0.0"
 
 Row = tuple[Any, ...]
+Changes = Mapping[str, list[tuple[str, Row]]]
 
 
 def compile_text(text: str, name: str = "test.dl") -> tuple[Compilation, str]:
@@ -31,11 +38,21 @@ def compile_text(text: str, name: str = "test.dl") -> tuple[Compilation, str]:
     return compilation, emit_script(compilation.plan, VERSION, format_code=False)
 
 
+@functools.lru_cache(256)
+def code_of(section: str) -> CodeType:
+    """A section of a script, compiled; the support sections are the same in every script.
+
+    Annotations are not evaluated, as in the script: this module's own future statement holds for the section too.
+    """
+    return compile(section, "<script>", "exec")
+
+
 def load_script(text: str) -> ModuleType:
     """A generated script as a module; registered, because dataclasses look their module up."""
     module = ModuleType(f"generated_{uuid.uuid4().hex[:8]}")
     sys.modules[module.__name__] = module
-    exec(compile(text, module.__name__, "exec"), module.__dict__)
+    for section in re.split(r"^(?=# ---- )", text, flags=re.MULTILINE):
+        exec(code_of(section), module.__dict__)
     return module
 
 
@@ -47,48 +64,107 @@ class QuietLog:
 
 
 class LocalJob:
-    """A job whose tasks run here, in DuckDB, over a state in ``folder``; batches are committed in memory."""
+    """A job over a state in ``folder`` whose batches are committed in memory; its tasks run here, in DuckDB."""
+
+    spark: SparkSession | None = None
+    engine = "duckdb"
 
     def __init__(self, script: str, folder: Path, buckets: int = 1) -> None:
         """Load a script; nothing is built yet."""
         self.module = load_script(script)
         self.program = self.module.PROGRAM
         self.folder = folder
-        self.buckets = buckets
+        self.options = self.module.Options(buckets=buckets, engine=self.engine)
         self.manifest: dict[str, Any] | None = None
-        self.commits = 0
-        self.module.run_tasks = self._run_tasks  # type: ignore[attr-defined]
-        self.module.describe = lambda spark, text: None  # type: ignore[attr-defined]
+        self.attempts = 0
+        self.changes: dict[str, set[tuple[str, Row]]] = {}
+        self.prepare()
+
+    def prepare(self) -> None:
+        """Let tasks run here instead of in a session."""
+        module: Any = self.module
+        module.describe = lambda spark, text: None
+        module.run_tasks = lambda spark, task, numbers: [
+            json.loads(json.dumps(module.run_task(task, number))) for number in numbers
+        ]
+        module.check_tasks = self._check_tasks
+        # To open a database takes longer than most tasks; each gets an empty one within one connection.
+        real = module.DuckEngine()
+        self.connection = real.connection
+        self.databases = 0
+
+        class Engine(module.DuckEngine):  # type: ignore[misc, name-defined]
+            """DuckDB, without memory limit."""
+
+            def __init__(engine, memory_limit: str = "", spill: str = "") -> None:
+                engine.connection = self._database()
+                engine._rows = {}
+
+        module.DuckEngine = Engine
+
+    def _database(self) -> Any:
+        """The connection, at an empty database."""
+        self.databases += 1
+        self.connection.execute(f"ATTACH ':memory:' AS task_{self.databases}")
+        self.connection.execute(f"USE task_{self.databases}")
+        if self.databases > 1:
+            self.connection.execute(f"DETACH task_{self.databases - 1}")
+        return self.connection
+
+    def _check_tasks(self, spark: object, task: Any, numbers: range) -> list[list[dict[str, Any]]]:
+        """Recount a stage, bucket by bucket."""
+        module: Any = self.module
+        cut = task.stages[0].bucketed and task.buckets > 1
+        return [
+            module.check_stage(
+                module.DuckEngine(),
+                task,
+                module.Bucket(number, task.buckets) if cut else module.Bucket(),
+                number if cut else None,
+            )
+            for number in numbers
+        ]
 
     def close(self) -> None:
         """Forget the module and remove the state."""
         del sys.modules[self.module.__name__]
+        self.connection.close()
         shutil.rmtree(self.folder, ignore_errors=True)
 
-    def _run_tasks(self, spark: object, task: Any, numbers: range) -> list[dict[str, Any]]:
-        return [json.loads(json.dumps(self.module.run_task(task, number))) for number in numbers]
-
-    def run(self, changes: Mapping[str, list[tuple[str, Row]]]) -> dict[str, set[tuple[str, Row]]]:
+    def run(self, changes: Changes) -> dict[str, set[tuple[str, Row]]]:
         """Build the state from the changes, or apply them; returns the net changes of the published relations.
 
-        The first call publishes everything as inserted, as far as tests are concerned.
+        The first call publishes everything as inserted, as far as tests are concerned. If the job refuses the batch,
+        its JobError is raised and nothing is committed.
         """
         initial = self.manifest is None
-        before = {} if initial else None
-        attempt = f"{self.commits:06d}-{uuid.uuid4().hex[:8]}"
+        self.attempts += 1
+        attempt = f"{self.attempts:06d}-{uuid.uuid4().hex[:8]}"
         staged = self._stage(changes, attempt)
-        options = self.module.Options(buckets=self.buckets, engine="duckdb")
         outcome = self.module.run_stages(
-            None, self.program, self.manifest, staged, str(self.folder), attempt, options, QuietLog(), initial
+            self.spark,
+            self.program,
+            self.manifest,
+            staged,
+            str(self.folder),
+            attempt,
+            self.options,
+            QuietLog(),
+            initial,
         )
-        self.manifest = {"relations": outcome.relations, "clocks": outcome.clocks}
-        self.commits += 1
-        outputs = [relation for relation in self.program.relations if relation.output]
-        if before is not None:
-            return {r.name: {("+", row) for row in self.rows(r.name)} for r in outputs}
-        return {r.name: self._net(r, outcome.changes.get(r.table, [])) for r in outputs}
+        self.manifest = json.loads(json.dumps({"relations": outcome.relations, "clocks": outcome.clocks}))
+        self.changes = {}
+        for relation in self.program.relations:
+            if initial:
+                net = {("+", row) for row in self.tuples(relation)}
+            else:
+                net = self._net(relation, outcome.changes.get(relation.table, []))
+            counted = outcome.counts.get(relation.table, (0, 0))
+            assert counted == tuple(sum(op == sign for op, _ in net) for sign in "+-"), relation.table
+            self.changes[relation.table] = net
+        return {r.name: self.changes[r.table] for r in self.program.relations if r.output}
 
-    def _stage(self, changes: Mapping[str, list[tuple[str, Row]]], attempt: str) -> dict[str, list[str]]:
+    def _stage(self, changes: Changes, attempt: str) -> dict[str, list[str]]:
         staged = {}
         for relation in self.program.relations:
             rows = changes.get(relation.name, [])
@@ -107,7 +183,7 @@ class LocalJob:
     def _net(self, relation: Any, paths: list[str]) -> set[tuple[str, Row]]:
         net = []
         for path in paths:
-            for record in pq.read_table(self.folder / path).to_pylist():
+            for record in pq.ParquetFile(self.folder / path).read().to_pylist():
                 net.append((record["_op"], tuple(record[c.sql] for c in relation.columns)))
         assert len(net) == len(set(net)), f"{relation.name} publishes a change twice"
         return set(net)
@@ -125,36 +201,57 @@ class LocalJob:
         sql = self.module.stored_rows(engine, str(self.folder), relation, entries)
         return engine.first(sql, 2**40)  # type: ignore[no-any-return]
 
-    def rows(self, name: str) -> set[Row]:
-        """The tuples of a relation."""
-        relation = self.relation(name)
+    def tuples(self, relation: Any) -> set[Row]:
+        """The tuples of a relation, given as the script holds it."""
         rows = [tuple(record[c.sql] for c in relation.columns) for record in self.records(relation)]
-        assert len(rows) == len(set(rows)), f"{name} holds a tuple twice"
+        assert len(rows) == len(set(rows)), f"{relation.name} holds a tuple twice"
+        stored = self.manifest["relations"].get(relation.table, {"rows": 0})["rows"] if self.manifest else 0
+        assert len(rows) == stored, f"{relation.name} has {len(rows)} tuples and says {stored}"
         return set(rows)
 
-    def supports(self, name: str) -> dict[Row, tuple[int, int]]:
+    def rows(self, name: str) -> set[Row]:
+        """The tuples of the relation that users know as ``name``."""
+        return self.tuples(self.relation(name))
+
+    def supports(self, relation: Any) -> dict[Row, tuple[int, int]]:
         """The stored support and rank of each tuple of a ranked relation."""
-        relation = self.relation(name)
         return {
             tuple(record[c.sql] for c in relation.columns): (record["_support"], record["_rank"])
             for record in self.records(relation)
         }
 
+    def counts(self, relation: Any) -> dict[Row, int]:
+        """The stored number of derivations of each tuple of a counted relation."""
+        return {tuple(record[c.sql] for c in relation.columns): record["_support"] for record in self.records(relation)}
+
     def differences(self) -> list[dict[str, Any]]:
         """What the job's own verification finds."""
-        found: list[dict[str, Any]] = []
-        assert self.manifest is not None
-        for stage in self.program.stages:
-            task = self.module.Task(
-                (), (stage,), self.buckets, str(self.folder), "", self.manifest["relations"], {}, {}, {}, False, 10, ""
-            )
-            bucketed = stage.bucketed and self.buckets > 1
-            for number in range(self.buckets if bucketed else 1):
-                bucket = self.module.Bucket(number, self.buckets) if bucketed else self.module.Bucket()
-                found += self.module.check_stage(
-                    self.module.DuckEngine(), task, bucket, number if bucketed else None
-                )
-        return found
+        return self.module.verify_stages(  # type: ignore[no-any-return]
+            self.spark, self.program, self.manifest, str(self.folder), self.options
+        )
+
+
+class TaskJob(LocalJob):
+    """A job whose tasks run in DuckDB inside the tasks of a Spark session."""
+
+    def __init__(self, script: str, folder: Path, spark: SparkSession, buckets: int = 1) -> None:
+        """Load a script; nothing is built yet."""
+        self.spark = spark
+        super().__init__(script, folder, buckets)
+
+    def prepare(self) -> None:
+        """Leave everything to the script."""
+
+    def close(self) -> None:
+        """Forget the module and remove the state."""
+        del sys.modules[self.module.__name__]
+        shutil.rmtree(self.folder, ignore_errors=True)
+
+
+class RoundsJob(TaskJob):
+    """A job whose rounds are Spark SQL."""
+
+    engine = "spark"
 
 
 def arrow_type(kind: str) -> pa.DataType:
@@ -170,8 +267,3 @@ def arrow_type(kind: str) -> pa.DataType:
         "date": pa.date32(),
         "timestamp": pa.timestamp("us"),
     }[kind]
-
-
-def plain(value: Any) -> Any:
-    """A value as the oracle holds it."""
-    return Decimal(value) if isinstance(value, Decimal) else value

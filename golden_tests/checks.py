@@ -1,0 +1,196 @@
+"""A job and the oracle side by side: every batch goes to both, and everything that can be compared is compared."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Mapping
+from decimal import Decimal
+from typing import Any
+
+from flintlog.compiler.ir import typed
+from flintlog.compiler.pipeline import Compilation
+
+from .harness import LocalJob, Row
+from .oracle import language
+from .oracle.batches import Batch, Changes, ConflictingUpserts, apply, diff
+from .oracle.evaluate import ArithmeticFault, KeyViolation, counts, evaluate, strata, supports_ok
+
+REFUSALS = {
+    ArithmeticFault: "arithmetic overflow or division by zero",
+    KeyViolation: "two tuples with the primary key",
+    ConflictingUpserts: "two different rows with the primary key",
+}
+"""What a job says where the oracle raises."""
+
+Inputs = Mapping[str, set[Row]]
+
+
+class Checked:
+    """A job whose batches are checked against an oracle.
+
+    ``program`` is read from the source by the oracle's own reader; ``rewritten`` is the compiler's program behind the
+    rewriting passes in the oracle's form, for what depends on the rules themselves: supports and hidden relations.
+    """
+
+    def __init__(self, job: LocalJob, text: str, compilation: Compilation) -> None:
+        """Nothing is built yet. ``text`` is the whole program, without includes."""
+        self.job = job
+        self.program = language.parse(text)
+        self.rewritten = as_oracle(compilation.rewritten)
+        self.publics = {r.name: r.public or r.name for r in compilation.rewritten.relations}
+        self.inputs: dict[str, set[Row]] = {}
+        self.state: dict[str, set[Row]] = {}
+        self.refused = ""
+
+    def build(self, inputs: Inputs) -> list[str]:
+        """Build the state; returns what is wrong."""
+        return self.apply({name: [("+", row) for row in sorted(rows, key=repr)] for name, rows in inputs.items()})
+
+    def apply(self, batch: Batch) -> list[str]:
+        """Apply a batch; returns what is wrong, whether the oracle takes the batch or not.
+
+        Where it does not, the job must refuse the batch as well; ``refused`` then says why, and the state stays.
+        """
+        self.refused = ""
+        expected: type[Exception] | None = None
+        after, state = self.inputs, self.state
+        try:
+            after = apply(self.inputs, batch, self.program)
+            state = evaluate(self.program, after)
+        except tuple(REFUSALS) as error:
+            expected = type(error)
+        manifest = self.job.manifest
+        try:
+            self.job.run(batch)
+        except self.job.module.JobError as error:
+            self.refused = str(error)
+        if expected is not None:
+            if REFUSALS[expected] not in self.refused:
+                return [f"the oracle says {expected.__name__}, the job {self.refused or 'nothing'}"]
+            assert self.job.manifest == manifest
+            return self.compare(self.inputs, self.state) if manifest is not None else []
+        if self.refused:
+            return [f"the job refuses the batch: {self.refused}"]
+        problems = [] if manifest is None else self.compare_changes(diff(self.state, state))
+        self.inputs, self.state = after, state
+        return problems + self.compare(after, state)
+
+    def compare_changes(self, expected: Changes) -> list[str]:
+        """What is wrong with the net changes of the last batch, of every relation that users see."""
+        problems = []
+        for relation in self.job.program.relations:
+            if not relation.hidden and (relation.name in self.state or relation.kind != "input"):
+                problems += compared(
+                    f"changes of {relation.name}", self.job.changes[relation.table], expected.get(relation.name, set())
+                )
+        return problems
+
+    def compare(self, inputs: Inputs, state: Inputs) -> list[str]:
+        """What is wrong with the stored state: tuples, supports, ranks, and the job's own recount."""
+        problems = []
+        for relation in self.job.program.relations:
+            if relation.hidden:
+                continue
+            expected = state[relation.name] if relation.name in state else inputs.get(relation.name, set())
+            problems += compared(relation.name, self.job.tuples(relation), expected)
+        problems += [f"recount of the job: {found}" for found in self.job.differences()]
+        return problems or self.compare_supports(inputs)
+
+    def compare_supports(self, inputs: Inputs) -> list[str]:
+        """What is wrong with numbers of derivations, with ranks, and with hidden relations."""
+        known = {r.name: set(inputs.get(self.publics[r.name], ())) for r in self.rewritten.inputs}
+        tables = {r.name: t for r, t in zip(self.rewritten.relations.values(), self.job.program.relations, strict=True)}
+        derived = evaluate(self.rewritten, known)
+        problems = []
+        for name, rows in {**known, **derived}.items():
+            problems += compared(f"rewritten {name}", self.job.tuples(tables[name]), rows)
+        if problems:
+            return problems
+        ranked = {name: self.job.supports(t) for name, t in tables.items() if t.kind == "ranked"}
+        recursive = {name for stratum in strata(self.rewritten) if stratum.recursive for name in stratum.relations}
+        assert set(ranked) == recursive, "what is ranked is what is recursive"
+        problems += supports_ok(self.rewritten, known, ranked)
+        counted = counts(self.rewritten, known)
+        for name, table in tables.items():
+            if table.kind == "counted":
+                stored = self.job.counts(table)
+                problems += [
+                    f"{name}{row}: support {stored.get(row, 0)}, counted {counted[name][row]}"
+                    for row in sorted({*stored, *counted[name]}, key=repr)
+                    if stored.get(row, 0) != counted[name][row]
+                ]
+        return problems
+
+
+def compared(what: str, found: set[Any], expected: set[Any]) -> list[str]:
+    """The difference of two sets, as messages."""
+    if found == expected:
+        return []
+    missing, extra = sorted(expected - found, key=repr), sorted(found - expected, key=repr)
+    return [f"{what}: missing {missing}, too many {extra}"]
+
+
+# ---- the compiler's programs in the oracle's form ------------------------------------------------------------------
+
+
+def as_oracle(program: typed.Program) -> language.Program:
+    """A typed program as the oracle holds programs."""
+    relations = {
+        relation.name: language.Relation(
+            relation.name,
+            len(relation.columns),
+            tuple(language.Column(column.name, str(column.type).replace(" ", "")) for column in relation.columns),
+            is_input=relation.role == "input",
+            is_derived=relation.role != "input",
+            is_output=relation.output,
+            key=relation.key,
+        )
+        for relation in program.relations
+    }
+    rules = tuple(
+        language.Rule(
+            language.Atom(rule.head.relation, tuple(as_expression(a) for a in rule.head.arguments)),
+            tuple(as_literal(literal) for literal in rule.body),
+            rule.label,
+            rule.span.line,
+        )
+        for rule in program.rules
+    )
+    return language.Program(relations, rules)
+
+
+def as_literal(literal: typed.Literal) -> language.Literal:
+    """A literal as the oracle holds it."""
+    match literal:
+        case typed.Atom(relation, terms):
+            return language.Atom(relation, tuple(as_expression(term) for term in terms))
+        case typed.Negation(typed.Atom(relation, terms)):
+            return language.Negation(language.Atom(relation, tuple(as_expression(term) for term in terms)))
+        case typed.Assignment(variable, value):
+            return language.Comparison("=", language.Variable(variable.name), as_expression(value))
+        case typed.Comparison(op, left, right):
+            return language.Comparison(op, as_expression(left), as_expression(right))
+    raise AssertionError(literal)
+
+
+def as_expression(expression: typed.Expression | typed.Term | typed.Aggregate) -> language.Expression:
+    """An expression as the oracle holds it; conversions are left to the oracle."""
+    match expression:
+        case typed.Variable(name):
+            return language.Variable(name)
+        case typed.Wildcard():
+            return language.Wildcard()
+        case typed.Constant(value, kind):
+            text = str(value)
+            with contextlib.suppress(KeyError):
+                value = {"float": float, "decimal": Decimal, "date": language.date.fromisoformat}[kind.name](text)
+            return language.Constant(value, text)
+        case typed.Convert(operand):
+            return as_expression(operand)
+        case typed.Negate(operand):
+            return language.Negate(as_expression(operand))
+        case typed.Binary(op, left, right):
+            return language.Binary(op, as_expression(left), as_expression(right))
+        case typed.Aggregate(function, argument):
+            return language.Aggregate(function, None if argument is None else as_expression(argument))
+    raise AssertionError(expression)

@@ -1,0 +1,107 @@
+"""Look for a program and batches on which a job and the oracle disagree.
+
+Run ``python -m golden_tests.random_search FIRST LAST`` in the repository: the scenarios of the seeds from FIRST to
+LAST - 1, with 1 to 3 buckets by turns unless ``--buckets`` says how many. Every difference is printed with its seed and
+its program; the exit code says whether there was one.
+"""
+
+from __future__ import annotations
+
+import argparse
+import random
+import re
+import sys
+import tempfile
+import time
+import traceback
+from collections import Counter
+from dataclasses import replace
+from pathlib import Path
+
+from .checks import Checked
+from .harness import LocalJob, compile_text
+from .oracle.batches import Batch, key_of
+from .oracle.language import parse
+from .oracle.programs import FEATURES, Scenario, random_scenario
+
+
+def check(scenario: Scenario, buckets: int, heard: Counter[str] | None = None) -> list[str]:
+    """What is wrong with the job of a scenario, from the build to the last batch; stops at the first batch where
+    something is. ``heard`` counts batches by what became of them."""
+    heard = Counter() if heard is None else heard
+    compilation, script = compile_text(scenario.text)
+    job = LocalJob(script, Path(tempfile.mkdtemp(prefix="search-")), buckets)
+    try:
+        checked = Checked(job, scenario.text, compilation)
+        start: Batch = {name: [("+", row) for row in sorted(rows, key=repr)] for name, rows in scenario.inputs.items()}
+        for number, batch in enumerate([start, *scenario.batches]):
+            problems = checked.apply(batch)
+            heard[checked.refused.split(":")[0][:24] or "applied"] += 1
+            if problems:
+                return [f"batch {number}, {buckets} buckets: {problem}" for problem in problems]
+    finally:
+        job.close()
+    return []
+
+
+def made_daring(scenario: Scenario, rng: random.Random) -> Scenario:
+    """The scenario with reasons to refuse a batch: guards are dropped, numbers are large, derived relations get keys,
+    and batches insert several rows of one key."""
+    text, batches = scenario.text, scenario.batches
+    if rng.random() < 0.6:
+        text = re.sub(r", [A-Z] (!=|>) 0(?=[,.)])", "", text)
+    if rng.random() < 0.3:
+        text = re.sub(r"(?<=[A-Z] [*]) [2-4]\b", " 4611686018427387904", text)
+    if rng.random() < 0.3:
+        text = re.sub(r"^(output relation \w+\(c0: \w+, [^)]*\))$", r"\1 primary key (c0)", text, flags=re.MULTILINE)
+    if rng.random() < 0.5:
+        batches = [with_conflict(text, batch, rng) for batch in batches]
+    return replace(scenario, text=text, batches=batches)
+
+
+def with_conflict(text: str, batch: Batch, rng: random.Random) -> Batch:
+    """The batch, and now and then another row of a key that it inserts."""
+    made = {name: list(changes) for name, changes in batch.items()}
+    for relation in parse(text).inputs:
+        inserted = [row for op, row in made.get(relation.name, ()) if op == "+"]
+        if relation.key and inserted and rng.random() < 0.4:
+            row = rng.choice(inserted)
+            other = tuple(value if c in relation.key else (value + 1) % 5 for c, value in enumerate(row))
+            assert key_of(relation, other) == key_of(relation, row)
+            made[relation.name].append(("+", other))
+    return made
+
+
+def scenario_of(seed: int) -> Scenario:
+    """The scenario of a seed; every fifth is a daring one, every third puts relations at locations."""
+    features = FEATURES | {"locations"} if seed % 3 == 2 else FEATURES
+    scenario = random_scenario(seed, features)
+    return made_daring(scenario, random.Random(seed)) if seed % 5 == 4 else scenario
+
+
+def main() -> int:
+    """Search, and print what is found."""
+    parser = argparse.ArgumentParser(description="look for differences between jobs and the oracle")
+    parser.add_argument("first", type=int)
+    parser.add_argument("last", type=int)
+    parser.add_argument("--buckets", type=int, default=0, help="1 to 3 by turns unless given")
+    arguments = parser.parse_args()
+    heard: Counter[str] = Counter()
+    failed, started = [], time.monotonic()
+    for seed in range(arguments.first, arguments.last):
+        scenario = scenario_of(seed)
+        try:
+            problems = check(scenario, arguments.buckets or 1 + seed % 3, heard)
+        except Exception:
+            problems = [traceback.format_exc(limit=-8)]
+        if problems:
+            failed.append(seed)
+            print(f"==== seed {seed}\n{scenario}\n---- " + "\n---- ".join(problems), flush=True)
+        if seed % 50 == 49:
+            print(f"{seed + 1}: {time.monotonic() - started:.0f} s, {dict(heard)}, failed: {failed}", flush=True)
+    print(f"failed: {failed or 'none'}; {dict(heard)}")
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
