@@ -41,7 +41,7 @@ def sql_type(type_: typed.Type) -> exp.DataType:
     return exp.DataType.build(_TYPES.get(type_.name, "TIMESTAMP_NTZ"))
 
 
-class OrderedSum(exp.Func):
+class OrderedSum(exp.Expression, exp.AggFunc):
     """The sum of floats in the order of their values, so that it does not depend on the order of rows."""
 
     arg_types = {"this": True}
@@ -53,14 +53,14 @@ class _DuckDB(DuckDB):
     class Generator(DuckDB.Generator):
         """Prints DuckDB's SQL."""
 
+        TRANSFORMS = {
+            **DuckDB.Generator.TRANSFORMS,
+            OrderedSum: lambda self, e: f"SUM({self.sql(e, 'this')} ORDER BY {self.sql(e, 'this')})",
+        }
+
         def paren_sql(self, expression: exp.Paren) -> str:
             """Print parentheses."""
             return f"({self.sql(expression, 'this')})"
-
-        def orderedsum_sql(self, expression: OrderedSum) -> str:
-            """Print an ordered sum."""
-            value = self.sql(expression, "this")
-            return f"SUM({value} ORDER BY {value})"
 
 
 class _Spark(Spark):
@@ -69,14 +69,17 @@ class _Spark(Spark):
     class Generator(Spark.Generator):
         """Prints Spark's SQL."""
 
+        TRANSFORMS = {
+            **Spark.Generator.TRANSFORMS,
+            OrderedSum: lambda self, e: (
+                f"AGGREGATE(ARRAY_SORT(COLLECT_LIST({self.sql(e, 'this')})), CAST(0 AS DOUBLE), "
+                "(total, value) -> total + value)"
+            ),
+        }
+
         def paren_sql(self, expression: exp.Paren) -> str:
             """Print parentheses."""
             return f"({self.sql(expression, 'this')})"
-
-        def orderedsum_sql(self, expression: OrderedSum) -> str:
-            """Print an ordered sum."""
-            values = f"ARRAY_SORT(COLLECT_LIST({self.sql(expression, 'this')}))"
-            return f"AGGREGATE({values}, CAST(0 AS DOUBLE), (total, value) -> total + value)"
 
 
 def print_sql(tree: exp.Expression, partial: tuple[str, ...] = ()) -> Sql:

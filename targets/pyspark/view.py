@@ -6,13 +6,12 @@ import hashlib
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from sqlglot import exp
-
 from flintlog.compiler.ir import plan, typed
 from flintlog.compiler.naming import constant_name, unused
 
+from .aggregates import AggregateColumn, Group
 from .names import Names
-from .sql import OrderedSum, Sql, print_sql, query_sql, sql_type
+from .sql import Sql, query_sql
 
 WIDTH = 100
 
@@ -62,7 +61,7 @@ class StratumView:
     comments: tuple[str, ...]
     relations: tuple[RelationView, ...]
     rules: tuple[RuleView, ...]
-    aggregate: QueryView | None
+    queries: tuple[QueryView, ...]
     constant: str
     name: str
     kind: str
@@ -183,8 +182,9 @@ class Viewer:
         bucket = self.bucket_column(relation)
         if bucket is not None:
             options.append(("bucket_by", quote(columns[bucket])))
-        if self.kinds[relation.name] == "aggregate" and not self.groups(relation.name)[1]:
-            options.append(("extra", '(Column("_unit", "bool", "_unit"),)'))
+        if self.kinds[relation.name] == "aggregate":
+            extra = (f"Column({quote(n)}, {quote(kind)}, {quote(n)})" for n, kind in self.group(relation.name).extra)
+            options.append(("extra", _tuple(extra)))
         options.append(("definition", quote(self.definition(relation))))
         return RelationView(
             constant=self.relation_constants[relation.name],
@@ -212,16 +212,6 @@ class Viewer:
         parts = [str(relation), self.kinds[relation.name], str(self.bucket_column(relation)), *rules]
         return hashlib.sha256("\n".join(parts).encode()).hexdigest()[:12]
 
-    def groups(self, relation: str) -> tuple[tuple[str, ...], bool]:
-        """The columns that an aggregate groups by, and whether they are columns of the program."""
-        rule = self.program.rules_of(relation)[0]
-        named = tuple(
-            column
-            for column, argument in zip(self.names.columns[relation], rule.head.arguments, strict=True)
-            if not isinstance(argument, typed.Aggregate)
-        )
-        return named or ("_unit",), bool(named)
-
     def stratum(self, placed: plan.StratumPlan, stage: plan.Stage) -> StratumView:
         """The section of a stratum."""
         stratum = placed.stratum
@@ -233,15 +223,20 @@ class Viewer:
             )
             where = f"in buckets of {', '.join(columns)}"
         options: list[tuple[str, str]] = []
-        aggregate = None
+        queries: list[QueryView] = []
         if stratum.kind == "aggregate":
-            relation = stratum.relations[0].name
-            groups = self.groups(relation)[0]
-            options.append(("groups", _tuple(map(quote, groups))))
-            aggregate = QueryView(
-                "", self.constant(constant_name(stratum.name, "aggregate")), sql_text(self.aggregate(relation))
-            )
-            options.append(("aggregate", aggregate.constant))
+            group = self.group(stratum.relations[0].name)
+            options.append(("groups", _tuple(map(quote, group.groups))))
+            texts = [("compute", group.compute(), "The rows of groups, from all their derivations")]
+            fold = group.fold()
+            if fold is not None:
+                texts.append(("fold", fold, "The rows of groups, from their old rows and what changed"))
+            for name, sql, comment in texts:
+                made = self.constant(constant_name(stratum.name, name))
+                queries.append(QueryView(comment, made, sql_text(sql)))
+                options.append((name, made))
+            if group.ranged:
+                options.append(("ranged", _tuple(map(quote, group.ranged))))
         read = {atom.relation for rule in stratum.rules for atom in rule.atoms} - stratum.members
         negated = {negation.atom.relation for rule in stratum.rules for negation in rule.negations}
         return StratumView(
@@ -249,7 +244,7 @@ class Viewer:
             comments=tuple(dict.fromkeys(f"{p.relation}: {p.reason}" for p in placed.pivots)),
             relations=tuple(self.relation(r) for r in stratum.relations),
             rules=tuple(self.rule(rule, placed) for rule in placed.rules),
-            aggregate=aggregate,
+            queries=tuple(queries),
             constant=constant,
             name=stratum.name,
             kind=stratum.kind,
@@ -324,50 +319,15 @@ class Viewer:
         if localized.sends_head:
             yield f"  send {rule.head.relation}: @{localized.location} -> @{localized.head_location} (head)"
 
-    def aggregate(self, relation: str) -> Sql:
-        """The query that computes the groups from the rows in r__rows."""
-        table = self.names.tables[relation]
+    def group(self, relation: str) -> Group:
+        """An aggregate relation in SQL."""
         rule = self.program.rules_of(relation)[0]
-        groups, named = self.groups(relation)
-        columns: list[exp.Expression] = [] if named else [exp.column("_unit", table="q")]
-        for name, argument in zip(self.names.columns[relation], rule.head.arguments, strict=True):
-            value = exp.column(name, table="q")
-            if isinstance(argument, typed.Aggregate):
-                columns.append(exp.alias_(aggregate_value(argument, value), name))
-            else:
-                columns.append(value)
-        select = exp.select(*columns).from_(exp.to_table(f"{table}__rows", alias="q"))
-        return print_sql(select.group_by(*(exp.column(name, table="q") for name in groups)))
-
-
-def aggregate_value(aggregate: typed.Aggregate, value: exp.Expression) -> exp.Expression:
-    """An aggregate over column ``value`` of a group.
-
-    Sums are exact: integers and decimals in 38 digits, checked against the result's range; floats in the order of
-    their values, so that they do not depend on the order of rows.
-    """
-    function, argument = aggregate.function, aggregate.argument
-    if function == "count":
-        return exp.Count(this=exp.Star())
-    if function in ("min", "max"):
-        return exp.Min(this=value) if function == "min" else exp.Max(this=value)
-    assert argument is not None
-    if argument.type.name == "float":
-        total: exp.Expression = OrderedSum(this=value)
-        return total if function == "sum" else exp.Div(this=total, expression=exp.Count(this=exp.Star()))
-    scale = argument.type.scale if argument.type.name == "decimal" else 0
-    exact = exp.Sum(this=exp.cast(value, exp.DataType.build(f"DECIMAL(38, {scale})")))
-    if function == "sum":
-        return exp.cast(exact, sql_type(aggregate.type))
-    scaled: exp.Expression = exact
-    count: exp.Expression = exp.Count(this=exp.Star())
-    if scale:
-        power = exp.Literal.number(10**scale)
-        scaled = exp.Mul(this=exact, expression=power)
-        count = exp.Mul(this=count, expression=power.copy())
-    return exp.Div(
-        this=exp.cast(scaled, exp.DataType.build("DOUBLE")), expression=exp.cast(count, exp.DataType.build("DOUBLE"))
-    )
+        pairs = list(zip(self.names.columns[relation], rule.head.arguments, strict=True))
+        return Group(
+            self.names.tables[relation],
+            tuple(name for name, argument in pairs if not isinstance(argument, typed.Aggregate)) or ("_unit",),
+            tuple(AggregateColumn(name, a) for name, a in pairs if isinstance(a, typed.Aggregate)),
+        )
 
 
 def sql_text(sql: Sql) -> str:

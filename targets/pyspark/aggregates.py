@@ -1,0 +1,213 @@
+"""Aggregates as SQL: a group from its derivations, and a group's new row from its old one and what changed.
+
+A stored row holds, beside the published values, the number of derivations (``_rows``), exact sums (``_sum_X``, in 38
+digits) and how many derivations reach an extremum (``_ties_X``). With these a change is folded into the row without
+looking at the group's other derivations, unless the last derivation that reached the extremum is gone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+import sqlglot
+from sqlglot import exp
+
+from flintlog.compiler.ir import typed
+
+from .sql import OrderedSum, Sql, print_sql
+
+
+@dataclass(frozen=True)
+class AggregateColumn:
+    """A head column that an aggregate computes: its SQL name, and the scale of its exact sum if it is decimal."""
+
+    name: str
+    aggregate: typed.Aggregate
+
+    @property
+    def function(self) -> str:
+        """One of min, max, sum, count and avg."""
+        return self.aggregate.function
+
+    @property
+    def summed(self) -> bool:
+        """Whether an exact sum is kept."""
+        return self.function in ("sum", "avg") and not self.floating
+
+    @property
+    def floating(self) -> bool:
+        """Whether floats are added, in the order of their values, which no stored sum can stand for."""
+        argument = self.aggregate.argument
+        return self.function in ("sum", "avg") and argument is not None and argument.type.name == "float"
+
+    @property
+    def extreme(self) -> bool:
+        """Whether an extremum is kept."""
+        return self.function in ("min", "max")
+
+    @property
+    def scale(self) -> int:
+        """The digits behind the point of the exact sum."""
+        argument = self.aggregate.argument
+        return argument.type.scale if argument is not None and argument.type.name == "decimal" else 0
+
+    def extra(self) -> Iterable[tuple[str, str]]:
+        """Names and types of the columns that are stored for it."""
+        if self.summed:
+            yield f"_sum_{self.name}", f"decimal(38,{self.scale})"
+        if self.extreme:
+            yield f"_ties_{self.name}", "int"
+
+    def value(self, rows: str, total: str) -> str:
+        """The published value, from the number of rows and the exact sum; NULL if it is out of range."""
+        if self.function == "count":
+            return rows
+        if self.function == "sum":
+            kind = "BIGINT" if self.aggregate.type.name == "int" else f"DECIMAL(38, {self.scale})"
+            return f"TRY_CAST({total} AS {kind})"
+        power = 10**self.scale
+        scaled, count = (f"{total} * {power}", f"{rows} * {power}") if self.scale else (total, rows)
+        return f"CAST({scaled} AS DOUBLE) / CAST({count} AS DOUBLE)"
+
+
+@dataclass(frozen=True)
+class Group:
+    """An aggregate relation in SQL: its table, the columns it groups by, and those it computes."""
+
+    table: str
+    groups: tuple[str, ...]
+    columns: tuple[AggregateColumn, ...]
+
+    @property
+    def extra(self) -> tuple[tuple[str, str], ...]:
+        """Names and types of the stored columns that are not published."""
+        unit = (("_unit", "bool"),) if self.groups == ("_unit",) else ()
+        return (*unit, ("_rows", "int"), *(pair for column in self.columns for pair in column.extra()))
+
+    @property
+    def ranged(self) -> tuple[str, ...]:
+        """The columns whose value may be out of range."""
+        return tuple(column.name for column in self.columns if column.function == "sum" and column.summed)
+
+    def compute(self) -> Sql:
+        """The rows of groups from their derivations in r__rows."""
+        extremes = [column for column in self.columns if column.extreme]
+        source = f"{self.table}__rows AS q"
+        if extremes:
+            best = ", ".join(
+                f"{c.function.upper()}(r.{c.name}) OVER (PARTITION BY {_list(self.groups, 'r.')}) AS _best_{c.name}"
+                for c in extremes
+            )
+            source = f"(SELECT r.*, {best} FROM {self.table}__rows AS r) AS q"
+        parts = [f"q.{name}" for name in self.groups]
+        hidden = ["COUNT(*) AS _rows"]
+        for column in self.columns:
+            value = f"q.{column.name}"
+            total = f"SUM(CAST({value} AS DECIMAL(38, {column.scale})))"
+            if column.extreme:
+                parts.append(f"{column.function.upper()}({value}) AS {column.name}")
+                hidden.append(f"COUNT(CASE WHEN {value} = q._best_{column.name} THEN 1 END) AS _ties_{column.name}")
+            elif column.floating:
+                total = f"ORDERED_SUM({value})"
+                parts.append(f"{total if column.function == 'sum' else f'{total} / COUNT(*)'} AS {column.name}")
+            else:
+                parts.append(f"{column.value('COUNT(*)', total)} AS {column.name}")
+                hidden += [f"{total} AS _sum_{column.name}"] if column.summed else []
+        text = f"SELECT {', '.join([*parts, *hidden])} FROM {source} GROUP BY {_list(self.groups, 'q.')}"
+        return _print(text)
+
+    def fold(self) -> Sql | None:
+        """The rows of the groups in r__reached, from their old rows and the derivations lost and gained (r__minus and
+        r__plus); ``_stale`` where the group has to be computed again. None if that is so for every group."""
+        if any(column.floating for column in self.columns):
+            return None
+        table, keys = self.table, _list(self.groups)
+        extremes = [column for column in self.columns if column.extreme]
+        sums = [column for column in self.columns if column.summed]
+        lost = ["COUNT(*) AS _rows"]
+        lost += [f"SUM(CAST(d.{c.name} AS DECIMAL(38, {c.scale}))) AS _sum_{c.name}" for c in sums]
+        gained = list(lost)
+        lost += [f"COUNT(CASE WHEN d.{c.name} = s.{c.name} THEN 1 END) AS _ties_{c.name}" for c in extremes]
+        gained += [f"COUNT(CASE WHEN d.{c.name} = b.{c.name} THEN 1 END) AS _ties_{c.name}" for c in extremes]
+        gained += [f"MIN(b.{c.name}) AS {c.name}" for c in extremes]
+        best = ", ".join([keys, *(f"{c.function.upper()}({c.name}) AS {c.name}" for c in extremes)])
+        joined = f" JOIN (SELECT {best} FROM {table}__plus GROUP BY {keys}) AS b USING ({keys})" if extremes else ""
+        old = f" JOIN {table} AS s USING ({keys})" if extremes else ""
+        return _print(
+            f"WITH lost AS (SELECT {_list(self.groups, 'd.')}, {', '.join(lost)} FROM {table}__minus AS d{old} "
+            f"GROUP BY {_list(self.groups, 'd.')}), "
+            f"gained AS (SELECT {_list(self.groups, 'd.')}, {', '.join(gained)} FROM {table}__plus AS d{joined} "
+            f"GROUP BY {_list(self.groups, 'd.')}), "
+            f"folded AS (SELECT {self._folded()} FROM {table}__reached AS k "
+            f"LEFT JOIN {table} AS s ON {_match(self.groups, 's')} "
+            f"LEFT JOIN lost AS l ON {_match(self.groups, 'l')} "
+            f"LEFT JOIN gained AS p ON {_match(self.groups, 'p')}) "
+            f"SELECT {self._published()} FROM folded AS f"
+        )
+
+    def _folded(self) -> str:
+        """Row counts and sums added up, and for each extremum what held and what came."""
+        parts = [f"k.{name}" for name in self.groups]
+        parts.append("COALESCE(s._rows, 0) - COALESCE(l._rows, 0) + COALESCE(p._rows, 0) AS _rows")
+        for column in self.columns:
+            name = column.name
+            if column.summed:
+                total = " ".join(
+                    f"{sign} COALESCE({alias}._sum_{name}, 0)" for sign, alias in (("", "s"), ("-", "l"), ("+", "p"))
+                )
+                parts.append(f"CAST({total} AS DECIMAL(38, {column.scale})) AS _sum_{name}")
+            if column.extreme:
+                parts += [
+                    f"s.{name} AS _old_{name}",
+                    f"COALESCE(s._ties_{name}, 0) - COALESCE(l._ties_{name}, 0) AS _held_{name}",
+                    f"p.{name} AS _new_{name}",
+                    f"COALESCE(p._ties_{name}, 0) AS _came_{name}",
+                ]
+        return ", ".join(parts)
+
+    def _published(self) -> str:
+        """The columns of the relation and ``_stale``."""
+        parts = [f"f.{name}" for name in self.groups]
+        hidden = ["f._rows"]
+        stale = []
+        for column in self.columns:
+            name = column.name
+            if not column.extreme:
+                rows = "f._rows" if column.function == "count" else "NULLIF(f._rows, 0)"
+                parts.append(f"{column.value(rows, f'f._sum_{name}')} AS {name}")
+                hidden += [f"f._sum_{name}"] if column.summed else []
+                continue
+            better = "<" if column.function == "min" else ">"
+            replaced = f"(f._old_{name} IS NULL OR f._new_{name} {better} f._old_{name})"
+            joined = f"f._new_{name} = f._old_{name}"
+            parts.append(
+                f"CASE WHEN f._new_{name} IS NOT NULL AND {replaced} THEN f._new_{name} ELSE f._old_{name} END AS {name}"
+            )
+            hidden.append(
+                f"CASE WHEN f._new_{name} IS NOT NULL AND {replaced} THEN f._came_{name} "
+                f"WHEN {joined} THEN f._held_{name} + f._came_{name} ELSE f._held_{name} END AS _ties_{name}"
+            )
+            stale.append(f"f._held_{name} = 0 AND (f._new_{name} IS NULL OR NOT ({replaced} OR {joined}))")
+        outdated = " OR ".join(stale) or "FALSE"
+        return ", ".join([*parts, *hidden, f"f._rows > 0 AND ({outdated}) AS _stale"])
+
+
+def _list(names: Iterable[str], prefix: str = "") -> str:
+    return ", ".join(prefix + name for name in names)
+
+
+def _match(groups: Iterable[str], alias: str) -> str:
+    return " AND ".join(f"{alias}.{name} = k.{name}" for name in groups)
+
+
+def _print(text: str) -> Sql:
+    """One tree, printed in both dialects."""
+    tree = sqlglot.parse_one(text, dialect="duckdb")
+
+    def ordered(node: exp.Expression) -> exp.Expression:
+        if isinstance(node, exp.Anonymous) and node.name.upper() == "ORDERED_SUM":
+            return OrderedSum(this=node.expressions[0].copy())
+        return node
+
+    return print_sql(tree.transform(ordered))
