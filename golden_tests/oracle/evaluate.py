@@ -12,11 +12,13 @@ literals, its negations and every condition that is defined on it, while some ex
 from __future__ import annotations
 
 import math
+import operator
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Set
 from dataclasses import dataclass, field
 from decimal import Context, Decimal, DivisionByZero, InvalidOperation, Overflow, localcontext
 from fractions import Fraction
+from functools import reduce
 from typing import Any
 
 from .language import (
@@ -553,7 +555,8 @@ def function_at(rule: Rule, column: int) -> str:
 def fold(aggregate: Aggregate, values: list[Any]) -> Any:
     """One aggregate over the values of a group, which is not empty.
 
-    Sums are exact: of ints within 64 bits, of floats rounded once; ``avg`` is the exact quotient, rounded once.
+    Sums of ints (within 64 bits) and decimals are exact, and ``avg`` is their quotient, rounded once. Floats are added
+    in the order of their values, which makes the result a function of the group alone.
     """
     if aggregate.distinct:
         values = list(set(values))
@@ -564,10 +567,11 @@ def fold(aggregate: Aggregate, values: list[Any]) -> Any:
             return max(values)
         case "count":
             return len(values)
-        case "avg":
+        case "avg" if not isinstance(values[0], float):
             return float(sum(map(Fraction, values)) / len(values))
     if isinstance(values[0], float):
-        return math.fsum(values)
+        total = reduce(operator.add, sorted(values), 0.0)
+        return total / len(values) if aggregate.function == "avg" else total
     if isinstance(values[0], Decimal):
         with localcontext(EXACT):
             return sum(values, Decimal(0))
