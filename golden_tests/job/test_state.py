@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import os
+import subprocess
+import sys
 import threading
 from collections.abc import Callable
 from pathlib import Path
@@ -268,6 +270,15 @@ def test_a_crash_between_commit_and_publication(
         getattr(job, way_on)(spark, str(built), log=quiet)
     assert published(built, "x") == [("+", 7, 8)]
     assert len(list((built / "published/pair/changes/batch=x").iterdir())) == 1
+
+
+def test_killed_at_every_step(tmp_path: Path) -> None:
+    """SIGKILL at each step that ``apply`` takes on the file system."""
+    command = [sys.executable, "-m", "golden_tests.job.kill"]
+    environment = {**os.environ, "PYTHONPATH": str(Path(assemble.__file__).parents[2])}
+    done = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert int(done.stdout) > 50
 
 
 def test_what_a_consumer_removed_is_not_published_again(
