@@ -101,7 +101,7 @@ class ScriptView:
 
 def section(title: str) -> str:
     """A comment line that opens a section."""
-    return f"# ---- {title} ".ljust(WIDTH + 1, "-")
+    return f"# ---- {title} ".ljust(WIDTH, "-")
 
 
 class Viewer:
