@@ -54,7 +54,8 @@ def certify_rule(deltas: RuleDeltas) -> Certificate:
     that contributes its change, which is what the versions of a delta rule single out.
     """
     count = len(deltas.all)
-    names = [versioned.atom.relation for versioned in deltas.all[0].body] if deltas.all else []
+    body = deltas.all[0].body if deltas.all else ()
+    names = [f"{'!' * versioned.negated}{versioned.atom.relation}" for versioned in body]
     if count > MOST_EXPANDED:
         return Certificate(deltas, tuple(_grouped(deltas, last) for last in range(count)))
     monomials = []

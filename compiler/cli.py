@@ -109,9 +109,9 @@ def explain(programs: tuple[Path, ...]) -> None:
     from .explain import explain as explanation
 
     report = Report(programs)
-    texts = [explanation(compilation) for _, compilation in report.compilations()]
+    texts = [explanation(compilation) for _, compilation in report.compilations(warn=False)]
     if texts:
-        _print("\n\n".join(texts), _headed)
+        _print("\n\n".join(texts).rstrip("\n"), _headed)
     report.finish()
 
 
@@ -143,8 +143,11 @@ class Report:
         self.code = OK
         self.found: list[tuple[Path, int, int]] = []
 
-    def compilations(self) -> Iterator[tuple[Path, Compilation]]:
-        """Compile the programs in turn; those that are refused or cannot be read are reported and left out."""
+    def compilations(self, warn: bool = True) -> Iterator[tuple[Path, Compilation]]:
+        """Compile the programs in turn; those that are refused or cannot be read are reported and left out.
+
+        ``warn`` says whether to print the warnings of those that are accepted.
+        """
         from .diagnostics import CompileError
         from .pipeline import compile_program
 
@@ -157,7 +160,8 @@ class Report:
             except OSError as error:
                 self.fail(UNUSABLE, f"cannot read {program}: {_reason(error)}")
             else:
-                self.diagnostics(program, compilation.warnings, compilation.sources)
+                if warn:
+                    self.diagnostics(program, compilation.warnings, compilation.sources)
                 yield program, compilation
 
     def diagnostics(self, program: Path, items: Iterable[Diagnostic], sources: Iterable[SourceFile]) -> None:

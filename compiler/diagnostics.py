@@ -186,3 +186,9 @@ def _excerpt(span: Span, sources: Mapping[str, SourceFile]) -> list[str]:
         lines.append(f"{number} | {text}")
         lines.append(f"{' ' * len(number)} | {lead}{'^' * span.length}")
     return lines
+
+
+def listed(names: Iterable[str]) -> str:
+    """``a``, ``a and b``, ``a, b and c``: for messages, each name once."""
+    once = list(dict.fromkeys(names))
+    return " and ".join([", ".join(once[:-1]), once[-1]]) if len(once) > 1 else "".join(once)

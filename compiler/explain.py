@@ -1,10 +1,461 @@
-"""Tells in prose what was decided about a program, and why."""
+"""Tells in prose what was decided about a program, and why: for the people who write and run it.
+
+Every section is about decisions of one kind; what a program does not have is not mentioned.
+"""
 
 from __future__ import annotations
 
+import re
+import textwrap
+from collections.abc import Iterable, Iterator, Mapping
+from itertools import groupby
+
+from .diagnostics import listed
+from .ir import typed
+from .ir.localized import LocalizedRule
+from .ir.plan import Stage, StratumPlan
+from .ir.strata import Stratum
+from .passes.linearize import is_transitive, rules_that_need
+from .passes.plan_stages import broken_literals, candidates
 from .pipeline import Compilation
+
+#: Columns of a line, and how many it may have where a rule needs them.
+WIDTH, MOST_WIDE = 92, 100
+
+#: How many relations or rules are told one by one.
+MOST_TOLD = 4
 
 
 def explain(compilation: Compilation) -> str:
-    """The explanation of a compiled program."""
-    return str(compilation.plan)
+    """The explanation of a compiled program, lines of at most :data:`WIDTH` columns where the program's text allows."""
+    return "\n".join(_Explainer(compilation).lines()).rstrip() + "\n"
+
+
+class _Explainer:
+    """Explains one program."""
+
+    def __init__(self, compilation: Compilation) -> None:
+        self.compilation = compilation
+        self.program = compilation.rewritten
+        self.relations = {relation.name: relation for relation in self.program.relations}
+        self.labels = {rule.label: rule for rule in self.program.rules}
+        self.stages = compilation.plan.stages
+        self.pivots = {p.relation: p for stage in self.stages for s in stage.strata for p in s.pivots}
+
+    def lines(self) -> Iterator[str]:
+        """All of it, line by line."""
+        name = self.compilation.sources[0].name
+        title = f"How {name} is evaluated and maintained"
+        yield from (title, "=" * len(title), "")
+        for heading, section in (
+            ("Relations", self.about_relations()),
+            ("Rules that were rewritten", self.about_rewritings()),
+            ("Locations", self.about_locations()),
+            ("Strata and stages", self.about_stages()),
+            ("How changes are followed", self.about_strategies()),
+            ("Warnings", self.about_warnings()),
+        ):
+            lines = list(section)
+            if lines:
+                yield from (heading, "-" * len(heading), "", *lines)
+
+    # ---- relations ---------------------------------------------------------------------------------------------------
+
+    def about_relations(self) -> Iterator[str]:
+        """Inputs, outputs and the rest, with their columns and places."""
+        groups: dict[tuple[bool, ...], list[typed.Relation]] = {}
+        for relation in self.compilation.typed.relations:
+            is_input = relation.role == "input" or relation.accepts_input
+            roles = (is_input, relation.role == "derived" and (is_input or not relation.output), relation.output)
+            groups.setdefault(roles, []).append(relation)
+        entries = [
+            (", ".join(word for word, has in zip(("input", "derived", "output"), roles, strict=True) if has), relation)
+            for roles in sorted(groups, key=lambda roles: (not roles[0], not roles[2]))
+            for relation in groups[roles]
+        ]
+        entries += [("helper", relation) for relation in self.program.relations if relation.hidden]
+        width = max((len(kind) for kind, _ in entries), default=0)
+        for kind, relation in entries:
+            text = f"{kind.ljust(width)}  {_signature(relation)}"
+            yield self.entry(text, "" if relation.hidden else str(relation.span))
+            if relation.hidden:
+                yield from _paragraph(f"{relation.why}.", width + 4, width + 4)
+        yield ""
+
+    def entry(self, text: str, place: str, indent: int = 2) -> str:
+        """A line with the place in the source on the right."""
+        left = " " * indent + text
+        if len(left) + len(place) > MOST_WIDE - 2:
+            return f"{left}\n{place.rjust(WIDTH)}".rstrip()
+        return f"{left.ljust(WIDTH - len(place) - 2)}  {place}".rstrip()
+
+    # ---- rewritings --------------------------------------------------------------------------------------------------
+
+    def about_rewritings(self) -> Iterator[str]:
+        """What the compiler made of rules before anything else, and what it left as it was."""
+        written = {rule.label: rule for rule in self.compilation.typed.rules}
+        yield from self.about_disjunctions()
+        for relation in self.program.relations:
+            if relation.hidden and relation.role == "input":
+                name = relation.public
+                yield from _paragraph(
+                    f"{name} takes input and is derived too. What comes from outside is kept in {relation.name}, and a "
+                    f"rule copies it to {name}: a tuple that is deleted there stays in {name} as long as a rule "
+                    "derives it."
+                )
+                yield ""
+        for rule in self.program.rules:
+            before = written.get(rule.label)
+            if before is None or before.body == rule.body:
+                continue
+            if rule.origin == "made linear":
+                name = rule.head.relation
+                exits = self.exits(rule)
+                yield from _paragraph(
+                    f"{self.at(rule)} joins {name} with itself. Since {listed(exits)} {_verb(exits, 'does', 'do')} not "
+                    f"use {name}, paths can be made longer by one step at a time, which finds the same tuples and lets "
+                    f"{name} be cut into buckets:"
+                )
+                yield from self.was_and_is(before, rule)
+            negated = [
+                (old, new)
+                for old, new in zip(before.negations, rule.negations, strict=True)
+                if old.atom.relation != new.atom.relation
+            ]
+            for old, new in negated:
+                yield from _paragraph(
+                    f"{self.at(rule)} negates {old.atom}, whatever stands at the wildcard. It reads "
+                    f"{new.atom.relation}, which is {old.atom.relation} without these columns, so that replacing a "
+                    f"tuple of {old.atom.relation} by one that differs there only is no change:"
+                )
+                yield from self.was_and_is(before, rule)
+        for rule in self.program.rules:
+            if is_transitive(rule):
+                using = rules_that_need(self.program, rule)
+                why = (
+                    f"{listed([r.label for r in using])} {_verb(using, 'derives', 'derive')} it from itself as well"
+                    if using
+                    else "no other rule derives it"
+                )
+                yield from _paragraph(
+                    f"{self.at(rule)} joins {rule.head.relation} with itself and stays as it is: to make it linear, "
+                    f"the other rules of {rule.head.relation} must not use it, but {why}."
+                )
+                yield ""
+
+    def exits(self, rule: typed.Rule) -> list[str]:
+        """The labels of the other rules of a relation whose rule was made linear."""
+        name = rule.head.relation
+        base = self.relations[rule.atoms[0].relation]
+        gathered = base.hidden and base.role == "derived"
+        return [other.label for other in self.program.rules_of(base.name if gathered else name) if other is not rule]
+
+    def about_disjunctions(self) -> Iterator[str]:
+        """Rules with several alternatives."""
+        for _, group in groupby(self.compilation.typed.rules, lambda rule: (str(rule.span), rule.span.column)):
+            rules = list(group)
+            if len(rules) > 1:
+                yield from _paragraph(
+                    f"The disjunction at {rules[0].span} is a rule for each alternative: "
+                    f"{listed([rule.label for rule in rules])}."
+                )
+                yield ""
+
+    def was_and_is(self, before: typed.Rule, after: typed.Rule) -> Iterator[str]:
+        """A rule before and after."""
+        yield f"    was  {_without_label(self.shown(before))}"
+        yield f"    is   {_without_label(self.shown(after))}"
+        yield ""
+
+    # ---- locations ---------------------------------------------------------------------------------------------------
+
+    def about_locations(self) -> Iterator[str]:
+        """Where tuples live, which rules are local, and what is sent for the others."""
+        located = [r for r in self.program.relations if r.location is not None or r.at is not None]
+        if not located:
+            return
+        places = [f"{r.name} at {r.at if r.location is None else r.columns[r.location].name}" for r in located]
+        text = f"Tuples live where a column says: {listed(places)}."
+        anywhere = [r.name for r in self.program.relations if r not in located]
+        if anywhere:
+            text += (
+                f" {listed(anywhere)} {_verb(anywhere, 'has', 'have')} no location: every location is taken to know "
+                f"{_verb(anywhere, 'its', 'their')} tuples."
+            )
+        yield from _paragraph(text)
+        yield ""
+        rules = self.compilation.localized.rules
+        staying = [r for r in rules if not r.sends and not r.broadcast and not r.sends_head]
+        local = [r.rule for r in staying if r.head_location or not r.location]
+        if local:
+            yield from _paragraph(
+                f"{self.told(local)} {_verb(local, 'is', 'are')} local: all that is read lives where the head lives."
+            )
+            yield ""
+        spread = [r.rule for r in staying if r.rule not in local]
+        if spread:
+            yield from _paragraph(
+                f"{self.told(spread)} {_verb(spread, 'reads', 'read')} at one location and "
+                f"{_verb(spread, 'derives', 'derive')} what every location is taken to know."
+            )
+            yield ""
+        for rule in rules:
+            if rule not in staying:
+                yield from self.about_sends(rule)
+        helpers = [relation.name for relation in self.compilation.localized.auxiliaries]
+        if helpers:
+            yield from _paragraph(
+                f"On one cluster nothing of this is stored: {listed(helpers)} {_verb(helpers, 'says', 'say')} what "
+                "travels, and rules are planned in the form in which they were written."
+            )
+            yield ""
+
+    def about_sends(self, rule: LocalizedRule) -> Iterator[str]:
+        """What is sent for one rule."""
+        if rule.broadcast:
+            places = listed(f"@{place}" for place in (rule.location, *rule.broadcast))
+            yield from _paragraph(
+                f"{self.at(rule.rule)} cannot be made local: its tuples live at {places}, and no literal holds the "
+                "addresses to send them to. On one cluster it is evaluated all the same."
+            )
+            yield from self.block([rule.rule])
+            return
+        steps = []
+        for send in rule.sends:
+            what = " joined with ".join(send.carries) or "what is bound"
+            steps.append(f"{what} goes from {send.source} to {send.destination} as {send.auxiliary}, since {send.why}")
+        if rule.sends_head:
+            head = _without_label(self.shown(rule.rule)).partition(" :- ")[0]
+            steps.append(f"the head {head} goes from {rule.location} to {rule.head_location}")
+        if rule.sends:
+            yield from _paragraph(f"{self.at(rule.rule)} is evaluated at {rule.location}:")
+            for step in steps:
+                yield from _paragraph(f"- {step};" if step is not steps[-1] else f"- {step}.", 2, 4)
+            yield from self.block(rule.parts)
+        else:
+            yield from _paragraph(f"{self.at(rule.rule)} finds its body at {rule.location}; {steps[0]}.")
+            yield ""
+
+    # ---- strata ------------------------------------------------------------------------------------------------------
+
+    def about_stages(self) -> Iterator[str]:
+        """The strata in the order of evaluation, what each is cut by, and why stages begin where they do."""
+        if not self.stages:
+            return
+        strata, stages = sum(len(stage.strata) for stage in self.stages), len(self.stages)
+        order = (
+            f"{_number(strata, 'stratum', 'strata')} in {_number(stages, 'stage')}. Strata come after those that they "
+            "read; a stage runs its strata one after the other without any exchange between tasks"
+        )
+        bucketed = any(stage.bucketed for stage in self.stages)
+        order += ": every bucket of its tuples is a task of its own." if bucketed else "."
+        yield from _paragraph(order[0].upper() + order[1:])
+        yield ""
+        for number, stage in enumerate(self.stages, 1):
+            where = "one task per bucket" if stage.bucketed else "gathered in one task"
+            yield f"Stage {number}: {', '.join(s.stratum.name for s in stage.strata)} ({where})"
+            yield ""
+            before = self.stages[number - 2] if number > 1 else None
+            for place, planned in enumerate(stage.strata):
+                earlier = frozenset(name for s in stage.strata[:place] for name in s.stratum.members)
+                why = self.why_joined(planned, stage, earlier) if place else self.why_apart(planned, stage, before)
+                yield from self.about_stratum(planned, why)
+                yield ""
+
+    def about_stratum(self, planned: StratumPlan, why_here: str) -> Iterator[str]:
+        """Its kind, its rules and its pivots; ``why_here`` is why it is in its stage."""
+        stratum = planned.stratum
+        yield from _paragraph(f"{' and '.join(r.name for r in stratum.relations)}: {self.kind(stratum)}.", 2, 2)
+        for rule in stratum.rules:
+            yield self.entry(self.shown(rule), str(rule.span), 6)
+        told = []
+        gathered: dict[str, list[str]] = {}
+        for pivot in planned.pivots:
+            if pivot.column is None:
+                gathered.setdefault(pivot.reason, []).append(pivot.relation)
+            else:
+                column = self.relations[pivot.relation].columns[pivot.column].name
+                told.append(f"{pivot.relation} is cut into buckets of {column}: {pivot.reason}.")
+        for reason, names in gathered.items():
+            told.append(f"{listed(names)} {_verb(names, 'is', 'are')} not cut into buckets: {reason}.")
+        filtered = [rule.rule.label for rule in planned.rules if rule.filtered]
+        if filtered:
+            told.append(
+                f"{listed(filtered)} {_verb(filtered, 'takes', 'take')} no tuples of this stage, so every bucket "
+                f"evaluates {_verb(filtered, 'it', 'them')} and keeps the heads that are its own."
+            )
+        told.append(why_here)
+        yield from _paragraph(" ".join(told), 2, 2)
+
+    def kind(self, stratum: Stratum) -> str:
+        """What kind of stratum it is, and why."""
+        if stratum.kind == "ranked":
+            reads: dict[str, list[str]] = {}
+            for rule in stratum.rules:
+                for name in dict.fromkeys(a.relation for a in rule.atoms if a.relation in stratum.members):
+                    reads.setdefault(f"{rule.head.relation} from {name}", []).append(rule.label)
+            if len(stratum.members) == 1:
+                labels = next(iter(reads.values()))
+                return f"recursive, because {listed(labels)} {_verb(labels, 'reads', 'read')} {stratum.name} itself"
+            steps = [f"{listed(labels)} {_verb(labels, 'derives', 'derive')} {step}" for step, labels in reads.items()]
+            return f"recursive through each other, because {listed(steps)}"
+        if stratum.kind == "aggregate":
+            functions = dict.fromkeys(str(a) for rule in stratum.rules for a in rule.aggregates)
+            groups = [
+                column.name
+                for column, argument in zip(stratum.relations[0].columns, stratum.rules[0].head.arguments, strict=True)
+                if not isinstance(argument, typed.Aggregate)
+            ]
+            return f"aggregates {listed(functions)} {f'by {listed(groups)}' if groups else 'over all tuples'}"
+        return "not recursive" if stratum.rules else "has no rules, so it is empty"
+
+    def why_joined(self, planned: StratumPlan, stage: Stage, earlier: frozenset[str]) -> str:
+        """Why a stratum runs in the stage of the ones before it."""
+        read = [
+            (rule, literal, literal in rule.atoms)
+            for rule in planned.stratum.rules
+            for literal in _literals(rule)
+            if literal.relation in earlier
+        ]
+        if not stage.bucketed:
+            names = listed(literal.relation for _, literal, _ in read)
+            return f"It joins the stage, since {f'it reads {names}' if names else 'it is gathered too'}."
+        if not read:
+            return "It joins the stage, of which it reads nothing."
+        kept = [
+            f"{rule.label} {'finds' if positive else 'looks for'} {literal} in the bucket of {self.pivot_term(rule)}"
+            for rule, literal, positive in read
+        ]
+        return f"It joins the stage, since {listed(kept[:MOST_TOLD])}."
+
+    def why_apart(self, planned: StratumPlan, stage: Stage, before: Stage | None) -> str:
+        """Why a stratum begins a stage."""
+        if before is None:
+            return ""
+        names = listed(r.name for s in before.strata for r in s.stratum.relations)
+        if not stage.bucketed:
+            return f"It begins a stage, since it is not cut into buckets, unlike {names}."
+        if not before.bucketed:
+            return f"It begins a stage, since it is cut into buckets, unlike {names}."
+        fixed = {p.relation: p.column for s in before.strata for p in s.pivots if p.column is not None}
+        stratum = planned.stratum
+        if len(stratum.relations) == 1:
+            relation = stratum.relations[0]
+            reasons: dict[str, list[str]] = {}
+            for column in sorted(candidates(stratum, relation)):
+                found = self.first_broken(stratum, {**fixed, relation.name: column})
+                reasons.setdefault(found, []).append(relation.columns[column].name)
+            why = [f"cut by {' or '.join(columns)}, {found}" for found, columns in reasons.items()]
+        else:
+            why = [self.first_broken(stratum, {**fixed, **{p.relation: p.column or 0 for p in planned.pivots}})]
+        read = dict.fromkeys(x.relation for r in stratum.rules for x in _literals(r) if x.relation in fixed)
+        cuts = listed(f"{name} by {self.relations[name].columns[fixed[name]].name}" for name in read)
+        return f"It begins a stage, since the one before has cut {cuts}: {'; '.join(why[:MOST_TOLD])}."
+
+    def first_broken(self, stratum: Stratum, pivots: Mapping[str, int]) -> str:
+        """What a rule would need of other buckets, in a clause."""
+        broken = [(rule, atom) for rule in stratum.rules for atom in broken_literals(rule, pivots)]
+        return f"{broken[0][0].label} would need {broken[0][1]} of other buckets" if broken else "it is not checked"
+
+    def pivot_term(self, rule: typed.Rule) -> str:
+        """What stands at the pivot of a rule's head."""
+        column = self.pivots[rule.head.relation].column
+        assert column is not None
+        return str(rule.head.arguments[column])
+
+    # ---- strategies --------------------------------------------------------------------------------------------------
+
+    def about_strategies(self) -> Iterator[str]:
+        """How each kind of stratum is maintained."""
+        of: dict[str, list[str]] = {}
+        for stage in self.stages:
+            for planned in stage.strata:
+                of.setdefault(planned.stratum.kind, []).extend(r.name for r in planned.stratum.relations)
+        texts = {
+            "counted": "Counting. A tuple carries the number of its derivations; a batch adds those that it makes and "
+            "subtracts those that it unmakes, each counted once. At 0 the tuple is gone.",
+            "ranked": "Ranked support. A tuple carries the round in which it entered and the number of derivations "
+            "that use earlier tuples only. A deletion takes away only what loses all of these, then returns what has "
+            "another derivation; tuples on a cycle cannot keep each other alive.",
+            "aggregate": "Recomputed groups. A batch computes anew the groups that lost or gained a row, no others.",
+        }
+        for kind in ("counted", "ranked", "aggregate"):
+            if kind in of:
+                yield from _paragraph(f"{listed(of[kind])}: {texts[kind]}")
+                yield ""
+        if of:
+            yield from _paragraph(
+                "What the batches publish is the difference between the states, tuple for tuple. That every change of "
+                "a rule's body is counted exactly once is proved by `flintlog certify`."
+            )
+            yield ""
+
+    def about_warnings(self) -> Iterator[str]:
+        """What the compiler warns of."""
+        for warning in self.compilation.warnings:
+            helped = f" ({warning.help})" if warning.help else ""
+            yield from _paragraph(f"{warning.code}, {warning.span}: {warning.message}{helped}.")
+            yield ""
+
+    # ---- words -------------------------------------------------------------------------------------------------------
+
+    def told(self, rules: list[typed.Rule]) -> str:
+        """The labels of rules, with their places unless they are many."""
+        return listed(self.at(rule) if len(rules) <= MOST_TOLD else rule.label for rule in rules)
+
+    def at(self, rule: typed.Rule) -> str:
+        """A rule's label, with its place in the source."""
+        return f"{rule.label} ({rule.span})"
+
+    def shown(self, rule: typed.Rule) -> str:
+        """A rule with its locations."""
+        return self.compilation.localized.show(rule)
+
+    def block(self, rules: Iterable[typed.Rule]) -> Iterator[str]:
+        """Rules, set off from the prose."""
+        yield from (f"      {self.shown(rule)}" for rule in rules)
+        yield ""
+
+
+def _literals(rule: typed.Rule) -> Iterator[typed.Atom]:
+    yield from rule.atoms
+    for negation in rule.negations:
+        yield negation.atom
+
+
+def _signature(relation: typed.Relation) -> str:
+    """A relation without what the entry says already."""
+    return str(relation).partition("relation ")[2]
+
+
+def _without_label(text: str) -> str:
+    return text.partition(": ")[2]
+
+
+def _verb(subjects: Iterable[object], one: str, many: str = "are") -> str:
+    """The form of a verb that agrees with its subjects."""
+    return one if len(list(subjects)) == 1 else many
+
+
+def _number(count: int, one: str, many: str = "") -> str:
+    words = ("no", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten", "eleven", "twelve")
+    return f"{words[count] if count < len(words) else count} {one if count == 1 else many or f'{one}s'}"
+
+
+def _paragraph(text: str, first: int = 0, rest: int = 0) -> Iterator[str]:
+    """Text in lines, indented; literals are not broken, nor labels torn from their places in the source."""
+    whole = re.sub(
+        r"\((?:[^()]|\([^()]*\))*\)",
+        lambda match: match[0].replace(" ", "\xa0") if len(match[0]) < 40 else match[0],
+        text,
+    )
+    whole = re.sub(r" (?=\([\w./]+:\d+\))", "\xa0", whole)
+    lines = textwrap.wrap(
+        whole,
+        WIDTH,
+        initial_indent=" " * first,
+        subsequent_indent=" " * rest,
+        break_long_words=False,
+        break_on_hyphens=False,
+    )
+    yield from (line.replace("\xa0", " ") for line in lines)

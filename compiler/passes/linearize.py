@@ -25,12 +25,12 @@ from ..naming import unused
 def linearize(program: typed.Program) -> typed.Program:
     """Return the program with every transitive rule made linear that can be."""
     for rule in program.rules:
-        if _is_transitive(rule):
+        if is_transitive(rule):
             program = _rewrite(program, rule)
     return program
 
 
-def _is_transitive(rule: typed.Rule) -> bool:
+def is_transitive(rule: typed.Rule) -> bool:
     """Whether the rule is ``p(X, Y) :- p(X, Z), p(Z, Y)``, the atoms in either order."""
     if len(rule.body) != 2 or len(rule.atoms) != 2 or len(rule.head.arguments) != 2:
         return False
@@ -61,14 +61,21 @@ def _depends(program: typed.Program, on: str) -> frozenset[str]:
         found = more
 
 
+def rules_that_need(program: typed.Program, rule: typed.Rule) -> list[typed.Rule]:
+    """The other rules of the relation that ``rule`` derives, those that depend on it themselves."""
+    dependent = _depends(program, rule.head.relation)
+    return [
+        other
+        for other in program.rules_of(rule.head.relation)
+        if other is not rule
+        and any(atom.relation in dependent for atom in (*other.atoms, *(n.atom for n in other.negations)))
+    ]
+
+
 def _rewrite(program: typed.Program, rule: typed.Rule) -> typed.Program:
     relation = program.relation(rule.head.relation)
-    dependent = _depends(program, relation.name)
     exits = [other for other in program.rules_of(relation.name) if other is not rule]
-    for other in exits:
-        if any(atom.relation in dependent for atom in (*other.atoms, *(n.atom for n in other.negations))):
-            return program
-    if not exits:
+    if not exits or rules_that_need(program, rule):
         return program
     x = rule.head.arguments[0]
     first, second = rule.atoms

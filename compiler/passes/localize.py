@@ -26,7 +26,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import count
 
-from ..diagnostics import Diagnostics
+from ..diagnostics import Diagnostics, listed
 from ..ir import typed
 from ..ir.localized import LocalizedRule, Program, Send, located_literal
 from ..naming import unused
@@ -111,7 +111,7 @@ class _Localizer:
         places = tuple(group.location if group.location in self.places() else "_" for group in groups)
         self.diagnostics.report(
             "W0810",
-            f"{_listed([f'`{self.shown(group)}`' for group in groups])} live apart and no literal brings them together",
+            f"{listed([f'`{self.shown(group)}`' for group in groups])} live apart and no literal brings them together",
             self.rule.span,
             help="on one cluster the rule is evaluated all the same; to run the locations apart, join them by a "
             "literal that holds both addresses",
@@ -262,7 +262,7 @@ class _Localizer:
                     typed.Wildcard(t.type, t.span) if variables_of(t) and str(t) not in names else t for t in atom.terms
                 ]
                 atoms.append(located_literal(replace(atom, terms=tuple(terms)), self.program.relation))
-        return _listed(atoms)
+        return listed(atoms)
 
     def meet(self, source: _Group, target: _Group, why: str) -> _Group:
         """Send ``source`` to ``target``, or, along a symmetric relation, ``target`` to ``source``."""
@@ -306,8 +306,8 @@ class _Localizer:
             if not waiting or place in ("", group.location):
                 continue
             here = [n for n in self.rule.negations if n not in self.checked and self.place_of(n.atom) == group.location]
-            absent = _listed([f"no {located_literal(n.atom, self.program.relation)}" for n in waiting])
-            why = f"that there is {absent} is known only at {place}"
+            absent = listed([f"no {located_literal(n.atom, self.program.relation)}" for n in waiting])
+            why = f"only at {place} is it known that there is {absent}"
             group = self.ship(group, place, why, here)
             self.checked += here
         return group
@@ -472,9 +472,3 @@ def _bound_by(group: _Group, literals: Sequence[typed.Literal]) -> list[typed.Li
         else x
         for x in literals
     ]
-
-
-def _listed(names: Sequence[str]) -> str:
-    """``a``, ``a and b``, ``a, b and c``, each name once."""
-    once = list(dict.fromkeys(names))
-    return " and ".join([", ".join(once[:-1]), once[-1]]) if len(once) > 1 else "".join(once)

@@ -20,7 +20,10 @@ a stage runs without exchange between buckets. Relations of other stages are rea
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from itertools import product
+from math import prod
 
+from ..diagnostics import listed
 from ..ir import typed
 from ..ir.delta import Program as DeltaProgram
 from ..ir.delta import StratumDeltas
@@ -28,6 +31,11 @@ from ..ir.plan import Pivot, Program, RulePlan, Stage, StratumPlan
 from ..ir.strata import Stratum
 from .plan_joins import plan_rule
 from .terms import equal_variables
+
+#: How many rules or columns a reason names.
+MOST_TOLD = 3
+#: How many combinations of pivots are tried to find a reason.
+MOST_TRIED = 256
 
 
 def plan_stages(deltas: DeltaProgram) -> Program:
@@ -148,10 +156,18 @@ def broken_literals(rule: typed.Rule, pivots: Mapping[str, int]) -> Iterator[typ
 
 
 def _why(stratum: Stratum, name: str, pivots: Mapping[str, int]) -> str:
+    """Why a relation is cut by its pivot, for people."""
     column = next(r for r in stratum.relations if r.name == name).columns[pivots[name]].name
-    if stratum.kind == "ranked":
-        return f"every rule finds all its recursive literals in the bucket of {column}"
-    return f"each tuple is derived in the bucket of its {column}"
+    passed = []
+    for rule in stratum.rules:
+        inside = [str(atom) for atom in rule.atoms if atom.relation in pivots]
+        if rule.head.relation == name and inside:
+            passed.append(f"{rule.label} passes {rule.head.arguments[pivots[name]]} on from {listed(inside)}")
+    if passed:
+        return "; ".join(passed[:MOST_TOLD]) + "; and so on" * (len(passed) > MOST_TOLD)
+    if stratum.kind == "aggregate":
+        return f"all that a group aggregates is found from the bucket of its {column}"
+    return f"the derivations of a tuple are counted in the bucket of its {column}"
 
 
 def why_gathered(stratum: Stratum, relation: typed.Relation) -> str:
@@ -160,14 +176,28 @@ def why_gathered(stratum: Stratum, relation: typed.Relation) -> str:
         return "it has no columns"
     columns = candidates(stratum, relation)
     if not columns:
-        return "its primary key" if relation.key else "it is one group"
+        return "its primary key is an aggregate" if relation.key else "it is one group"
+    found = {column: _always_broken(stratum, relation, column) for column in sorted(columns)}
+    if all(found.values()):
+        broken: dict[str, list[str]] = {}
+        for column, clause in found.items():
+            broken.setdefault(clause, []).append(relation.columns[column].name)
+        told = [f"cut by {' or '.join(names)}, {clause}" for clause, names in broken.items()]
+        return "; ".join(told[:MOST_TOLD]) + "; and so on" * (len(told) > MOST_TOLD)
     if len(stratum.relations) > 1:
-        return "no choice of a column for each relation of the recursion is kept by all rules"
-    broken = []
-    for column in sorted(columns):
-        for rule in stratum.rules:
-            atom = next(broken_literals(rule, {relation.name: column}), None)
-            if atom is not None:
-                broken.append(f"{rule.label} does not keep {relation.columns[column].name} in {atom}")
-                break
-    return "; ".join(broken) or "it reads relations that are cut otherwise"
+        return "whichever columns the recursion is cut by, some rule needs tuples of other buckets"
+    return "it reads relations that are gathered"
+
+
+def _always_broken(stratum: Stratum, relation: typed.Relation, column: int) -> str:
+    """What breaks a rule when ``relation`` is cut by ``column``, whatever the others are cut by; empty if nothing."""
+    others = [r for r in stratum.relations if r is not relation]
+    choices = [[(r.name, c) for c in candidates(stratum, r)] for r in others]
+    if not all(choices) or prod(map(len, choices)) > MOST_TRIED:
+        return ""
+    broken: list[tuple[typed.Rule, typed.Atom]] | None = None
+    for chosen in product(*choices):
+        pivots = {relation.name: column, **dict(chosen)}
+        now = [(rule, atom) for rule in stratum.rules for atom in broken_literals(rule, pivots)]
+        broken = now if broken is None else [x for x in broken if x in now]
+    return f"{broken[0][0].label} would need {broken[0][1]} of other buckets" if broken else ""

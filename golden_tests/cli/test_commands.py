@@ -1,0 +1,445 @@
+"""The commands of ``flintlog``: what they write where, and their exit codes."""
+
+from __future__ import annotations
+
+import io
+import re
+import shutil
+import subprocess
+import sys
+from dataclasses import replace
+from importlib.metadata import version
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner, Result
+from flintlog.compiler import CompileOptions, cli, compile_source
+from flintlog.compiler import certify as certify_module
+from flintlog.compiler.diagnostics import CompileError, render
+from flintlog.compiler.ir.delta import Program
+from flintlog.compiler.pipeline import STAGES, compile_program
+from flintlog.compiler.source import SourceFile
+from flintlog.targets import TARGETS, module_name, target
+from flintlog.targets.pyspark.emit import format_script
+
+from golden_tests.frontend.golden import compare
+
+HERE = Path(__file__).parent
+EXPLAINED = HERE / "explain" / "reachable_on_one_way_links" / "program.dl"
+ERRORS = HERE.parent / "errors"
+
+REACH = """\
+input relation link(@src: int, dst: int)
+output relation reachable(@src: int, dst: int)
+r1: reachable(@S, D) :- link(@S, D).
+r2: reachable(@S, D) :- link(@S, Z), reachable(@Z, D).
+"""
+REFUSED = "input relation a(x: int)\noutput p.\np(X, Y) :- a(X).\np(X) :- a(X).\n"
+WARNED = "input relation a(x: int)\ninput relation unused(x: int)\noutput p.\np(X) :- a(X).\n"
+
+
+def flintlog(*arguments: str | Path) -> Result:
+    """Run a command in this process; an exception of the compiler itself fails the test."""
+    result = CliRunner().invoke(cli.main, [str(argument) for argument in arguments], catch_exceptions=False)
+    assert isinstance(result, Result)
+    return result
+
+
+@pytest.fixture
+def reach(tmp_path: Path) -> Path:
+    """A program that is accepted."""
+    return written(tmp_path / "reach.dl", REACH)
+
+
+@pytest.fixture
+def refused(tmp_path: Path) -> Path:
+    """A program that is refused."""
+    return written(tmp_path / "refused.dl", REFUSED)
+
+
+@pytest.fixture
+def warned(tmp_path: Path) -> Path:
+    """A program that is accepted with a warning."""
+    return written(tmp_path / "warned.dl", WARNED)
+
+
+def written(path: Path, text: str) -> Path:
+    """Write a file; its path."""
+    path.write_text(text, encoding="utf-8")
+    return path
+
+
+def unformatted(path: Path) -> str:
+    """The script of a program, not formatted."""
+    (text,) = compile_source(path, CompileOptions(format=False)).files.values()
+    return text
+
+
+def diagnosed(path: Path) -> str:
+    """The diagnostics of a program as ``render`` gives them."""
+    try:
+        compilation = compile_program(path)
+        items, sources = compilation.warnings, compilation.sources
+    except CompileError as error:
+        items, sources = error.diagnostics, error.sources
+    return "".join(f"{render(item, {source.name: source for source in sources})}\n\n" for item in items)
+
+
+# ---- compile ---------------------------------------------------------------------------------------------------------
+
+
+def test_compile_writes_a_script(reach: Path, tmp_path: Path) -> None:
+    """Named after the program, in a folder that need not exist, and with nothing beside it."""
+    result = flintlog("compile", reach, "--no-format", "-o", tmp_path / "new" / "jobs")
+    script = tmp_path / "new" / "jobs" / "reach.py"
+    assert (result.exit_code, result.stdout) == (0, "")
+    assert re.fullmatch(rf"wrote {re.escape(str(script))} \(\d+ lines\)\n", result.stderr)
+    assert script.read_text(encoding="utf-8") == unformatted(reach)
+    assert list(script.parent.iterdir()) == [script]
+
+
+def test_compile_leaves_an_unchanged_script_alone(reach: Path, tmp_path: Path) -> None:
+    """Nothing is written unless it differs; a new script keeps the old one's permissions."""
+    script = tmp_path / "reach.py"
+    flintlog("compile", "--no-format", reach, "-o", tmp_path)
+    script.chmod(0o750)
+    before = script.stat()
+    result = flintlog("compile", "--no-format", reach, "-o", tmp_path)
+    assert "reach.py is up to date" in result.stderr
+    assert (script.stat().st_mtime_ns, script.stat().st_ino) == (before.st_mtime_ns, before.st_ino)
+    written(reach, REACH.replace("r2", "step"))
+    result = flintlog("compile", "--no-format", reach, "-o", tmp_path)
+    assert result.stderr.startswith("wrote ")
+    assert script.stat().st_ino != before.st_ino
+    assert script.stat().st_mode == before.st_mode
+    assert "STEP_" in script.read_text(encoding="utf-8")
+
+
+def test_a_script_is_never_half_written(reach: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """When the disk is full the old script is there, and nothing else."""
+    script = written(tmp_path / "jobs.py", "old\n")
+
+    def full(path: Path, content: bytes) -> int:
+        with path.open("wb") as file:
+            file.write(content[: len(content) // 2])
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(Path, "write_bytes", full)
+    with pytest.raises(OSError, match="No space"):
+        cli.write_file(script, "new\n")
+    assert script.read_text(encoding="utf-8") == "old\n"
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["jobs.py", "reach.dl"]
+
+
+def test_a_link_to_a_script_stays_a_link(tmp_path: Path) -> None:
+    """What the link leads to is written."""
+    script = written(tmp_path / "script.py", "old\n")
+    link = tmp_path / "link.py"
+    link.symlink_to(script)
+    assert cli.write_file(link, "new\n")
+    assert link.is_symlink()
+    assert script.read_text(encoding="utf-8") == "new\n"
+
+
+def test_formatting_changes_nothing_else(reach: Path) -> None:
+    """``--no-format`` gives the same program in other lines."""
+    formatted = flintlog("compile", reach, "--stdout").stdout
+    plain = flintlog("compile", reach, "--stdout", "--no-format").stdout
+    assert formatted != plain
+    assert formatted == format_script(plain)
+
+
+def test_stdout_prints_the_script(reach: Path) -> None:
+    """The script and nothing else."""
+    result = flintlog("compile", reach, "--stdout", "--no-format")
+    assert (result.exit_code, result.stderr) == (0, "")
+    assert result.stdout == unformatted(reach)
+
+
+def test_compile_several(reach: Path, refused: Path, warned: Path, tmp_path: Path) -> None:
+    """Programs that are accepted are compiled, whatever the others are; the diagnostics of all are shown."""
+    result = flintlog("compile", "--no-format", refused, reach, warned, tmp_path / "none.dl", "-o", tmp_path / "jobs")
+    assert result.exit_code == 2
+    assert sorted(path.name for path in (tmp_path / "jobs").iterdir()) == ["reach.py", "warned.py"]
+    assert diagnosed(refused) + f"{refused}: 2 errors, no warnings\n" in result.stderr
+    assert diagnosed(warned) + f"{warned}: no errors, 1 warning\n" in result.stderr
+    assert f"error: cannot read {tmp_path / 'none.dl'}: no such file or directory\n" in result.stderr
+    assert result.stderr.endswith("\n2 errors, 1 warning in 2 of 4 programs\n")
+
+
+def test_two_programs_cannot_become_one_script(reach: Path, tmp_path: Path) -> None:
+    """The first one is written, the second one is an error."""
+    (tmp_path / "other").mkdir()
+    other = written(tmp_path / "other" / "reach.dl", WARNED)
+    result = flintlog("compile", "--no-format", reach, other, "-o", tmp_path / "jobs")
+    assert result.exit_code == 2
+    assert f"error: {reach} and {other} both become {tmp_path / 'jobs' / 'reach.py'}\n" in result.stderr
+    assert "reachable" in (tmp_path / "jobs" / "reach.py").read_text(encoding="utf-8")
+
+
+def test_output_that_cannot_be_written(reach: Path, tmp_path: Path) -> None:
+    """A file where the folder should be."""
+    folder = written(tmp_path / "jobs", "a file\n")
+    result = flintlog("compile", "--no-format", reach, "-o", folder)
+    assert result.exit_code == 2
+    assert f"error: cannot write {folder / 'reach.py'}: " in result.stderr
+    assert folder.read_text(encoding="utf-8") == "a file\n"
+
+
+@pytest.mark.parametrize("stage", STAGES)
+def test_dump(stage: str, reach: Path) -> None:
+    """A stage's text form, alone."""
+    result = flintlog("compile", reach, "--dump", stage)
+    assert (result.exit_code, result.stderr) == (0, "")
+    assert result.stdout == compile_program(reach).dump(stage)
+
+
+def test_dump_several(reach: Path, warned: Path, tmp_path: Path) -> None:
+    """In the order of the stages, under headings; with ``-o`` the scripts are written too."""
+    result = flintlog("compile", reach, warned, "--dump", "plan", "--dump", "syntax")
+    headings = re.findall(r"^# ---- (\w+) of (.*?) -*$", result.stdout, re.MULTILINE)
+    assert headings == [(stage, str(path)) for path in (reach, warned) for stage in ("syntax", "plan")]
+    result = flintlog("compile", reach, "--dump", "all", "--no-format", "-o", tmp_path)
+    assert re.findall(r"^# ---- (\w+) of ", result.stdout, re.MULTILINE) == [*STAGES, "script"]
+    assert (tmp_path / "reach.py").read_text(encoding="utf-8") in result.stdout
+
+
+def test_stages_are_those_of_the_pipeline() -> None:
+    """The command line lists them without importing the pipeline."""
+    assert (*STAGES, "script") == cli.STAGES
+
+
+# ---- names -----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("source", "name"),
+    [
+        ("reach.dl", "reach"),
+        ("jobs/reach.dl", "reach"),
+        ("fraud-detection.v2.dl", "fraud_detection_v2"),
+        ("2026.dl", "_2026"),
+        ("class.dl", "class_"),
+        ("json.dl", "json_"),
+        ("pyspark.dl", "pyspark_"),
+        ("größe.dl", "größe"),
+        ("no suffix", "no_suffix"),
+        (".dl", "_dl"),
+    ],
+)
+def test_module_name(source: str, name: str) -> None:
+    """Scripts can be imported, and hide no module that they need."""
+    assert module_name(source) == name
+    assert name.isidentifier()
+
+
+# ---- check, explain, certify -----------------------------------------------------------------------------------------
+
+
+def test_check(reach: Path, refused: Path, warned: Path) -> None:
+    """Diagnostics only, counted in the last line."""
+    result = flintlog("check", reach)
+    assert (result.exit_code, result.stdout, result.stderr) == (0, "", "no errors, no warnings\n")
+    result = flintlog("check", warned)
+    assert (result.exit_code, result.stdout) == (0, "")
+    assert result.stderr == diagnosed(warned) + "no errors, 1 warning\n"
+    result = flintlog("check", refused)
+    assert (result.exit_code, result.stdout) == (1, "")
+    assert result.stderr == diagnosed(refused) + "2 errors, no warnings\n"
+
+
+@pytest.mark.parametrize("case", ["include_with_error", "include_not_utf8", "include_missing", "tuples_live_apart"])
+def test_check_says_what_the_golden_files_say(case: str) -> None:
+    """Includes are found beside the program, and quoted."""
+    result = flintlog("check", ERRORS / case / "program.dl")
+    expected = (ERRORS / case / "expected.txt").read_text(encoding="utf-8")
+    assert result.stderr.startswith(f"{expected}\n")
+    assert result.exit_code == (1 if "error[" in expected else 0)
+
+
+def test_explain(reach: Path, warned: Path, refused: Path) -> None:
+    """The explanation on standard output; it holds the warnings, so these are not repeated."""
+    result = flintlog("explain", EXPLAINED)
+    assert (result.exit_code, result.stderr) == (0, "")
+    assert result.stdout == EXPLAINED.with_name("expected.txt").read_text(encoding="utf-8")
+    result = flintlog("explain", warned, refused, reach)
+    assert result.exit_code == 1
+    assert result.stdout.index("How warned.dl is evaluated") < result.stdout.index("How reach.dl is evaluated")
+    assert "W0801, warned.dl:2: nothing uses" in result.stdout
+    assert "W0801" not in result.stderr
+    assert diagnosed(refused) in result.stderr
+
+
+def test_certify(tmp_path: Path, update_golden: bool) -> None:
+    """Every rule's certificate, and how many there are."""
+    program = written(
+        tmp_path / "hop.dl",
+        REACH + "output hop.\nhop(@S, D) :- link(@S, Z), link(@Z, D), !link(@S, D).\nhop(@0, 0).\n",
+    )
+    result = flintlog("certify", program)
+    assert (result.exit_code, result.stderr) == (0, "")
+    compare(result.stdout.replace(str(tmp_path), "FOLDER"), HERE / "certificates.txt", update_golden)
+
+
+def test_certificate_that_does_not_hold(reach: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Names the rule, and exits with 1."""
+    certify = certify_module.certify
+
+    def broken(program: Program) -> tuple[certify_module.Certificate, ...]:
+        first, second = certify(program)
+        return first, replace(second, monomials=(("Δlink Δreachable", (0, 1)), *second.monomials))
+
+    monkeypatch.setattr(certify_module, "certify", broken)
+    result = flintlog("certify", reach)
+    assert result.exit_code == 1
+    assert "NOT covered exactly once" in result.stdout
+    assert result.stderr == f"error: {reach}: the certificate does not hold for r2\n"
+
+
+@pytest.mark.parametrize("command", ["check", "explain", "certify", "compile"])
+def test_refused_programs(command: str, refused: Path, tmp_path: Path) -> None:
+    """Nothing on standard output, nothing written, exit code 1."""
+    options = ["-o", str(tmp_path / "jobs")] if command == "compile" else []
+    result = flintlog(command, refused, *options)
+    assert (result.exit_code, result.stdout) == (1, "")
+    assert result.stderr == diagnosed(refused) + "2 errors, no warnings\n"
+    assert not (tmp_path / "jobs").exists()
+
+
+# ---- files and command lines that are of no use ----------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("command", ["check", "explain", "certify"])
+def test_files_that_cannot_be_read(command: str, tmp_path: Path) -> None:
+    """A missing file and a folder are named, with the reason."""
+    result = flintlog(command, tmp_path / "none.dl")
+    assert (result.exit_code, result.stdout) == (2, "")
+    assert result.stderr == f"error: cannot read {tmp_path / 'none.dl'}: no such file or directory\n"
+    result = flintlog(command, tmp_path)
+    assert result.exit_code == 2
+    assert result.stderr == f"error: cannot read {tmp_path}: is a directory\n"
+
+
+def test_files_that_are_not_text(tmp_path: Path) -> None:
+    """A refused program, not an accident."""
+    program = tmp_path / "latin.dl"
+    program.write_bytes(REACH.encode() + "// Zürich\n".encode("latin-1"))
+    result = flintlog("check", program)
+    assert result.exit_code == 1
+    assert "error[E0119]: `latin.dl` is not a text in UTF-8" in result.stderr
+
+
+@pytest.mark.parametrize(
+    ("arguments", "complaint"),
+    [
+        (("compile", "a.dl"), "say where to write the scripts with -o DIR, or print one with --stdout"),
+        (("compile", "a.dl", "b.dl", "--stdout"), "--stdout prints one script; write several with -o DIR"),
+        (("compile", "a.dl", "--dump", "soup"), "'soup' is not one of 'syntax', 'typed',"),
+        (("compile", "a.dl", "-o", "jobs", "--target", "flink"), "'flink' is not"),
+        (("compile",), "Missing argument 'PROG...'"),
+        (("check",), "Missing argument 'PROG...'"),
+        (("compyle", "a.dl"), "No such command 'compyle'"),
+    ],
+)
+def test_wrong_command_lines(arguments: tuple[str, ...], complaint: str) -> None:
+    """Exit code 2, and a word about what is wrong."""
+    result = flintlog(*arguments)
+    assert (result.exit_code, result.stdout) == (2, "")
+    assert complaint in result.stderr
+
+
+def test_version_and_help() -> None:
+    """``--version``, ``--help`` and ``-h``, also of commands."""
+    assert flintlog("--version").stdout == f"flintlog, version {version('flintlog')}\n"
+    for arguments in (("--help",), ("-h",), ("compile", "--help"), ("certify", "-h")):
+        result = flintlog(*arguments)
+        assert result.exit_code == 0
+        assert result.stdout.startswith("Usage: ")
+
+
+# ---- colours ---------------------------------------------------------------------------------------------------------
+
+
+class Terminal(io.StringIO):
+    """A stream that says that it is a terminal."""
+
+    def isatty(self) -> bool:
+        """It is."""
+        return True
+
+
+def test_colours_on_a_terminal_only(refused: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The same text, in colour; nothing is wrapped or taken for markup."""
+    monkeypatch.setenv("TERM", "xterm-256color")
+    monkeypatch.delenv("NO_COLOR", raising=False)
+    long = written(refused, REFUSED + f"[bold](X) :- a({', '.join('X' * 60)}).\n")
+    plain = diagnosed(long)
+    terminal = Terminal()
+    for part in plain.split("\n\n")[:-1]:
+        cli._print(f"{part}\n", cli._coloured, terminal)
+    assert "\x1b[1;31merror[E" in terminal.getvalue()
+    assert re.sub(r"\x1b\[[0-9;]*m", "", terminal.getvalue()) == plain
+    monkeypatch.setenv("NO_COLOR", "1")
+    terminal = Terminal()
+    cli._print(plain, cli._coloured, terminal)
+    assert "\x1b[3" not in terminal.getvalue()
+
+
+def test_headings_are_bold_on_a_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
+    """An explanation, its headings set off."""
+    monkeypatch.setenv("TERM", "xterm-256color")
+    monkeypatch.delenv("NO_COLOR", raising=False)
+    text = EXPLAINED.with_name("expected.txt").read_text(encoding="utf-8")
+    terminal = Terminal()
+    cli._print(text, cli._headed, terminal)
+    assert "\x1b[1mRelations" in terminal.getvalue()
+    assert re.sub(r"\x1b\[[0-9;]*m", "", terminal.getvalue()) == f"{text}\n"
+
+
+# ---- as a library ----------------------------------------------------------------------------------------------------
+
+
+def test_compile_source_with_fixed_version() -> None:
+    """A text, an includer, a version to name: the same bytes wherever this runs."""
+    main = SourceFile("main.dl", 'include "lib.dl"\noutput p.\np(X) :- a(X).\n')
+    files = {"lib.dl": SourceFile("lib.dl", "input relation a(x: int)\n")}
+    compiled = compile_source(main, CompileOptions(format=False, compiler="9.9.9"), files.get)
+    assert list(compiled.files) == ["main.py"]
+    assert compiled.files["main.py"].startswith("# Generated by Flintlog 9.9.9 from main.dl (sha256 ")
+    assert [source.name for source in compiled.compilation.sources] == ["main.dl", "lib.dl"]
+    assert compiled.warnings == ()
+
+
+def test_compile_source_refuses() -> None:
+    """With the sources that the diagnostics are about; no target is no program's fault."""
+    with pytest.raises(CompileError, match="E0203") as refused:
+        compile_source(SourceFile("main.dl", REFUSED))
+    assert [source.name for source in refused.value.sources] == ["main.dl"]
+    with pytest.raises(KeyError, match="flink"):
+        compile_source(SourceFile("main.dl", REACH), CompileOptions(target="flink"))
+
+
+@pytest.mark.parametrize("name", TARGETS)
+def test_targets(name: str) -> None:
+    """A target knows its name, and says what it prints."""
+    assert target(name).name == name
+    assert target(name).description
+
+
+def test_importing_the_compiler_is_light() -> None:
+    """Neither the package nor ``--help`` loads the parser, the formatter or a target's printer."""
+    heavy = "{'lark', 'black', 'jinja2', 'sqlglot', 'rich', 'pyspark', 'duckdb'}"
+    for statement in ("import flintlog.compiler", "import flintlog.compiler.cli"):
+        script = f"import sys; {statement}; print(sorted({heavy} & set(sys.modules)))"
+        said = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True).stdout
+        assert said == "[]\n", statement
+
+
+def test_module_and_command_are_the_same() -> None:
+    """``python -m flintlog.compiler``, and ``flintlog`` where it is installed."""
+    command = [sys.executable, "-m", "flintlog.compiler", "--version"]
+    said = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+    assert said == f"flintlog, version {version('flintlog')}\n"
+    installed = shutil.which("flintlog", path=str(Path(sys.executable).parent))
+    if installed is not None:
+        assert subprocess.run([installed, "--version"], capture_output=True, text=True, check=True).stdout == said
