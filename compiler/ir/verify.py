@@ -41,9 +41,7 @@ def _check_rule(rule: typed.Rule, relations: Mapping[str, typed.Relation]) -> No
     assert _names(rule.head.arguments) <= bound, f"{rule}: unbound in the head"
 
 
-def _check_terms(
-    rule: typed.Rule, name: str, terms: Iterable[Any], relations: Mapping[str, typed.Relation]
-) -> None:
+def _check_terms(rule: typed.Rule, name: str, terms: Iterable[Any], relations: Mapping[str, typed.Relation]) -> None:
     assert name in relations, f"{rule}: no relation {name}"
     columns = relations[name].columns
     listed = list(terms)

@@ -11,9 +11,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 import sqlglot
-from sqlglot import exp
-
 from flintlog.compiler.ir import typed
+from sqlglot import exp
 
 from .sql import OrderedSum, Sql, print_sql
 
@@ -181,11 +180,10 @@ class Group:
             better = "<" if column.function == "min" else ">"
             replaced = f"(f._old_{name} IS NULL OR f._new_{name} {better} f._old_{name})"
             joined = f"f._new_{name} = f._old_{name}"
-            parts.append(
-                f"CASE WHEN f._new_{name} IS NOT NULL AND {replaced} THEN f._new_{name} ELSE f._old_{name} END AS {name}"
-            )
+            replaces = f"f._new_{name} IS NOT NULL AND {replaced}"
+            parts.append(f"CASE WHEN {replaces} THEN f._new_{name} ELSE f._old_{name} END AS {name}")
             hidden.append(
-                f"CASE WHEN f._new_{name} IS NOT NULL AND {replaced} THEN f._came_{name} "
+                f"CASE WHEN {replaces} THEN f._came_{name} "
                 f"WHEN {joined} THEN f._held_{name} + f._came_{name} ELSE f._held_{name} END AS _ties_{name}"
             )
             stale.append(f"f._held_{name} = 0 AND (f._new_{name} IS NULL OR NOT ({replaced} OR {joined}))")
@@ -205,7 +203,7 @@ def _print(text: str) -> Sql:
     """One tree, printed in both dialects."""
     tree = sqlglot.parse_one(text, dialect="duckdb")
 
-    def ordered(node: exp.Expression) -> exp.Expression:
+    def ordered(node: exp.Expr) -> exp.Expr:
         if isinstance(node, exp.Anonymous) and node.name.upper() == "ORDERED_SUM":
             return OrderedSum(this=node.expressions[0].copy())
         return node

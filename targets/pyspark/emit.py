@@ -6,9 +6,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 import black
-from jinja2 import Environment, PackageLoader, StrictUndefined
-
 from flintlog.compiler.ir import plan
+from jinja2 import Environment, PackageLoader, StrictUndefined
 
 from .view import Viewer
 
@@ -65,4 +64,4 @@ def emit_script(program: plan.Program, compiler: str, format_code: bool = True) 
 
 def format_script(text: str) -> str:
     """Python source as black formats it."""
-    return black.format_str(text, mode=black.Mode(line_length=100, target_versions={black.TargetVersion.PY311}))
+    return black.format_str(text, mode=black.Mode(line_length=100))

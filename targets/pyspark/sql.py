@@ -10,14 +10,16 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import reduce
-
-from sqlglot import exp
-from sqlglot.dialects.duckdb import DuckDB
-from sqlglot.dialects.spark import Spark
+from typing import Any, ClassVar
 
 from flintlog.compiler.ir import typed
 from flintlog.compiler.ir.delta import Version, Versioned
 from flintlog.compiler.ir.plan import Query
+from sqlglot import exp
+from sqlglot.dialects.duckdb import DuckDB
+from sqlglot.dialects.spark import Spark
+from sqlglot.generators.duckdb import DuckDBGenerator
+from sqlglot.generators.spark import SparkGenerator
 
 from .names import Names
 
@@ -44,17 +46,17 @@ def sql_type(type_: typed.Type) -> exp.DataType:
 class OrderedSum(exp.Expression, exp.AggFunc):
     """The sum of floats in the order of their values, so that it does not depend on the order of rows."""
 
-    arg_types = {"this": True}
+    arg_types: ClassVar[dict[str, bool]] = {"this": True}
 
 
 class _DuckDB(DuckDB):
     """DuckDB's dialect, parentheses on the line of what they hold."""
 
-    class Generator(DuckDB.Generator):
+    class Generator(DuckDBGenerator):
         """Prints DuckDB's SQL."""
 
-        TRANSFORMS = {
-            **DuckDB.Generator.TRANSFORMS,
+        TRANSFORMS: ClassVar[dict[Any, Any]] = {
+            **DuckDBGenerator.TRANSFORMS,
             OrderedSum: lambda self, e: f"SUM({self.sql(e, 'this')} ORDER BY {self.sql(e, 'this')})",
         }
 
@@ -66,11 +68,11 @@ class _DuckDB(DuckDB):
 class _Spark(Spark):
     """Spark's dialect, parentheses on the line of what they hold."""
 
-    class Generator(Spark.Generator):
+    class Generator(SparkGenerator):
         """Prints Spark's SQL."""
 
-        TRANSFORMS = {
-            **Spark.Generator.TRANSFORMS,
+        TRANSFORMS: ClassVar[dict[Any, Any]] = {
+            **SparkGenerator.TRANSFORMS,
             OrderedSum: lambda self, e: (
                 f"AGGREGATE(ARRAY_SORT(COLLECT_LIST({self.sql(e, 'this')})), CAST(0 AS DOUBLE), "
                 "(total, value) -> total + value)"
@@ -82,7 +84,7 @@ class _Spark(Spark):
             return f"({self.sql(expression, 'this')})"
 
 
-def print_sql(tree: exp.Expression, partial: tuple[str, ...] = ()) -> Sql:
+def print_sql(tree: exp.Expr, partial: tuple[str, ...] = ()) -> Sql:
     """Print a tree in both dialects."""
     spark = tree.copy().transform(_for_spark)
     return Sql(
@@ -106,7 +108,13 @@ _COMPARISONS: dict[str, type[exp.Binary]] = {
     ">=": exp.GTE,
 }
 _ARITHMETIC: dict[str, type[exp.Binary]] = {"+": exp.Add, "-": exp.Sub, "*": exp.Mul, "%": exp.Mod}
-_TRIED = {exp.Add: "TRY_ADD", exp.Sub: "TRY_SUBTRACT", exp.Mul: "TRY_MULTIPLY", exp.Div: "TRY_DIVIDE", exp.Mod: "TRY_MOD"}
+_TRIED: dict[type[exp.Expr], str] = {
+    exp.Add: "TRY_ADD",
+    exp.Sub: "TRY_SUBTRACT",
+    exp.Mul: "TRY_MULTIPLY",
+    exp.Div: "TRY_DIVIDE",
+    exp.Mod: "TRY_MOD",
+}
 
 
 class _QueryBuilder:
@@ -115,12 +123,12 @@ class _QueryBuilder:
     def __init__(self, query: Query, names: Names, kind: str, members: frozenset[str]) -> None:
         self.query, self.names, self.kind, self.members = query, names, kind, members
         self.head = query.rule.head
-        self.values: dict[str, exp.Expression] = {}
+        self.values: dict[str, exp.Expr] = {}
         self.uncertain: set[str] = set()
-        self.ranks: list[exp.Expression] = []
-        self.tables: list[tuple[exp.Expression, list[exp.Expression]]] = []
-        self.conditions: list[exp.Expression] = []
-        self.required: list[exp.Expression] = []
+        self.ranks: list[exp.Expr] = []
+        self.tables: list[tuple[exp.Expr, list[exp.Expr]]] = []
+        self.conditions: list[exp.Expr] = []
+        self.required: list[exp.Expr] = []
         tables = [names.tables[versioned.atom.relation] for versioned in query.joins]
         self.aliases = [
             table if tables.count(table) == 1 else f"{table}_{tables[: index + 1].count(table)}"
@@ -161,7 +169,7 @@ class _QueryBuilder:
             select = select.where(_all_of(self.conditions))
         return print_sql(select, partial)
 
-    def column(self, alias: str, relation: str, index: int) -> exp.Expression:
+    def column(self, alias: str, relation: str, index: int) -> exp.Expr:
         """A column of a joined table."""
         return exp.column(self.names.columns[relation][index], table=alias)
 
@@ -172,7 +180,7 @@ class _QueryBuilder:
 
     def join_listed(self) -> None:
         """Start from the dead heads, or the groups of an aggregate, whose derivations are wanted."""
-        matches = []
+        matches: list[exp.Expr] = []
         for index, argument in enumerate(self.head.arguments):
             if isinstance(argument, typed.Variable):
                 column = self.column(self.listed, self.head.relation, index)
@@ -193,7 +201,7 @@ class _QueryBuilder:
     def join(self, versioned: Versioned, alias: str) -> None:
         """Join a literal, on what is known of its columns."""
         relation = versioned.atom.relation
-        matches: list[exp.Expression] = []
+        matches: list[exp.Expr] = []
         for index, term in enumerate(versioned.atom.terms):
             column = self.column(alias, relation, index)
             if isinstance(term, typed.Constant):
@@ -235,13 +243,13 @@ class _QueryBuilder:
             self.conditions.append(exp.Coalesce(this=tried, expressions=[exp.true()]))
             self.required.append(tried.copy())
 
-    def absence(self, versioned: Versioned) -> exp.Expression:
+    def absence(self, versioned: Versioned) -> exp.Expr:
         """The condition that no tuple of a negated literal matches."""
         alias = "absent"
         while alias in (*self.aliases, self.listed):
             alias += "_"
         inner = exp.select("1").from_(exp.to_table(self.table_name(versioned), alias=alias))
-        matches: list[exp.Expression] = []
+        matches: list[exp.Expr] = []
         for index, term in enumerate(versioned.atom.terms):
             assert not isinstance(term, typed.Wildcard), "project_negations leaves no wildcards"
             column = self.column(alias, versioned.atom.relation, index)
@@ -250,10 +258,10 @@ class _QueryBuilder:
             inner = inner.where(_all_of(matches))
         return exp.Not(this=exp.Exists(this=inner))
 
-    def select_list(self) -> tuple[list[exp.Expression], tuple[str, ...]]:
+    def select_list(self) -> tuple[list[exp.Expr], tuple[str, ...]]:
         """The head's columns, and which of them may be NULL for want of a value."""
         relation = self.head.relation
-        columns: list[exp.Expression] = []
+        columns: list[exp.Expr] = []
         partial: list[str] = []
         if not any(not isinstance(a, typed.Aggregate) for a in self.head.arguments):
             columns.append(exp.alias_(exp.true(), "_unit"))
@@ -277,7 +285,7 @@ class _QueryBuilder:
             columns.append(exp.alias_(self.rank(), "_rank"))
         return columns, tuple(partial)
 
-    def rank(self) -> exp.Expression:
+    def rank(self) -> exp.Expr:
         """The rank of the derivation: the highest among its tuples of the same stratum, 0 if there are none."""
         if not self.ranks:
             return exp.cast(exp.Literal.number(0), exp.DataType.build("BIGINT"))
@@ -297,12 +305,12 @@ class _QueryBuilder:
             case _:
                 return False
 
-    def tried(self, expression: typed.Expression | typed.Term) -> exp.Expression:
+    def tried(self, expression: typed.Expression | typed.Term) -> exp.Expr:
         """An expression that is NULL where it has no value."""
         tree = self.expression(expression)
         return exp.Try(this=tree) if self.is_uncertain(expression) else tree
 
-    def expression(self, expression: typed.Expression | typed.Term) -> exp.Expression:
+    def expression(self, expression: typed.Expression | typed.Term) -> exp.Expr:
         """An expression as the engine would compute it, errors and all."""
         match expression:
             case typed.Variable():
@@ -317,7 +325,7 @@ class _QueryBuilder:
                 return self.binary(expression)
         raise AssertionError(expression)
 
-    def binary(self, expression: typed.Binary) -> exp.Expression:
+    def binary(self, expression: typed.Binary) -> exp.Expr:
         """An operation, its result of exactly its type; an infinite float is no value."""
         left = _grouped(self.expression(expression.left), expression.op, right=False)
         right = _grouped(self.expression(expression.right), expression.op, right=True)
@@ -326,7 +334,7 @@ class _QueryBuilder:
         if expression.op == "/":
             if expression.type.name == "int":
                 return exp.IntDiv(this=left, expression=right)
-            result: exp.Expression = exp.Div(this=left, expression=right)
+            result: exp.Expr = exp.Div(this=left, expression=right)
         else:
             result = _ARITHMETIC[expression.op](this=left, expression=right)
         if expression.type.name == "decimal":
@@ -338,12 +346,12 @@ class _QueryBuilder:
         return result
 
 
-def _all_of(conditions: list[exp.Expression]) -> exp.Expression:
+def _all_of(conditions: list[exp.Expr]) -> exp.Expr:
     """The conjunction, without parentheses."""
     return reduce(lambda left, right: exp.And(this=left, expression=right), conditions)
 
 
-def _grouped(tree: exp.Expression, op: str, right: bool) -> exp.Expression:
+def _grouped(tree: exp.Expr, op: str, right: bool) -> exp.Expr:
     """A tree as an operand of ``op``, in parentheses where it binds less tightly."""
     additive = isinstance(tree, exp.Add | exp.Sub | exp.DPipe)
     tight = op in ("*", "/", "%")
@@ -352,7 +360,7 @@ def _grouped(tree: exp.Expression, op: str, right: bool) -> exp.Expression:
     return exp.paren(tree, copy=False) if loose else tree
 
 
-def _constant(constant: typed.Constant) -> exp.Expression:
+def _constant(constant: typed.Constant) -> exp.Expr:
     """A constant of exactly its type, but for integers, which every column makes 64-bit."""
     value, kind = constant.value, constant.type.name
     if isinstance(value, bool):
@@ -366,13 +374,13 @@ def _constant(constant: typed.Constant) -> exp.Expression:
     return exp.cast(exp.Literal.string(str(value)), sql_type(constant.type))
 
 
-def _for_spark(node: exp.Expression) -> exp.Expression:
+def _for_spark(node: exp.Expr) -> exp.Expr:
     """Spark has no TRY around an expression: its operations are tried one by one."""
     return _try_each(node.this.copy()) if isinstance(node, exp.Try) else node
 
 
-def _try_each(tree: exp.Expression) -> exp.Expression:
-    def tried(node: exp.Expression) -> exp.Expression:
+def _try_each(tree: exp.Expr) -> exp.Expr:
+    def tried(node: exp.Expr) -> exp.Expr:
         if type(node) in _TRIED:
             return exp.Anonymous(this=_TRIED[type(node)], expressions=[_bare(node.this), _bare(node.expression)])
         if isinstance(node, exp.Neg) and not isinstance(node.this, exp.Literal):
@@ -392,12 +400,12 @@ def _try_each(tree: exp.Expression) -> exp.Expression:
     return _bottom_up(tree, tried)
 
 
-def _bare(tree: exp.Expression) -> exp.Expression:
+def _bare(tree: exp.Expr) -> exp.Expr:
     """A tree without the parentheses it needed as an operand."""
     return tree.this if isinstance(tree, exp.Paren) else tree
 
 
-def _bottom_up(tree: exp.Expression, change: Callable[[exp.Expression], exp.Expression]) -> exp.Expression:
+def _bottom_up(tree: exp.Expr, change: Callable[[exp.Expr], exp.Expr]) -> exp.Expr:
     """Replace every node by what ``change`` makes of it, operands first."""
     for child in list(tree.iter_expressions()):
         child.replace(_bottom_up(child.copy(), change))

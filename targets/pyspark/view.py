@@ -218,9 +218,7 @@ class Viewer:
         constant = self.constant(constant_name(stratum.name, "stratum"))
         where = "gathered"
         if stage.bucketed:
-            columns = dict.fromkeys(
-                r.columns[self.pivots[r.name].column or 0].name for r in stratum.relations
-            )
+            columns = dict.fromkeys(r.columns[self.pivots[r.name].column or 0].name for r in stratum.relations)
             where = f"in buckets of {', '.join(columns)}"
         options: list[tuple[str, str]] = []
         queries: list[QueryView] = []
