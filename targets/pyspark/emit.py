@@ -40,26 +40,36 @@ BLOCKS = (
 def emit_script(program: plan.Program, compiler: str, format_code: bool = True) -> str:
     """The maintenance script of a program, formatted with black unless told otherwise.
 
-    ``compiler`` is the version that the header names.
+    ``compiler`` is the version that the header names. Support blocks are kept formatted, so only what was printed for
+    the program is formatted here; a placeholder stands for each block until then.
     """
+    loader = PackageLoader("flintlog.templates", "pyspark")
     environment = Environment(
-        loader=PackageLoader("flintlog.templates", "pyspark"),
+        loader=loader,
         undefined=StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
         keep_trailing_newline=True,
         autoescape=False,
     )
-    assert environment.loader is not None
 
-    def block(name: str) -> str:
-        return environment.loader.get_source(environment, f"support/{name}.py.jinja")[0]  # type: ignore[union-attr]
+    def source(name: str) -> str:
+        return loader.get_source(environment, f"support/{name}.py.jinja")[0].rstrip("\n")
 
     kinds = frozenset(s.stratum.kind for stage in program.stages for s in stage.strata)
     blocks = tuple(b.name for b in BLOCKS if b.needed(kinds))
-    view = Viewer(program).script(compiler, block("imports").rstrip("\n"), blocks)
-    text = environment.get_template("script.py.jinja").render(view=view, block=block)
-    return format_script(text) if format_code else text
+    view = Viewer(program).script(compiler, source("imports"), blocks)
+    text = environment.get_template("script.py.jinja").render(view=view, block=_placeholder)
+    if format_code:
+        text = format_script(text)
+    for name in ("shapes", *blocks):
+        text = text.replace(_placeholder(name), source(name), 1)
+    return text
+
+
+def _placeholder(name: str) -> str:
+    """A line that stands for a support block."""
+    return f"# block: {name}."
 
 
 def format_script(text: str) -> str:
