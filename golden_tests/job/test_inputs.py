@@ -272,7 +272,7 @@ def test_csv_read_by_spark_and_row_by_row_agree(
         except job.JobError as error:
             return str(error)
 
-    for number in range(25):
+    for number in range(15):
         lines = ["".join(source.choices('a",\n ', [8, 3, 2, 1, 1], k=source.randrange(12))) for _ in range(3)]
         path = write(f"price{number}.csv", "item,op\n" + "".join(f"{line},1\n" for line in lines))
         assert outcome(path, -1) == outcome(path, 1 << 20), Path(path).read_text()
