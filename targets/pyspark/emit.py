@@ -25,10 +25,10 @@ class Block:
 BLOCKS = (
     Block("engine"),
     Block("maintain"),
+    Block("recount"),
     Block("counted", lambda kinds: "counted" in kinds),
     Block("aggregate", lambda kinds: "aggregate" in kinds),
     Block("ranked", lambda kinds: "ranked" in kinds),
-    Block("recount"),
     Block("stages"),
     Block("state"),
     Block("inputs"),
