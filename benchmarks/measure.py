@@ -13,7 +13,7 @@ from pathlib import Path
 import psutil
 
 #: Seconds between two looks at the memory.
-PERIOD = 0.1
+PERIOD = 0.25
 
 
 @dataclass(frozen=True)
