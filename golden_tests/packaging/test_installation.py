@@ -70,8 +70,8 @@ def test_every_installation_compiles_the_examples_alike(
 def test_scripts_do_not_depend_on_the_hash_seed(wheel_installation: Installation, tmp_path: Path) -> None:
     """Sets and dictionaries of the compiler never decide the order of anything."""
     for seed in ("1", "2026"):
-        command = (wheel_installation.flintlog, "compile", "--no-format", "-o", tmp_path / seed, *EXAMPLES)
-        run(*command, cwd=tmp_path, PYTHONHASHSEED=seed)
+        options = ("compile", "--no-format", "-o", tmp_path / seed)
+        run(wheel_installation.flintlog, *options, *EXAMPLES, cwd=tmp_path, PYTHONHASHSEED=seed)
     assert scripts(tmp_path / "1") == scripts(tmp_path / "2026")
 
 
