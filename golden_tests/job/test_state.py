@@ -173,6 +173,34 @@ def test_of_two_jobs_one_wins(
     assert sorted(map(tuple, job.relation(spark, str(built), "link").collect())) == [(1, 2), (2, 3), (winner, 0)]
 
 
+def test_many_jobs_at_once(job: ModuleType, state: str, write: Write, quiet: Any) -> None:
+    """Whatever each of them is at when another commits or cleans up: those that say so are in the state."""
+    nothing: dict[str, list[str]] = {"price": [], "sample": [], "go": []}
+    job.init(None, state, {"link": write("link.csv", "src,dst\n1,2\n"), **nothing}, buckets=1, log=quiet)
+    rows = {(1, 2)}
+
+    def run(number: int, batch: str, outcomes: list[tuple[int, str]]) -> None:
+        try:
+            job.apply(None, state, {"link": f"{Path(state).parent}/{number}.csv"}, batch=batch, log=quiet)
+            outcomes.append((number, ""))
+        except job.JobError as refusal:
+            outcomes.append((number, str(refusal)))
+
+    for turn in range(15):
+        for number in range(4):
+            write(f"{number}.csv", f"src,dst\n{turn},{number}\n")
+        outcomes: list[tuple[int, str]] = []
+        threads = [threading.Thread(target=run, args=(n, f"{turn}.{n}", outcomes)) for n in range(4)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        assert len(outcomes) == 4
+        assert all("another job has committed" in error for _, error in outcomes if error)
+        rows |= {(turn, number) for number, error in outcomes if not error}
+        assert job.stored(state, job.read_manifest(Path(state)), job.PAIR) == rows
+
+
 def test_a_file_system_without_hard_links(job: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Creates exclusively all the same."""
 
