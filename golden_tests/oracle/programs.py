@@ -500,9 +500,8 @@ class Builder:
             type_name = "int"
         else:
             return
-        if target in body.bound[type_name]:
-            if self.chance(80):
-                return
+        if target in body.bound[type_name] and self.chance(80):
+            return
         body.literals.append(f"{target} = {value}")
         body.bind(type_name, target)
 
