@@ -1,0 +1,104 @@
+"""Random programs and random batches: whatever happens, a job's state and changes are those of recomputation.
+
+The default run is the same every time. With ``FLINTLOG_NIGHTLY=1`` in the environment it takes thousands of new
+programs, and says how to find a failure again; ``golden_tests/random_search.py`` does the same by hand.
+"""
+
+from __future__ import annotations
+
+import os
+import random
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from golden_tests.checks import Checked
+from golden_tests.harness import LocalJob, compile_text
+from golden_tests.oracle.batches import Batch, split
+from golden_tests.oracle.language import parse
+from golden_tests.oracle.strategies import Scenario, random_scenario, scenarios
+from golden_tests.random_search import check, made_daring, scenario_of
+
+NIGHTLY = os.environ.get("FLINTLOG_NIGHTLY", "") not in ("", "0")
+START = random.SystemRandom().randrange(10**6, 10**9) if NIGHTLY else 0
+
+settings.register_profile(
+    "jobs",
+    derandomize=not NIGHTLY,
+    database=None,
+    deadline=None,
+    print_blob=True,
+    suppress_health_check=list(HealthCheck),
+)
+
+
+def profile(examples: int) -> settings:
+    """So many examples, and fifty times as many at night."""
+    return settings(settings.get_profile("jobs"), max_examples=examples * (50 if NIGHTLY else 1))
+
+
+BUCKETS = st.integers(1, 3)
+
+
+@profile(30)
+@given(scenarios(), BUCKETS, st.integers(0, 99))
+def test_any_program_any_batches(made: Scenario, buckets: int, daring: int) -> None:
+    """After every batch: every relation, every published change, every support and rank; refused is what has to be."""
+    scenario = made_daring(made, random.Random(daring)) if daring >= 75 else made
+    assert check(scenario, buckets) == []
+
+
+@pytest.mark.parametrize("seed", range(START, START + (3000 if NIGHTLY else 30)))
+def test_seeds(seed: int) -> None:
+    """The same for programs chosen evenly, which are larger than those that hypothesis likes."""
+    assert check(scenario_of(seed), 1 + seed % 3) == []
+
+
+def apart(seed: int) -> Scenario:
+    """A seed's scenario with all its changes in one batch, each tuple once."""
+    made = random_scenario(seed)
+    program = parse(made.text)
+    merged: dict[str, dict[tuple[object, ...], tuple[str, tuple[object, ...]]]] = {}
+    for batch in made.batches:
+        for name, changes in batch.items():
+            key = program.relations[name].key
+            for op, row in changes:
+                merged.setdefault(name, {})[tuple(row[c] for c in key) if key else row] = (op, row)
+    return replace(made, batches=[{name: list(found.values()) for name, found in merged.items()}])
+
+
+def cut(made: Scenario, parts: int, rng: random.Random) -> list[Batch]:
+    """The one batch of a scenario in parts, the changes of a key together."""
+    places: dict[object, int] = {}
+    return split(
+        made.batches[0],
+        parse(made.text),
+        lambda name, key: places.setdefault((name, key), rng.randrange(parts)),
+        parts,
+    )
+
+
+@pytest.mark.parametrize("seed", range(START, START + (500 if NIGHTLY else 10)))
+def test_split_batches_end_in_the_same_state(seed: int, tmp_path: Path) -> None:
+    """A batch whose tuples are distinct, in one piece or in three, in any order, each piece once or twice."""
+    rng = random.Random(seed)
+    made = apart(seed)
+    compilation, script = compile_text(made.text)
+    states = []
+    for parts in (1, 3, 3):
+        pieces = cut(made, parts, rng)
+        rng.shuffle(pieces)
+        job = LocalJob(script, tmp_path / str(len(states)), buckets=rng.choice((1, 2, 3)))
+        checked = Checked(job, made.text, compilation)
+        assert checked.build(made.inputs) == []
+        for piece in pieces:
+            assert checked.apply(piece) == []
+            if rng.random() < 0.3:
+                assert checked.apply(piece) == []
+                assert not any(job.changes.values()), "a batch applied again changes nothing"
+        states.append({relation.table: job.tuples(relation) for relation in job.program.relations})
+        job.close()
+    assert states[0] == states[1] == states[2]
