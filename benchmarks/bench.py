@@ -4,6 +4,7 @@ Two graphs (see ``workloads.py``), their transitive closure, and three steps eac
 changes. Contenders:
 
 * ``flintlog``: the compiled job through ``spark-submit``, which keeps the closure up to date;
+* ``in session``: the same job, imported and called in one warm Spark session for all steps, without the start of Spark;
 * ``duckdb``: the whole closure by a recursive query, from scratch after each step;
 * ``by hand``: the loop of ``hand_loop.py`` through ``spark-submit``, from scratch, for ``init`` only: later steps
   would take it as long again.
@@ -47,7 +48,7 @@ from workloads import (
 
 HERE = Path(__file__).parent
 RULES = 100
-CONTENDERS = ("flintlog", "duckdb", "by hand", "compiler")
+CONTENDERS = ("flintlog", "in session", "duckdb", "by hand", "compiler")
 SPARK_SUBMIT = ("spark-submit", "--master", "local[2]", "--driver-memory", "4g")
 
 console = Console() if sys.stdout.isatty() else Console(width=120)
@@ -110,6 +111,8 @@ class Bench:
             if graph.by_hand and step.name == "init" and "by hand" in self.contenders:
                 self._by_hand(graph, step, links, expected)
             before = expected
+        if "in session" in self.contenders:
+            self._in_session(graph, folder)
 
     def compile_time(self) -> None:
         """Measure the compiler on a program of :data:`RULES` rules, with and without formatting."""
@@ -148,6 +151,26 @@ class Bench:
                 _compare(job.published(step), changed, f"flintlog, {graph.name}, changes of {step.name}")
         self._add(_result(graph, "flintlog", step, measured, job_seconds, found.rows))
 
+    def _in_session(self, graph: Graph, folder: Path) -> None:
+        job = FlintlogJob(folder / "in-session")
+        made = list(steps(graph))
+        links = folder / _batch(made[0]) / "link.parquet"
+        changes = [folder / "in-session" / f"{_batch(step)}.parquet" for step in made[1:]]
+        for step, path in zip(made[1:], changes, strict=True):
+            write_changes(path, step)
+        command: list[str | Path] = [*SPARK_SUBMIT, HERE / "in_session.py", job.script, job.state, links, *changes]
+        with working(f"{graph.name}, all steps: in session"):
+            measured = run(command, folder / "in-session" / "log")
+        with working(f"{graph.name}, all steps: comparing the closures"):
+            final = folder / _batch(made[-1]) / "link.parquet"
+            expected = _last_object(run((sys.executable, HERE / "duckdb_cte.py", final), folder / "duckdb.log"))
+            closure = Closure(expected["rows"], expected["checksum"])
+            _compare(job.closure(), closure, f"in session, {graph.name}, last step")
+        for step, line in zip(made, measured.output.splitlines()[-len(made) :], strict=True):
+            said = json.loads(line)
+            seconds = said["seconds"]
+            self._add(Result(graph.name, "in session", step.name, seconds, seconds, measured.peak_mb, said["rows"]))
+
     def _by_hand(self, graph: Graph, step: Step, links: Path, expected: Closure) -> None:
         out = links.with_name("by-hand")
         with working(f"{graph.name}, {step.name}: by hand"):
@@ -160,7 +183,7 @@ class Bench:
     def _add(self, result: Result) -> None:
         self.results.append(result)
         console.print(
-            f"  {result.contender:9} {result.step:13} {result.seconds:8.2f} s"
+            f"  {result.contender:10} {result.step:13} {result.seconds:8.2f} s"
             f" {_seconds(result.job_seconds):>8} {result.peak_mb:8,.0f} MB {result.rows:12,} rows"
         )
 
@@ -232,15 +255,17 @@ def _result(graph: Graph, contender: str, step: Step, measured: Run, job: float 
 
 
 def table(title: str, results: list[Result]) -> Table:
-    """The results of one workload; the ratios are of whole processes' seconds to those of Flintlog."""
+    """The results of one workload; ratios of seconds are to Flintlog's for the step and to the contender's ``init``."""
     made = Table(title=title, title_justify="left", title_style="bold")
     made.add_column("step")
     made.add_column("contender")
-    for heading in ("seconds", "in the job", "peak MB", "rows", "to flintlog's step", "to flintlog's init"):
+    for heading in ("seconds", "in the job", "peak MB", "rows", "to flintlog's step", "to its own init"):
         made.add_column(heading, justify="right")
     ours = {one.step: one.seconds for one in results if one.contender == "flintlog"}
+    inits = {one.contender: one.seconds for one in results if one.step == "init"}
+    order = list(dict.fromkeys(one.step for one in results))
     step = None
-    for one in results:
+    for one in sorted(results, key=lambda one: order.index(one.step)):
         if step not in (None, one.step):
             made.add_section()
         made.add_row(
@@ -251,7 +276,7 @@ def table(title: str, results: list[Result]) -> Table:
             f"{one.peak_mb:,.0f}",
             f"{one.rows:,}",
             _ratio(one.seconds, ours.get(one.step)),
-            _ratio(one.seconds, ours.get("init")),
+            _ratio(one.seconds, inits.get(one.contender)),
         )
         step = one.step
     return made

@@ -12,8 +12,8 @@ from pathlib import Path
 
 import psutil
 
-#: Seconds between two looks at the memory.
-PERIOD = 0.25
+#: Seconds between two looks at the memory: often at first, lest a short process be missed, then seldom, not to disturb.
+FIRST_PERIOD, LAST_PERIOD = 0.01, 0.25
 
 
 @dataclass(frozen=True)
@@ -66,8 +66,10 @@ class _Peak(threading.Thread):
         self._done = threading.Event()
 
     def run(self) -> None:
-        while not self._done.wait(PERIOD):
+        period = FIRST_PERIOD
+        while not self._done.wait(period):
             self.bytes = max(self.bytes, _memory(self._root))
+            period = min(period * 1.2, LAST_PERIOD)
 
     def stop(self) -> None:
         self._done.set()
