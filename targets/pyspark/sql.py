@@ -49,6 +49,10 @@ class OrderedSum(exp.Expression, exp.AggFunc):
     arg_types: ClassVar[dict[str, bool]] = {"this": True}
 
 
+class WideMod(exp.Mod):
+    """The remainder of integers whose divisor may be -1: DuckDB refuses that of the smallest integer in 64 bits."""
+
+
 class _DuckDB(DuckDB):
     """DuckDB's dialect, parentheses on the line of what they hold."""
 
@@ -58,6 +62,9 @@ class _DuckDB(DuckDB):
         TRANSFORMS: ClassVar[dict[Any, Any]] = {
             **DuckDBGenerator.TRANSFORMS,
             OrderedSum: lambda self, e: f"SUM({self.sql(e, 'this')} ORDER BY {self.sql(e, 'this')})",
+            WideMod: lambda self, e: (
+                f"CAST(CAST({self.sql(_bare(e.this))} AS HUGEINT) % {self.sql(e, 'expression')} AS BIGINT)"
+            ),
         }
 
         def paren_sql(self, expression: exp.Paren) -> str:
@@ -77,6 +84,7 @@ class _Spark(Spark):
                 f"AGGREGATE(ARRAY_SORT(COLLECT_LIST({self.sql(e, 'this')})), CAST(0 AS DOUBLE), "
                 "(total, value) -> total + value)"
             ),
+            WideMod: lambda self, e: self.binary(e, "%"),
         }
 
         def paren_sql(self, expression: exp.Paren) -> str:
@@ -114,6 +122,7 @@ _TRIED: dict[type[exp.Expr], str] = {
     exp.Mul: "TRY_MULTIPLY",
     exp.Div: "TRY_DIVIDE",
     exp.Mod: "TRY_MOD",
+    WideMod: "TRY_MOD",
 }
 
 
@@ -299,7 +308,7 @@ class _QueryBuilder:
             case typed.Binary() | typed.Negate():
                 return True
             case typed.Convert():
-                return self.is_uncertain(expression.operand)
+                return self.is_uncertain(expression.operand) or _is_narrowing(expression)
             case typed.Variable():
                 return expression.name in self.uncertain
             case _:
@@ -326,7 +335,7 @@ class _QueryBuilder:
         raise AssertionError(expression)
 
     def binary(self, expression: typed.Binary) -> exp.Expr:
-        """An operation, its result of exactly its type; an infinite float is no value."""
+        """An operation, its result of exactly its type; a float that is not finite is no value."""
         left = _grouped(self.expression(expression.left), expression.op, right=False)
         right = _grouped(self.expression(expression.right), expression.op, right=True)
         if expression.op == "++":
@@ -335,15 +344,37 @@ class _QueryBuilder:
             if expression.type.name == "int":
                 return exp.IntDiv(this=left, expression=right)
             result: exp.Expr = exp.Div(this=left, expression=right)
+        elif expression.op == "%" and expression.type.name == "int" and not _is_positive(expression.right):
+            result = WideMod(this=left, expression=right)
         else:
+            if expression.op == "*" and _is_narrow(expression):
+                left = exp.cast(_bare(left), exp.DataType.build(f"DECIMAL(19, {expression.left.type.scale})"))
             result = _ARITHMETIC[expression.op](this=left, expression=right)
         if expression.type.name == "decimal":
             return exp.cast(result, sql_type(expression.type))
         if expression.type.name == "float":
-            for infinity in ("Infinity", "-Infinity"):
-                bound = exp.cast(exp.Literal.string(infinity), exp.DataType.build("DOUBLE"))
-                result = exp.Nullif(this=result, expression=bound)
+            infinity = exp.cast(exp.Literal.string("Infinity"), exp.DataType.build("DOUBLE"))
+            finite = exp.LT(this=exp.Abs(this=result.copy()), expression=infinity)
+            return exp.Case(ifs=[exp.If(this=finite, true=result)])
         return result
+
+
+def _is_positive(expression: typed.Expression) -> bool:
+    """Whether an expression is a positive number literal."""
+    return isinstance(expression, typed.Constant) and isinstance(expression.value, int) and expression.value > 0
+
+
+def _is_narrowing(conversion: typed.Convert) -> bool:
+    """Whether there are numbers that the wanted type, a decimal, has not enough digits for."""
+    wanted, given = conversion.type, conversion.operand.type
+    digits = 19 if given == typed.INT else given.precision - given.scale
+    return wanted.name == "decimal" and wanted.precision - wanted.scale < digits
+
+
+def _is_narrow(product: typed.Binary) -> bool:
+    """Whether DuckDB would compute a product of decimals in 18 digits though it may have more."""
+    digits = (product.left.type.precision, product.right.type.precision)
+    return product.type.name == "decimal" and max(digits) <= 18 < sum(digits)
 
 
 def _all_of(conditions: list[exp.Expr]) -> exp.Expr:
@@ -393,8 +424,8 @@ def _try_each(tree: exp.Expr) -> exp.Expr:
             )
             zero = exp.EQ(this=node.expression.copy(), expression=exp.Literal.number(0))
             return exp.Case(ifs=[exp.If(this=exp.not_(exp.or_(zero, overflow)), true=node)])
-        if isinstance(node, exp.Cast) and not isinstance(node.this, exp.Literal | exp.Column):
-            return exp.TryCast(this=node.this, to=node.to)
+        if isinstance(node, exp.Cast) and node.is_type(exp.DType.DECIMAL) and not isinstance(node.this, exp.Literal):
+            return exp.TryCast(this=node.this, to=node.to, safe=True)
         return node
 
     return _bottom_up(tree, tried)
