@@ -1,0 +1,272 @@
+"""The same scripts and batches in each engine: DuckDB here, DuckDB in the tasks of a Spark session, and Spark SQL.
+
+Each engine's states and changes are held against the oracle, so they agree with each other; ranks may differ, and every
+state passes its own recount. Spark's rounds cost seconds a batch, so there are few programs, each of many kinds.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from decimal import Decimal
+from fractions import Fraction
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+import pytest
+
+from golden_tests.checks import Checked, Inputs
+from golden_tests.harness import LocalJob, RoundsJob, TaskJob, arrow_type, compile_text
+from golden_tests.oracle.batches import Batch
+from golden_tests.oracle.evaluate import Undefined, operate
+from golden_tests.test_cases import CASES, compiled, read_batch, whole_text
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+
+@dataclass(frozen=True)
+class Story:
+    """A program, its first inputs and its batches."""
+
+    text: str
+    inputs: Inputs
+    batches: tuple[Batch, ...]
+
+
+def changes(text: str) -> list[Any]:
+    """``+1 2, -3`` as changes of integers."""
+    return [(item[0], tuple(map(int, item[1:].split()))) for item in text.split(", ")]
+
+
+RECURSIVE = Story(
+    """
+    // Recursion in buckets with a negated projection, and an aggregate over it.
+    input relation link(@src: int, dst: int)
+    input relation closed(@x: int, why: string)
+    output reach.  output sizes.
+    reach(@S, D) :- link(@S, D).
+    reach(@S, D) :- link(@S, Z), reach(@Z, D), !closed(@D, _).
+    sizes(@S, count<*>, max<D>) :- reach(@S, D).
+    """,
+    {"link": {(1, 2), (2, 3), (3, 1), (3, 5)}, "closed": {(3, "it's"), (5, 'so "it" is')}},
+    (
+        {"link": changes("-3 1, +3 4"), "closed": [("-", (3, "it's")), ("+", (3, "née Å🙂"))]},
+        {"link": changes("-1 2, +1 3, +4 1"), "closed": [("-", (3, "née Å🙂"))]},
+    ),
+)
+
+MUTUAL = Story(
+    """
+    // Two relations that define each other, one rule not linear, one relation that takes input, one duplicate rule.
+    input relation edge(x: int, y: int)
+    input derived relation odd(x: int, y: int)
+    output odd.  output even.
+    odd(X, Y) :- edge(X, Y).
+    odd(X, Y) :- edge(X, Z), even(Z, Y).
+    even(X, Y) :- odd(X, Z), odd(Z, Y), X != Y.
+    even(X, Y) :- odd(X, Z), odd(Z, Y), X != Y.
+    """,
+    {"edge": {(1, 2), (2, 3), (3, 4)}, "odd": {(4, 1)}},
+    (
+        {"edge": changes("-2 3, +4 2"), "odd": changes("+1 2, -4 1")},
+        {"edge": changes("-1 2")},
+    ),
+)
+
+COUNTED = Story(
+    """
+    // Upserts, a derived key, relations without columns, facts, disjunction, every aggregate with groups and without.
+    input relation price(shop: string, item: int, cost: decimal(8,2)) primary key (shop, item)
+    input relation open
+    output relation best(item: int, cost: decimal(8,2)) primary key (item)
+    output cheap.  output mean.  output all_shut.
+    best(I, min<C>) :- price(_, I, C).
+    cheap(S) :- price(S, I, C), best(I, C), (open ; C < 1.0).
+    cheap("none") :- !price(_, _, _).
+    mean(sum<C>, avg<C>, count<*>, max<S>) :- price(S, _, C).
+    all_shut(0) :- !open.
+    all_shut(1).
+    """,
+    {
+        "price": {("a", 1, Decimal("1.50")), ("b", 1, Decimal("0.75")), ("b", 2, Decimal("0.10"))},
+        "open": set(),
+    },
+    (
+        {"price": [("+", ("b", 1, Decimal("2.25"))), ("-", ("b", 2, Decimal("0.10")))], "open": [("+", ())]},
+        {"price": [("-", ("a", 1, Decimal("1.50"))), ("-", ("b", 1, Decimal("2.25")))], "open": [("+", ()), ("-", ())]},
+    ),
+)
+
+FAULTS = Story(
+    """
+    // What has no value stops the batch, unless a condition keeps it from being needed.
+    input relation n(x: int, y: int)
+    output quotient.  output product.  output grown.
+    quotient(X, Z) :- n(X, Y), Z = X / Y, Y != 7, X % Y >= 0.
+    product(X * Y, sum<X>) :- n(X, Y), Y != 0.
+    grown(X) :- n(X, 7).
+    grown(Y) :- grown(X), Y = X * 1000000, X < 90000000000000, Y > 0.
+    """,
+    {"n": {(3, 2), (-7, 2), (5, 7), (0, 7)}},
+    (
+        {"n": changes("+1 0")},
+        {"n": changes("+4611686018427387904 2")},
+        {"n": changes("+8000000000000000000 1, +4000000000000000000 2")},
+        {"n": changes("+-9223372036854775808 -1")},
+        {"n": changes("+10 7")},
+        {"n": changes("-5 7, +8 3")},
+    ),
+)
+
+
+def play(job: LocalJob, story: Story) -> list[str]:
+    """Run a story, everything checked against the oracle; returns why batches were refused."""
+    compilation, _ = compile_text(story.text)
+    checked = Checked(job, story.text, compilation)
+    assert checked.build(story.inputs) == []
+    refused = []
+    for batch in story.batches:
+        problems = checked.apply(batch, recount=batch is story.batches[-1])
+        assert not problems, f"{batch}: " + "\n".join(problems)
+        refused += [checked.refused] if checked.refused else []
+    return refused
+
+
+@pytest.mark.parametrize(
+    "story", [RECURSIVE, MUTUAL, COUNTED, FAULTS], ids=["recursive", "mutual", "counted", "faults"]
+)
+def test_rounds_in_spark(story: Story, tmp_path: Path, spark: SparkSession) -> None:
+    """All rounds as Spark SQL; and in DuckDB here, with the same refusals."""
+    script = compile_text(story.text)[1]
+    local = LocalJob(script, tmp_path / "local", buckets=2)
+    said = play(local, story)
+    local.close()
+    job = RoundsJob(script, tmp_path / "rounds", spark, buckets=2)
+    assert play(job, story) == said
+    job.close()
+    assert len(said) == (5 if story is FAULTS else 0)
+
+
+def play_case(job: LocalJob, case: Path) -> Iterator[str]:
+    """Run a golden case's batches, each checked against the oracle; the job recounts itself after the last."""
+    checked = Checked(job, whole_text(case), compiled(case))
+    batches = sorted((case / "batches").iterdir())
+    for batch in batches:
+        yield batch.name
+        problems = checked.apply(read_batch(batch, job), recount=batch == batches[-1])
+        assert not problems, f"{batch.name}: " + "\n".join(problems)
+
+
+def case_of(name: str) -> Path:
+    """The folder of a golden case."""
+    return next(case for case in CASES if case.name == name)
+
+
+def test_types_in_spark(tmp_path: Path, spark: SparkSession) -> None:
+    """Every type and constants that need quoting, in Spark SQL."""
+    case = case_of("types")
+    job = RoundsJob((case / "script.py").read_text(encoding="utf-8"), tmp_path / "state", spark, buckets=2)
+    assert len(list(play_case(job, case))) == 3
+    job.close()
+
+
+@pytest.mark.parametrize("name", ["strata_in_a_row", "arithmetic_faults", "types"])
+def test_tasks_in_spark(name: str, tmp_path: Path, spark: SparkSession) -> None:
+    """Rounds in DuckDB, in the tasks of Spark jobs."""
+    case = case_of(name)
+    job = TaskJob((case / "script.py").read_text(encoding="utf-8"), tmp_path / "state", spark, buckets=2)
+    assert list(play_case(job, case))
+    job.close()
+
+
+def test_engines_take_turns_on_one_state(tmp_path: Path, spark: SparkSession) -> None:
+    """What one engine writes the other reads: every batch in another engine, over files of changes, with 3 buckets."""
+    case = case_of("input_and_derived_recursive")
+    job = RoundsJob((case / "script.py").read_text(encoding="utf-8"), tmp_path / "state", spark, buckets=3)
+    job.module.COMPACT_SHARE = 10**9  # type: ignore[attr-defined]
+    engines = itertools.cycle(["spark", "duckdb"])
+    for _ in play_case(job, case):
+        job.options = replace(job.options, engine=next(engines))
+    job.close()
+
+
+# ---- operations, one by one ----------------------------------------------------------------------------------------
+
+
+def numbers(*texts: str) -> list[Decimal]:
+    """Decimals."""
+    return [Decimal(text) for text in texts]
+
+
+INTS = [0, 1, -1, 2, -3, 7, 10**9, -(2**31), 2**31 + 1, 2**62, -(2**62), 2**63 - 1, -(2**63), -(2**63) + 1]
+FLOATS = [0.0, 1.0, -1.5, 0.1, 3.0, 1e-300, -1e300, 1.7e308, 5e-324, 12345678.9]
+SHORT = numbers("0.00", "0.01", "-0.01", "1.00", "-2.50", "3.33", "99999999.99", "-99999999.99")
+MIDDLE = numbers("0.000000", "0.000001", "1.500000", "-999999999999.999999", "999999999999.000001")
+WHOLE = numbers("0", "1", "-1", "7", "9" + "0" * 36 + "5", "-" + "9" * 38)
+LONG = numbers("0.0000000001", "1.5000000000", "-" + "9" * 28 + "." + "9" * 10)
+
+OPERATIONS = [
+    *(("int", op, INTS) for op in "+-*/%"),
+    *(("float", op, FLOATS) for op in "+-*/%"),
+    *(("decimal(10,2)", op, SHORT) for op in "+-*/%"),
+    *(("decimal(18,6)", op, MIDDLE) for op in "+-*/%"),
+    *(("decimal(38,0)", op, WHOLE) for op in "+-*%"),
+    *(("decimal(38,10)", op, LONG) for op in "+-%"),
+]
+
+
+def result(op: str, left: Any, right: Any, kind: str) -> Any:
+    """The oracle's value of ``left op right`` in a column of ``kind``, None if it has none there."""
+    value = operate(op, left, right)
+    if isinstance(value, Undefined):
+        return None
+    if kind.startswith("decimal"):
+        precision, scale = map(int, kind.removeprefix("decimal(").removesuffix(")").split(","))
+        return value if abs(Fraction(value)) < 10 ** (precision - scale) else None
+    return value
+
+
+def greater(value: Any, other: Any) -> bool:
+    """Whether a result, which may be a float where the operands were decimals, is greater than an operand."""
+    return bool(value > (float(other) if isinstance(value, float) else other))
+
+
+@pytest.mark.parametrize(("kind", "op", "values"), OPERATIONS, ids=[f"{kind} {op}" for kind, op, _ in OPERATIONS])
+def test_operation(kind: str, op: str, values: list[Any], tmp_path: Path, spark: SparkSession) -> None:
+    """Every operation on all pairs of awkward values, in both engines: its value, or NULL where it has none.
+
+    So are conditions that compute: they hold, or let a derivation pass whose head then is NULL.
+    """
+    script = compile_text(
+        f"input relation n(x: {kind}, y: {kind})  output h.  output c.\n"
+        f"h(X, Y, X {op} Y) :- n(X, Y).\n"
+        f"c(X, Y) :- n(X, Y), X {op} Y > X.\n"
+    )[1]
+    job = LocalJob(script, tmp_path / "state")
+    rules = {rule.head: rule for stage in job.program.stages for s in stage.strata for rule in s.rules}
+    queries = [rules["h"].full, rules["c"].full]
+    found = {(x, y): result(op, x, y, job.relation("h").columns[2].type) for x, y in itertools.product(values, values)}
+    expected = [
+        {(*pair, value) for pair, value in found.items()},
+        {
+            (x if value is not None else None, y)
+            for (x, y), value in found.items()
+            if value is None or greater(value, x)
+        },
+    ]
+    columns = [pa.array([pair[side] for pair in found], arrow_type(kind)) for side in (0, 1)]
+    table = pa.table(columns, names=["x", "y"])
+    duckdb = job.module.DuckEngine()
+    duckdb.connection.register("n__after", table)
+    assert [set(duckdb.connection.execute(duckdb.text(query)).fetchall()) for query in queries] == expected
+    rounds = job.module.SparkEngine(spark, 1)
+    spark.createDataFrame(table).createOrReplaceTempView("n__after")
+    try:
+        assert [{tuple(row) for row in spark.sql(rounds.text(query)).collect()} for query in queries] == expected
+    finally:
+        spark.catalog.dropTempView("n__after")
+        rounds.close()
+        job.close()
