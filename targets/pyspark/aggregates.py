@@ -134,15 +134,15 @@ class Group:
         joined = f" JOIN (SELECT {best} FROM {table}__plus GROUP BY {keys}) AS b USING ({keys})" if extremes else ""
         old = f" JOIN {table} AS s USING ({keys})" if extremes else ""
         return _print(
-            f"WITH lost AS (SELECT {_list(self.groups, 'd.')}, {', '.join(lost)} FROM {table}__minus AS d{old} "
+            f"WITH _lost AS (SELECT {_list(self.groups, 'd.')}, {', '.join(lost)} FROM {table}__minus AS d{old} "
             f"GROUP BY {_list(self.groups, 'd.')}), "
-            f"gained AS (SELECT {_list(self.groups, 'd.')}, {', '.join(gained)} FROM {table}__plus AS d{joined} "
+            f"_gained AS (SELECT {_list(self.groups, 'd.')}, {', '.join(gained)} FROM {table}__plus AS d{joined} "
             f"GROUP BY {_list(self.groups, 'd.')}), "
-            f"folded AS (SELECT {self._folded()} FROM {table}__reached AS k "
+            f"_folded AS (SELECT {self._folded()} FROM {table}__reached AS k "
             f"LEFT JOIN {table} AS s ON {_match(self.groups, 's')} "
-            f"LEFT JOIN lost AS l ON {_match(self.groups, 'l')} "
-            f"LEFT JOIN gained AS p ON {_match(self.groups, 'p')}) "
-            f"SELECT {self._published()} FROM folded AS f"
+            f"LEFT JOIN _lost AS l ON {_match(self.groups, 'l')} "
+            f"LEFT JOIN _gained AS p ON {_match(self.groups, 'p')}) "
+            f"SELECT {self._published()} FROM _folded AS f"
         )
 
     def _folded(self) -> str:

@@ -353,9 +353,9 @@ class _QueryBuilder:
         if expression.type.name == "decimal":
             return exp.cast(result, sql_type(expression.type))
         if expression.type.name == "float":
-            infinity = exp.cast(exp.Literal.string("Infinity"), exp.DataType.build("DOUBLE"))
-            finite = exp.LT(this=exp.Abs(this=result.copy()), expression=infinity)
-            return exp.Case(ifs=[exp.If(this=finite, true=result)])
+            for outside in ("Infinity", "-Infinity", "NaN"):
+                value = exp.cast(exp.Literal.string(outside), exp.DataType.build("DOUBLE"))
+                result = exp.Nullif(this=result, expression=value)
         return result
 
 
