@@ -124,7 +124,7 @@ class Report:
         made = Table(title="Steps", title_justify="left", title_style="bold")
         made.add_column("step")
         made.add_column("seconds", justify="right")
-        made.add_column("without the start of Spark", justify="right")
+        made.add_column("in the job", justify="right")
         made.add_column("result")
         for title, seconds, own, found in self.steps:
             made.add_row(title, f"{seconds:.1f}", "" if own is None else f"{own:.1f}", found)
@@ -134,10 +134,11 @@ class Report:
 def demonstrate(demo: Demo) -> None:
     """All steps, in order."""
     report = Report()
-    python = f"Python {platform.python_version()}"
-    graph: Graph = report.step(f"Read the import graph of {python}'s standard library", lambda: _read(demo))
-    report.step("Compile the program to a PySpark job", lambda: _compile(demo))
-    report.step("Build the state", lambda: _commit(demo, "init", "--input", f"imports={demo.folder / 'imports.csv'}"))
+    graph: Graph = report.step("Read the import graph", lambda: _read(demo))
+    report.step("Compile", lambda: _compile(demo))
+    report.step(
+        "Build the state (init)", lambda: _commit(demo, "init", "--input", f"imports={demo.folder / 'imports.csv'}")
+    )
     edges = set(graph.edges)
     changes = batches(graph)
     applied: list[tuple[Batch, dict[str, Any]]] = []
@@ -148,8 +149,8 @@ def demonstrate(demo: Demo) -> None:
         applied.append((batch, done))
         edges = (edges - set(batch.deletions)) | set(batch.insertions)
     _, adopted = changes[-1].insertions[-1]
-    report.step("Recompute everything from the inputs and compare (verify)", lambda: _verify(demo))
-    report.step("Compare with a breadth-first search in plain Python", lambda: _search(demo, edges, adopted))
+    report.step("Recompute and compare (verify)", lambda: _verify(demo))
+    report.step("Search the graph in Python", lambda: _search(demo, edges, adopted))
     for batch, done in applied:
         console.print()
         _print_batch(batch, done)
@@ -162,7 +163,8 @@ def _read(demo: Demo) -> tuple[Graph, str]:
     with console.status("reading with ast ..."):
         graph = standard_library(demo.library)
         write(demo.folder, graph, batches(graph))
-    return graph, f"{len(graph.modules):,} modules, {len(graph.edges):,} imports among them"
+    of = f"Python {platform.python_version()}'s library"
+    return graph, f"{of}: {len(graph.modules):,} modules, {len(graph.edges):,} imports"
 
 
 def _compile(demo: Demo) -> tuple[None, str]:
@@ -175,7 +177,7 @@ def _commit(demo: Demo, command: str, *options: str | Path) -> tuple[dict[str, A
     title = command if command == "init" else f"{command} {options[-1]}"
     (done,) = demo.job(title, command, *options, "--json")
     rows = ", ".join(f"{name} {count:,}" for name, count in done["rows"].items())
-    return done, f"tuples now: {rows}"
+    return done, rows
 
 
 def _verify(demo: Demo) -> tuple[dict[str, Any], str]:
@@ -186,7 +188,7 @@ def _verify(demo: Demo) -> tuple[dict[str, Any], str]:
 
 
 def _search(demo: Demo, edges: Iterable[Edge], module: str) -> tuple[None, str]:
-    """Compare what is affected by one module, and the number for each module, with a search of the graph."""
+    """Compare what is affected by one module, and the number for each module, with a breadth-first search."""
     importers = importers_of(edges)
     rows_at = demo.job(f"show {module}", "show", "affected", "--at", module, "--format", "json")
     _compare({row["affected"] for row in rows_at}, affected_by(importers, module), f"affected by {module}")
@@ -196,8 +198,8 @@ def _search(demo: Demo, edges: Iterable[Edge], module: str) -> tuple[None, str]:
         modules = sorted({module for edge in edges for module in edge})
         found = {module: len(affected) for module in modules if (affected := affected_by(importers, module))}
     _compare(set(shown.items()), set(found.items()), "the number of modules affected by each module")
-    every = f"the number for each of {len(modules):,} modules"
-    return None, f"the same {len(rows_at):,} modules affected by {module}, and {every}, {sum(found.values()):,} in all"
+    at = f"{len(rows_at):,} modules affected by {module}"
+    return None, f"the same {at}, and as many by each of {len(modules):,} modules"
 
 
 def _compare(shown: set[Any], found: set[Any], what: str) -> None:
