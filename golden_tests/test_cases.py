@@ -14,6 +14,7 @@ import io
 import itertools
 import re
 from collections.abc import Iterator
+from dataclasses import replace
 from datetime import date, datetime
 from decimal import Decimal
 from functools import cache
@@ -282,4 +283,19 @@ def test_updates_of_a_cycle_in_every_order_and_batching(text: str, tmp_path: Pat
         changes = [(op, ()) for op in (batch if number % 2 else reversed(batch))]
         assert checked.apply({"a": changes}) == []
         assert job.rows("p") == ({()} if "+" in batch else set())
+    job.close()
+
+
+def test_recursion_without_end_is_refused(tmp_path: Path) -> None:
+    """A recursion that invents values for ever stops at the round limit; the batch is refused, the next one applied."""
+    job = LocalJob(
+        compile_text("input relation n(x: int)  output m.  m(X) :- n(X).  m(X + 2) :- m(X), X != 1.")[1], tmp_path
+    )
+    job.options = replace(job.options, max_rounds=20)
+    assert job.run({"n": [("+", (-9,))]})["m"] == {("+", (x,)) for x in range(-9, 2, 2)}
+    manifest = job.manifest
+    with pytest.raises(job.module.JobError, match=r"no end after 20 rounds.*nothing was changed"):
+        job.run({"n": [("+", (2,)), ("-", (-9,))]})
+    assert job.manifest == manifest
+    assert job.run({"n": [("+", (-3,)), ("-", (-9,))]})["m"] == {("-", (x,)) for x in (-9, -7, -5)}
     job.close()

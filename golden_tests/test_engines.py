@@ -21,7 +21,9 @@ from golden_tests.checks import Checked, Inputs
 from golden_tests.harness import LocalJob, RoundsJob, TaskJob, arrow_type, compile_text
 from golden_tests.oracle.batches import Batch
 from golden_tests.oracle.evaluate import Undefined, operate
+from golden_tests.random_search import check, scenario_of
 from golden_tests.test_cases import CASES, compiled, read_batch, whole_text
+from golden_tests.test_random import NIGHTLY, START
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -191,6 +193,17 @@ def test_engines_take_turns_on_one_state(tmp_path: Path, spark: SparkSession) ->
     for _ in play_case(job, case):
         job.options = replace(job.options, engine=next(engines))
     job.close()
+
+
+@pytest.mark.skipif(not NIGHTLY, reason="takes a minute a program; set FLINTLOG_NIGHTLY=1")
+@pytest.mark.parametrize("seed", range(START, START + 50))
+def test_random_programs_in_spark(seed: int, spark: SparkSession) -> None:
+    """Random programs and batches with all rounds in Spark SQL."""
+
+    def rounds(script: str, folder: Path, buckets: int) -> LocalJob:
+        return RoundsJob(script, folder, spark, buckets)
+
+    assert check(scenario_of(seed), 1 + seed % 3, make_job=rounds) == []
 
 
 # ---- operations, one by one ----------------------------------------------------------------------------------------
