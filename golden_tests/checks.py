@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import contextlib
 from collections.abc import Mapping
+from datetime import date
 from decimal import Decimal
 from typing import Any
 
@@ -184,10 +184,7 @@ def as_expression(expression: typed.Expression | typed.Term | typed.Aggregate) -
         case typed.Wildcard():
             return language.Wildcard()
         case typed.Constant(value, kind):
-            text = str(value)
-            with contextlib.suppress(KeyError):
-                value = {"float": float, "decimal": Decimal, "date": language.date.fromisoformat}[kind.name](text)
-            return language.Constant(value, text)
+            return language.Constant(as_value(value, kind.name), str(value))
         case typed.Convert(operand):
             return as_expression(operand)
         case typed.Negate(operand):
@@ -197,3 +194,15 @@ def as_expression(expression: typed.Expression | typed.Term | typed.Aggregate) -
         case typed.Aggregate(function, argument):
             return language.Aggregate(function, None if argument is None else as_expression(argument))
     raise AssertionError(expression)
+
+
+def as_value(value: Any, kind: str) -> Any:
+    """A constant's value as the oracle holds it."""
+    match kind:
+        case "float":
+            return float(value)
+        case "decimal":
+            return Decimal(value)
+        case "date":
+            return date.fromisoformat(value)
+    return value

@@ -93,12 +93,12 @@ class LocalJob:
         self.connection = real.connection
         self.databases = 0
 
-        class Engine(module.DuckEngine):  # type: ignore[misc, name-defined]
+        class Engine(module.DuckEngine):  # type: ignore[misc]
             """DuckDB, without memory limit."""
 
             def __init__(engine, memory_limit: str = "", spill: str = "") -> None:
                 engine.connection = self._database()
-                engine._rows = {}
+                engine._rows: dict[str, int] = {}
 
         module.DuckEngine = Engine
 

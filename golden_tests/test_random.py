@@ -16,7 +16,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from golden_tests.checks import Checked
-from golden_tests.harness import LocalJob, compile_text
+from golden_tests.harness import LocalJob, Row, compile_text
 from golden_tests.oracle.batches import Batch, split
 from golden_tests.oracle.language import parse
 from golden_tests.oracle.strategies import Scenario, random_scenario, scenarios
@@ -87,7 +87,7 @@ def test_split_batches_end_in_the_same_state(seed: int, tmp_path: Path) -> None:
     rng = random.Random(seed)
     made = apart(seed)
     compilation, script = compile_text(made.text)
-    states = []
+    states: list[dict[str, set[Row]]] = []
     for parts in (1, 3, 3):
         pieces = cut(made, parts, rng)
         rng.shuffle(pieces)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import os
 import subprocess
 import sys
@@ -53,6 +54,35 @@ def test_scripts_pass_mypy(request: pytest.FixtureRequest, tmp_path: Path) -> No
         "mypy", "--config-file", tmp_path / "mypy.ini", "--cache-dir", cache, *sorted(tmp_path.glob("*_script.py"))
     )
     assert ran.returncode == 0, ran.stdout + ran.stderr
+
+
+def unused(script: str) -> set[str]:
+    """Functions, classes, constants and methods of a script that nothing in it mentions."""
+    tree = ast.parse(script)
+    defined: set[str] = set()
+    for node in tree.body:
+        if isinstance(node, ast.FunctionDef | ast.ClassDef):
+            defined.add(node.name)
+            methods = [
+                part for part in node.body if isinstance(node, ast.ClassDef) and isinstance(part, ast.FunctionDef)
+            ]
+            defined |= {method.name for method in methods if not method.name.startswith("__")}
+        elif isinstance(node, ast.Assign | ast.AnnAssign):
+            targets = node.targets if isinstance(node, ast.Assign) else [node.target]
+            defined |= {target.id for target in targets if isinstance(target, ast.Name)}
+    mentioned = {node.id for node in ast.walk(tree) if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load)}
+    mentioned |= {node.attr for node in ast.walk(tree) if isinstance(node, ast.Attribute)}
+    # Annotations in quotes, and handlers that are found by name.
+    mentioned |= {
+        node.value for node in ast.walk(tree) if isinstance(node, ast.Constant) and isinstance(node.value, str)
+    }
+    return defined - mentioned
+
+
+def test_scripts_have_no_unused_helpers() -> None:
+    """Support code that a program has no use for is left out of its script."""
+    left_over = {script.parent.name: unused(script.read_text(encoding="utf-8")) for script in SCRIPTS}
+    assert {name: names for name, names in left_over.items() if names} == {}
 
 
 def test_support_is_kept_as_black_formats_it() -> None:
