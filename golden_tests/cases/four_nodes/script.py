@@ -433,8 +433,8 @@ class Engine(Protocol):
     def rows(self, name: str) -> int:
         """The number of rows of a table."""
 
-    def insert(self, name: str, rows: str) -> None:
-        """Add the rows of table ``rows`` to table ``name``; both have the same columns."""
+    def insert(self, name: str, sql: str) -> None:
+        """Add the rows of a query to table ``name``, whose columns it has."""
 
     def remove(self, name: str, keys: str, columns: Sequence[str]) -> None:
         """Remove from table ``name`` the rows that agree with a row of table ``keys`` in ``columns``."""
@@ -508,9 +508,9 @@ class DuckEngine:
         """The number of rows of a table."""
         return self._rows[name]
 
-    def insert(self, name: str, rows: str) -> None:
-        """Add the rows of one table to another."""
-        self._rows[name] += int(self.run(f"INSERT INTO {name} BY NAME SELECT * FROM {rows}")[0][0])
+    def insert(self, name: str, sql: str) -> None:
+        """Add the rows of a query to a table."""
+        self._rows[name] += int(self.run(f"INSERT INTO {name} BY NAME {sql}")[0][0])
 
     def remove(self, name: str, keys: str, columns: Sequence[str]) -> None:
         """Remove the rows that agree with a row of ``keys``."""
@@ -540,10 +540,12 @@ class SparkEngine:
         self.spark = spark
         self.partitions = partitions
         # Rounds are small and many; constraints cost planning, and a checkpoint of some unions fails on them.
+        # A decimal result keeps all its digits behind the point or overflows.
         self.settings = {
             "spark.sql.shuffle.partitions": str(partitions),
             "spark.sql.adaptive.enabled": "false",
             "spark.sql.constraintPropagation.enabled": "false",
+            "spark.sql.decimalOperations.allowPrecisionLoss": "false",
         }
         self.found = {name: spark.conf.get(name, None) for name in self.settings}
         for name, value in self.settings.items():
@@ -593,10 +595,9 @@ class SparkEngine:
         """The number of rows of a table."""
         return self._tables[name][1]
 
-    def insert(self, name: str, rows: str) -> None:
-        """Add the rows of one table to another."""
-        if self.rows(rows):
-            self.keep(name, self._tables[name][0].unionByName(self._tables[rows][0]))
+    def insert(self, name: str, sql: str) -> None:
+        """Add the rows of a query to a table."""
+        self.keep(name, self._tables[name][0].unionByName(self.spark.sql(sql)))
 
     def remove(self, name: str, keys: str, columns: Sequence[str]) -> None:
         """Remove the rows that agree with a row of ``keys``."""
@@ -850,7 +851,9 @@ def resolve_input(engine: Engine, relation: Relation) -> None:
                 f"{relation.name}: two different rows with the primary key {shown} in one batch, and nothing says "
                 "which is the later; name the column that does with --order-column"
             )
-        replaced = f"SELECT {columns} FROM {table} SEMI JOIN {table}__plus USING ({key})"
+        # An ordered batch may end in removing whatever row has a key: `x`.
+        named = f"SELECT {key} FROM {table}__changes WHERE _op IN ('+', 'x')"
+        replaced = f"SELECT {columns} FROM {table} SEMI JOIN ({named}) AS k USING ({key})"
         removed = f"{removed} UNION {replaced}"
     engine.table(
         f"{table}__gained", f"SELECT * FROM {table}__plus ANTI JOIN {table} USING ({columns})"
@@ -863,7 +866,8 @@ def resolve_input(engine: Engine, relation: Relation) -> None:
         f"{table}__touched", f"SELECT * FROM {table}__lost UNION ALL SELECT * FROM {table}__gained"
     )
     engine.remove(table, f"{table}__lost", tuple_names(relation))
-    engine.insert(table, f"{table}__gained")
+    if engine.rows(f"{table}__gained"):
+        engine.insert(table, f"SELECT * FROM {table}__gained")
 
 
 def check_defined(engine: Engine, stratum: Stratum, relation: Relation, table: str) -> None:
@@ -999,12 +1003,9 @@ def maintain_counted(run: Run, stratum: Stratum, clock: int) -> int:
         f"{table}__lost", f"SELECT {columns} FROM {table}__next WHERE _was > 0 AND _support = 0"
     )
     engine.table(f"{table}__gained", f"SELECT {columns} FROM {table}__next WHERE _was = 0")
-    engine.table(f"{table}__touched", f"SELECT {columns} FROM {table}__next")
-    engine.table(
-        f"{table}__kept", f"SELECT {columns}, _support FROM {table}__next WHERE _support > 0"
-    )
-    engine.remove(table, f"{table}__touched", tuple_names(relation))
-    engine.insert(table, f"{table}__kept")
+    engine.view(f"{table}__touched", f"SELECT {columns} FROM {table}__next")
+    engine.remove(table, f"{table}__next", tuple_names(relation))
+    engine.insert(table, f"SELECT {columns}, _support FROM {table}__next WHERE _support > 0")
     run.note(
         stratum.name, "count", 1, engine.rows(f"{table}__lost") + engine.rows(f"{table}__gained")
     )
@@ -1222,7 +1223,7 @@ def to_write(
             f"{relation.table}__earlier",
             f"{earlier} ANTI JOIN {relation.table}__written USING ({key})",
         )
-        engine.insert(f"{relation.table}__written", f"{relation.table}__earlier")
+        engine.insert(f"{relation.table}__written", f"SELECT * FROM {relation.table}__earlier")
     base = sum(entry["base_rows"] for entry in entries)
     if engine.rows(f"{relation.table}__written") > COMPACT_SHARE * base:
         return "base", whole
@@ -1791,7 +1792,9 @@ def read_manifest(root: Path, commit: int | None = None) -> Manifest | None:
             f"{path} is damaged ({error}); without that file the state is what it was a commit before"
         ) from error
     if manifest["format"] != STATE_FORMAT:
-        raise JobError(f"{path} has format {manifest['format']}; this job reads format {STATE_FORMAT}")
+        raise JobError(
+            f"{path} has format {manifest['format']}; this job reads format {STATE_FORMAT}"
+        )
     return manifest
 
 
@@ -1898,7 +1901,9 @@ def changed_relations(program: Program, manifest: Manifest) -> list[str]:
             changes.append(f"{before[table]['name']} is gone")
         elif before[table] != now[table]:
             same_columns = before[table]["columns"] == now[table]["columns"]
-            changes.append(f"{now[table]['name']} has other {'rules' if same_columns else 'columns'}")
+            changes.append(
+                f"{now[table]['name']} has other {'rules' if same_columns else 'columns'}"
+            )
     return list(dict.fromkeys(changes))
 
 
@@ -1931,7 +1936,10 @@ def referenced_files(manifest: Manifest | None) -> list[str]:
     """All files that a manifest refers to."""
     if manifest is None:
         return []
-    return [*stored_files(manifest), *(file for files in manifest["changes"].values() for file in files)]
+    return [
+        *stored_files(manifest),
+        *(file for files in manifest["changes"].values() for file in files),
+    ]
 
 
 def check_files(root: Path, files: Iterable[str]) -> None:
@@ -2287,7 +2295,11 @@ class InputShape:
     @property
     def operations(self) -> dict[str, str]:
         """The operations that may occur, in lower case, and whether they add or remove."""
-        known = OPERATIONS if self.relation.key else {k: v for k, v in OPERATIONS.items() if k not in NEED_KEY}
+        known = (
+            OPERATIONS
+            if self.relation.key
+            else {k: v for k, v in OPERATIONS.items() if k not in NEED_KEY}
+        )
         return {name: sign for name, sign in known.items() if sign == "+" or not self.initial}
 
 
@@ -2328,7 +2340,8 @@ def stage_inputs(
     log: Log,
 ) -> dict[str, list[str]]:
     """Read all rows of a batch into Parquet files under ``into``; per table, the files, with the relation's columns
-    and ``_op``. If anything is wrong the batch is refused as a whole, and the message names the rows."""
+    and ``_op``. If anything is wrong the batch is refused as a whole, and the message names the rows.
+    """
     problems = Problems()
     staged: dict[str, list[str]] = {}
     for name, places in sources.items():
@@ -2463,7 +2476,10 @@ def stage_in_driver(
             rows = checked_rows(spark, file, shape, problems, log)
             while chunk := list(itertools.islice(rows, ROWS_AT_ONCE)):
                 columns = zip(*chunk, strict=True)
-                arrays = [pa.array(values, field.type) for values, field in zip(columns, schema, strict=True)]
+                arrays = [
+                    pa.array(values, field.type)
+                    for values, field in zip(columns, schema, strict=True)
+                ]
                 writer.write_table(pa.Table.from_arrays(arrays, schema=schema))
 
 
@@ -2471,7 +2487,13 @@ def arrow_type(type_name: str) -> Any:
     """The Arrow type that holds values of a type of the program."""
     if type_name.startswith("decimal"):
         return pa.decimal128(*decimal_size(type_name))
-    known = {"int": "int64", "float": "float64", "bool": "bool_", "date": "date32", "string": "string"}
+    known = {
+        "int": "int64",
+        "float": "float64",
+        "bool": "bool_",
+        "date": "date32",
+        "string": "string",
+    }
     return pa.timestamp("us") if type_name == "timestamp" else getattr(pa, known[type_name])()
 
 
@@ -2508,7 +2530,9 @@ def checked_rows(
         )
 
 
-def row_problems(where: str, shape: InputShape, readers: list[Reader], record: list[Any]) -> list[str]:
+def row_problems(
+    where: str, shape: InputShape, readers: list[Reader], record: list[Any]
+) -> list[str]:
     """What is wrong with each value of a row."""
     found = []
     for name, read, value in zip(shape.names, readers, record, strict=True):
@@ -2547,7 +2571,9 @@ def match_columns(
             problems.add(f"{file}: column {name} is there {found.count(name)} times")
         elif name not in found and name != shape.operation:
             similar = [other for other in found if other.strip().lower() == name.lower()]
-            hint = f"; there is {shown(similar[0])}, but names are matched exactly" if similar else ""
+            hint = (
+                f"; there is {shown(similar[0])}, but names are matched exactly" if similar else ""
+            )
             problems.add(f"{file}: column {name} is missing{hint}")
         places.append(found.index(name) if name in found else None)
     for name in found:
@@ -2590,7 +2616,9 @@ def match_header(
     wanted = [column.name for column in shape.relation.columns]
     if wanted and not any(name.lower() in {*map(str.lower, columns)} for name in shape.names):
         found, wanted_text = ", ".join(columns), ", ".join(wanted)
-        problems.add(f"{file} has no header: it starts with {shown(found)}, not with the columns {wanted_text}")
+        problems.add(
+            f"{file} has no header: it starts with {shown(found)}, not with the columns {wanted_text}"
+        )
         return None
     return match_columns(columns, file, shape, problems, log)
 
@@ -2688,7 +2716,9 @@ def parquet_records(
     places = match_columns(schema.names, file, shape, problems, log)
     if places is None:
         return
-    kinds = {name: arrow_kind(schema.field(name).type) for name in shape.names if name in schema.names}
+    kinds = {
+        name: arrow_kind(schema.field(name).type) for name in shape.names if name in schema.names
+    }
     if not check_kinds(kinds, file, shape, problems):
         return
     wanted = [name for name, place in zip(shape.names, places, strict=True) if place is not None]
@@ -2826,7 +2856,10 @@ def columns_key(spark: SparkSession, file: InputFile) -> list[str]:
 
 def spark_places(files: Iterable[InputFile]) -> list[str]:
     """Files as Spark's readers take them."""
-    return [spark_path(Path(str(file.place)).absolute()) if file.local else str(file.place) for file in files]
+    return [
+        spark_path(Path(str(file.place)).absolute()) if file.local else str(file.place)
+        for file in files
+    ]
 
 
 # CSV
@@ -2892,15 +2925,21 @@ def from_text(text: SparkColumn | None, kind: str, shape: InputShape) -> SparkCo
     bare = functions.btrim(text, functions.lit(BLANKS))
     whole = bare.rlike(f"^{INTEGER}$")
     day, moment = bare.rlike(f"^{DAY}$"), bare.rlike(f"^{MOMENT}$")
-    zoned = functions.unix_micros(functions.when(bare.rlike(f"^{MOMENT}{ZONE}$"), bare.try_cast("TIMESTAMP")))
+    zoned = functions.unix_micros(
+        functions.when(bare.rlike(f"^{MOMENT}{ZONE}$"), bare.try_cast("TIMESTAMP"))
+    )
     utc = functions.coalesce(functions.when(moment, bare.try_cast("TIMESTAMP_NTZ")), in_utc(zoned))
     if kind == "string":
         return functions.when(~text.contains(REPLACEMENT), text)
     if kind == "operation":
         return operation_sign(bare, shape)
     if kind == "order":
-        since = functions.when(day | moment, functions.concat(bare, functions.when(day, " 00:00").otherwise("")))
-        micros = functions.unix_micros(functions.concat(since, functions.lit("Z")).try_cast("TIMESTAMP"))
+        since = functions.when(
+            day | moment, functions.concat(bare, functions.when(day, " 00:00").otherwise(""))
+        )
+        micros = functions.unix_micros(
+            functions.concat(since, functions.lit("Z")).try_cast("TIMESTAMP")
+        )
         number = functions.coalesce(micros, zoned).cast("DECIMAL(38, 0)")
         return functions.when(whole, bare.try_cast("DECIMAL(38, 0)")).otherwise(number)
     if kind.startswith("decimal"):
@@ -2910,7 +2949,9 @@ def from_text(text: SparkColumn | None, kind: str, shape: InputShape) -> SparkCo
     return {
         "int": functions.when(whole, bare.try_cast("BIGINT")),
         "float": finite(functions.when(bare.rlike(f"^{FLOATING}$"), bare.try_cast("DOUBLE"))),
-        "bool": functions.when(functions.lower(bare).isin("true", "false"), bare.try_cast("BOOLEAN")),
+        "bool": functions.when(
+            functions.lower(bare).isin("true", "false"), bare.try_cast("BOOLEAN")
+        ),
         "date": functions.when(day, bare.try_cast("DATE")),
         "timestamp": utc,
     }[kind]
@@ -2943,7 +2984,9 @@ def operation_sign(name: SparkColumn, shape: InputShape) -> SparkColumn:
 def json_group(spark: SparkSession, files: list[InputFile], shape: InputShape) -> SparkGroup:
     """Files with a JSON object a line."""
     line = functions.col("value")
-    frame = spark.read.text(spark_places(files)).select(line, functions.try_parse_json("value").alias("_json"))
+    frame = spark.read.text(spark_places(files)).select(
+        line, functions.try_parse_json("value").alias("_json")
+    )
     frame = frame.where(functions.btrim(line, functions.lit(BLANKS)) != "")
     # Without its strings, a line is one flat object; anything after it would not be seen.
     bare = functions.regexp_replace(functions.regexp_replace(line, r"\\.", ""), r'"[^"]*+"', "")
@@ -2964,7 +3007,9 @@ def json_group(spark: SparkSession, files: list[InputFile], shape: InputShape) -
 
 def json_kind(name: str) -> SparkColumn:
     """The type of a member of the JSON object of a row, NULL if there is none."""
-    return functions.schema_of_variant(functions.try_variant_get("_json", f"$['{name}']", "variant"))
+    return functions.schema_of_variant(
+        functions.try_variant_get("_json", f"$['{name}']", "variant")
+    )
 
 
 def from_json(name: str, kind: str, shape: InputShape) -> SparkColumn:
@@ -3003,11 +3048,18 @@ def typed_group(
     places = match_columns(frame.columns, first, shape, problems, log)
     if places is None:
         return
-    kinds = {name: VALUE_KINDS.get(fields[name], fields[name]) for name in shape.names if name in fields}
+    kinds = {
+        name: VALUE_KINDS.get(fields[name], fields[name]) for name in shape.names if name in fields
+    }
     if not check_kinds(kinds, first, shape, problems):
         return
     values = [
-        from_typed(functions.col(quoted(name)) if name in fields else None, fields.get(name, ""), kind, shape)
+        from_typed(
+            functions.col(quoted(name)) if name in fields else None,
+            fields.get(name, ""),
+            kind,
+            shape,
+        )
         for name, kind in zip(shape.names, shape.types, strict=True)
     ]
     yield SparkGroup(files, frame, values, functions.lit(True), functions.lit(False))
@@ -3054,7 +3106,9 @@ def typed_problems(
             place = urllib.parse.unquote(row.file_path)
             where = f"{without_scheme(place) or place}, row {row.row_index + 1}"
         else:
-            where = f"{group.files[0]}, a row with " + ", ".join(f"{name} {shown(values[name])}" for name in there)
+            where = f"{group.files[0]}, a row with " + ", ".join(
+                f"{name} {shown(values[name])}" for name in there
+            )
         record = [values.get(name, Absent.ABSENT) for name in shape.names]
         problems.add(*row_problems(where, shape, readers, record))
     problems.count = max(problems.count, before + count)
@@ -3227,9 +3281,13 @@ def read_operation(shape: InputShape, value: Any) -> str:
     if name in shape.operations:
         return shape.operations[name]
     if OPERATIONS.get(name) == "-":
-        raise ValueError(f"{shown(value)} in the first rows of a state, where there is nothing to delete")
+        raise ValueError(
+            f"{shown(value)} in the first rows of a state, where there is nothing to delete"
+        )
     if name in OPERATIONS:
-        raise ValueError(f"{shown(value)} of a relation without a primary key; delete the old row, insert the new one")
+        raise ValueError(
+            f"{shown(value)} of a relation without a primary key; delete the old row, insert the new one"
+        )
     raise ValueError(f"unknown operation {shown(value)}")
 
 
@@ -3246,7 +3304,9 @@ def net_changes(spark: SparkSession, folder: Path, shape: InputShape, problems: 
     else:
         conflicts = net_with_spark(spark, files, shape, netted)
     for key in conflicts:
-        names = (column.name for column in shape.relation.columns if column.sql in shape.relation.key)
+        names = (
+            column.name for column in shape.relation.columns if column.sql in shape.relation.key
+        )
         row = ", ".join(f"{name} = {shown(value)}" for name, value in zip(names, key, strict=True))
         problems.add(f"{shape.relation.name}: two rows with {row} and the same {shape.order}")
     return netted
@@ -3300,9 +3360,13 @@ def net_with_spark(
     key = list(shape.relation.key or names)
     describe(spark, f"net changes of {shape.relation.name}")
     column, order = functions.col, functions.col("_order")
-    last = spark.read.parquet(*(spark_path(Path(file)) for file in files)).groupBy(*names).agg(
-        functions.max(functions.when(column("_op") == "+", order)).alias("_added"),
-        functions.max(functions.when(column("_op") == "-", order)).alias("_removed"),
+    last = (
+        spark.read.parquet(*(spark_path(Path(file)) for file in files))
+        .groupBy(*names)
+        .agg(
+            functions.max(functions.when(column("_op") == "+", order)).alias("_added"),
+            functions.max(functions.when(column("_op") == "-", order)).alias("_removed"),
+        )
     )
     newest = functions.max("_added").over(Window.partitionBy(*key)).alias("_newest")
     rows = last.select("*", newest).where("_newest IS NULL OR _added = _newest")
@@ -3342,7 +3406,10 @@ class Log:
         elif not self.quiet:
             seconds = round(time.monotonic() - self.started, 3)
             pairs = {"event": name, "seconds": seconds, **fields}
-            print(" ".join(f"{key}={log_value(value)}" for key, value in pairs.items()), file=sys.stderr)
+            print(
+                " ".join(f"{key}={log_value(value)}" for key, value in pairs.items()),
+                file=sys.stderr,
+            )
 
     def warn(self, message: str) -> None:
         """Something the user should know, although the work goes on; said once, even when quiet."""
@@ -3425,7 +3492,9 @@ def named_places(program: Program, item: str) -> Iterator[tuple[str, str]]:
     """The relations and places that one argument of the command line stands for."""
     inputs = {relation.name for relation in program.relations if relation.kind == "input"}
     name, separator, place = item.partition("=")
-    if separator and (name in inputs or (re.fullmatch(r"[\w.]+", name) and not Path(item).exists())):
+    if separator and (
+        name in inputs or (re.fullmatch(r"[\w.]+", name) and not Path(item).exists())
+    ):
         yield name, place
         return
     path = Path(without_scheme(item) or item)
@@ -3436,7 +3505,9 @@ def named_places(program: Program, item: str) -> Iterator[tuple[str, str]]:
         return
     entries = sorted(entry for entry in path.iterdir() if not entry.name.startswith(("_", ".")))
     if not entries:
-        raise JobError(f"{path} is empty; it should have a file or a folder for each relation, named after it")
+        raise JobError(
+            f"{path} is empty; it should have a file or a folder for each relation, named after it"
+        )
     for entry in entries:
         yield relation_name(entry), str(entry)
 
@@ -3502,7 +3573,9 @@ def run_and_commit(
 def summary(root: Path, manifest: Manifest, started: float) -> dict[str, Any]:
     """What a command that made a commit reports."""
     changes = {
-        relation.name: dict(zip(("inserted", "deleted"), manifest["counts"][relation.table], strict=True))
+        relation.name: dict(
+            zip(("inserted", "deleted"), manifest["counts"][relation.table], strict=True)
+        )
         for relation in PROGRAM.relations
         if any(manifest["counts"].get(relation.table, ())) and not relation.hidden
     }
@@ -3536,7 +3609,9 @@ def default_buckets(spark: SparkSession) -> int:
 def check_batch(batch: str) -> None:
     """Refuse an ID that cannot name a folder."""
     if not batch or not batch.isprintable() or len(batch_folder(batch)) > 200:
-        raise JobError(f"{shown(batch)} cannot be the ID of a batch; give some printable characters, not too many")
+        raise JobError(
+            f"{shown(batch)} cannot be the ID of a batch; give some printable characters, not too many"
+        )
 
 
 # Commands
@@ -3600,7 +3675,12 @@ def apply(
     check_batch(batch)
     if is_known_batch(root, before, batch):
         log.event("known", batch=batch)
-        return {"program": PROGRAM.name, "batch": batch, "commit": before["commit"], "applied": False}
+        return {
+            "program": PROGRAM.name,
+            "batch": batch,
+            "commit": before["commit"],
+            "applied": False,
+        }
     sources = relation_sources(PROGRAM, changes)
     check_files(root, stored_files(before))
     options = Options(before["buckets"], engine, max_rounds, memory_limit)
@@ -3608,8 +3688,12 @@ def apply(
 
     def work(attempt: str) -> Any:
         into = root / "data" / attempt / "input"
-        staged = stage_inputs(spark, PROGRAM, sources, into, op_column, False, order_column or "", log)
-        outcome = run_stages(spark, PROGRAM, before, staged, str(root), attempt, options, log, False)
+        staged = stage_inputs(
+            spark, PROGRAM, sources, into, op_column, False, order_column or "", log
+        )
+        outcome = run_stages(
+            spark, PROGRAM, before, staged, str(root), attempt, options, log, False
+        )
         return outcome, outcome.changes, outcome.counts
 
     manifest = run_and_commit(spark, root, before, batch, where, options.buckets, log, work)
@@ -3696,7 +3780,8 @@ def rebuild(
 ) -> dict[str, Any]:
     """Recompute every derived relation from the stored inputs, also those of another version of the program.
 
-    ``inputs`` replaces stored inputs. What this changes in an output relation is published as a batch of its own."""
+    ``inputs`` replaces stored inputs. What this changes in an output relation is published as a batch of its own.
+    """
     started, log = time.monotonic(), log or Log()
     root = local_path(state, "the state")
     before = read_state(root)
@@ -3713,7 +3798,9 @@ def rebuild(
         folder = root / "data" / attempt
         staged = stage_inputs(spark, PROGRAM, sources, folder / "input", "op", True, "", log)
         for item in kept:
-            staged[item.table] = stage_stored(spark, root, before, item, folder / "input" / item.table)
+            staged[item.table] = stage_stored(
+                spark, root, before, item, folder / "input" / item.table
+            )
         outcome = run_stages(spark, PROGRAM, None, staged, str(root), attempt, options, log, True)
         after = {"relations": outcome.relations}
         changes: dict[str, list[str]] = {}
@@ -3726,7 +3813,9 @@ def rebuild(
             except JobError as error:
                 log.warn(f"what changes in {item.name} cannot be published: {error}")
                 continue
-            changes[item.table], counts[item.table] = differences(spark, root, before, after, item, folder)
+            changes[item.table], counts[item.table] = differences(
+                spark, root, before, after, item, folder
+            )
         return outcome, changes, counts
 
     manifest = run_and_commit(spark, root, before, batch, PUBLISHED, options.buckets, log, work)
@@ -3736,7 +3825,10 @@ def rebuild(
 def has_columns_of(relation: Relation, manifest: Manifest) -> bool:
     """Whether a commit has the relation with the columns that it has now."""
     stored = manifest["program"]["relations"].get(relation.table)
-    return bool(stored) and stored["columns"] == program_record(PROGRAM)["relations"][relation.table]["columns"]
+    return (
+        bool(stored)
+        and stored["columns"] == program_record(PROGRAM)["relations"][relation.table]["columns"]
+    )
 
 
 def kept_inputs(root: Path, before: Manifest, given: set[str], log: Log) -> list[Relation]:
@@ -3747,7 +3839,9 @@ def kept_inputs(root: Path, before: Manifest, given: set[str], log: Log) -> list
         if relation.kind != "input" or relation.name in given:
             continue
         if relation.table not in stored:
-            log.warn(f"{relation.name} is new and starts empty: no --input {relation.name}=PATH was given")
+            log.warn(
+                f"{relation.name} is new and starts empty: no --input {relation.name}=PATH was given"
+            )
         elif not has_columns_of(relation, before):
             raise JobError(
                 f"{relation.name} has other columns than its stored rows; give it with --input {relation.name}=PATH"
@@ -3771,7 +3865,12 @@ def stage_stored(
 
 
 def differences(
-    spark: SparkSession, root: Path, before: Manifest, after: Manifest, relation: Relation, folder: Path
+    spark: SparkSession,
+    root: Path,
+    before: Manifest,
+    after: Manifest,
+    relation: Relation,
+    folder: Path,
 ) -> tuple[list[str], tuple[int, int]]:
     """The net changes of a relation between two commits: files, and how many tuples came and went."""
     describe(spark, f"differences of {relation.name}")
@@ -3780,7 +3879,9 @@ def differences(
     come = new.exceptAll(old).withColumn("_op", functions.lit("+"))
     counted = Observation()
     signs = [functions.count_if(functions.col("_op") == sign).alias(sign) for sign in "+-"]
-    files = write_parquet(come.unionByName(gone).observe(counted, *signs), folder / "changes" / relation.table)
+    files = write_parquet(
+        come.unionByName(gone).observe(counted, *signs), folder / "changes" / relation.table
+    )
     counts = (int(counted.get["+"]), int(counted.get["-"]))
     return ([os.path.relpath(file, root) for file in files] if any(counts) else []), counts
 
@@ -3822,9 +3923,13 @@ def table_lines(columns: list[str], rows: Iterator[Any]) -> Iterator[str]:
     """A table for the eye; the first rows set the widths."""
     first = [list(map(value_text, row)) for row in itertools.islice(rows, 1000)]
     widths = [max(map(len, texts)) for texts in zip(columns, *first, strict=True)]
-    lines = itertools.chain([columns, ["-" * width for width in widths]], first, (map(value_text, r) for r in rows))
+    lines = itertools.chain(
+        [columns, ["-" * width for width in widths]], first, (map(value_text, r) for r in rows)
+    )
     for line in lines:
-        yield "  ".join(text.ljust(width) for text, width in zip(line, widths, strict=True)).rstrip()
+        yield "  ".join(
+            text.ljust(width) for text, width in zip(line, widths, strict=True)
+        ).rstrip()
 
 
 # The command line
@@ -3843,9 +3948,22 @@ def command_line() -> argparse.ArgumentParser:
     common.add_argument("--json", action="store_true", help="print the result as JSON")
     common.add_argument("--quiet", action="store_true", help="no progress on stderr")
     running = argparse.ArgumentParser(add_help=False)
-    running.add_argument("--engine", choices=["auto", "duckdb", "spark"], default="auto", help="what evaluates the rules")
-    running.add_argument("--max-rounds", type=positive, default=10_000, metavar="N", help="give up a recursion after N rounds")
-    running.add_argument("--memory-limit", default="", metavar="SIZE", help="DuckDB's memory in a task, such as 2GB")
+    running.add_argument(
+        "--engine",
+        choices=["auto", "duckdb", "spark"],
+        default="auto",
+        help="what evaluates the rules",
+    )
+    running.add_argument(
+        "--max-rounds",
+        type=positive,
+        default=10_000,
+        metavar="N",
+        help="give up a recursion after N rounds",
+    )
+    running.add_argument(
+        "--memory-limit", default="", metavar="SIZE", help="DuckDB's memory in a task, such as 2GB"
+    )
     building = argparse.ArgumentParser(add_help=False)
     building.add_argument(
         "--input",
@@ -3855,7 +3973,12 @@ def command_line() -> argparse.ArgumentParser:
         help="rows of an input relation (CSV, JSON lines, Parquet, a folder of such files, table:NAME), or a folder "
         "with a file or folder named after each relation; can be repeated",
     )
-    building.add_argument("--buckets", type=positive, metavar="N", help="how many tasks share a relation (default: the slots)")
+    building.add_argument(
+        "--buckets",
+        type=positive,
+        metavar="N",
+        help="how many tasks share a relation (default: the slots)",
+    )
 
     commands.add_parser("init", parents=[common, building, running], help="build the state")
     applying = commands.add_parser(
@@ -3873,20 +3996,39 @@ def command_line() -> argparse.ArgumentParser:
         metavar="DIR|FILE|REL=PATH",
         help="changes: a file or folder named after its relation, a folder of such, or REL=PATH; can be repeated",
     )
-    applying.add_argument("--batch", metavar="ID", help="applying an ID again changes nothing (default: a new one)")
-    applying.add_argument("--publish", metavar="DIR", help="where net changes go (default: STATE/published)")
-    applying.add_argument("--op-column", default="op", metavar="NAME", help="the column that says + or - (default: op)")
-    applying.add_argument("--order-column", metavar="NAME", help="the column that orders changes; the last one wins")
+    applying.add_argument(
+        "--batch", metavar="ID", help="applying an ID again changes nothing (default: a new one)"
+    )
+    applying.add_argument(
+        "--publish", metavar="DIR", help="where net changes go (default: STATE/published)"
+    )
+    applying.add_argument(
+        "--op-column",
+        default="op",
+        metavar="NAME",
+        help="the column that says + or - (default: op)",
+    )
+    applying.add_argument(
+        "--order-column", metavar="NAME", help="the column that orders changes; the last one wins"
+    )
     commands.add_parser("status", parents=[common], help="say what the state holds")
     showing = commands.add_parser("show", parents=[common], help="print a relation")
     showing.add_argument("relation", metavar="REL", help="the relation")
     showing.add_argument("--at", metavar="LOCATION", help="only the tuples at this location")
-    showing.add_argument("--support", action="store_true", help="also the columns kept with the tuples")
-    showing.add_argument("--format", choices=["table", "csv", "json"], default="table", help="how to print it")
+    showing.add_argument(
+        "--support", action="store_true", help="also the columns kept with the tuples"
+    )
+    showing.add_argument(
+        "--format", choices=["table", "csv", "json"], default="table", help="how to print it"
+    )
     showing.add_argument("--limit", type=positive, metavar="N", help="at most N tuples")
-    commands.add_parser("verify", parents=[common, running], help="recompute everything and compare")
     commands.add_parser(
-        "rebuild", parents=[common, building, running], help="recompute everything from the stored inputs"
+        "verify", parents=[common, running], help="recompute everything and compare"
+    )
+    commands.add_parser(
+        "rebuild",
+        parents=[common, building, running],
+        help="recompute everything from the stored inputs",
     )
     return parser
 
@@ -3902,13 +4044,19 @@ def positive(text: str) -> int:
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one command; 0 if it succeeded, 1 if it was refused or verify found differences."""
     arguments = vars(command_line().parse_args(argv))
-    command, as_json, log = arguments.pop("command"), arguments.pop("json"), Log(arguments.pop("quiet"))
+    command, as_json, log = (
+        arguments.pop("command"),
+        arguments.pop("json"),
+        Log(arguments.pop("quiet")),
+    )
     try:
         if command == "status":
             result = status(**arguments)
         elif command == "show":
             form = arguments.pop("format")
-            print_relation(name=arguments.pop("relation"), form="json" if as_json else form, **arguments)
+            print_relation(
+                name=arguments.pop("relation"), form="json" if as_json else form, **arguments
+            )
             return 0
         else:
             if "input" in arguments:
@@ -3921,7 +4069,9 @@ def main(argv: Sequence[str] | None = None) -> int:
         print(f"{command}: {error}", file=sys.stderr)
         return 1
     log.clear()
-    print(json.dumps(result, default=value_text) if as_json else "\n".join(REPORTS[command](result)))
+    print(
+        json.dumps(result, default=value_text) if as_json else "\n".join(REPORTS[command](result))
+    )
     return 1 if result.get("differences") else 0
 
 
