@@ -26,6 +26,7 @@ BLOCKS = (
     Block("engine"),
     Block("maintain"),
     Block("recount"),
+    Block("supports", lambda kinds: not kinds.isdisjoint({"counted", "ranked"})),
     Block("counted", lambda kinds: "counted" in kinds),
     Block("aggregate", lambda kinds: "aggregate" in kinds),
     Block("ranked", lambda kinds: "ranked" in kinds),
