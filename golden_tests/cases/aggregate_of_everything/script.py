@@ -1163,20 +1163,6 @@ def check_defined(engine: Engine, stratum: Stratum, relation: Relation, table: s
         )
 
 
-def matching(relation: Relation, left: str, right: str) -> str:
-    """The condition that two rows hold the same tuple."""
-    return " AND ".join(f"{left}.{name} = {right}.{name}" for name in tuple_names(relation))
-
-
-def check_supports(engine: Engine, relation: Relation, table: str) -> None:
-    """Stop if more derivations were lost than there were: the state was not made by this program."""
-    if engine.first(f"SELECT * FROM {table} WHERE _support < 0", 1):
-        raise JobError(
-            f"the state of {relation.name} does not agree with its inputs: more derivations were lost than it counted; "
-            "nothing was changed; `verify` shows the differences, `rebuild` mends them"
-        )
-
-
 # ---- support: recount, version 1 -----------------------------------------------------------------
 # The invariants, recounted from the rules as they stand in the program, not from their delta rules. They
 # prove a relation exact: it holds every head of a derivation, so nothing is missing; and each tuple has as
@@ -1195,33 +1181,6 @@ def recount(engine: Engine, stratum: Stratum, bucket: Bucket) -> list[Finding]:
     """All that may be wrong with the relations of a stratum, in the state as it is."""
     show_versions(engine, stratum, "insert")
     return RECOUNT[stratum.kind](engine, stratum, bucket)
-
-
-def support_findings(
-    engine: Engine, relation: Relation, derived: str, extra: Sequence[str], counted: str
-) -> list[Finding]:
-    """What is wrong with stored supports, given all derivations; ``counted`` is SQL for the support of tuple s by its
-    derivations d, which have the tuple's columns and the ``extra`` ones."""
-    table, columns = relation.table, names(relation.tuple_columns)
-    known = ", ".join([columns, *extra])
-    engine.table(f"{table}__recount", f"SELECT {known}, 1 AS _one FROM ({derived}) AS q")
-    stored = ", ".join(
-        [names(relation.tuple_columns, "s."), "s._support", *(f"s.{e}" for e in extra)]
-    )
-    return [
-        Finding(
-            relation.name,
-            "missing",
-            f"SELECT DISTINCT {columns} FROM {table}__recount ANTI JOIN {table} USING ({columns})",
-        ),
-        Finding(
-            relation.name,
-            "wrong support",
-            f"SELECT {stored}, {counted} AS _recounted FROM {table} AS s "
-            f"LEFT JOIN {table}__recount AS d ON {matching(relation, 's', 'd')} "
-            f"GROUP BY {stored} HAVING s._support < 1 OR s._support <> {counted}",
-        ),
-    ]
 
 
 # ---- support: aggregates, version 1 --------------------------------------------------------------

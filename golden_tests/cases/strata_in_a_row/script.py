@@ -1448,20 +1448,6 @@ def check_defined(engine: Engine, stratum: Stratum, relation: Relation, table: s
         )
 
 
-def matching(relation: Relation, left: str, right: str) -> str:
-    """The condition that two rows hold the same tuple."""
-    return " AND ".join(f"{left}.{name} = {right}.{name}" for name in tuple_names(relation))
-
-
-def check_supports(engine: Engine, relation: Relation, table: str) -> None:
-    """Stop if more derivations were lost than there were: the state was not made by this program."""
-    if engine.first(f"SELECT * FROM {table} WHERE _support < 0", 1):
-        raise JobError(
-            f"the state of {relation.name} does not agree with its inputs: more derivations were lost than it counted; "
-            "nothing was changed; `verify` shows the differences, `rebuild` mends them"
-        )
-
-
 # ---- support: recount, version 1 -----------------------------------------------------------------
 # The invariants, recounted from the rules as they stand in the program, not from their delta rules. They
 # prove a relation exact: it holds every head of a derivation, so nothing is missing; and each tuple has as
@@ -1480,6 +1466,24 @@ def recount(engine: Engine, stratum: Stratum, bucket: Bucket) -> list[Finding]:
     """All that may be wrong with the relations of a stratum, in the state as it is."""
     show_versions(engine, stratum, "insert")
     return RECOUNT[stratum.kind](engine, stratum, bucket)
+
+
+# ---- support: supports, version 1 ----------------------------------------------------------------
+# What strata that keep numbers of derivations have in common.
+
+
+def matching(relation: Relation, left: str, right: str) -> str:
+    """The condition that two rows hold the same tuple."""
+    return " AND ".join(f"{left}.{name} = {right}.{name}" for name in tuple_names(relation))
+
+
+def check_supports(engine: Engine, relation: Relation, table: str) -> None:
+    """Stop if more derivations were lost than there were: the state was not made by this program."""
+    if engine.first(f"SELECT * FROM {table} WHERE _support < 0", 1):
+        raise JobError(
+            f"the state of {relation.name} does not agree with its inputs: more derivations were lost than it counted; "
+            "nothing was changed; `verify` shows the differences, `rebuild` mends them"
+        )
 
 
 def support_findings(
