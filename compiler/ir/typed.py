@@ -72,6 +72,12 @@ class Wildcard:
         return "_"
 
 
+#: How strings write what cannot stand in them.
+_ESCAPES = {ord(c): f"\\u{ord(c):04x}" for c in map(chr, range(32))} | str.maketrans(
+    {"\\": "\\\\", '"': '\\"', "\n": "\\n", "\t": "\\t", "\r": "\\r"}
+)
+
+
 @dataclass(frozen=True)
 class Constant:
     """A value of exactly the type ``type``: int as int, decimal and float as Decimal, date as its text."""
@@ -86,7 +92,7 @@ class Constant:
         if self.type == DATE:
             return f'date"{self.value}"'
         if isinstance(self.value, str):
-            escaped = self.value.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n").replace("\t", "\\t")
+            escaped = self.value.translate(_ESCAPES)
             return f'"{escaped}"'
         return str(self.value)
 

@@ -555,8 +555,8 @@ def function_at(rule: Rule, column: int) -> str:
 def fold(aggregate: Aggregate, values: list[Any]) -> Any:
     """One aggregate over the values of a group, which is not empty.
 
-    Sums of ints (within 64 bits) and decimals are exact, and ``avg`` is their quotient, rounded once. Floats are added
-    in the order of their values, which makes the result a function of the group alone.
+    Sums of ints (within 64 bits) and decimals (within 38 digits) are exact, and ``avg`` is their quotient, rounded
+    once. Floats are added in the order of their values, which makes the result a function of the group alone.
     """
     if aggregate.distinct:
         values = list(set(values))
@@ -567,14 +567,20 @@ def fold(aggregate: Aggregate, values: list[Any]) -> Any:
             return max(values)
         case "count":
             return len(values)
-        case "avg" if not isinstance(values[0], float):
-            return float(sum(map(Fraction, values)) / len(values))
     if isinstance(values[0], float):
         total = reduce(operator.add, sorted(values), 0.0)
+        if not math.isfinite(total):
+            return Undefined("overflow")
         return total / len(values) if aggregate.function == "avg" else total
     if isinstance(values[0], Decimal):
         with localcontext(EXACT):
-            return sum(values, Decimal(0))
+            exact = sum(values, Decimal(0))
+            if len(exact.as_tuple().digits) > 38:
+                return Undefined("overflow")
+        if aggregate.function == "sum":
+            return exact
+    if aggregate.function == "avg":
+        return float(sum(map(Fraction, values)) / len(values))
     total = sum(values)
     return total if -(2**63) <= total < 2**63 else Undefined("overflow")
 

@@ -41,15 +41,26 @@ class AggregateColumn:
         return self.function in ("sum", "avg") and argument is not None and argument.type.name == "float"
 
     @property
+    def ranged(self) -> bool:
+        """Whether the value may be out of range."""
+        return self.floating or self.decimal or (self.summed and self.function == "sum")
+
+    @property
     def extreme(self) -> bool:
         """Whether an extremum is kept."""
         return self.function in ("min", "max")
 
     @property
+    def decimal(self) -> bool:
+        """Whether decimals are added, whose sum may have more digits than there are."""
+        argument = self.aggregate.argument
+        return self.summed and argument is not None and argument.type.name == "decimal"
+
+    @property
     def scale(self) -> int:
         """The digits behind the point of the exact sum."""
         argument = self.aggregate.argument
-        return argument.type.scale if argument is not None and argument.type.name == "decimal" else 0
+        return argument.type.scale if self.decimal and argument is not None else 0
 
     def extra(self) -> Iterable[tuple[str, str]]:
         """Names and types of the columns that are stored for it."""
@@ -65,9 +76,14 @@ class AggregateColumn:
         if self.function == "sum":
             kind = "BIGINT" if self.aggregate.type.name == "int" else f"DECIMAL(38, {self.scale})"
             return f"TRY_CAST({total} AS {kind})"
-        power = 10**self.scale
-        scaled, count = (f"{total} * {power}", f"{rows} * {power}") if self.scale else (total, rows)
-        return f"CAST({scaled} AS DOUBLE) / CAST({count} AS DOUBLE)"
+        if not self.scale:
+            return f"CAST({total} AS DOUBLE) / CAST({rows} AS DOUBLE)"
+        power, most = 10**self.scale, 10 ** max(38 - 2 * self.scale, 0)
+        return (
+            f"CASE WHEN ABS({total}) < {most} "
+            f"THEN CAST({total} * {power} AS DOUBLE) / CAST({rows} * {power} AS DOUBLE) "
+            f"ELSE CAST(CAST({total} AS TEXT) AS DOUBLE) / CAST({rows} AS DOUBLE) END"
+        )
 
 
 @dataclass(frozen=True)
@@ -87,7 +103,7 @@ class Group:
     @property
     def ranged(self) -> tuple[str, ...]:
         """The columns whose value may be out of range."""
-        return tuple(column.name for column in self.columns if column.function == "sum" and column.summed)
+        return tuple(column.name for column in self.columns if column.ranged)
 
     def compute(self) -> Sql:
         """The rows of groups from their derivations in r__rows."""
@@ -109,6 +125,8 @@ class Group:
                 hidden.append(f"COUNT(CASE WHEN {value} = q._best_{column.name} THEN 1 END) AS _ties_{column.name}")
             elif column.floating:
                 total = f"ORDERED_SUM({value})"
+                for infinity in ("Infinity", "-Infinity"):
+                    total = f"NULLIF({total}, CAST('{infinity}' AS DOUBLE))"
                 parts.append(f"{total if column.function == 'sum' else f'{total} / COUNT(*)'} AS {column.name}")
             else:
                 parts.append(f"{column.value('COUNT(*)', total)} AS {column.name}")
@@ -155,7 +173,8 @@ class Group:
                 total = " ".join(
                     f"{sign} COALESCE({alias}._sum_{name}, 0)" for sign, alias in (("", "s"), ("-", "l"), ("+", "p"))
                 )
-                parts.append(f"CAST({total} AS DECIMAL(38, {column.scale})) AS _sum_{name}")
+                total = f"CAST({total} AS DECIMAL(38, {column.scale}))"
+                parts.append(f"{f'TRY({total})' if column.decimal else total} AS _sum_{name}")
             if column.extreme:
                 parts += [
                     f"s.{name} AS _old_{name}",

@@ -63,9 +63,15 @@ def emit_script(program: plan.Program, compiler: str, format_code: bool = True) 
     text = environment.get_template("script.py.jinja").render(view=view, block=_placeholder)
     if format_code:
         text = format_script(text)
-    for name in ("shapes", *blocks):
-        text = text.replace(_placeholder(name), source(name), 1)
-    return text
+    before, mark, text = text.partition(_placeholder("shapes"))
+    assert mark
+    # From behind, since only the program stands before these, and may quote anything.
+    after: list[str] = []
+    for name in reversed(blocks):
+        text, mark, rest = text.rpartition(_placeholder(name))
+        assert mark
+        after = [source(name), rest, *after]
+    return "".join([before, source("shapes"), text, *after])
 
 
 def _placeholder(name: str) -> str:

@@ -7,7 +7,7 @@ an error arises exactly if a derivation needs the value, whatever the order of j
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import reduce
 from typing import Any, ClassVar
@@ -138,14 +138,8 @@ class _QueryBuilder:
         self.tables: list[tuple[exp.Expr, list[exp.Expr]]] = []
         self.conditions: list[exp.Expr] = []
         self.required: list[exp.Expr] = []
-        tables = [names.tables[versioned.atom.relation] for versioned in query.joins]
-        self.aliases = [
-            table if tables.count(table) == 1 else f"{table}_{tables[: index + 1].count(table)}"
-            for index, table in enumerate(tables)
-        ]
-        self.listed = "groups" if kind == "aggregate" else "dead"
-        while self.listed in self.aliases:
-            self.listed += "_"
+        self.aliases = _aliases([names.tables[versioned.atom.relation] for versioned in query.joins])
+        self.listed = _unlike("groups" if kind == "aggregate" else "dead", self.aliases)
 
     @property
     def returning(self) -> bool:
@@ -234,7 +228,7 @@ class _QueryBuilder:
                 matches = exp.EQ(this=self.values[name].copy(), expression=self.tried(condition.value))
                 self.conditions.append(matches)
                 return
-            self.values[name] = self.expression(condition.value)
+            self.values[name] = _typed(self.expression(condition.value), condition.value.type)
             if self.is_uncertain(condition.value):
                 self.uncertain.add(name)
                 if not any(isinstance(a, typed.Variable) and a.name == name for a in self.head.arguments):
@@ -254,9 +248,7 @@ class _QueryBuilder:
 
     def absence(self, versioned: Versioned) -> exp.Expr:
         """The condition that no tuple of a negated literal matches."""
-        alias = "absent"
-        while alias in (*self.aliases, self.listed):
-            alias += "_"
+        alias = _unlike("absent", (*self.aliases, self.listed))
         inner = exp.select("1").from_(exp.to_table(self.table_name(versioned), alias=alias))
         matches: list[exp.Expr] = []
         for index, term in enumerate(versioned.atom.terms):
@@ -279,8 +271,8 @@ class _QueryBuilder:
             wanted = argument.argument if isinstance(argument, typed.Aggregate) else argument
             if wanted is None:
                 continue
-            value = self.tried(wanted)
-            if isinstance(wanted, typed.Constant):
+            value = _typed(self.tried(wanted), wanted.type)
+            if isinstance(wanted, typed.Constant) and not isinstance(value, exp.Cast):
                 value = exp.cast(value, sql_type(wanted.type))
             if self.is_uncertain(wanted) and not (self.returning and self.kind == "ranked"):
                 partial.append(name)
@@ -336,8 +328,11 @@ class _QueryBuilder:
 
     def binary(self, expression: typed.Binary) -> exp.Expr:
         """An operation, its result of exactly its type; a float that is not finite is no value."""
-        left = _grouped(self.expression(expression.left), expression.op, right=False)
-        right = _grouped(self.expression(expression.right), expression.op, right=True)
+        left, right = self.expression(expression.left), self.expression(expression.right)
+        if not right.find(exp.Column, exp.Cast):
+            left = _typed(left, expression.left.type)
+        left = _grouped(left, expression.op, right=False)
+        right = _grouped(right, expression.op, right=True)
         if expression.op == "++":
             return exp.DPipe(this=left, expression=right)
         if expression.op == "/":
@@ -375,6 +370,29 @@ def _is_narrow(product: typed.Binary) -> bool:
     """Whether DuckDB would compute a product of decimals in 18 digits though it may have more."""
     digits = (product.left.type.precision, product.right.type.precision)
     return product.type.name == "decimal" and max(digits) <= 18 < sum(digits)
+
+
+def _unlike(alias: str, taken: Iterable[str]) -> str:
+    """``alias``, or ``alias`` with underscores that make it differ from all ``taken`` in engines that ignore case."""
+    known = {name.lower() for name in taken}
+    while alias.lower() in known:
+        alias += "_"
+    return alias
+
+
+def _aliases(tables: list[str]) -> list[str]:
+    """An alias for each joined table: its name, numbered where a table is joined several times."""
+    aliases: list[str] = []
+    for index, table in enumerate(tables):
+        again = tables.count(table) > 1
+        aliases.append(_unlike(f"{table}_{tables[: index + 1].count(table)}", (*tables, *aliases)) if again else table)
+    return aliases
+
+
+def _typed(tree: exp.Expr, type_: typed.Type) -> exp.Expr:
+    """An expression of integer literals in 64 bits, where engines would take 32; others as they are."""
+    literals = type_ == typed.INT and not tree.find(exp.Column, exp.Cast)
+    return exp.cast(tree, sql_type(type_)) if literals else tree
 
 
 def _all_of(conditions: list[exp.Expr]) -> exp.Expr:

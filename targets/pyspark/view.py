@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 
@@ -14,6 +15,9 @@ from .names import Names
 from .sql import Sql, query_sql
 
 WIDTH = 100
+
+#: Characters that control something: how text is read, in which direction, or that nothing is there.
+HIDDEN = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff]")
 
 
 @dataclass(frozen=True)
@@ -81,9 +85,10 @@ class StageView:
 
 @dataclass(frozen=True)
 class ScriptView:
-    """Everything a script prints."""
+    """Everything a script prints; ``literal`` is the name as a Python string."""
 
     name: str
+    literal: str
     sha256: str
     compiler: str
     title: str
@@ -137,10 +142,11 @@ class Viewer:
         inputs = tuple(self.relation(r) for r in self.program.relations if r.role == "input")
         outputs = ", ".join(r.name for r in self.program.relations if r.output) or "no relation"
         return ScriptView(
-            name=main.name,
+            name=one_line(main.name),
+            literal=quote(main.name),
             sha256=hashlib.sha256("".join(s.sha256 for s in self.program.sources).encode()).hexdigest(),
             compiler=compiler,
-            title=f"Keep {outputs} of {main.name} exact while the inputs change.",
+            title=quote(f"Keep {outputs} of {main.name} exact while the inputs change.")[1:-1],
             outline=tuple(self.outline()),
             imports=imports,
             inputs_rule=section("inputs"),
@@ -195,7 +201,7 @@ class Viewer:
                 for i, column in enumerate(relation.columns)
             ),
             kind=self.kinds[relation.name],
-            source=str(relation.span),
+            source=quote(str(relation.span)),
             options=tuple(options),
             text=f"{relation}: {relation.why}" if relation.why else str(relation),
         )
@@ -239,7 +245,7 @@ class Viewer:
         negated = {negation.atom.relation for rule in stratum.rules for negation in rule.negations}
         return StratumView(
             title=section(f"{stratum.name} ({_kind_text(stratum.kind)}, {where})"),
-            comments=tuple(dict.fromkeys(f"{p.relation}: {p.reason}" for p in placed.pivots)),
+            comments=tuple(dict.fromkeys(one_line(f"{p.relation}: {p.reason}") for p in placed.pivots)),
             relations=tuple(self.relation(r) for r in stratum.relations),
             rules=tuple(self.rule(rule, placed) for rule in placed.rules),
             queries=tuple(queries),
@@ -295,8 +301,8 @@ class Viewer:
             options.append(("partial", _tuple(map(quote, partial))))
         return RuleView(
             label=rule.label,
-            source=str(rule.span),
-            quoted=tuple(self.quoted(rule)),
+            source=quote(str(rule.span)),
+            quoted=tuple(map(one_line, self.quoted(rule))),
             queries=tuple(queries),
             head=quote(self.names.tables[rule.head.relation]),
             full=full,
@@ -337,13 +343,23 @@ def sql_text(sql: Sql) -> str:
 
 def string_literal(text: str) -> str:
     """A triple-quoted string that begins and ends on lines of its own."""
-    escaped = text.replace("\\", "\\\\").replace('"""', '\\"\\"\\"')
+    escaped = visible(text.replace("\\", "\\\\").replace('"""', '\\"\\"\\"'))
     return f'"""\n{escaped}\n"""'
 
 
 def quote(text: str) -> str:
     """A double-quoted Python string."""
-    return '"' + text.replace("\\", "\\\\").replace('"', '\\"') + '"'
+    return '"' + one_line(text.replace("\\", "\\\\").replace('"', '\\"')) + '"'
+
+
+def visible(text: str) -> str:
+    """Text with escapes for characters that no reviewer sees, or that Python reads as other than they are."""
+    return HIDDEN.sub(lambda found: found[0].encode("unicode_escape").decode("ascii"), text)
+
+
+def one_line(text: str) -> str:
+    """The same on one line."""
+    return visible(text).replace("\n", "\\n")
 
 
 def _tuple(items: Iterable[str]) -> str:

@@ -39,6 +39,7 @@ from typing import Any, NamedTuple, Protocol
 import pyarrow as pa
 import pyarrow.parquet as pq
 from pyspark import cloudpickle
+from pyspark.errors import ArithmeticException
 from pyspark.sql import Column as SparkColumn
 from pyspark.sql import DataFrame, Observation, SparkSession, Window, functions
 
@@ -308,7 +309,7 @@ Q = Relation(
 Q_1_1_ALL = """
 SELECT
   a.x AS X,
-  1 AS Z
+  CAST(1 AS BIGINT) AS Z
 FROM a__after AS a
 JOIN b__after AS b
   ON b.x = a.y
@@ -319,7 +320,7 @@ WHERE
 Q_1_1_DELTA_A = """
 SELECT
   a.x AS X,
-  1 AS Z
+  CAST(1 AS BIGINT) AS Z
 FROM a__delta AS a
 JOIN b__before AS b
   ON b.x = a.y
@@ -330,7 +331,7 @@ WHERE
 Q_1_1_DELTA_B = """
 SELECT
   a.x AS X,
-  1 AS Z
+  CAST(1 AS BIGINT) AS Z
 FROM b__delta AS b
 JOIN a__after AS a
   ON a.y = b.x
@@ -345,7 +346,7 @@ WHERE
 Q_1_2_ALL = """
 SELECT
   a.x AS X,
-  2 AS Z
+  CAST(2 AS BIGINT) AS Z
 FROM a__after AS a
 WHERE
   a.x <> 3 AND NOT EXISTS(
@@ -360,7 +361,7 @@ WHERE
 Q_1_2_DELTA_A = """
 SELECT
   a.x AS X,
-  2 AS Z
+  CAST(2 AS BIGINT) AS Z
 FROM a__delta AS a
 WHERE
   a.x <> 3
@@ -376,7 +377,7 @@ WHERE
 Q_1_2_DELTA_B = """
 SELECT
   a.x AS X,
-  2 AS Z
+  CAST(2 AS BIGINT) AS Z
 FROM b__absent_delta AS b
 JOIN a__after AS a
   ON a.y = b.x
@@ -527,6 +528,13 @@ class Engine(Protocol):
         """The first rows of a query, for messages."""
 
 
+def out_of_range(error: Exception) -> JobError:
+    """What to say of a sum that has more digits than either engine computes with."""
+    return JobError(
+        f"arithmetic overflow or division by zero, {error}; the batch was refused and the state is as it was"
+    )
+
+
 class DuckEngine:
     """DuckDB, in memory, one thread, within ``memory_limit``, spilling to ``spill``."""
 
@@ -560,6 +568,8 @@ class DuckEngine:
             raise JobError(
                 f"DuckDB ran out of memory in a task; --engine spark runs without that bound: {error}"
             ) from error
+        except duckdb.OutOfRangeException as error:
+            raise out_of_range(error) from error
         except duckdb.IOException as error:
             raise JobError(f"a file of the state cannot be read or written: {error}") from error
 
@@ -645,11 +655,14 @@ class SparkEngine:
     def keep(self, name: str, frame: DataFrame) -> int:
         """Compute ``frame`` now, in one action, and keep its rows as table ``name``."""
         counted = Observation()
-        kept = (
-            frame.coalesce(self.partitions)
-            .observe(counted, functions.count(functions.lit(1)).alias("rows"))
-            .localCheckpoint(eager=True)
-        )
+        try:
+            kept = (
+                frame.coalesce(self.partitions)
+                .observe(counted, functions.count(functions.lit(1)).alias("rows"))
+                .localCheckpoint(eager=True)
+            )
+        except ArithmeticException as error:
+            raise out_of_range(error) from error
         self._tables[name] = (kept, int(counted.get["rows"]))
         kept.createOrReplaceTempView(name)
         return self._tables[name][1]
@@ -782,8 +795,15 @@ def bucket_number(value: str, kind: str, count: int, engine: str) -> str:
     are all multiples of something."""
     if kind == "int":
         folded = f"ABS(MOD({value}, 2147483647))"
+    elif kind == "float":
+        # The engines write floats differently, and 0.0 and -0.0, which are equal; these steps are exact in both.
+        shifted = f"MOD(ABS({value}), 2147483647.0E0) * 4294967296.0E0"
+        folded = f"CAST(MOD(FLOOR({shifted}), 2147483647.0E0) AS BIGINT)"
     else:
-        digits = f"SUBSTRING(MD5(CAST({value} AS {sql_type('string', engine)})), 1, 7)"
+        text = f"CAST({value} AS {sql_type('string', engine)})"
+        if kind.startswith("decimal"):
+            text = f"REPLACE({text}, '0.', '.')"  # DuckDB leaves out the 0 where no digit can precede the point.
+        digits = f"SUBSTRING(MD5({text}), 1, 7)"
         folded = (
             f"CAST(('0x' || {digits}) AS BIGINT)"
             if engine == "duckdb"
@@ -1210,7 +1230,8 @@ def files_table(engine: Engine, paths: Sequence[str]) -> str:
     """The rows of Parquet files, as something to select from."""
     if engine.name == "duckdb":
         listed = ", ".join("'" + path.replace("'", "''") + "'" for path in paths)
-        return f"read_parquet([{listed}])"
+        # Folders above the state may be called `name=value`, and would be read as columns.
+        return f"read_parquet([{listed}], hive_partitioning = false)"
     assert isinstance(engine, SparkEngine)
     return engine.files(paths)
 

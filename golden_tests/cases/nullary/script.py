@@ -41,6 +41,7 @@ from typing import Any, NamedTuple, Protocol
 import pyarrow as pa
 import pyarrow.parquet as pq
 from pyspark import cloudpickle
+from pyspark.errors import ArithmeticException
 from pyspark.sql import Column as SparkColumn
 from pyspark.sql import DataFrame, Observation, SparkSession, Window, functions
 
@@ -462,6 +463,13 @@ class Engine(Protocol):
         """The first rows of a query, for messages."""
 
 
+def out_of_range(error: Exception) -> JobError:
+    """What to say of a sum that has more digits than either engine computes with."""
+    return JobError(
+        f"arithmetic overflow or division by zero, {error}; the batch was refused and the state is as it was"
+    )
+
+
 class DuckEngine:
     """DuckDB, in memory, one thread, within ``memory_limit``, spilling to ``spill``."""
 
@@ -495,6 +503,8 @@ class DuckEngine:
             raise JobError(
                 f"DuckDB ran out of memory in a task; --engine spark runs without that bound: {error}"
             ) from error
+        except duckdb.OutOfRangeException as error:
+            raise out_of_range(error) from error
         except duckdb.IOException as error:
             raise JobError(f"a file of the state cannot be read or written: {error}") from error
 
@@ -580,11 +590,14 @@ class SparkEngine:
     def keep(self, name: str, frame: DataFrame) -> int:
         """Compute ``frame`` now, in one action, and keep its rows as table ``name``."""
         counted = Observation()
-        kept = (
-            frame.coalesce(self.partitions)
-            .observe(counted, functions.count(functions.lit(1)).alias("rows"))
-            .localCheckpoint(eager=True)
-        )
+        try:
+            kept = (
+                frame.coalesce(self.partitions)
+                .observe(counted, functions.count(functions.lit(1)).alias("rows"))
+                .localCheckpoint(eager=True)
+            )
+        except ArithmeticException as error:
+            raise out_of_range(error) from error
         self._tables[name] = (kept, int(counted.get["rows"]))
         kept.createOrReplaceTempView(name)
         return self._tables[name][1]
@@ -717,8 +730,15 @@ def bucket_number(value: str, kind: str, count: int, engine: str) -> str:
     are all multiples of something."""
     if kind == "int":
         folded = f"ABS(MOD({value}, 2147483647))"
+    elif kind == "float":
+        # The engines write floats differently, and 0.0 and -0.0, which are equal; these steps are exact in both.
+        shifted = f"MOD(ABS({value}), 2147483647.0E0) * 4294967296.0E0"
+        folded = f"CAST(MOD(FLOOR({shifted}), 2147483647.0E0) AS BIGINT)"
     else:
-        digits = f"SUBSTRING(MD5(CAST({value} AS {sql_type('string', engine)})), 1, 7)"
+        text = f"CAST({value} AS {sql_type('string', engine)})"
+        if kind.startswith("decimal"):
+            text = f"REPLACE({text}, '0.', '.')"  # DuckDB leaves out the 0 where no digit can precede the point.
+        digits = f"SUBSTRING(MD5({text}), 1, 7)"
         folded = (
             f"CAST(('0x' || {digits}) AS BIGINT)"
             if engine == "duckdb"
@@ -1145,7 +1165,8 @@ def files_table(engine: Engine, paths: Sequence[str]) -> str:
     """The rows of Parquet files, as something to select from."""
     if engine.name == "duckdb":
         listed = ", ".join("'" + path.replace("'", "''") + "'" for path in paths)
-        return f"read_parquet([{listed}])"
+        # Folders above the state may be called `name=value`, and would be read as columns.
+        return f"read_parquet([{listed}], hive_partitioning = false)"
     assert isinstance(engine, SparkEngine)
     return engine.files(paths)
 
