@@ -8,16 +8,17 @@ from collections.abc import Iterable, Mapping
 #: Words that one of the engines, or a reader of the SQL, takes for something else.
 RESERVED = frozenset(
     """
-    all analyse analyze and anti any array as asc asof at authorization between both by case cast check collate
-    column concurrently constraint create cross current_catalog current_date current_role current_time
-    current_timestamp current_user date default deferrable delete desc describe distinct div do else end except
-    exists extract false fetch filter first following for foreign freeze from full generated glob grant group
-    having ilike in initially inner insert interval intersect into is isnull join key lambda last lateral
-    leading left like limit localtime localtimestamp map minus natural not notnull null offset on only or order
-    out outer over overlaps partition pivot placing positional preceding primary qualify range references
-    returning right row rows select semi session_user set show similar some struct summarize symmetric table
-    tablesample then time timestamp to trailing true try_cast union unique unknown unpivot update user using
-    values variadic verbose view when where window with
+    all alter analyse analyze and anti any array as asc asof asymmetric at authorization between binary both by case
+    cast check collate collation column columns concurrently connect_by_root constraint create cross cube
+    current_catalog current_date current_role current_time current_timestamp current_user date default deferrable
+    delete desc describe distinct div do drop else end except exists extract false fetch filter first following for
+    force foreign freeze from full generated glob grant group having ilike in initially inner insert install
+    intersect interval into is isnull join key lambda last lateral leading left like limit localtime localtimestamp
+    lock map minus natural not notnull null offset on only or order out outer over overlaps partition partitioned_by
+    pivot pivot_longer pivot_wider placing positional preceding primary qualify range references regexp returning
+    revoke right rlike rollback rollup row rows select semi session_user set show similar some struct summarize
+    symmetric table tablesample then time timestamp to trailing true try_cast uncache union unique unknown unpack
+    unpivot update user using values variadic verbose view when where window with xor
     """.split()  # noqa: SIM905
 )
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -59,7 +60,11 @@ def emit_script(program: plan.Program, compiler: str, format_code: bool = True) 
 
     kinds = frozenset(s.stratum.kind for stage in program.stages for s in stage.strata)
     blocks = tuple(b.name for b in BLOCKS if b.needed(kinds))
-    view = Viewer(program).script(compiler, source("imports"), blocks)
+    # All blocks, also those left out: a rule that brings one in changes nobody's name.
+    support = "\n".join(source(b.name) for b in BLOCKS)
+    reserved = ["PROGRAM", "MAINTAIN", "RECOUNT", *re.findall(r"\b[A-Z][A-Z0-9_]*\b", source("imports"))]
+    reserved += re.findall(r"^([A-Z][A-Z0-9_]*)(?=:| =)", support, re.MULTILINE)
+    view = Viewer(program, reserved).script(compiler, source("imports"), blocks)
     text = environment.get_template("script.py.jinja").render(view=view, block=_placeholder)
     if format_code:
         text = format_script(text)

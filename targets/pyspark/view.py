@@ -112,7 +112,8 @@ def section(title: str) -> str:
 class Viewer:
     """Makes the view of a program."""
 
-    def __init__(self, program: plan.Program) -> None:
+    def __init__(self, program: plan.Program, reserved: Iterable[str]) -> None:
+        """Name things so that they differ from the ``reserved`` constants of the support code."""
         self.plan = program
         self.program = program.program
         self.names = Names.of(self.program)
@@ -122,7 +123,7 @@ class Viewer:
             for stratum in stage.strata:
                 self.kinds.update({r.name: stratum.stratum.kind for r in stratum.stratum.relations})
         self.localized = {rule.rule.label: rule for rule in program.deltas.stratified.localized.rules}
-        self.constants: set[str] = set()
+        self.constants = set(reserved)
         self.relation_constants = {
             relation.name: self.constant(constant_name(self.names.tables[relation.name]))
             for relation in self.program.relations
