@@ -11,9 +11,13 @@ import duckdb
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+import sqlglot
+from flintlog.compiler.naming import sql_names
 from flintlog.compiler.pipeline import compile_program
 from flintlog.compiler.source import SourceFile
 from flintlog.targets.pyspark.emit import emit_script
+from sqlglot.dialects.duckdb import DuckDB
+from sqlglot.dialects.spark import Spark
 
 from golden_tests.checks import Checked
 from golden_tests.harness import VERSION, LocalJob, arrow_type, compile_text, load_script
@@ -61,6 +65,20 @@ def test_rules_that_quote_what_stands_for_support(tmp_path: Path) -> None:
     job = LocalJob(script, tmp_path)
     assert Checked(job, text, compilation).build({"e": {("a",), ("\n# block: state.\n",)}}) == []
     job.close()
+
+
+def test_names_that_sql_knows() -> None:
+    """No keyword of an engine, nor of the printer of SQL, remains as the name of a table or a column."""
+    known = {str(row[0]) for row in duckdb.sql("SELECT keyword_name FROM duckdb_keywords()").fetchall()}
+    for dialect in (DuckDB, Spark):
+        known |= {word.lower() for word in dialect.Tokenizer.KEYWORDS if word.isidentifier()}
+    for name in sql_names(sorted(known)).values():
+        sql = (
+            f"SELECT {name}, {name}.{name} AS {name}, MAX({name}.a) OVER (PARTITION BY {name}.{name}) AS a "
+            f"FROM (SELECT {name}, 1 AS a FROM {name}) AS {name} JOIN {name} AS s USING ({name}, a)"
+        )
+        assert len(duckdb.extract_statements(sql)) == 1, name
+        assert sqlglot.parse_one(sql, dialect="duckdb").sql("spark").count(name) >= sql.count(name), name
 
 
 VALUES: dict[str, list[Any]] = {
