@@ -20,7 +20,7 @@ from sqlglot.dialects.duckdb import DuckDB
 from sqlglot.dialects.spark import Spark
 
 from golden_tests.checks import Checked
-from golden_tests.harness import VERSION, LocalJob, arrow_type, compile_text, load_script
+from golden_tests.harness import VERSION, LocalJob, RoundsJob, arrow_type, compile_text, load_script
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -40,6 +40,17 @@ def test_state_in_folders_with_awkward_names(name: str, buckets: int, tmp_path: 
     compilation, script = compile_text(CLOSURE)
     job = LocalJob(script, tmp_path / name, buckets)
     checked = Checked(job, CLOSURE, compilation)
+    assert checked.build({"e": {(1, 2), (2, 3)}}) == []
+    assert checked.apply({"e": [("+", (3, 4)), ("-", (1, 2))]}) == []
+    job.close()
+
+
+def test_state_of_rounds_in_folders_with_awkward_names(spark: SparkSession, tmp_path: Path) -> None:
+    """The same where Spark reads and writes the state."""
+    text = "input relation e(x: int, y: int)\noutput p.\np(X, Y) :- e(X, Y), X < 5.\n"
+    compilation, script = compile_text(text)
+    job = RoundsJob(script, tmp_path / "x=5" / "a[1] b*c{d}", spark, 2)
+    checked = Checked(job, text, compilation)
     assert checked.build({"e": {(1, 2), (2, 3)}}) == []
     assert checked.apply({"e": [("+", (3, 4)), ("-", (1, 2))]}) == []
     job.close()

@@ -634,7 +634,8 @@ class SparkEngine:
         """The rows of Parquet files, as a view to select from."""
         name = f"files__{len(self._views)}"
         self._views.add(name)
-        self.spark.read.parquet(*paths).createOrReplaceTempView(name)
+        places = (spark_path(Path(path)) for path in paths)
+        self.spark.read.parquet(*places).createOrReplaceTempView(name)
         return name
 
     def keep(self, name: str, frame: DataFrame) -> int:
@@ -1584,7 +1585,8 @@ def write_by_bucket(
     """Write the rows of a query, those of a bucket together; returns the files of each bucket."""
     rows = engine.spark.sql(f"SELECT q.*, CAST({number} AS INT) AS _bucket FROM ({sql}) AS q")
     place = Path(task.state, folder)
-    rows.repartition(task.buckets, "_bucket").write.partitionBy("_bucket").parquet(str(place))
+    writer = rows.repartition(task.buckets, "_bucket").write.partitionBy("_bucket")
+    writer.parquet(f"file://{place}")
     files: dict[int, list[str]] = {}
     for path in sorted(place.glob("_bucket=*/*.parquet")):
         bucket = int(path.parent.name.removeprefix("_bucket="))
