@@ -84,10 +84,9 @@ class LocalJob:
         """Let tasks run here instead of in a session."""
         module: Any = self.module
         module.describe = lambda spark, text: None
-        module.run_tasks = lambda spark, task, numbers: [
-            json.loads(json.dumps(module.run_task(task, number))) for number in numbers
+        module.on_buckets = lambda spark, numbers, work: [
+            json.loads(json.dumps(work(number), default=str)) for number in numbers
         ]
-        module.check_tasks = self._check_tasks
         # To open a database takes longer than most tasks; each gets an empty one within one connection.
         real = module.DuckEngine()
         self.connection = real.connection
@@ -110,20 +109,6 @@ class LocalJob:
         if self.databases > 1:
             self.connection.execute(f"DETACH task_{self.databases - 1}")
         return self.connection
-
-    def _check_tasks(self, spark: object, task: Any, numbers: range) -> list[list[dict[str, Any]]]:
-        """Recount a stage, bucket by bucket."""
-        module: Any = self.module
-        cut = task.stages[0].bucketed and task.buckets > 1
-        return [
-            module.check_stage(
-                module.DuckEngine(),
-                task,
-                module.Bucket(number, task.buckets) if cut else module.Bucket(),
-                number if cut else None,
-            )
-            for number in numbers
-        ]
 
     def close(self) -> None:
         """Forget the module and remove the state."""

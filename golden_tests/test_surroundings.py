@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from datetime import date, datetime
 from decimal import Decimal
 from pathlib import Path
@@ -118,3 +119,12 @@ def test_buckets_are_those_of_the_other_engine(spark: SparkSession, tmp_path: Pa
         assert [int(row[0]) for row in found] == [int(row[0]) for row in rows.collect()], kind
         if kind == "float":
             assert found[0] == found[1]
+
+
+def test_tasks_without_duckdb(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where tasks have no DuckDB, the message says whose it is and what else there is."""
+    _, script = compile_text("input relation e(x: int)\noutput p.\np(X) :- e(X).\n")
+    module: Any = load_script(script)
+    monkeypatch.setitem(sys.modules, "duckdb", None)
+    with pytest.raises(module.JobError, match=r"DuckDB is not installed where Spark runs the tasks.*--engine spark"):
+        module.DuckEngine()

@@ -227,4 +227,4 @@ def _print(text: str) -> Sql:
             return OrderedSum(this=node.expressions[0].copy())
         return node
 
-    return print_sql(tree.transform(ordered))
+    return print_sql(tree.transform(ordered, copy=False))

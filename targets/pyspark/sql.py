@@ -94,10 +94,10 @@ class _Spark(Spark):
 
 def print_sql(tree: exp.Expr, partial: tuple[str, ...] = ()) -> Sql:
     """Print a tree in both dialects."""
-    spark = tree.copy().transform(_for_spark)
+    spark = tree.copy().transform(_for_spark, copy=False)
     return Sql(
         tree.sql(_DuckDB, pretty=True, max_text_width=100),
-        spark.sql(_Spark, pretty=True, max_text_width=100),
+        spark.sql(_Spark, pretty=True, max_text_width=100, copy=False),
         partial,
     )
 

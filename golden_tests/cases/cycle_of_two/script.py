@@ -396,7 +396,13 @@ class DuckEngine:
 
     def __init__(self, memory_limit: str = "", spill: str = "") -> None:
         """Open a database; ``memory_limit`` as DuckDB writes it (``2GB``), empty for DuckDB's own choice."""
-        import duckdb
+        try:
+            import duckdb
+        except ImportError as error:
+            raise JobError(
+                f"DuckDB is not installed where Spark runs the tasks, for {sys.executable}; install it there "
+                "(PYSPARK_PYTHON names the interpreter of the tasks) or run with --engine spark"
+            ) from error
 
         self.connection = duckdb.connect()
         settings = [
@@ -1489,8 +1495,10 @@ def watched(task: Task, log: Log) -> Iterator[None]:
         watcher.join()
 
 
-def run_tasks(spark: SparkSession, task: Task, numbers: range) -> list[dict[str, Any]]:
-    """Run a task for each bucket as one Spark job; returns the reports in the order of buckets."""
+def on_buckets(
+    spark: SparkSession, numbers: range, work: Callable[[int], dict[str, Any]]
+) -> list[dict[str, Any]]:
+    """Call ``work`` with each number, in a task of its own, as one Spark job; returns what it reports, in order."""
 
     def run_bucket(batches: Iterator[Any]) -> Iterator[Any]:
         import pyarrow
@@ -1498,23 +1506,22 @@ def run_tasks(spark: SparkSession, task: Task, numbers: range) -> list[dict[str,
         for batch in batches:
             for number in batch.column(0).to_pylist():
                 try:
-                    report = run_task(task, number)
+                    report = {"number": number, "report": work(number)}
                 except JobError as error:
                     # Not for Spark to try again: it would fail again.
-                    report = {"bucket": number, "refused": str(error)}
-                yield pyarrow.RecordBatch.from_pydict({"report": [json.dumps(report)]})
+                    report = {"number": number, "refused": str(error)}
+                said = json.dumps(report, default=str)
+                yield pyarrow.RecordBatch.from_pydict({"report": [said]})
 
     ship_functions_by_value()
     places = spark.range(0, len(numbers), 1, len(numbers)).selectExpr("CAST(id AS INT) AS bucket")
     rows = places.mapInArrow(run_bucket, "report string").collect()
-    reports = sorted(
-        (json.loads(row.report) for row in rows), key=lambda report: int(report["bucket"])
-    )
-    assert [report["bucket"] for report in reports] == list(numbers), "each bucket reports once"
-    for report in reports:
-        if "refused" in report:
-            raise JobError(report["refused"])
-    return reports
+    reports = sorted((json.loads(row.report) for row in rows), key=lambda said: int(said["number"]))
+    assert [said["number"] for said in reports] == list(numbers), "each bucket reports once"
+    for said in reports:
+        if "refused" in said:
+            raise JobError(said["refused"])
+    return [said["report"] for said in reports]
 
 
 def collect_reports(outcome: Outcome, task: Task, reports: list[dict[str, Any]]) -> None:
@@ -1690,7 +1697,8 @@ def run_stages(
         if engine == "duckdb":
             gathered = bool(stages) and not any(stage.bucketed for stage in stages)
             with watched(task, log):
-                reports = run_tasks(spark, task, range(1 if gathered else options.buckets))
+                numbers = range(1 if gathered else options.buckets)
+                reports = on_buckets(spark, numbers, functools.partial(run_task, task))
             collect_reports(outcome, task, reports)
         else:
             reports = [run_rounds(spark, task, log)]
@@ -1768,7 +1776,8 @@ def verify_stages(
         describe(spark, f"verify {', '.join(stratum.name for stratum in stage.strata)}")
         if choose_engine(task, options.engine)[0] == "duckdb":
             numbers = range(options.buckets if stage.bucketed else 1)
-            differences += [d for report in check_tasks(spark, task, numbers) for d in report]
+            for report in on_buckets(spark, numbers, functools.partial(check_task, task)):
+                differences += report["findings"]
         else:
             engine = SparkEngine(spark, options.buckets)
             try:
@@ -1800,28 +1809,12 @@ def check_stage(
     return findings
 
 
-def check_tasks(spark: SparkSession, task: Task, numbers: range) -> list[list[dict[str, Any]]]:
-    """Recount a stage in DuckDB, bucket by bucket, as one Spark job."""
+def check_task(task: Task, number: int) -> dict[str, Any]:
+    """Recount a stage on one bucket, in DuckDB."""
     bucketed = task.stages[0].bucketed and task.buckets > 1
-
-    def check_bucket(batches: Iterator[Any]) -> Iterator[Any]:
-        import pyarrow
-
-        for batch in batches:
-            for number in batch.column(0).to_pylist():
-                bucket = Bucket(number, task.buckets) if bucketed else Bucket()
-                found = check_stage(
-                    DuckEngine(task.memory_limit or task_memory()),
-                    task,
-                    bucket,
-                    number if bucketed else None,
-                )
-                yield pyarrow.RecordBatch.from_pydict({"report": [json.dumps(found, default=str)]})
-
-    ship_functions_by_value()
-    places = spark.range(0, len(numbers), 1, len(numbers)).selectExpr("CAST(id AS INT) AS bucket")
-    rows = places.mapInArrow(check_bucket, "report string").collect()
-    return [json.loads(row.report) for row in rows]
+    engine = DuckEngine(task.memory_limit or task_memory())
+    bucket = Bucket(number, task.buckets) if bucketed else Bucket()
+    return {"findings": check_stage(engine, task, bucket, number if bucketed else None)}
 
 
 # ---- support: state, version 1 -------------------------------------------------------------------
@@ -4056,7 +4049,9 @@ def command_line() -> argparse.ArgumentParser:
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
     common = argparse.ArgumentParser(add_help=False)
     common.add_argument("--state", required=True, metavar="DIR", help="the directory of the state")
-    common.add_argument("--json", action="store_true", help="print the result as JSON")
+    common.add_argument(
+        "--json", action="store_true", help="print the result as JSON, in the last line"
+    )
     common.add_argument("--quiet", action="store_true", help="no progress on stderr")
     running = argparse.ArgumentParser(add_help=False)
     running.add_argument(
