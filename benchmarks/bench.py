@@ -255,14 +255,16 @@ def _result(graph: Graph, contender: str, step: Step, measured: Run, job: float 
 
 
 def table(title: str, results: list[Result]) -> Table:
-    """The results of one workload; ratios of seconds are to Flintlog's for the step and to the contender's ``init``."""
+    """The results of one workload; ratios are to Flintlog's for the step, of all seconds and of those in the job, and
+    of the latter to the contender's ``init``."""
     made = Table(title=title, title_justify="left", title_style="bold")
     made.add_column("step")
     made.add_column("contender")
-    for heading in ("seconds", "in the job", "peak MB", "rows", "to flintlog's step", "to its own init"):
+    headings = ("seconds", "to flintlog's", "in the job", "to flintlog's", "to its own init", "peak MB", "rows")
+    for heading in headings:
         made.add_column(heading, justify="right")
-    ours = {one.step: one.seconds for one in results if one.contender == "flintlog"}
-    inits = {one.contender: one.seconds for one in results if one.step == "init"}
+    ours = {one.step: one for one in results if one.contender == "flintlog"}
+    inits = {one.contender: one for one in results if one.step == "init"}
     order = list(dict.fromkeys(one.step for one in results))
     step = None
     for one in sorted(results, key=lambda one: order.index(one.step)):
@@ -272,11 +274,12 @@ def table(title: str, results: list[Result]) -> Table:
             one.step if one.step != step else "",
             one.contender,
             f"{one.seconds:.2f}",
+            _ratio(one.seconds, ours[one.step].seconds if one.step in ours else None),
             _seconds(one.job_seconds),
+            _ratio(one.job_seconds, ours[one.step].job_seconds if one.step in ours else None),
+            _ratio(one.job_seconds, inits[one.contender].job_seconds if one.contender in inits else None),
             f"{one.peak_mb:,.0f}",
             f"{one.rows:,}",
-            _ratio(one.seconds, ours.get(one.step)),
-            _ratio(one.seconds, inits.get(one.contender)),
         )
         step = one.step
     return made
@@ -286,8 +289,8 @@ def _seconds(value: float | None) -> str:
     return "" if value is None else f"{value:.2f}"
 
 
-def _ratio(seconds: float, reference: float | None) -> str:
-    return "" if reference is None else f"{seconds / reference:.2f} x"
+def _ratio(seconds: float | None, reference: float | None) -> str:
+    return "" if seconds is None or reference is None else f"{seconds / reference:.2f} x"
 
 
 def main() -> int:
