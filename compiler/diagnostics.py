@@ -34,6 +34,8 @@ CODES: dict[str, str] = {
     "E0118": "An include path is not relative.",
     "E0119": "A program file is not UTF-8.",
     "E0120": "A location specifier stands where none is allowed.",
+    "E0121": "A domain does not name its nodes by one variable.",
+    "E0122": "A path is not well formed.",
     # Names and declarations
     "E0201": "A relation is neither declared nor derived.",
     "E0202": "A relation or type is declared twice.",
@@ -67,6 +69,8 @@ CODES: dict[str, str] = {
     "E0406": "Assignments need each other.",
     "E0407": "An assignment assigns a variable that is bound.",
     "E0408": "An assignment assigns something other than a variable.",
+    "E0409": "A path that can be empty binds neither of its ends.",
+    "E0410": "The negation of a path that can be empty never holds.",
     # Aggregates
     "E0501": "A relation depends on its own negation.",
     "E0502": "An aggregate is part of a recursion.",
@@ -79,8 +83,6 @@ CODES: dict[str, str] = {
     "E0601": "The location of a relation differs between its uses.",
     "E0602": "A relation has two locations.",
     # Not supported by this version
-    "E0701": "Path literals are not supported.",
-    "E0703": "Domain declarations are not supported.",
     "E0704": "Several processes in one program are not supported.",
     "E0705": "External functions are not supported.",
     "E0706": "Function calls are not supported.",

@@ -14,6 +14,7 @@ from .ir.syntax_printer import syntax_text
 from .ir.typed import Program as TypedProgram
 from .passes.check_safety import check_safety
 from .passes.derive_deltas import derive_deltas
+from .passes.expand_paths import expand_paths
 from .passes.infer_types import infer_types
 from .passes.linearize import linearize
 from .passes.localize import localize
@@ -35,7 +36,7 @@ class Pass:
 
 
 def _typed(program: syntax.Program, diagnostics: Diagnostics) -> TypedProgram:
-    resolved = infer_types(resolve(program, diagnostics), diagnostics)
+    resolved = infer_types(resolve(expand_paths(program, diagnostics), diagnostics), diagnostics)
     check_safety(resolved, diagnostics)
     return resolved
 

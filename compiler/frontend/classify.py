@@ -23,6 +23,7 @@ Node = Tree[Token]
 _ESCAPES = {"n": "\n", "t": "\t", "r": "\r", '"': '"', "\\": "\\"}
 _ESCAPE = re.compile(r"\\(u[0-9A-Fa-f]{4}|.)", re.DOTALL)
 _MAX_DEPTH = 100
+_PATHS = "paths are made with `/`, `|`, `^`, `+`, `*` and `?`, as in `(a / ^b+ | c)(X, Y)`"
 _PATH_OPERATORS = ("STAR", "PLUS", "SLASH", "BAR", "MIDDLE_DOT", "MINUS")
 
 
@@ -59,6 +60,8 @@ class Classifier:
                     alias, type_ = tree.children[1], tree.children[2]
                     assert isinstance(alias, Token) and isinstance(type_, Tree)
                     return syntax.Typedef(str(alias), self._type(type_), self._span(alias))
+                case "domain":
+                    return self._domain(tree)
                 case "include":
                     path = tree.children[1]
                     assert isinstance(path, Token)
@@ -157,6 +160,18 @@ class Classifier:
                 parameters.append(int(part[:9]))  # Nine digits are more than any type has.
         return syntax.TypeName(str(name), tuple(parameters), element, self._span(tree))
 
+    def _domain(self, tree: Node) -> syntax.Domain:
+        name = _child(tree, "relation_name")
+        arguments = tuple(self._expression(argument) for argument in self._group(_child(tree, "group")))
+        span = self.source.span(self._bounds(name)[0], self._bounds(_child(tree, "group"))[1])
+        variables = [argument for argument in arguments if isinstance(argument, syntax.Variable)]
+        others = [a for a in arguments if not isinstance(a, syntax.Variable | syntax.Wildcard | syntax.Constant)]
+        if len(variables) != 1 or others:
+            message = "a domain names its nodes by one variable"
+            self.diagnostics.report("E0121", message, span, help="write it as in `domain person(X, _).`")
+            raise _Refused
+        return syntax.Domain(syntax.Atom(_name(name), arguments, None, None, span), self._span(tree))
+
     # ---- clauses ---------------------------------------------------------------------------------------------------
 
     def _clause(self, tree: Node) -> syntax.Rule:
@@ -199,6 +214,9 @@ class Classifier:
         return tuple(alternatives)
 
     def _literal(self, tree: Node) -> syntax.Literal:
+        applied = self._applied_path(tree)
+        if applied is not None:
+            return self._path_literal(tree, *applied)
         match str(tree.data):
             case "relation_name" | "application" | "located":
                 return self._atom(tree, head=False)
@@ -214,7 +232,7 @@ class Classifier:
             case "aggregate":
                 raise self._refuse("E0520", "aggregates stand only in heads", tree)
         if _is_path(tree):
-            raise self._refuse("E0701", "this version does not support path literals", tree)
+            raise self._refuse("E0122", "a path needs parentheses around it and two arguments behind it", tree, _PATHS)
         help = "a literal is an atom, a negated atom or a comparison"
         raise self._refuse("E0113", "this is a value, not a literal", tree, help)
 
@@ -226,7 +244,7 @@ class Classifier:
             if len(literal.alternatives[0]) != 1:
                 break
             literal = literal.alternatives[0][0]
-        if isinstance(literal, syntax.Atom):
+        if isinstance(literal, syntax.Atom | syntax.PathLiteral):
             return syntax.Negation(literal, self._span(tree))
         help = None
         if isinstance(literal, syntax.Comparison):
@@ -261,7 +279,7 @@ class Classifier:
         if base.data != "relation_name":
             if base.data == "constant":
                 raise self._refuse("E0115" if head else "E0113", "expected the name of a relation", base)
-            raise self._refuse("E0701", "this version does not support path literals", tree)
+            raise self._refuse("E0115", "a path cannot be the head of a rule", tree)
         location = None
         arguments: list[syntax.Expression] = []
         for place, argument in enumerate(self._group(rest)):
@@ -296,6 +314,76 @@ class Classifier:
             return value
         help = "write the location as an argument, as in `p(@S)`"
         raise self._refuse("E0120", "the location of a relation without columns is a constant", tree, help)
+
+    # ---- paths -----------------------------------------------------------------------------------------------------
+
+    def _applied_path(self, tree: Node) -> tuple[syntax.Path, Node] | None:
+        """The path and the arguments of a literal such as ``e+(X, Y)``, ``^e(X, Y)`` or ``(a / b)(X, Y)``."""
+        if tree.data == "application":
+            base, arguments = tree.children
+            assert isinstance(base, Tree) and isinstance(arguments, Tree)
+            return (self._path(base), arguments) if base.data in ("group", "repeated", "prefixed") else None
+        if tree.data == "prefixed" and _operator(tree).type == "CARET":
+            inner = tree.children[1]
+            assert isinstance(inner, Tree)
+            if inner.data == "application":
+                base, arguments = inner.children
+                assert isinstance(base, Tree) and isinstance(arguments, Tree)
+                return syntax.Inverse(self._path(base), self._span(tree)), arguments
+        if tree.data == "binary":
+            left, operator, arguments = tree.children
+            assert isinstance(left, Tree) and isinstance(operator, Token) and isinstance(arguments, Tree)
+            path = left.data in ("relation_name", "group", "repeated", "prefixed")
+            if path and operator.type in ("PLUS", "STAR", "MINUS") and arguments.data == "group":
+                return self._repeated(self._path(left), operator, tree), arguments
+        return None
+
+    def _path_literal(self, tree: Node, path: syntax.Path, group: Node) -> syntax.PathLiteral:
+        arguments = self._group(group)
+        if len(arguments) != 2:
+            raise self._refuse("E0122", "a path has two arguments: where it begins and where it ends", group)
+        for argument in arguments:
+            if argument.data == "prefixed" and _operator(argument).type == "AT":
+                help = "the relations of the path say where their tuples live; leave out the `@`"
+                raise self._refuse("E0120", "a location specifier cannot stand in a path literal", argument, help)
+        left, right = (self._expression(argument) for argument in arguments)
+        return syntax.PathLiteral(path, left, right, self._span(tree))
+
+    def _path(self, tree: Node) -> syntax.Path:
+        """A path inside parentheses, or one in front of an operator."""
+        span = self._span(tree)
+        match str(tree.data):
+            case "relation_name":
+                return syntax.Step(_name(tree), span)
+            case "group":
+                items = [item for item in self._group(tree) if item.data != "negation"] if tree.children else []
+                if len(items) != 1:
+                    raise self._refuse("E0122", "a path in parentheses has one expression", tree, _PATHS)
+                return self._path(items[0])
+            case "prefixed" if _operator(tree).type == "CARET":
+                inner = tree.children[1]
+                assert isinstance(inner, Tree)
+                return syntax.Inverse(self._path(inner), span)
+            case "repeated":
+                inner, operator = tree.children
+                assert isinstance(inner, Tree) and isinstance(operator, Token)
+                return self._repeated(self._path(inner), operator, tree)
+            case "binary":
+                left, operator, right = tree.children
+                assert isinstance(left, Tree) and isinstance(operator, Token) and isinstance(right, Tree)
+                if operator.type in ("SLASH", "MIDDLE_DOT"):
+                    return syntax.Sequence((self._path(left), self._path(right)), span)
+                if operator.type in ("BAR", "PLUS"):
+                    return syntax.Choice((self._path(left), self._path(right)), span)
+                raise self._refuse("E0122", f"`{operator}` does not join two paths", operator, _PATHS)
+        raise self._refuse("E0122", "this is not a path", tree, _PATHS)
+
+    def _repeated(self, path: syntax.Path, operator: Token, tree: Node) -> syntax.Path:
+        """The path behind which ``operator`` stands: ``+ * ?``, ``-`` for the inverse, or ``++``."""
+        span = self._span(tree)
+        if operator == "-":
+            return syntax.Inverse(path, span)
+        return syntax.Repeat(path, operator[0], span)
 
     # ---- expressions -----------------------------------------------------------------------------------------------
 

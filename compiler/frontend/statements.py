@@ -176,10 +176,6 @@ class _Statements:
             return True
         if token.type != "NAME" or self._kind(start + 1) not in (*NAMES, "STRING"):
             return False
-        if word == "domain":
-            self._report("E0703", "this version does not support domain declarations", token)
-            self.next = self._recover(start, start + 1)
-            return True
         if word == "extern":
             self._report("E0705", "this version does not support external functions", token)
             self.next = self._recover_declaration(start, start + 1)
@@ -214,8 +210,8 @@ class _Statements:
             return True
         if following not in NAMES:
             return False
-        if word == "typedef":
-            self._retag(start, "TYPEDEF")
+        if word in ("typedef", "domain"):
+            self._retag(start, word.upper())
             return True
         declares = str(self.tokens[start + 1]) in ("input", "derived", "relation") and self._kind(start + 2) in NAMES
         if word == "output" and not declares:
@@ -260,15 +256,19 @@ class _Statements:
         while index < len(self.tokens) and self._kind(index) != "END":
             if self._kind(index) == "NAME" and self._kind(index + 1) == "LESS":
                 self._tag_aggregate(index)
-            elif self._kind(index) in ("PLUS", "STAR", "MINUS", "CONCAT") and self._kind(index + 1) in (
-                "RPAR",
-                "SLASH",
-                "BAR",
-                "MIDDLE_DOT",
-                "QUESTION",
-            ):
-                self._retag(index, "POSTFIX")
             index += 1
+        for place in reversed(range(start, index)):
+            self._tag_repetition(place)
+
+    def _tag_repetition(self, index: int) -> None:
+        """Mark an operator that has nothing to its right: it repeats or turns round the path to its left."""
+        kind, following = self._kind(index), self._kind(index + 1)
+        nothing_right = following in ("RPAR", "SLASH", "BAR", "MIDDLE_DOT", "QUESTION", "POSTFIX")
+        # `r* + s` and `r- + s`: no value begins with a plus.
+        if (kind in ("PLUS", "STAR", "MINUS", "CONCAT") and nothing_right) or (
+            kind in ("PLUS", "STAR", "MINUS") and following == "PLUS"
+        ):
+            self._retag(index, "POSTFIX")
 
     def _tag_aggregate(self, name: int) -> None:
         """Mark ``name<argument>`` if an argument list could hold it: a comma or a parenthesis follows the ``>``."""
@@ -398,7 +398,7 @@ class _Statements:
         if self._kind(bad) == "OPEN_STRING":  # It swallowed the end of its line and probably the dot there.
             return bad + 1
         unknown = bad == start + 1 and self._kind(bad) in NAMES
-        if unknown or self._kind(start) in ("DECLARE", "TYPEDEF", "INCLUDE", "OUTPUT"):
+        if unknown or self._kind(start) in ("DECLARE", "TYPEDEF", "DOMAIN", "INCLUDE", "OUTPUT"):
             return self._recover_declaration(start, bad)
         for index in range(bad, len(self.tokens)):
             if self._kind(index) == "END":

@@ -109,10 +109,65 @@ class Atom:
 
 
 @dataclass(frozen=True)
+class Step:
+    """A binary relation in a path."""
+
+    relation: str
+    span: Span
+
+
+@dataclass(frozen=True)
+class Inverse:
+    """``^path``, or ``path-``: its pairs turned round."""
+
+    path: Path
+    span: Span
+
+
+@dataclass(frozen=True)
+class Sequence:
+    """``a / b``, or ``a · b``: one path behind the other."""
+
+    parts: tuple[Path, ...]
+    span: Span
+
+
+@dataclass(frozen=True)
+class Choice:
+    """``a | b``, or ``a + b``: either path."""
+
+    options: tuple[Path, ...]
+    span: Span
+
+
+@dataclass(frozen=True)
+class Repeat:
+    """``path+``, ``path*`` or ``path?``; ``op`` is the last character."""
+
+    path: Path
+    op: str
+    span: Span
+
+
+#: A regular expression over binary relations (Bonifati et al. 2018, section 2).
+Path = Step | Inverse | Sequence | Choice | Repeat
+
+
+@dataclass(frozen=True)
+class PathLiteral:
+    """``(a / b+)(X, Y)``: a path leads from ``left`` to ``right``."""
+
+    path: Path
+    left: Expression
+    right: Expression
+    span: Span
+
+
+@dataclass(frozen=True)
 class Negation:
     """``!atom`` or ``not atom``."""
 
-    atom: Atom
+    atom: Atom | PathLiteral
     span: Span
 
 
@@ -142,7 +197,7 @@ class Disjunction:
     span: Span
 
 
-Literal = Atom | Negation | Comparison | Condition | Disjunction
+Literal = Atom | PathLiteral | Negation | Comparison | Condition | Disjunction
 
 # ---- statements ----------------------------------------------------------------------------------------------------
 
@@ -215,18 +270,54 @@ class Typedef:
 
 
 @dataclass(frozen=True)
+class Domain:
+    """``domain person(X).``: the values of the one variable of ``atom`` are nodes; a path that may be empty leads from
+    each node to itself."""
+
+    atom: Atom
+    span: Span
+
+
+@dataclass(frozen=True)
 class Rule:
     """``[label:] head :- body.``, or a fact if the body is empty. ``text`` is the source text from the label to the
-    final dot."""
+    final dot. ``origin`` says in a clause what the compiler made the rule for; empty if it did not."""
 
     label: str | None
     head: Atom
     body: tuple[Literal, ...]
     span: Span
     text: str
+    origin: str = ""
 
 
-Statement = RelationDeclaration | OutputDirective | Typedef | Rule
+Statement = RelationDeclaration | OutputDirective | Typedef | Domain | Rule
+
+
+@dataclass(frozen=True)
+class Edge:
+    """The pairs of a relation, turned round if ``inverse``; prints as ``e`` or ``^e``."""
+
+    relation: str
+    inverse: bool = False
+
+    def __str__(self) -> str:
+        return f"{'^' * self.inverse}{self.relation}"
+
+
+@dataclass(frozen=True)
+class Made:
+    """A binary or unary relation that the compiler adds for a path: ``why`` says in a clause for what.
+
+    That of a closure leads along one or more of the ``steps``; a ``reflexive`` one also from each node of the domain to
+    itself.
+    """
+
+    name: str
+    why: str
+    span: Span
+    steps: tuple[Edge, ...] = ()
+    reflexive: bool = False
 
 
 @dataclass(frozen=True)
@@ -234,9 +325,10 @@ class Program:
     """The statements of the main file and of the files it includes, each file once, in the order of reading.
 
     ``sources[0]`` is the main file. A program is not ``complete`` if statements were left out because the reader had to
-    refuse them; what it lacks is then no error of its own.
+    refuse them; what it lacks is then no error of its own. ``made`` are the relations that ``expand_paths`` adds.
     """
 
     statements: tuple[Statement, ...]
     sources: tuple[SourceFile, ...]
     complete: bool = True
+    made: tuple[Made, ...] = ()

@@ -28,10 +28,17 @@ def _statement(statement: syntax.Statement) -> str:
             return f"output {statement.name}."
         case syntax.Typedef():
             return f"typedef {statement.name} = {_type(statement.type)}"
+        case syntax.Domain():
+            return f"domain {_atom(statement.atom)}."
         case syntax.Rule():
-            label = f"{statement.label}: " if statement.label else ""
-            body = f" :- {_body(statement.body)}" if statement.body else ""
-            return f"{label}{_atom(statement.head)}{body}."
+            return rule_text(statement)
+
+
+def rule_text(rule: syntax.Rule) -> str:
+    """A rule as the language writes it."""
+    label = f"{rule.label}: " if rule.label else ""
+    body = f" :- {_body(rule.body)}" if rule.body else ""
+    return f"{label}{_atom(rule.head)}{body}."
 
 
 def _declaration(declaration: syntax.RelationDeclaration) -> str:
@@ -71,14 +78,36 @@ def _literal(literal: syntax.Literal) -> str:
     match literal:
         case syntax.Atom():
             return _atom(literal)
+        case syntax.PathLiteral():
+            return f"({path_text(literal.path)})({_expression(literal.left)}, {_expression(literal.right)})"
         case syntax.Negation():
-            return f"!{_atom(literal.atom)}"
+            return f"!{_literal(literal.atom)}"
         case syntax.Comparison():
             return f"{_expression(literal.left)} {literal.op} {_expression(literal.right)}"
         case syntax.Condition():
             return _expression(literal.expression)
         case syntax.Disjunction():
             return f"({' ; '.join(', '.join(map(_literal, alternative)) for alternative in literal.alternatives)})"
+
+
+def path_text(path: syntax.Path) -> str:
+    """A path as the language writes it, with the parentheses it needs."""
+    match path:
+        case syntax.Step():
+            return path.relation
+        case syntax.Inverse():
+            return f"^{_path_operand(path.path)}"
+        case syntax.Sequence():
+            return "/".join(f"({path_text(p)})" if isinstance(p, syntax.Choice) else path_text(p) for p in path.parts)
+        case syntax.Choice():
+            return "|".join(map(path_text, path.options))
+        case syntax.Repeat():
+            return f"{_path_operand(path.path)}{path.op}"
+
+
+def _path_operand(path: syntax.Path) -> str:
+    text = path_text(path)
+    return text if isinstance(path, syntax.Step) else f"({text})"
 
 
 def _atom(atom: syntax.Atom) -> str:

@@ -235,6 +235,19 @@ class Column:
 
 
 @dataclass(frozen=True)
+class Closure:
+    """What a relation is the transitive closure of: of the union of ``steps``, each a relation, or one turned round
+    (``^knows``); a ``reflexive`` one also leads from each node of the domain to itself."""
+
+    steps: tuple[str, ...]
+    reflexive: bool
+
+    def __str__(self) -> str:
+        text = "|".join(self.steps)
+        return f"{f'({text})' if len(self.steps) > 1 else text}{'*' if self.reflexive else '+'}"
+
+
+@dataclass(frozen=True)
 class Relation:
     """A relation of the program.
 
@@ -258,6 +271,7 @@ class Relation:
     hidden: bool = False
     public: str = ""
     why: str = ""  # for hidden relations: one clause that says what it is there for
+    closure: Closure | None = None
 
     def __str__(self) -> str:
         columns = ", ".join(f"{'@' if i == self.location else ''}{c}" for i, c in enumerate(self.columns))
@@ -270,6 +284,7 @@ class Relation:
             f"{self.name}({columns})" + (f"@{self.at}" if self.at is not None else ""),
             f"primary key ({', '.join(self.columns[i].name for i in self.key)})" if self.key else "",
             "symmetric" if self.symmetric else "",
+            f"closure of {self.closure}" if self.closure else "",
         ]
         return " ".join(part for part in parts if part)
 

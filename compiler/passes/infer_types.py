@@ -22,6 +22,7 @@ arithmetic and comparisons do, and then say so with ``Convert``.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from decimal import Decimal
@@ -357,8 +358,15 @@ class _RuleTyper:
         self.diagnostics.report(code, message, value.span, help=_column_help(value, column.type), notes=notes)
         return value
 
+    def _is_inside_path(self, variable: typed.Variable) -> bool:
+        """Whether a variable was made for a path: it is not in the text of the rule, or the rule was made for one."""
+        written = re.search(rf"\b{re.escape(variable.name)}\b", self.source.text)
+        return written is None or self.source.origin.startswith("made for the")
+
     def _notes(self, value: typed.Expression, relation: typed.Relation) -> tuple[Note, ...]:
         notes = []
+        if isinstance(value, typed.Variable) and self._is_inside_path(value):
+            notes.append(Note(f"`{value}` stands for a node on the way, which the path does not name", value.span))
         if isinstance(value, typed.Variable) and value.name in self.bindings:
             binding = self.bindings[value.name]
             notes.append(Note(f"`{value}` is {binding.type} {binding.where}", binding.span))

@@ -31,6 +31,7 @@ from ..diagnostics import Diagnostics, Note
 from ..ir import syntax, typed
 from ..source import Span
 from .order_body import order_body
+from .syntax_names import literal_names, variable_names
 
 #: The functions that an aggregate of a head may name.
 AGGREGATE_FUNCTIONS = ("min", "max", "sum", "count", "avg")
@@ -76,7 +77,7 @@ def _atoms(body: Iterable[syntax.Literal]) -> Iterable[syntax.Atom]:
         if isinstance(literal, syntax.Atom):
             yield literal
         elif isinstance(literal, syntax.Negation):
-            yield literal.atom
+            yield from _atoms([literal.atom])
         elif isinstance(literal, syntax.Disjunction):
             for alternative in literal.alternatives:
                 yield from _atoms(alternative)
@@ -116,6 +117,7 @@ class _Declarations:
         self.cyclic: set[str] = set()  # typedefs that have been found to lead to themselves
         self.declared: dict[str, syntax.RelationDeclaration] = {}
         self.rules = [statement for statement in program.statements if isinstance(statement, syntax.Rule)]
+        self.made = {made.name: made for made in program.made}
 
     def relations(self) -> dict[str, typed.Relation]:
         """The relations by name, in the order in which they are first declared or derived."""
@@ -252,7 +254,7 @@ class _Declarations:
             names.append(argument.name if isinstance(argument, syntax.Variable) else f"x{place + 1}")
         if len(set(names)) < len(names):
             names = [f"x{place + 1}" for place in range(len(names))]
-        return typed.Relation(
+        relation = typed.Relation(
             name=first.relation,
             columns=tuple(typed.Column(name, typed.UNKNOWN) for name in names),
             role="derived",
@@ -261,6 +263,11 @@ class _Declarations:
             declared=False,
             public=first.relation,
         )
+        made = self.made.get(first.relation)
+        if made is None:
+            return relation
+        closure = typed.Closure(tuple(map(str, made.steps)), made.reflexive) if made.steps else None
+        return replace(relation, span=made.span, public="", hidden=True, why=made.why, closure=closure)
 
     def _outputs(self, relations: dict[str, typed.Relation]) -> None:
         for statement in self.program.statements:
@@ -322,6 +329,9 @@ class _Declarations:
 
     def _unused(self, relations: Mapping[str, typed.Relation]) -> None:
         used = {atom.relation for rule in self.rules for atom in _atoms(rule.body)}
+        used |= {
+            statement.atom.relation for statement in self.program.statements if isinstance(statement, syntax.Domain)
+        }
         derived = {rule.head.relation for rule in self.rules}
         for relation in relations.values():
             if not relation.declared:
@@ -359,6 +369,7 @@ class _Rules:
 
     def __init__(self, program: syntax.Program, relations: dict[str, typed.Relation], diagnostics: Diagnostics) -> None:
         self.source_rules = [statement for statement in program.statements if isinstance(statement, syntax.Rule)]
+        self.domains = [statement for statement in program.statements if isinstance(statement, syntax.Domain)]
         self.relations = dict(relations)
         self.known = dict(relations)
         self.complete = program.complete
@@ -367,6 +378,8 @@ class _Rules:
     def rules(self) -> Iterable[typed.Rule]:
         """The rules in source order, one for each alternative of a disjunction."""
         self._aggregates_agree()
+        for domain in self.domains:
+            self._relation(domain.atom, negated=False)
         for rule, label in zip(self.source_rules, self._labels(), strict=True):
             alternatives = list(_alternatives(rule.body))
             if len(alternatives) > MAX_ALTERNATIVES:
@@ -380,7 +393,7 @@ class _Rules:
                     rule,
                     body,
                     label=f"{label}.{place}" if several else label,
-                    origin=f"alternative {place} of {len(alternatives)}" if several else "",
+                    origin=rule.origin or (f"alternative {place} of {len(alternatives)}" if several else ""),
                 )
 
     def _labels(self) -> list[str]:
@@ -423,8 +436,8 @@ class _Rules:
                 self.diagnostics.report("E0524", message, head.span, notes=notes)
 
     def _rule(self, rule: syntax.Rule, body: tuple[syntax.Literal, ...], *, label: str, origin: str) -> typed.Rule:
-        scope = _Scope({name for atom in (rule.head,) for name in _variable_names(atom.arguments)})
-        scope.names |= {name for literal in body for name in _literal_names(literal)}
+        scope = _Scope({name for atom in (rule.head,) for name in variable_names(atom.arguments)})
+        scope.names |= {name for literal in body for name in literal_names(literal)}
         literals: list[typed.Literal] = []
         for literal in body:
             literals += self._literal(literal, scope)
@@ -482,8 +495,8 @@ class _Rules:
             case syntax.Atom():
                 atom, added = self._atom(literal, scope, negated=False)
                 return [atom, *added]
-            case syntax.Negation():
-                atom, added = self._atom(literal.atom, scope, negated=True)
+            case syntax.Negation(atom=syntax.Atom() as negated):
+                atom, added = self._atom(negated, scope, negated=True)
                 return [*added, typed.Negation(atom, literal.span)]
             case syntax.Comparison():
                 left, right = self._expression(literal.left), self._expression(literal.right)
@@ -494,7 +507,7 @@ class _Rules:
                     message = "this is a value, not a literal"
                     self.diagnostics.report("E0113", message, literal.span)
                 return []
-        raise AssertionError(literal)  # Disjunctions have become rules of their own.
+        raise AssertionError(literal)  # Disjunctions have become rules of their own, paths atoms.
 
     def _atom(self, atom: syntax.Atom, scope: _Scope, *, negated: bool) -> tuple[typed.Atom, list[typed.Literal]]:
         if atom.relation not in self.known and atom.relation.startswith("f_"):
@@ -585,36 +598,3 @@ def _alternatives(body: tuple[syntax.Literal, ...]) -> Iterable[tuple[syntax.Lit
             ends = [end for alternative in literal.alternatives for end in _alternatives(alternative)]
         result = [(*begin, *end) for begin in result for end in ends][: MAX_ALTERNATIVES + 1]
     return result
-
-
-def _variable_names(expressions: Iterable[syntax.Expression | None]) -> Iterable[str]:
-    for expression in expressions:
-        match expression:
-            case syntax.Variable():
-                yield expression.name
-            case syntax.Unary():
-                yield from _variable_names([expression.operand])
-            case syntax.Binary():
-                yield from _variable_names([expression.left, expression.right])
-            case syntax.Call():
-                yield from _variable_names(expression.arguments)
-            case syntax.ListLiteral():
-                yield from _variable_names(expression.items)
-            case syntax.Aggregate():
-                yield from _variable_names([expression.argument])
-
-
-def _literal_names(literal: syntax.Literal) -> Iterable[str]:
-    match literal:
-        case syntax.Atom():
-            return _variable_names(literal.arguments)
-        case syntax.Negation():
-            return _variable_names(literal.atom.arguments)
-        case syntax.Comparison():
-            return _variable_names([literal.left, literal.right])
-        case syntax.Condition():
-            return _variable_names([literal.expression])
-        case syntax.Disjunction():
-            return [
-                name for alternative in literal.alternatives for part in alternative for name in _literal_names(part)
-            ]

@@ -8,6 +8,7 @@ from flintlog.compiler.diagnostics import Diagnostics, render
 from flintlog.compiler.frontend import read_program
 from flintlog.compiler.ir import syntax, typed
 from flintlog.compiler.passes.check_safety import check_safety
+from flintlog.compiler.passes.expand_paths import expand_paths
 from flintlog.compiler.passes.infer_types import infer_types
 from flintlog.compiler.passes.resolve import resolve
 from flintlog.compiler.source import SourceFile
@@ -26,7 +27,7 @@ def front(source: Path | SourceFile | str) -> tuple[syntax.Program, typed.Progra
     diagnostics = Diagnostics()
     main = SourceFile("program.dl", source) if isinstance(source, str) else source
     program = read_program(main, diagnostics)
-    resolved = infer_types(resolve(program, diagnostics), diagnostics)
+    resolved = infer_types(resolve(expand_paths(program, diagnostics), diagnostics), diagnostics)
     check_safety(resolved, diagnostics)
     return program, resolved, diagnostics
 

@@ -31,6 +31,7 @@ from .language import (
     Literal,
     Negate,
     Negation,
+    Path,
     Program,
     Row,
     Rule,
@@ -79,12 +80,16 @@ def strata(program: Program) -> list[Stratum]:
     """
     derived = [relation.name for relation in program.derived]
     reads: dict[str, list[str]] = {name: [] for name in derived}
+    for relation in program.derived:
+        if relation.path is not None:
+            below = [*sorted(relation.path.relations), *(domain.relation for domain in program.domains)]
+            reads[relation.name] += [name for name in below if name in reads]
     for rule in program.rules:
         for literal in rule.body:
             if not isinstance(literal, Comparison):
-                below = literal.atom.relation if isinstance(literal, Negation) else literal.relation
-                if below in reads:
-                    reads[rule.head.relation].append(below)
+                read = literal.atom.relation if isinstance(literal, Negation) else literal.relation
+                if read in reads:
+                    reads[rule.head.relation].append(read)
     reach = {name: reachable(name, reads) for name in derived}
     order: list[Stratum] = []
     placed: set[str] = set()
@@ -618,7 +623,9 @@ def run_stratum(program: Program, stratum: Stratum, store: Store) -> None:
     Undefined expressions count at the end only, when the tuples of the recursion are known.
     """
     rules = rules_of(program, stratum)
-    if any(rule.aggregated for rule in rules):
+    if any(program.relations[name].path is not None for name in stratum.relations):
+        run_paths(program, stratum, rules, store)
+    elif any(rule.aggregated for rule in rules):
         run_aggregates(program, stratum, store)
     else:
         run_union(program, stratum, rules, store)
@@ -661,6 +668,68 @@ def run_union(program: Program, stratum: Stratum, rules: list[Rule], store: Stor
                 rows = sound(program, joined.rule, joined.derivations(store, new[relation]), strict=False)
                 found[joined.rule.head.relation] |= {row for row, _ in rows}
     raise RoundLimit(f"{', '.join(stratum.relations)} still grow after {ROUNDS} rounds")
+
+
+def run_paths(program: Program, stratum: Stratum, rules: list[Rule], store: Store) -> None:
+    """Rounds over everything until nothing is new, for paths and for rules that recurse through them."""
+    for _ in range(ROUNDS):
+        new = 0
+        for name in stratum.relations:
+            path = program.relations[name].path
+            if path is not None:
+                new += len(store.add(name, pairs(path, identity(program, path, store), store)))
+        for rule in rules:
+            found = sound(program, rule, Joined(rule).derivations(store), strict=False)
+            new += len(store.add(rule.head.relation, {row for row, _ in found}))
+        if not new:
+            return
+    raise RoundLimit(f"{', '.join(stratum.relations)} still grow after {ROUNDS} rounds")
+
+
+def identity(program: Program, path: Path, store: Store) -> set[Row]:
+    """The nodes from which an empty path leads to themselves: those of the domain, else all that the path can meet."""
+    if not program.domains:
+        return {(node, node) for name in path.relations for row in store.rows[name] for node in row}
+    nodes = set()
+    for domain in program.domains:
+        place = next(i for i, argument in enumerate(domain.arguments) if isinstance(argument, Variable))
+        wanted = {i: a.value for i, a in enumerate(domain.arguments) if isinstance(a, Constant)}
+        nodes |= {
+            row[place]
+            for row in store.rows[domain.relation]
+            if all(row[column] == value for column, value in wanted.items())
+        }
+    return {(node, node) for node in nodes}
+
+
+def pairs(path: Path, same: set[Row], store: Store) -> set[Row]:
+    """The pairs of nodes that a path connects, ``same`` being those that an empty one does."""
+    if path.op == "step":
+        return set(store.rows[path.relation])
+    parts = [pairs(part, same, store) for part in path.parts]
+    match path.op:
+        case "^":
+            return {(y, x) for x, y in parts[0]}
+        case "|":
+            return parts[0] | parts[1]
+        case "/":
+            return composed(parts[0], parts[1])
+        case "?":
+            return parts[0] | same
+    closed: set[Row] = set()
+    new = parts[0]
+    while new:
+        closed |= new
+        new = composed(new, parts[0]) - closed
+    return closed | same if path.op == "*" else closed
+
+
+def composed(left: set[Row], right: set[Row]) -> set[Row]:
+    """The pairs that lead along one of ``left`` and then one of ``right``."""
+    behind = defaultdict(list)
+    for x, y in right:
+        behind[x].append(y)
+    return {(x, z) for x, y in left for z in behind[y]}
 
 
 def run_aggregates(program: Program, stratum: Stratum, store: Store) -> None:
@@ -712,6 +781,9 @@ def counts(program: Program, inputs: Relations) -> dict[str, Counter[Row]]:
     for stratum in strata(program):
         if not stratum.recursive:
             (name,) = stratum.relations
+            if program.relations[name].path is not None:
+                result[name] = Counter(store.rows[name])
+                continue
             result[name] = Counter(once(program, name, store, strict=True))
             if program.relations[name].is_input:
                 result[name].update(inputs.get(name, ()))

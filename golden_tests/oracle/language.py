@@ -1,8 +1,8 @@
 """A hand-written reader of the language core, for the oracle alone.
 
 It shares nothing with the compiler, so that a misreading there shows up as a difference here. It reads declarations,
-facts and rules with negation, comparisons, assignments, arithmetic, disjunction and head aggregates; path literals,
-processes, domains and imports are outside the core and are refused.
+facts and rules with negation, comparisons, assignments, arithmetic, disjunction, head aggregates and path literals;
+processes and imports are outside the core and are refused.
 
 ``parse(text)`` gives a :class:`Program`: disjunctions are split into rules, aliases of types are resolved, arities and
 safety are checked. Location specifiers are read and dropped: where a tuple lives does not change what is true.
@@ -109,6 +109,35 @@ class Comparison:
 
 Literal = Atom | Negation | Comparison
 
+# ---- paths ---------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Path:
+    """A regular expression: ``op`` is ``step`` (of ``relation``), or one of ``+ * ? ^`` (one part), ``/`` and ``|``."""
+
+    op: str
+    parts: tuple[Path, ...] = ()
+    relation: str = ""
+
+    def __str__(self) -> str:
+        return self.relation or f"({self.op} {' '.join(map(str, self.parts))})"
+
+    @property
+    def relations(self) -> set[str]:
+        """The relations it goes along."""
+        return {self.relation} if self.relation else {name for part in self.parts for name in part.relations}
+
+    @property
+    def nullable(self) -> bool:
+        """Whether it can be empty."""
+        match self.op:
+            case "*" | "?":
+                return True
+            case "/":
+                return all(part.nullable for part in self.parts)
+        return any(part.nullable for part in self.parts)
+
 
 @dataclass(frozen=True)
 class Rule:
@@ -154,14 +183,19 @@ class Relation:
     is_output: bool = False
     symmetric: bool = False
     key: tuple[int, ...] = ()
+    path: Path | None = None
 
 
 @dataclass
 class Program:
-    """Relations by name in order of first mention, and the rules in source order."""
+    """Relations by name in order of first mention, and the rules in source order.
+
+    A path is a relation called by its text. ``domains`` are the atoms whose one variable is a node.
+    """
 
     relations: dict[str, Relation] = field(default_factory=dict)
     rules: tuple[Rule, ...] = ()
+    domains: tuple[Atom, ...] = ()
 
     @property
     def inputs(self) -> list[Relation]:
@@ -193,7 +227,7 @@ TOKEN = re.compile(
     | (?P<string>"(?:[^"\\\n]|\\.)*")
     | (?P<name>[A-Za-z_]\w*(?:\.[A-Za-z_]\w*)*)
     | (?P<end>\.(?=\s|\Z))
-    | (?P<mark>:-|:=|!=|<=|>=|\+\+|[-()<>=!,;:@+*/%])
+    | (?P<mark>:-|:=|!=|<=|>=|\+\+|[-()<>=!,;:@+*/%^|?·])
     """,
     re.VERBOSE | re.DOTALL,
 )
@@ -243,6 +277,8 @@ class Parser:
         self.declared: dict[str, Relation] = {}
         self.published: list[tuple[str, int]] = []
         self.rules: list[Rule] = []
+        self.paths: dict[str, Path] = {}
+        self.domains: list[Atom] = []
 
     # tokens
 
@@ -307,6 +343,11 @@ class Parser:
             following = self.peek()
             if self.is_word("typedef") and following.kind == "name":
                 self.typedef()
+            elif self.is_word("domain") and following.kind == "name":
+                self.take()
+                self.domains.append(self.atom())
+                if self.next.kind == "end":
+                    self.take()
             elif self.is_word("relation") and following.kind == "name":
                 self.declaration(set())
             elif self.is_word(*MODIFIERS) and following.kind == "name":
@@ -450,7 +491,10 @@ class Parser:
     def literal(self) -> list[Conjunction]:
         """One literal as its alternatives; only a parenthesised disjunction has more than one."""
         if self.skip("!") or (self.is_word("not") and self.peek().kind == "name" and self.take()):
-            return [(Negation(self.atom()),)]
+            return [(Negation(self.path_literal() or self.atom()),)]
+        path = self.path_literal()
+        if path is not None:
+            return [(path,)]
         if self.is_mark("("):
             group = self.group()
             if group is not None:
@@ -466,6 +510,62 @@ class Parser:
             raise self.error("expected a comparison")
         op = self.take().text
         return [(Comparison("=" if op == ":=" else op, left, self.expression()),)]
+
+    # paths
+
+    def path_literal(self) -> Atom | None:
+        """``e+(X, Y)`` or ``(a / ^b)(X, Y)`` as an atom of the path's relation; None, nothing read, without one."""
+        start = self.at
+        try:
+            path = self.repeated(outside=True)
+            self.expect("(")
+            left = self.expression()
+            self.expect(",")
+            right = self.expression()
+            self.expect(")")
+        except ProgramError:
+            self.at = start
+            return None
+        if path.relation or not (self.next.kind == "end" or self.is_mark(",", ";", ")")):
+            self.at = start
+            return None
+        self.paths[str(path)] = path
+        return Atom(str(path), (left, right))
+
+    def repeated(self, outside: bool = False) -> Path:
+        """A relation or a group with what stands around it; ``outside``, the arguments may follow."""
+        if self.skip("^"):
+            return Path("^", (self.repeated(outside),))
+        if self.skip("("):
+            path = self.choice()
+            self.expect(")")
+        else:
+            path = Path("step", relation=self.name())
+        ends = (")", "/", "|", "·", "?", "+", "*", "-", *(("(",) if outside else ()))
+        while self.is_mark("?") or (self.is_mark("+", "*", "-") and self.peek().kind == "mark" and self.follows(ends)):
+            op = self.take().text
+            path = Path("^" if op == "-" else op, (path,))
+        return path
+
+    def follows(self, marks: tuple[str, ...]) -> bool:
+        """Whether one of ``marks`` follows the next token, which is then no sum."""
+        return self.peek().text in marks
+
+    def choice(self) -> Path:
+        """``a | b`` or ``a + b``."""
+        path = self.sequence()
+        while self.skip("|") or self.skip("+"):
+            path = Path("|", (path, self.sequence()))
+        return path
+
+    def sequence(self) -> Path:
+        """``a / b`` or ``a · b``."""
+        path = self.repeated()
+        while self.skip("/") or self.skip("·"):
+            path = Path("/", (path, self.repeated()))
+        return path
+
+    # groups and atoms
 
     def group(self) -> list[Conjunction] | None:
         """``(body)`` if that is what stands here; None, nothing read, if the parenthesis belongs to an expression."""
@@ -628,6 +728,10 @@ def parse(text: str) -> Program:
     parser = Parser(text)
     parser.statements()
     relations = dict(parser.declared)
+    for name, path in parser.paths.items():
+        relations[name] = Relation(name, 2, is_derived=True, path=path)
+    if not parser.domains:
+        parser.rules = [split for rule in parser.rules for split in without_empty_paths(rule, parser.paths)]
     for rule in parser.rules:
         head = rule.head
         known = relations.setdefault(head.relation, Relation(head.relation, len(head.arguments)))
@@ -640,9 +744,36 @@ def parse(text: str) -> Program:
         if name not in relations:
             raise ProgramError(f"{line}: {name} is published and not defined")
         relations[name].is_output = True
-    program = Program(relations, tuple(coerced(rule, relations) for rule in parser.rules))
+    for path in parser.paths.values():
+        unknown = path.relations - set(relations)
+        if unknown:
+            raise ProgramError(f"{path} goes along {', '.join(sorted(unknown))}, which is not defined")
+    program = Program(relations, tuple(coerced(rule, relations) for rule in parser.rules), tuple(parser.domains))
     check_aggregates(program)
     return program
+
+
+def without_empty_paths(rule: Rule, paths: dict[str, Path]) -> list[Rule]:
+    """The rules in which no path is empty: a positive one leads elsewhere, or its ends are the same."""
+    bodies: list[Conjunction] = [()]
+    for number, literal in enumerate(rule.body):
+        atom = literal.atom if isinstance(literal, Negation) else literal
+        if isinstance(atom, Comparison) or atom.relation not in paths or not paths[atom.relation].nullable:
+            bodies = [(*body, literal) for body in bodies]
+            continue
+        left, right = (
+            Variable(f"End{number}{place}") if isinstance(end, Wildcard) else end
+            for place, end in enumerate(atom.arguments)
+        )
+        elsewhere = Comparison("!=", left, right)
+        if isinstance(literal, Negation):
+            bodies = [(*body, literal, elsewhere) for body in bodies]
+            continue
+        open_end = any(isinstance(end, Wildcard) for end in atom.arguments)
+        same: Conjunction = () if open_end else (Comparison("=", left, right),)
+        there = Atom(atom.relation, (left, right))
+        bodies = [(*body, *chosen) for body in bodies for chosen in ((there, elsewhere), same)]
+    return [Rule(rule.head, body, rule.label, rule.line) for body in bodies]
 
 
 def check_rule(rule: Rule, relations: dict[str, Relation]) -> None:

@@ -41,6 +41,7 @@ FEATURES = frozenset(
         "negation_only",
         "nonlinear",
         "nullary",
+        "paths",
         "recursion",
         "repeats",
         "same_relation",
@@ -139,6 +140,7 @@ class Builder:
         self.lower: list[Signature] = []
         self.plain = False
         self.located = "locations" in self.features
+        self.domain = False
         self.computes = {"arithmetic", "expressions"} <= self.features
 
     # choices
@@ -213,6 +215,10 @@ class Builder:
             self.input("w", ("string", "string"))
         if self.chance(15, "nullary"):
             self.input("on", ())
+        nodes = any(relation.name == "f" for relation in self.lower)
+        self.domain = self.chance(30, "paths", *(() if nodes else ("wildcards",)))
+        if self.domain:
+            self.declarations.append(f"domain {'f(X)' if nodes else 'e(X, _)'}.")
 
     def input(self, name: str, types: tuple[str, ...], key: str = "") -> None:
         """Declare one input relation."""
@@ -398,7 +404,37 @@ class Builder:
                     arguments.append(self.expression(before, recursive))
                 case _:
                     arguments.append(self.constant(type_name) if location else "_")
+        if relation.types == ("int", "int") and self.chance(12, "paths"):
+            held = set(before.bound["int"]) | set(map(str, VALUES["int"]))
+            body.literals.append(f"{self.path(relation, any(a in held for a in arguments))}({', '.join(arguments)})")
+            return
         body.literals.append(self.written(relation.name, arguments))
+
+    # paths
+
+    def path(self, relation: Signature, bound: bool) -> str:
+        """A path that goes along ``relation``; it can be empty only with a domain or an end that is ``bound``."""
+        steps = [other.name for other in self.lower if other.types == ("int", "int")]
+        text, empty = self.step(relation.name)
+        for _ in range(self.number(0, 2, 40)):
+            step, nothing = self.step(self.pick(steps))
+            if self.chance(50):
+                text, empty = f"{text} | {step}", empty or nothing
+            else:
+                text, empty = f"({text}) / {step}", empty and nothing
+            if self.chance(25):
+                text, empty = f"({text})+", empty
+        if "/" not in text and "|" not in text and text == relation.name:
+            text = f"{text}+" if self.chance(60) else f"{text} / {self.pick(steps)}"
+        if empty and not (bound or self.domain):
+            text = f"{relation.name} / ({text})"
+        return f"({text})"
+
+    def step(self, name: str) -> tuple[str, bool]:
+        """A relation of a path with what stands around it, and whether it can be empty."""
+        text = f"^{name}" if self.chance(25) else name
+        end = self.weighted((60, ""), (25, "+"), (10, "*"), (5, "?"))
+        return f"({text}){end}" if end and text != name else f"{text}{end}", end in ("*", "?")
 
     def written(self, name: str, arguments: Sequence[str]) -> str:
         """An atom's text."""
@@ -442,6 +478,8 @@ class Builder:
                 case _:
                     arguments.append("_")
         sign = "not " if self.chance(10) else "!"
+        if relation.types == ("int", "int") and self.chance(15, "paths"):
+            return f"!{self.path(relation, '_' not in arguments)}({', '.join(arguments)})"
         return sign + self.written(relation.name, arguments)
 
     def comparison(self, body: Body) -> str | None:

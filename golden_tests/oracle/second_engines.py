@@ -1,8 +1,9 @@
 """The same programs evaluated by engines of others, to check the oracle: clingo and DuckDB.
 
-clingo gets the whole program, recursion and negation included, and knows nothing of strata; it takes programs without
-arithmetic and aggregates. DuckDB gets a query per rule and is asked until nothing is new, stratum by stratum; it takes
-aggregates and arithmetic too. Both return what ``evaluate`` returns for derived relations.
+Paths become rules first, which the oracle itself never makes of them. clingo gets the whole program, recursion and
+negation included, and knows nothing of strata; it takes programs without arithmetic and aggregates. DuckDB gets a query
+per rule and is asked until nothing is new, stratum by stratum; it takes aggregates and arithmetic too. Both return what
+``evaluate`` returns for derived relations.
 """
 
 from __future__ import annotations
@@ -20,13 +21,66 @@ from .language import (
     Expression,
     Negate,
     Negation,
+    Path,
     Program,
+    Relation,
     Row,
     Rule,
     Variable,
     Wildcard,
     variables,
 )
+
+# ---- paths ---------------------------------------------------------------------------------------------------------
+
+
+def without_paths(program: Program) -> Program:
+    """The program with a relation and rules for every path and every part of one."""
+    relations = {name: relation for name, relation in program.relations.items() if relation.path is None}
+    rules = list(program.rules)
+    x, y, z = Variable("X"), Variable("Y"), Variable("Z")
+
+    def rule(name: str, arguments: tuple[Variable, Variable], *body: Atom) -> None:
+        relations.setdefault(name, Relation(name, 2, is_derived=True))
+        rules.append(Rule(Atom(name, arguments), body, None, 0))
+
+    def same(path: Path) -> str:
+        """The relation of the pairs that an empty path connects, if it is a part of ``path``."""
+        if program.domains:
+            for domain in program.domains:
+                arguments = tuple(x if isinstance(a, Variable) else a for a in domain.arguments)
+                rule("same", (x, x), Atom(domain.relation, arguments))
+            return "same"
+        name = f"same {path}"
+        for step in sorted(path.relations):
+            rule(name, (x, x), Atom(step, (x, Wildcard())))
+            rule(name, (x, x), Atom(step, (Wildcard(), x)))
+        return name
+
+    def add(name: str, path: Path, whole: Path) -> str:
+        """Make relation ``name`` of a path that is a part of ``whole``."""
+        below = [part.relation or add(f"{name}.{place}", part, whole) for place, part in enumerate(path.parts)]
+        match path.op:
+            case "^":
+                rule(name, (x, y), Atom(below[0], (y, x)))
+            case "/":
+                rule(name, (x, y), Atom(below[0], (x, z)), Atom(below[1], (z, y)))
+            case _:
+                for part in below:
+                    rule(name, (x, y), Atom(part, (x, y)))
+        if path.op in "+*":
+            rule(name, (x, y), Atom(name, (x, z)), Atom(name, (z, y)))
+        if path.op in "*?":
+            rule(name, (x, y), Atom(same(whole), (x, y)))
+        return name
+
+    for name, relation in program.relations.items():
+        if relation.path is not None:
+            relations[name] = Relation(name, 2, is_derived=True)
+            add(name, relation.path, relation.path)
+    different = {(rule.head.relation, rule.head.arguments, rule.body): rule for rule in rules[len(program.rules) :]}
+    return Program(relations, (*program.rules, *different.values()))
+
 
 # ---- clingo --------------------------------------------------------------------------------------------------------
 
@@ -38,6 +92,8 @@ def by_clingo(program: Program, inputs: Mapping[str, Set[Row]]) -> dict[str, set
     """
     import clingo
 
+    wanted = [relation.name for relation in program.derived]
+    program = without_paths(program)
     names = {name: f"r{number}" for number, name in enumerate(program.relations)}
     lines = [clingo_rule(rule, names) for rule in program.rules]
     for relation in program.inputs:
@@ -46,7 +102,7 @@ def by_clingo(program: Program, inputs: Mapping[str, Set[Row]]) -> dict[str, set
     control = clingo.Control(["--warn=none"])
     control.add("base", [], "\n".join(lines))
     control.ground([("base", [])])
-    found: dict[str, set[Row]] = {relation.name: set() for relation in program.derived}
+    found: dict[str, set[Row]] = {name: set() for name in wanted}
     back = {short: name for name, short in names.items()}
     with control.solve(yield_=True) as models:
         (answer,) = [model.symbols(atoms=True) for model in models]
@@ -118,6 +174,8 @@ def by_duckdb(program: Program, inputs: Mapping[str, Set[Row]]) -> dict[str, set
     """
     import duckdb
 
+    wanted = [relation.name for relation in program.derived]
+    program = without_paths(program)
     connection = duckdb.connect()
     for name, types in column_types(program).items():
         columns = ", ".join(
@@ -140,8 +198,7 @@ def by_duckdb(program: Program, inputs: Mapping[str, Set[Row]]) -> dict[str, set
                     connection.execute(f'INSERT INTO "{name}" SELECT * FROM ({query}) EXCEPT SELECT * FROM "{name}"')
                     grew = grew or count_rows(connection, name) > before
     return {
-        relation.name: {row[:-1] for row in connection.execute(f'SELECT * FROM "{relation.name}"').fetchall()}
-        for relation in program.derived
+        name: {row[:-1] for row in connection.execute(f'SELECT * FROM "{name}"').fetchall()} for name in wanted
     }
 
 
