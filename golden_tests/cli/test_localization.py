@@ -138,6 +138,7 @@ def check_alike(text: str, program: Compilation, made: Iterable[dict[str, set[Ro
             expected = evaluate(original, inputs)
         except ArithmeticFault:
             continue
+        expected = {name: rows for name, rows in expected.items() if original.relations[name].path is None}
         found = evaluate(local, inputs)
         assert {name: found.get(name, set()) for name in expected} == expected, f"{text}\n{inputs}"
 

@@ -197,9 +197,7 @@ def by_duckdb(program: Program, inputs: Mapping[str, Set[Row]]) -> dict[str, set
                     before = count_rows(connection, name)
                     connection.execute(f'INSERT INTO "{name}" SELECT * FROM ({query}) EXCEPT SELECT * FROM "{name}"')
                     grew = grew or count_rows(connection, name) > before
-    return {
-        name: {row[:-1] for row in connection.execute(f'SELECT * FROM "{name}"').fetchall()} for name in wanted
-    }
+    return {name: {row[:-1] for row in connection.execute(f'SELECT * FROM "{name}"').fetchall()} for name in wanted}
 
 
 def count_rows(connection: Any, name: str) -> int:
