@@ -35,13 +35,13 @@ def main() -> None:
     spark.stop()
 
 
-def load_job(script: str) -> ModuleType:
-    """Import a generated script."""
-    spec = importlib.util.spec_from_file_location("closure", script)
+def load_job(script: str, name: str = "closure") -> ModuleType:
+    """Import a generated script as the module ``name``."""
+    spec = importlib.util.spec_from_file_location(name, script)
     assert spec is not None
     assert spec.loader is not None
     job = importlib.util.module_from_spec(spec)
-    sys.modules["closure"] = job
+    sys.modules[name] = job
     spec.loader.exec_module(job)
     return job
 

@@ -1,0 +1,389 @@
+"""Check and measure Regular Datalog workloads: gMark graphs, path queries, updates; ``make gmark`` runs this.
+
+A workload's queries are one program and one job, which shares what they have in common. For every scenario the job
+builds its state from the base graph and applies the batches; after each step the size and the checksum of every answer,
+and of what was published as having appeared and disappeared, must be the expected ones. Recomputation is the same job
+building its state from the graph behind the batch; it must come to the same.
+
+The tables are those of Bonifati et al. 2018, section 5: the average time per view of incremental maintenance (IVM)
+against full recomputation (FVM) for updates that insert all edges of some symbols, beside the paper's own gains; then
+deletions of symbols, which the paper recomputes, and batches of edges, half of them deletions. Times are those of the
+job's tasks, which read, evaluate and write; what Spark needs around them is the same for both.
+"""
+
+from __future__ import annotations
+
+import argparse
+import csv
+import gzip
+import json
+import shutil
+import sys
+import time
+from collections.abc import Iterable, Iterator
+from dataclasses import asdict, dataclass
+from functools import cached_property
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import duckdb
+from flintlog.compiler import compile_source
+from in_session import load_job
+from pyspark.sql import SparkSession
+from rich.console import Console
+from rich.table import Table
+
+HERE = Path(__file__).parent
+DATA = HERE.parent.parent / "shared" / "data" / "gmark"
+DATASETS = ("wd-1k", "snb-1k", "wdd-1k", "snb-10k")
+WORKLOADS = ("rd", "rec", "nav")
+SAMPLE = ("sym-0.25", "symq-0.10", "symdel-0.10", "edgeq-1pct")
+#: Ratio gain in percent, by support of the update (tables 1 and 2 of the paper).
+PAPER = {
+    "wd": {"0.05": 13.23, "0.10": 15.87, "0.15": 15.41, "0.20": 15.25, "0.25": 14.33},
+    "snb": {"0.05": 41.97, "0.10": 40.63, "0.15": 33.25, "0.20": 31.79, "0.25": 25.22},
+}
+
+CHECKSUM = """
+SELECT COUNT(*), COALESCE(SUM((h * h + a) % 2147483647), 0)::BIGINT FROM (
+    SELECT a, (a * 48271 + 12345) % 2147483647 AS h FROM (
+        SELECT (((c0 + 1) % 2147483647) * 1000003 + c1 + 1) % 2147483647 AS a FROM ({pairs}) AS q(c0, c1)))
+"""
+
+console = Console() if sys.stdout.isatty() else Console(width=140)
+
+Answer = tuple[int, int]
+"""The number of tuples and their checksum."""
+
+
+@dataclass(frozen=True)
+class Measurement:
+    """Seconds of one step of one job: in its tasks, and in all."""
+
+    dataset: str
+    workload: str
+    scenario: str
+    step: str
+    views: int
+    task_seconds: float
+    seconds: float
+
+
+@dataclass(frozen=True)
+class Dataset:
+    """A graph with its scenarios and expected answers."""
+
+    name: str
+    root: Path
+
+    @property
+    def schema(self) -> str:
+        """The schema, and so the workloads, it belongs to."""
+        return {"wdd": "wd"}.get(self.name.split("-")[0], self.name.split("-")[0])
+
+    @property
+    def scenarios(self) -> list[str]:
+        """The names of its scenarios."""
+        return sorted(path.name for path in (self.root / "scenarios").iterdir())
+
+    def expected(self, workload: str) -> dict[tuple[str, str, int], dict[str, Answer]]:
+        """By query, scenario and batch: the answer (``""``), what appears (``ins_``) and disappears (``del_``)."""
+        found: dict[tuple[str, str, int], dict[str, Answer]] = {}
+        with gzip.open(self.root / "expected" / f"{workload}.csv.gz", "rt", encoding="utf-8") as lines:
+            for row in csv.DictReader(lines):
+                if row["sem"] == "node":
+                    found[row["query"], row["scenario"], int(row["batch"])] = {
+                        kind: (int(row[f"{kind}card"]), int(row[f"{kind}checksum"]))
+                        for kind in ("", "ins_", "del_")
+                        if row[f"{kind}card"]
+                    }
+        return found
+
+
+class Graphs:
+    """The graph of a dataset as it is after each batch of a scenario, in a database of its own."""
+
+    def __init__(self, dataset: Dataset, folder: Path) -> None:
+        """Read the whole graph; files go to ``folder``."""
+        self.dataset, self.folder = dataset, folder
+        self.database = duckdb.connect()
+        self.database.execute("CREATE TABLE whole (pred VARCHAR, src BIGINT, dst BIGINT)")
+        for path in sorted((dataset.root / "full").iterdir()):
+            predicate = path.name.split(".")[0]
+            rows = f"read_parquet('{path}')"
+            if path.suffix != ".parquet":
+                rows = f"read_csv('{path}', header = false, sep = '\t', columns = {{src: 'BIGINT', dst: 'BIGINT'}})"
+            self.database.execute(f"INSERT INTO whole SELECT '{predicate}', src, dst FROM {rows}")
+        self.last_node = max(
+            int(line.split("\t")[3])
+            for line in (dataset.root / "nodes.tsv").read_text(encoding="utf-8").splitlines()[1:]
+        )
+
+    def batches(self, scenario: str) -> int:
+        """Prepare tables base, and changes1, changes2, ... (op, pred, src, dst); returns how many there are."""
+        database, place = self.database, self.dataset.root / "scenarios" / scenario
+        known = json.loads((place / "scenario.json").read_text(encoding="utf-8"))
+        if "symbols" in known:
+            symbols = ", ".join(f"'{symbol}'" for symbol in known["symbols"])
+            deletes = known["kind"] == "symdel"
+            rest = "" if deletes else f" WHERE pred NOT IN ({symbols})"
+            database.execute(f"CREATE OR REPLACE TABLE base AS SELECT * FROM whole{rest}")
+            database.execute(
+                f"CREATE OR REPLACE TABLE changes1 AS SELECT '{'-' if deletes else '+'}' AS op, pred, src, dst "
+                f"FROM whole WHERE pred IN ({symbols})"
+            )
+            return 1
+        files = ["withheld.tsv.gz", *(batch["file"] for batch in known["batches"])]
+        for number, name in enumerate(files):
+            database.execute(
+                f"CREATE OR REPLACE TABLE changes{number} AS SELECT * FROM read_csv('{place / name}', header = false, "
+                "sep = '\t', columns = {op: 'VARCHAR', pred: 'VARCHAR', src: 'BIGINT', dst: 'BIGINT'})"
+            )
+        database.execute(
+            "CREATE OR REPLACE TABLE base AS SELECT * FROM whole ANTI JOIN changes0 USING (pred, src, dst)"
+        )
+        return len(files) - 1
+
+    def write(self, table: str, relations: Iterable[str], name: str) -> dict[str, str]:
+        """Write the rows of a table to a file per relation; returns the files."""
+        folder = self.folder / name
+        folder.mkdir(parents=True, exist_ok=True)
+        columns = "op, src, dst" if table.startswith("changes") else "src, dst"
+        files = {}
+        for relation in relations:
+            rows = f"SELECT {columns} FROM {table} WHERE pred = '{relation}'"
+            if relation == "node":
+                rows = f"SELECT range AS id FROM range({self.last_node + 1})"
+            files[relation] = str(folder / f"{relation}.parquet")
+            self.database.execute(f"COPY ({rows}) TO '{files[relation]}' (FORMAT parquet)")
+        return files
+
+    def changed(self, number: int, relations: Iterable[str]) -> list[str]:
+        """The relations among ``relations`` that a batch changes."""
+        rows = self.database.execute(f"SELECT DISTINCT pred FROM changes{number}").fetchall()
+        return sorted({name for (name,) in rows} & set(relations))
+
+    def after(self, number: int) -> str:
+        """Make and name the table of the graph after a batch."""
+        self.database.execute(
+            f"CREATE OR REPLACE TABLE after AS (SELECT pred, src, dst FROM {'base' if number == 1 else 'after'} "
+            f"EXCEPT SELECT pred, src, dst FROM changes{number} WHERE op = '-') "
+            f"UNION SELECT pred, src, dst FROM changes{number} WHERE op = '+'"
+        )
+        return "after"
+
+
+class Workload:
+    """A workload on a dataset: its job, and what came of it."""
+
+    def __init__(self, spark: SparkSession, dataset: Dataset, name: str, graphs: Graphs, folder: Path) -> None:
+        """Compile the queries to one job."""
+        self.spark, self.dataset, self.name, self.graphs = spark, dataset, name, graphs
+        self.folder = folder / f"{dataset.name}-{name}"
+        self.job = compiled(dataset, name, folder)
+        self.inputs = [relation.name for relation in self.job.PROGRAM.relations if relation.kind == "input"]
+        self.queries = [relation.name for relation in self.job.PROGRAM.relations if relation.output]
+        self.expected = dataset.expected(name)
+        self.measured: list[Measurement] = []
+        self.compared = 0
+        self.mismatches: list[str] = []
+
+    @cached_property
+    def whole(self) -> dict[str, str]:
+        """The files of the whole graph."""
+        return self.graphs.write("whole", self.inputs, "whole")
+
+    def run(self, scenario: str) -> None:
+        """Build the base state, apply the batches, recompute behind them, and compare everything."""
+        number = self.graphs.batches(scenario)
+        deletes = scenario.startswith("symdel")
+        base = self.whole if deletes else self.graphs.write("base", self.inputs, "base")
+        self.build(base, scenario, "init", self.folder / "state")
+        self.compare(scenario, 0, self.folder / "state")
+        for batch in range(1, number + 1):
+            changed = self.graphs.changed(batch, self.inputs)
+            changes = self.graphs.write(f"changes{batch}", changed, "changes")
+            result = self.job.apply(
+                self.spark, str(self.folder / "state"), changes, batch=str(batch), log=self.job.Log(quiet=True)
+            )
+            self.measure(scenario, f"apply {batch}", result)
+            self.compare(scenario, batch, self.folder / "state", result["published"])
+            after = self.whole
+            if scenario.startswith(("edge", "symdel")):
+                after = self.graphs.write(self.graphs.after(batch), self.inputs, "after")
+            self.build(after, scenario, f"rebuild {batch}", self.folder / "rebuilt")
+            self.compare(scenario, batch, self.folder / "rebuilt")
+
+    def build(self, files: dict[str, str], scenario: str, step: str, state: Path) -> None:
+        """Build a state from nothing."""
+        shutil.rmtree(state, ignore_errors=True)
+        result = self.job.init(self.spark, str(state), files, buckets=1, log=self.job.Log(quiet=True))
+        self.measure(scenario, step, result)
+
+    def measure(self, scenario: str, step: str, result: dict[str, Any]) -> None:
+        """Note the seconds of a step."""
+        tasks = sum(max(task["seconds"] for task in step["tasks"]) for step in result["steps"])
+        self.measured.append(
+            Measurement(self.dataset.name, self.name, scenario, step, len(self.queries), tasks, result["seconds"])
+        )
+
+    def compare(self, scenario: str, batch: int, state: Path, published: dict[str, str] | None = None) -> None:
+        """Compare every answer, and what was published, with what is expected."""
+        manifest = self.job.read_state(state)
+        engine = self.job.DuckEngine()
+        for query in self.queries:
+            relation = self.job.PROGRAM.relation(query)
+            entries = self.job.bucket_files(manifest["relations"], relation, None)
+            columns = self.job.names(relation.tuple_columns)
+            stored = self.job.stored_rows(engine, str(state), relation, entries)
+            found = {"": answer(engine.connection, f"SELECT {columns} FROM ({stored})")}
+            for kind, sign in (("ins_", "+"), ("del_", "-")) if published is not None else ():
+                folder = (published or {}).get(query)
+                rows = f"FROM read_parquet('{folder}/*.parquet', hive_partitioning = false) WHERE op = '{sign}'"
+                there = folder is not None and any(Path(folder).glob("*.parquet"))
+                names = ", ".join(column.sql for column in relation.columns)
+                found[kind] = answer(engine.connection, f"SELECT {names} {rows}") if there else (0, 0)
+            expected = self.expected[query, scenario, batch]
+            for kind, value in found.items():
+                self.compared += 1
+                if value != expected[kind]:
+                    self.mismatches.append(
+                        f"{self.dataset.name} {self.name} {query} {scenario} batch {batch} {kind or 'whole'}: "
+                        f"{value}, expected {expected[kind]}"
+                    )
+
+
+def compiled(dataset: Dataset, workload: str, folder: Path) -> ModuleType:
+    """The job of a workload's queries."""
+    declarations: dict[str, None] = {}
+    rules: list[str] = []
+    queries = dataset.root.parent / "workloads" / dataset.schema / workload / "paths"
+    for path in sorted(queries.glob("q*.dl"), key=lambda path: int(path.stem[1:])):
+        for line in path.read_text(encoding="utf-8").splitlines():
+            if line.startswith(("input ", "domain ")):
+                declarations[line] = None
+            elif not line.startswith("//"):
+                rules.append(line)
+    name = f"gmark_{dataset.schema}_{workload}"
+    source = folder / "jobs" / f"{name}.dl"
+    source.parent.mkdir(parents=True, exist_ok=True)
+    source.write_text("\n".join([*declarations, *rules]) + "\n", encoding="utf-8")
+    for path, text in compile_source(source).files.items():
+        (source.parent / path).write_text(text, encoding="utf-8")
+    return load_job(str(source.with_suffix(".py")), name)
+
+
+def answer(database: duckdb.DuckDBPyConnection, pairs: str) -> Answer:
+    """The size and the checksum of a query's pairs."""
+    row = database.execute(CHECKSUM.format(pairs=pairs)).fetchone()
+    assert row is not None
+    return int(row[0]), int(row[1])
+
+
+# ---- tables --------------------------------------------------------------------------------------------------------
+
+
+def tables(measured: list[Measurement], datasets: Iterable[str]) -> Iterator[Table]:
+    """The paper's table for every dataset, one for deletions, and one for batches of edges."""
+    titles = {
+        "sym": "insertions of symbols",
+        "symq": "insertions of symbols that the queries use",
+        "symdel": "deletions of symbols that the queries use, which the paper recomputes",
+        "edge": "batches of edges, half of them deletions",
+        "edgeq": "batches of edges of symbols that the queries use, half of them deletions",
+    }
+    for dataset in datasets:
+        for kind, title in titles.items():
+            mine = [one for one in measured if one.dataset == dataset and one.scenario.split("-")[0] == kind]
+            if mine:
+                paper = PAPER.get(dataset.split("-")[0], {}) if kind in ("sym", "symq") else {}
+                yield table(f"{dataset}: {title}", mine, paper)
+
+
+def table(title: str, measured: list[Measurement], paper: dict[str, float]) -> Table:
+    """Times per view of one kind of scenarios, by the size of the update."""
+    made = Table(title=title, title_justify="left", title_style="bold")
+    headings = ["update", "FVM ms", "IVM ms", "gain ms", "gain", "job FVM ms", "job IVM ms"]
+    for heading in [*headings, *(["the paper's gain"] if paper else [])]:
+        made.add_column(heading, justify="right")
+    for size in sorted({one.scenario.split("-", 1)[1] for one in measured}):
+        rows = [one for one in measured if one.scenario.split("-", 1)[1] == size]
+        full, step = (average([r for r in rows if r.step.startswith(kind)]) for kind in ("rebuild", "apply"))
+        made.add_row(
+            size,
+            f"{full[0]:.1f}",
+            f"{step[0]:.1f}",
+            f"{full[0] - step[0]:.1f}",
+            f"{100 - 100 * step[0] / full[0]:.1f} %",
+            f"{full[1]:.0f}",
+            f"{step[1]:.0f}",
+            *([f"{paper[size]:.1f} %" if size in paper else ""] if paper else []),
+        )
+    return made
+
+
+def average(measured: list[Measurement]) -> tuple[float, float]:
+    """Milliseconds per view, in the tasks and in the whole job, over all workloads and batches."""
+    views = sum(one.views for one in measured)
+    return (
+        1000 * sum(one.task_seconds for one in measured) / views,
+        1000 * sum(one.seconds for one in measured) / views,
+    )
+
+
+def main() -> int:
+    """Run the scenarios, print tables and mismatches; 1 if there is any."""
+    parser = argparse.ArgumentParser(description="Check and measure Regular Datalog workloads on gMark graphs.")
+    parser.add_argument("--data", type=Path, default=DATA, help="the folder of the graphs (default: %(default)s)")
+    parser.add_argument("--dataset", action="append", choices=DATASETS, help="only this one; may be repeated")
+    parser.add_argument("--workload", action="append", choices=WORKLOADS, help="only this one; may be repeated")
+    parser.add_argument("--scenario", action="append", help="only this one; may be repeated")
+    parser.add_argument("--quick", action="store_true", help="snb-1k and a few scenarios")
+    parser.add_argument(
+        "--folder", type=Path, default=Path("build/gmark"), help="where states go (default: %(default)s)"
+    )
+    options = parser.parse_args()
+    if not options.data.is_dir():
+        print(f"gmark: there is no {options.data}; --data names the folder of the gMark graphs", file=sys.stderr)
+        return 1
+    datasets = options.dataset or (["snb-1k"] if options.quick else DATASETS)
+    scenarios = options.scenario or (SAMPLE if options.quick else None)
+    spark = SparkSession.builder.appName("gmark").config("spark.ui.enabled", "false").getOrCreate()
+    spark.sparkContext.setLogLevel("ERROR")
+    spark.conf.set("spark.sql.shuffle.partitions", "2")
+    measured: list[Measurement] = []
+    mismatches: list[str] = []
+    compared, started = 0, time.monotonic()
+    folder = options.folder.absolute()
+    for name in datasets:
+        dataset = Dataset(name, options.data / name)
+        graphs = Graphs(dataset, folder / "graphs")
+        for workload in options.workload or WORKLOADS:
+            run = Workload(spark, dataset, workload, graphs, folder)
+            for scenario in scenarios or dataset.scenarios:
+                run.run(scenario)
+                elapsed = time.monotonic() - started
+                console.print(
+                    f"{elapsed:6.0f} s  {name} {workload} {scenario}: {run.compared:,} answers compared, "
+                    f"{len(run.mismatches)} mismatches"
+                )
+            shutil.rmtree(run.folder, ignore_errors=True)
+            measured += run.measured
+            mismatches += run.mismatches
+            compared += run.compared
+    spark.stop()
+    (folder / "results.json").write_text(
+        json.dumps([asdict(one) for one in measured], indent=2) + "\n", encoding="utf-8"
+    )
+    for made in tables(measured, datasets):
+        console.print()
+        console.print(made)
+    for mismatch in mismatches:
+        console.print(mismatch)
+    console.print(f"\n{compared:,} answers compared, {len(mismatches)} mismatches; times in {folder / 'results.json'}")
+    return 1 if mismatches else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
