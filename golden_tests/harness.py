@@ -98,6 +98,8 @@ class LocalJob:
             def __init__(engine, memory_limit: str = "", spill: str = "") -> None:
                 engine.connection = self._database()
                 engine._rows: dict[str, int] = {}
+                engine._views: dict[str, str] = {}
+                engine._later: dict[str, str] = {}
 
         module.DuckEngine = Engine
 
