@@ -79,6 +79,7 @@ CODES: dict[str, str] = {
     "E0522": "An aggregate function does not exist.",
     "E0523": "An aggregate does not apply to this type.",
     "E0524": "The rules of one head aggregate differently.",
+    "E0525": "An aggregate with witnesses is not the only one of its head.",
     # Locations
     "E0601": "The location of a relation differs between its uses.",
     "E0602": "A relation has two locations.",
@@ -87,8 +88,6 @@ CODES: dict[str, str] = {
     "E0705": "External functions are not supported.",
     "E0706": "Function calls are not supported.",
     "E0707": "Lists are not supported.",
-    "E0708": "Counting distinct values is not supported.",
-    "E0709": "Witnesses of an aggregate are not supported.",
     "E0710": "A disjunction has too many alternatives.",
     "E0711": "An expression is nested too deeply.",
     "E0714": "Directives of Soufflé are not supported.",

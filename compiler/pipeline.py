@@ -21,6 +21,7 @@ from .passes.localize import localize
 from .passes.plan_stages import plan_stages
 from .passes.project_negations import project_negations
 from .passes.resolve import resolve
+from .passes.split_aggregates import split_aggregates
 from .passes.split_inputs import split_inputs
 from .passes.stratify import stratify
 from .passes.warn_invention import warn_invention
@@ -42,7 +43,7 @@ def _typed(program: syntax.Program, diagnostics: Diagnostics) -> TypedProgram:
 
 
 def _rewritten(program: TypedProgram, diagnostics: Diagnostics) -> TypedProgram:
-    return project_negations(linearize(split_inputs(program)))
+    return project_negations(linearize(split_inputs(split_aggregates(program))))
 
 
 def _strata(program: localized.Program, diagnostics: Diagnostics) -> strata.Program:

@@ -153,7 +153,8 @@ Term = Variable | Constant | Wildcard
 class Aggregate:
     """``function<argument>`` in a head; ``function`` is one of ``min max sum count avg``.
 
-    ``argument`` is None for ``count<*>``. ``type`` is that of the result: int for count, float for avg, the argument's
+    ``argument`` is None for ``count<*>``; ``distinct`` ones, of values and not of derivations, are gone when
+    ``split_aggregates`` has run. ``type`` is that of the result: int for count, float for avg, the argument's
     for min and max; for sum int, float or ``decimal(38,s)``.
     """
 
@@ -161,9 +162,11 @@ class Aggregate:
     argument: Expression | None
     type: Type
     span: Span
+    distinct: bool = False
 
     def __str__(self) -> str:
-        return f"{self.function}<{'*' if self.argument is None else self.argument}>"
+        distinct = "distinct " * self.distinct
+        return f"{self.function}<{distinct}{'*' if self.argument is None else self.argument}>"
 
 
 # ---- literals ------------------------------------------------------------------------------------------------------

@@ -461,10 +461,10 @@ class _Rules:
                 self.diagnostics.report("E0404", "a head cannot contain a wildcard", argument.span, help=help)
                 arguments.append(typed.Constant(False, typed.BROKEN, argument.span))
                 continue
-            if extremum is not None:
-                message = f"this version does not support witnesses, the arguments behind `{extremum.function}`"
-                help = "to group by it, write it in front of the aggregate"
-                self.diagnostics.report("E0709", message, argument.span, help=help)
+            if extremum is not None and len(_functions(atom)) - _functions(atom).count(None) > 1:
+                message = f"this is a witness of `{extremum.function}`, which then has to be the only aggregate"
+                help = "to group by it, write it in front of the aggregates; or join relations with one aggregate each"
+                self.diagnostics.report("E0525", message, argument.span, help=help)
             arguments.append(self._expression(argument))
         return typed.Head(relation, tuple(arguments), atom.span)
 
@@ -476,16 +476,16 @@ class _Rules:
             help = help or "the aggregates are `min`, `max`, `sum`, `count` and `avg`"
             self.diagnostics.report("E0522", message, aggregate.span, help=help)
             return broken
-        if aggregate.distinct:
-            message = f"this version does not support `{aggregate.function}` over distinct values"
-            self.diagnostics.report("E0708", message, aggregate.span)
-            return broken
-        if aggregate.argument is None and aggregate.function != "count":
+        if aggregate.argument is None and (aggregate.function != "count" or aggregate.distinct):
             message = f"`{aggregate.function}` needs a value; only `count` takes `*`"
+            if aggregate.distinct:
+                message = "`distinct` needs a value; all derivations are distinct"
             self.diagnostics.report("E0522", message, aggregate.span)
             return broken
         argument = None if aggregate.argument is None else self._expression(aggregate.argument)
-        return typed.Aggregate(aggregate.function, argument, typed.UNKNOWN, aggregate.span)
+        # The least of the different values is the least of all.
+        distinct = aggregate.distinct and aggregate.function not in ("min", "max")
+        return typed.Aggregate(aggregate.function, argument, typed.UNKNOWN, aggregate.span, distinct)
 
     # ---- bodies ----------------------------------------------------------------------------------------------------
 
@@ -586,7 +586,10 @@ class _Rules:
 
 
 def _functions(head: syntax.Atom) -> list[str | None]:
-    return [argument.function if isinstance(argument, syntax.Aggregate) else None for argument in head.arguments]
+    return [
+        f"{argument.function}{' distinct' * argument.distinct}" if isinstance(argument, syntax.Aggregate) else None
+        for argument in head.arguments
+    ]
 
 
 def _alternatives(body: tuple[syntax.Literal, ...]) -> Iterable[tuple[syntax.Literal, ...]]:

@@ -1,0 +1,235 @@
+"""Take apart aggregates over distinct values and aggregates with witnesses.
+
+Before::
+
+    r1: visitors(P, count<distinct U>, sum<S>) :- visit(P, U, S).
+    r2: best(X, Y, min<C>, Z) :- link(X, Z, C1), cost(Z, Y, C2), C = C1 + C2.
+    r3: nearest(X, min<C>, Y) :- link(X, Y, C).
+
+After (the relations in between are hidden)::
+
+    visitors_x2_values(P, U) :- visit(P, U, S).
+    visitors_x2(P, count<U>) :- visitors_x2_values(P, U).
+    visitors_rest(P, sum<S>) :- visit(P, U, S).
+    visitors(P, n, s) :- visitors_x2(P, n), visitors_rest(P, s).
+
+    best_all(X, Y, C, Z) :- link(X, Z, C1), cost(Z, Y, C2), C = C1 + C2.
+    best_min(X, Y, min<C>) :- best_all(X, Y, C, _).
+    best(X, Y, C, Z) :- best_min(X, Y, C), best_all(X, Y, C, Z).
+
+    nearest_min(X, min<C>) :- link(X, Y, C).
+    nearest(X, C, Y) :- nearest_min(X, C), link(X, Y, C).
+
+The values of a group are a set, and so are the tuples that compete: each with its number of derivations, so that a
+deletion knows when the last one goes. Witnesses are all tuples of the group that reach its extremum.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from ..ir import typed
+from ..naming import unused
+from ..source import Span
+
+
+def split_aggregates(program: typed.Program) -> typed.Program:
+    """Return the program with plain aggregates only, of all derivations and without arguments behind them."""
+    splitting = _Splitting(program)
+    for relation in program.relations:
+        splitting.add(relation)
+    return replace(program, relations=tuple(splitting.relations), rules=tuple(splitting.rules))
+
+
+def witnesses(head: typed.Head) -> tuple[int, ...]:
+    """The places of a head's witnesses: plain arguments behind ``min`` or ``max``."""
+    extrema = [
+        place
+        for place, argument in enumerate(head.arguments)
+        if isinstance(argument, typed.Aggregate) and argument.function in ("min", "max")
+    ]
+    first = extrema[0] if extrema else len(head.arguments)
+    return tuple(
+        place
+        for place, argument in enumerate(head.arguments)
+        if place > first and not isinstance(argument, typed.Aggregate)
+    )
+
+
+class _Splitting:
+    """The relations and rules of the new program."""
+
+    def __init__(self, program: typed.Program) -> None:
+        self.program = program
+        self.names = {relation.name for relation in program.relations}
+        self.labels = {rule.label for rule in program.rules}
+        self.relations: list[typed.Relation] = []
+        self.rules: list[typed.Rule] = []
+
+    def add(self, relation: typed.Relation) -> None:
+        """Take over a relation with its rules."""
+        self.relations.append(relation)
+        rules = self.program.rules_of(relation.name)
+        aggregates = [a for a in rules[0].head.arguments if isinstance(a, typed.Aggregate)] if rules else []
+        if aggregates and witnesses(rules[0].head):
+            self._split_witnesses(relation, rules)
+        elif any(aggregate.distinct for aggregate in aggregates):
+            self._split_distinct(relation, rules)
+        else:
+            self.rules += rules
+
+    # ---- distinct values -------------------------------------------------------------------------------------------
+
+    def _split_distinct(self, relation: typed.Relation, rules: Sequence[typed.Rule]) -> None:
+        head = rules[0].head
+        groups = [place for place, a in enumerate(head.arguments) if not isinstance(a, typed.Aggregate)]
+        rest = [place for place, a in enumerate(head.arguments) if isinstance(a, typed.Aggregate) and not a.distinct]
+        if len(groups) + 1 == len(head.arguments):
+            (place,) = (place for place in range(len(head.arguments)) if place not in groups)
+            self._distinct(relation, rules, groups, place, relation)
+            return
+        parts: list[tuple[typed.Relation, list[int]]] = []
+        for place, aggregate in enumerate(head.arguments):
+            if isinstance(aggregate, typed.Aggregate) and aggregate.distinct:
+                places = [*groups, place]
+                made = self._relation(relation, relation.columns[place].name, places, f"`{aggregate}`")
+                self._distinct(relation, rules, groups, place, made)
+                parts.append((made, places))
+        if rest:
+            places = [*groups, *rest]
+            made = self._relation(relation, "rest", places, "what is aggregated over all derivations")
+            self._rules(made, rules, places)
+            parts.append((made, places))
+        self._joined(relation, head, parts)
+
+    def _distinct(
+        self,
+        relation: typed.Relation,
+        rules: Sequence[typed.Rule],
+        groups: list[int],
+        place: int,
+        made: typed.Relation,
+    ) -> None:
+        """Fill ``made``, which has the groups and one aggregate over distinct values, from the set of those values."""
+        aggregate = rules[0].head.arguments[place]
+        assert isinstance(aggregate, typed.Aggregate) and aggregate.argument is not None
+        places = [*groups, place]
+        part = f"{relation.columns[place].name}_values"
+        values = self._relation(relation, part, places, f"the values of `{aggregate}`")
+        column = replace(values.columns[-1], type=aggregate.argument.type)
+        values = self.relations[-1] = replace(values, columns=(*values.columns[:-1], column))
+        for rule in rules:
+            own = rule.head.arguments[place]
+            assert isinstance(own, typed.Aggregate) and own.argument is not None
+            arguments = (*(rule.head.arguments[group] for group in groups), own.argument)
+            self._rule(rule, typed.Head(values.name, arguments, rule.head.span), values.name)
+        variables = _variables(values, relation.span)
+        counted = replace(aggregate, argument=variables[-1], distinct=False)
+        by_place = dict(zip(places, (*variables[:-1], counted), strict=True))
+        ordered = sorted(places) if made is relation else places
+        head = typed.Head(made.name, tuple(by_place[place] for place in ordered), relation.span)
+        body = typed.Atom(values.name, variables, relation.span)
+        self._made(made, head, (body,), f"`{aggregate}` of {relation.name}")
+
+    # ---- witnesses -------------------------------------------------------------------------------------------------
+
+    def _split_witnesses(self, relation: typed.Relation, rules: Sequence[typed.Rule]) -> None:
+        head = rules[0].head
+        (place,) = (i for i, argument in enumerate(head.arguments) if isinstance(argument, typed.Aggregate))
+        aggregate = head.arguments[place]
+        assert isinstance(aggregate, typed.Aggregate)
+        groups, every = list(range(place)), list(range(len(head.arguments)))
+        if len(rules) == 1 and _reads_one(rules[0], place):
+            self._choose(relation, rules[0], place)
+            return
+        competing = self._relation(relation, "all", every, f"the tuples among which `{aggregate}` chooses")
+        for rule in rules:
+            arguments = tuple(a.argument if isinstance(a, typed.Aggregate) else a for a in rule.head.arguments)
+            assert all(argument is not None for argument in arguments)
+            plain = tuple(argument for argument in arguments if argument is not None)
+            self._rule(rule, typed.Head(competing.name, plain, rule.head.span), competing.name)
+        best = self._relation(relation, aggregate.function, [*groups, place], f"`{aggregate}` of each group")
+        variables = _variables(competing, relation.span)
+        terms: tuple[typed.Term, ...] = tuple(
+            variable if i <= place else typed.Wildcard(variable.type, relation.span)
+            for i, variable in enumerate(variables)
+        )
+        chosen = replace(aggregate, argument=variables[place])
+        made = typed.Head(best.name, (*variables[:place], chosen), relation.span)
+        self._made(best, made, (typed.Atom(competing.name, terms, relation.span),), f"`{aggregate}` of {relation.name}")
+        self._joined(relation, head, [(best, [*groups, place]), (competing, every)])
+
+    def _choose(self, relation: typed.Relation, rule: typed.Rule, place: int) -> None:
+        """Choose among the tuples of the one relation that a rule reads, where they lie."""
+        head = rule.head
+        aggregate = head.arguments[place]
+        assert isinstance(aggregate, typed.Aggregate)
+        best = self._relation(relation, aggregate.function, range(place + 1), f"`{aggregate}` of each group")
+        self._rules(best, [rule], range(place + 1))
+        arguments = [a.argument if isinstance(a, typed.Aggregate) else a for a in head.arguments]
+        terms = tuple(a for a in arguments[: place + 1] if isinstance(a, typed.Variable | typed.Constant))
+        plain = typed.Head(relation.name, tuple(a for a in arguments if a is not None), head.span)
+        body = (typed.Atom(best.name, terms, head.span), *rule.body)
+        self.rules.append(replace(rule, head=plain, body=body, origin=f"with {best.name}"))
+
+    # ---- relations and rules ---------------------------------------------------------------------------------------
+
+    def _relation(self, relation: typed.Relation, part: str, places: Sequence[int], why: str) -> typed.Relation:
+        """Make a hidden relation of some columns of ``relation``."""
+        name = unused(f"{relation.name}_{part}", self.names)
+        self.names.add(name)
+        made = typed.Relation(
+            name,
+            tuple(relation.columns[place] for place in places),
+            "derived",
+            False,
+            relation.span,
+            location=places.index(relation.location) if relation.location in places else None,
+            at=relation.at,
+            declared=False,
+            hidden=True,
+            why=f"{why} in {relation.name}",
+        )
+        self.relations.append(made)
+        return made
+
+    def _rules(self, made: typed.Relation, rules: Sequence[typed.Rule], places: Sequence[int]) -> None:
+        for rule in rules:
+            arguments = tuple(rule.head.arguments[place] for place in places)
+            self._rule(rule, typed.Head(made.name, arguments, rule.head.span), made.name)
+
+    def _rule(self, rule: typed.Rule, head: typed.Head, name: str) -> None:
+        """A rule of the program with another head."""
+        label = self._label(f"{rule.label}_{name.removeprefix(f'{rule.head.relation}_')}")
+        self.rules.append(replace(rule, label=label, head=head, origin=f"for {name}"))
+
+    def _joined(
+        self, relation: typed.Relation, head: typed.Head, parts: Sequence[tuple[typed.Relation, Sequence[int]]]
+    ) -> None:
+        """The rule that puts the parts of a head together again."""
+        variables = _variables(relation, relation.span)
+        body = tuple(
+            typed.Atom(made.name, tuple(variables[place] for place in places), relation.span) for made, places in parts
+        )
+        self._made(relation, typed.Head(relation.name, variables, head.span), body, f"{relation.name} as a whole")
+
+    def _made(self, relation: typed.Relation, head: typed.Head, body: tuple[typed.Atom, ...], text: str) -> None:
+        self.rules.append(
+            typed.Rule(self._label(relation.name), head, body, relation.span, text, "made for an aggregate")
+        )
+
+    def _label(self, wish: str) -> str:
+        label = unused(wish, self.labels)
+        self.labels.add(label)
+        return label
+
+
+def _reads_one(rule: typed.Rule, place: int) -> bool:
+    """Whether a rule reads one relation, and its head can be compared up to its aggregate at ``place``."""
+    arguments = (a.argument if isinstance(a, typed.Aggregate) else a for a in rule.head.arguments[: place + 1])
+    return len(rule.atoms) == 1 and all(isinstance(a, typed.Variable | typed.Constant) for a in arguments)
+
+
+def _variables(relation: typed.Relation, span: Span) -> tuple[typed.Variable, ...]:
+    return tuple(typed.Variable(column.name, column.type, span) for column in relation.columns)
