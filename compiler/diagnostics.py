@@ -6,6 +6,7 @@ far as they can, so that one run shows all problems of a program; :meth:`Diagnos
 
 from __future__ import annotations
 
+import unicodedata
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
@@ -174,7 +175,7 @@ def render(diagnostic: Diagnostic, sources: Mapping[str, SourceFile]) -> str:
             lines += _excerpt(note.span, sources)
     if diagnostic.help is not None:
         lines.append(f"help: {diagnostic.help}")
-    return "\n".join(lines)
+    return "\n".join(map(_visible, lines))
 
 
 def _excerpt(span: Span, sources: Mapping[str, SourceFile]) -> list[str]:
@@ -183,11 +184,25 @@ def _excerpt(span: Span, sources: Mapping[str, SourceFile]) -> list[str]:
     if source is not None and 0 < span.line <= len(source.lines):
         text = source.lines[span.line - 1]
         number = str(span.line)
+        start, end = span.column - 1, span.column - 1 + span.length
         # Tabs are kept in front of the carets so that they line up whatever the terminal's tab width is.
-        lead = "".join("\t" if character == "\t" else " " for character in text[: span.column - 1])
+        lead = "".join("\t" if character == "\t" else " " * _width(character) for character in text[:start])
+        behind = max(end - len(text), 0)
         lines.append(f"{number} | {text}")
-        lines.append(f"{' ' * len(number)} | {lead}{'^' * span.length}")
+        lines.append(f"{' ' * len(number)} | {lead}{'^' * max(sum(map(_width, text[start:end])) + behind, 1)}")
     return lines
+
+
+def _visible(line: str) -> str:
+    """A line as a terminal may print it: what would be invisible or move the cursor becomes a replacement character."""
+    return "".join(c if c.isprintable() or c == "\t" else "\N{REPLACEMENT CHARACTER}" for c in line)
+
+
+def _width(character: str) -> int:
+    """The number of columns that a terminal gives to a character."""
+    if unicodedata.combining(character):
+        return 0
+    return 2 if unicodedata.east_asian_width(character) in "WF" else 1
 
 
 def listed(names: Iterable[str]) -> str:
