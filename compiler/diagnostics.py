@@ -12,8 +12,9 @@ from dataclasses import dataclass, field
 
 from .source import SourceFile, Span
 
-#: Stable codes and their titles. E01: syntax, E02: names and declarations, E03: types, E04: safety,
-#: E05: strata and aggregates, E06: locations, E07: not supported by this version, W08: warnings.
+#: Stable codes and their titles; each has its section in ``docs/errors.md``. E01: syntax, E02: names and
+#: declarations, E03: types, E04: safety, E05: strata and aggregates, E06: locations, E07: not supported by this
+#: version, W08: warnings.
 CODES: dict[str, str] = {
     # Syntax
     "E0101": "The text does not follow the grammar.",
@@ -57,8 +58,8 @@ CODES: dict[str, str] = {
     "E0305": "A comparison needs two values of one type.",
     "E0306": "A number does not fit its decimal type.",
     "E0307": "A number is out of range.",
-    "E0308": "Strings are joined with `++`.",
-    "E0309": "`++` needs strings.",
+    "E0308": "Strings are added instead of joined.",
+    "E0309": "Something other than strings is joined.",
     "E0310": "Truth values have no order.",
     "E0311": "The result of decimal arithmetic has too many digits behind the point.",
     # Safety
@@ -101,6 +102,11 @@ CODES: dict[str, str] = {
 }
 
 
+def severity_of(code: str) -> str:
+    """``error`` or ``warning``."""
+    return "warning" if code.startswith("W") else "error"
+
+
 @dataclass(frozen=True)
 class Note:
     """A second place that helps to understand a diagnostic."""
@@ -122,7 +128,7 @@ class Diagnostic:
     @property
     def severity(self) -> str:
         """``error`` or ``warning``."""
-        return "warning" if self.code.startswith("W") else "error"
+        return severity_of(self.code)
 
 
 class CompileError(Exception):

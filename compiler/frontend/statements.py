@@ -113,9 +113,9 @@ class _Statements:
             self._report("E0107", "`#` does not begin a comment", token, help=_COMMENT_HELP)
             return
         elif kind == "UNKNOWN":
-            advice = _COMMENT_HELP if text == "#" else None
+            comment = _COMMENT_HELP if text == "#" else None
             shown = f"`{text}`" if text.isprintable() and text != "`" else f"U+{ord(text):04X}"
-            self._report("E0107", f"the character {shown} has no meaning here", token, help=advice)
+            self._report("E0107", f"the character {shown} has no meaning here", token, help=comment)
         elif kind == "APOSTROPHES":
             kind, text = "STRING", f'"{text[1:-1]}"'
             self._report("E0107", "strings stand in double quotes", token, help=f"write `{text}`")
