@@ -58,8 +58,8 @@ CODES: dict[str, str] = {
     "E0305": "A comparison needs two values of one type.",
     "E0306": "A number does not fit its decimal type.",
     "E0307": "A number is out of range.",
-    "E0308": "Strings are added instead of joined.",
-    "E0309": "Something other than strings is joined.",
+    "E0308": "Strings are joined with `++`.",
+    "E0309": "`++` needs strings.",
     "E0310": "Truth values have no order.",
     "E0311": "The result of decimal arithmetic has too many digits behind the point.",
     # Safety
