@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
     from .diagnostics import Diagnostic
     from .pipeline import Compilation
+    from .reports import Finding
     from .source import SourceFile
 
 OK, REFUSED, UNUSABLE = 0, 1, 2
@@ -31,6 +32,16 @@ STAGES = ("syntax", "typed", "rewritten", "localized", "strata", "delta", "plan"
 
 programs_argument = click.argument(
     "programs", nargs=-1, required=True, metavar="PROG...", type=click.Path(path_type=Path)
+)
+
+
+diagnostics_option = click.option(
+    "--diagnostics",
+    "form",
+    type=click.Choice(("text", "json", "sarif")),
+    default="text",
+    show_default=True,
+    help="How to report: as text on standard error, or as one JSON or SARIF 2.1.0 document on standard output.",
 )
 
 
@@ -54,6 +65,7 @@ def main() -> None:
     help=f"Print a stage on the way to the script: {', '.join(STAGES)}, or all. Can be repeated.",
 )
 @click.option("--format/--no-format", "formatted", default=True, help="Format the scripts with black; the default.")
+@diagnostics_option
 def compile_command(
     programs: tuple[Path, ...],
     folder: Path | None,
@@ -61,11 +73,15 @@ def compile_command(
     to_stdout: bool,
     stages: tuple[str, ...],
     formatted: bool,
+    form: str,
 ) -> None:
     """Compile programs to scripts, DIR/PROG.py for PROG.dl.
 
     A script that would not change is left alone.
     """
+    if form != "text" and (to_stdout or stages):
+        other = "--stdout" if to_stdout else "--dump"
+        raise click.UsageError(f"--diagnostics {form} and {other} both print to standard output; take one of them")
     if folder is None and not stages and not to_stdout:
         raise click.UsageError("say where to write the scripts with -o DIR, or print one with --stdout")
     if to_stdout and len(programs) > 1:
@@ -74,7 +90,7 @@ def compile_command(
 
     wanted = tuple(stage for stage in STAGES if stage in stages or "all" in stages)
     options = CompileOptions(target=target, format=formatted)
-    report = Report(programs)
+    report = Report(programs, form)
     written: dict[str, Path] = {}
     for program, compilation in report.compilations():
         files = emit(compilation, options) if folder is not None or to_stdout or "script" in wanted else {}
@@ -94,9 +110,22 @@ def compile_command(
 
 @main.command()
 @programs_argument
-def check(programs: tuple[Path, ...]) -> None:
-    """Check programs and print what is wrong with them."""
-    report = Report(programs)
+@diagnostics_option
+def check(programs: tuple[Path, ...], form: str) -> None:
+    """Check programs and print what is wrong with them.
+
+    \b
+    With --diagnostics json, standard output is one object:
+      diagnostics  a list, in the order of the programs and of their text:
+        code, severity ("error" or "warning"), message, help (or null)
+        file, line, column, end_line, end_column
+                   from 1, in characters; end_column is behind the last one
+        notes      a list of message, file, line, column, end_line, end_column
+        documentation
+                   where docs/errors.md describes the code
+      failures     a list of messages: what could not be read or written
+    """
+    report = Report(programs, form)
     for _ in report.compilations():
         pass
     report.finish(always=True)
@@ -134,14 +163,36 @@ def certify(programs: tuple[Path, ...]) -> None:
     report.finish()
 
 
-class Report:
-    """Compiles programs, prints what there is to say about them, and keeps the exit code."""
+@main.command()
+@click.argument("codes", nargs=-1, metavar="[CODE...]")
+def errors(codes: tuple[str, ...]) -> None:
+    """Tell what the codes of errors and warnings mean, with examples; without a CODE, list them."""
+    from .diagnostics import CODES
+    from .error_index import plain
 
-    def __init__(self, programs: tuple[Path, ...]) -> None:
+    wanted = [code.upper() for code in codes]
+    for code in wanted:
+        if code not in CODES:
+            raise click.UsageError(f"there is no code {code}; `flintlog errors` lists them")
+    texts = ["\n".join(f"{code}: {title}" for code, title in CODES.items())] if not wanted else map(plain, wanted)
+    click.echo("\n\n".join(texts))
+
+
+class Report:
+    """Compiles programs, prints what there is to say about them, and keeps the exit code.
+
+    ``form`` is ``text``, which is printed at once, or the name of a document that is printed in the end.
+    """
+
+    def __init__(self, programs: tuple[Path, ...], form: str = "text") -> None:
         """Begin with nothing to say."""
         self.programs = programs
+        self.form = form
         self.code = OK
         self.found: list[tuple[Path, int, int]] = []
+        #: For documents; what several programs include is reported once.
+        self.findings: dict[Finding, None] = {}
+        self.failures: list[str] = []
 
     def compilations(self, warn: bool = True) -> Iterator[tuple[Path, Compilation]]:
         """Compile the programs in turn; those that are refused or cannot be read are reported and left out.
@@ -165,7 +216,12 @@ class Report:
                 yield program, compilation
 
     def diagnostics(self, program: Path, items: Iterable[Diagnostic], sources: Iterable[SourceFile]) -> None:
-        """Print the diagnostics of a program."""
+        """Print the diagnostics of a program, or keep them for the document."""
+        if self.form != "text":
+            from .reports import findings
+
+            self.findings |= dict.fromkeys(findings(program, items, sources))
+            return
         from .diagnostics import render
 
         by_name = {source.name: source for source in sources}
@@ -181,11 +237,16 @@ class Report:
     def fail(self, code: int, message: str) -> None:
         """Print an error that has no place in a program."""
         self.code = max(self.code, code)
+        self.failures.append(message)
         _print(f"error: {message}", _coloured, sys.stderr)
 
     def finish(self, always: bool = False) -> None:
-        """Print how much was found (``always``, also if it is nothing) and leave with the exit code."""
-        if self.found or (always and self.code == OK):
+        """Print the document, or how much was found (``always``, also if it is nothing); leave with the exit code."""
+        if self.form != "text":
+            from .reports import DOCUMENTS
+
+            click.echo(DOCUMENTS[self.form](tuple(self.findings), self.failures))
+        elif self.found or (always and self.code == OK):
             among = f" in {len(self.found)} of {len(self.programs)} programs" if len(self.programs) > 1 else ""
             _print(_totals(self.found) + among, _coloured, sys.stderr)
         click.get_current_context().exit(self.code)

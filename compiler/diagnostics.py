@@ -6,13 +6,15 @@ far as they can, so that one run shows all problems of a program; :meth:`Diagnos
 
 from __future__ import annotations
 
+import unicodedata
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 from .source import SourceFile, Span
 
-#: Stable codes and their titles. E01: syntax, E02: names and declarations, E03: types, E04: safety,
-#: E05: strata and aggregates, E06: locations, E07: not supported by this version, W08: warnings.
+#: Stable codes and their titles; each has its section in ``docs/errors.md``. E01: syntax, E02: names and
+#: declarations, E03: types, E04: safety, E05: strata and aggregates, E06: locations, E07: not supported by this
+#: version, W08: warnings.
 CODES: dict[str, str] = {
     # Syntax
     "E0101": "The text does not follow the grammar.",
@@ -99,6 +101,11 @@ CODES: dict[str, str] = {
 }
 
 
+def severity_of(code: str) -> str:
+    """``error`` or ``warning``."""
+    return "warning" if code.startswith("W") else "error"
+
+
 @dataclass(frozen=True)
 class Note:
     """A second place that helps to understand a diagnostic."""
@@ -120,7 +127,7 @@ class Diagnostic:
     @property
     def severity(self) -> str:
         """``error`` or ``warning``."""
-        return "warning" if self.code.startswith("W") else "error"
+        return severity_of(self.code)
 
 
 class CompileError(Exception):
@@ -173,7 +180,7 @@ def render(diagnostic: Diagnostic, sources: Mapping[str, SourceFile]) -> str:
             lines += _excerpt(note.span, sources)
     if diagnostic.help is not None:
         lines.append(f"help: {diagnostic.help}")
-    return "\n".join(lines)
+    return "\n".join(map(_visible, lines))
 
 
 def _excerpt(span: Span, sources: Mapping[str, SourceFile]) -> list[str]:
@@ -182,11 +189,25 @@ def _excerpt(span: Span, sources: Mapping[str, SourceFile]) -> list[str]:
     if source is not None and 0 < span.line <= len(source.lines):
         text = source.lines[span.line - 1]
         number = str(span.line)
+        start, end = span.column - 1, span.column - 1 + span.length
         # Tabs are kept in front of the carets so that they line up whatever the terminal's tab width is.
-        lead = "".join("\t" if character == "\t" else " " for character in text[: span.column - 1])
+        lead = "".join("\t" if character == "\t" else " " * _width(character) for character in text[:start])
+        behind = max(end - len(text), 0)
         lines.append(f"{number} | {text}")
-        lines.append(f"{' ' * len(number)} | {lead}{'^' * span.length}")
+        lines.append(f"{' ' * len(number)} | {lead}{'^' * max(sum(map(_width, text[start:end])) + behind, 1)}")
     return lines
+
+
+def _visible(line: str) -> str:
+    """A line as a terminal may print it: what would be invisible or move the cursor becomes a replacement character."""
+    return "".join(c if c.isprintable() or c == "\t" else "\N{REPLACEMENT CHARACTER}" for c in line)
+
+
+def _width(character: str) -> int:
+    """The number of columns that a terminal gives to a character."""
+    if unicodedata.combining(character):
+        return 0
+    return 2 if unicodedata.east_asian_width(character) in "WF" else 1
 
 
 def listed(names: Iterable[str]) -> str:

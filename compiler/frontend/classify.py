@@ -24,6 +24,7 @@ _ESCAPES = {"n": "\n", "t": "\t", "r": "\r", '"': '"', "\\": "\\"}
 _ESCAPE = re.compile(r"\\(u[0-9A-Fa-f]{4}|.)", re.DOTALL)
 _MAX_DEPTH = 100
 _PATHS = "paths are made with `/`, `|`, `^`, `+`, `*` and `?`, as in `(a / ^b+ | c)(X, Y)`"
+_NESTING = ("binary", "prefixed", "repeated", "negation", "group", "comparison", "list", "list_type")
 _PATH_OPERATORS = ("STAR", "PLUS", "SLASH", "BAR", "MIDDLE_DOT", "MINUS")
 
 
@@ -95,9 +96,11 @@ class Classifier:
         while waiting:
             node, depth = waiting.pop()
             if depth > _MAX_DEPTH:
+                if node.data in ("list_type", "type"):
+                    raise self._refuse("E0711", f"this type is nested more than {_MAX_DEPTH} lists deep", tree)
                 help = "compute a part of it in an assignment or in a relation of its own"
                 raise self._refuse("E0711", f"this is nested more than {_MAX_DEPTH} operators deep", node, help)
-            inside = depth + (node.data in ("binary", "prefixed", "negation", "group", "comparison", "list"))
+            inside = depth + (node.data in _NESTING)
             waiting += [(child, inside) for child in node.children if isinstance(child, Tree)]
 
     # ---- declarations ----------------------------------------------------------------------------------------------
@@ -108,6 +111,8 @@ class Classifier:
         name = _child(tree, "relation_name")
         if words[-1] != "relation":
             text = " ".join(words)
+            if _name(name) == "relation":
+                raise self._refuse("E0110", f"expected a name after `{text} relation`", name)
             raise self._refuse(
                 "E0110", f"expected `relation` after `{text}`", tokens[-1], f"write `{text} relation {_name(name)}`"
             )
@@ -118,6 +123,9 @@ class Classifier:
             derived = tokens[words.index("derived")]
             help = "a relation is derived unless it is an input; drop the word, or write `input derived relation`"
             raise self._refuse("E0110", "`derived` stands only behind `input`", derived, help)
+        marks = [child for child in tree.children if isinstance(child, Token) and child.type == "SYMMETRIC"]
+        if len(marks) > 1:
+            raise self._refuse("E0110", "`symmetric` stands twice in this declaration", marks[1])
         columns: list[syntax.ColumnDeclaration] = []
         key: list[syntax.KeyColumn] = []
         at = None
@@ -137,7 +145,7 @@ class Classifier:
             is_input="input" in words,
             is_output="output" in words,
             is_derived="derived" in words,
-            symmetric=any(isinstance(child, Token) and child.type == "SYMMETRIC" for child in tree.children),
+            symmetric=bool(marks),
             key=tuple(key),
             at=at,
             name_span=self._span(name),
@@ -231,6 +239,9 @@ class Classifier:
                 return syntax.Disjunction(self._alternatives(inner), self._span(tree))
             case "aggregate":
                 raise self._refuse("E0520", "aggregates stand only in heads", tree)
+        if tree.data == "binary" and _child(tree).data == "application" and str(tree.children[1]) == "|":
+            help = "write `;` between alternatives"
+            raise self._refuse("E0122", "`|` joins paths, not literals", tree, help)
         if _is_path(tree):
             raise self._refuse("E0122", "a path needs parentheses around it and two arguments behind it", tree, _PATHS)
         help = "a literal is an atom, a negated atom or a comparison"
@@ -267,18 +278,20 @@ class Classifier:
 
     def _atom(self, tree: Node, *, head: bool) -> syntax.Atom:
         span = self._span(tree)
+        base = tree if tree.data == "relation_name" else tree.children[0]
+        assert isinstance(base, Tree)
+        if base.data == "constant" or (base.data == "relation_name" and _name(base) == "_"):
+            raise self._refuse("E0115" if head else "E0113", "expected the name of a relation", base)
         if tree.data == "relation_name":
             return syntax.Atom(_name(tree), (), None, None, span)
-        base, rest = tree.children
-        assert isinstance(base, Tree) and isinstance(rest, Tree)
+        rest = tree.children[1]
+        assert isinstance(rest, Tree)
         if tree.data == "located":
             if base.data != "relation_name":
                 help = "mark the argument that holds the location, as in `p(@S, X)`"
                 raise self._refuse("E0120", "only a relation without columns is located this way", rest, help)
             return syntax.Atom(_name(base), (), None, self._location(rest), span)
         if base.data != "relation_name":
-            if base.data == "constant":
-                raise self._refuse("E0115" if head else "E0113", "expected the name of a relation", base)
             raise self._refuse("E0115", "a path cannot be the head of a rule", tree)
         location = None
         arguments: list[syntax.Expression] = []

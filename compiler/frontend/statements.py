@@ -20,6 +20,7 @@ from ..source import SourceFile, Span
 from .syntax_errors import DECLARATION_WORDS, NAMES, BrokenStatement, end_of, start_of
 
 _RELATION_WORDS = ("input", "output", "derived")
+_COMMENT_HELP = "comments begin with `//`, or stand between `/*` and `*/`"
 _HARD_WORDS = {"not": "NOT", "true": "TRUE", "false": "FALSE"}
 
 #: Operators of other languages and of typeset programs: the token and the text the language has for them.
@@ -108,8 +109,16 @@ class _Statements:
             self._report(
                 "E0107", f"the name `{text}` begins with a digit", token, help="begin names with a letter or `_`"
             )
+        elif kind == "HASH_COMMENT":
+            self._report("E0107", "`#` does not begin a comment", token, help=_COMMENT_HELP)
+            return
         elif kind == "UNKNOWN":
-            self._report("E0107", f"the character `{text}` has no meaning here", token)
+            comment = _COMMENT_HELP if text == "#" else None
+            shown = f"`{text}`" if text.isprintable() and text != "`" else f"U+{ord(text):04X}"
+            self._report("E0107", f"the character {shown} has no meaning here", token, help=comment)
+        elif kind == "APOSTROPHES":
+            kind, text = "STRING", f'"{text[1:-1]}"'
+            self._report("E0107", "strings stand in double quotes", token, help=f"write `{text}`")
         elif kind == "OPEN_STRING":
             self._report("E0105", "this string is not closed on its line", token, help='end it with `"`')
         elif kind == "OPEN_COMMENT":
@@ -160,6 +169,12 @@ class _Statements:
             self._report("E0101", "there is no clause before this dot", token)
             self.next += 1
             return True
+        if token.type == "PERCENT" or (token.type == "MINUS" and self._kind(start + 1) == "MINUS"):
+            mark = "%" if token.type == "PERCENT" else "--"
+            span = self.source.span(start_of(token), start_of(token) + len(mark))
+            self.diagnostics.report("E0107", f"`{mark}` does not begin a comment", span, help=_COMMENT_HELP)
+            self._skip_line(start)
+            return True
         if token.type == "BRACE":
             self._report("E0101", f"`{word}` opens or closes nothing here", token)
             self.next += 1
@@ -170,9 +185,7 @@ class _Statements:
             self.diagnostics.report(
                 "E0714", f"`{name}` is a directive of Soufflé, which this version does not read", span
             )
-            self.next += 2
-            while self.next < len(self.tokens) and not self._first_on_line(self.next):
-                self.next += 1
+            self._skip_line(start)
             return True
         if token.type != "NAME" or self._kind(start + 1) not in (*NAMES, "STRING"):
             return False
@@ -185,6 +198,12 @@ class _Statements:
             self._skip_braces(start)
             return True
         return False
+
+    def _skip_line(self, start: int) -> None:
+        """Go on at the next line."""
+        self.next = start + 1
+        while self.next < len(self.tokens) and not self._first_on_line(self.next):
+            self.next += 1
 
     def _skip_braces(self, start: int) -> None:
         """Go on behind the closing brace of a ``process``."""
@@ -252,6 +271,7 @@ class _Statements:
             text = self.source.text[start_of(first) : end_of(self.tokens[end - 2])]
             label = Token("LABEL", text, first.start_pos, first.line, first.column, end_pos=last.end_pos)
             self.tokens[start:end] = [label]
+        self._mend_arrow(start + (end > start))
         index = start
         while index < len(self.tokens) and self._kind(index) != "END":
             if self._kind(index) == "NAME" and self._kind(index + 1) == "LESS":
@@ -269,6 +289,29 @@ class _Statements:
             kind in ("PLUS", "STAR", "MINUS") and following == "PLUS"
         ):
             self._retag(index, "POSTFIX")
+
+    def _mend_arrow(self, head: int) -> None:
+        """Take what other languages write between a head and a body for ``:-``, and say so."""
+        if self._kind(head) not in NAMES:
+            return
+        index, depth = head + 1, 0
+        while self._kind(index) == "LPAR" or depth:
+            if self._kind(index) in ("$END", "END", "IF"):
+                return
+            depth += (self._kind(index) == "LPAR") - (self._kind(index) == "RPAR")
+            index += 1
+        two = (self._kind(index), self._kind(index + 1))
+        if two in (("LESS", "MINUS"), ("MINUS", "COLON"), ("COLON", "MINUS")):
+            end = index + 2
+        elif index > head + 1 and (two[0] in ("COLON", "ASSIGN", "EQUAL") or self.tokens[index : index + 1] == ["if"]):
+            end = index + 1
+        else:
+            return
+        first, last = self.tokens[index], self.tokens[end - 1]
+        text = self.source.text[start_of(first) : end_of(last)]
+        arrow = Token("IF", text, first.start_pos, first.line, first.column, end_pos=last.end_pos)
+        self._report("E0101", f"expected `:-` or a dot after the head, found `{text}`", arrow, help="write `:-`")
+        self.tokens[index:end] = [arrow]
 
     def _tag_aggregate(self, name: int) -> None:
         """Mark ``name<argument>`` if an argument list could hold it: a comma or a parenthesis follows the ``>``."""

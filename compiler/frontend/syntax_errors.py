@@ -14,8 +14,19 @@ from ..source import SourceFile, Span
 NAMES = ("NAME", "QUALIFIED")
 DECLARATION_WORDS = ("input", "output", "derived", "relation", "typedef", "include", "domain", "process", "extern")
 
+#: What stands behind the word that a declaration begins with.
+_BEHIND_WORDS = {
+    "input": "`relation` and a name",
+    "output": "the name of a relation",
+    "derived": "`relation` and a name",
+    "relation": "a name",
+    "typedef": "a name, `=` and a type",
+    "domain": "the name of a relation",
+    "include": "the name of a file in double quotes",
+}
 _DOT_HELP = "put a space or a new line after the dot"
 _OPERATORS = ("PLUS", "MINUS", "STAR", "SLASH", "PERCENT", "CONCAT", "BAR", "CARET", "MIDDLE_DOT", "AT")
+_CONNECTIVES = {"and": ",", "or": ";", "|": ";"}
 _COMPARISONS = ("EQUAL", "ASSIGN", "NOT_EQUAL", "LESS", "LESS_EQUAL", "GREATER", "GREATER_EQUAL")
 
 
@@ -57,7 +68,9 @@ class BrokenStatement:
         """The error to report."""
         complaint = (
             self._second_if()
+            or self._behind_declaration()
             or self._parentheses()
+            or self._incomplete_declaration()
             or self._missing_dot()
             or self._unknown_statement()
             or self._type_in_clause()
@@ -88,6 +101,13 @@ class BrokenStatement:
             return True
         return "\n" in self.source.text[end_of(self.tokens[index - 1]) : start_of(self.tokens[index])]
 
+    def _next_line(self) -> int:
+        """The index of the first token on a line behind that of the statement's first token."""
+        index = self.start + 1
+        while index < len(self.tokens) and not self.first_on_line(index):
+            index += 1
+        return index
+
     def _unclosed(self) -> list[int]:
         """The indexes of the opening parentheses that are open at the bad token, outermost first."""
         open_: list[int] = []
@@ -107,6 +127,10 @@ class BrokenStatement:
                 break
             index -= 1
         return index
+
+    @property
+    def _declares(self) -> bool:
+        return self.kind(self.start) in ("DECLARE", "TYPEDEF", "DOMAIN", "INCLUDE", "OUTPUT")
 
     @property
     def _noun(self) -> str:
@@ -148,6 +172,35 @@ class BrokenStatement:
     def _line_starts(self) -> set[int]:
         return {0} | {offset + 1 for offset, character in enumerate(self.source.text) if character == "\n"}
 
+    def _behind_declaration(self) -> Complaint | None:
+        """What follows a declaration on its line and is neither a part of it nor a rule."""
+        if self.first_on_line(self.start) or self.kind(self.start) not in ("NAME", "LABEL"):
+            return None
+        if "IF" in [token.type for token in self.tokens[self.start : self.bad + 1]]:
+            return None
+        if self.kind(self.start - 1) == "RPAR":
+            expected = "`primary key`, `symmetric` or the end of the declaration"
+        elif self.kind(self.start - 1) in NAMES and self.kind(self.start - 2) == "DECLARE":
+            expected = "the columns in parentheses or the end of the declaration"
+        else:
+            return None
+        found = str(self.tokens[self.start])
+        similar = difflib.get_close_matches(found, ("primary key", "symmetric"), 1, 0.4)
+        help = f"did you mean `{similar[0]}`?" if similar else None
+        message = f"expected {expected}, found `{found}`"
+        return Complaint(Diagnostic("E0101", message, self.span(self.start), help), self._next_line())
+
+    def _incomplete_declaration(self) -> Complaint | None:
+        """A word that begins declarations, and behind it what neither a declaration nor a clause has there."""
+        word = str(self.tokens[self.start])
+        following = self.kind(self.start + 1)
+        if self.kind(self.start) != "NAME" or word not in _BEHIND_WORDS:
+            return None
+        if following in ("LPAR", "IF", "AT", "END", "COMMA"):
+            return None
+        message = f"expected {_BEHIND_WORDS[word]} after `{word}`"
+        return Complaint(Diagnostic("E0110", message, self.span(self.start)), self._next_line())
+
     def _missing_dot(self) -> Complaint | None:
         ends = self.kind(self.bad) == "$END" or self.first_on_line(self.bad)
         if not ends or "END" not in self.accepted or self.bad == self.start:
@@ -160,8 +213,13 @@ class BrokenStatement:
 
     def _unknown_statement(self) -> Complaint | None:
         first = self.tokens[self.start]
-        if self.kind(self.start) == "OUTPUT" and self.kind(self.bad) in ("LPAR", "AT"):
+        if self.kind(self.start) == "OUTPUT" and self.kind(self.bad) in ("LPAR", "AT", "COMMA"):
+            if self.tokens[self.bad - 1] == "relation":
+                message = "expected a name after `output relation`"
+                return Complaint(Diagnostic("E0110", message, self.span(self.bad - 1)))
             help = "write `output relation` before the name to declare it"
+            if self.kind(self.bad) == "COMMA":
+                help = "publish every relation by a directive of its own"
             message = "expected a dot after the name of the published relation"
             return Complaint(Diagnostic("E0101", message, self.span(self.bad), help))
         if self.bad != self.start + 1 or first.type != "NAME" or self.kind(self.bad) not in (*NAMES, "STRING"):
@@ -174,14 +232,19 @@ class BrokenStatement:
             help = f"did you mean `{similar[0]}`?"
             return Complaint(Diagnostic("E0110", f"no declaration begins with `{first}`", self.span(self.start), help))
         if "IF" in [token.type for token in self.tokens[self.bad : end]]:
+            if self.kind(self.bad + 1) not in ("LPAR", "IF", "AT"):
+                return None
             message = f"expected a colon after the label `{first}`"
             return Complaint(Diagnostic("E0101", message, self.behind(self.start), f"write `{first}:`"))
         help = "declarations begin with `input relation`, `output relation`, `relation`, `typedef` or `include`"
         return Complaint(Diagnostic("E0110", f"no declaration begins with `{first}`", self.span(self.start), help))
 
     def _type_in_clause(self) -> Complaint | None:
-        if self.kind(self.bad) != "COLON" or self.kind(self.start) in ("DECLARE", "TYPEDEF") or not self._unclosed():
+        if self.kind(self.bad) != "COLON" or self._declares or not self._unclosed():
             return None
+        if str(self.tokens[self.start]) in _BEHIND_WORDS:
+            message = f"expected a name after `{self.tokens[self.start]}`"
+            return Complaint(Diagnostic("E0110", message, self.span(self.start)))
         help = "declare a relation with `input relation`, `output relation` or `relation`"
         return Complaint(Diagnostic("E0101", "types stand only in declarations", self.span(self.bad), help))
 
@@ -195,6 +258,11 @@ class BrokenStatement:
         if self.kind(self.bad) == "DOT" and self.kind(self.bad + 1) == "INT":
             help = f"write `0.{self.tokens[self.bad + 1]}`"
             return Diagnostic("E0101", "a number begins with a digit", self.span(self.bad), help)
+        if self.kind(self.bad) == "DOT" and self.kind(self.bad - 1) == "INT":
+            help = f"write `{self.tokens[self.bad - 1]}.0`"
+            return Diagnostic("E0101", "a number does not end with a point", self.span(self.bad), help)
+        if self.kind(self.bad) == "COLON" and self.kind(self.start) in ("INT", "NUMBER", "STRING", "QUALIFIED"):
+            return Diagnostic("E0101", "a label is a name such as `r1`", self.span(self.start))
         what = self._in_declaration() or self._in_clause()
         if self.bad >= len(self.tokens):
             found = "the end of the program"
@@ -203,18 +271,37 @@ class BrokenStatement:
         else:
             text = str(self.tokens[self.bad])
             found = f"`{text}`" if "`" not in text and "\n" not in text else "this"
-        return Diagnostic("E0101", f"expected {what}, found {found}", self.span(self.bad))
+        return Diagnostic("E0101", f"expected {what}, found {found}", self.span(self.bad), self._advice())
+
+    def _advice(self) -> str | None:
+        """What to write instead of the bad token, where another language is the likely reason for it."""
+        found = str(self.tokens[self.bad]) if self.bad < len(self.tokens) else ""
+        before = str(self.tokens[self.bad - 1]) if self.bad else ""
+        if found in _CONNECTIVES and "COMMA" in self.accepted:
+            return f"write `{_CONNECTIVES[found]}`"
+        if found in ("[", "{") and self.kind(self.bad - 1) in NAMES and not self._unclosed() and not self._declares:
+            return f"write arguments in parentheses, as in `{before}(X, Y)`"
+        if found == "*" and before == "(" and str(self.tokens[self.bad - 2]).lower() == "count":
+            return "write `count<*>`"
+        if before == "date" and self.kind(self.bad) == "STRING":
+            return f"write `date{found}` without a space"
+        return None
 
     def _in_declaration(self) -> str:
-        if self.kind(self.start) not in ("DECLARE", "TYPEDEF", "INCLUDE", "OUTPUT"):
+        if not self._declares:
             return ""
         previous = self.kind(self.bad - 1)
         if "COLON" in self.accepted:
             return "a colon and a type after the column name"
-        if "EQUAL" in self.accepted:
+        if "GREATER" in self.accepted and "EQUAL" not in self.accepted:
+            return "`>` behind the type of the elements"
+        if "EQUAL" in self.accepted and self.kind(self.start) == "TYPEDEF":
             return "`=` and a type after the new name"
         if previous in ("COLON", "EQUAL", "LESS"):
             return "a type"
+        if previous in NAMES and self.kind(self.bad - 2) in ("DECLARE", "DOMAIN"):
+            name = self.tokens[self.bad - 1]
+            return "a name after `relation`" if name == "relation" else "the columns in parentheses"
         if previous == "KEY":
             return "the key columns in parentheses"
         if {"COMMA", "RPAR"} & self.accepted and self._unclosed():

@@ -444,6 +444,7 @@ class _Expansion:
                 message = f"the path `{path_text(literal.path)}` can be empty, so it leads from every node somewhere"
                 help = "use `+` instead of `*`, or write a variable instead of `_`"
                 self.diagnostics.report("E0410", message, negation.span, help=help)
+                return result
             result.append(syntax.Comparison("!=", literal.left, literal.right, negation.span))
         return result
 

@@ -18,10 +18,10 @@ from typing import Any
 ROOT = Path(__file__).parents[2]
 
 #: Folders of the repository that are packages below ``flintlog``.
-FOLDERS = ("compiler", "targets", "templates")
+FOLDERS = ("compiler", "docs", "targets", "templates")
 
 #: What the project's files in a wheel end with.
-SUFFIXES = (".py", ".lark", ".jinja", "py.typed")
+SUFFIXES = (".py", ".lark", ".jinja", "docs/errors.md", "py.typed")
 
 
 @dataclass(frozen=True)
@@ -62,7 +62,8 @@ def copy_tree(target: Path) -> Path:
 def project_files() -> set[str]:
     """The files that belong into a wheel, as the wheel names them."""
     paths = (path for folder in FOLDERS for path in (ROOT / folder).rglob("*"))
-    names = {path.relative_to(ROOT).as_posix() for path in paths if path.is_file() and path.name.endswith(SUFFIXES)}
+    names = {path.relative_to(ROOT).as_posix() for path in paths if path.is_file()}
+    names = {name for name in names if name.endswith(SUFFIXES)}
     return {f"flintlog/{name}" for name in names if not any(part.startswith(".") for part in name.split("/"))}
 
 

@@ -1,0 +1,117 @@
+"""``docs/errors.md``: a section for every code, whose examples give what the page says.
+
+In a section, the blocks of a program in front of the output are the wrong program, those behind it the mended one. A
+block that names a file is that file, in the encoding behind the name if there is one; the others are ``program.dl``.
+``--update-golden`` writes titles and outputs anew.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+from flintlog.compiler.diagnostics import CODES, CompileError, Diagnostic, Diagnostics
+from flintlog.compiler.error_index import PAGE, plain, sections
+from flintlog.compiler.pipeline import compile_program
+
+from golden_tests.frontend.golden import front, rendered
+
+ROOT = Path(__file__).parents[1]
+BLOCK = re.compile(r"^```(\w+)(?: ([^ \n]+))?(?: ([^ \n]+))?\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+GROUPS = {
+    "Syntax": "E01",
+    "Names and declarations": "E02",
+    "Types": "E03",
+    "Safety": "E04",
+    "Strata and aggregates": "E05",
+    "Locations": "E06",
+    "Not supported by this version": "E07",
+    "Warnings": "W08",
+}
+
+
+@dataclass(frozen=True)
+class Section:
+    """The wrong program and the mended one as files, and the output between them."""
+
+    title: str
+    wrong: dict[str, bytes]
+    output: str
+    mended: dict[str, bytes]
+
+
+def section(code: str) -> Section:
+    """Take the section of a code apart."""
+    text = sections()[code]
+    title = re.match(r"\*\*(.*)\*\*\n", text)
+    assert title, "the title is missing"
+    blocks = list(BLOCK.finditer(text))
+    (place,) = (place for place, block in enumerate(blocks) if block[1] == "text")
+    assert all(block[1] == "datalog" for block in blocks[:place] + blocks[place + 1 :])
+    return Section(title[1], files(blocks[:place]), blocks[place][4], files(blocks[place + 1 :]))
+
+
+def files(blocks: list[re.Match[str]]) -> dict[str, bytes]:
+    """The files of a program."""
+    found = {block[2] or "program.dl": block[4].encode(block[3] or "utf-8") for block in blocks}
+    assert len(found) == len(blocks) and "program.dl" in found
+    return found
+
+
+def reported(program: dict[str, bytes], folder: Path) -> tuple[tuple[Diagnostic, ...], str]:
+    """What the compiler says about a program, and how that is printed."""
+    for name, content in program.items():
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / name).write_bytes(content)
+    try:
+        items = compile_program(folder / "program.dl").warnings
+    except CompileError as error:
+        items = error.diagnostics
+    return items, rendered(Diagnostics(list(items)), front(folder / "program.dl")[0])
+
+
+def rewrite(code: str, title: str, output: str) -> None:
+    """Put a title and an output into the page."""
+    page, old = ROOT / PAGE, sections()[code]
+    new = re.sub(r"\A\*\*.*\*\*$", lambda _: f"**{title}**", old, count=1, flags=re.MULTILINE)
+    new = re.sub(r"^```text\n.*?^```$", lambda _: f"```text\n{output}```", new, count=1, flags=re.MULTILINE | re.DOTALL)
+    text = page.read_text(encoding="utf-8")
+    assert text.count(old) == 1
+    page.write_text(text.replace(old, new), encoding="utf-8")
+    sections.cache_clear()
+
+
+@pytest.mark.parametrize("code", CODES)
+def test_examples(code: str, tmp_path: Path, update_golden: bool) -> None:
+    """The wrong program gives this code and no other, the mended one nothing at all."""
+    found = section(code)
+    items, output = reported(found.wrong, tmp_path / "wrong")
+    if update_golden:
+        rewrite(code, CODES[code], output)
+        found = section(code)
+    assert found.title == CODES[code]
+    assert {item.code for item in items} == {code}, output
+    assert found.output == output
+    assert reported(found.mended, tmp_path / "mended")[1] == ""
+
+
+def test_every_code_has_its_section() -> None:
+    """In the order of the codes, under the heading of its group; no section is left over."""
+    headings = re.findall(r"^(##+) (.*)$", (ROOT / PAGE).read_text(encoding="utf-8"), re.MULTILINE)
+    expected = []
+    for group, prefix in GROUPS.items():
+        codes = [("###", code) for code in CODES if code.startswith(prefix)]
+        expected += [("##", group), *codes] if codes else []
+    assert headings == expected
+    assert list(sections()) == list(CODES)
+
+
+def test_plain_text_of_a_section() -> None:
+    """For the terminal: no marks of Markdown, programs indented, files named."""
+    text = plain("E0119")
+    assert text.startswith("E0119: A program file is not UTF-8.\n\nHere `cities.dl` was saved")
+    assert '\ncities.dl:\n\n    input relation city(name: string)\n    abroad(X) :- city(X), X != "Orléans".\n' in text
+    assert "\n    error[E0119]: `cities.dl` is not a text in UTF-8\n      --> program.dl:1:9\n" in text
+    assert not any("```" in plain(code) or "**" in plain(code) for code in CODES)
