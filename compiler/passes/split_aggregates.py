@@ -126,7 +126,8 @@ class _Splitting:
             self._rule(rule, typed.Head(values.name, arguments, rule.head.span), values.name)
         variables = _variables(values, relation.span)
         counted = replace(aggregate, argument=variables[-1], distinct=False)
-        by_place = dict(zip(places, (*variables[:-1], counted), strict=True))
+        by_place: dict[int, typed.Expression | typed.Aggregate] = dict(zip(groups, variables[:-1], strict=True))
+        by_place[place] = counted
         ordered = sorted(places) if made is relation else places
         head = typed.Head(made.name, tuple(by_place[place] for place in ordered), relation.span)
         body = typed.Atom(values.name, variables, relation.span)
