@@ -37,9 +37,14 @@ from ..source import Span
 def split_aggregates(program: typed.Program) -> typed.Program:
     """Return the program with plain aggregates only, of all derivations and without arguments behind them."""
     splitting = _Splitting(program)
-    for relation in program.relations:
-        splitting.add(relation)
-    return replace(program, relations=tuple(splitting.relations), rules=tuple(splitting.rules))
+    made = {relation.name: splitting.split(relation) for relation in program.relations}
+    rules: list[typed.Rule] = []
+    for rule in program.rules:
+        instead = made[rule.head.relation]
+        rules += [rule] if instead is None else instead
+        if instead is not None:
+            made[rule.head.relation] = []  # The first rule of a head stands for all of them.
+    return replace(program, relations=tuple(splitting.relations), rules=tuple(rules))
 
 
 def witnesses(head: typed.Head) -> tuple[int, ...]:
@@ -58,7 +63,7 @@ def witnesses(head: typed.Head) -> tuple[int, ...]:
 
 
 class _Splitting:
-    """The relations and rules of the new program."""
+    """The relations of the new program, and the rules of the relation at hand."""
 
     def __init__(self, program: typed.Program) -> None:
         self.program = program
@@ -67,17 +72,17 @@ class _Splitting:
         self.relations: list[typed.Relation] = []
         self.rules: list[typed.Rule] = []
 
-    def add(self, relation: typed.Relation) -> None:
-        """Take over a relation with its rules."""
+    def split(self, relation: typed.Relation) -> list[typed.Rule] | None:
+        """Take over a relation; returns the rules that take the place of its own, None if these stay."""
         self.relations.append(relation)
+        self.rules = []
         rules = self.program.rules_of(relation.name)
         aggregates = [a for a in rules[0].head.arguments if isinstance(a, typed.Aggregate)] if rules else []
         if aggregates and witnesses(rules[0].head):
             self._split_witnesses(relation, rules)
         elif any(aggregate.distinct for aggregate in aggregates):
             self._split_distinct(relation, rules)
-        else:
-            self.rules += rules
+        return self.rules or None
 
     # ---- distinct values -------------------------------------------------------------------------------------------
 
