@@ -289,16 +289,9 @@ class _Explainer:
 
     def kind(self, stratum: Stratum) -> str:
         """What kind of stratum it is, and why."""
-        if stratum.kind == "ranked":
-            reads: dict[str, list[str]] = {}
-            for rule in stratum.rules:
-                for name in dict.fromkeys(a.relation for a in rule.atoms if a.relation in stratum.members):
-                    reads.setdefault(f"{rule.head.relation} from {name}", []).append(rule.label)
-            if len(stratum.members) == 1:
-                labels = next(iter(reads.values()))
-                return f"recursive, because {listed(labels)} {_verb(labels, 'reads', 'read')} {stratum.name} itself"
-            steps = [f"{listed(labels)} {_verb(labels, 'derives', 'derive')} {step}" for step, labels in reads.items()]
-            return f"recursive through each other, because {listed(steps)}"
+        if stratum.recursive:
+            best = dict.fromkeys(f"`{a}`" for rule in stratum.rules for a in rule.aggregates)
+            return self.recursion(stratum) + (f", keeping {listed(best)} of each group" if best else "")
         if stratum.kind == "aggregate":
             functions = dict.fromkeys(str(a) for rule in stratum.rules for a in rule.aggregates)
             groups = [
@@ -308,6 +301,18 @@ class _Explainer:
             ]
             return f"aggregates {listed(functions)} {f'by {listed(groups)}' if groups else 'over all tuples'}"
         return "not recursive" if stratum.rules else "has no rules, so it is empty"
+
+    def recursion(self, stratum: Stratum) -> str:
+        """Through which rules a stratum is recursive."""
+        reads: dict[str, list[str]] = {}
+        for rule in stratum.rules:
+            for name in dict.fromkeys(a.relation for a in rule.atoms if a.relation in stratum.members):
+                reads.setdefault(f"{rule.head.relation} from {name}", []).append(rule.label)
+        if len(stratum.members) == 1:
+            labels = next(iter(reads.values()))
+            return f"recursive, because {listed(labels)} {_verb(labels, 'reads', 'read')} {stratum.name} itself"
+        steps = [f"{listed(labels)} {_verb(labels, 'derives', 'derive')} {step}" for step, labels in reads.items()]
+        return f"recursive through each other, because {listed(steps)}"
 
     def why_joined(self, planned: StratumPlan, stage: Stage, earlier: frozenset[str]) -> str:
         """Why a stratum runs in the stage of the ones before it."""
@@ -377,9 +382,12 @@ class _Explainer:
             "ranked": "Ranked support. A tuple carries the round in which it entered and the number of derivations "
             "that use earlier tuples only. A deletion takes away only what loses all of these, then returns what has "
             "another derivation; tuples on a cycle cannot keep each other alive.",
+            "extremal": "Ranked support of extrema. A group keeps its best value, with the round in which it entered "
+            "and the number of derivations from earlier rounds that give it. A group that loses all of these, or finds "
+            "a better value, leaves and enters again with the best value that what stays derives.",
             "aggregate": "Recomputed groups. A batch computes anew the groups that lost or gained a row, no others.",
         }
-        for kind in ("counted", "ranked", "aggregate"):
+        for kind in texts:
             if kind in of:
                 yield from _paragraph(f"{listed(of[kind])}: {texts[kind]}")
                 yield ""

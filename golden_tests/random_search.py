@@ -85,8 +85,10 @@ def with_conflict(text: str, batch: Batch, rng: random.Random) -> Batch:
 
 
 def scenario_of(seed: int) -> Scenario:
-    """The scenario of a seed; every fifth is a daring one, every third puts relations at locations."""
+    """The scenario of a seed; every fifth is a daring one, every third puts relations at locations, every second has
+    aggregates over distinct values, witnesses, and recursion with ``min``."""
     features = FEATURES | {"locations"} if seed % 3 == 2 else FEATURES
+    features = features | {"distinct", "witnesses", "extremes"} if seed % 2 else features
     scenario = random_scenario(seed, features)
     return made_daring(scenario, random.Random(seed)) if seed % 5 == 4 else scenario
 

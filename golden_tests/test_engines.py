@@ -102,6 +102,25 @@ COUNTED = Story(
     ),
 )
 
+EXTREMAL = Story(
+    """
+    // Least values and their witnesses inside the recursion, edges of cost 0 and cycles of them.
+    input relation road(@x: int, y: int, c: int)
+    output best.  output near.
+    path(@X, Y, Y, C) :- road(@X, Y, C).
+    path(@X, Y, Z, C) :- road(@X, Z, C1), best(@Z, Y, C2, _), C = C1 + C2, X != Y.
+    best(@X, Y, min<C>, Z) :- path(@X, Y, Z, C).
+    near(@X, max<N>) :- road(@X, _, N).
+    near(@X, max<N>) :- near(@Y, M), road(@X, Y, _), N = M - 1.
+    """,
+    {"road": {(1, 2, 1), (2, 3, 0), (3, 2, 0), (1, 3, 1), (3, 4, 2)}},
+    (
+        {"road": changes("-1 2 1, +4 1 0")},
+        {"road": changes("-1 3 1, +1 4 9, +2 4 1")},
+        {"road": changes("-1 4 9, -4 1 0")},
+    ),
+)
+
 FAULTS = Story(
     """
     // What has no value stops the batch, unless a condition keeps it from being needed.
@@ -138,7 +157,9 @@ def play(job: LocalJob, story: Story) -> list[str]:
 
 
 @pytest.mark.parametrize(
-    "story", [RECURSIVE, MUTUAL, COUNTED, FAULTS], ids=["recursive", "mutual", "counted", "faults"]
+    "story",
+    [RECURSIVE, MUTUAL, COUNTED, EXTREMAL, FAULTS],
+    ids=["recursive", "mutual", "counted", "extremal", "faults"],
 )
 def test_rounds_in_spark(story: Story, tmp_path: Path, spark: SparkSession) -> None:
     """All rounds as Spark SQL; and in DuckDB here, with the same refusals."""

@@ -13,13 +13,18 @@ class Stratum:
     """One component of derived relations and their rules, in source order.
 
     ``name`` joins the relations' names. ``kind`` says how it is maintained: ``counted`` (no recursion), ``ranked``
-    (recursive) or ``aggregate`` (no recursion, an aggregate head).
+    (recursive), ``aggregate`` (no recursion, an aggregate head) or ``extremal`` (recursive, with ``min`` or ``max``).
     """
 
     name: str
     relations: tuple[typed.Relation, ...]
     rules: tuple[typed.Rule, ...]
     kind: str
+
+    @property
+    def recursive(self) -> bool:
+        """Whether its relations read each other."""
+        return self.kind in ("ranked", "extremal")
 
     @property
     def members(self) -> frozenset[str]:

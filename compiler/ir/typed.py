@@ -275,6 +275,7 @@ class Relation:
     public: str = ""
     why: str = ""  # for hidden relations: one clause that says what it is there for
     closure: Closure | None = None
+    witnesses: tuple[int, ...] = ()  # the columns that hold what reaches an extremum
 
     def __str__(self) -> str:
         columns = ", ".join(f"{'@' if i == self.location else ''}{c}" for i, c in enumerate(self.columns))

@@ -118,7 +118,7 @@ def check_strata(program: strata.Program) -> None:
             assert rule.head.relation in stratum.members, f"{rule} is in the wrong stratum"
             for atom in rule.atoms:
                 assert atom.relation in done | stratum.members, f"{rule} reads a later stratum"
-                assert stratum.kind == "ranked" or atom.relation not in stratum.members, f"{stratum.name} is recursive"
+                assert stratum.recursive or atom.relation not in stratum.members, f"{stratum.name} is recursive"
             for negation in rule.negations:
                 assert negation.atom.relation in done, f"{rule} negates a later stratum"
         done |= stratum.members

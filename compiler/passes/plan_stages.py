@@ -61,7 +61,7 @@ def _fuse(stage: Stage, stratum: StratumDeltas) -> StratumPlan | None:
     pivots = {pivot.relation: pivot.column for plan in stage.strata for pivot in plan.pivots}
     if not stage.bucketed:
         reads_it = any(x.relation in stage.relations for rule in stratum.stratum.rules for x in _literals(rule))
-        if _assign(stratum.stratum, {}) is None or (stratum.stratum.kind != "ranked" and reads_it):
+        if _assign(stratum.stratum, {}) is None or (not stratum.stratum.recursive and reads_it):
             return _gathered(stratum)
         return None
     found = _assign(stratum.stratum, {name: column for name, column in pivots.items() if column is not None})

@@ -79,6 +79,7 @@ class _Splitting:
         rules = self.program.rules_of(relation.name)
         aggregates = [a for a in rules[0].head.arguments if isinstance(a, typed.Aggregate)] if rules else []
         if aggregates and witnesses(rules[0].head):
+            self.relations[-1] = replace(relation, witnesses=witnesses(rules[0].head))
             self._split_witnesses(relation, rules)
         elif any(aggregate.distinct for aggregate in aggregates):
             self._split_distinct(relation, rules)

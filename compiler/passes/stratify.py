@@ -13,7 +13,8 @@ After::
     stratum cut_off: counted
       r3
 
-Negation and aggregates within a component have no stratified meaning and are refused with the cycle.
+Negation and aggregates within a component have no stratified meaning and are refused with the cycle, but for ``min``
+and ``max`` whose values flow monotonically.
 """
 
 from __future__ import annotations
@@ -22,10 +23,11 @@ from ..diagnostics import Diagnostics, Note
 from ..ir import typed
 from ..ir.localized import Program as LocalizedProgram
 from ..ir.strata import Program, Stratum
+from .check_monotone import check_monotone
 
 
 def stratify(localized: LocalizedProgram, diagnostics: Diagnostics) -> Program:
-    """Return the strata; refuse negation (E0501) and aggregates (E0502) through recursion."""
+    """Return the strata; refuse negation (E0501) and aggregates (E0502, E0503) through recursion."""
     program = localized.program
     derived = [relation.name for relation in program.relations if relation.role == "derived"]
     reads: dict[str, list[str]] = {name: [] for name in derived}
@@ -43,8 +45,12 @@ def stratify(localized: LocalizedProgram, diagnostics: Diagnostics) -> Program:
         aggregate = any(rule.aggregates for rule in rules)
         if recursive:
             _check_cycles(program, rules, inside, diagnostics)
+            if all(a.function in ("min", "max") for rule in rules for a in rule.aggregates):
+                check_monotone(program, rules, frozenset(inside), diagnostics)
         relations = tuple(relation for relation in program.relations if relation.name in inside)
-        kind = "ranked" if recursive else "aggregate" if aggregate else "counted"
+        kind = "ranked" if recursive else "counted"
+        if aggregate:
+            kind = "extremal" if recursive else "aggregate"
         strata.append(Stratum("+".join(r.name for r in relations), relations, rules, kind))
     assert all(member_of[b] <= member_of[a] for a, targets in reads.items() for b in targets)
     diagnostics.check()
@@ -115,17 +121,17 @@ def _check_cycles(
                     notes=_notes(through),
                 )
         for aggregate in rule.aggregates:
+            if aggregate.function in ("min", "max"):
+                continue
             literal = next((x for x in _read(rule) if _atom(x).relation in inside), None)
             if literal is None:
                 continue
             steps, through = _cycle(program, rules, rule, literal)
-            extreme = aggregate.function in ("min", "max")
             diagnostics.report(
                 "E0502",
                 f"the aggregate `{aggregate}` is part of a recursion: {' -> '.join(steps)}",
                 aggregate.span,
-                help=(f"this version has no `{aggregate.function}` inside recursion; " if extreme else "")
-                + "derive the values first and aggregate them in a rule of its own",
+                help="only `min` and `max` may be; derive the values first and aggregate them in a rule of its own",
                 notes=_notes(through),
             )
 

@@ -139,7 +139,10 @@ class _QueryBuilder:
         self.conditions: list[exp.Expr] = []
         self.required: list[exp.Expr] = []
         self.aliases = _aliases([names.tables[versioned.atom.relation] for versioned in query.joins])
-        self.listed = _unlike("groups" if kind == "aggregate" else "dead", self.aliases)
+        self.ranked = kind in ("ranked", "extremal")
+        # What a rule returns is asked for tuple by tuple, or group by group.
+        self.list = "dead" if kind == "ranked" else "groups"
+        self.listed = _unlike(self.list, self.aliases)
 
     @property
     def returning(self) -> bool:
@@ -191,7 +194,7 @@ class _QueryBuilder:
                     matches.append(exp.EQ(this=column, expression=self.values[argument.name].copy()))
                 else:
                     self.values[argument.name] = column
-        table = f"{self.names.tables[self.head.relation]}__{'groups' if self.kind == 'aggregate' else 'dead'}"
+        table = f"{self.names.tables[self.head.relation]}__{self.list}"
         self.tables.append((exp.to_table(table, alias=self.listed), matches))
 
     def match_computed(self) -> None:
@@ -213,7 +216,7 @@ class _QueryBuilder:
                 matches.append(exp.EQ(this=column, expression=self.values[term.name].copy()))
             elif isinstance(term, typed.Variable):
                 self.values[term.name] = column
-        if relation in self.members and self.kind == "ranked":
+        if relation in self.members and self.ranked:
             self.ranks.append(exp.column("_rank", table=alias))
         self.tables.append((exp.to_table(self.table_name(versioned), alias=alias), matches))
 
@@ -282,7 +285,7 @@ class _QueryBuilder:
             guarded = exp.Case(ifs=[exp.If(this=_all_of(self.required), true=first.this)])
             columns[0] = exp.alias_(guarded, first.alias)
             partial = list(dict.fromkeys([first.alias, *partial]))
-        if self.kind == "ranked" and not self.returning:
+        if self.ranked and not self.returning:
             columns.append(exp.alias_(self.rank(), "_rank"))
         return columns, tuple(partial)
 

@@ -192,6 +192,8 @@ class Viewer:
         if self.kinds[relation.name] == "aggregate":
             extra = (f"Column({quote(n)}, {quote(kind)}, {quote(n)})" for n, kind in self.group(relation.name).extra)
             options.append(("extra", _tuple(extra)))
+        if self.kinds[relation.name] == "extremal":
+            options += self.best(relation)
         options.append(("definition", quote(self.definition(relation))))
         return RelationView(
             constant=self.relation_constants[relation.name],
@@ -201,11 +203,18 @@ class Viewer:
                 f"{quote(column.name)}, {quote(str(column.type))}, {quote(columns[i])}"
                 for i, column in enumerate(relation.columns)
             ),
-            kind=self.kinds[relation.name],
+            kind="ranked" if self.kinds[relation.name] == "extremal" else self.kinds[relation.name],
             source=quote(str(relation.span)),
             options=tuple(options),
             text=f"{relation}: {relation.why}" if relation.why else str(relation),
         )
+
+    def best(self, relation: typed.Relation) -> Iterable[tuple[str, str]]:
+        """The option of a relation of which each group keeps its extremum only."""
+        columns = self.names.columns[relation.name]
+        for place, argument in enumerate(self.program.rules_of(relation.name)[0].head.arguments):
+            if isinstance(argument, typed.Aggregate):
+                yield "best", _tuple((quote(argument.function.upper()), quote(columns[place])))
 
     def bucket_column(self, relation: typed.Relation) -> int | None:
         """The column by which a relation is cut: the pivot, or of an input relation its key's first column."""
@@ -294,7 +303,7 @@ class Viewer:
                 deltas.append((argument, tuple(made)))
         options: list[tuple[str, str]] = []
         if planned.returning is not None:
-            of = "the groups to recompute" if stratum.kind == "aggregate" else "tuples that died"
+            of = "tuples that died" if stratum.kind == "ranked" else "the groups to recompute"
             options.append(("returns", add(planned.returning, "returning", f"{rule.label}, the derivations of {of}")))
         if planned.filtered:
             options.append(("filtered", "True"))
@@ -370,4 +379,5 @@ def _tuple(items: Iterable[str]) -> str:
 
 
 def _kind_text(kind: str) -> str:
-    return {"ranked": "recursive", "counted": "not recursive", "aggregate": "aggregate"}[kind]
+    known = {"ranked": "recursive", "counted": "not recursive", "extremal": "recursive, by extrema"}
+    return known.get(kind, kind)

@@ -71,8 +71,9 @@ class Column:
 @dataclass(frozen=True)
 class Relation:
     """A relation. ``kind`` says how its tuples are kept: input, counted (``_support`` derivations), ranked (recursive:
-    ``_support`` derivations of a rank below ``_rank``) or aggregate, with partial results in ``extra``. ``bucket_by`` is
-    the column by which it is cut into buckets. ``definition`` changes with the rules and with the layout.
+    ``_support`` derivations of a rank below ``_rank``) or aggregate, with partial results in ``extra``. A recursive one
+    may keep only the ``best`` tuple of a group, by MIN or MAX of a column. ``bucket_by`` is the column by which it is cut
+    into buckets. ``definition`` changes with the rules and with the layout.
     """
 
     name: str
@@ -86,6 +87,7 @@ class Relation:
     location: str = ""
     bucket_by: str = ""
     extra: tuple[Column, ...] = ()
+    best: tuple[str, str] | None = None
     definition: str = ""
 
     @property
@@ -1502,40 +1504,10 @@ def recount_counted(engine: Engine, stratum: Stratum, bucket: Bucket) -> list[Fi
     return support_findings(engine, relation, derived, [], "COUNT(d._one)")
 
 
-# ---- support: ranked support, version 1 ----------------------------------------------------------
-# Recursive strata: ranked support. A tuple carries the rank it entered with and the number of derivations
+# ---- support: rounds, version 1 ------------------------------------------------------------------
+# What recursive strata have in common. A tuple carries the rank it entered with and the number of derivations
 # that support it: those that use only tuples of lower rank. At least one does, so every tuple has a finite
 # proof, and tuples on a cycle cannot keep each other alive. Ranks never have to be minimal.
-
-
-def maintain_ranked(run: Run, stratum: Stratum, clock: int) -> int:
-    """Delete what lost its support, return and insert what has some; return the clock."""
-    engine = run.engine
-    for relation in stratum.relations:
-        if run.initial:
-            engine.empty(relation.table, relation.state_columns)
-        else:
-            for name in ("dead", "entered", "touched"):
-                engine.empty(f"{relation.table}__{name}", relation.tuple_columns)
-        engine.empty(f"{relation.table}__changed", with_rank(relation))
-    if not run.initial:
-        delete_unsupported(run, stratum)
-    clock = insert_supported(run, stratum, clock)
-    for relation in stratum.relations:
-        table, columns = relation.table, names(relation.tuple_columns)
-        if run.initial:
-            for name in ("lost", "gained"):
-                engine.empty(f"{table}__{name}", relation.tuple_columns)
-        else:
-            engine.table(
-                f"{table}__lost",
-                f"SELECT * FROM {table}__dead ANTI JOIN {table}__entered USING ({columns})",
-            )
-            engine.table(
-                f"{table}__gained",
-                f"SELECT * FROM {table}__entered ANTI JOIN {table}__dead USING ({columns})",
-            )
-    return clock
 
 
 def with_rank(relation: Relation) -> tuple[Column, ...]:
@@ -1616,6 +1588,40 @@ def delete_unsupported(run: Run, stratum: Stratum) -> None:
             "SELECT {columns} FROM {table} UNION ALL SELECT {columns} FROM {table}__changed",
         )
         lost = {r.table: following(engine, stratum, r) for r in stratum.relations}
+
+
+# ---- support: ranked support, version 1 ----------------------------------------------------------
+# Recursive strata: what lost its support dies, returns if it has some after all, and new tuples enter.
+
+
+def maintain_ranked(run: Run, stratum: Stratum, clock: int) -> int:
+    """Delete what lost its support, return and insert what has some; return the clock."""
+    engine = run.engine
+    for relation in stratum.relations:
+        if run.initial:
+            engine.empty(relation.table, relation.state_columns)
+        else:
+            for name in ("dead", "entered", "touched"):
+                engine.empty(f"{relation.table}__{name}", relation.tuple_columns)
+        engine.empty(f"{relation.table}__changed", with_rank(relation))
+    if not run.initial:
+        delete_unsupported(run, stratum)
+    clock = insert_supported(run, stratum, clock)
+    for relation in stratum.relations:
+        table, columns = relation.table, names(relation.tuple_columns)
+        if run.initial:
+            for name in ("lost", "gained"):
+                engine.empty(f"{table}__{name}", relation.tuple_columns)
+        else:
+            engine.table(
+                f"{table}__lost",
+                f"SELECT * FROM {table}__dead ANTI JOIN {table}__entered USING ({columns})",
+            )
+            engine.table(
+                f"{table}__gained",
+                f"SELECT * FROM {table}__entered ANTI JOIN {table}__dead USING ({columns})",
+            )
+    return clock
 
 
 def insert_supported(run: Run, stratum: Stratum, clock: int) -> int:

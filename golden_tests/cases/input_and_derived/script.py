@@ -63,8 +63,9 @@ class Column:
 @dataclass(frozen=True)
 class Relation:
     """A relation. ``kind`` says how its tuples are kept: input, counted (``_support`` derivations), ranked (recursive:
-    ``_support`` derivations of a rank below ``_rank``) or aggregate, with partial results in ``extra``. ``bucket_by`` is
-    the column by which it is cut into buckets. ``definition`` changes with the rules and with the layout.
+    ``_support`` derivations of a rank below ``_rank``) or aggregate, with partial results in ``extra``. A recursive one
+    may keep only the ``best`` tuple of a group, by MIN or MAX of a column. ``bucket_by`` is the column by which it is cut
+    into buckets. ``definition`` changes with the rules and with the layout.
     """
 
     name: str
@@ -78,6 +79,7 @@ class Relation:
     location: str = ""
     bucket_by: str = ""
     extra: tuple[Column, ...] = ()
+    best: tuple[str, str] | None = None
     definition: str = ""
 
     @property

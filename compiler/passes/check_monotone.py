@@ -1,0 +1,219 @@
+"""Checks that the value of a recursive ``min`` or ``max`` only ever flows in one direction.
+
+Fine::
+
+    near(X, Y, min<C>) :- road(X, Y, C).
+    near(X, Y, min<C>) :- near(X, Z, C1), road(Z, Y, C2), C = C1 + C2, C1 < 100.
+
+Refused, since a smaller value here can make a larger one there::
+
+    near(X, Y, min<C>) :- near(X, Z, C1), road(Z, Y, C2), C = C2 - C1.
+    near(X, Y, min<C>) :- near(X, Z, C1), road(Z, Y, C2), C = C1 + C2, C1 > 3.
+
+Where a better value of one group only makes other values better and other conditions true, the rules have one meaning,
+and replacing values by better ones reaches it (Ross and Sagiv 1992). A column that holds such a value is one that an
+aggregate of the recursion computes, or one that a rule of the recursion fills from it. Witnesses are replaced together
+with the value that they reach: they may be carried along, and compared, but nothing may be grouped or joined by them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from ..diagnostics import Diagnostics
+from ..ir import typed
+from ..source import Span
+from .terms import variables_of
+
+_FINE = {"min": ("<", "<="), "max": (">", ">=")}
+_WITNESS = "witness"
+
+
+def check_monotone(
+    program: typed.Program, rules: Sequence[typed.Rule], members: frozenset[str], diagnostics: Diagnostics
+) -> bool:
+    """Report E0503 where a value of the stratum ``members`` does not flow monotonically; whether all of them do."""
+    check = _Check(program, rules, members, diagnostics)
+    return check.run()
+
+
+@dataclass(frozen=True)
+class _Wrong(Exception):
+    """Why a rule is refused, and where."""
+
+    message: str
+    span: Span
+    help: str = ""
+
+
+class _Check:
+    def __init__(
+        self,
+        program: typed.Program,
+        rules: Sequence[typed.Rule],
+        members: frozenset[str],
+        diagnostics: Diagnostics,
+    ) -> None:
+        self.program, self.rules, self.members, self.diagnostics = program, rules, members, diagnostics
+        self.directions: dict[tuple[str, int], str] = {}  # of the columns that hold a value
+        self.filled: dict[tuple[str, int], Span] = {}  # where a rule of the program fills such a column
+
+    def run(self) -> bool:
+        """Find the columns that hold values, then look at every use of them."""
+        wrong: dict[Span, _Wrong] = {}
+        for rule in self.rules:
+            for place, argument in enumerate(rule.head.arguments):
+                if isinstance(argument, typed.Aggregate):
+                    self.directions[rule.head.relation, place] = argument.function
+        for name in self.members:
+            for place in self.program.relation(name).witnesses:
+                self.directions[name, place] = _WITNESS
+        before = -1
+        while before != len(self.directions):
+            before = len(self.directions)
+            wrong = {}
+            for rule in self.rules:
+                try:
+                    self._rule(rule)
+                except _Wrong as found:
+                    wrong.setdefault(found.span, found)
+        for one in wrong.values():
+            self.diagnostics.report("E0503", one.message, one.span, help=one.help or None)
+        return not wrong
+
+    def _rule(self, rule: typed.Rule) -> None:
+        values = self._bound(rule)
+        for literal in rule.body:
+            if isinstance(literal, typed.Assignment):
+                direction = self._direction(literal.value, values)
+                if direction is not None:
+                    values[literal.variable.name] = direction
+        for literal in rule.body:
+            if isinstance(literal, typed.Negation) and literal.atom.relation not in self.members:
+                self._unused(literal.atom.terms, values, "is looked for in a negated atom")
+            elif isinstance(literal, typed.Comparison):
+                self._comparison(literal, values)
+        aggregates = len(rule.aggregates)
+        if aggregates > 1:
+            raise _Wrong("a recursion chooses by one aggregate only", rule.head.span)
+        if aggregates and aggregates == len(rule.head.arguments):
+            help = "group by a column, which may be a constant"
+            raise _Wrong("an aggregate inside a recursion needs a column to group by", rule.head.span, help)
+        for place, argument in enumerate(rule.head.arguments):
+            self._head(rule, place, argument, values)
+
+    def _bound(self, rule: typed.Rule) -> dict[str, str]:
+        """The variables of a body that hold values of the recursion, with their directions."""
+        values: dict[str, str] = {}
+        seen: list[str] = []
+        for atom in rule.atoms:
+            for place, term in enumerate(atom.terms):
+                direction = self.directions.get((atom.relation, place)) if atom.relation in self.members else None
+                if direction in _FINE and isinstance(term, typed.Constant):
+                    message = f"a value of the recursion is compared with `{term}`"
+                    raise _Wrong(message, term.span, self._advice(str(direction)))
+                if isinstance(term, typed.Variable):
+                    seen.append(term.name)
+                    if direction is not None:
+                        values[term.name] = direction
+        # To choose the tuples that reach an extremum, the compiler joins on it.
+        chooses = rule.origin.startswith(("made for an aggregate", "with "))
+        for atom in rule.atoms:
+            for term in atom.terms:
+                if chooses or not isinstance(term, typed.Variable) or term.name not in values:
+                    continue
+                if seen.count(term.name) > 1:
+                    what = "witness" if values[term.name] == _WITNESS else "value"
+                    message = f"the {what} `{term}` of the recursion is joined with another column"
+                    raise _Wrong(message, term.span, self._advice(values[term.name]))
+        return values
+
+    def _direction(self, expression: typed.Expression, values: Mapping[str, str]) -> str | None:
+        """The direction in which an expression moves; None if it holds no value of the recursion."""
+        match expression:
+            case typed.Variable():
+                return values.get(expression.name)
+            case typed.Convert():
+                return self._direction(expression.operand, values)
+            case typed.Binary():
+                left, right = self._direction(expression.left, values), self._direction(expression.right, values)
+                if left is None and right is None:
+                    return None
+                if _WITNESS in (left, right):
+                    return _WITNESS
+                monotone = (
+                    (expression.op == "+" and (left is None or right is None or left == right))
+                    or (expression.op == "-" and right is None)
+                    or (expression.op == "*" and right is None and _is_positive(expression.right))
+                    or (expression.op == "*" and left is None and _is_positive(expression.left))
+                    or (expression.op == "/" and right is None and _is_positive(expression.right))
+                )
+                if monotone:
+                    return left or right
+                message = f"`{expression}` does not only grow with the value of the recursion in it"
+                help = "a value may be added to, or multiplied with or divided by a positive constant"
+                raise _Wrong(message, expression.span, help)
+            case typed.Negate() if self._direction(expression.operand, values) in _FINE:
+                raise _Wrong("a value of the recursion changes its sign here", expression.span)
+            case _:
+                return None
+
+    def _comparison(self, literal: typed.Comparison, values: Mapping[str, str]) -> None:
+        left, right = self._direction(literal.left, values), self._direction(literal.right, values)
+        if left not in _FINE and right not in _FINE:
+            return
+        op = literal.op
+        if left is None:
+            op = {"<": ">", "<=": ">=", ">": "<", ">=": "<="}.get(op, op)
+        direction = left or right
+        assert direction is not None
+        if (left is not None and right is not None) or op not in _FINE[direction]:
+            worse = "larger" if direction == "min" else "smaller"
+            message = f"`{literal}` may hold for a {worse} value of the recursion and not for a better one"
+            raise _Wrong(message, literal.span, self._advice(direction))
+
+    def _head(
+        self, rule: typed.Rule, place: int, argument: typed.Expression | typed.Aggregate, values: Mapping[str, str]
+    ) -> None:
+        if isinstance(argument, typed.Aggregate):
+            direction = self._direction(argument.argument, values) if argument.argument is not None else None
+            if direction not in (None, argument.function):
+                shown = f"`{direction}`" if direction in _FINE else direction
+                message = f"`{argument}` is computed from a {shown} of the recursion"
+                raise _Wrong(message, argument.span)
+            return
+        direction = self._direction(argument, values)
+        if direction is None:
+            return
+        if rule.aggregates:
+            what = "a witness of its extremum" if direction == _WITNESS else "a value that it computes itself"
+            span, shown = argument.span, str(argument)
+            if rule.origin:  # The compiler split the rule: what is grouped by was computed in another.
+                column = next(
+                    (atom.relation, i) for atom in rule.atoms for i, term in enumerate(atom.terms) if str(term) == shown
+                )
+                span = self.filled.get(column, span)
+            raise _Wrong(f"a recursion groups by {what}", span)
+        known = self.directions.setdefault((rule.head.relation, place), direction)
+        self.filled.setdefault((rule.head.relation, place), argument.span)
+        if known != direction:
+            message = f"`{argument}` is a {direction} of the recursion here and a {known} in another rule"
+            raise _Wrong(message, argument.span)
+
+    def _unused(self, terms: Sequence[typed.Term], values: Mapping[str, str], what: str) -> None:
+        for term in terms:
+            for variable in variables_of(term):
+                if variable.name in values:
+                    raise _Wrong(f"the value `{variable}` of the recursion {what}", variable.span)
+
+    def _advice(self, direction: str) -> str:
+        if direction == _WITNESS:
+            return "it goes when a better value comes; carry it along, or use it behind the recursion"
+        return f"compare a `{direction}` inside its recursion with {' or '.join(f'`{op}`' for op in _FINE[direction])}"
+
+
+def _is_positive(expression: typed.Expression) -> bool:
+    while isinstance(expression, typed.Convert):
+        expression = expression.operand
+    return isinstance(expression, typed.Constant) and not isinstance(expression.value, str) and expression.value > 0
