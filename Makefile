@@ -6,6 +6,7 @@
 # and for those who work on it:
 #
 #   make bench     measure, print a table, write benchmarks/results.json     (make bench ARGS=--quick for a minute's worth)
+#   make gmark     check and measure path queries on gMark graphs, if their folder is there (make gmark ARGS=--quick)
 #   make golden    write the golden files anew from what the compiler prints now
 #   make lint      ruff and mypy only
 #   make venv      the virtual environment only
@@ -14,7 +15,7 @@
 SHELL := /bin/sh
 .SHELLFLAGS := -ec
 .DEFAULT_GOAL := demo
-.PHONY: demo test bench golden lint java venv clean
+.PHONY: demo test bench gmark golden lint java venv clean
 
 VENV := $(CURDIR)/.venv
 PY := $(VENV)/bin/python
@@ -39,6 +40,9 @@ test: java lint
 
 bench: $(READY)
 	@$(WITH_JAVA) && "$(PY)" benchmarks/bench.py $(ARGS)
+
+gmark: $(READY)
+	@$(WITH_JAVA) && "$(PY)" benchmarks/gmark.py $(ARGS)
 
 golden: $(READY)
 	@echo "== golden files, written anew"

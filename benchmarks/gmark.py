@@ -349,7 +349,8 @@ def main() -> int:
         return 1
     datasets = options.dataset or (["snb-1k"] if options.quick else DATASETS)
     scenarios = options.scenario or (SAMPLE if options.quick else None)
-    spark = SparkSession.builder.appName("gmark").config("spark.ui.enabled", "false").getOrCreate()
+    builder = SparkSession.builder.appName("gmark").master("local[2]").config("spark.ui.enabled", "false")
+    spark = builder.config("spark.ui.showConsoleProgress", "false").getOrCreate()
     spark.sparkContext.setLogLevel("ERROR")
     spark.conf.set("spark.sql.shuffle.partitions", "2")
     measured: list[Measurement] = []

@@ -7,6 +7,8 @@ import os
 import sys
 from pathlib import Path
 
+import pytest
+
 from golden_tests.packaging.installations import ROOT, run
 
 #: As ``make`` sets it: this environment's commands and, for Spark's workers, its interpreter.
@@ -60,3 +62,12 @@ def test_benchmark(tmp_path: Path) -> None:
         ("compile 100 rules", "compiler", "--no-format"),
     ]
     assert all(one["seconds"] > 0 and one["peak_mb"] > 0 and one["rows"] > 0 for one in results["results"])
+
+
+@pytest.mark.skipif(not (ROOT.parent / "shared" / "data" / "gmark").is_dir(), reason="the gMark graphs are not there")
+def test_regular_queries(tmp_path: Path) -> None:
+    """Path queries on graphs of gMark, built and updated, have the answers that their folder says."""
+    options = ("--dataset", "snb-1k", "--workload", "rec", "--workload", "nav", "--folder", tmp_path)
+    scenarios = ("--scenario", "symdel-0.10", "--scenario", "edgeq-1pct")
+    said = run(sys.executable, ROOT / "benchmarks" / "gmark.py", *options, *scenarios, cwd=ROOT, **ENVIRONMENT)
+    assert "270 answers compared, 0 mismatches" in said
