@@ -19,6 +19,29 @@ def check_typed(program: typed.Program) -> None:
     assert len(set(labels)) == len(labels), "two rules have one label"
     for rule in program.rules:
         _check_rule(rule, relations)
+    for relation in program.relations:
+        if relation.closure is not None:
+            _check_closure(relation, relation.closure, program.rules_of(relation.name))
+
+
+def _check_closure(relation: typed.Relation, closure: typed.Closure, rules: Iterable[typed.Rule]) -> None:
+    """A closure has a rule that begins with each step, one that goes on with it, and the identity if reflexive."""
+    forms: dict[str, set[str]] = {"begins": set(), "goes on": set(), "stays": set()}
+    for rule in rules:
+        x, y = map(str, rule.head.arguments)
+        (*along, last) = rule.atoms
+        begin = str(along[0].terms[1]) if along else x
+        terms = tuple(map(str, last.terms))
+        if x == y:
+            forms["stays"].add(last.relation)
+            continue
+        assert terms in ((begin, y), (y, begin)), f"{rule} does not go along {closure}"
+        if along:
+            assert (along[0].relation, str(along[0].terms[0])) == (relation.name, x), f"{rule} does not go on from {x}"
+        step = last.relation if terms == (begin, y) else f"^{last.relation}"
+        forms["goes on" if along else "begins"].add(step)
+    assert forms["begins"] == forms["goes on"] == set(closure.steps), f"{relation.name} is not {closure}"
+    assert bool(forms["stays"]) == closure.reflexive, f"{relation.name} is not {closure}"
 
 
 def _check_rule(rule: typed.Rule, relations: Mapping[str, typed.Relation]) -> None:
