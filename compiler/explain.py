@@ -64,7 +64,7 @@ class _Explainer:
     def about_relations(self) -> Iterator[str]:
         """Inputs, outputs and the rest, with their columns and places."""
         groups: dict[tuple[bool, ...], list[typed.Relation]] = {}
-        for relation in self.compilation.typed.relations:
+        for relation in (r for r in self.compilation.typed.relations if not r.hidden):
             is_input = relation.role == "input" or relation.accepts_input
             roles = (is_input, relation.role == "derived" and (is_input or not relation.output), relation.output)
             groups.setdefault(roles, []).append(relation)
@@ -152,7 +152,8 @@ class _Explainer:
 
     def about_disjunctions(self) -> Iterator[str]:
         """Rules with several alternatives."""
-        for _, group in groupby(self.compilation.typed.rules, lambda rule: (str(rule.span), rule.span.column)):
+        written = [rule for rule in self.compilation.typed.rules if not self.relations[rule.head.relation].hidden]
+        for _, group in groupby(written, lambda rule: (str(rule.span), rule.span.column)):
             rules = list(group)
             if len(rules) > 1:
                 yield from _paragraph(
