@@ -1,0 +1,64 @@
+"""Least and greatest values inside recursion, on random graphs with cycles and edges that cost nothing.
+
+State, changes, supports and ranks after every batch are those of the oracle, which computes from nothing.
+"""
+
+from __future__ import annotations
+
+import random
+from pathlib import Path
+
+import pytest
+
+from golden_tests.checks import Checked
+from golden_tests.harness import LocalJob, Row, compile_text
+from golden_tests.oracle.batches import Batch
+from golden_tests.test_random import NIGHTLY, START
+
+PROGRAMS = {
+    "linear": "p(X, Y, min<C>) :- e(X, Y, C). p(X, Y, min<C>) :- p(X, Z, C1), e(Z, Y, C2), C = C1 + C2.",
+    "doubled": "p(X, Y, min<C>) :- e(X, Y, C). p(X, Y, min<C>) :- p(X, Z, C1), p(Z, Y, C2), C = C1 + C2.",
+    "two relations": """
+        q(X, Y, C) :- e(X, Y, C).
+        q(X, Y, C) :- e(X, Z, C1), p(Z, Y, C2), C = C1 + C2.
+        p(X, Y, min<C>) :- q(X, Y, C).
+        """,
+    "witnesses": """
+        p(X, Y, min<C>, Y) :- e(X, Y, C).
+        p(X, Y, min<C>, Z) :- e(X, Z, C1), p(Z, Y, C2, _), C = C1 + C2.
+        """,
+    "from sources": "p(X, min<0>) :- s(X). p(Y, min<C>) :- p(X, D), e(X, Y, W), C = D + W, C < 9.",
+    "labels of components": "p(X, min<Y>) :- e(X, Y, _). p(X, min<M>) :- e(X, Y, _), p(Y, M).",
+    "greatest": "p(X, Y, max<C>) :- e(X, Y, C). p(X, Y, max<C>) :- p(X, Z, C), e(Z, Y, _), C >= 2.",
+    "behind negation": """
+        p(X, Y, min<C>) :- e(X, Y, C), !s(X).
+        p(X, Y, min<C>) :- p(X, Z, C1), e(Z, Y, C2), C = C1 + C2, !s(Y).
+        r(X, count<*>) :- p(X, _, _).
+        """,
+}
+
+
+@pytest.mark.parametrize("seed", range(START, START + (300 if NIGHTLY else 2)))
+@pytest.mark.parametrize("rules", PROGRAMS.values(), ids=list(PROGRAMS))
+def test_extrema(rules: str, seed: int, tmp_path: Path) -> None:
+    """A graph and six batches of up to six changes."""
+    text = f"input relation e(x: int, y: int, c: int)\ninput relation s(x: int)\noutput p.\n{rules}\n"
+    rng = random.Random(f"{rules} {seed}")
+    nodes, costs = rng.choice((4, 5, 7)), rng.choice((1, 2, 4))
+
+    def edge() -> Row:
+        return rng.randrange(nodes), rng.randrange(nodes), rng.randrange(costs)
+
+    compilation, script = compile_text(text)
+    job = LocalJob(script, tmp_path / "state", buckets=1 + seed % 3)
+    checked = Checked(job, text, compilation)
+    assert checked.build({"e": {edge() for _ in range(rng.randrange(2, 14))}, "s": {(rng.randrange(nodes),)}}) == []
+    for _ in range(6):
+        known = sorted(checked.inputs["e"])
+        gone = [("-", row) for row in rng.sample(known, min(len(known), rng.randrange(4)))]
+        come = [("+", edge()) for _ in range(rng.randrange(4))]
+        batch: Batch = {"e": list({row: (op, row) for op, row in (*gone, *come)}.values())}
+        if rng.random() < 0.3:
+            batch["s"] = [(rng.choice("+-"), (rng.randrange(nodes),))]
+        assert checked.apply(batch) == []
+    job.close()
