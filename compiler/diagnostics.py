@@ -50,6 +50,8 @@ CODES: dict[str, str] = {
     "E0209": "A type does not exist.",
     "E0210": "A type has wrong parameters.",
     "E0211": "A relation cannot be symmetric.",
+    "E0230": "A function does not exist.",
+    "E0231": "A function is declared twice.",
     # Types
     "E0301": "A variable has two types.",
     "E0302": "A value has another type than its column.",
@@ -59,9 +61,13 @@ CODES: dict[str, str] = {
     "E0306": "A number does not fit its decimal type.",
     "E0307": "A number is out of range.",
     "E0308": "Strings are joined with `++`.",
-    "E0309": "`++` needs strings.",
+    "E0309": "`++` needs strings, or lists of one type.",
     "E0310": "Truth values have no order.",
     "E0311": "The result of decimal arithmetic has too many digits behind the point.",
+    "E0330": "A function does not take these arguments.",
+    "E0331": "The type of an empty list cannot be inferred.",
+    "E0332": "The elements of a list are of different types.",
+    "E0333": "A function that stands as a literal gives no truth value.",
     # Safety
     "E0401": "A variable of a head is not bound.",
     "E0402": "A variable of a negated atom is not bound.",
@@ -88,9 +94,6 @@ CODES: dict[str, str] = {
     "E0602": "A relation has two locations.",
     # Not supported by this version
     "E0704": "Several processes in one program are not supported.",
-    "E0705": "External functions are not supported.",
-    "E0706": "Function calls are not supported.",
-    "E0707": "Lists are not supported.",
     "E0710": "A disjunction has too many alternatives.",
     "E0711": "An expression is nested too deeply.",
     "E0714": "Directives of Soufflé are not supported.",

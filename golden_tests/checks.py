@@ -11,7 +11,7 @@ from flintlog.compiler.ir import typed
 from flintlog.compiler.pipeline import Compilation
 
 from .harness import LocalJob, Row
-from .oracle import language
+from .oracle import functions, language
 from .oracle.batches import Batch, Changes, ConflictingUpserts, apply, diff
 from .oracle.evaluate import ArithmeticFault, KeyViolation, counts, evaluate, strata, supports_ok
 
@@ -189,6 +189,10 @@ def as_expression(expression: typed.Expression | typed.Term | typed.Aggregate) -
             return as_expression(operand)
         case typed.Negate(operand):
             return language.Negate(as_expression(operand))
+        case typed.ListLiteral(items):
+            return language.ListOf(tuple(map(as_expression, items)))
+        case typed.Call(name, arguments):
+            return language.Call(name, tuple(map(as_expression, arguments)), functions.FUNCTIONS.get(name))
         case typed.Binary(op, left, right):
             return language.Binary(op, as_expression(left), as_expression(right))
         case typed.Aggregate(function, argument):

@@ -171,7 +171,7 @@ class LocalJob:
         net = []
         for path in paths:
             for record in pq.ParquetFile(self.folder / path).read().to_pylist():
-                net.append((record["_op"], tuple(record[c.sql] for c in relation.columns)))
+                net.append((record["_op"], row_of(record, relation)))
         assert len(net) == len(set(net)), f"{relation.name} publishes a change twice"
         return set(net)
 
@@ -190,7 +190,7 @@ class LocalJob:
 
     def tuples(self, relation: Any) -> set[Row]:
         """The tuples of a relation, given as the script holds it."""
-        rows = [tuple(record[c.sql] for c in relation.columns) for record in self.records(relation)]
+        rows = [row_of(record, relation) for record in self.records(relation)]
         assert len(rows) == len(set(rows)), f"{relation.name} holds a tuple twice"
         stored = self.manifest["relations"].get(relation.table, {"rows": 0})["rows"] if self.manifest else 0
         assert len(rows) == stored, f"{relation.name} has {len(rows)} tuples and says {stored}"
@@ -202,14 +202,11 @@ class LocalJob:
 
     def supports(self, relation: Any) -> dict[Row, tuple[int, int]]:
         """The stored support and rank of each tuple of a ranked relation."""
-        return {
-            tuple(record[c.sql] for c in relation.columns): (record["_support"], record["_rank"])
-            for record in self.records(relation)
-        }
+        return {row_of(record, relation): (record["_support"], record["_rank"]) for record in self.records(relation)}
 
     def counts(self, relation: Any) -> dict[Row, int]:
         """The stored number of derivations of each tuple of a counted relation."""
-        return {tuple(record[c.sql] for c in relation.columns): record["_support"] for record in self.records(relation)}
+        return {row_of(record, relation): record["_support"] for record in self.records(relation)}
 
     def differences(self) -> list[dict[str, Any]]:
         """What the job's own verification finds."""
@@ -241,8 +238,20 @@ class RoundsJob(TaskJob):
     engine = "spark"
 
 
+def row_of(record: Mapping[str, Any], relation: Any) -> Row:
+    """The tuple in a stored record, as the oracle holds it: lists as tuples."""
+    return tuple(frozen(record[column.sql]) for column in relation.columns)
+
+
+def frozen(value: Any) -> Any:
+    """A value with lists as tuples."""
+    return tuple(map(frozen, value)) if isinstance(value, list) else value
+
+
 def arrow_type(kind: str) -> pa.DataType:
     """The Arrow type of a column type."""
+    if kind.startswith("list<"):
+        return pa.list_(arrow_type(kind.removeprefix("list<").removesuffix(">")))
     if kind.startswith("decimal"):
         precision, scale = kind.removeprefix("decimal(").removesuffix(")").split(",")
         return pa.decimal128(int(precision), int(scale))

@@ -12,6 +12,7 @@ from __future__ import annotations
 import csv
 import io
 import itertools
+import json
 import re
 from collections.abc import Iterator
 from dataclasses import replace
@@ -88,6 +89,9 @@ def test_all_kinds_of_strata_are_there() -> None:
 
 def parsed(text: str, kind: str) -> Any:
     """A value of a column type."""
+    if kind.startswith("list<"):
+        element = kind.removeprefix("list<").removesuffix(">")
+        return tuple(parsed(printed(item), element) for item in json.loads(text, parse_float=Decimal))
     match kind.partition("(")[0]:
         case "int":
             return int(text)
@@ -106,7 +110,9 @@ def parsed(text: str, kind: str) -> Any:
 
 
 def printed(value: Any) -> str:
-    """A value as :func:`parsed` reads it."""
+    """A value as :func:`parsed` reads it; lists as JSON."""
+    if isinstance(value, tuple | list):
+        return json.dumps(value, default=printed, ensure_ascii=False)
     return str(value).lower() if isinstance(value, bool) else str(value)
 
 

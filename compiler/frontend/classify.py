@@ -63,6 +63,8 @@ class Classifier:
                     return syntax.Typedef(str(alias), self._type(type_), self._span(alias))
                 case "domain":
                     return self._domain(tree)
+                case "external":
+                    return self._external(tree)
                 case "include":
                     path = tree.children[1]
                     assert isinstance(path, Token)
@@ -157,6 +159,14 @@ class Classifier:
         *at, name, type_ = tree.children
         assert isinstance(name, Token) and isinstance(type_, Tree)
         return syntax.ColumnDeclaration(str(name), self._type(type_), bool(at), self._span(name))
+
+    def _external(self, tree: Node) -> syntax.ExternalFunction:
+        name = next(
+            child for child in tree.children if isinstance(child, Token) and child.type in ("NAME", "QUALIFIED")
+        )
+        trees = [child for child in tree.children if isinstance(child, Tree)]
+        parameters = tuple(self._column(child) for child in trees if child.data == "parameter")
+        return syntax.ExternalFunction(str(name), parameters, self._type(trees[-1]), self._span(name), self._text(tree))
 
     def _type(self, tree: Node) -> syntax.TypeName:
         name, *rest = tree.children

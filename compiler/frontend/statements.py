@@ -189,9 +189,6 @@ class _Statements:
             return True
         if token.type != "NAME" or self._kind(start + 1) not in (*NAMES, "STRING"):
             return False
-        if word == "extern":
-            self._report("E0705", "this version does not support external functions", token)
-            self.next = self._recover_declaration(start, start + 1)
             return True
         if word == "process":
             self._report("E0704", "this version does not support several processes in one program", token)
@@ -231,6 +228,11 @@ class _Statements:
             return False
         if word in ("typedef", "domain"):
             self._retag(start, word.upper())
+            return True
+        if word == "extern":
+            self._retag(start, "EXTERN")
+            if str(self.tokens[start + 1]) == "function" and self._kind(start + 2) in NAMES:
+                self._retag(start + 1, "FUNCTION")
             return True
         declares = str(self.tokens[start + 1]) in ("input", "derived", "relation") and self._kind(start + 2) in NAMES
         if word == "output" and not declares:

@@ -130,7 +130,7 @@ class BrokenStatement:
 
     @property
     def _declares(self) -> bool:
-        return self.kind(self.start) in ("DECLARE", "TYPEDEF", "DOMAIN", "INCLUDE", "OUTPUT")
+        return self.kind(self.start) in ("DECLARE", "TYPEDEF", "DOMAIN", "INCLUDE", "OUTPUT", "EXTERN")
 
     @property
     def _noun(self) -> str:
@@ -291,6 +291,19 @@ class BrokenStatement:
         if not self._declares:
             return ""
         previous = self.kind(self.bad - 1)
+        if self.kind(self.start) == "EXTERN":
+            if "FUNCTION" in self.accepted:
+                return "`function` after `extern`"
+            if "LPAR" in self.accepted and previous == "NAME" and not self._unclosed():
+                return "the parameters of the function in parentheses"
+            if "COLON" in self.accepted:
+                return (
+                    "a colon and a type after the parameter"
+                    if self._unclosed()
+                    else "a colon and the type of the value"
+                )
+            if "RPAR" in self.accepted and previous == "LPAR":
+                return "a parameter or a closing parenthesis"
         if "COLON" in self.accepted:
             return "a colon and a type after the column name"
         if "GREATER" in self.accepted and "EQUAL" not in self.accepted:

@@ -8,7 +8,7 @@ localized form to say what travels; a target that runs the locations apart takes
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from . import typed
 
@@ -78,7 +78,8 @@ class Program:
     def local_rules(self) -> typed.Program:
         """The program in which every rule is local and auxiliary relations are relations like others."""
         parts = {part.label: part for rule in self.rules for part in rule.parts}
-        return typed.Program((*self.program.relations, *self.auxiliaries), tuple(parts.values()), self.program.sources)
+        relations = (*self.program.relations, *self.auxiliaries)
+        return replace(self.program, relations=relations, rules=tuple(parts.values()))
 
     def relation(self, name: str) -> typed.Relation:
         """The relation called ``name``, auxiliary ones included; KeyError if there is none."""

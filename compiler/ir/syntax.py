@@ -97,6 +97,7 @@ Expression = Variable | Wildcard | Constant | Unary | Binary | Call | ListLitera
 class Atom:
     """``relation(arguments)``; ``relation`` may be qualified (``S1.host``).
 
+    A call that stands as a literal, ``f_inPath(P, S)``, is an atom until names are resolved.
     ``location`` is the index of the argument that carried ``@``, or None. ``at`` is the constant of a propositional
     atom with a location (``p@1``), which has no arguments.
     """
@@ -182,14 +183,6 @@ class Comparison:
 
 
 @dataclass(frozen=True)
-class Condition:
-    """A bare expression as a literal (a boolean call)."""
-
-    expression: Expression
-    span: Span
-
-
-@dataclass(frozen=True)
 class Disjunction:
     """``(a, b ; c)``; an alternative is a conjunction of literals."""
 
@@ -197,7 +190,7 @@ class Disjunction:
     span: Span
 
 
-Literal = Atom | PathLiteral | Negation | Comparison | Condition | Disjunction
+Literal = Atom | PathLiteral | Negation | Comparison | Disjunction
 
 # ---- statements ----------------------------------------------------------------------------------------------------
 
@@ -279,6 +272,17 @@ class Domain:
 
 
 @dataclass(frozen=True)
+class ExternalFunction:
+    """``extern function risk(x: int, s: string): float``; the span is that of the name."""
+
+    name: str
+    parameters: tuple[ColumnDeclaration, ...]
+    result: TypeName
+    span: Span
+    text: str
+
+
+@dataclass(frozen=True)
 class Rule:
     """``[label:] head :- body.``, or a fact if the body is empty. ``text`` is the source text from the label to the
     final dot. ``origin`` says in a clause what the compiler made the rule for; empty if it did not."""
@@ -291,7 +295,7 @@ class Rule:
     origin: str = ""
 
 
-Statement = RelationDeclaration | OutputDirective | Typedef | Domain | Rule
+Statement = RelationDeclaration | OutputDirective | Typedef | Domain | ExternalFunction | Rule
 
 
 @dataclass(frozen=True)

@@ -30,6 +30,9 @@ def _statement(statement: syntax.Statement) -> str:
             return f"typedef {statement.name} = {_type(statement.type)}"
         case syntax.Domain():
             return f"domain {_atom(statement.atom)}."
+        case syntax.ExternalFunction():
+            parameters = ", ".join(f"{column.name}: {_type(column.type)}" for column in statement.parameters)
+            return f"extern function {statement.name}({parameters}): {_type(statement.result)}"
         case syntax.Rule():
             return rule_text(statement)
 
@@ -84,8 +87,6 @@ def _literal(literal: syntax.Literal) -> str:
             return f"!{_literal(literal.atom)}"
         case syntax.Comparison():
             return f"{_expression(literal.left)} {literal.op} {_expression(literal.right)}"
-        case syntax.Condition():
-            return _expression(literal.expression)
         case syntax.Disjunction():
             return f"({' ; '.join(', '.join(map(_literal, alternative)) for alternative in literal.alternatives)})"
 

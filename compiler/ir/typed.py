@@ -8,7 +8,8 @@ What every later pass may assume:
 * every variable of a head, a negated atom, a comparison or an assignment's right-hand side is bound by a positive atom
   or by an assignment that stands before it in ``Rule.body``;
 * labels are unique;
-* nothing is of type :data:`UNKNOWN` or :data:`BROKEN`; those are for the passes up to ``infer_types``.
+* nothing is of type :data:`UNKNOWN` or :data:`BROKEN`, and no column of an :attr:`~Type.open` one; those are for the
+  passes up to ``infer_types``.
 """
 
 from __future__ import annotations
@@ -21,20 +22,33 @@ from ..source import SourceFile, Span
 
 @dataclass(frozen=True)
 class Type:
-    """A column type: ``int`` (64-bit), ``float`` (double), ``decimal(p,s)``, ``string``, ``bool``, ``date`` or
-    ``timestamp``; prints as the language writes it."""
+    """A column type: ``int`` (64-bit), ``float`` (double), ``decimal(p,s)``, ``string``, ``bool``, ``date``,
+    ``timestamp`` or ``list<T>`` with T as ``element``; prints as the language writes it."""
 
     name: str
     precision: int = 0
     scale: int = 0
+    element: Type | None = None
 
     def __str__(self) -> str:
+        if self.element is not None:
+            return f"list<{self.element}>"
         return f"decimal({self.precision},{self.scale})" if self.name == "decimal" else self.name
 
     @property
     def numeric(self) -> bool:
         """Whether arithmetic applies."""
         return self.name in ("int", "float", "decimal")
+
+    @property
+    def ordered(self) -> bool:
+        """Whether its values have an order; lists have that of their elements, the first that differ deciding."""
+        return self.element.ordered if self.element is not None else self.name != "bool"
+
+    @property
+    def open(self) -> bool:
+        """Whether it is that of a list that may be of any type, there being only empty lists in it."""
+        return self == NOTHING or (self.element is not None and self.element.open)
 
 
 INT, FLOAT, STRING, BOOL = Type("int"), Type("float"), Type("string"), Type("bool")
@@ -44,6 +58,25 @@ DATE, TIMESTAMP = Type("date"), Type("timestamp")
 UNKNOWN = Type("unknown")
 #: A type that an error, already reported, leaves open; it agrees with every other.
 BROKEN = Type("broken")
+#: The type of the elements of an empty list, until ``infer_types`` knows better.
+NOTHING = Type("nothing")
+
+
+def list_of(element: Type) -> Type:
+    """The type of lists whose elements are of type ``element``."""
+    return element if element in (UNKNOWN, BROKEN) else Type("list", element=element)
+
+
+def joined(one: Type, other: Type) -> Type | None:
+    """The type of both, where empty lists are of any list type; None if there is none."""
+    if one == other or other == NOTHING:
+        return one
+    if one == NOTHING:
+        return other
+    if one.element is None or other.element is None:
+        return None
+    element = joined(one.element, other.element)
+    return None if element is None else list_of(element)
 
 
 # ---- terms and expressions -----------------------------------------------------------------------------------------
@@ -132,7 +165,8 @@ class Negate:
 
 @dataclass(frozen=True)
 class Convert:
-    """A number as one of a wider type: int to float or decimal, decimal to float or a larger decimal.
+    """A number as one of a wider type (int to float or decimal, decimal to float or a larger decimal), or an empty list
+    as one of a certain type.
 
     Prints as ``(X as float)``.
     """
@@ -145,7 +179,37 @@ class Convert:
         return f"({self.operand} as {self.type})"
 
 
-Expression = Variable | Constant | Binary | Negate | Convert
+@dataclass(frozen=True)
+class ListLiteral:
+    """``[a, b]``, its items of exactly the element type of ``type``."""
+
+    items: tuple[Expression, ...]
+    type: Type
+    span: Span
+
+    def __str__(self) -> str:
+        return f"[{', '.join(map(str, self.items))}]"
+
+
+@dataclass(frozen=True)
+class Call:
+    """``function(arguments)``: a function of the table, or an external one of :attr:`Program.functions`.
+
+    The arguments are of exactly the types that the function takes. A ``partial`` call may have no value.
+    """
+
+    function: str
+    arguments: tuple[Expression, ...]
+    type: Type
+    span: Span
+    partial: bool = False
+    external: bool = False
+
+    def __str__(self) -> str:
+        return f"{self.function}({', '.join(map(str, self.arguments))})"
+
+
+Expression = Variable | Constant | Binary | Negate | Convert | ListLiteral | Call
 Term = Variable | Constant | Wildcard
 
 
@@ -340,12 +404,26 @@ class Rule:
 
 
 @dataclass(frozen=True)
+class ExternalFunction:
+    """A function that the user supplies: a deterministic Python callable of that name."""
+
+    name: str
+    parameters: tuple[Column, ...]
+    result: Type
+    span: Span
+
+    def __str__(self) -> str:
+        return f"extern function {self.name}({', '.join(map(str, self.parameters))}): {self.result}"
+
+
+@dataclass(frozen=True)
 class Program:
     """A typed program. ``relations`` and ``rules`` are in source order; ``sources[0]`` is the main file."""
 
     relations: tuple[Relation, ...]
     rules: tuple[Rule, ...]
     sources: tuple[SourceFile, ...]
+    functions: tuple[ExternalFunction, ...] = ()
 
     def relation(self, name: str) -> Relation:
         """The relation called ``name``; KeyError if there is none."""
@@ -359,4 +437,4 @@ class Program:
         return tuple(rule for rule in self.rules if rule.head.relation == name)
 
     def __str__(self) -> str:
-        return "\n".join([*map(str, self.relations), "", *map(str, self.rules)]) + "\n"
+        return "\n".join([*map(str, self.functions), *map(str, self.relations), "", *map(str, self.rules)]) + "\n"

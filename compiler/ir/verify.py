@@ -71,7 +71,7 @@ def _check_terms(rule: typed.Rule, name: str, terms: Iterable[Any], relations: M
     assert len(listed) == len(columns), f"{rule}: arity of {name}"
     for term, column in zip(listed, columns, strict=True):
         assert term.type == column.type, f"{rule}: {term} in {name}.{column}"
-        assert term.type not in (typed.UNKNOWN, typed.BROKEN), f"{rule}: type of {term}"
+        assert term.type not in (typed.UNKNOWN, typed.BROKEN) and not term.type.open, f"{rule}: type of {term}"
 
 
 def _names(nodes: Iterable[Any]) -> set[str]:
@@ -85,6 +85,10 @@ def _names(nodes: Iterable[Any]) -> set[str]:
                 found |= _names([node.left, node.right])
             case typed.Negate() | typed.Convert():
                 found |= _names([node.operand])
+            case typed.ListLiteral():
+                found |= _names(node.items)
+            case typed.Call():
+                found |= _names(node.arguments)
             case typed.Aggregate():
                 found |= _names([node.argument])
     return found

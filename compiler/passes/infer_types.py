@@ -15,19 +15,21 @@ After (the literals have become floats)::
     path_1: path(S, D, 0.0) :- link(S, D, _).
     path_2: path(S, D, C) :- link(S, Z, C1), path(Z, D, C2), C = C1 + (C2 * 2.0).
 
-The types of undeclared columns flow from bodies to heads until nothing changes. A number literal decides a column only
-where nothing else does, the integer ones making an int and the others a float. Variables never convert between columns;
-arithmetic and comparisons do, and then say so with ``Convert``.
+The types of undeclared columns flow from bodies to heads until nothing changes. A number literal, or a list of such,
+decides a column only where nothing else does, the integer ones making an int and the others a float. Variables never
+convert between columns; arithmetic, comparisons and calls do, and then say so with ``Convert``. An empty list takes its
+type from where it stands.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from decimal import Decimal
 
-from ..diagnostics import Diagnostics, Note
+from ..diagnostics import Diagnostics, Note, listed
+from ..functions import FUNCTIONS, Match
 from ..ir import typed
 from ..source import Span
 from .terms import variables_of
@@ -40,8 +42,9 @@ def infer_types(program: typed.Program, diagnostics: Diagnostics) -> typed.Progr
     """The program with all types in place; a type that an error leaves open is ``broken``."""
     columns = _infer_columns(program, diagnostics)
     relations = {relation.name: _with_types(relation, columns) for relation in program.relations}
-    rules = tuple(_RuleTyper(rule, relations, diagnostics).rule() for rule in program.rules)
-    return typed.Program(tuple(relations.values()), rules, program.sources)
+    functions = {function.name: function for function in program.functions}
+    rules = tuple(_RuleTyper(rule, relations, functions, diagnostics).rule() for rule in program.rules)
+    return replace(program, relations=tuple(relations.values()), rules=rules)
 
 
 _Columns = dict[tuple[str, int], typed.Type]
@@ -71,7 +74,7 @@ def _infer_columns(program: typed.Program, diagnostics: Diagnostics) -> _Columns
         if columns[place] == typed.UNKNOWN:
             columns[place] = typed.BROKEN  # check_safety reports the variable.
     while True:
-        _flow(program.rules, columns)
+        _flow(program, columns)
         missing = [place for place, type_ in columns.items() if type_ == typed.UNKNOWN]
         if not missing:
             return columns
@@ -99,23 +102,29 @@ def _unsafe_places(program: typed.Program) -> Iterable[tuple[str, int]]:
                 yield rule.head.relation, place
 
 
-def _flow(rules: tuple[typed.Rule, ...], columns: _Columns) -> None:
+def _flow(program: typed.Program, columns: _Columns) -> None:
     """Decide columns from the bodies of rules until nothing changes."""
+    results = {function.name: function.result for function in program.functions}
     changed = True
     while changed:
         changed = False
-        for rule in rules:
+        for rule in program.rules:
             places = [(rule.head.relation, place) for place in range(len(rule.head.arguments))]
             if all(columns[place] != typed.UNKNOWN for place in places):
                 continue
-            types = _variable_types(rule, columns)
+            types = _variable_types(rule, columns, results)
             for place, argument in zip(places, rule.head.arguments, strict=True):
-                if columns[place] == typed.UNKNOWN and not _is_number(argument):
-                    columns[place] = _argument_type(argument, types)
+                if columns[place] == typed.UNKNOWN and not _is_literal(argument):
+                    found = _argument_type(argument, types, results)
+                    columns[place] = typed.UNKNOWN if found.open else found
                     changed = changed or columns[place] != typed.UNKNOWN
 
 
-def _variable_types(rule: typed.Rule, columns: Mapping[tuple[str, int], typed.Type]) -> dict[str, typed.Type]:
+_Results = Mapping[str, typed.Type]
+"""The types of what external functions give."""
+
+
+def _variable_types(rule: typed.Rule, columns: _Columns, results: _Results) -> dict[str, typed.Type]:
     """What is known of the types of a rule's variables."""
     types: dict[str, typed.Type] = {}
     for atom in rule.atoms:
@@ -124,19 +133,21 @@ def _variable_types(rule: typed.Rule, columns: Mapping[tuple[str, int], typed.Ty
                 types[term.name] = columns[atom.relation, place]
     for literal in rule.body:
         if isinstance(literal, typed.Assignment):
-            types.setdefault(literal.variable.name, _expression_type(literal.value, types))
+            types.setdefault(literal.variable.name, _expression_type(literal.value, types, results))
     return types
 
 
-def _argument_type(argument: typed.Expression | typed.Aggregate, types: Mapping[str, typed.Type]) -> typed.Type:
+def _argument_type(
+    argument: typed.Expression | typed.Aggregate, types: Mapping[str, typed.Type], results: _Results
+) -> typed.Type:
     if not isinstance(argument, typed.Aggregate):
-        return _expression_type(argument, types)
+        return _expression_type(argument, types, results)
     if argument.argument is None:
         return typed.INT
-    return _aggregate_type(argument.function, _expression_type(argument.argument, types))
+    return _aggregate_type(argument.function, _expression_type(argument.argument, types, results))
 
 
-def _expression_type(expression: typed.Expression, types: Mapping[str, typed.Type]) -> typed.Type:
+def _expression_type(expression: typed.Expression, types: Mapping[str, typed.Type], results: _Results) -> typed.Type:
     """The type of an expression as far as ``types`` tell it; ``broken`` where the rule will be refused."""
     match expression:
         case typed.Variable():
@@ -144,10 +155,22 @@ def _expression_type(expression: typed.Expression, types: Mapping[str, typed.Typ
         case typed.Constant():
             return expression.type
         case typed.Negate() | typed.Convert():
-            return _expression_type(expression.operand, types)
+            return _expression_type(expression.operand, types, results)
+        case typed.ListLiteral():
+            items = [_expression_type(item, types, results) for item in expression.items]
+            return typed.list_of(_element(expression.items, items) or typed.BROKEN)
+        case typed.Call() if expression.function in results:
+            return results[expression.function]
+        case typed.Call():
+            given = [_expression_type(argument, types, results) for argument in expression.arguments]
+            for outcome in (typed.BROKEN, typed.UNKNOWN):
+                if outcome in given:
+                    return outcome
+            match_ = _match(expression, given)
+            return typed.BROKEN if match_ is None else match_.result
         case typed.Binary():
-            left = _expression_type(expression.left, types)
-            right = _expression_type(expression.right, types)
+            left = _expression_type(expression.left, types, results)
+            right = _expression_type(expression.right, types, results)
             if typed.UNKNOWN in (left, right):
                 return typed.UNKNOWN
             arithmetic = _arithmetic(
@@ -157,21 +180,70 @@ def _expression_type(expression: typed.Expression, types: Mapping[str, typed.Typ
 
 
 def _literal_default(rules: tuple[typed.Rule, ...], place: tuple[str, int]) -> typed.Type | None:
-    """The type that the number literals of a column give it, None if it has none."""
-    found = [
-        argument.type
-        for rule in rules
-        if rule.head.relation == place[0] and len(rule.head.arguments) > place[1]
-        for argument in [rule.head.arguments[place[1]]]
-        if isinstance(argument, typed.Constant) and _is_number(argument)
-    ]
-    if not found:
-        return None
-    return typed.FLOAT if typed.FLOAT in found else typed.INT
+    """The type that the literals of a column give it, None if it has none of a certain type."""
+    found: typed.Type | None = typed.NOTHING
+    for rule in rules:
+        if rule.head.relation == place[0] and len(rule.head.arguments) > place[1]:
+            argument = rule.head.arguments[place[1]]
+            if _is_literal(argument) and found is not None:
+                found = _met(found, _argument_type(argument, {}, {}))
+    return None if found is None or found.open else found
 
 
-def _is_number(argument: typed.Expression | typed.Aggregate) -> bool:
+def _met(one: typed.Type, other: typed.Type) -> typed.Type | None:
+    """The type of two literals, floats where one of them is one."""
+    if one.element is not None and other.element is not None:
+        element = _met(one.element, other.element)
+        return None if element is None else typed.list_of(element)
+    return typed.joined(one, other) or _common(one, other)
+
+
+def _is_literal(argument: typed.Expression | typed.Aggregate) -> bool:
+    """Whether it is a number literal, or a list of such or of nothing."""
+    if isinstance(argument, typed.ListLiteral):
+        return all(map(_is_literal, argument.items))
     return isinstance(argument, typed.Constant) and argument.type.numeric
+
+
+# ---- lists and calls -----------------------------------------------------------------------------------------------
+
+
+def _element(items: Sequence[typed.Expression], types: Sequence[typed.Type]) -> typed.Type | None:
+    """The type in which items of these types become elements of one list, None if there is none."""
+    found = typed.NOTHING
+    for outcome in (typed.BROKEN, typed.UNKNOWN):
+        if outcome in types:
+            return outcome
+    for type_ in _beside(items, types):
+        met = typed.joined(found, type_) or _common(found, type_)
+        if met is None:
+            return None
+        found = met
+    return found
+
+
+def _beside(values: Sequence[typed.Expression], types: Sequence[typed.Type]) -> list[typed.Type]:
+    """The types of values, those of number literals beside decimals being decimals of their own digits."""
+    decimal = next((type_ for type_ in types if type_.name == "decimal"), typed.NOTHING)
+    return [_as_operand(value, type_, decimal) for value, type_ in zip(values, types, strict=True)]
+
+
+def _match(call: typed.Call, given: Sequence[typed.Type]) -> Match | None:
+    """How the arguments of a call of the table's functions, of these types, fit."""
+    function = FUNCTIONS[call.function]
+    return function.match(given, _common) or function.match(_beside(call.arguments, given), _common)
+
+
+def _retyped(literal: typed.ListLiteral, type_: typed.Type) -> bool:
+    """Whether the items of a list can be written as elements of a list type."""
+    return type_.element is not None and all(
+        _retyped(item, type_.element)
+        if isinstance(item, typed.ListLiteral) and item.type != type_.element
+        else item.type == type_.element
+        or typed.joined(item.type, type_.element) == type_.element
+        or (isinstance(item, typed.Constant) and _widens(item.type, type_.element))
+        for item in literal.items
+    )
 
 
 # ---- the rules of arithmetic ---------------------------------------------------------------------------------------
@@ -203,7 +275,12 @@ def _arithmetic(op: str, left: typed.Type, right: typed.Type) -> _Arithmetic | _
     if op == "++":
         if left == right == typed.STRING:
             return _Arithmetic(left, right, typed.STRING)
-        return _Mistake("E0309", f"`++` joins strings, but this joins {left} with {right}")
+        result = typed.joined(left, right)
+        if result is not None and result.element is not None:
+            return _Arithmetic(result, result, result)
+        return _Mistake("E0309", f"`++` joins strings or lists of one type, but this joins {left} with {right}")
+    if op == "+" and (left.element is not None or right.element is not None):
+        return _Mistake("E0308", f"`+` adds numbers, but this adds {left} and {right}", "write `++` to join lists")
     if op == "+" and typed.STRING in types:
         return _Mistake("E0308", f"`+` adds numbers, but this adds {left} and {right}", "write `++` to join strings")
     if not (left.numeric and right.numeric):
@@ -229,10 +306,9 @@ def _arithmetic(op: str, left: typed.Type, right: typed.Type) -> _Arithmetic | _
 
 def _common(left: typed.Type, right: typed.Type) -> typed.Type | None:
     """The type in which values of two types are compared, None if they cannot be."""
-    if left == right:
-        return left
-    if not (left.numeric and right.numeric):
-        return None
+    met = typed.joined(left, right)
+    if met is not None or not (left.numeric and right.numeric):
+        return met
     found = _arithmetic("%", left, right)
     return found.result if isinstance(found, _Arithmetic) else None
 
@@ -285,8 +361,15 @@ class _Binding:
 class _RuleTyper:
     """Types one rule, with the types of all columns known."""
 
-    def __init__(self, rule: typed.Rule, relations: Mapping[str, typed.Relation], diagnostics: Diagnostics) -> None:
+    def __init__(
+        self,
+        rule: typed.Rule,
+        relations: Mapping[str, typed.Relation],
+        functions: Mapping[str, typed.ExternalFunction],
+        diagnostics: Diagnostics,
+    ) -> None:
         self.source = rule
+        self.functions = functions
         self.relations = relations
         self.diagnostics = diagnostics
         self.bindings: dict[str, _Binding] = {}
@@ -312,7 +395,7 @@ class _RuleTyper:
             case typed.Negation():
                 return replace(literal, atom=self._atom(literal.atom))
             case typed.Assignment():
-                value = self._expression(literal.value)
+                value = self._assigned(literal.variable, self._expression(literal.value))
                 binding = _Binding(value.type, literal.variable.span, "by this assignment")
                 self.bindings.setdefault(literal.variable.name, binding)
                 return replace(literal, variable=replace(literal.variable, type=value.type), value=value)
@@ -347,6 +430,10 @@ class _RuleTyper:
         if typed.BROKEN in (value.type, column.type) or value.type == column.type:
             return value
         name = _column_name(column, relation)
+        if typed.joined(value.type, column.type) == column.type:
+            return self._convert(value, column.type)
+        if isinstance(value, typed.ListLiteral) and _retyped(value, column.type):
+            return self._convert(value, column.type)
         if isinstance(value, typed.Constant) and _widens(value.type, column.type):
             fitting = _fit(value, column.type)
             if fitting is None:
@@ -382,8 +469,8 @@ class _RuleTyper:
                 message = f"`{aggregate.function}` needs numbers, but `{argument}` is {argument.type}"
                 self.diagnostics.report("E0523", message, aggregate.span)
                 result = typed.BROKEN
-            elif aggregate.function in ("min", "max") and argument.type == typed.BOOL:
-                message = f"`{aggregate.function}` needs values with an order, but `{argument}` is bool"
+            elif aggregate.function in ("min", "max") and not argument.type.ordered:
+                message = f"`{aggregate.function}` needs values with an order, but `{argument}` is {argument.type}"
                 self.diagnostics.report("E0523", message, aggregate.span)
                 result = typed.BROKEN
         if typed.BROKEN not in (result, column.type) and result != column.type:
@@ -411,9 +498,98 @@ class _RuleTyper:
                 return replace(expression, operand=operand, type=operand.type)
             case typed.Binary():
                 return self._binary(expression)
+            case typed.ListLiteral():
+                return self._list(expression)
+            case typed.Call():
+                return self._call(expression)
+
+    def _assigned(self, variable: typed.Variable, value: typed.Expression) -> typed.Expression:
+        """The value of an assignment; an empty list is of the type of a column that takes the variable."""
+        if not value.type.open:
+            return value
+        atoms = [(negation.atom.relation, negation.atom.terms) for negation in self.source.negations]
+        for relation, terms in ((self.source.head.relation, self.source.head.arguments), *atoms):
+            for term, column in zip(terms, self.relations[relation].columns, strict=True):
+                taken = isinstance(term, typed.Variable) and term.name == variable.name
+                if taken and typed.joined(value.type, column.type) == column.type:
+                    return self._convert(value, column.type)
+        return self._refused_list(value)
+
+    def _refused_list(self, value: typed.Expression) -> typed.Expression:
+        """A list of a type that nothing tells, once reported."""
+        help = "let it stand where a list of a certain type is expected: in a declared column, or beside another list"
+        self.diagnostics.report("E0331", f"the type of `{value}` cannot be inferred", value.span, help=help)
+        return replace(value, type=typed.BROKEN)
+
+    def _list(self, expression: typed.ListLiteral) -> typed.ListLiteral:
+        items = [self._expression(item) for item in expression.items]
+        element = _element(items, [item.type for item in items])
+        if element is None:
+            types = listed(str(item.type) for item in items)
+            message = f"the elements of a list are of one type, but these are {types}"
+            self.diagnostics.report("E0332", message, expression.span)
+            element = typed.BROKEN
+        converted = tuple(self._convert(item, element) for item in items)
+        return replace(expression, items=converted, type=typed.list_of(element))
+
+    def _call(self, call: typed.Call) -> typed.Call:
+        arguments = tuple(self._expression(argument) for argument in call.arguments)
+        call = replace(call, arguments=arguments, type=typed.BROKEN)
+        given = [argument.type for argument in arguments]
+        external = self.functions.get(call.function) if call.external else None
+        if typed.BROKEN in given:
+            return call if external is None else replace(call, type=external.result)
+        if external is not None:
+            return self._external_call(call, external)
+        function, match_ = FUNCTIONS[call.function], _match(call, given)
+        if match_ is None:
+            return self._wrong_arguments(call, "; ".join(map(str, function.signatures)))
+        for argument, wanted in zip(arguments, match_.arguments, strict=True):
+            if wanted.open and not match_.result.open:
+                return self._wrong_list(call, argument)
+        converted = tuple(self._convert(a, wanted) for a, wanted in zip(arguments, match_.arguments, strict=True))
+        return replace(call, arguments=converted, type=match_.result, partial=bool(function.partial))
+
+    def _wrong_list(self, call: typed.Call, argument: typed.Expression) -> typed.Call:
+        self._refused_list(argument)
+        return call
+
+    def _external_call(self, call: typed.Call, function: typed.ExternalFunction) -> typed.Call:
+        wanted = [parameter.type for parameter in function.parameters]
+        call = replace(call, type=function.result, partial=True)
+        if typed.BROKEN in wanted:
+            return call
+        fits = len(wanted) == len(call.arguments) and all(
+            self._fits(argument, type_) for argument, type_ in zip(call.arguments, wanted, strict=True)
+        )
+        if not fits:
+            types = ", ".join(map(str, wanted))
+            note = Note(f"`{function.name}` is declared here", function.span)
+            return self._wrong_arguments(call, f"{function.name}({types}): {function.result}", note)
+        converted = tuple(self._convert(a, type_) for a, type_ in zip(call.arguments, wanted, strict=True))
+        return replace(call, arguments=converted)
+
+    def _fits(self, value: typed.Expression, wanted: typed.Type) -> bool:
+        """Whether a value is of the type wanted, or a number or list that becomes one."""
+        if typed.joined(value.type, wanted) == wanted:
+            return True
+        if isinstance(value, typed.ListLiteral):
+            return _retyped(value, wanted)
+        if isinstance(value, typed.Constant) and _widens(value.type, wanted):
+            return True
+        return wanted == typed.FLOAT and value.type.numeric
+
+    def _wrong_arguments(self, call: typed.Call, signatures: str, *notes: Note) -> typed.Call:
+        types = ", ".join(str(argument.type) for argument in call.arguments) or "no arguments"
+        message = f"`{call.function}` does not take ({types})"
+        if not call.arguments:
+            message = f"`{call.function}` takes arguments"
+        self.diagnostics.report("E0330", message, call.span, help=f"it takes: {signatures}", notes=notes)
+        return replace(call, type=typed.BROKEN)
 
     def _binary(self, expression: typed.Binary) -> typed.Binary:
         left, right = self._expression(expression.left), self._expression(expression.right)
+        left, right = self._alike(left, right)
         found = _arithmetic(
             expression.op, _as_operand(left, left.type, right.type), _as_operand(right, right.type, left.type)
         )
@@ -424,10 +600,15 @@ class _RuleTyper:
         return replace(expression, left=left, right=right, type=found.result)
 
     def _comparison(self, comparison: typed.Comparison) -> typed.Comparison:
-        left, right = self._expression(comparison.left), self._expression(comparison.right)
+        left, right = self._alike(self._expression(comparison.left), self._expression(comparison.right))
         compared = replace(comparison, left=left, right=right)
         if typed.BROKEN in (left.type, right.type):
             return compared
+        if isinstance(left, typed.Call) and right.type == typed.BOOL != left.type and right.span == comparison.span:
+            message = f"`{left.function}` gives {left.type}, and a literal is true or false"
+            help = f"compare its value, as in `{left} = ...`"
+            self.diagnostics.report("E0333", message, comparison.span, help=help)
+            return replace(compared, left=replace(left, type=typed.BROKEN))
         common = _common(_as_operand(left, left.type, right.type), _as_operand(right, right.type, left.type))
         if common is None:
             message = f"`{left}` is {left.type} and `{right}` is {right.type}, which cannot be compared"
@@ -440,14 +621,29 @@ class _RuleTyper:
             )
             self.diagnostics.report("E0305", message, comparison.span, help=help, notes=notes)
             return compared
-        if common == typed.BOOL and comparison.op not in ("=", "!="):
-            message = f"`{comparison.op}` needs values with an order, but bool has none"
+        if common.open:
+            self._refused_list(left)
+            return compared
+        if not common.ordered and comparison.op not in ("=", "!="):
+            message = f"`{comparison.op}` needs values with an order, but {common} has none"
             self.diagnostics.report("E0310", message, comparison.span, help="compare with `=` or `!=`")
         return replace(comparison, left=self._convert(left, common), right=self._convert(right, common))
+
+    def _alike(self, left: typed.Expression, right: typed.Expression) -> tuple[typed.Expression, typed.Expression]:
+        """Two values that meet in an operation: a list of literals is of the other's type if it can be."""
+        if isinstance(left, typed.ListLiteral) and left.type != right.type and _retyped(left, right.type):
+            left = self._convert(left, right.type)
+        elif isinstance(right, typed.ListLiteral) and left.type != right.type and _retyped(right, left.type):
+            right = self._convert(right, left.type)
+        return left, right
 
     def _convert(self, expression: typed.Expression, type_: typed.Type) -> typed.Expression:
         if expression.type == type_ or typed.BROKEN in (expression.type, type_):
             return expression
+        if isinstance(expression, typed.ListLiteral) and type_.element is not None:
+            element = type_.element
+            items = tuple(self._convert(item, element) for item in expression.items)
+            return replace(expression, items=items, type=type_)
         if not isinstance(expression, typed.Constant):
             return typed.Convert(expression, type_, expression.span)
         fitting = _fit(expression, type_)

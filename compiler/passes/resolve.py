@@ -24,10 +24,12 @@ expressions among the arguments of body atoms become variables of their own. Whe
 from __future__ import annotations
 
 import difflib
+import keyword
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
 from ..diagnostics import Diagnostics, Note
+from ..functions import FUNCTIONS
 from ..ir import syntax, typed
 from ..source import Span
 from .order_body import order_body
@@ -52,10 +54,12 @@ _FOREIGN_TYPES = {
 
 def resolve(program: syntax.Program, diagnostics: Diagnostics) -> typed.Program:
     """The program with every name resolved and bodies in order; types of undeclared columns are ``unknown``."""
-    relations = _Declarations(program, diagnostics).relations()
-    rules = _Rules(program, relations, diagnostics)
+    declarations = _Declarations(program, diagnostics)
+    relations = declarations.relations()
+    functions = declarations.functions()
+    rules = _Rules(program, relations, functions, diagnostics)
     typed_rules = tuple(rules.rules())
-    return typed.Program(tuple(rules.relations.values()), typed_rules, program.sources)
+    return typed.Program(tuple(rules.relations.values()), typed_rules, program.sources, tuple(functions.values()))
 
 
 def _did_you_mean(name: str, known: Iterable[str]) -> str | None:
@@ -64,7 +68,12 @@ def _did_you_mean(name: str, known: Iterable[str]) -> str | None:
 
 
 def _name_span(atom: syntax.Atom) -> Span:
-    return replace(atom.span, length=min(atom.span.length, len(atom.relation)))
+    return _start(atom.span, atom.relation)
+
+
+def _start(span: Span, name: str) -> Span:
+    """The part of a span that the name at its beginning takes."""
+    return replace(span, length=min(span.length, len(name)))
 
 
 def _count(number: int, noun: str) -> str:
@@ -161,8 +170,14 @@ class _Declarations:
 
     def _type(self, name: syntax.TypeName, through: tuple[str, ...] = ()) -> typed.Type:
         """The type that ``name`` stands for; ``through`` are the typedefs that led to it."""
-        if name.element is not None or name.name == "list":
-            self.diagnostics.report("E0707", "this version does not support lists", name.span)
+        if name.element is not None:
+            if name.name != "list":
+                self.diagnostics.report("E0210", f"the type `{name.name}` has no element type", name.span)
+                return typed.BROKEN
+            return typed.list_of(self._type(name.element, through))
+        if name.name == "list":
+            help = "write the type of the elements, as in `list<int>`"
+            self.diagnostics.report("E0210", "a list type names the type of its elements", name.span, help=help)
             return typed.BROKEN
         if name.name == "decimal":
             return self._decimal(name)
@@ -180,9 +195,38 @@ class _Declarations:
         if name.name in self.typedefs:
             return self._type(self.typedefs[name.name].type, (*through, name.name))
         foreign = _FOREIGN_TYPES.get(name.name.lower())
-        help = f"write `{foreign}`" if foreign else _did_you_mean(name.name, {*_TYPES, "decimal", *self.typedefs})
+        help = (
+            f"write `{foreign}`" if foreign else _did_you_mean(name.name, {*_TYPES, "decimal", "list", *self.typedefs})
+        )
         self.diagnostics.report("E0209", f"there is no type `{name.name}`", name.span, help=help)
         return typed.BROKEN
+
+    def functions(self) -> dict[str, typed.ExternalFunction]:
+        """The external functions by name."""
+        found: dict[str, typed.ExternalFunction] = {}
+        for statement in self.program.statements:
+            if not isinstance(statement, syntax.ExternalFunction):
+                continue
+            name = statement.name
+            if name in FUNCTIONS:
+                message = f"`{name}` is a function of the language and cannot be declared"
+                self.diagnostics.report("E0231", message, statement.span)
+            elif name in found:
+                notes = (Note("first declared here", found[name].span),)
+                message = f"the function `{name}` is declared twice"
+                self.diagnostics.report("E0231", message, statement.span, notes=notes)
+            elif not name.isidentifier() or keyword.iskeyword(name):
+                message = f"`{name}` cannot be the name of a Python function"
+                self.diagnostics.report("E0231", message, statement.span)
+            parameters: list[typed.Column] = []
+            for column in statement.parameters:
+                if any(known.name == column.name for known in parameters):
+                    message = f"the function `{name}` has two parameters called `{column.name}`"
+                    self.diagnostics.report("E0205", message, column.span)
+                parameters.append(typed.Column(column.name, self._type(column.type)))
+            result = self._type(statement.result)
+            found.setdefault(name, typed.ExternalFunction(name, tuple(parameters), result, statement.span))
+        return found
 
     def _decimal(self, name: syntax.TypeName) -> typed.Type:
         help = "write the number of digits and how many of them stand behind the point, as in `decimal(10,2)`"
@@ -367,7 +411,14 @@ class _Scope:
 class _Rules:
     """Makes typed rules out of the rules of a program."""
 
-    def __init__(self, program: syntax.Program, relations: dict[str, typed.Relation], diagnostics: Diagnostics) -> None:
+    def __init__(
+        self,
+        program: syntax.Program,
+        relations: dict[str, typed.Relation],
+        functions: Mapping[str, typed.ExternalFunction],
+        diagnostics: Diagnostics,
+    ) -> None:
+        self.functions = functions
         self.source_rules = [statement for statement in program.statements if isinstance(statement, syntax.Rule)]
         self.domains = [statement for statement in program.statements if isinstance(statement, syntax.Domain)]
         self.relations = dict(relations)
@@ -493,25 +544,31 @@ class _Rules:
         """The literal, and the assignments that its arguments need."""
         match literal:
             case syntax.Atom():
+                if self._is_call(literal):
+                    return [self._condition(literal, True, literal.span)]
                 atom, added = self._atom(literal, scope, negated=False)
                 return [atom, *added]
             case syntax.Negation(atom=syntax.Atom() as negated):
+                if self._is_call(negated):
+                    return [self._condition(negated, False, literal.span)]
                 atom, added = self._atom(negated, scope, negated=True)
                 return [*added, typed.Negation(atom, literal.span)]
             case syntax.Comparison():
                 left, right = self._expression(literal.left), self._expression(literal.right)
                 return [typed.Comparison(literal.op, left, right, literal.span)]
-            case syntax.Condition():
-                self._expression(literal.expression)
-                if not isinstance(literal.expression, syntax.Call):
-                    message = "this is a value, not a literal"
-                    self.diagnostics.report("E0113", message, literal.span)
-                return []
         raise AssertionError(literal)  # Disjunctions have become rules of their own, paths atoms.
 
+    def _is_call(self, atom: syntax.Atom) -> bool:
+        """Whether what reads as an atom calls a function; a relation of that name goes first."""
+        named = atom.relation in FUNCTIONS or atom.relation in self.functions or atom.relation.startswith("f_")
+        return named and atom.relation not in self.known and bool(atom.arguments)
+
+    def _condition(self, atom: syntax.Atom, wanted: bool, span: Span) -> typed.Literal:
+        """A call as a literal, or negated."""
+        call = self._expression(syntax.Call(atom.relation, atom.arguments, atom.span))
+        return typed.Comparison("=", call, typed.Constant(wanted, typed.BOOL, span), span)
+
     def _atom(self, atom: syntax.Atom, scope: _Scope, *, negated: bool) -> tuple[typed.Atom, list[typed.Literal]]:
-        if atom.relation not in self.known and atom.relation.startswith("f_"):
-            self._no_calls(atom.relation, atom.span)
         relation = self._relation(atom, negated=negated)
         terms: list[typed.Term] = []
         added: list[typed.Literal] = []
@@ -534,9 +591,10 @@ class _Rules:
         name, number = atom.relation, len(atom.arguments)
         relation = self.known.get(name)
         if relation is None:
-            if self.complete and name not in self.relations and not name.startswith("f_"):
+            if self.complete and name not in self.relations:
                 message = f"the relation `{name}` is neither declared nor derived"
-                help = _did_you_mean(name, self.known)
+                tests = (f.name for f in FUNCTIONS.values() if f.tests)
+                help = _did_you_mean(name, self.known) or _did_you_mean(name, tests)
                 help = help or f"declare it with `input relation {name}(...)`, or give it a rule"
                 self.diagnostics.report("E0201", message, _name_span(atom), help=help)
             return self._stand_in(atom, name)
@@ -557,8 +615,18 @@ class _Rules:
 
     # ---- expressions -----------------------------------------------------------------------------------------------
 
-    def _no_calls(self, name: str, span: Span) -> None:
-        self.diagnostics.report("E0706", f"this version does not support functions such as `{name}`", span)
+    def _call(self, call: syntax.Call) -> typed.Expression:
+        arguments = tuple(self._expression(argument) for argument in call.arguments)
+        name = call.name
+        if name in FUNCTIONS or name in self.functions:
+            return typed.Call(name, arguments, typed.UNKNOWN, call.span, external=name in self.functions)
+        help = None
+        if name in self.relations:
+            help = f"`{name}` is a relation; it has no value, and stands as a literal of its own"
+        help = help or _did_you_mean(name, {*FUNCTIONS, *self.functions})
+        help = help or f"declare it with `extern function {name}(...): type` if you have it in Python"
+        self.diagnostics.report("E0230", f"there is no function `{name}`", _start(call.span, name), help=help)
+        return typed.Constant(False, typed.BROKEN, call.span)
 
     def _expression(self, expression: syntax.Expression) -> typed.Expression:
         span = expression.span
@@ -576,9 +644,10 @@ class _Rules:
                 help = "a wildcard stands only among the arguments of a body atom"
                 self.diagnostics.report("E0405", "a wildcard has no value to compute with", span, help=help)
             case syntax.Call():
-                self._no_calls(expression.name, span)
+                return self._call(expression)
             case syntax.ListLiteral():
-                self.diagnostics.report("E0707", "this version does not support lists", span)
+                items = tuple(self._expression(item) for item in expression.items)
+                return typed.ListLiteral(items, typed.UNKNOWN, span)
             case syntax.Aggregate():
                 message = "an aggregate stands only as an argument of a head"
                 self.diagnostics.report("E0520", message, span)

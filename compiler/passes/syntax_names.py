@@ -36,8 +36,6 @@ def literal_names(literal: syntax.Literal) -> Iterable[str]:
             return literal_names(literal.atom)
         case syntax.Comparison():
             return variable_names([literal.left, literal.right])
-        case syntax.Condition():
-            return variable_names([literal.expression])
         case syntax.Disjunction():
             return [
                 name for alternative in literal.alternatives for part in alternative for name in literal_names(part)

@@ -14,6 +14,10 @@ def variables_of(node: object) -> list[typed.Variable]:
             return [*variables_of(node.left), *variables_of(node.right)]
         case typed.Negate() | typed.Convert():
             return variables_of(node.operand)
+        case typed.ListLiteral():
+            return [variable for item in node.items for variable in variables_of(item)]
+        case typed.Call():
+            return [variable for argument in node.arguments for variable in variables_of(argument)]
         case typed.Assignment():
             return [node.variable, *variables_of(node.value)]
         case typed.Negation():

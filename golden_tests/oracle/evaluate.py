@@ -21,13 +21,16 @@ from fractions import Fraction
 from functools import reduce
 from typing import Any
 
+from .functions import Undefined
 from .language import (
     Aggregate,
     Atom,
     Binary,
+    Call,
     Comparison,
     Constant,
     Expression,
+    ListOf,
     Literal,
     Negate,
     Negation,
@@ -143,13 +146,6 @@ def check_stratified(rule: Rule, stratum: Stratum) -> None:
 # ---- values --------------------------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True)
-class Undefined:
-    """The value of an expression that has none, with the reason."""
-
-    reason: str
-
-
 EXACT = Context(prec=400, traps=[DivisionByZero, InvalidOperation, Overflow])
 
 
@@ -170,6 +166,13 @@ def compute(expression: Expression, binding: Mapping[str, Any]) -> Any:
             if isinstance(other, Undefined):
                 return other
             return operate(op, *alike(left, one, right, other))
+        case ListOf(parts) | Call(_, parts):
+            values = tuple(compute(part, binding) for part in parts)
+            lacking = next((value for value in values if isinstance(value, Undefined)), None)
+            if lacking is not None or isinstance(expression, ListOf):
+                return lacking or values
+            assert expression.function is not None
+            return expression.function(*values)
     raise AssertionError(expression)
 
 
@@ -323,7 +326,7 @@ class Joined:
         for place, atom in enumerate(atoms):
             arguments = list(atom.arguments)
             for column, argument in enumerate(arguments):
-                if isinstance(argument, Binary | Negate):
+                if isinstance(argument, Binary | Negate | ListOf | Call):
                     name = f"{place}.{column}"
                     arguments[column] = Variable(name)
                     fresh.append(Comparison("=", Variable(name), argument))
@@ -642,7 +645,7 @@ def may_fail(rule: Rule) -> bool:
             parts += [literal.left, literal.right]
         else:
             parts += literal.atom.arguments if isinstance(literal, Negation) else literal.arguments
-    return any(isinstance(part, Binary | Negate | Aggregate) for part in parts)
+    return any(isinstance(part, Binary | Negate | ListOf | Call | Aggregate) for part in parts)
 
 
 def run_union(program: Program, stratum: Stratum, rules: list[Rule], store: Store) -> None:

@@ -1,8 +1,8 @@
 """A hand-written reader of the language core, for the oracle alone.
 
 It shares nothing with the compiler, so that a misreading there shows up as a difference here. It reads declarations,
-facts and rules with negation, comparisons, assignments, arithmetic, disjunction, head aggregates and path literals;
-processes and imports are outside the core and are refused.
+facts and rules with negation, comparisons, assignments, arithmetic, lists, calls of functions, disjunction, head
+aggregates and path literals; processes and imports are outside the core and are refused.
 
 ``parse(text)`` gives a :class:`Program`: disjunctions are split into rules, aliases of types are resolved, arities and
 safety are checked. Location specifiers are read and dropped: where a tuple lives does not change what is true.
@@ -11,11 +11,13 @@ safety are checked. Location specifiers are read and dropped: where a tuple live
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import date, datetime
 from decimal import Decimal
 from typing import Any
+
+from .functions import FUNCTIONS
 
 Value = int | float | bool | str | Decimal | date | datetime | tuple[Any, ...]
 """What a column holds: decimals are :class:`~decimal.Decimal`, dates :class:`~datetime.date`, lists tuples."""
@@ -70,6 +72,22 @@ class Negate:
 
 
 @dataclass(frozen=True)
+class ListOf:
+    """``[a, b]``."""
+
+    items: tuple[Expression, ...]
+
+
+@dataclass(frozen=True)
+class Call:
+    """``name(arguments)``; ``function`` computes it, None until :func:`parse` has looked it up."""
+
+    name: str
+    arguments: tuple[Expression, ...]
+    function: Callable[..., Any] | None = None
+
+
+@dataclass(frozen=True)
 class Aggregate:
     """``function<argument>`` in a head; ``argument`` is None for ``count<*>``."""
 
@@ -78,7 +96,7 @@ class Aggregate:
     distinct: bool = False
 
 
-Expression = Variable | Wildcard | Constant | Binary | Negate | Aggregate
+Expression = Variable | Wildcard | Constant | Binary | Negate | ListOf | Call | Aggregate
 
 # ---- literals, rules, declarations ---------------------------------------------------------------------------------
 
@@ -227,7 +245,7 @@ TOKEN = re.compile(
     | (?P<string>"(?:[^"\\\n]|\\.)*")
     | (?P<name>[A-Za-z_]\w*(?:\.[A-Za-z_]\w*)*)
     | (?P<end>\.(?=\s|\Z))
-    | (?P<mark>:-|:=|!=|<=|>=|\+\+|[-()<>=!,;:@+*/%^|?·])
+    | (?P<mark>:-|:=|!=|<=|>=|\+\+|[-()<>=!,;:@+*/%^|?·\[\]])
     """,
     re.VERBOSE | re.DOTALL,
 )
@@ -348,6 +366,8 @@ class Parser:
                 self.domains.append(self.atom())
                 if self.next.kind == "end":
                     self.take()
+            elif self.is_word("extern") and following.text == "function":
+                self.external()
             elif self.is_word("relation") and following.kind == "name":
                 self.declaration(set())
             elif self.is_word(*MODIFIERS) and following.kind == "name":
@@ -361,6 +381,23 @@ class Parser:
         name = self.name()
         self.expect("=")
         self.aliases[name] = self.type()
+        if self.next.kind == "end":
+            self.take()
+
+    def external(self) -> None:
+        """``extern function name(x: type): type``; what it does is told elsewhere."""
+        self.take()
+        self.take()
+        self.name()
+        self.expect("(")
+        while not self.skip(")"):
+            self.name()
+            self.expect(":")
+            self.type()
+            if not self.is_mark(")"):
+                self.expect(",")
+        self.expect(":")
+        self.type()
         if self.next.kind == "end":
             self.take()
 
@@ -647,12 +684,23 @@ class Parser:
             inner = self.expression()
             self.expect(")")
             return inner
+        if self.skip("["):
+            return ListOf(self.items("]"))
         if self.next.kind == "name" and self.next.text not in ("true", "false"):
             name = self.name()
-            if self.is_mark("("):
-                raise self.error(f"{name} is called here, and the core has no functions")
+            if self.skip("("):
+                return Call(name, self.items(")"))
             return Wildcard() if name == "_" else Variable(name)
         return self.constant()
+
+    def items(self, closing: str) -> tuple[Expression, ...]:
+        """Expressions up to a closing mark."""
+        found: list[Expression] = []
+        while not self.skip(closing):
+            found.append(self.expression())
+            if not self.is_mark(closing):
+                self.expect(",")
+        return tuple(found)
 
     def constant(self, sign: str = "") -> Constant:
         """A number, string, date or truth value."""
@@ -689,6 +737,8 @@ def variables(expression: Expression) -> set[str]:
             return variables(left) | variables(right)
         case Negate(operand):
             return variables(operand)
+        case ListOf(parts) | Call(_, parts):
+            return set().union(*map(variables, parts))
         case Aggregate(_, argument) if argument is not None:
             return variables(argument)
     return set()
@@ -701,6 +751,8 @@ def holds_wildcard(expression: Expression) -> bool:
             return any(isinstance(side, Wildcard) or holds_wildcard(side) for side in (left, right))
         case Negate(operand):
             return isinstance(operand, Wildcard) or holds_wildcard(operand)
+        case ListOf(parts) | Call(_, parts):
+            return any(isinstance(part, Wildcard) or holds_wildcard(part) for part in parts)
     return False
 
 
@@ -719,8 +771,8 @@ def bound_variables(rule: Rule) -> set[str]:
     return bound
 
 
-def parse(text: str) -> Program:
-    """Read a program of the core.
+def parse(text: str, functions: Mapping[str, Callable[..., Any]] | None = None) -> Program:
+    """Read a program of the core; ``functions`` are the external ones, as :mod:`.functions` has the others.
 
     Raises :class:`ProgramError` for text outside the core, arities that disagree, a relation that is neither declared
     nor defined, and unsafe rules. Stratification is checked by the evaluation.
@@ -728,6 +780,8 @@ def parse(text: str) -> Program:
     parser = Parser(text)
     parser.statements()
     relations = dict(parser.declared)
+    defined = {*relations, *parser.paths, *(rule.head.relation for rule in parser.rules)}
+    parser.rules = [with_calls(rule, defined, {**FUNCTIONS, **(functions or {})}) for rule in parser.rules]
     for name, path in parser.paths.items():
         relations[name] = Relation(name, 2, is_derived=True, path=path)
     if not parser.domains:
@@ -774,6 +828,40 @@ def without_empty_paths(rule: Rule, paths: dict[str, Path]) -> list[Rule]:
         there = Atom(atom.relation, (left, right))
         bodies = [(*body, *chosen) for body in bodies for chosen in ((there, elsewhere), same)]
     return [Rule(rule.head, body, rule.label, rule.line) for body in bodies]
+
+
+def with_calls(rule: Rule, relations: set[str], functions: Mapping[str, Callable[..., Any]]) -> Rule:
+    """The rule with every call's function looked up, and with calls for the literals that are no relations."""
+
+    def expression(node: Expression) -> Expression:
+        match node:
+            case Binary(op, left, right):
+                return Binary(op, expression(left), expression(right))
+            case Negate(operand):
+                return Negate(expression(operand))
+            case ListOf(items):
+                return ListOf(tuple(map(expression, items)))
+            case Aggregate(function, argument, distinct) if argument is not None:
+                return Aggregate(function, expression(argument), distinct)
+            case Call(name, arguments):
+                if name not in functions:
+                    raise ProgramError(f"{rule.line}: there is no function {name}")
+                return Call(name, tuple(map(expression, arguments)), functions[name])
+        return node
+
+    def atom(node: Atom) -> Atom:
+        return Atom(node.relation, tuple(map(expression, node.arguments)))
+
+    def literal(node: Literal) -> Literal:
+        if isinstance(node, Comparison):
+            return Comparison(node.op, expression(node.left), expression(node.right))
+        inner = node.atom if isinstance(node, Negation) else node
+        if inner.relation in relations or inner.relation not in functions:
+            return Negation(atom(inner)) if isinstance(node, Negation) else atom(inner)
+        call = expression(Call(inner.relation, inner.arguments))
+        return Comparison("=", call, Constant(isinstance(node, Atom)))
+
+    return Rule(atom(rule.head), tuple(map(literal, rule.body)), rule.label, rule.line)
 
 
 def check_rule(rule: Rule, relations: dict[str, Relation]) -> None:
@@ -848,6 +936,9 @@ def coerced(rule: Rule, relations: dict[str, Relation]) -> Rule:
 
 def as_type(expression: Expression, type_name: str) -> Expression:
     """A number literal as a value of ``type_name``; anything else as it is."""
+    if isinstance(expression, ListOf) and type_name.startswith("list<"):
+        element = type_name.removeprefix("list<").removesuffix(">")
+        return ListOf(tuple(as_type(item, element) for item in expression.items))
     if (
         isinstance(expression, Constant)
         and isinstance(expression.value, int | float)

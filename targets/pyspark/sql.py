@@ -1,13 +1,14 @@
 """Queries as SQL: one sqlglot tree per query, printed in the dialects of DuckDB and Spark.
 
-An arithmetic expression that has no value (overflow, division by zero) is NULL here, in both engines and wherever an
-optimizer evaluates it; a derivation whose head would hold a NULL stops the batch (``check_defined`` in the script). So
-an error arises exactly if a derivation needs the value, whatever the order of joins.
+An expression that has no value (overflow, division by zero, the first element of an empty list) is NULL here, in both
+engines and wherever an optimizer evaluates it; a derivation whose head would hold a NULL stops the batch
+(``check_defined`` in the script). So an error arises exactly if a derivation needs the value, whatever the order of
+joins.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import reduce
 from typing import Any, ClassVar
@@ -21,6 +22,7 @@ from sqlglot.dialects.spark import Spark
 from sqlglot.generators.duckdb import DuckDBGenerator
 from sqlglot.generators.spark import SparkGenerator
 
+from .functions import call_tree, expanded
 from .names import Names
 
 #: SQL types that both dialects print right.
@@ -38,6 +40,8 @@ class Sql:
 
 def sql_type(type_: typed.Type) -> exp.DataType:
     """The SQL type of a column type; timestamps are without zone, in UTC."""
+    if type_.element is not None:
+        return exp.DataType(this=exp.DType.ARRAY, expressions=[sql_type(type_.element)], nested=True)
     if type_.name == "decimal":
         return exp.DataType.build(f"DECIMAL({type_.precision}, {type_.scale})")
     return exp.DataType.build(_TYPES.get(type_.name, "TIMESTAMP_NTZ"))
@@ -94,9 +98,9 @@ class _Spark(Spark):
 
 def print_sql(tree: exp.Expr, partial: tuple[str, ...] = ()) -> Sql:
     """Print a tree in both dialects."""
-    spark = tree.copy().transform(_for_spark, copy=False)
+    spark = expanded(tree.copy(), "spark").transform(_for_spark, copy=False)
     return Sql(
-        tree.sql(_DuckDB, pretty=True, max_text_width=100),
+        expanded(tree.copy(), "duckdb").sql(_DuckDB, pretty=True, max_text_width=100, copy=False),
         spark.sql(_Spark, pretty=True, max_text_width=100, copy=False),
         partial,
     )
@@ -300,6 +304,10 @@ class _QueryBuilder:
         match expression:
             case typed.Binary(op="++"):
                 return self.is_uncertain(expression.left) or self.is_uncertain(expression.right)
+            case typed.ListLiteral():
+                return any(map(self.is_uncertain, expression.items))
+            case typed.Call():
+                return expression.partial or any(map(self.is_uncertain, expression.arguments))
             case typed.Binary() | typed.Negate():
                 return True
             case typed.Convert():
@@ -327,7 +335,26 @@ class _QueryBuilder:
                 return exp.Neg(this=_grouped(self.expression(expression.operand), "*", right=True))
             case typed.Binary():
                 return self.binary(expression)
+            case typed.ListLiteral():
+                items = [_typed(self.expression(item), item.type) for item in expression.items]
+                made: exp.Expr = exp.Array(expressions=items)
+                if not items:
+                    made = exp.cast(made, sql_type(expression.type))
+                return self.with_values(made, expression.items, items)
+            case typed.Call():
+                arguments = [_typed(self.expression(part), part.type) for part in expression.arguments]
+                call = call_tree(expression, arguments)
+                return self.with_values(call, expression.arguments, arguments)
         raise AssertionError(expression)
+
+    def with_values(self, tree: exp.Expr, parts: Sequence[typed.Expression], trees: Sequence[exp.Expr]) -> exp.Expr:
+        """A tree that is NULL where one of its parts is, which a list or a function need not be by itself."""
+        there: list[exp.Expr] = [
+            exp.Is(this=_grouped(part.copy(), "*", right=True), expression=exp.Not(this=exp.Null()))
+            for source, part in zip(parts, trees, strict=True)
+            if self.is_uncertain(source)
+        ]
+        return exp.Case(ifs=[exp.If(this=_all_of(there), true=tree)]) if there else tree
 
     def binary(self, expression: typed.Binary) -> exp.Expr:
         """An operation, its result of exactly its type; a float that is not finite is no value."""

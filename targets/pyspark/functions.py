@@ -1,0 +1,292 @@
+"""The functions of the language in SQL: for each, how DuckDB and how Spark compute it.
+
+An entry is an expression over the arguments ``a``, ``b`` and ``c``; ``DUCKDB`` and ``SPARK`` have it under the name of
+the function, or ``name/N`` for N arguments, or ``name:type`` by the type of the first one. An expression is NULL where
+the function has no value and for arguments without one (the caller sees to arguments that are NULL), and has no error
+otherwise: engines may evaluate it where nobody needs it. DuckDB's may fail where the function is partial, which stands
+in a TRY. Its value is of exactly the type that the signature says.
+
+Spark's functions count characters and elements in 32 bits; counts beyond are cut to them, which changes nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import cache
+from typing import ClassVar
+
+import sqlglot
+from flintlog.compiler.ir import typed
+from sqlglot import exp
+
+_SMALL, _CAPITAL = "abcdefghijklmnopqrstuvwxyz", "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
+_INTS = "a >= -9.223372036854775808E18 AND a < 9.223372036854775808E18"
+_DATE = "'^[0-9]{4}-[0-9]{2}-[0-9]{2}$'"
+_INTEGER = "^[+-]?[0-9]+"
+_FLOATING = "^[+-]?([0-9]+(\\.[0-9]*)?|\\.[0-9]+)([eE][+-]?[0-9]+)?"
+_LONGEST = 1_000_000
+_FIRST_DAY, _LAST_DAY = -719162, 2932896  # 0001-01-01 and 9999-12-31, in days since 1970
+
+
+def _short(text: str) -> str:
+    """An integer cut to 32 bits."""
+    return f"GREATEST(LEAST({text}, 2147483647), -2147483647)"
+
+
+def _int(text: str) -> str:
+    """The same as Spark's functions take it."""
+    return f"CAST({_short(text)} AS INT)"
+
+
+# Where a substring begins, and how many characters before the string it does.
+_BEGIN = f"CASE WHEN b > 0 THEN {_short('b')} - 1 WHEN b < 0 THEN LENGTH(a) + {_short('b')} ELSE 0 END"
+_DAYS = "GREATEST(LEAST(b, 4000000), -4000000)"
+_MONTHS = "GREATEST(LEAST(b, 200000), -200000)"
+_EPOCH = "CAST('1970-01-01' AS DATE)"
+_MADE = (
+    "CASE WHEN a BETWEEN 1 AND 9999 AND b BETWEEN 1 AND 12 AND c BETWEEN 1 AND 31 THEN TRY_CAST("
+    "LPAD(CAST(a AS TEXT), 4, '0') || '-' || LPAD(CAST(b AS TEXT), 2, '0') || '-' || LPAD(CAST(c AS TEXT), 2, '0')"
+    " AS DATE) END"
+)
+
+_BOTH = {
+    "abs": "ABS(a)",
+    "abs:int": "CASE WHEN a >= -9223372036854775807 THEN ABS(a) END",
+    "array_append": "LIST_CONCAT(a, [b])",
+    "ceil:decimal": "TRY_CAST(CEIL(a) AS BIGINT)",
+    "ceil:float": f"CASE WHEN {_INTS} THEN CAST(CEIL(a) AS BIGINT) END",
+    "ceil:int": "a",
+    "flatten": "FLATTEN(a)",
+    "float": "a",
+    "floor:decimal": "TRY_CAST(FLOOR(a) AS BIGINT)",
+    "floor:float": f"CASE WHEN {_INTS} THEN CAST(FLOOR(a) AS BIGINT) END",
+    "floor:int": "a",
+    "int:bool": "CAST(a AS BIGINT)",
+    "int:decimal": "TRY_CAST(CASE WHEN a < 0 THEN CEIL(a) ELSE FLOOR(a) END AS BIGINT)",
+    "int:int": "a",
+    "last_day": "LAST_DAY(a)",
+    "lower": f"TRANSLATE(a, '{_CAPITAL}', '{_SMALL}')",
+    "make_date": _MADE,
+    "md5": "MD5(a)",
+    "replace": "REPLACE(a, b, c)",
+    "round": "ROUND(a) + 0E0",
+    "sign": "CAST(CASE WHEN a > 0 THEN 1 WHEN a < 0 THEN -1 ELSE 0 END AS BIGINT)",
+    "sqrt": "CASE WHEN a >= 0 THEN SQRT(a) END",
+    "string:bool": "CAST(a AS TEXT)",
+    "string:date": "CAST(a AS TEXT)",
+    "string:int": "CAST(a AS TEXT)",
+    "string:string": "a",
+    "to_date:timestamp": "CAST(a AS DATE)",
+    "translate": "TRANSLATE(a, b, c)",
+    "upper": f"TRANSLATE(a, '{_SMALL}', '{_CAPITAL}')",
+    "contains": "CONTAINS(a, b)",
+}
+
+DUCKDB = _BOTH | {
+    "add_months": f"CASE WHEN YEAR(a) * 12 + MONTH(a) + {_MONTHS} BETWEEN 13 AND 120000 "
+    f"THEN CAST(a + TO_MONTHS(CAST({_MONTHS} AS INT)) AS DATE) END",
+    "array_append": "LIST_CONCAT(a, [b])",
+    "array_contains": "LIST_CONTAINS(a, b)",
+    "array_distinct": "LIST_FILTER(a, LAMBDA _x, _i : LIST_POSITION(a, _x) = _i)",
+    "array_join": "ARRAY_TO_STRING(a, b)",
+    "array_max": "LIST_MAX(a)",
+    "array_min": "LIST_MIN(a)",
+    "array_position": "COALESCE(CAST(LIST_POSITION(a, b) AS BIGINT), 0)",
+    "array_prepend": "LIST_CONCAT([b], a)",
+    "array_remove": "LIST_FILTER(a, LAMBDA _x : _x <> b)",
+    "array_sort": "LIST_SORT(a)",
+    "arrays_overlap": "LIST_HAS_ANY(a, b)",
+    "ascii": "CAST(CASE WHEN a = '' THEN 0 ELSE UNICODE(a) END AS BIGINT)",
+    "bit_count": "CAST(BIT_COUNT(a) AS BIGINT)",
+    "date_add": f"CASE WHEN (a - {_EPOCH}) + {_DAYS} BETWEEN {_FIRST_DAY} AND {_LAST_DAY} "
+    f"THEN a + CAST({_DAYS} AS INT) END",
+    "date_sub": f"CASE WHEN (a - {_EPOCH}) - {_DAYS} BETWEEN {_FIRST_DAY} AND {_LAST_DAY} "
+    f"THEN a - CAST({_DAYS} AS INT) END",
+    "datediff": "CAST(a - b AS BIGINT)",
+    "day": "DAY(CAST(a AS DATE))",
+    "dayofweek": "DAYOFWEEK(CAST(a AS DATE)) + 1",
+    "dayofyear": "DAYOFYEAR(CAST(a AS DATE))",
+    "element_at": f"LIST_EXTRACT(a, NULLIF({_short('b')}, 0))",
+    "endswith": "ENDS_WITH(a, b)",
+    "f_append": "[a]",
+    "f_concat:element": "LIST_CONCAT([a], b)",
+    "f_concat:list": "LIST_CONCAT(a, b)",
+    "f_first": "LIST_EXTRACT(a, 1)",
+    "f_init": "[a, b]",
+    "f_last": "LIST_EXTRACT(a, -1)",
+    "f_member": "CAST(LIST_CONTAINS(a, b) AS BIGINT)",
+    "float:string": f"CASE WHEN REGEXP_MATCHES(a, '{_FLOATING}\\z') THEN NULLIF(NULLIF(TRY_CAST(a AS DOUBLE), "
+    "CAST('Infinity' AS DOUBLE)), CAST('-Infinity' AS DOUBLE)) + 0E0 END",
+    "hour": "HOUR(a)",
+    "instr": "INSTR(a, b)",
+    "int:float": f"CASE WHEN {_INTS} THEN CAST(TRUNC(a) AS BIGINT) END",
+    "int:string": f"CASE WHEN REGEXP_MATCHES(a, '{_INTEGER}\\z') THEN TRY_CAST(a AS BIGINT) END",
+    "left": f"LEFT(a, GREATEST({_short('b')}, 0))",
+    "length": "LENGTH(a)",
+    "lpad": f"CASE WHEN b <= {_LONGEST} THEN CASE WHEN b <= 0 THEN '' WHEN c = '' THEN LEFT(a, b) "
+    "ELSE LPAD(a, CAST(b AS INT), c) END END",
+    "ltrim": "LTRIM(a, ' ')",
+    "minute": "MINUTE(a)",
+    "month": "MONTH(CAST(a AS DATE))",
+    "pmod": "CAST(CAST(a AS HUGEINT) % NULLIF(b, 0) "
+    "+ CASE WHEN CAST(a AS HUGEINT) % NULLIF(b, 0) < 0 AND b > 0 THEN b ELSE 0 END AS BIGINT)",
+    "quarter": "QUARTER(CAST(a AS DATE))",
+    "repeat": f"CASE WHEN LENGTH(a) * LEAST(b, {_LONGEST} + 1) <= {_LONGEST} "
+    f"THEN REPEAT(a, GREATEST(LEAST(b, {_LONGEST}), 0)) END",
+    "reverse:list": "LIST_REVERSE(a)",
+    "reverse:string": "ARRAY_TO_STRING(LIST_REVERSE(STRING_SPLIT(a, '')), '')",
+    "right": f"RIGHT(a, GREATEST({_short('b')}, 0))",
+    "rpad": f"CASE WHEN b <= {_LONGEST} THEN CASE WHEN b <= 0 THEN '' WHEN c = '' THEN LEFT(a, b) "
+    "ELSE RPAD(a, CAST(b AS INT), c) END END",
+    "rtrim": "RTRIM(a, ' ')",
+    "second": "SECOND(a)",
+    "size": "LEN(a)",
+    "slice": "CASE WHEN b = 0 OR c < 0 THEN NULL WHEN b > LEN(a) OR b < -LEN(a) THEN LIST_SLICE(a, 1, 0) "
+    "ELSE LIST_SLICE(a, CASE WHEN b > 0 THEN b ELSE LEN(a) + b + 1 END, "
+    "CASE WHEN b > 0 THEN b ELSE LEN(a) + b + 1 END + LEAST(c, LEN(a)) - 1) END",
+    "split": "CASE WHEN b <> '' THEN STRING_SPLIT(a, b) END",
+    "split_part": f"CASE WHEN b <> '' AND c <> 0 THEN SPLIT_PART(a, b, {_short('c')}) END",
+    "startswith": "STARTS_WITH(a, b)",
+    "string:decimal": "REGEXP_REPLACE(CAST(a AS TEXT), '^(-?)[.]', '\\1' || '0.')",
+    "substring/2": f"SUBSTRING(a, GREATEST({_BEGIN}, 0) + 1)",
+    "substring/3": f"SUBSTRING(a, GREATEST({_BEGIN}, 0) + 1, "
+    f"GREATEST({_BEGIN} + {_short('c')} - GREATEST({_BEGIN}, 0), 0))",
+    "to_date:string": f"CASE WHEN REGEXP_MATCHES(a, {_DATE}) AND LENGTH(a) = 10 AND a >= '0001' "
+    "THEN TRY_CAST(a AS DATE) END",
+    "trim": "TRIM(a, ' ')",
+    "unix_date": f"a - {_EPOCH}",
+    "weekday": "ISODOW(CAST(a AS DATE)) - 1",
+    "weekofyear": "WEEKOFYEAR(CAST(a AS DATE))",
+    "year": "YEAR(CAST(a AS DATE))",
+}
+
+SPARK = _BOTH | {
+    "add_months": f"CASE WHEN YEAR(a) * 12 + MONTH(a) + {_MONTHS} BETWEEN 13 AND 120000 "
+    f"THEN ADD_MONTHS(a, CAST({_MONTHS} AS INT)) END",
+    "array_append": "CONCAT(a, ARRAY(b))",
+    "array_contains": "ARRAY_CONTAINS(a, b)",
+    "array_distinct": "ARRAY_DISTINCT(a)",
+    "array_join": "ARRAY_JOIN(a, b)",
+    "array_max": "ARRAY_MAX(a)",
+    "array_min": "ARRAY_MIN(a)",
+    "array_position": "ARRAY_POSITION(a, b)",
+    "array_prepend": "CONCAT(ARRAY(b), a)",
+    "array_remove": "ARRAY_REMOVE(a, b)",
+    "array_sort": "ARRAY_SORT(a)",
+    "arrays_overlap": "ARRAYS_OVERLAP(a, b)",
+    "ascii": "CAST(ASCII(a) AS BIGINT)",
+    "bit_count": "CAST(BIT_COUNT(a) AS BIGINT)",
+    "date_add": f"CASE WHEN UNIX_DATE(a) + {_DAYS} BETWEEN {_FIRST_DAY} AND {_LAST_DAY} "
+    f"THEN DATE_ADD(a, CAST({_DAYS} AS INT)) END",
+    "date_sub": f"CASE WHEN UNIX_DATE(a) - {_DAYS} BETWEEN {_FIRST_DAY} AND {_LAST_DAY} "
+    f"THEN DATE_ADD(a, CAST(-{_DAYS} AS INT)) END",
+    "datediff": "CAST(UNIX_DATE(a) - UNIX_DATE(b) AS BIGINT)",
+    "element_at": f"TRY_ELEMENT_AT(a, NULLIF({_int('b')}, 0))",
+    "endswith": "ENDSWITH(a, b)",
+    "f_append": "ARRAY(a)",
+    "f_concat:element": "CONCAT(ARRAY(a), b)",
+    "f_concat:list": "CONCAT(a, b)",
+    "f_first": "TRY_ELEMENT_AT(a, 1)",
+    "f_init": "ARRAY(a, b)",
+    "f_last": "TRY_ELEMENT_AT(a, -1)",
+    "f_member": "CAST(ARRAY_CONTAINS(a, b) AS BIGINT)",
+    "float:string": "CASE WHEN a RLIKE '" + _FLOATING.replace("\\", "\\\\") + "\\\\z' THEN NULLIF(NULLIF("
+    "TRY_CAST(a AS DOUBLE), CAST('Infinity' AS DOUBLE)), CAST('-Infinity' AS DOUBLE)) + 0E0 END",
+    "instr": "CAST(INSTR(a, b) AS BIGINT)",
+    "int:float": f"CASE WHEN {_INTS} THEN CAST(a AS BIGINT) END",
+    "int:string": f"CASE WHEN a RLIKE '{_INTEGER}\\\\z' THEN TRY_CAST(a AS BIGINT) END",
+    "left": f"LEFT(a, {_int('b')})",
+    "length": "CAST(LENGTH(a) AS BIGINT)",
+    "lpad": f"CASE WHEN b <= {_LONGEST} THEN CASE WHEN b <= 0 THEN '' WHEN c = '' THEN LEFT(a, {_int('b')}) "
+    f"ELSE LPAD(a, {_int('b')}, c) END END",
+    "ltrim": "LTRIM(a)",
+    "pmod": "TRY_MOD(a, b) + CASE WHEN TRY_MOD(a, b) < 0 AND b > 0 THEN b ELSE 0 END",
+    "repeat": f"CASE WHEN LENGTH(a) * LEAST(b, {_LONGEST} + 1) <= {_LONGEST} "
+    f"THEN REPEAT(a, CAST(GREATEST(LEAST(b, {_LONGEST}), 0) AS INT)) END",
+    "reverse": "REVERSE(a)",
+    "right": f"RIGHT(a, {_int('b')})",
+    "rpad": f"CASE WHEN b <= {_LONGEST} THEN CASE WHEN b <= 0 THEN '' WHEN c = '' THEN LEFT(a, {_int('b')}) "
+    f"ELSE RPAD(a, {_int('b')}, c) END END",
+    "rtrim": "RTRIM(a)",
+    "size": "CAST(SIZE(a) AS BIGINT)",
+    "slice": f"CASE WHEN b <> 0 AND c >= 0 THEN SLICE(a, {_int('b')}, {_int('c')}) END",
+    "split": "CASE WHEN b <> '' THEN SPLIT("
+    "a, CONCAT('\\\\Q', REPLACE(b, '\\\\E', '\\\\E\\\\\\\\E\\\\Q'), '\\\\E'), -1) END",
+    "split_part": f"CASE WHEN b <> '' AND c <> 0 THEN SPLIT_PART(a, b, {_int('c')}) END",
+    "startswith": "STARTSWITH(a, b)",
+    "string:decimal": "CAST(a AS STRING)",
+    "substring/2": f"SUBSTRING(a, {_int('b')})",
+    "substring/3": f"SUBSTRING(a, {_int('b')}, {_int('c')})",
+    "to_date:string": f"CASE WHEN a RLIKE {_DATE} AND LENGTH(a) = 10 AND a >= '0001' THEN TRY_CAST(a AS DATE) END",
+    "trim": "TRIM(a)",
+    "unix_date": "CAST(UNIX_DATE(a) AS BIGINT)",
+}
+for _name in ("day", "dayofweek", "dayofyear", "month", "quarter", "weekday", "weekofyear", "year"):
+    SPARK[_name] = f"CAST({_name.upper()}(CAST(a AS DATE)) AS BIGINT)"
+for _name in ("hour", "minute", "second"):
+    SPARK[_name] = f"CAST({_name.upper()}(a) AS BIGINT)"
+for _table in (DUCKDB, SPARK):
+    for _name, _same in (
+        ("f_concatPath", "f_concat:element"),
+        ("f_inPath", "array_contains"),
+        ("f_size", "size"),
+    ):
+        _table[_name] = _table[_same]
+
+
+class FunctionCall(exp.Expression, exp.Func):
+    """A call of a function of the language, until it is printed: ``this`` is its entry in the tables."""
+
+    arg_types: ClassVar[dict[str, bool]] = {"this": True, "expressions": False}
+
+
+def call_tree(call: typed.Call, arguments: Sequence[exp.Expr]) -> exp.Expr:
+    """A call of a function of the table, for both engines."""
+    name, types = call.function, [argument.type for argument in call.arguments]
+    if name in ("greatest", "least"):
+        return exp.Anonymous(this=name.upper(), expressions=list(arguments)) if len(types) > 1 else arguments[0]
+    if name == "concat_ws":
+        return exp.Anonymous(this="CONCAT_WS", expressions=list(arguments))
+    if name == "concat":
+        tree = arguments[0]
+        for argument in arguments[1:]:
+            tree = exp.DPipe(this=tree, expression=argument)
+        return exp.paren(tree, copy=False) if len(types) > 1 else tree
+    kind = types[0].name
+    if name == "f_concat":
+        kind = "list" if types[0] == types[1] else "element"
+    keys = (f"{name}/{len(types)}", f"{name}:{kind}", name)
+    return FunctionCall(this=next(key for key in keys if key in DUCKDB), expressions=list(arguments))
+
+
+@cache
+def _template(engine: str, key: str) -> exp.Expr:
+    table = DUCKDB if engine == "duckdb" else SPARK
+    return sqlglot.parse_one(table.get(key) or table[key.partition(":")[0]], dialect=engine)
+
+
+def expanded(tree: exp.Expr, engine: str) -> exp.Expr:
+    """A tree in which every call has become the expression of one engine, arguments first."""
+    for child in list(tree.iter_expressions()):
+        grown = expanded(child, engine)
+        if grown is not child:
+            child.replace(grown)
+    if not isinstance(tree, FunctionCall):
+        return tree
+    arguments = dict(zip("abc", tree.expressions, strict=False))
+    found = _template(engine, tree.this).copy()
+    for column in [c for c in found.find_all(exp.Column) if c.name in arguments]:
+        argument = arguments[column.name].copy()
+        if isinstance(column.parent, exp.Binary | exp.Unary | exp.Predicate):
+            argument = _operand(argument)
+        if column is found:
+            return argument
+        column.replace(argument)
+    return _operand(found)
+
+
+def _operand(tree: exp.Expr) -> exp.Expr:
+    """A tree that can stand beside an operator."""
+    loose = isinstance(tree, exp.Binary | exp.Unary) and not isinstance(tree, exp.Paren | exp.Func | exp.Bracket)
+    # DuckDB has an operator for it.
+    return exp.paren(tree, copy=False) if loose or isinstance(tree, exp.ArrayOverlaps) else tree
