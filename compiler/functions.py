@@ -108,8 +108,8 @@ class Function:
     """A function of the table.
 
     ``partial`` says in a few words where it has no value, which stops a batch that needs it; empty if it always has
-    one. ``invents`` says whether a recursion can make ever new values with it. ``summary`` is what the documentation
-    says.
+    one. ``total`` are types of the first argument for which it has one nonetheless. ``invents`` says whether a
+    recursion can make ever new values with it. ``summary`` is what the documentation says.
     """
 
     name: str
@@ -117,7 +117,12 @@ class Function:
     signatures: tuple[Signature, ...]
     summary: str
     partial: str = ""
+    total: tuple[str, ...] = ()
     invents: bool = True
+
+    def may_lack_value(self, given: Sequence[typed.Type]) -> bool:
+        """Whether there are arguments of these types for which it has no value."""
+        return bool(self.partial) and given[0].name not in self.total
 
     def match(self, given: Sequence[typed.Type], common: Common) -> Match | None:
         """How arguments of these types fit the first signature that takes them as they are, or else converted."""
@@ -146,9 +151,11 @@ def signature(text: str) -> Signature:
     return Signature(text, tuple(map(_pattern, parameters)), _pattern(result), repeats)
 
 
-def _function(group: str, texts: str, summary: str, partial: str = "", *, invents: bool = True) -> Function:
+def _function(
+    group: str, texts: str, summary: str, partial: str = "", *, total: tuple[str, ...] = (), invents: bool = True
+) -> Function:
     signatures = tuple(signature(text) for text in texts.split("; "))
-    return Function(texts.partition("(")[0], group, signatures, summary, partial, invents)
+    return Function(texts.partition("(")[0], group, signatures, summary, partial, total, invents)
 
 
 LISTS, PATHS, STRINGS, NUMBERS, DATES, CASTS = (
@@ -283,16 +290,31 @@ _ALL = (
     ),
     _function(STRINGS, "md5(string): string", "the MD5 of its UTF-8, in 32 hexadecimal digits"),
     # Numbers.
-    _function(NUMBERS, "abs(N): N", "without its sign", "of the least int, which has no opposite", invents=False),
+    _function(
+        NUMBERS,
+        "abs(N): N",
+        "without its sign",
+        "of the least int, which has no opposite",
+        total=("float", "decimal"),
+        invents=False,
+    ),
     _function(NUMBERS, "sign(N): int", "-1, 0 or 1", invents=False),
     _function(
         NUMBERS,
         "floor(N): int",
         "the greatest int that is not greater",
         "it does not fit an int",
+        total=("int",),
         invents=False,
     ),
-    _function(NUMBERS, "ceil(N): int", "the least int that is not less", "it does not fit an int", invents=False),
+    _function(
+        NUMBERS,
+        "ceil(N): int",
+        "the least int that is not less",
+        "it does not fit an int",
+        total=("int",),
+        invents=False,
+    ),
     _function(NUMBERS, "round(float): float", "the nearest whole number; halves away from 0", invents=False),
     _function(NUMBERS, "sqrt(float): float", "the square root", "of a negative number"),
     _function(
@@ -334,6 +356,7 @@ _ALL = (
         "to_date(string): date; to_date(timestamp): date",
         "the date written `YYYY-MM-DD`, or that of a moment",
         "the string is no such date",
+        total=("timestamp",),
         invents=False,
     ),
     # Casts, named after the types of the language.
@@ -342,6 +365,7 @@ _ALL = (
         "int(string): int; int(N): int; int(bool): int",
         "a whole number: of decimal digits with a sign, cut toward 0, or 1 for true",
         "it does not fit an int, or the string has something else",
+        total=("int", "bool"),
         invents=False,
     ),
     _function(
@@ -349,6 +373,7 @@ _ALL = (
         "float(string): float; float(float): float",
         "a float: of a decimal number, with an exponent or without",
         "the string has something else, or is beyond the floats",
+        total=("float",),
         invents=False,
     ),
     _function(

@@ -548,7 +548,7 @@ class _RuleTyper:
             if wanted.open and not match_.result.open:
                 return self._wrong_list(call, argument)
         converted = tuple(self._convert(a, wanted) for a, wanted in zip(arguments, match_.arguments, strict=True))
-        return replace(call, arguments=converted, type=match_.result, partial=bool(function.partial))
+        return replace(call, arguments=converted, type=match_.result, partial=function.may_lack_value(match_.arguments))
 
     def _wrong_list(self, call: typed.Call, argument: typed.Expression) -> typed.Call:
         self._refused_list(argument)

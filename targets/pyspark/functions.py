@@ -4,7 +4,7 @@ An entry is an expression over the arguments ``a``, ``b`` and ``c``; ``DUCKDB`` 
 the function, or ``name/N`` for N arguments, or ``name:type`` by the type of the first one. An expression is NULL where
 the function has no value and for arguments without one (the caller sees to arguments that are NULL), and has no error
 otherwise: engines may evaluate it where nobody needs it. DuckDB's may fail where the function is partial, which stands
-in a TRY. Its value is of exactly the type that the signature says.
+in a TRY. Its value is of exactly the type that the signature says, but for decimals, which the caller casts.
 
 Spark's functions count characters and elements in 32 bits; counts beyond are cut to them, which changes nothing.
 """
@@ -38,8 +38,10 @@ def _int(text: str) -> str:
     return f"CAST({_short(text)} AS INT)"
 
 
-# Where a substring begins, and how many characters before the string it does.
-_BEGIN = f"CASE WHEN b > 0 THEN {_short('b')} - 1 WHEN b < 0 THEN LENGTH(a) + {_short('b')} ELSE 0 END"
+# How many characters a substring leaves out in front; below 0 it begins before the string.
+_BEGIN = "CASE WHEN b > 0 THEN b - 1 WHEN b < 0 THEN LENGTH(a) + b ELSE 0 END"
+_FROM = f"CAST(LEAST(GREATEST({_BEGIN}, 0), 2147483646) + 1 AS INT)"
+_TIMES = f"GREATEST(LEAST(b, {_LONGEST} + 1), 0)"
 _DAYS = "GREATEST(LEAST(b, 4000000), -4000000)"
 _MONTHS = "GREATEST(LEAST(b, 200000), -200000)"
 _EPOCH = "CAST('1970-01-01' AS DATE)"
@@ -50,9 +52,9 @@ _MADE = (
 )
 
 _BOTH = {
-    "abs": "ABS(a)",
+    "abs:decimal": "CASE WHEN a < 0 THEN 0 - a ELSE a END",  # Spark's ABS and minus round to 34 digits.
+    "abs:float": "ABS(a)",
     "abs:int": "CASE WHEN a >= -9223372036854775807 THEN ABS(a) END",
-    "array_append": "LIST_CONCAT(a, [b])",
     "ceil:decimal": "TRY_CAST(CEIL(a) AS BIGINT)",
     "ceil:float": f"CASE WHEN {_INTS} THEN CAST(CEIL(a) AS BIGINT) END",
     "ceil:int": "a",
@@ -76,6 +78,9 @@ _BOTH = {
     "string:date": "CAST(a AS TEXT)",
     "string:int": "CAST(a AS TEXT)",
     "string:string": "a",
+    "substring/2": f"SUBSTRING(a, {_FROM})",
+    "substring/3": f"SUBSTRING(a, {_FROM}, "
+    f"CAST(GREATEST(LEAST(LEAST({_BEGIN}, 0) + GREATEST(c, 0), 2147483647), 0) AS INT))",
     "to_date:timestamp": "CAST(a AS DATE)",
     "translate": "TRANSLATE(a, b, c)",
     "upper": f"TRANSLATE(a, '{_SMALL}', '{_CAPITAL}')",
@@ -88,7 +93,7 @@ DUCKDB = _BOTH | {
     "array_append": "LIST_CONCAT(a, [b])",
     "array_contains": "LIST_CONTAINS(a, b)",
     "array_distinct": "LIST_FILTER(a, LAMBDA _x, _i : LIST_POSITION(a, _x) = _i)",
-    "array_join": "ARRAY_TO_STRING(a, b)",
+    "array_join": "SUBSTRING(LIST_REDUCE(a, LAMBDA _x, _y : _x || b || _y, ''), LENGTH(b) + 1)",
     "array_max": "LIST_MAX(a)",
     "array_min": "LIST_MIN(a)",
     "array_position": "COALESCE(CAST(LIST_POSITION(a, b) AS BIGINT), 0)",
@@ -131,8 +136,7 @@ DUCKDB = _BOTH | {
     "pmod": "CAST(CAST(a AS HUGEINT) % NULLIF(b, 0) "
     "+ CASE WHEN CAST(a AS HUGEINT) % NULLIF(b, 0) < 0 AND b > 0 THEN b ELSE 0 END AS BIGINT)",
     "quarter": "QUARTER(CAST(a AS DATE))",
-    "repeat": f"CASE WHEN LENGTH(a) * LEAST(b, {_LONGEST} + 1) <= {_LONGEST} "
-    f"THEN REPEAT(a, GREATEST(LEAST(b, {_LONGEST}), 0)) END",
+    "repeat": f"CASE WHEN LENGTH(a) * {_TIMES} <= {_LONGEST} THEN REPEAT(a, {_TIMES}) END",
     "reverse:list": "LIST_REVERSE(a)",
     "reverse:string": "ARRAY_TO_STRING(LIST_REVERSE(STRING_SPLIT(a, '')), '')",
     "right": f"RIGHT(a, GREATEST({_short('b')}, 0))",
@@ -148,9 +152,6 @@ DUCKDB = _BOTH | {
     "split_part": f"CASE WHEN b <> '' AND c <> 0 THEN SPLIT_PART(a, b, {_short('c')}) END",
     "startswith": "STARTS_WITH(a, b)",
     "string:decimal": "REGEXP_REPLACE(CAST(a AS TEXT), '^(-?)[.]', '\\1' || '0.')",
-    "substring/2": f"SUBSTRING(a, GREATEST({_BEGIN}, 0) + 1)",
-    "substring/3": f"SUBSTRING(a, GREATEST({_BEGIN}, 0) + 1, "
-    f"GREATEST({_BEGIN} + {_short('c')} - GREATEST({_BEGIN}, 0), 0))",
     "to_date:string": f"CASE WHEN REGEXP_MATCHES(a, {_DATE}) AND LENGTH(a) = 10 AND a >= '0001' "
     "THEN TRY_CAST(a AS DATE) END",
     "trim": "TRIM(a, ' ')",
@@ -201,8 +202,7 @@ SPARK = _BOTH | {
     f"ELSE LPAD(a, {_int('b')}, c) END END",
     "ltrim": "LTRIM(a)",
     "pmod": "TRY_MOD(a, b) + CASE WHEN TRY_MOD(a, b) < 0 AND b > 0 THEN b ELSE 0 END",
-    "repeat": f"CASE WHEN LENGTH(a) * LEAST(b, {_LONGEST} + 1) <= {_LONGEST} "
-    f"THEN REPEAT(a, CAST(GREATEST(LEAST(b, {_LONGEST}), 0) AS INT)) END",
+    "repeat": f"CASE WHEN LENGTH(a) * {_TIMES} <= {_LONGEST} THEN REPEAT(a, CAST({_TIMES} AS INT)) END",
     "reverse": "REVERSE(a)",
     "right": f"RIGHT(a, {_int('b')})",
     "rpad": f"CASE WHEN b <= {_LONGEST} THEN CASE WHEN b <= 0 THEN '' WHEN c = '' THEN LEFT(a, {_int('b')}) "
@@ -215,8 +215,6 @@ SPARK = _BOTH | {
     "split_part": f"CASE WHEN b <> '' AND c <> 0 THEN SPLIT_PART(a, b, {_int('c')}) END",
     "startswith": "STARTSWITH(a, b)",
     "string:decimal": "CAST(a AS STRING)",
-    "substring/2": f"SUBSTRING(a, {_int('b')})",
-    "substring/3": f"SUBSTRING(a, {_int('b')}, {_int('c')})",
     "to_date:string": f"CASE WHEN a RLIKE {_DATE} AND LENGTH(a) = 10 AND a >= '0001' THEN TRY_CAST(a AS DATE) END",
     "trim": "TRIM(a)",
     "unix_date": "CAST(UNIX_DATE(a) AS BIGINT)",

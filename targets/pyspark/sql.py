@@ -344,6 +344,8 @@ class _QueryBuilder:
             case typed.Call():
                 arguments = [_typed(self.expression(part), part.type) for part in expression.arguments]
                 call = call_tree(expression, arguments)
+                if expression.type.name == "decimal":
+                    call = exp.cast(call, sql_type(expression.type))
                 return self.with_values(call, expression.arguments, arguments)
         raise AssertionError(expression)
 
