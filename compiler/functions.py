@@ -169,7 +169,7 @@ LISTS, PATHS, STRINGS, NUMBERS, DATES, CASTS = (
 
 _ALL = (
     # What NDlog programs use.
-    _function(PATHS, "f_init(T, T): list<T>", "the list of two elements"),
+    _function(PATHS, "f_init(T, T): list<T>", "the list of two elements", invents=False),
     _function(PATHS, "f_append(T): list<T>", "the list of one element", invents=False),
     _function(
         PATHS,

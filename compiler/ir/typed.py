@@ -14,6 +14,7 @@ What every later pass may assume:
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from decimal import Decimal
 
@@ -285,6 +286,30 @@ class Comparison:
 
 
 Literal = Atom | Negation | Assignment | Comparison
+
+
+def calls_in(node: object) -> Iterator[Call]:
+    """The calls in a rule, a literal or an expression, in order."""
+    match node:
+        case Rule():
+            parts: tuple[object, ...] = (*node.body, *node.head.arguments)
+        case Call():
+            yield node
+            parts = node.arguments
+        case ListLiteral():
+            parts = node.items
+        case Binary() | Comparison():
+            parts = (node.left, node.right)
+        case Negate() | Convert():
+            parts = (node.operand,)
+        case Assignment():
+            parts = (node.value,)
+        case Aggregate():
+            parts = (node.argument,)
+        case _:
+            parts = ()
+    for part in parts:
+        yield from calls_in(part)
 
 
 # ---- the program ---------------------------------------------------------------------------------------------------

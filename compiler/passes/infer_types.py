@@ -173,6 +173,9 @@ def _expression_type(expression: typed.Expression, types: Mapping[str, typed.Typ
             right = _expression_type(expression.right, types, results)
             if typed.UNKNOWN in (left, right):
                 return typed.UNKNOWN
+            if left.element is not None and right.element is not None:
+                left = right if _is_literal(expression.left) else left
+                right = left if _is_literal(expression.right) else right
             arithmetic = _arithmetic(
                 expression.op, _as_operand(expression.left, left, right), _as_operand(expression.right, right, left)
             )
@@ -606,8 +609,8 @@ class _RuleTyper:
             return compared
         if isinstance(left, typed.Call) and right.type == typed.BOOL != left.type and right.span == comparison.span:
             message = f"`{left.function}` gives {left.type}, and a literal is true or false"
-            help = f"compare its value, as in `{left} = ...`"
-            self.diagnostics.report("E0333", message, comparison.span, help=help)
+            advice = f"compare its value, as in `{left} = ...`"
+            self.diagnostics.report("E0333", message, comparison.span, help=advice)
             return replace(compared, left=replace(left, type=typed.BROKEN))
         common = _common(_as_operand(left, left.type, right.type), _as_operand(right, right.type, left.type))
         if common is None:

@@ -176,8 +176,8 @@ class _Declarations:
                 return typed.BROKEN
             return typed.list_of(self._type(name.element, through))
         if name.name == "list":
-            help = "write the type of the elements, as in `list<int>`"
-            self.diagnostics.report("E0210", "a list type names the type of its elements", name.span, help=help)
+            advice = "write the type of the elements, as in `list<int>`"
+            self.diagnostics.report("E0210", "a list type names the type of its elements", name.span, help=advice)
             return typed.BROKEN
         if name.name == "decimal":
             return self._decimal(name)
@@ -195,9 +195,8 @@ class _Declarations:
         if name.name in self.typedefs:
             return self._type(self.typedefs[name.name].type, (*through, name.name))
         foreign = _FOREIGN_TYPES.get(name.name.lower())
-        help = (
-            f"write `{foreign}`" if foreign else _did_you_mean(name.name, {*_TYPES, "decimal", "list", *self.typedefs})
-        )
+        known = {*_TYPES, "decimal", "list", *self.typedefs}
+        help = f"write `{foreign}`" if foreign else _did_you_mean(name.name, known)
         self.diagnostics.report("E0209", f"there is no type `{name.name}`", name.span, help=help)
         return typed.BROKEN
 

@@ -6,7 +6,10 @@ the job's limit of rounds stops it with an error.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from ..diagnostics import Diagnostics
+from ..functions import FUNCTIONS
 from ..ir import typed
 from ..ir.strata import Program
 from .terms import variables_of
@@ -15,7 +18,8 @@ from .terms import variables_of
 def warn_invention(program: Program, diagnostics: Diagnostics) -> None:
     """Report W0803 for each rule of a recursive stratum whose head computes a value from that stratum's tuples.
 
-    A value that a body atom holds as well, or that is taken modulo something, comes from a finite set.
+    A value that a body atom holds as well, or that is taken modulo something, comes from a finite set. So do all values
+    of a rule that adds to a list of the recursion only what the list does not hold yet, as paths without cycles do.
     """
     for stratum in program.strata:
         if stratum.kind != "ranked":
@@ -23,12 +27,14 @@ def warn_invention(program: Program, diagnostics: Diagnostics) -> None:
         for rule in stratum.rules:
             recursive = {v.name for a in rule.atoms if a.relation in stratum.members for v in variables_of(a)}
             values = {x.variable.name: x.value for x in rule.body if isinstance(x, typed.Assignment)}
+            outside = {v.name for a in rule.atoms if a.relation not in stratum.members for v in variables_of(a)}
+            if _lengthens_without_repeating(rule, values, recursive, outside):
+                continue
             for argument in rule.head.arguments:
                 value: object = argument
                 while isinstance(value, typed.Variable) and value.name in values:
                     value = values[value.name]
-                computed = isinstance(value, typed.Negate) or (isinstance(value, typed.Binary) and value.op != "%")
-                if computed and _feeds(value, values, recursive):
+                if _is_new(value) and _feeds(value, values, recursive):
                     diagnostics.report(
                         "W0803",
                         f"the recursion computes `{value}` from its own tuples and may not end",
@@ -36,6 +42,57 @@ def warn_invention(program: Program, diagnostics: Diagnostics) -> None:
                         help="the job stops with an error after --max-rounds rounds; a comparison that bounds the "
                         "value makes it end",
                     )
+
+
+def _is_new(value: object) -> bool:
+    """Whether an expression makes values that are not among those it is given, nor in a finite set."""
+    match value:
+        case typed.Negate():
+            return True
+        case typed.Binary():
+            return value.op != "%"
+        case typed.Convert():
+            return _is_new(value.operand)
+        case typed.ListLiteral():
+            return any(map(_is_new, value.items))
+        case typed.Call():
+            invents = value.external or FUNCTIONS[value.function].invents
+            return invents or any(map(_is_new, value.arguments))
+    return False
+
+
+#: Functions that add an element to a list: the places of the list and of the element.
+_ADDING = {"f_concatPath": (1, 0), "f_concat": (1, 0), "array_prepend": (0, 1), "array_append": (0, 1)}
+#: What says that a list holds an element, and the value by which it says that it does not.
+_HOLDING = {"f_inPath": False, "array_contains": False, "f_member": 0}
+
+
+def _lengthens_without_repeating(
+    rule: typed.Rule, values: Mapping[str, typed.Expression], recursive: set[str], outside: set[str]
+) -> bool:
+    """Whether the head has a list of the recursion with one more element, which a condition says it does not hold.
+
+    The element comes from an atom outside of the recursion, so from a finite set.
+    """
+    absent = {
+        (str(call.arguments[0]), str(call.arguments[1]))
+        for literal in rule.body
+        if isinstance(literal, typed.Comparison) and literal.op == "="
+        for call, value in ((literal.left, literal.right), (literal.right, literal.left))
+        if isinstance(call, typed.Call) and call.function in _HOLDING
+        if isinstance(value, typed.Constant) and value.value == _HOLDING[call.function]
+    }
+    for argument in rule.head.arguments:
+        added: typed.Expression | typed.Aggregate = argument
+        while isinstance(added, typed.Variable) and added.name in values:
+            added = values[added.name]
+        if not isinstance(added, typed.Call) or added.function not in _ADDING:
+            continue
+        items, item = (added.arguments[place] for place in _ADDING[added.function])
+        known = isinstance(items, typed.Variable) and items.name in recursive
+        if known and str(item) in outside and (str(items), str(item)) in absent:
+            return True
+    return False
 
 
 def _feeds(value: object, values: dict[str, typed.Expression], recursive: set[str]) -> bool:

@@ -274,7 +274,7 @@ def expanded(tree: exp.Expr, engine: str) -> exp.Expr:
     arguments = dict(zip("abc", tree.expressions, strict=False))
     found = _template(engine, tree.this).copy()
     for column in [c for c in found.find_all(exp.Column) if c.name in arguments]:
-        argument = arguments[column.name].copy()
+        argument: exp.Expr = arguments[column.name].copy()
         if isinstance(column.parent, exp.Binary | exp.Unary | exp.Predicate):
             argument = _operand(argument)
         if column is found:

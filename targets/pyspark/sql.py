@@ -243,7 +243,9 @@ class _QueryBuilder:
                     self.required.append(exp.Is(this=value, expression=exp.Not(this=exp.Null())))
             return
         sides = self.expression(condition.left), self.expression(condition.right)
-        comparison = _COMPARISONS[condition.op](this=sides[0], expression=sides[1])
+        comparison: exp.Expr = _COMPARISONS[condition.op](this=sides[0], expression=sides[1])
+        if isinstance(condition.left, typed.Call) and condition.op == "=" and isinstance(sides[1], exp.Boolean):
+            comparison = sides[0] if sides[1].this else exp.Not(this=sides[0])
         if not (self.is_uncertain(condition.left) or self.is_uncertain(condition.right)):
             self.conditions.append(comparison)
         elif self.returning and self.kind == "ranked":

@@ -8,6 +8,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from flintlog.compiler.ir import plan, typed
+from flintlog.compiler.ir.typed import calls_in
 from flintlog.compiler.naming import constant_name, unused
 
 from .aggregates import AggregateColumn, Group
@@ -309,6 +310,8 @@ class Viewer:
             options.append(("filtered", "True"))
         if partial:
             options.append(("partial", _tuple(map(quote, partial))))
+            calls = dict.fromkeys(call.function for call in calls_in(rule) if call.partial)
+            options += [("calls", _tuple(map(quote, calls)))] if calls else []
         return RuleView(
             label=rule.label,
             source=quote(str(rule.span)),

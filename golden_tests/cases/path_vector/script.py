@@ -119,7 +119,7 @@ class Rule:
     """A rule: ``full`` gives its derivations, ``deltas`` those that follow a change of a relation of an earlier
     stratum, ``rounds`` those that follow a change of its own stratum, ``returns`` those of dead tuples (for an
     aggregate: of the groups to recompute). ``filtered`` rules see more than their bucket and are cut to it. Columns
-    that are ``partial`` hold NULL where arithmetic has no value, which stops the batch."""
+    that are ``partial`` hold NULL where arithmetic or one of ``calls`` has no value, which stops the batch."""
 
     label: str
     source: str
@@ -130,6 +130,7 @@ class Rule:
     returns: str | Both = ""
     filtered: bool = False
     partial: tuple[str, ...] = ()
+    calls: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -309,7 +310,7 @@ FROM link__after AS link
 JOIN path__after AS path
   ON path.S = link.D
 WHERE
-  ARRAY_CONTAINS(path.P, link.S) = FALSE
+  NOT ARRAY_CONTAINS(path.P, link.S)
 """,
     spark="""
 SELECT
@@ -322,7 +323,7 @@ FROM link__after AS link
 JOIN path__after AS path
   ON path.S = link.D
 WHERE
-  ARRAY_CONTAINS(path.P, link.S) = FALSE
+  NOT ARRAY_CONTAINS(path.P, link.S)
 """,
 )
 # r2, a change arriving through link
@@ -338,7 +339,7 @@ FROM link__delta AS link
 JOIN path__before AS path
   ON path.S = link.D
 WHERE
-  ARRAY_CONTAINS(path.P, link.S) = FALSE
+  NOT ARRAY_CONTAINS(path.P, link.S)
 """,
     spark="""
 SELECT
@@ -351,7 +352,7 @@ FROM link__delta AS link
 JOIN path__before AS path
   ON path.S = link.D
 WHERE
-  ARRAY_CONTAINS(path.P, link.S) = FALSE
+  NOT ARRAY_CONTAINS(path.P, link.S)
 """,
 )
 # r2, a change arriving through path
@@ -367,7 +368,7 @@ FROM path__delta AS path
 JOIN link__after AS link
   ON link.D = path.S
 WHERE
-  ARRAY_CONTAINS(path.P, link.S) = FALSE
+  NOT ARRAY_CONTAINS(path.P, link.S)
 """,
     spark="""
 SELECT
@@ -380,7 +381,7 @@ FROM path__delta AS path
 JOIN link__after AS link
   ON link.D = path.S
 WHERE
-  ARRAY_CONTAINS(path.P, link.S) = FALSE
+  NOT ARRAY_CONTAINS(path.P, link.S)
 """,
 )
 # r2, the derivations of tuples that died
@@ -399,7 +400,7 @@ JOIN path__after AS path
 WHERE
   dead.C = TRY(link.C + path.C)
   AND dead.P = LIST_CONCAT([dead.S], path.P)
-  AND ARRAY_CONTAINS(path.P, dead.S) = FALSE
+  AND NOT ARRAY_CONTAINS(path.P, dead.S)
 """,
     spark="""
 SELECT
@@ -415,7 +416,7 @@ JOIN path__after AS path
 WHERE
   dead.C = TRY_ADD(link.C, path.C)
   AND dead.P = CONCAT(ARRAY(dead.S), path.P)
-  AND ARRAY_CONTAINS(path.P, dead.S) = FALSE
+  AND NOT ARRAY_CONTAINS(path.P, dead.S)
 """,
 )
 
@@ -974,7 +975,7 @@ def resolve_input(engine: Engine, relation: Relation) -> None:
 
 
 def check_defined(engine: Engine, stratum: Stratum, relation: Relation, table: str) -> None:
-    """Stop if a derivation in ``table`` needs a value that arithmetic does not give."""
+    """Stop if a derivation in ``table`` needs a value that arithmetic or a function does not give."""
     rules = [rule for rule in stratum.rules if rule.head == relation.table and rule.partial]
     columns = list(dict.fromkeys(column for rule in rules for column in rule.partial))
     if not columns:
@@ -987,8 +988,10 @@ def check_defined(engine: Engine, stratum: Stratum, relation: Relation, table: s
             for column in relation.columns
             if row.get(column.sql) is not None
         )
+        calls = list(dict.fromkeys(call for rule in rules for call in rule.calls))
+        lacking = f", or {' or '.join(calls)} without a value," if calls else ""
         raise JobError(
-            f"arithmetic overflow or division by zero in {named}, for a tuple of {relation.name}"
+            f"arithmetic overflow or division by zero{lacking} in {named}, for a tuple of {relation.name}"
             f"{f' with {known}' if known else ''}; the batch was refused and the state is as it was"
         )
 
