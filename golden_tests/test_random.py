@@ -19,7 +19,7 @@ from golden_tests.checks import Checked
 from golden_tests.harness import LocalJob, Row, compile_text
 from golden_tests.oracle.batches import Batch, split
 from golden_tests.oracle.language import parse
-from golden_tests.oracle.strategies import Scenario, random_scenario, scenarios
+from golden_tests.oracle.strategies import FEATURES, Scenario, random_scenario, scenarios
 from golden_tests.random_search import check, made_daring, scenario_of
 
 NIGHTLY = os.environ.get("FLINTLOG_NIGHTLY", "") not in ("", "0")
@@ -44,7 +44,7 @@ BUCKETS = st.integers(1, 3)
 
 
 @profile(24)
-@given(scenarios(), BUCKETS, st.integers(0, 99))
+@given(scenarios(FEATURES | {"lists", "functions"}), BUCKETS, st.integers(0, 99))
 def test_any_program_any_batches(made: Scenario, buckets: int, daring: int) -> None:
     """After every batch: every relation, every published change, every support and rank; refused is what has to be."""
     scenario = made_daring(made, random.Random(daring)) if daring >= 75 else made

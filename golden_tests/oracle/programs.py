@@ -56,9 +56,9 @@ FEATURES = frozenset(
 safe; the other names speak for themselves.
 """
 
-MORE_FEATURES = frozenset({"locations", "witnesses", "distinct", "extremes"})
+MORE_FEATURES = frozenset({"locations", "witnesses", "distinct", "extremes", "lists", "functions"})
 """What they show when asked: ``@`` on the first column of every relation, columns behind ``min`` or ``max``,
-``count<distinct X>``, and ``min`` inside recursion."""
+``count<distinct X>``, ``min`` inside recursion, columns of lists, and calls of functions."""
 
 DOMAIN = 5
 """Integer columns of inputs and integer constants are drawn from 0 to ``DOMAIN`` - 1."""
@@ -66,6 +66,7 @@ DOMAIN = 5
 VALUES: dict[str, Sequence[Any]] = {
     "int": range(DOMAIN),
     "string": ("a", "b", "ab"),
+    "list<int>": ((1,), (), (1, 2), (2, 1), (3, 3)),
     "bool": (False, True),
     "float": (0.5, 1.0, 2.25),
     "decimal": (Decimal("0.50"), Decimal("1.00"), Decimal("2.25")),
@@ -94,14 +95,14 @@ class RandomChooser:
 
 @dataclass(frozen=True)
 class Signature:
-    """A relation that rules may read: its column types, each ``int``, ``string`` or ``float``."""
+    """A relation that rules may read: its column types, each ``int``, ``string``, ``float`` or ``list<int>``."""
 
     name: str
     types: tuple[str, ...]
 
 
-POOLS = {"int": ("X", "Y", "Z", "U"), "string": ("S", "T"), "float": ("F", "G")}
-ASSIGNED = {"int": ("A", "B"), "string": ("C", "D")}
+POOLS = {"int": ("X", "Y", "Z", "U"), "string": ("S", "T"), "float": ("F", "G"), "list<int>": ("L", "M")}
+ASSIGNED = {"int": ("A", "B"), "string": ("C", "D"), "list<int>": ("K",)}
 
 
 @dataclass
@@ -215,6 +216,10 @@ class Builder:
             self.input("w", ("string", "string"))
         if self.chance(15, "nullary"):
             self.input("on", ())
+        if self.chance(60, "lists"):
+            self.input("ls", ("int", "list<int>"), "primary key (c1)" if self.chance(10, "keys") else "")
+        if self.chance(25, "lists"):
+            self.input("li", ("list<int>",))
         nodes = any(relation.name == "f" for relation in self.lower)
         self.domain = self.chance(30, "paths", *(() if nodes else ("wildcards",)))
         if self.domain:
@@ -281,6 +286,8 @@ class Builder:
         return tuple(
             "string"
             if not (self.located and column == 0) and self.chance(15, "strings")
+            else "list<int>"
+            if not (self.located and column == 0) and self.chance(25, "lists")
             else "float"
             if not (self.located and column == 0) and floats and self.chance(15)
             else "int"
@@ -352,16 +359,18 @@ class Builder:
                 self.assignment(body, recursive)
             self.atom(relation, body, recursive)
             previous = relation
-        if self.plain and self.chance(70):
+        if self.plain and self.chance(30 if "lists" in self.features else 70):
             return body
         if self.chance(10, "disjunction"):
             self.disjunction(body, own)
-        if self.chance(20, "arithmetic"):
+        if self.chance(20, "arithmetic") or self.chance(35, "functions"):
             self.assignment(body, recursive)
-        if self.chance(8, "guards"):
+        if self.chance(8, "guards") or self.chance(8, "functions"):
             self.guarded(body)
         if self.chance(20, "comparisons"):
             self.insert(body, self.comparison(body))
+        if self.chance(25, "functions"):
+            self.insert(body, self.condition(body))
         for _ in range(self.number(0, 2, 25) if "negation" in self.features else 0):
             self.insert(body, self.negated(self.below(), body))
         return body
@@ -449,6 +458,8 @@ class Builder:
                 return str(self.pick(VALUES["int"]))
             case "string":
                 return f'"{self.pick(VALUES["string"])}"'
+            case "list<int>":
+                return str(list(self.pick(VALUES["list<int>"][:1] + VALUES["list<int>"][2:])))
         return str(self.pick(VALUES["float"]))
 
     def constant_atom(self, relation: Signature) -> str:
@@ -505,6 +516,8 @@ class Builder:
 
     def expression(self, body: Body, recursive: bool) -> str:
         """Integer arithmetic over bound variables; bounded by a constant if ``recursive``."""
+        if self.chance(25, "functions"):
+            return self.number_call(body)
         names = body.bound["int"] or ["1"]
         one, other = self.pick(names), self.pick(names)
         number = 1 + self.chooser.below(DOMAIN - 1)
@@ -526,7 +539,13 @@ class Builder:
 
     def assignment(self, body: Body, recursive: bool) -> None:
         """Bind a new variable to an expression, or now and then compare one that is bound already."""
-        if body.bound["string"] and not recursive and self.chance(40, "strings"):
+        if (body.bound["list<int>"] or body.bound["int"]) and self.chance(55, "lists"):
+            target, type_name = ASSIGNED["list<int>"][0], "list<int>"
+            value = self.list_value(body, recursive)
+        elif body.bound["string"] and self.chance(60, "strings", "functions"):
+            target, type_name = ASSIGNED["string"][0], "string"
+            value = self.string_call(body, recursive)
+        elif body.bound["string"] and not recursive and self.chance(40, "strings"):
             target = ASSIGNED["string"][0]
             one = self.pick(body.bound["string"])
             other = self.pick([f'"{VALUES["string"][0]}"', *body.bound["string"]])
@@ -543,8 +562,76 @@ class Builder:
         body.literals.append(f"{target} = {value}")
         body.bind(type_name, target)
 
+    # lists and functions
+
+    def list_value(self, body: Body, recursive: bool) -> str:
+        """A list of bound variables; in a recursion it is short, or no longer than one that is bound."""
+        numbers, lists = body.bound["int"], body.bound["list<int>"]
+        made = [f"[{one}, {other}]" for one in numbers[:1] for other in numbers[-1:]]
+        made += [f"f_init({one}, {other})" for one in numbers[-1:] for other in numbers[:1]]
+        made += [f"f_append({one})" for one in numbers[:1]]
+        made += [f"[{one}]" for one in numbers[-1:]]
+        if lists:
+            one = self.pick(lists)
+            made += [f"reverse({one})", f"slice({one}, 1, 2)", f"array_distinct({one})", f"array_sort({one})"]
+            made += [f"array_remove({one}, {number})" for number in numbers[:1]]
+            if not recursive:
+                made += [f"{one} ++ [1]", f"{one} ++ {self.pick(lists)}", f"concat({one}, {one}, [])"]
+                made += [f"f_concat({number}, {one})" for number in numbers[:1]]
+                made += [f"array_append({one}, {number})" for number in numbers[-1:]]
+        if lists and numbers and recursive and self.chance(60):
+            one, number = self.pick(lists), self.pick(numbers)
+            body.literals.append(f"f_size({one}) < 2")
+            if self.chance(50):
+                body.literals.append(self.pick((f"f_inPath({one}, {number}) = false", f"!f_inPath({one}, {number})")))
+            return self.pick((f"f_concatPath({number}, {one})", f"{one} ++ [{number}]"))
+        return self.pick(made)
+
+    def string_call(self, body: Body, recursive: bool) -> str:
+        """A string of bound variables, no longer than they are if ``recursive``."""
+        one, other = self.pick(body.bound["string"]), self.pick(body.bound["string"])
+        number = self.pick([*body.bound["int"], "1"])
+        made = [f"upper({one})", f"reverse({one})", f"left({one}, {number})", f"substring({one}, {number}, 1)"]
+        made += [f'replace({one}, "a", "b")', f"greatest({one}, {other})", f'trim({one} ++ " ")']
+        if not recursive:
+            made += [f"concat({one}, {other})", f'lpad({one}, 3, "x")', f"string({number})", f'concat_ws(",", {one})']
+        return self.pick(made)
+
+    def number_call(self, body: Body) -> str:
+        """An integer that is no greater than the bound variables, or the length of one."""
+        numbers = body.bound["int"] or ["1"]
+        one, other = self.pick(numbers), self.pick(numbers)
+        made = [f"abs({one})", f"pmod({one}, 3)", f"greatest({one}, {other})", f"least({one}, 3)", f"sign({one})"]
+        for items in body.bound["list<int>"][:2]:
+            made += [f"f_size({items})", f"f_member({items}, {one})", f"array_position({items}, {other})"]
+        for text in body.bound["string"][:1]:
+            made += [f"length({text})", f'instr({text}, "b")']
+        return self.pick(made)
+
+    def condition(self, body: Body) -> str | None:
+        """A call that is true or false as a literal, perhaps negated, or a comparison of one with a constant."""
+        numbers = [*body.bound["int"], "1"]
+        made = [f"size({items}) {self.pick(('<', '=', '!='))} 2" for items in body.bound["list<int>"][:1]]
+        for items in body.bound["list<int>"]:
+            made += [f"f_inPath({items}, {self.pick(numbers)})", f"array_contains({items}, {self.pick(numbers)})"]
+            made += [f"arrays_overlap({items}, [1, {self.pick(numbers)}])"]
+        for text in body.bound["string"]:
+            made += [f'contains({text}, "a")', f"startswith({text}, {self.pick(body.bound['string'])})"]
+        if not made:
+            return None
+        literal = self.pick(made)
+        if literal.endswith(")"):
+            literal = self.pick((literal, f"!{literal}", f"not {literal}", f"{literal} = false"))
+        return literal
+
     def guarded(self, body: Body) -> None:
-        """A quotient or remainder whose divisor a condition keeps from being 0."""
+        """A quotient or remainder whose divisor a condition keeps from being 0, or an element that is there."""
+        if body.bound["list<int>"] and self.chance(50, "functions"):
+            items = self.pick(body.bound["list<int>"])
+            call = self.pick((f"f_first({items})", f"f_last({items})", f"element_at({items}, 1)"))
+            body.literals += [f"B = {call}", self.pick((f"f_size({items}) > 0", f"{items} != []"))]
+            body.bind("int", "B")
+            return
         if not body.bound["int"]:
             return
         one, other = self.pick(body.bound["int"]), self.pick(body.bound["int"])
