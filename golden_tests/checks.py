@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from datetime import date
 from decimal import Decimal
 from typing import Any
@@ -23,6 +23,7 @@ REFUSALS = {
 """What a job says, one or the other, where the oracle raises; a job that comes upon a key first says that."""
 
 Inputs = Mapping[str, set[Row]]
+Functions = Mapping[str, Callable[..., Any]]
 
 
 class Checked:
@@ -32,11 +33,19 @@ class Checked:
     rewriting passes in the oracle's form, for what depends on the rules themselves: supports and hidden relations.
     """
 
-    def __init__(self, job: LocalJob, text: str, compilation: Compilation) -> None:
-        """Nothing is built yet. ``text`` is the whole program, without includes."""
+    def __init__(
+        self,
+        job: LocalJob,
+        text: str,
+        compilation: Compilation,
+        external: Mapping[str, Callable[..., Any]] | None = None,
+    ) -> None:
+        """Nothing is built yet. ``text`` is the whole program, without includes; ``external`` are its functions in
+        Python, as the job has them."""
         self.job = job
-        self.program = language.parse(text)
-        self.rewritten = as_oracle(compilation.rewritten)
+        known = {name: functions.external(function) for name, function in (external or {}).items()}
+        self.program = language.parse(text, known)
+        self.rewritten = as_oracle(compilation.rewritten, {**functions.FUNCTIONS, **known})
         self.publics = {r.name: r.public or r.name for r in compilation.rewritten.relations}
         self.inputs: dict[str, set[Row]] = {}
         self.state: dict[str, set[Row]] = {}
@@ -136,7 +145,7 @@ def compared(what: str, found: set[Any], expected: set[Any]) -> list[str]:
 # ---- the compiler's programs in the oracle's form ------------------------------------------------------------------
 
 
-def as_oracle(program: typed.Program) -> language.Program:
+def as_oracle(program: typed.Program, known: Functions) -> language.Program:
     """A typed program as the oracle holds programs."""
     relations = {
         relation.name: language.Relation(
@@ -152,8 +161,8 @@ def as_oracle(program: typed.Program) -> language.Program:
     }
     rules = tuple(
         language.Rule(
-            language.Atom(rule.head.relation, tuple(as_expression(a) for a in rule.head.arguments)),
-            tuple(as_literal(literal) for literal in rule.body),
+            language.Atom(rule.head.relation, tuple(as_expression(a, known) for a in rule.head.arguments)),
+            tuple(as_literal(literal, known) for literal in rule.body),
             rule.label,
             rule.span.line,
         )
@@ -162,21 +171,21 @@ def as_oracle(program: typed.Program) -> language.Program:
     return language.Program(relations, rules)
 
 
-def as_literal(literal: typed.Literal) -> language.Literal:
+def as_literal(literal: typed.Literal, known: Functions) -> language.Literal:
     """A literal as the oracle holds it."""
     match literal:
         case typed.Atom(relation, terms):
-            return language.Atom(relation, tuple(as_expression(term) for term in terms))
+            return language.Atom(relation, tuple(as_expression(term, known) for term in terms))
         case typed.Negation(typed.Atom(relation, terms)):
-            return language.Negation(language.Atom(relation, tuple(as_expression(term) for term in terms)))
+            return language.Negation(language.Atom(relation, tuple(as_expression(term, known) for term in terms)))
         case typed.Assignment(variable, value):
-            return language.Comparison("=", language.Variable(variable.name), as_expression(value))
+            return language.Comparison("=", language.Variable(variable.name), as_expression(value, known))
         case typed.Comparison(op, left, right):
-            return language.Comparison(op, as_expression(left), as_expression(right))
+            return language.Comparison(op, as_expression(left, known), as_expression(right, known))
     raise AssertionError(literal)
 
 
-def as_expression(expression: typed.Expression | typed.Term | typed.Aggregate) -> language.Expression:
+def as_expression(expression: typed.Expression | typed.Term | typed.Aggregate, known: Functions) -> language.Expression:
     """An expression as the oracle holds it; conversions are left to the oracle."""
     match expression:
         case typed.Variable(name):
@@ -186,17 +195,17 @@ def as_expression(expression: typed.Expression | typed.Term | typed.Aggregate) -
         case typed.Constant(value, kind):
             return language.Constant(as_value(value, kind.name), str(value))
         case typed.Convert(operand):
-            return as_expression(operand)
+            return as_expression(operand, known)
         case typed.Negate(operand):
-            return language.Negate(as_expression(operand))
+            return language.Negate(as_expression(operand, known))
         case typed.ListLiteral(items):
-            return language.ListOf(tuple(map(as_expression, items)))
+            return language.ListOf(tuple(as_expression(item, known) for item in items))
         case typed.Call(name, arguments):
-            return language.Call(name, tuple(map(as_expression, arguments)), functions.FUNCTIONS.get(name))
+            return language.Call(name, tuple(as_expression(part, known) for part in arguments), known[name])
         case typed.Binary(op, left, right):
-            return language.Binary(op, as_expression(left), as_expression(right))
+            return language.Binary(op, as_expression(left, known), as_expression(right, known))
         case typed.Aggregate(function, argument):
-            return language.Aggregate(function, None if argument is None else as_expression(argument))
+            return language.Aggregate(function, None if argument is None else as_expression(argument, known))
     raise AssertionError(expression)
 
 

@@ -5,6 +5,7 @@ What is left out are the commands around the stages (reading files, committing, 
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import json
 import re
@@ -90,6 +91,7 @@ class LocalJob:
         # To open a database takes longer than most tasks; each gets an empty one within one connection.
         real = module.DuckEngine()
         self.connection = real.connection
+        self.connection_error = sys.modules["duckdb"].InvalidInputException
         self.databases = 0
 
         class Engine(module.DuckEngine):  # type: ignore[misc]
@@ -100,11 +102,15 @@ class LocalJob:
                 engine._rows: dict[str, int] = {}
                 engine._views: dict[str, str] = {}
                 engine._later: dict[str, str] = {}
+                engine.failed_calls = str
 
         module.DuckEngine = Engine
 
     def _database(self) -> Any:
-        """The connection, at an empty database."""
+        """The connection, at an empty database, without the functions that a task before defined."""
+        for function in self.program.functions:
+            with contextlib.suppress(self.connection_error):
+                self.connection.remove_function(f"external__{function.name}")
         self.databases += 1
         self.connection.execute(f"ATTACH ':memory:' AS task_{self.databases}")
         self.connection.execute(f"USE task_{self.databases}")

@@ -14,7 +14,7 @@ import io
 import itertools
 import json
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from datetime import date, datetime
 from decimal import Decimal
@@ -164,11 +164,20 @@ def outcome(checked: Checked, initial: bool) -> dict[str, str]:
     return files
 
 
+def supplied(case: Path, job: LocalJob) -> dict[str, Callable[..., Any]] | None:
+    """Give a job the external functions of a case; returns them, None if it has none."""
+    if not (case / "functions.py").exists():
+        return None
+    functions = job.module.Supplied(str(case / "functions.py"))
+    job.options = replace(job.options, functions=functions)
+    return dict(functions.functions)
+
+
 def played(case: Path, folder: Path, buckets: int) -> Iterator[tuple[Path, Checked]]:
     """Run a case's script over its batches, each checked against the oracle."""
     job = LocalJob((case / "script.py").read_text(encoding="utf-8"), folder, buckets)
     try:
-        checked = Checked(job, whole_text(case), compiled(case))
+        checked = Checked(job, whole_text(case), compiled(case), supplied(case, job))
         for batch in sorted((case / "batches").iterdir()):
             problems = checked.apply(read_batch(batch, job))
             assert not problems, f"{batch.name}: " + "\n".join(problems)

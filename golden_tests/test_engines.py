@@ -22,7 +22,7 @@ from golden_tests.harness import LocalJob, RoundsJob, TaskJob, arrow_type, compi
 from golden_tests.oracle.batches import Batch
 from golden_tests.oracle.evaluate import Undefined, operate
 from golden_tests.random_search import check, scenario_of
-from golden_tests.test_cases import CASES, compiled, read_batch, whole_text
+from golden_tests.test_cases import CASES, compiled, read_batch, supplied, whole_text
 from golden_tests.test_random import NIGHTLY, START
 
 if TYPE_CHECKING:
@@ -175,7 +175,7 @@ def test_rounds_in_spark(story: Story, tmp_path: Path, spark: SparkSession) -> N
 
 def play_case(job: LocalJob, case: Path) -> Iterator[str]:
     """Run a golden case's batches, each checked against the oracle; the job recounts itself after the last."""
-    checked = Checked(job, whole_text(case), compiled(case))
+    checked = Checked(job, whole_text(case), compiled(case), supplied(case, job))
     batches = sorted((case / "batches").iterdir())
     for batch in batches:
         yield batch.name
@@ -188,15 +188,26 @@ def case_of(name: str) -> Path:
     return next(case for case in CASES if case.name == name)
 
 
-def test_types_in_spark(tmp_path: Path, spark: SparkSession) -> None:
-    """Every type and constants that need quoting, in Spark SQL."""
-    case = case_of("types")
+AT_NIGHT = pytest.mark.skipif(not NIGHTLY, reason="takes a minute; set FLINTLOG_NIGHTLY=1")
+"""Small programs do by day."""
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        *("types", "path_vector", "external_functions"),
+        *(pytest.param(name, marks=AT_NIGHT) for name in ("lists", "functions")),
+    ],
+)
+def test_cases_in_spark(name: str, tmp_path: Path, spark: SparkSession) -> None:
+    """Every type and constants that need quoting, lists and functions, in Spark SQL."""
+    case = case_of(name)
     job = RoundsJob((case / "script.py").read_text(encoding="utf-8"), tmp_path / "state", spark, buckets=2)
-    assert len(list(play_case(job, case))) == 3
+    assert len(list(play_case(job, case))) > 2
     job.close()
 
 
-@pytest.mark.parametrize("name", ["strata_in_a_row", "arithmetic_faults", "types"])
+@pytest.mark.parametrize("name", ["strata_in_a_row", "arithmetic_faults", "types", "lists", "external_functions"])
 def test_tasks_in_spark(name: str, tmp_path: Path, spark: SparkSession) -> None:
     """Rounds in DuckDB, in the tasks of Spark jobs."""
     case = case_of(name)

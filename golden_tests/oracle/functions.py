@@ -200,6 +200,35 @@ def last_day(day: date) -> date:
     return day.replace(day=calendar.monthrange(day.year, day.month)[1])
 
 
+# ---- functions that users supply -----------------------------------------------------------------------------------
+
+
+def external(function: Callable[..., Any]) -> Callable[..., Any]:
+    """A user's function as the oracle calls functions: lists are tuples, and what fails has no value."""
+
+    def call(*values: Any) -> Any:
+        try:
+            return returned(function(*map(listed, values)))
+        except Exception as error:
+            return none_of(repr(error))
+
+    return call
+
+
+def listed(value: Any) -> Any:
+    """A value with lists for tuples."""
+    return list(map(listed, value)) if isinstance(value, tuple) else value
+
+
+def returned(value: Any) -> Any:
+    """What a user's function has returned as a value of the language."""
+    if isinstance(value, list | tuple):
+        return tuple(map(returned, value))
+    if value is None or (isinstance(value, int) and value not in INT):
+        return none_of("it returned no value of the language")
+    return value
+
+
 FUNCTIONS: dict[str, Callable[..., Any]] = {
     "f_init": lambda one, other: (one, other),
     "f_append": lambda one: (one,),

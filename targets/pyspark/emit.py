@@ -16,7 +16,7 @@ from .view import Viewer
 @dataclass(frozen=True)
 class Block:
     """A piece of support code, the same in every script that has it: a file of templates/pyspark/support, and whether
-    scripts whose strata are of certain kinds need it."""
+    scripts whose strata are of certain kinds, or that have external functions, need it."""
 
     name: str
     needed: Callable[[frozenset[str]], bool] = lambda kinds: True
@@ -36,6 +36,8 @@ BLOCKS = (
     Block("stages"),
     Block("state"),
     Block("inputs"),
+    Block("functions", lambda kinds: "external" in kinds),
+    Block("no_functions", lambda kinds: "external" not in kinds),
     Block("progress"),
     Block("commands"),
 )
@@ -61,10 +63,11 @@ def emit_script(program: plan.Program, compiler: str, format_code: bool = True) 
         return loader.get_source(environment, f"support/{name}.py.jinja")[0].rstrip("\n")
 
     kinds = frozenset(s.stratum.kind for stage in program.stages for s in stage.strata)
+    kinds |= {"external"} if program.program.functions else frozenset()
     blocks = tuple(b.name for b in BLOCKS if b.needed(kinds))
     # All blocks, also those left out: a rule that brings one in changes nobody's name.
     support = "\n".join(source(b.name) for b in BLOCKS)
-    reserved = ["PROGRAM", "MAINTAIN", "RECOUNT", *re.findall(r"\b[A-Z][A-Z0-9_]*\b", source("imports"))]
+    reserved = ["PROGRAM", "SUPPLY", "MAINTAIN", "RECOUNT", *re.findall(r"\b[A-Z][A-Z0-9_]*\b", source("imports"))]
     reserved += re.findall(r"^([A-Z][A-Z0-9_]*)(?=:| =)", support, re.MULTILINE)
     view = Viewer(program, reserved).script(compiler, source("imports"), blocks)
     text = environment.get_template("script.py.jinja").render(view=view, block=_placeholder)

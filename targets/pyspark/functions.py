@@ -241,6 +241,8 @@ class FunctionCall(exp.Expression, exp.Func):
 def call_tree(call: typed.Call, arguments: Sequence[exp.Expr]) -> exp.Expr:
     """A call of a function of the table, for both engines."""
     name, types = call.function, [argument.type for argument in call.arguments]
+    if call.external:
+        return exp.Anonymous(this=f"external__{name}", expressions=list(arguments) or [exp.true()])
     if name in ("greatest", "least"):
         return exp.Anonymous(this=name.upper(), expressions=list(arguments)) if len(types) > 1 else arguments[0]
     if name == "concat_ws":

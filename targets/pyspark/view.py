@@ -101,6 +101,8 @@ class ScriptView:
     program_rule: str
     relations: tuple[str, ...]
     stages: tuple[StageView, ...]
+    functions: tuple[str, ...]
+    supply: str
     kinds: tuple[str, ...]
     blocks: tuple[str, ...]
 
@@ -160,6 +162,11 @@ class Viewer:
                 StageView(tuple(by_name[s.stratum.name] for s in stage.strata), stage.bucketed)
                 for stage in self.plan.stages
             ),
+            functions=tuple(
+                f"{quote(f.name)}, {_tuple(quote(str(p.type)) for p in f.parameters)}, {quote(str(f.result))}"
+                for f in self.program.functions
+            ),
+            supply="Supplied" if self.program.functions else "no_functions",
             kinds=tuple(sorted({s.kind for s in strata})),
             blocks=blocks,
         )
@@ -226,7 +233,9 @@ class Viewer:
     def definition(self, relation: typed.Relation) -> str:
         """A hash of what a relation's stored tuples depend on directly."""
         rules = [str(rule) for rule in self.program.rules_of(relation.name)]
-        parts = [str(relation), self.kinds[relation.name], str(self.bucket_column(relation)), *rules]
+        called = {call.function for rule in self.program.rules_of(relation.name) for call in calls_in(rule)}
+        functions = [str(function) for function in self.program.functions if function.name in called]
+        parts = [str(relation), self.kinds[relation.name], str(self.bucket_column(relation)), *rules, *functions]
         return hashlib.sha256("\n".join(parts).encode()).hexdigest()[:12]
 
     def stratum(self, placed: plan.StratumPlan, stage: plan.Stage) -> StratumView:
