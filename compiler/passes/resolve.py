@@ -170,11 +170,11 @@ class _Declarations:
 
     def _type(self, name: syntax.TypeName, through: tuple[str, ...] = ()) -> typed.Type:
         """The type that ``name`` stands for; ``through`` are the typedefs that led to it."""
-        if name.element is not None:
-            if name.name != "list":
-                self.diagnostics.report("E0210", f"the type `{name.name}` has no element type", name.span)
-                return typed.BROKEN
+        if name.element is not None and name.name == "list":
             return typed.list_of(self._type(name.element, through))
+        if name.element is not None and name.name in (*_TYPES, "decimal", *self.typedefs):
+            self.diagnostics.report("E0210", f"the type `{name.name}` has no element type", name.span)
+            return typed.BROKEN
         if name.name == "list":
             advice = "write the type of the elements, as in `list<int>`"
             self.diagnostics.report("E0210", "a list type names the type of its elements", name.span, help=advice)
