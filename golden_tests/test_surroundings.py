@@ -104,6 +104,9 @@ VALUES: dict[str, list[Any]] = {
     "timestamp": [datetime(1, 1, 1), datetime(9999, 12, 31, 23, 59, 59, 999999), datetime(2026, 3, 8, 2, 30, 0, 100)],
     "bool": [True, False],
 }
+VALUES |= {f"list<{kind}>": [[], values, values[:1]] for kind, values in VALUES.items()}
+VALUES |= {"list<list<string>>": [[], [[]], [["a,b"], ["a", "b"]], [["a", "b,a"], ["b"]]]}
+VALUES["list<float>"] += [[0.0, -0.0], [-0.0, 0.0]]
 
 
 def test_buckets_are_those_of_the_other_engine(spark: SparkSession, tmp_path: Path) -> None:
@@ -119,6 +122,8 @@ def test_buckets_are_those_of_the_other_engine(spark: SparkSession, tmp_path: Pa
         assert [int(row[0]) for row in found] == [int(row[0]) for row in rows.collect()], kind
         if kind == "float":
             assert found[0] == found[1]
+        elif kind == "list<float>":
+            assert found[-1] == found[-2]
 
 
 def test_tasks_without_duckdb(monkeypatch: pytest.MonkeyPatch) -> None:

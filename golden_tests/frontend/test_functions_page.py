@@ -15,7 +15,8 @@ INTRODUCTION = """\
 # Functions
 
 Calls stand in expressions, `C = length(S) + 1`, and those that give a bool as literals too: `f_inPath(P, X)`,
-`!contains(S, "a")`, `f_inPath(P, X) = false`. A relation of the program goes before a function of its name, as a literal.
+`!contains(S, "a")`, `f_inPath(P, X) = false`. As a literal, a relation of the program goes before a function of its
+name.
 
 Names and meanings are those of Spark SQL, in the types of the language: an `int` has 64 bits, characters are Unicode
 code points, places count from 1, strings compare by code points. Each function gives the same in both engines on
@@ -23,8 +24,8 @@ whatever it is given. Where the table says that it has no value, a batch that ne
 division by zero; a condition that keeps it from being needed (`f_size(P) > 0, X = f_first(P)`) will do. Numbers are
 converted as in arithmetic, an int to a float for instance.
 
-In the signatures, {variables}; `decimal` is any decimal type, and `...` says that the last parameter may stand
-several times.
+In the signatures, {variables}. `decimal` is
+any decimal type, and `...` says that the last parameter may stand several times.
 """
 
 ENDING = """
@@ -66,9 +67,9 @@ mapping: `apply(spark, ..., functions={"risk": risk})`. The file may import what
 * If it raises an exception, or returns None or what is no value of its type, the call has no value: a batch that needs
   it is refused, naming the rule, the function and its arguments, and the state is as it was.
 * The state remembers a hash of the file that defines each function. `apply` refuses to go on with another file, be
-  it a comment that changed, since nobody can tell what it would give for the tuples that are there; `rebuild` recomputes
-  them. Keep the functions in a file of their own. What that file imports is not looked at, nor are functions that no
-  file defines: after changing those, `rebuild`.
+  it a comment that changed, since nobody can tell what it would give for the tuples that are there; `rebuild`
+  recomputes them. Keep the functions in a file of their own. What that file imports is not looked at, nor are
+  functions that no file defines: after changing those, `rebuild`.
 """
 
 
@@ -83,7 +84,7 @@ def row(function: Function) -> str:
 
 def page() -> str:
     """The whole page."""
-    parts = [INTRODUCTION.format(variables=", ".join(f"`{name}` stands for {what}" for name, what in VARIABLES.items()))]
+    parts = [INTRODUCTION.format(variables=", ".join(f"`{name}` is {what}" for name, what in VARIABLES.items()))]
     for group, functions in groupby(FUNCTIONS.values(), lambda function: function.group):
         lines = [f"\n## {group}\n", "| signature | gives | no value if |", "|---|---|---|", *map(row, functions)]
         parts.append("\n".join(lines) + "\n")

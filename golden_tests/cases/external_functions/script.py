@@ -3626,12 +3626,21 @@ def arrow_kind(kind: Any) -> str:
 
 def arrow_values(column: Any) -> list[Any]:
     """The values of an Arrow column; timestamps in nanoseconds are cut to the microseconds that are kept."""
-    if pa.types.is_timestamp(column.type):
-        column = column.cast(pa.timestamp("us", column.type.tz), safe=False)
-    elif "timestamp[ns" in str(column.type):
-        column = column.cast(pa.list_(pa.timestamp("us")), safe=False)
-    values: list[Any] = column.to_pylist()
+    kept = in_micros(column.type)
+    values: list[Any] = (
+        column if kept == column.type else column.cast(kept, safe=False)
+    ).to_pylist()
     return values
+
+
+def in_micros(kind: Any) -> Any:
+    """An Arrow type with timestamps, also those in lists, in microseconds."""
+    if pa.types.is_timestamp(kind):
+        return pa.timestamp("us", kind.tz)
+    if arrow_kind(kind).startswith("list<"):
+        element = in_micros(kind.value_type)
+        return kind if element == kind.value_type else pa.list_(element)
+    return kind
 
 
 def check_kinds(

@@ -119,7 +119,8 @@ class Rule:
     """A rule: ``full`` gives its derivations, ``deltas`` those that follow a change of a relation of an earlier
     stratum, ``rounds`` those that follow a change of its own stratum, ``returns`` those of dead tuples (for an
     aggregate: of the groups to recompute). ``filtered`` rules see more than their bucket and are cut to it. Columns
-    that are ``partial`` hold NULL where arithmetic or one of ``calls`` has no value, which stops the batch."""
+    that are ``partial`` hold NULL where arithmetic or one of ``calls`` has no value, which stops the batch.
+    """
 
     label: str
     source: str
@@ -162,6 +163,18 @@ class Stage:
 
 
 @dataclass(frozen=True)
+class ExternalFunction:
+    """A function that the user supplies in Python: its name, the types of what it takes and of what it gives."""
+
+    name: str
+    parameters: tuple[str, ...]
+    result: str
+
+    def __str__(self) -> str:
+        return f"{self.name}({', '.join(self.parameters)}): {self.result}"
+
+
+@dataclass(frozen=True)
 class Program:
     """The whole program, in the order of evaluation."""
 
@@ -170,6 +183,7 @@ class Program:
     compiler: str
     relations: tuple[Relation, ...]
     stages: tuple[Stage, ...]
+    functions: tuple[ExternalFunction, ...] = ()
 
     def relation(self, name: str) -> Relation:
         """The relation that users call ``name``."""
@@ -180,6 +194,24 @@ class Program:
             sorted(relation.name for relation in self.relations if not relation.hidden)
         )
         raise JobError(f"there is no relation {name} in {self.name}; it has {known}")
+
+
+FunctionSource = str | Mapping[str, Callable[..., Any]] | None
+"""Where functions in Python are: a file, or a mapping by name."""
+
+
+class SuppliedFunctions(Protocol):
+    """The external functions that a run was given. ``sources`` has for each a hash of the file that defines it, empty
+    where there is none.
+    """
+
+    sources: Mapping[str, str]
+
+    def define(self, engine: Any, notes: Path | None = None) -> None:
+        """Let the engine's SQL call them; calls that fail are noted in files in ``notes``, or in the engine."""
+
+    def check(self, manifest: Mapping[str, Any]) -> None:
+        """Refuse a state that was made with others."""
 
 
 # ---- inputs --------------------------------------------------------------------------------------
@@ -473,6 +505,8 @@ class Engine(Protocol):
     """What the algorithms need of an engine. Table names and column names are those of the program's SQL."""
 
     name: str
+    failed_calls: Callable[[], str]
+    """What external functions that failed have said, to be added to a message."""
 
     def table(self, name: str, sql: str | Both) -> int:
         """Compute a query now and keep its rows as table ``name``; return their number."""
@@ -537,6 +571,7 @@ class DuckEngine:
         for setting in settings:
             self.connection.execute(f"SET {setting}")
         self._rows: dict[str, int] = {}
+        self.failed_calls: Callable[[], str] = str
 
     def run(self, sql: str) -> list[tuple[Any, ...]]:
         """Run a statement and return its rows; what is wrong with files or memory becomes a :class:`JobError`."""
@@ -620,6 +655,7 @@ class SparkEngine:
             spark.conf.set(name, value)
         self._tables: dict[str, tuple[DataFrame, int]] = {}
         self._views: set[str] = set()
+        self.failed_calls: Callable[[], str] = str
 
     def text(self, sql: str | Both) -> str:
         """A query in Spark's dialect."""
@@ -993,6 +1029,7 @@ def check_defined(engine: Engine, stratum: Stratum, relation: Relation, table: s
         raise JobError(
             f"arithmetic overflow or division by zero{lacking} in {named}, for a tuple of {relation.name}"
             f"{f' with {known}' if known else ''}; the batch was refused and the state is as it was"
+            f"{engine.failed_calls()}"
         )
 
 
@@ -1325,6 +1362,7 @@ class Task:
     initial: bool
     max_rounds: int
     memory_limit: str
+    functions: SuppliedFunctions | None = None
 
     @property
     def computed(self) -> tuple[Relation, ...]:
@@ -1545,6 +1583,8 @@ def run_task(task: Task, number: int) -> dict[str, Any]:
     spill = tempfile.mkdtemp(prefix="flintlog-", dir=local_folder())
     try:
         engine = DuckEngine(task.memory_limit or task_memory(), spill)
+        if task.functions:
+            task.functions.define(engine)
         bucket = Bucket() if single else Bucket(number, task.buckets)
         run = Run(engine, bucket, task.initial, task.max_rounds, note)
         clocks = compute(run, task, None if single else number)
@@ -1705,6 +1745,8 @@ def run_rounds(spark: SparkSession, task: Task, log: Log) -> dict[str, Any]:
         log.event("round", stratum=stratum, phase=phase, round=done, tuples=tuples)
 
     try:
+        if task.functions:
+            task.functions.define(engine, Path(task.state, "data", task.attempt, "failed_calls"))
         run = Run(engine, Bucket(), task.initial, task.max_rounds, note)
         clocks = compute(run, task, None)
         written = {
@@ -1832,6 +1874,7 @@ def run_stages(
             initial,
             options.max_rounds,
             options.memory_limit,
+            options.functions,
         )
         if not initial and number and unaffected(task, outcome):
             log.event("stage", strata=", ".join(strata), skipped="nothing it reads has changed")
@@ -1919,6 +1962,7 @@ def verify_stages(
             False,
             options.max_rounds,
             options.memory_limit,
+            options.functions,
         )
         describe(spark, f"verify {', '.join(stratum.name for stratum in stage.strata)}")
         if choose_engine(task, options.engine)[0] == "duckdb":
@@ -1928,6 +1972,8 @@ def verify_stages(
         else:
             engine = SparkEngine(spark, options.buckets)
             try:
+                if task.functions:
+                    task.functions.define(engine)
                 differences += check_stage(engine, task, Bucket(), None)
             finally:
                 engine.close()
@@ -1960,6 +2006,8 @@ def check_task(task: Task, number: int) -> dict[str, Any]:
     """Recount a stage on one bucket, in DuckDB."""
     bucketed = task.stages[0].bucketed and task.buckets > 1
     engine = DuckEngine(task.memory_limit or task_memory())
+    if task.functions:
+        task.functions.define(engine)
     bucket = Bucket(number, task.buckets) if bucketed else Bucket()
     return {"findings": check_stage(engine, task, bucket, number if bucketed else None)}
 
@@ -3002,7 +3050,9 @@ def arrow_kind(kind: Any) -> str:
     """What VALUE_KINDS calls an Arrow type; a type that no column takes keeps its own name."""
     if pa.types.is_dictionary(kind):
         return arrow_kind(kind.value_type)
-    if any(test(kind) for test in (pa.types.is_list, pa.types.is_large_list, pa.types.is_list_view)):
+    if any(
+        test(kind) for test in (pa.types.is_list, pa.types.is_large_list, pa.types.is_list_view)
+    ):
         return f"list<{arrow_kind(kind.value_type)}>"
     tests = {
         "bool": pa.types.is_boolean,
@@ -3019,12 +3069,21 @@ def arrow_kind(kind: Any) -> str:
 
 def arrow_values(column: Any) -> list[Any]:
     """The values of an Arrow column; timestamps in nanoseconds are cut to the microseconds that are kept."""
-    if pa.types.is_timestamp(column.type):
-        column = column.cast(pa.timestamp("us", column.type.tz), safe=False)
-    elif "timestamp[ns" in str(column.type):
-        column = column.cast(pa.list_(pa.timestamp("us")), safe=False)
-    values: list[Any] = column.to_pylist()
+    kept = in_micros(column.type)
+    values: list[Any] = (
+        column if kept == column.type else column.cast(kept, safe=False)
+    ).to_pylist()
     return values
+
+
+def in_micros(kind: Any) -> Any:
+    """An Arrow type with timestamps, also those in lists, in microseconds."""
+    if pa.types.is_timestamp(kind):
+        return pa.timestamp("us", kind.tz)
+    if arrow_kind(kind).startswith("list<"):
+        element = in_micros(kind.value_type)
+        return kind if element == kind.value_type else pa.list_(element)
+    return kind
 
 
 def check_kinds(
@@ -3695,6 +3754,15 @@ def net_with_spark(
     return [tuple(row)[:-1] for row in added.limit(PROBLEMS_LISTED).collect()]
 
 
+# ---- support: no external functions, version 1 ---------------------------------------------------
+
+
+def no_functions(given: FunctionSource) -> None:
+    """Refuse functions that nothing calls."""
+    if given:
+        raise JobError(f"{PROGRAM.name} declares no `extern function`, but functions were given")
+
+
 # ---- support: progress, version 1 ----------------------------------------------------------------
 # What a person sees while the job works, and what a log keeps of it.
 
@@ -3761,12 +3829,14 @@ SORTED_ROWS = 1_000_000
 @dataclass(frozen=True)
 class Options:
     """How strata are to be evaluated. ``engine`` is auto, duckdb or spark; ``memory_limit`` that of DuckDB in a
-    task, such as 2GB, or empty to take it from the executor's memory."""
+    task, such as 2GB, or empty to take it from the executor's memory; ``functions`` are the external ones.
+    """
 
     buckets: int
     engine: str = "auto"
     max_rounds: int = 10_000
     memory_limit: str = ""
+    functions: SuppliedFunctions | None = None
 
 
 def read_state(root: Path) -> Manifest:
@@ -3844,7 +3914,7 @@ def run_and_commit(
     before: Manifest | None,
     batch: str,
     publish: str,
-    buckets: int,
+    options: Options,
     log: Log,
     work: Work,
 ) -> Manifest:
@@ -3859,7 +3929,8 @@ def run_and_commit(
             "commit": commit,
             "attempt": attempt,
             "program": program_record(PROGRAM),
-            "buckets": buckets,
+            "buckets": options.buckets,
+            "functions": dict(options.functions.sources) if options.functions else {},
             **remember_batch(root, before, commit, batch),
             "relations": outcome.relations,
             "clocks": outcome.clocks,
@@ -3939,11 +4010,14 @@ def init(
     engine: str = "auto",
     max_rounds: int = 10_000,
     memory_limit: str = "",
+    functions: FunctionSource = None,
     log: Log | None = None,
 ) -> dict[str, Any]:
     """Build the state from rows of the input relations. ``inputs``: REL=PATH or a folder, or several of these, or a
-    mapping from relations to paths or DataFrames."""
+    mapping from relations to paths or DataFrames. ``functions``: the file that has the external functions, or a mapping
+    from names to functions."""
     started, log = time.monotonic(), log or Log()
+    supplied = SUPPLY(functions)
     root = local_path(state, "the state")
     if commit_numbers(root):
         raise JobError(
@@ -3954,7 +4028,7 @@ def init(
         if relation.kind == "input" and relation.name not in sources:
             log.warn(f"{relation.name} starts empty: no --input {relation.name}=PATH was given")
     (root / "manifest").mkdir(parents=True, exist_ok=True)
-    options = Options(buckets or default_buckets(spark), engine, max_rounds, memory_limit)
+    options = Options(buckets or default_buckets(spark), engine, max_rounds, memory_limit, supplied)
 
     def work(attempt: str) -> Any:
         into = root / "data" / attempt / "input"
@@ -3962,7 +4036,7 @@ def init(
         outcome = run_stages(spark, PROGRAM, None, staged, str(root), attempt, options, log, True)
         return outcome, outcome.changes, outcome.counts
 
-    manifest = run_and_commit(spark, root, None, "init", PUBLISHED, options.buckets, log, work)
+    manifest = run_and_commit(spark, root, None, "init", PUBLISHED, options, log, work)
     return summary(root, manifest, started)
 
 
@@ -3977,12 +4051,14 @@ def apply(
     engine: str = "auto",
     max_rounds: int = 10_000,
     memory_limit: str = "",
+    functions: FunctionSource = None,
     log: Log | None = None,
 ) -> dict[str, Any]:
     """Apply a batch of changes to the input relations, and publish the net changes of the output relations.
 
     A batch whose ID was applied before changes nothing."""
     started, log = time.monotonic(), log or Log()
+    supplied = SUPPLY(functions)
     root = local_path(state, "the state")
     before = open_state(spark, root)
     batch = batch if batch is not None else f"batch-{before['commit'] + 1:06d}"
@@ -3995,9 +4071,11 @@ def apply(
             "commit": before["commit"],
             "applied": False,
         }
+    if supplied:
+        supplied.check(before)
     sources = relation_sources(PROGRAM, changes)
     check_files(root, stored_files(before))
-    options = Options(before["buckets"], engine, max_rounds, memory_limit)
+    options = Options(before["buckets"], engine, max_rounds, memory_limit, supplied)
     where = str(local_path(publish, "the published changes")) if publish else PUBLISHED
 
     def work(attempt: str) -> Any:
@@ -4010,7 +4088,7 @@ def apply(
         )
         return outcome, outcome.changes, outcome.counts
 
-    manifest = run_and_commit(spark, root, before, batch, where, options.buckets, log, work)
+    manifest = run_and_commit(spark, root, before, batch, where, options, log, work)
     return summary(root, manifest, started)
 
 
@@ -4062,15 +4140,17 @@ def verify(
     engine: str = "auto",
     max_rounds: int = 10_000,
     memory_limit: str = "",
+    functions: FunctionSource = None,
     log: Log | None = None,
 ) -> dict[str, Any]:
     """Recompute everything from the stored inputs by another path and compare; ``differences`` is empty if the
     state is exact."""
     started, log = time.monotonic(), log or Log()
+    supplied = SUPPLY(functions)
     root = local_path(state, "the state")
     manifest = open_state(spark, root)
     check_files(root, stored_files(manifest))
-    options = Options(manifest["buckets"], engine, max_rounds, memory_limit)
+    options = Options(manifest["buckets"], engine, max_rounds, memory_limit, supplied)
     log.event("verify", commit=manifest["commit"])
     differences = verify_stages(spark, PROGRAM, manifest, str(root), options)
     return {
@@ -4090,6 +4170,7 @@ def rebuild(
     engine: str = "auto",
     max_rounds: int = 10_000,
     memory_limit: str = "",
+    functions: FunctionSource = None,
     log: Log | None = None,
 ) -> dict[str, Any]:
     """Recompute every derived relation from the stored inputs, also those of another version of the program.
@@ -4097,6 +4178,7 @@ def rebuild(
     ``inputs`` replaces stored inputs. What this changes in an output relation is published as a batch of its own.
     """
     started, log = time.monotonic(), log or Log()
+    supplied = SUPPLY(functions)
     root = local_path(state, "the state")
     before = read_state(root)
     try:
@@ -4105,7 +4187,7 @@ def rebuild(
         log.warn(f"the changes of batch {before['batch']} cannot be published: {error}")
     sources = relation_sources(PROGRAM, inputs)
     kept = kept_inputs(root, before, set(sources), log)
-    options = Options(buckets or before["buckets"], engine, max_rounds, memory_limit)
+    options = Options(buckets or before["buckets"], engine, max_rounds, memory_limit, supplied)
     batch = f"rebuild-{before['commit'] + 1:06d}"
 
     def work(attempt: str) -> Any:
@@ -4132,7 +4214,7 @@ def rebuild(
             )
         return outcome, changes, counts
 
-    manifest = run_and_commit(spark, root, before, batch, PUBLISHED, options.buckets, log, work)
+    manifest = run_and_commit(spark, root, before, batch, PUBLISHED, options, log, work)
     return summary(root, manifest, started)
 
 
@@ -4282,6 +4364,13 @@ def command_line() -> argparse.ArgumentParser:
     running.add_argument(
         "--memory-limit", default="", metavar="SIZE", help="DuckDB's memory in a task, such as 2GB"
     )
+    if PROGRAM.functions:
+        running.add_argument(
+            "--functions",
+            required=True,
+            metavar="FILE.py",
+            help="the Python file that has " + ", ".join(map(str, PROGRAM.functions)),
+        )
     building = argparse.ArgumentParser(add_help=False)
     building.add_argument(
         "--input",
@@ -4379,9 +4468,9 @@ def main(argv: Sequence[str] | None = None) -> int:
         else:
             if "input" in arguments:
                 arguments["inputs"] = arguments.pop("input")
-            functions_by_name: dict[str, Callable[..., dict[str, Any]]]
-            functions_by_name = {"init": init, "apply": apply, "verify": verify, "rebuild": rebuild}
-            result = functions_by_name[command](open_session(), log=log, **arguments)
+            by_name: dict[str, Callable[..., dict[str, Any]]]
+            by_name = {"init": init, "apply": apply, "verify": verify, "rebuild": rebuild}
+            result = by_name[command](open_session(), log=log, **arguments)
     except (JobError, OSError) as error:
         log.clear()
         print(f"{command}: {error}", file=sys.stderr)
@@ -4466,6 +4555,7 @@ REPORTS = {
 }
 
 
+SUPPLY: Callable[[FunctionSource], SuppliedFunctions | None] = no_functions
 MAINTAIN: dict[str, Callable[[Run, Stratum, int], int]] = {
     "ranked": maintain_ranked,
 }
