@@ -20,6 +20,7 @@ from golden_tests.oracle.evaluate import (
     strata,
     supports_ok,
 )
+from golden_tests.oracle.functions import external
 from golden_tests.oracle.language import ProgramError, Row, parse
 
 
@@ -585,3 +586,57 @@ def test_split() -> None:
     batch = {"k": [("-", (1, 5)), ("+", (1, 6)), ("+", (2, 0)), ("-", (3, 1))]}
     parts = split(batch, program, lambda name, key: key[0] % 2, 2)
     assert parts == [{"k": [("+", (2, 0))]}, {"k": [("-", (1, 5)), ("+", (1, 6)), ("-", (3, 1))]}]
+
+
+# ---- lists and functions -------------------------------------------------------------------------------------------
+
+PATH_VECTOR = """
+input relation link(@S: int, D: int, C: int)
+r1: path(@S, D, P, C) :- link(@S, D, C), P = f_init(S, D).
+r2: path(@S, D, P, C) :- link(@S, Z, C1), path(@Z, D, P2, C2), C = C1 + C2, P = f_concat(S, P2),
+                         f_inPath(P2, S) = false.
+"""
+
+
+def test_path_vector() -> None:
+    """Nigam et al., operational semantics, section 2.2: on a cycle of three, every path without a repeated node."""
+    assert derive(PATH_VECTOR, link={(1, 2, 1), (2, 3, 2), (3, 1, 4)})["path"] == {
+        *((1, 2, (1, 2), 1), (2, 3, (2, 3), 2), (3, 1, (3, 1), 4)),
+        *((1, 3, (1, 2, 3), 3), (2, 1, (2, 3, 1), 6), (3, 2, (3, 1, 2), 5)),
+    }
+
+
+def test_lists_and_calls() -> None:
+    """Lists in atoms, heads and conditions; calls as literals, negated, beside a relation of a function's name."""
+    text = """
+    input relation p(x: list<int>)
+    input relation contains(s: string, t: string)
+    a(X ++ [0], [[], X]) :- p(X), p([1, 2]), X != [].
+    b(X) :- p(X), f_inPath(X, 1), !f_inPath(X, 3).
+    c(T) :- contains(S, T), startswith(T, upper("a")).
+    d(f_first(X)) :- p(X), f_size(X) > 0.
+    """
+    found = derive(text, p={((1, 2),), ((),), ((3, 1),)}, contains={("x", "Ab"), ("y", "ab")})
+    assert found == {
+        "a": {((1, 2, 0), ((), (1, 2))), ((3, 1, 0), ((), (3, 1)))},
+        "b": {((1, 2),)},
+        "c": {("Ab",)},
+        "d": {(1,), (3,)},
+    }
+
+
+def test_functions_without_a_value() -> None:
+    """A call without a value is a fault; so is an external function that raises, or gives nothing."""
+    with pytest.raises(ArithmeticFault):
+        derive("input relation p(x: list<int>)\nd(f_last(X)) :- p(X).", p={((),)})
+    with pytest.raises(ProgramError, match="no function nothing"):
+        parse("input relation p(x: int)\nd(nothing(X)) :- p(X).")
+    text = "extern function half(x: int): int\ninput relation p(x: int)\nh(half(X)) :- p(X), X != 3."
+    for function, fails in ((lambda x: x // 2, False), (lambda x: None, True), (lambda x: x // 0, True)):
+        program = parse(text, {"half": external(function)})
+        if fails:
+            with pytest.raises(ArithmeticFault):
+                evaluate(program, rows({"p": {8, 3}}))
+        else:
+            assert evaluate(program, rows({"p": {8, 3}})) == {"h": {(4,)}}
+    assert evaluate(parse(text, {"half": external(lambda x: x // 0)}), rows({"p": {3}})) == {"h": set()}

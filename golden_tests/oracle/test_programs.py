@@ -46,6 +46,8 @@ SHOWN = {
     "locations": r"@X",
     "witnesses": r"m..<\w>, \w\)",
     "distinct": r"count<distinct",
+    "lists": r"list<int>",
+    "functions": r"\b(upper|pmod|contains|abs|length)\(",
     "extremes": r"m\d\(X, Y, min<C>\) :- wt\(X, Z, C1\)",
 }
 """What shows in some program that has a feature."""
