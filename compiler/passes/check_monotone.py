@@ -21,13 +21,15 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from ..diagnostics import Diagnostics
+from ..diagnostics import Diagnostics, listed
 from ..ir import typed
 from ..source import Span
 from .terms import variables_of
 
 _FINE = {"min": ("<", "<="), "max": (">", ">=")}
 _WITNESS = "witness"
+#: Functions that give a number that is greater, or the same, for a greater one.
+_MONOTONE = ("least", "greatest", "floor", "ceil", "round", "int")
 
 
 def check_monotone(
@@ -154,10 +156,28 @@ class _Check:
                 message = f"`{expression}` does not only grow with the value of the recursion in it"
                 help = "a value may be added to, or multiplied with or divided by a positive constant"
                 raise _Wrong(message, expression.span, help)
+            case typed.ListLiteral() | typed.Call():
+                return self._of_parts(expression, values)
             case typed.Negate() if self._direction(expression.operand, values) in _FINE:
                 raise _Wrong("a value of the recursion changes its sign here", expression.span)
             case _:
                 return None
+
+    def _of_parts(self, expression: typed.ListLiteral | typed.Call, values: Mapping[str, str]) -> str | None:
+        """The direction of a list or a call."""
+        called = expression.function if isinstance(expression, typed.Call) else ""
+        parts = expression.arguments if isinstance(expression, typed.Call) else expression.items
+        directions = {direction for part in parts if (direction := self._direction(part, values)) is not None}
+        if not directions:
+            return None
+        if _WITNESS in directions:
+            return _WITNESS
+        numbers = all(part.type.numeric for part in parts)
+        if called in _MONOTONE and numbers and len(directions) == 1:
+            return directions.pop()
+        message = f"`{expression}` does not only grow with the value of the recursion in it"
+        help = f"of the functions, {listed(f'`{name}`' for name in _MONOTONE)} do"
+        raise _Wrong(message, expression.span, help)
 
     def _comparison(self, literal: typed.Comparison, values: Mapping[str, str]) -> None:
         left, right = self._direction(literal.left, values), self._direction(literal.right, values)

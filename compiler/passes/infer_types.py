@@ -521,7 +521,7 @@ class _RuleTyper:
     def _refused_list(self, value: typed.Expression) -> typed.Expression:
         """A list of a type that nothing tells, once reported."""
         help = "let it stand where a list of a certain type is expected: in a declared column, or beside another list"
-        self.diagnostics.report("E0331", f"the type of `{value}` cannot be inferred", value.span, help=help)
+        self.diagnostics.report("E0313", f"the type of `{value}` cannot be inferred", value.span, help=help)
         return replace(value, type=typed.BROKEN)
 
     def _list(self, expression: typed.ListLiteral) -> typed.ListLiteral:
@@ -530,7 +530,7 @@ class _RuleTyper:
         if element is None:
             types = listed(str(item.type) for item in items)
             message = f"the elements of a list are of one type, but these are {types}"
-            self.diagnostics.report("E0332", message, expression.span)
+            self.diagnostics.report("E0314", message, expression.span)
             element = typed.BROKEN
         converted = tuple(self._convert(item, element) for item in items)
         return replace(expression, items=converted, type=typed.list_of(element))
@@ -587,7 +587,7 @@ class _RuleTyper:
         message = f"`{call.function}` does not take ({types})"
         if not call.arguments:
             message = f"`{call.function}` takes arguments"
-        self.diagnostics.report("E0330", message, call.span, help=f"it takes: {signatures}", notes=notes)
+        self.diagnostics.report("E0312", message, call.span, help=f"it takes: {signatures}", notes=notes)
         return replace(call, type=typed.BROKEN)
 
     def _binary(self, expression: typed.Binary) -> typed.Binary:
@@ -610,7 +610,7 @@ class _RuleTyper:
         if isinstance(left, typed.Call) and right.type == typed.BOOL != left.type and right.span == comparison.span:
             message = f"`{left.function}` gives {left.type}, and a literal is true or false"
             advice = f"compare its value, as in `{left} = ...`"
-            self.diagnostics.report("E0333", message, comparison.span, help=advice)
+            self.diagnostics.report("E0315", message, comparison.span, help=advice)
             return replace(compared, left=replace(left, type=typed.BROKEN))
         common = _common(_as_operand(left, left.type, right.type), _as_operand(right, right.type, left.type))
         if common is None:

@@ -209,14 +209,14 @@ class _Declarations:
             name = statement.name
             if name in FUNCTIONS:
                 message = f"`{name}` is a function of the language and cannot be declared"
-                self.diagnostics.report("E0231", message, statement.span)
+                self.diagnostics.report("E0213", message, statement.span)
             elif name in found:
                 notes = (Note("first declared here", found[name].span),)
                 message = f"the function `{name}` is declared twice"
-                self.diagnostics.report("E0231", message, statement.span, notes=notes)
+                self.diagnostics.report("E0213", message, statement.span, notes=notes)
             elif not name.isidentifier() or keyword.iskeyword(name):
                 message = f"`{name}` cannot be the name of a Python function"
-                self.diagnostics.report("E0231", message, statement.span)
+                self.diagnostics.report("E0213", message, statement.span)
             parameters: list[typed.Column] = []
             for column in statement.parameters:
                 if any(known.name == column.name for known in parameters):
@@ -624,7 +624,7 @@ class _Rules:
             help = f"`{name}` is a relation; it has no value, and stands as a literal of its own"
         help = help or _did_you_mean(name, {*FUNCTIONS, *self.functions})
         help = help or f"declare it with `extern function {name}(...): type` if you have it in Python"
-        self.diagnostics.report("E0230", f"there is no function `{name}`", _start(call.span, name), help=help)
+        self.diagnostics.report("E0212", f"there is no function `{name}`", _start(call.span, name), help=help)
         return typed.Constant(False, typed.BROKEN, call.span)
 
     def _expression(self, expression: syntax.Expression) -> typed.Expression:

@@ -75,6 +75,13 @@ def check_expression(expression: typed.Expression) -> None:
     match expression:
         case typed.Negate() | typed.Convert():
             check_expression(expression.operand)
+        case typed.ListLiteral(items):
+            for item in items:
+                check_expression(item)
+                assert typed.list_of(item.type) == expression.type
+        case typed.Call(arguments=arguments):
+            for argument in arguments:
+                check_expression(argument)
         case typed.Binary():
             for operand in (expression.left, expression.right):
                 check_expression(operand)

@@ -61,8 +61,9 @@ class Column:
 @dataclass(frozen=True)
 class Relation:
     """A relation. ``kind`` says how its tuples are kept: input, counted (``_support`` derivations), ranked (recursive:
-    ``_support`` derivations of a rank below ``_rank``) or aggregate, with partial results in ``extra``. ``bucket_by`` is
-    the column by which it is cut into buckets. ``definition`` changes with the rules and with the layout.
+    ``_support`` derivations of a rank below ``_rank``) or aggregate, with partial results in ``extra``. A recursive one
+    may keep only the ``best`` tuple of a group, by MIN or MAX of a column. ``bucket_by`` is the column by which it is cut
+    into buckets. ``definition`` changes with the rules and with the layout.
     """
 
     name: str
@@ -76,6 +77,7 @@ class Relation:
     location: str = ""
     bucket_by: str = ""
     extra: tuple[Column, ...] = ()
+    best: tuple[str, str] | None = None
     definition: str = ""
 
     @property
@@ -344,6 +346,9 @@ class Engine(Protocol):
     def table(self, name: str, sql: str | Both) -> int:
         """Compute a query now and keep its rows as table ``name``; return their number."""
 
+    def later(self, name: str, sql: str, rows: int) -> None:
+        """Let table ``name`` have the rows of a query over files, ``rows`` of them, which are read if it is used."""
+
     def empty(self, name: str, columns: Iterable[Column]) -> None:
         """Make a table ``name`` without rows."""
 
@@ -377,7 +382,11 @@ def out_of_range(error: Exception) -> JobError:
 
 
 class DuckEngine:
-    """DuckDB, in memory, one thread, within ``memory_limit``, spilling to ``spill``."""
+    """DuckDB, in memory, one thread, within ``memory_limit``, spilling to ``spill``.
+
+    Views, empty tables and tables over files are made when a statement names them: a batch that changes little leaves
+    most of them alone, and a statement costs as much as the work on a small table.
+    """
 
     name = "duckdb"
 
@@ -404,12 +413,15 @@ class DuckEngine:
         for setting in settings:
             self.connection.execute(f"SET {setting}")
         self._rows: dict[str, int] = {}
+        self._views: dict[str, str] = {}
+        self._later: dict[str, str] = {}
         self.failed_calls: Callable[[], str] = str
 
     def run(self, sql: str) -> list[tuple[Any, ...]]:
         """Run a statement and return its rows; what is wrong with files or memory becomes a :class:`JobError`."""
         import duckdb
 
+        self._make_named(sql)
         try:
             return self.connection.execute(sql).fetchall()
         except duckdb.OutOfMemoryException as error:
@@ -421,24 +433,39 @@ class DuckEngine:
         except duckdb.IOException as error:
             raise JobError(f"a file of the state cannot be read or written: {error}") from error
 
+    def _make_named(self, sql: str) -> None:
+        """Make the tables and views that a statement names, itself or through views, and that were put off."""
+        for name in dict.fromkeys(re.findall(r"\w+", sql)):
+            if name in self._views:
+                self._make_named(self._views[name])
+            if name in self._later:
+                kind = "VIEW" if name in self._views else "TABLE"
+                self.run(f"CREATE OR REPLACE {kind} {name} AS {self._later.pop(name)}")
+
     def text(self, sql: str | Both) -> str:
         """A query in DuckDB's dialect."""
         return sql if isinstance(sql, str) else sql.duckdb
 
     def table(self, name: str, sql: str | Both) -> int:
         """Compute a query now and keep its rows."""
+        self._later.pop(name, None)
         self._rows[name] = int(
             self.run(f"CREATE OR REPLACE TABLE {name} AS {self.text(sql)}")[0][0]
         )
         return self._rows[name]
 
+    def later(self, name: str, sql: str, rows: int) -> None:
+        """Make a table over files when it is named."""
+        self._later[name], self._rows[name] = sql, rows
+
     def empty(self, name: str, columns: Iterable[Column]) -> None:
-        """Make a table without rows."""
-        self.table(name, no_rows(columns, self.name))
+        """Make a table without rows when it is named."""
+        self.later(name, no_rows(columns, self.name), 0)
 
     def view(self, name: str, sql: str) -> None:
         """Let ``name`` stand for a query."""
-        self.run(f"CREATE OR REPLACE VIEW {name} AS {sql}")
+        if self._views.get(name) != sql:
+            self._views[name] = self._later[name] = sql
 
     def rows(self, name: str) -> int:
         """The number of rows of a table."""
@@ -450,17 +477,24 @@ class DuckEngine:
 
     def remove(self, name: str, keys: str, columns: Sequence[str]) -> None:
         """Remove the rows that agree with a row of ``keys``."""
-        matches = " AND ".join(f"{name}.{column} = {keys}.{column}" for column in columns)
-        self._rows[name] -= int(self.run(f"DELETE FROM {name} USING {keys} WHERE {matches}")[0][0])
+        if self.rows(keys):
+            matches = " AND ".join(f"{name}.{column} = {keys}.{column}" for column in columns)
+            removed = self.run(f"DELETE FROM {name} USING {keys} WHERE {matches}")
+            self._rows[name] -= int(removed[0][0])
 
     def rename(self, name: str, to: str) -> None:
         """Call a table by another name."""
+        self._rows[to] = self._rows.pop(name)
+        if name in self._later:
+            self._later[to] = self._later.pop(name)
+            return
+        self._later.pop(to, None)
         self.run(f"DROP TABLE IF EXISTS {to}")
         self.run(f"ALTER TABLE {name} RENAME TO {to}")
-        self._rows[to] = self._rows.pop(name)
 
     def first(self, sql: str, limit: int) -> list[dict[str, Any]]:
         """The first rows of a query."""
+        self._make_named(sql)
         cursor = self.connection.execute(f"SELECT * FROM ({sql}) AS q LIMIT {limit}")
         names = [column[0] for column in cursor.description or ()]
         return [dict(zip(names, row, strict=True)) for row in cursor.fetchall()]
@@ -521,11 +555,15 @@ class SparkEngine:
         """Compute a query now and keep its rows."""
         return self.keep(name, self.spark.sql(self.text(sql)))
 
+    def later(self, name: str, sql: str, rows: int) -> None:
+        """Let a table over files be read by each query that uses it."""
+        frame = self.spark.sql(sql)
+        self._tables[name] = (frame, rows)
+        frame.createOrReplaceTempView(name)
+
     def empty(self, name: str, columns: Iterable[Column]) -> None:
         """Make a table without rows, without a Spark job."""
-        frame = self.spark.sql(no_rows(columns, self.name))
-        self._tables[name] = (frame, 0)
-        frame.createOrReplaceTempView(name)
+        self.later(name, no_rows(columns, self.name), 0)
 
     def view(self, name: str, sql: str) -> None:
         """Let ``name`` stand for a query; it is resolved now, against the tables as they are."""
@@ -806,6 +844,10 @@ def resolve_input(engine: Engine, relation: Relation) -> None:
     insertions; with a primary key an insertion replaces the row with its key. What changes nothing is dropped.
     """
     table, columns = relation.table, names(relation.tuple_columns)
+    if not engine.rows(f"{table}__changes"):
+        for name in ("lost", "gained", "touched"):
+            engine.empty(f"{table}__{name}", relation.tuple_columns)
+        return
     engine.table(
         f"{table}__plus", f"SELECT DISTINCT {columns} FROM {table}__changes WHERE _op = '+'"
     )
@@ -835,7 +877,7 @@ def resolve_input(engine: Engine, relation: Relation) -> None:
         f"{table}__lost",
         f"SELECT {columns} FROM ({removed}) AS q ANTI JOIN {table}__plus USING ({columns})",
     )
-    engine.view(
+    engine.table(
         f"{table}__touched", f"SELECT * FROM {table}__lost UNION ALL SELECT * FROM {table}__gained"
     )
     engine.remove(table, f"{table}__lost", tuple_names(relation))
@@ -931,40 +973,10 @@ def support_findings(
     ]
 
 
-# ---- support: ranked support, version 1 ----------------------------------------------------------
-# Recursive strata: ranked support. A tuple carries the rank it entered with and the number of derivations
+# ---- support: rounds, version 1 ------------------------------------------------------------------
+# What recursive strata have in common. A tuple carries the rank it entered with and the number of derivations
 # that support it: those that use only tuples of lower rank. At least one does, so every tuple has a finite
 # proof, and tuples on a cycle cannot keep each other alive. Ranks never have to be minimal.
-
-
-def maintain_ranked(run: Run, stratum: Stratum, clock: int) -> int:
-    """Delete what lost its support, return and insert what has some; return the clock."""
-    engine = run.engine
-    for relation in stratum.relations:
-        if run.initial:
-            engine.empty(relation.table, relation.state_columns)
-        else:
-            for name in ("dead", "entered", "touched"):
-                engine.empty(f"{relation.table}__{name}", relation.tuple_columns)
-        engine.empty(f"{relation.table}__changed", with_rank(relation))
-    if not run.initial:
-        delete_unsupported(run, stratum)
-    clock = insert_supported(run, stratum, clock)
-    for relation in stratum.relations:
-        table, columns = relation.table, names(relation.tuple_columns)
-        if run.initial:
-            for name in ("lost", "gained"):
-                engine.empty(f"{table}__{name}", relation.tuple_columns)
-        else:
-            engine.table(
-                f"{table}__lost",
-                f"SELECT * FROM {table}__dead ANTI JOIN {table}__entered USING ({columns})",
-            )
-            engine.table(
-                f"{table}__gained",
-                f"SELECT * FROM {table}__entered ANTI JOIN {table}__dead USING ({columns})",
-            )
-    return clock
 
 
 def with_rank(relation: Relation) -> tuple[Column, ...]:
@@ -1045,6 +1057,40 @@ def delete_unsupported(run: Run, stratum: Stratum) -> None:
             "SELECT {columns} FROM {table} UNION ALL SELECT {columns} FROM {table}__changed",
         )
         lost = {r.table: following(engine, stratum, r) for r in stratum.relations}
+
+
+# ---- support: ranked support, version 1 ----------------------------------------------------------
+# Recursive strata: what lost its support dies, returns if it has some after all, and new tuples enter.
+
+
+def maintain_ranked(run: Run, stratum: Stratum, clock: int) -> int:
+    """Delete what lost its support, return and insert what has some; return the clock."""
+    engine = run.engine
+    for relation in stratum.relations:
+        if run.initial:
+            engine.empty(relation.table, relation.state_columns)
+        else:
+            for name in ("dead", "entered", "touched"):
+                engine.empty(f"{relation.table}__{name}", relation.tuple_columns)
+        engine.empty(f"{relation.table}__changed", with_rank(relation))
+    if not run.initial:
+        delete_unsupported(run, stratum)
+    clock = insert_supported(run, stratum, clock)
+    for relation in stratum.relations:
+        table, columns = relation.table, names(relation.tuple_columns)
+        if run.initial:
+            for name in ("lost", "gained"):
+                engine.empty(f"{table}__{name}", relation.tuple_columns)
+        else:
+            engine.table(
+                f"{table}__lost",
+                f"SELECT * FROM {table}__dead ANTI JOIN {table}__entered USING ({columns})",
+            )
+            engine.table(
+                f"{table}__gained",
+                f"SELECT * FROM {table}__entered ANTI JOIN {table}__dead USING ({columns})",
+            )
+    return clock
 
 
 def insert_supported(run: Run, stratum: Stratum, clock: int) -> int:
@@ -1215,10 +1261,24 @@ class Task:
 
 def maintain(run: Run, stratum: Stratum, clock: int) -> int:
     """Bring the relations of a stratum from the old state to the new one; return its new clock."""
+    if not run.initial and not changes_below(run.engine, stratum):
+        for relation in stratum.relations:
+            for name in ("lost", "gained", "touched"):
+                run.engine.empty(f"{relation.table}__{name}", relation.tuple_columns)
+        return clock
     clock = MAINTAIN[stratum.kind](run, stratum, clock)
     for relation in stratum.relations:
         check_key(run.engine, relation, run.initial)
     return clock
+
+
+def changes_below(engine: Engine, stratum: Stratum) -> bool:
+    """Whether a relation that a stratum reads has changed."""
+    return any(
+        engine.rows(f"{relation.table}__{name}")
+        for relation in (*stratum.reads, *stratum.negates)
+        for name in ("lost", "gained")
+    )
 
 
 # Files of the state. A relation lies in buckets; a bucket is a base file and a file of changes over it, whose
@@ -1270,8 +1330,9 @@ def files_table(engine: Engine, paths: Sequence[str]) -> str:
 def load_computed(engine: Engine, task: Task, relation: Relation, bucket: int | None) -> None:
     """Make the table of a relation that the task computes, as it was before."""
     entries = [] if task.initial else bucket_files(task.relations, relation, bucket)
-    if any(entry["rows"] for entry in entries):
-        engine.table(relation.table, stored_rows(engine, task.state, relation, entries))
+    rows = sum(entry["rows"] for entry in entries)
+    if rows:
+        engine.later(relation.table, stored_rows(engine, task.state, relation, entries), rows)
     else:
         engine.empty(relation.table, relation.state_columns)
 
@@ -1280,9 +1341,10 @@ def load_external(engine: Engine, task: Task, relation: Relation) -> None:
     """Make the table of a relation that an earlier stage computed, as it is now, and its net changes."""
     columns = names(relation.tuple_columns)
     entries = bucket_files(task.relations, relation, None)
-    if any(entry["rows"] for entry in entries):
-        rows = stored_rows(engine, task.state, relation, entries)
-        engine.table(relation.table, f"SELECT {columns} FROM ({rows}) AS q")
+    rows = sum(entry["rows"] for entry in entries)
+    if rows:
+        stored = stored_rows(engine, task.state, relation, entries)
+        engine.later(relation.table, f"SELECT {columns} FROM ({stored}) AS q", rows)
     else:
         engine.empty(relation.table, relation.tuple_columns)
     paths = (
@@ -1345,11 +1407,11 @@ def to_write(
     whole = f"SELECT {columns} FROM {relation.table}"
     if task.initial:
         return "base", whole
+    if not engine.rows(f"{relation.table}__touched"):
+        return "nothing", ""
     engine.table(
         f"{relation.table}__written", f"SELECT DISTINCT {key} FROM {relation.table}__touched"
     )
-    if engine.rows(f"{relation.table}__written") == 0:
-        return "nothing", ""
     changed = [f"{task.state}/{path}" for entry in entries for path in entry["changes"]]
     if changed:
         earlier = f"SELECT {key} FROM {files_table(engine, changed)}"

@@ -121,7 +121,8 @@ class Rule:
     """A rule: ``full`` gives its derivations, ``deltas`` those that follow a change of a relation of an earlier
     stratum, ``rounds`` those that follow a change of its own stratum, ``returns`` those of dead tuples (for an
     aggregate: of the groups to recompute). ``filtered`` rules see more than their bucket and are cut to it. Columns
-    that are ``partial`` hold NULL where arithmetic has no value, which stops the batch."""
+    that are ``partial`` hold NULL where arithmetic or one of ``calls`` has no value, which stops the batch.
+    """
 
     label: str
     source: str
@@ -132,6 +133,7 @@ class Rule:
     returns: str | Both = ""
     filtered: bool = False
     partial: tuple[str, ...] = ()
+    calls: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -163,6 +165,18 @@ class Stage:
 
 
 @dataclass(frozen=True)
+class ExternalFunction:
+    """A function that the user supplies in Python: its name, the types of what it takes and of what it gives."""
+
+    name: str
+    parameters: tuple[str, ...]
+    result: str
+
+    def __str__(self) -> str:
+        return f"{self.name}({', '.join(self.parameters)}): {self.result}"
+
+
+@dataclass(frozen=True)
 class Program:
     """The whole program, in the order of evaluation."""
 
@@ -171,6 +185,7 @@ class Program:
     compiler: str
     relations: tuple[Relation, ...]
     stages: tuple[Stage, ...]
+    functions: tuple[ExternalFunction, ...] = ()
 
     def relation(self, name: str) -> Relation:
         """The relation that users call ``name``."""
@@ -181,6 +196,24 @@ class Program:
             sorted(relation.name for relation in self.relations if not relation.hidden)
         )
         raise JobError(f"there is no relation {name} in {self.name}; it has {known}")
+
+
+FunctionSource = str | Mapping[str, Callable[..., Any]] | None
+"""Where functions in Python are: a file, or a mapping by name."""
+
+
+class SuppliedFunctions(Protocol):
+    """The external functions that a run was given. ``sources`` has for each a hash of the file that defines it, empty
+    where there is none.
+    """
+
+    sources: Mapping[str, str]
+
+    def define(self, engine: Any, notes: Path | None = None) -> None:
+        """Let the engine's SQL call them; calls that fail are noted in files in ``notes``, or in the engine."""
+
+    def check(self, manifest: Mapping[str, Any]) -> None:
+        """Refuse a state that was made with others."""
 
 
 # ---- inputs --------------------------------------------------------------------------------------
@@ -489,6 +522,8 @@ class Engine(Protocol):
     """What the algorithms need of an engine. Table names and column names are those of the program's SQL."""
 
     name: str
+    failed_calls: Callable[[], str]
+    """What external functions that failed have said, to be added to a message."""
 
     def table(self, name: str, sql: str | Both) -> int:
         """Compute a query now and keep its rows as table ``name``; return their number."""
@@ -562,6 +597,7 @@ class DuckEngine:
         self._rows: dict[str, int] = {}
         self._views: dict[str, str] = {}
         self._later: dict[str, str] = {}
+        self.failed_calls: Callable[[], str] = str
 
     def run(self, sql: str) -> list[tuple[Any, ...]]:
         """Run a statement and return its rows; what is wrong with files or memory becomes a :class:`JobError`."""
@@ -668,6 +704,7 @@ class SparkEngine:
             spark.conf.set(name, value)
         self._tables: dict[str, tuple[DataFrame, int]] = {}
         self._views: set[str] = set()
+        self.failed_calls: Callable[[], str] = str
 
     def text(self, sql: str | Both) -> str:
         """A query in Spark's dialect."""
@@ -826,27 +863,52 @@ def in_bucket(
 def bucket_number(value: str, kind: str, count: int, engine: str) -> str:
     """SQL for the bucket of a value of type ``kind``: the same in both engines, and spread evenly also where values
     are all multiples of something."""
+    return f"MOD(MOD({folded(value, kind, engine)} * 1103515245 + 12345, 2147483647), {count})"
+
+
+def folded(value: str, kind: str, engine: str) -> str:
+    """SQL for a number from 0 to 2147483646 that a value of type ``kind`` becomes, the same in both engines."""
     if kind == "int":
-        folded = f"ABS(MOD({value}, 2147483647))"
-    elif kind == "float":
+        return f"ABS(MOD({value}, 2147483647))"
+    if kind == "float":
         # The engines write floats differently, and 0.0 and -0.0, which are equal; these steps are exact in both.
         shifted = f"MOD(ABS({value}), 2147483647.0E0) * 4294967296.0E0"
-        folded = f"CAST(MOD(FLOOR({shifted}), 2147483647.0E0) AS BIGINT)"
-    else:
-        text = f"CAST({value} AS {sql_type('string', engine)})"
-        if kind.startswith("decimal"):
-            text = f"REPLACE({text}, '0.', '.')"  # DuckDB leaves out the 0 where no digit can precede the point.
-        digits = f"SUBSTRING(MD5({text}), 1, 7)"
-        folded = (
-            f"CAST(('0x' || {digits}) AS BIGINT)"
+        return f"CAST(MOD(FLOOR({shifted}), 2147483647.0E0) AS BIGINT)"
+    string = sql_type("string", engine)
+    text = f"CAST({value} AS {string})"
+    if kind.startswith("decimal"):
+        text = f"REPLACE({text}, '0.', '.')"  # DuckDB leaves out the 0 where no digit can precede the point.
+    elif is_list(kind):
+        item = f"_item{kind.count('<')}"
+        number = f"CAST({folded(item, element_type(kind), engine)} AS {string})"
+        text = (
+            f"ARRAY_TO_STRING(LIST_TRANSFORM({value}, LAMBDA {item} : {number}), ',')"
             if engine == "duckdb"
-            else f"CAST(CONV({digits}, 16, 10) AS BIGINT)"
+            else f"ARRAY_JOIN(TRANSFORM({value}, {item} -> {number}), ',')"
         )
-    return f"MOD(MOD({folded} * 1103515245 + 12345, 2147483647), {count})"
+    digits = f"SUBSTRING(MD5({text}), 1, 7)"
+    return (
+        f"CAST(('0x' || {digits}) AS BIGINT)"
+        if engine == "duckdb"
+        else f"CAST(CONV({digits}, 16, 10) AS BIGINT)"
+    )
+
+
+def is_list(kind: str) -> bool:
+    """Whether a column type is ``list<T>``."""
+    return kind.startswith("list<")
+
+
+def element_type(kind: str) -> str:
+    """The T of ``list<T>``."""
+    return kind.removeprefix("list<").removesuffix(">")
 
 
 def sql_type(kind: str, engine: str) -> str:
     """The SQL type of a column type."""
+    if is_list(kind):
+        element = sql_type(element_type(kind), engine)
+        return f"{element}[]" if engine == "duckdb" else f"ARRAY<{element}>"
     known = {
         "int": "BIGINT",
         "float": "DOUBLE",
@@ -1006,7 +1068,7 @@ def resolve_input(engine: Engine, relation: Relation) -> None:
 
 
 def check_defined(engine: Engine, stratum: Stratum, relation: Relation, table: str) -> None:
-    """Stop if a derivation in ``table`` needs a value that arithmetic does not give."""
+    """Stop if a derivation in ``table`` needs a value that arithmetic or a function does not give."""
     rules = [rule for rule in stratum.rules if rule.head == relation.table and rule.partial]
     columns = list(dict.fromkeys(column for rule in rules for column in rule.partial))
     if not columns:
@@ -1019,9 +1081,12 @@ def check_defined(engine: Engine, stratum: Stratum, relation: Relation, table: s
             for column in relation.columns
             if row.get(column.sql) is not None
         )
+        calls = list(dict.fromkeys(call for rule in rules for call in rule.calls))
+        lacking = f", or {' or '.join(calls)} without a value," if calls else ""
         raise JobError(
-            f"arithmetic overflow or division by zero in {named}, for a tuple of {relation.name}"
+            f"arithmetic overflow or division by zero{lacking} in {named}, for a tuple of {relation.name}"
             f"{f' with {known}' if known else ''}; the batch was refused and the state is as it was"
+            f"{engine.failed_calls()}"
         )
 
 
@@ -1498,6 +1563,7 @@ class Task:
     initial: bool
     max_rounds: int
     memory_limit: str
+    functions: SuppliedFunctions | None = None
 
     @property
     def computed(self) -> tuple[Relation, ...]:
@@ -1734,6 +1800,8 @@ def run_task(task: Task, number: int) -> dict[str, Any]:
     spill = tempfile.mkdtemp(prefix="flintlog-", dir=local_folder())
     try:
         engine = DuckEngine(task.memory_limit or task_memory(), spill)
+        if task.functions:
+            task.functions.define(engine)
         bucket = Bucket() if single else Bucket(number, task.buckets)
         run = Run(engine, bucket, task.initial, task.max_rounds, note)
         clocks = compute(run, task, None if single else number)
@@ -1894,6 +1962,8 @@ def run_rounds(spark: SparkSession, task: Task, log: Log) -> dict[str, Any]:
         log.event("round", stratum=stratum, phase=phase, round=done, tuples=tuples)
 
     try:
+        if task.functions:
+            task.functions.define(engine, Path(task.state, "data", task.attempt, "failed_calls"))
         run = Run(engine, Bucket(), task.initial, task.max_rounds, note)
         clocks = compute(run, task, None)
         written = {
@@ -2021,6 +2091,7 @@ def run_stages(
             initial,
             options.max_rounds,
             options.memory_limit,
+            options.functions,
         )
         if not initial and number and unaffected(task, outcome):
             log.event("stage", strata=", ".join(strata), skipped="nothing it reads has changed")
@@ -2108,6 +2179,7 @@ def verify_stages(
             False,
             options.max_rounds,
             options.memory_limit,
+            options.functions,
         )
         describe(spark, f"verify {', '.join(stratum.name for stratum in stage.strata)}")
         if choose_engine(task, options.engine)[0] == "duckdb":
@@ -2117,6 +2189,8 @@ def verify_stages(
         else:
             engine = SparkEngine(spark, options.buckets)
             try:
+                if task.functions:
+                    task.functions.define(engine)
                 differences += check_stage(engine, task, Bucket(), None)
             finally:
                 engine.close()
@@ -2149,6 +2223,8 @@ def check_task(task: Task, number: int) -> dict[str, Any]:
     """Recount a stage on one bucket, in DuckDB."""
     bucketed = task.stages[0].bucketed and task.buckets > 1
     engine = DuckEngine(task.memory_limit or task_memory())
+    if task.functions:
+        task.functions.define(engine)
     bucket = Bucket(number, task.buckets) if bucketed else Bucket()
     return {"findings": check_stage(engine, task, bucket, number if bucketed else None)}
 
@@ -2810,6 +2886,9 @@ def stage_relation(
 ) -> None:
     """Stage the files of one relation: few rows in the driver, which takes no Spark job, many with Spark."""
     in_driver = [file for file in files if file.local] if are_small(files) else []
+    if any(map(is_list, shape.types)):
+        # There is no sound way to read lists out of text with Spark.
+        in_driver += [f for f in files if f.format in ("csv", "json") and f not in in_driver]
     with_spark = [file for file in files if file not in in_driver]
     for number, group in enumerate(spark_groups(spark, with_spark, shape, problems, log)):
         if not stage_with_spark(spark, group, shape, folder / f"spark-{number}", problems):
@@ -2927,6 +3006,8 @@ def arrow_type(type_name: str) -> Any:
     """The Arrow type that holds values of a type of the program."""
     if type_name.startswith("decimal"):
         return pa.decimal128(*decimal_size(type_name))
+    if is_list(type_name):
+        return pa.list_(arrow_type(element_type(type_name)))
     known = {
         "int": "int64",
         "float": "float64",
@@ -3111,15 +3192,12 @@ def json_records(
     spark: SparkSession, file: InputFile, shape: InputShape, problems: Problems, log: Log
 ) -> Iterator[Record]:
     """The records of a file with a JSON object a line."""
-    decoder = json.JSONDecoder(
-        parse_float=Decimal, parse_constant=refuse_constant, object_pairs_hook=distinct_members
-    )
     unused: dict[str, None] = {}
     for line in text_lines(spark, file):
         if not line.strip(BLANKS):
             continue
         try:
-            record = decoder.decode(line)
+            record = json_decoder().decode(line)
         except json.JSONDecodeError as error:
             yield f"broken JSON: {error.msg} at character {error.pos + 1}"
         except (ValueError, RecursionError) as error:
@@ -3132,6 +3210,14 @@ def json_records(
                 yield "not a JSON object"
     for name in sorted(unused):
         log.warn(f"{file}: column {name} is not used")
+
+
+@functools.cache
+def json_decoder() -> json.JSONDecoder:
+    """What reads JSON, its numbers exact."""
+    return json.JSONDecoder(
+        parse_float=Decimal, parse_constant=refuse_constant, object_pairs_hook=distinct_members
+    )
 
 
 def refuse_constant(name: str) -> None:
@@ -3181,6 +3267,10 @@ def arrow_kind(kind: Any) -> str:
     """What VALUE_KINDS calls an Arrow type; a type that no column takes keeps its own name."""
     if pa.types.is_dictionary(kind):
         return arrow_kind(kind.value_type)
+    if any(
+        test(kind) for test in (pa.types.is_list, pa.types.is_large_list, pa.types.is_list_view)
+    ):
+        return f"list<{arrow_kind(kind.value_type)}>"
     tests = {
         "bool": pa.types.is_boolean,
         "int": pa.types.is_integer,
@@ -3196,10 +3286,21 @@ def arrow_kind(kind: Any) -> str:
 
 def arrow_values(column: Any) -> list[Any]:
     """The values of an Arrow column; timestamps in nanoseconds are cut to the microseconds that are kept."""
-    if pa.types.is_timestamp(column.type):
-        column = column.cast(pa.timestamp("us", column.type.tz), safe=False)
-    values: list[Any] = column.to_pylist()
+    kept = in_micros(column.type)
+    values: list[Any] = (
+        column if kept == column.type else column.cast(kept, safe=False)
+    ).to_pylist()
     return values
+
+
+def in_micros(kind: Any) -> Any:
+    """An Arrow type with timestamps, also those in lists, in microseconds."""
+    if pa.types.is_timestamp(kind):
+        return pa.timestamp("us", kind.tz)
+    if arrow_kind(kind).startswith("list<"):
+        element = in_micros(kind.value_type)
+        return kind if element == kind.value_type else pa.list_(element)
+    return kind
 
 
 def check_kinds(
@@ -3208,10 +3309,17 @@ def check_kinds(
     """Whether the columns of a typed source have types that the relation's columns take."""
     before = problems.count
     for name, wanted in zip(shape.names, shape.types, strict=True):
-        short = {"operation": "string"}.get(wanted, wanted.split("(")[0])
-        if name in kinds and kinds[name] not in TAKEN_KINDS.get(short, (short,)):
+        if name in kinds and not takes(wanted, kinds[name]):
             problems.add(f"{file}: column {name} has the type {kinds[name]} and should be {wanted}")
     return problems.count == before
+
+
+def takes(wanted: str, found: str) -> bool:
+    """Whether a column of type ``wanted`` takes values of a kind of VALUE_KINDS, or lists of such."""
+    if is_list(wanted):
+        return is_list(found) and takes(element_type(wanted), element_type(found))
+    short = {"operation": "string"}.get(wanted, wanted.split("(")[0])
+    return found in TAKEN_KINDS.get(short, (short,))
 
 
 # Reading with Spark
@@ -3481,22 +3589,20 @@ def typed_group(
             frame = spark.read.parquet(*spark_places(files))
         else:
             frame = first.place if isinstance(first.place, DataFrame) else spark.table(first.place)
-        fields = {field.name: field.dataType.typeName() for field in frame.schema.fields}
+        fields = {field.name: field.dataType for field in frame.schema.fields}
     except Exception as error:
         problems.add(f"{first} cannot be read: {reason(error)}")
         return
     places = match_columns(frame.columns, first, shape, problems, log)
     if places is None:
         return
-    kinds = {
-        name: VALUE_KINDS.get(fields[name], fields[name]) for name in shape.names if name in fields
-    }
+    kinds = {name: spark_kind(fields[name]) for name in shape.names if name in fields}
     if not check_kinds(kinds, first, shape, problems):
         return
     values = [
         from_typed(
             functions.col(quoted(name)) if name in fields else None,
-            fields.get(name, ""),
+            fields.get(name),
             kind,
             shape,
         )
@@ -3510,10 +3616,27 @@ def quoted(name: str) -> str:
     return "`" + name.replace("`", "``") + "`"
 
 
-def from_typed(column: SparkColumn | None, found: str, kind: str, shape: InputShape) -> SparkColumn:
-    """A column of Spark type ``found`` as values of the type; NULL where a value does not fit."""
+def spark_kind(found: Any) -> str:
+    """What VALUE_KINDS calls a Spark type; a type that no column takes keeps its own name."""
+    name: str = found.typeName()
+    return (
+        f"list<{spark_kind(found.elementType)}>" if name == "array" else VALUE_KINDS.get(name, name)
+    )
+
+
+def from_typed(
+    column: SparkColumn | None, found_type: Any, kind: str, shape: InputShape
+) -> SparkColumn:
+    """A column of Spark type ``found_type`` as values of the type; NULL where a value does not fit."""
     if column is None:
         return functions.lit("+")
+    if is_list(kind):
+        inner = functools.partial(
+            from_typed, found_type=found_type.elementType, kind=element_type(kind), shape=shape
+        )
+        items = functions.transform(column, lambda item: inner(item))
+        return functions.when(~functions.exists(items, lambda item: item.isNull()), items)
+    found = found_type.typeName()
     if kind == "operation":
         return operation_sign(functions.btrim(column, functions.lit(BLANKS)), shape)
     if kind == "float":
@@ -3566,6 +3689,8 @@ def reader(type_name: str, shape: InputShape, text: bool) -> Reader:
         return functools.partial(read_operation, shape)
     if type_name == "string":
         return read_string_field if text else read_string
+    if is_list(type_name):
+        return functools.partial(read_list, reader(element_type(type_name), shape, False), text)
     convert = {
         "int": read_int,
         "float": read_float,
@@ -3665,6 +3790,26 @@ def read_decimal(precision: int, scale: int, value: Any) -> Decimal:
     return exact
 
 
+def read_list(read: Reader, text: bool, value: Any) -> list[Any]:
+    """A list; in text, a JSON array."""
+    if value is Absent.ABSENT or value is None:
+        raise ValueError("null" if value is None else "missing")
+    if text:
+        try:
+            value = json_decoder().decode(value)
+        except (ValueError, RecursionError) as error:
+            raise ValueError(f"{shown(value)} is not a JSON array") from error
+    if not isinstance(value, list):
+        raise wrong_type(value, "list")
+    items = []
+    for number, item in enumerate(value, start=1):
+        try:
+            items.append(read(item))
+        except ValueError as error:
+            raise ValueError(f"element {number}: {error}") from error
+    return items
+
+
 def read_bool(value: Any) -> bool:
     """true or false."""
     known = {"true": True, "false": False}.get(value.lower()) if isinstance(value, str) else value
@@ -3759,7 +3904,7 @@ def net_in_driver(files: list[str], shape: InputShape, netted: Path) -> list[tup
     rows = pq.ParquetDataset(files).read()
     last: dict[tuple[Any, ...], dict[str, int]] = {}
     for *row, sign, order in zip(*(column.to_pylist() for column in rows.columns), strict=True):
-        signs = last.setdefault(tuple(row), {})
+        signs = last.setdefault(tuple(map(hashable, row)), {})
         signs[sign] = max(order, signs.get(sign, order))
     added: dict[tuple[Any, ...], int] = {}
     for values, signs in last.items():
@@ -3785,6 +3930,11 @@ def net_in_driver(files: list[str], shape: InputShape, netted: Path) -> list[tup
     arrays = [pa.array(values, field.type) for values, field in zip(columns, schema, strict=True)]
     pq.write_table(pa.Table.from_arrays(arrays, schema=schema), netted / "rows.parquet")
     return conflicts
+
+
+def hashable(value: Any) -> Any:
+    """A value, lists as tuples."""
+    return tuple(map(hashable, value)) if isinstance(value, list) else value
 
 
 def removal(shape: InputShape) -> str:
@@ -3819,6 +3969,15 @@ def net_with_spark(
     staged = spark.read.parquet(spark_path(netted))
     added = staged.where("_op <> '-'").groupBy(*key).count().where("count > 1")
     return [tuple(row)[:-1] for row in added.limit(PROBLEMS_LISTED).collect()]
+
+
+# ---- support: no external functions, version 1 ---------------------------------------------------
+
+
+def no_functions(given: FunctionSource) -> None:
+    """Refuse functions that nothing calls."""
+    if given:
+        raise JobError(f"{PROGRAM.name} declares no `extern function`, but functions were given")
 
 
 # ---- support: progress, version 1 ----------------------------------------------------------------
@@ -3887,12 +4046,14 @@ SORTED_ROWS = 1_000_000
 @dataclass(frozen=True)
 class Options:
     """How strata are to be evaluated. ``engine`` is auto, duckdb or spark; ``memory_limit`` that of DuckDB in a
-    task, such as 2GB, or empty to take it from the executor's memory."""
+    task, such as 2GB, or empty to take it from the executor's memory; ``functions`` are the external ones.
+    """
 
     buckets: int
     engine: str = "auto"
     max_rounds: int = 10_000
     memory_limit: str = ""
+    functions: SuppliedFunctions | None = None
 
 
 def read_state(root: Path) -> Manifest:
@@ -3970,7 +4131,7 @@ def run_and_commit(
     before: Manifest | None,
     batch: str,
     publish: str,
-    buckets: int,
+    options: Options,
     log: Log,
     work: Work,
 ) -> Manifest:
@@ -3985,7 +4146,8 @@ def run_and_commit(
             "commit": commit,
             "attempt": attempt,
             "program": program_record(PROGRAM),
-            "buckets": buckets,
+            "buckets": options.buckets,
+            "functions": dict(options.functions.sources) if options.functions else {},
             **remember_batch(root, before, commit, batch),
             "relations": outcome.relations,
             "clocks": outcome.clocks,
@@ -4065,11 +4227,14 @@ def init(
     engine: str = "auto",
     max_rounds: int = 10_000,
     memory_limit: str = "",
+    functions: FunctionSource = None,
     log: Log | None = None,
 ) -> dict[str, Any]:
     """Build the state from rows of the input relations. ``inputs``: REL=PATH or a folder, or several of these, or a
-    mapping from relations to paths or DataFrames."""
+    mapping from relations to paths or DataFrames. ``functions``: the file that has the external functions, or a mapping
+    from names to functions."""
     started, log = time.monotonic(), log or Log()
+    supplied = SUPPLY(functions)
     root = local_path(state, "the state")
     if commit_numbers(root):
         raise JobError(
@@ -4080,7 +4245,7 @@ def init(
         if relation.kind == "input" and relation.name not in sources:
             log.warn(f"{relation.name} starts empty: no --input {relation.name}=PATH was given")
     (root / "manifest").mkdir(parents=True, exist_ok=True)
-    options = Options(buckets or default_buckets(spark), engine, max_rounds, memory_limit)
+    options = Options(buckets or default_buckets(spark), engine, max_rounds, memory_limit, supplied)
 
     def work(attempt: str) -> Any:
         into = root / "data" / attempt / "input"
@@ -4088,7 +4253,7 @@ def init(
         outcome = run_stages(spark, PROGRAM, None, staged, str(root), attempt, options, log, True)
         return outcome, outcome.changes, outcome.counts
 
-    manifest = run_and_commit(spark, root, None, "init", PUBLISHED, options.buckets, log, work)
+    manifest = run_and_commit(spark, root, None, "init", PUBLISHED, options, log, work)
     return summary(root, manifest, started)
 
 
@@ -4103,12 +4268,14 @@ def apply(
     engine: str = "auto",
     max_rounds: int = 10_000,
     memory_limit: str = "",
+    functions: FunctionSource = None,
     log: Log | None = None,
 ) -> dict[str, Any]:
     """Apply a batch of changes to the input relations, and publish the net changes of the output relations.
 
     A batch whose ID was applied before changes nothing."""
     started, log = time.monotonic(), log or Log()
+    supplied = SUPPLY(functions)
     root = local_path(state, "the state")
     before = open_state(spark, root)
     batch = batch if batch is not None else f"batch-{before['commit'] + 1:06d}"
@@ -4121,9 +4288,11 @@ def apply(
             "commit": before["commit"],
             "applied": False,
         }
+    if supplied:
+        supplied.check(before)
     sources = relation_sources(PROGRAM, changes)
     check_files(root, stored_files(before))
-    options = Options(before["buckets"], engine, max_rounds, memory_limit)
+    options = Options(before["buckets"], engine, max_rounds, memory_limit, supplied)
     where = str(local_path(publish, "the published changes")) if publish else PUBLISHED
 
     def work(attempt: str) -> Any:
@@ -4136,7 +4305,7 @@ def apply(
         )
         return outcome, outcome.changes, outcome.counts
 
-    manifest = run_and_commit(spark, root, before, batch, where, options.buckets, log, work)
+    manifest = run_and_commit(spark, root, before, batch, where, options, log, work)
     return summary(root, manifest, started)
 
 
@@ -4188,15 +4357,17 @@ def verify(
     engine: str = "auto",
     max_rounds: int = 10_000,
     memory_limit: str = "",
+    functions: FunctionSource = None,
     log: Log | None = None,
 ) -> dict[str, Any]:
     """Recompute everything from the stored inputs by another path and compare; ``differences`` is empty if the
     state is exact."""
     started, log = time.monotonic(), log or Log()
+    supplied = SUPPLY(functions)
     root = local_path(state, "the state")
     manifest = open_state(spark, root)
     check_files(root, stored_files(manifest))
-    options = Options(manifest["buckets"], engine, max_rounds, memory_limit)
+    options = Options(manifest["buckets"], engine, max_rounds, memory_limit, supplied)
     log.event("verify", commit=manifest["commit"])
     differences = verify_stages(spark, PROGRAM, manifest, str(root), options)
     return {
@@ -4216,6 +4387,7 @@ def rebuild(
     engine: str = "auto",
     max_rounds: int = 10_000,
     memory_limit: str = "",
+    functions: FunctionSource = None,
     log: Log | None = None,
 ) -> dict[str, Any]:
     """Recompute every derived relation from the stored inputs, also those of another version of the program.
@@ -4223,6 +4395,7 @@ def rebuild(
     ``inputs`` replaces stored inputs. What this changes in an output relation is published as a batch of its own.
     """
     started, log = time.monotonic(), log or Log()
+    supplied = SUPPLY(functions)
     root = local_path(state, "the state")
     before = read_state(root)
     try:
@@ -4231,7 +4404,7 @@ def rebuild(
         log.warn(f"the changes of batch {before['batch']} cannot be published: {error}")
     sources = relation_sources(PROGRAM, inputs)
     kept = kept_inputs(root, before, set(sources), log)
-    options = Options(buckets or before["buckets"], engine, max_rounds, memory_limit)
+    options = Options(buckets or before["buckets"], engine, max_rounds, memory_limit, supplied)
     batch = f"rebuild-{before['commit'] + 1:06d}"
 
     def work(attempt: str) -> Any:
@@ -4258,7 +4431,7 @@ def rebuild(
             )
         return outcome, changes, counts
 
-    manifest = run_and_commit(spark, root, before, batch, PUBLISHED, options.buckets, log, work)
+    manifest = run_and_commit(spark, root, before, batch, PUBLISHED, options, log, work)
     return summary(root, manifest, started)
 
 
@@ -4349,13 +4522,15 @@ def value_text(value: Any) -> str:
     """A value as text that can be read in again."""
     if isinstance(value, bool):
         return "true" if value else "false"
+    if isinstance(value, list):
+        return json.dumps(value, default=value_text, ensure_ascii=False)
     return value.isoformat(" ") if isinstance(value, datetime) else str(value)
 
 
 def csv_field(value: Any) -> str:
     """A field of a CSV line; an empty string is quoted, to tell it from a null."""
     text = value_text(value)
-    quoted = isinstance(value, str) and (not text or any(mark in text for mark in '",\r\n'))
+    quoted = isinstance(value, str | list) and (not text or any(mark in text for mark in '",\r\n'))
     return '"' + text.replace('"', '""') + '"' if quoted else text
 
 
@@ -4406,6 +4581,13 @@ def command_line() -> argparse.ArgumentParser:
     running.add_argument(
         "--memory-limit", default="", metavar="SIZE", help="DuckDB's memory in a task, such as 2GB"
     )
+    if PROGRAM.functions:
+        running.add_argument(
+            "--functions",
+            required=True,
+            metavar="FILE.py",
+            help="the Python file that has " + ", ".join(map(str, PROGRAM.functions)),
+        )
     building = argparse.ArgumentParser(add_help=False)
     building.add_argument(
         "--input",
@@ -4503,9 +4685,9 @@ def main(argv: Sequence[str] | None = None) -> int:
         else:
             if "input" in arguments:
                 arguments["inputs"] = arguments.pop("input")
-            functions_by_name: dict[str, Callable[..., dict[str, Any]]]
-            functions_by_name = {"init": init, "apply": apply, "verify": verify, "rebuild": rebuild}
-            result = functions_by_name[command](open_session(), log=log, **arguments)
+            by_name: dict[str, Callable[..., dict[str, Any]]]
+            by_name = {"init": init, "apply": apply, "verify": verify, "rebuild": rebuild}
+            result = by_name[command](open_session(), log=log, **arguments)
     except (JobError, OSError) as error:
         log.clear()
         print(f"{command}: {error}", file=sys.stderr)
@@ -4590,6 +4772,7 @@ REPORTS = {
 }
 
 
+SUPPLY: Callable[[FunctionSource], SuppliedFunctions | None] = no_functions
 MAINTAIN: dict[str, Callable[[Run, Stratum, int], int]] = {
     "extremal": maintain_extremal,
 }
