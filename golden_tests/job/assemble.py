@@ -8,36 +8,11 @@ from types import ModuleType
 
 SUPPORT = Path(__file__).parents[2] / "templates" / "pyspark" / "support"
 
-HEADER = '''"""A job for tests."""
+HEADER = f'''"""A job for tests."""
 
 from __future__ import annotations
 
-import argparse
-import contextlib
-import functools
-import itertools
-import json
-import math
-import os
-import re
-import shutil
-import sys
-import time
-import urllib.parse
-import uuid
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from datetime import UTC, date, datetime, timedelta
-from decimal import Context, Decimal, InvalidOperation
-from enum import Enum
-from pathlib import Path
-from typing import Any
-
-import pyarrow as pa
-import pyarrow.parquet as pq
-from pyspark.sql import Column as SparkColumn
-from pyspark.sql import DataFrame, Observation, SparkSession, Window, functions
-
+{(SUPPORT / "imports.py.jinja").read_text("utf-8")}
 '''
 
 PROGRAM = """
@@ -108,6 +83,11 @@ def sql_type(kind: str, engine: str) -> str:
     """The Spark type of a column type."""
     known = {"int": "BIGINT", "float": "DOUBLE", "bool": "BOOLEAN", "timestamp": "TIMESTAMP_NTZ"}
     return known.get(kind, kind.upper())
+
+
+def is_list(kind: str) -> bool:
+    """No column is a list."""
+    return False
 
 
 @dataclass(frozen=True)
@@ -220,8 +200,9 @@ def script_text(program: str = PROGRAM, fakes: str = FAKES) -> str:
     def block(name: str) -> str:
         return (SUPPORT / f"{name}.py.jinja").read_text("utf-8")
 
-    blocks = [block(name) for name in ("progress", "state", "inputs", "commands")]
-    end = 'if __name__ == "__main__":\n    sys.exit(main())\n'
+    names = ("progress", "state", "records", "inputs", "no_functions", "printing", "commands")
+    blocks = [block(name) for name in names]
+    end = 'SUPPLY = no_functions\n\nif __name__ == "__main__":\n    sys.exit(main())\n'
     return "\n\n".join([HEADER + block("shapes"), program, *blocks, fakes, end])
 
 

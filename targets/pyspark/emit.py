@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
-import black
 from flintlog.compiler.ir import plan
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
@@ -16,10 +15,13 @@ from .view import Viewer
 @dataclass(frozen=True)
 class Block:
     """A piece of support code, the same in every script that has it: a file of templates/pyspark/support, and whether
-    scripts whose strata are of certain kinds, or that have external functions, need it."""
+    scripts whose strata are of certain kinds, or that have external functions, need it. Code that is not for a ``job``
+    alone needs nothing but DuckDB.
+    """
 
     name: str
     needed: Callable[[frozenset[str]], bool] = lambda kinds: True
+    job: bool = False
 
 
 #: Support code in the order of printing, after the program.
@@ -33,13 +35,17 @@ BLOCKS = (
     Block("rounds", lambda kinds: not kinds.isdisjoint({"ranked", "extremal"})),
     Block("ranked", lambda kinds: "ranked" in kinds),
     Block("extremal", lambda kinds: "extremal" in kinds),
-    Block("stages"),
-    Block("state"),
-    Block("inputs"),
+    Block("spark_engine", job=True),
+    Block("stages", job=True),
+    Block("state", job=True),
+    Block("records"),
+    Block("inputs", job=True),
     Block("functions", lambda kinds: "external" in kinds),
     Block("no_functions", lambda kinds: "external" not in kinds),
-    Block("progress"),
-    Block("commands"),
+    Block("spark_functions", lambda kinds: "external" in kinds, job=True),
+    Block("progress", job=True),
+    Block("printing"),
+    Block("commands", job=True),
 )
 
 
@@ -62,13 +68,9 @@ def emit_script(program: plan.Program, compiler: str, format_code: bool = True) 
     def source(name: str) -> str:
         return loader.get_source(environment, f"support/{name}.py.jinja")[0].rstrip("\n")
 
-    kinds = frozenset(s.stratum.kind for stage in program.stages for s in stage.strata)
-    kinds |= {"external"} if program.program.functions else frozenset()
-    blocks = tuple(b.name for b in BLOCKS if b.needed(kinds))
+    blocks = needed_blocks(program)
     # All blocks, also those left out: a rule that brings one in changes nobody's name.
-    support = "\n".join(source(b.name) for b in BLOCKS)
-    reserved = ["PROGRAM", "SUPPLY", "MAINTAIN", "RECOUNT", *re.findall(r"\b[A-Z][A-Z0-9_]*\b", source("imports"))]
-    reserved += re.findall(r"^([A-Z][A-Z0-9_]*)(?=:| =)", support, re.MULTILINE)
+    reserved = reserved_names(source("imports"), (source(b.name) for b in BLOCKS))
     view = Viewer(program, reserved).script(compiler, source("imports"), blocks)
     text = environment.get_template("script.py.jinja").render(view=view, block=_placeholder)
     if format_code:
@@ -84,6 +86,19 @@ def emit_script(program: plan.Program, compiler: str, format_code: bool = True) 
     return "".join([before, source("shapes"), text, *after])
 
 
+def needed_blocks(program: plan.Program) -> tuple[str, ...]:
+    """The names of the blocks that the script of a program has."""
+    kinds = frozenset(s.stratum.kind for stage in program.stages for s in stage.strata)
+    kinds |= {"external"} if program.program.functions else frozenset()
+    return tuple(b.name for b in BLOCKS if b.needed(kinds))
+
+
+def reserved_names(imports: str, blocks: Iterable[str]) -> list[str]:
+    """The constants of support code, which those of a program must not hide."""
+    names = ["PROGRAM", "SUPPLY", "MAINTAIN", "RECOUNT", *re.findall(r"\b[A-Z][A-Z0-9_]*\b", imports)]
+    return names + re.findall(r"^([A-Z][A-Z0-9_]*)(?=:| =)", "\n".join(blocks), re.MULTILINE)
+
+
 def _placeholder(name: str) -> str:
     """A line that stands for a support block."""
     return f"# block: {name}."
@@ -91,4 +106,6 @@ def _placeholder(name: str) -> str:
 
 def format_script(text: str) -> str:
     """Python source as black formats it."""
+    import black
+
     return black.format_str(text, mode=black.Mode(line_length=100))

@@ -612,113 +612,6 @@ class DuckEngine:
         return [dict(zip(names, row, strict=True)) for row in cursor.fetchall()]
 
 
-class SparkEngine:
-    """Spark SQL; every table is checkpointed, so that no plan grows with the number of rounds."""
-
-    name = "spark"
-
-    def __init__(self, spark: SparkSession, partitions: int) -> None:
-        """Use ``spark``; ``partitions`` bounds the partitions of a table."""
-        self.spark = spark
-        self.partitions = partitions
-        # Rounds are small and many; constraints cost planning, and a checkpoint of some unions fails on them.
-        # A decimal result keeps all its digits behind the point or overflows.
-        self.settings = {
-            "spark.sql.shuffle.partitions": str(partitions),
-            "spark.sql.adaptive.enabled": "false",
-            "spark.sql.constraintPropagation.enabled": "false",
-            "spark.sql.decimalOperations.allowPrecisionLoss": "false",
-        }
-        self.found = {name: spark.conf.get(name, None) for name in self.settings}
-        for name, value in self.settings.items():
-            spark.conf.set(name, value)
-        self._tables: dict[str, tuple[DataFrame, int]] = {}
-        self._views: set[str] = set()
-        self.failed_calls: Callable[[], str] = str
-
-    def text(self, sql: str | Both) -> str:
-        """A query in Spark's dialect."""
-        return sql if isinstance(sql, str) else sql.spark
-
-    def files(self, paths: Sequence[str]) -> str:
-        """The rows of Parquet files, as a view to select from."""
-        name = f"files__{len(self._views)}"
-        self._views.add(name)
-        places = (spark_path(Path(path)) for path in paths)
-        self.spark.read.parquet(*places).createOrReplaceTempView(name)
-        return name
-
-    def keep(self, name: str, frame: DataFrame) -> int:
-        """Compute ``frame`` now, in one action, and keep its rows as table ``name``."""
-        counted = Observation()
-        try:
-            kept = (
-                frame.coalesce(self.partitions)
-                .observe(counted, functions.count(functions.lit(1)).alias("rows"))
-                .localCheckpoint(eager=True)
-            )
-        except ArithmeticException as error:
-            raise out_of_range(error) from error
-        self._tables[name] = (kept, int(counted.get["rows"]))
-        kept.createOrReplaceTempView(name)
-        return self._tables[name][1]
-
-    def table(self, name: str, sql: str | Both) -> int:
-        """Compute a query now and keep its rows."""
-        return self.keep(name, self.spark.sql(self.text(sql)))
-
-    def later(self, name: str, sql: str, rows: int) -> None:
-        """Let a table over files be read by each query that uses it."""
-        frame = self.spark.sql(sql)
-        self._tables[name] = (frame, rows)
-        frame.createOrReplaceTempView(name)
-
-    def empty(self, name: str, columns: Iterable[Column]) -> None:
-        """Make a table without rows, without a Spark job."""
-        self.later(name, no_rows(columns, self.name), 0)
-
-    def view(self, name: str, sql: str) -> None:
-        """Let ``name`` stand for a query; it is resolved now, against the tables as they are."""
-        self._views.add(name)
-        self.spark.sql(sql).createOrReplaceTempView(name)
-
-    def rows(self, name: str) -> int:
-        """The number of rows of a table."""
-        return self._tables[name][1]
-
-    def insert(self, name: str, sql: str) -> None:
-        """Add the rows of a query to a table."""
-        self.keep(name, self._tables[name][0].unionByName(self.spark.sql(sql)))
-
-    def remove(self, name: str, keys: str, columns: Sequence[str]) -> None:
-        """Remove the rows that agree with a row of ``keys``."""
-        if self.rows(keys):
-            kept, removed = self._tables[name][0], self._tables[keys][0].select(*columns)
-            self.keep(name, kept.join(removed, list(columns), "left_anti").select(*kept.columns))
-
-    def rename(self, name: str, to: str) -> None:
-        """Call a table by another name."""
-        self._tables[to] = self._tables.pop(name)
-        self._tables[to][0].createOrReplaceTempView(to)
-        self.spark.catalog.dropTempView(name)
-
-    def first(self, sql: str, limit: int) -> list[dict[str, Any]]:
-        """The first rows of a query."""
-        return [row.asDict() for row in self.spark.sql(sql).limit(limit).collect()]
-
-    def close(self) -> None:
-        """Forget all tables and views, and leave the session's settings as they were."""
-        for setting, value in self.found.items():
-            if value is None:
-                self.spark.conf.unset(setting)
-            else:
-                self.spark.conf.set(setting, value)
-        for name in [*self._views, *self._tables]:
-            self.spark.catalog.dropTempView(name)
-        self._tables.clear()
-        self._views.clear()
-
-
 # ---- support: maintenance, version 1 -------------------------------------------------------------
 # A batch is applied in two phases. The deletions lead from the old state to `mid`, which is what was true
 # before and is true after; the insertions lead from `mid` to the new state. In either phase a query sees,
@@ -1018,6 +911,31 @@ def check_defined(engine: Engine, stratum: Stratum, relation: Relation, table: s
             f"{f' with {known}' if known else ''}; the batch was refused and the state is as it was"
             f"{engine.failed_calls()}"
         )
+
+
+# One stratum after the other.
+
+
+def maintain(run: Run, stratum: Stratum, clock: int) -> int:
+    """Bring the relations of a stratum from the old state to the new one; return its new clock."""
+    if not run.initial and not changes_below(run.engine, stratum):
+        for relation in stratum.relations:
+            for name in ("lost", "gained", "touched"):
+                run.engine.empty(f"{relation.table}__{name}", relation.tuple_columns)
+        return clock
+    clock = MAINTAIN[stratum.kind](run, stratum, clock)
+    for relation in stratum.relations:
+        check_key(run.engine, relation, run.initial)
+    return clock
+
+
+def changes_below(engine: Engine, stratum: Stratum) -> bool:
+    """Whether a relation that a stratum reads has changed."""
+    return any(
+        engine.rows(f"{relation.table}__{name}")
+        for relation in (*stratum.reads, *stratum.negates)
+        for name in ("lost", "gained")
+    )
 
 
 # ---- support: recount, version 1 -----------------------------------------------------------------
@@ -1449,6 +1367,117 @@ def recount_extremal(engine: Engine, stratum: Stratum, bucket: Bucket) -> list[F
     return findings
 
 
+# ---- support: Spark's engine, version 1 ----------------------------------------------------------
+# The same operations by Spark, for what is too large for a task, or where DuckDB is missing.
+
+
+class SparkEngine:
+    """Spark SQL; every table is checkpointed, so that no plan grows with the number of rounds."""
+
+    name = "spark"
+
+    def __init__(self, spark: SparkSession, partitions: int) -> None:
+        """Use ``spark``; ``partitions`` bounds the partitions of a table."""
+        self.spark = spark
+        self.partitions = partitions
+        # Rounds are small and many; constraints cost planning, and a checkpoint of some unions fails on them.
+        # A decimal result keeps all its digits behind the point or overflows.
+        self.settings = {
+            "spark.sql.shuffle.partitions": str(partitions),
+            "spark.sql.adaptive.enabled": "false",
+            "spark.sql.constraintPropagation.enabled": "false",
+            "spark.sql.decimalOperations.allowPrecisionLoss": "false",
+        }
+        self.found = {name: spark.conf.get(name, None) for name in self.settings}
+        for name, value in self.settings.items():
+            spark.conf.set(name, value)
+        self._tables: dict[str, tuple[DataFrame, int]] = {}
+        self._views: set[str] = set()
+        self.failed_calls: Callable[[], str] = str
+
+    def text(self, sql: str | Both) -> str:
+        """A query in Spark's dialect."""
+        return sql if isinstance(sql, str) else sql.spark
+
+    def files(self, paths: Sequence[str]) -> str:
+        """The rows of Parquet files, as a view to select from."""
+        name = f"files__{len(self._views)}"
+        self._views.add(name)
+        places = (spark_path(Path(path)) for path in paths)
+        self.spark.read.parquet(*places).createOrReplaceTempView(name)
+        return name
+
+    def keep(self, name: str, frame: DataFrame) -> int:
+        """Compute ``frame`` now, in one action, and keep its rows as table ``name``."""
+        counted = Observation()
+        try:
+            kept = (
+                frame.coalesce(self.partitions)
+                .observe(counted, functions.count(functions.lit(1)).alias("rows"))
+                .localCheckpoint(eager=True)
+            )
+        except ArithmeticException as error:
+            raise out_of_range(error) from error
+        self._tables[name] = (kept, int(counted.get["rows"]))
+        kept.createOrReplaceTempView(name)
+        return self._tables[name][1]
+
+    def table(self, name: str, sql: str | Both) -> int:
+        """Compute a query now and keep its rows."""
+        return self.keep(name, self.spark.sql(self.text(sql)))
+
+    def later(self, name: str, sql: str, rows: int) -> None:
+        """Let a table over files be read by each query that uses it."""
+        frame = self.spark.sql(sql)
+        self._tables[name] = (frame, rows)
+        frame.createOrReplaceTempView(name)
+
+    def empty(self, name: str, columns: Iterable[Column]) -> None:
+        """Make a table without rows, without a Spark job."""
+        self.later(name, no_rows(columns, self.name), 0)
+
+    def view(self, name: str, sql: str) -> None:
+        """Let ``name`` stand for a query; it is resolved now, against the tables as they are."""
+        self._views.add(name)
+        self.spark.sql(sql).createOrReplaceTempView(name)
+
+    def rows(self, name: str) -> int:
+        """The number of rows of a table."""
+        return self._tables[name][1]
+
+    def insert(self, name: str, sql: str) -> None:
+        """Add the rows of a query to a table."""
+        self.keep(name, self._tables[name][0].unionByName(self.spark.sql(sql)))
+
+    def remove(self, name: str, keys: str, columns: Sequence[str]) -> None:
+        """Remove the rows that agree with a row of ``keys``."""
+        if self.rows(keys):
+            kept, removed = self._tables[name][0], self._tables[keys][0].select(*columns)
+            self.keep(name, kept.join(removed, list(columns), "left_anti").select(*kept.columns))
+
+    def rename(self, name: str, to: str) -> None:
+        """Call a table by another name."""
+        self._tables[to] = self._tables.pop(name)
+        self._tables[to][0].createOrReplaceTempView(to)
+        self.spark.catalog.dropTempView(name)
+
+    def first(self, sql: str, limit: int) -> list[dict[str, Any]]:
+        """The first rows of a query."""
+        return [row.asDict() for row in self.spark.sql(sql).limit(limit).collect()]
+
+    def close(self) -> None:
+        """Forget all tables and views, and leave the session's settings as they were."""
+        for setting, value in self.found.items():
+            if value is None:
+                self.spark.conf.unset(setting)
+            else:
+                self.spark.conf.set(setting, value)
+        for name in [*self._views, *self._tables]:
+            self.spark.catalog.dropTempView(name)
+        self._tables.clear()
+        self._views.clear()
+
+
 # ---- support: stages, version 1 ------------------------------------------------------------------
 # A stage is one Spark job with a task per bucket. A task reads its part of the state, runs all rounds of
 # the stage's strata in DuckDB, writes its files itself and reports what it wrote; the commit lists the
@@ -1509,28 +1538,6 @@ class Task:
         known = {relation.table for relation in self.computed}
         read = [r for stage in self.stages for s in stage.strata for r in (*s.reads, *s.negates)]
         return tuple({r.table: r for r in read if r.table not in known}.values())
-
-
-def maintain(run: Run, stratum: Stratum, clock: int) -> int:
-    """Bring the relations of a stratum from the old state to the new one; return its new clock."""
-    if not run.initial and not changes_below(run.engine, stratum):
-        for relation in stratum.relations:
-            for name in ("lost", "gained", "touched"):
-                run.engine.empty(f"{relation.table}__{name}", relation.tuple_columns)
-        return clock
-    clock = MAINTAIN[stratum.kind](run, stratum, clock)
-    for relation in stratum.relations:
-        check_key(run.engine, relation, run.initial)
-    return clock
-
-
-def changes_below(engine: Engine, stratum: Stratum) -> bool:
-    """Whether a relation that a stratum reads has changed."""
-    return any(
-        engine.rows(f"{relation.table}__{name}")
-        for relation in (*stratum.reads, *stratum.negates)
-        for name in ("lost", "gained")
-    )
 
 
 # Files of the state. A relation lies in buckets; a bucket is a base file and a file of changes over it, whose
@@ -1785,9 +1792,11 @@ def write_bucket(engine: DuckEngine, task: Task, relation: Relation, number: int
 
 
 def ship_functions_by_value() -> None:
-    """Let the executors have this script's functions also where it was imported: there it is not installed."""
-    if __name__ != "__main__":
-        cloudpickle.register_pickle_by_value(sys.modules[__name__])  # type: ignore[no-untyped-call]
+    """Let the executors have this script's functions also where it was imported, and those of the user's file: there
+    neither is installed."""
+    for name in (__name__, "flintlog_functions"):
+        if name != "__main__" and name in sys.modules:
+            cloudpickle.register_pickle_by_value(sys.modules[name])  # type: ignore[no-untyped-call]
 
 
 def progress_file(attempt: str, number: int) -> str:
@@ -2450,14 +2459,6 @@ def write_parquet(frame: DataFrame, folder: Path) -> list[str]:
 # Publication
 
 
-def operation_column(relation: Relation, wanted: str = "op") -> str:
-    """The name of the operation column beside the relation's own columns."""
-    taken = {column.name for column in relation.columns}
-    while wanted in taken:
-        wanted = "_" + wanted
-    return wanted
-
-
 def batch_folder(batch: str) -> str:
     """The folder of a batch, named so that Spark reads the ID back as a partition column."""
     return f"batch={urllib.parse.quote(batch, safe=' ')}"
@@ -2615,16 +2616,9 @@ def remove_unfinished(changes: Path, batch: str) -> None:
             shutil.rmtree(folder, ignore_errors=True)
 
 
-# ---- support: inputs, version 1 ------------------------------------------------------------------
-# Rows and changes from outside, checked value by value and staged as Parquet of the program's types.
+# ---- support: records, version 1 -----------------------------------------------------------------
+# Rows of files, checked value by value.
 
-INPUT_FORMATS = {
-    ".csv": "csv",
-    ".json": "json",
-    ".jsonl": "json",
-    ".ndjson": "json",
-    ".parquet": "parquet",
-}
 OPERATIONS = {
     "+": "+",
     "insert": "+",
@@ -2642,17 +2636,14 @@ OPERATIONS = {
 NEED_KEY = ("update", "u")  # they do not say which row they replace
 REMOVE_KEY = "x"  # in staged changes of a relation with a key: whatever row has this key is removed
 PROBLEMS_LISTED = 5
-ROWS_AT_ONCE = 100_000
-SMALL_INPUT = 1024 * 1024
 NO_HEADER = "there is none"
 LONGEST_RECORD = 64 * 1024 * 1024
 
-Source = str | DataFrame
 Reader = Callable[[Any], Any]
+Warn = Callable[[str], None]
 Record = list[Any] | str
 """The values of a row in the order of InputShape.names, or what makes the row unreadable."""
 
-REPLACEMENT = "\ufffd"  # stands for what is not UTF-8
 BLANKS = " \t\r\n"
 INTEGER = r"[+-]?[0-9]+"
 EXACT = r"[+-]?(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)"
@@ -2663,23 +2654,7 @@ ZONE = r"(?:Z|[+-][0-9]{2}:[0-9]{2})"
 CSV_FIELD = re.compile(r'"([^"]*+(?:""[^"]*+)*+)"(?=,|\Z)|((?!")[^,]*+)(?=,|\Z)')
 CSV_OPEN_FIELD = re.compile(r'"[^"]*+(?:""[^"]*+)*+\Z')
 
-# The types of values in Parquet and in tables, and those that a column of the program takes.
-VALUE_KINDS = {
-    "boolean": "bool",
-    "byte": "int",
-    "short": "int",
-    "integer": "int",
-    "long": "int",
-    "float": "float",
-    "double": "float",
-    "decimal": "decimal",
-    "string": "string",
-    "char": "string",
-    "varchar": "string",
-    "date": "date",
-    "timestamp": "timestamp",
-    "timestamp_ntz": "timestamp",
-}
+# The types of typed values that a column of the program takes.
 TAKEN_KINDS = {
     "int": ("int", "decimal"),
     "float": ("float", "int", "decimal"),
@@ -2692,23 +2667,6 @@ class Absent(Enum):
     """What stands for a value that a row does not have at all, where None stands for a null."""
 
     ABSENT = "absent"
-
-
-@dataclass(frozen=True)
-class InputFile:
-    """A file with rows of a relation (``place`` is its path or URI), a Spark table (its name) or a DataFrame."""
-
-    relation: Relation
-    place: Source
-    format: str
-    local: bool = False
-    size: int = 0
-
-    def __str__(self) -> str:
-        """How messages call it."""
-        if isinstance(self.place, str):
-            return f"table {self.place}" if self.format == "table" else self.place
-        return f"the DataFrame given for {self.relation.name}"
 
 
 @dataclass(frozen=True)
@@ -2775,6 +2733,491 @@ def refused(*lines: str) -> JobError:
     return JobError("refused, nothing has changed:" + "".join(f"\n  {line}" for line in lines))
 
 
+# Where the rows are
+
+
+def operation_column(relation: Relation, wanted: str = "op") -> str:
+    """The name of the operation column beside the relation's own columns."""
+    taken = {column.name for column in relation.columns}
+    while wanted in taken:
+        wanted = "_" + wanted
+    return wanted
+
+
+def input_relation(program: Program, name: str) -> Relation:
+    """The relation that takes the rows given for ``name``."""
+    for relation in program.relations:
+        if relation.kind == "input" and relation.name == name:
+            return relation
+    inputs = ", ".join(sorted(r.name for r in program.relations if r.kind == "input")) or "none"
+    if any(relation.name == name and not relation.hidden for relation in program.relations):
+        raise JobError(f"{name} is not an input relation; {program.name} has these: {inputs}")
+    raise JobError(f"there is no relation {name}; the input relations of {program.name}: {inputs}")
+
+
+# Rows
+
+
+def checked_rows(
+    records: Iterable[Record], file: str, text: bool, shape: InputShape, problems: Problems
+) -> Iterator[list[Any]]:
+    """The rows of a file as they are staged; what is wrong with the others is noted. ``text``: all values are text."""
+    readers = [reader(type_name, shape, text) for type_name in shape.types]
+    place = shape.names.index(shape.operation)
+    without_operation: dict[bool, int] = {}
+    for number, record in enumerate(records, start=1):
+        if isinstance(record, str):
+            problems.add(f"{file}, row {number}: {record}")
+            continue
+        without_operation.setdefault(record[place] is Absent.ABSENT, number)
+        try:
+            values = [read(value) for read, value in zip(readers, record, strict=True)]
+        except ValueError:
+            problems.add(*row_problems(f"{file}, row {number}", shape, readers, record))
+            continue
+        # A relation without columns is kept as one constant column.
+        yield values if shape.relation.columns else [True, *values]
+    if len(without_operation) == 2:
+        problems.add(
+            f"{file}, row {without_operation[True]}, column {shape.operation}: missing, "
+            f"but row {without_operation[False]} has it"
+        )
+
+
+def row_problems(
+    where: str, shape: InputShape, readers: list[Reader], record: list[Any]
+) -> list[str]:
+    """What is wrong with each value of a row."""
+    found = []
+    for name, read, value in zip(shape.names, readers, record, strict=True):
+        try:
+            read(value)
+        except ValueError as error:
+            found.append(f"{where}, column {name}: {error}")
+    return found
+
+
+def match_columns(
+    found: list[str], file: str, shape: InputShape, problems: Problems, warn: Warn
+) -> list[int | None] | None:
+    """The places of the wanted columns among those of a file; None for an operation column that is not there."""
+    places: list[int | None] = []
+    before = problems.count
+    for name in shape.names:
+        if found.count(name) > 1:
+            problems.add(f"{file}: column {name} is there {found.count(name)} times")
+        elif name not in found and name != shape.operation:
+            similar = [other for other in found if other.strip().lower() == name.lower()]
+            hint = (
+                f"; there is {shown(similar[0])}, but names are matched exactly" if similar else ""
+            )
+            problems.add(f"{file}: column {name} is missing{hint}")
+        places.append(found.index(name) if name in found else None)
+    for name in found:
+        if name not in shape.names:
+            warn(f"{file}: column {name} is not used")
+    return places if problems.count == before else None
+
+
+def csv_records(
+    lines: Iterator[str], file: str, shape: InputShape, problems: Problems, warn: Warn
+) -> Iterator[Record]:
+    """The records of a CSV file after its header."""
+    records = split_csv(lines)
+    header = next(records, NO_HEADER)
+    places = match_header(header, file, shape, problems, warn)
+    if places is None:
+        return
+    for record in records:
+        if isinstance(record, str):
+            yield record
+        elif len(record) != len(header):
+            yield f"{len(record)} fields instead of {len(header)}"
+        else:
+            yield [Absent.ABSENT if place is None else record[place] for place in places]
+
+
+def match_header(
+    header: list[str | None] | str, file: str, shape: InputShape, problems: Problems, warn: Warn
+) -> list[int | None] | None:
+    """The places of the wanted columns in a CSV file with this header."""
+    if isinstance(header, str):
+        problems.add(f"{file}, header: {header}")
+        return None
+    columns = [name or "" for name in header]
+    wanted = [column.name for column in shape.relation.columns]
+    if wanted and not any(name.lower() in {*map(str.lower, columns)} for name in shape.names):
+        found, wanted_text = ", ".join(columns), ", ".join(wanted)
+        problems.add(
+            f"{file} has no header: it starts with {shown(found)}, not with the columns {wanted_text}"
+        )
+        return None
+    return match_columns(columns, file, shape, problems, warn)
+
+
+def split_csv(lines: Iterator[str]) -> Iterator[list[str | None] | str]:
+    """The fields of each record, None for an empty field without quotes; or what is wrong with the record."""
+    for line in lines:
+        if '"' not in line:
+            text = line.rstrip("\r\n")
+            if text:
+                yield [field or None for field in text.split(",")]
+            continue
+        record = line
+        fields = split_quoted(record.rstrip("\r\n"))
+        while fields is None:
+            added = open_field_lines(lines)
+            record += added
+            fields = split_quoted(record.rstrip("\r\n")) if added else "a quote is not closed"
+        yield fields
+
+
+def open_field_lines(lines: Iterator[str]) -> str:
+    """The lines up to one that may close an open quote; empty if no line does within reason."""
+    added, size = [], 0
+    for line in lines:
+        added.append(line)
+        size += len(line)
+        if line.count('"') % 2:
+            return "".join(added)
+        if size > LONGEST_RECORD:
+            break
+    return ""
+
+
+def split_quoted(record: str) -> list[str | None] | str | None:
+    """The fields of a record with quotes in it; None if it goes on in the next line."""
+    fields: list[str | None] = []
+    position = 0
+    while True:
+        field = CSV_FIELD.match(record, position)
+        if field is None:
+            return None if CSV_OPEN_FIELD.match(record, position) else "text after a closing quote"
+        fields.append(field[2] or None if field[1] is None else field[1].replace('""', '"'))
+        position = field.end() + 1
+        if position > len(record):
+            return fields
+
+
+def json_records(
+    lines: Iterator[str], file: str, shape: InputShape, warn: Warn
+) -> Iterator[Record]:
+    """The records of a file with a JSON object a line."""
+    unused: dict[str, None] = {}
+    for line in lines:
+        if not line.strip(BLANKS):
+            continue
+        try:
+            record = json_decoder().decode(line)
+        except json.JSONDecodeError as error:
+            yield f"broken JSON: {error.msg} at character {error.pos + 1}"
+        except (ValueError, RecursionError) as error:
+            yield f"broken JSON: {error}"
+        else:
+            if isinstance(record, dict):
+                unused |= dict.fromkeys(record.keys() - shape.names)
+                yield [record.get(name, Absent.ABSENT) for name in shape.names]
+            else:
+                yield "not a JSON object"
+    for name in sorted(unused):
+        warn(f"{file}: column {name} is not used")
+
+
+@functools.cache
+def json_decoder() -> json.JSONDecoder:
+    """What reads JSON, its numbers exact."""
+    return json.JSONDecoder(
+        parse_float=Decimal, parse_constant=refuse_constant, object_pairs_hook=distinct_members
+    )
+
+
+def refuse_constant(name: str) -> None:
+    """JSON has no NaN and no infinity, although Python reads them."""
+    raise ValueError(f"{name} is no JSON value")
+
+
+def distinct_members(members: list[tuple[str, Any]]) -> dict[str, Any]:
+    """A JSON object, unless it has two members of one name."""
+    record = dict(members)
+    if len(record) != len(members):
+        raise ValueError("two members have the same name")
+    return record
+
+
+def check_kinds(kinds: Mapping[str, str], file: str, shape: InputShape, problems: Problems) -> bool:
+    """Whether the columns of a typed source have types that the relation's columns take."""
+    before = problems.count
+    for name, wanted in zip(shape.names, shape.types, strict=True):
+        if name in kinds and not takes(wanted, kinds[name]):
+            problems.add(f"{file}: column {name} has the type {kinds[name]} and should be {wanted}")
+    return problems.count == before
+
+
+def takes(wanted: str, found: str) -> bool:
+    """Whether a column of type ``wanted`` takes values of a kind of TAKEN_KINDS, or lists of such."""
+    if is_list(wanted):
+        return is_list(found) and takes(element_type(wanted), element_type(found))
+    short = {"operation": "string"}.get(wanted, wanted.split("(")[0])
+    return found in TAKEN_KINDS.get(short, (short,))
+
+
+# Values
+
+
+def reader(type_name: str, shape: InputShape, text: bool) -> Reader:
+    """What turns a value of a source into the one that is staged, or raises ValueError with the reason why not.
+
+    ``text``: all values of the source are text, as in CSV.
+    """
+    if type_name == "operation":
+        return functools.partial(read_operation, shape)
+    if type_name == "string":
+        return read_string_field if text else read_string
+    if is_list(type_name):
+        return functools.partial(read_list, reader(element_type(type_name), shape, False), text)
+    convert = {
+        "int": read_int,
+        "float": read_float,
+        "bool": read_bool,
+        "date": read_date,
+        "timestamp": read_timestamp,
+        "order": read_order,
+    }.get(type_name)
+    if convert is None:
+        convert = functools.partial(read_decimal, *decimal_size(type_name))
+    from_text = text or type_name.startswith(("decimal", "date", "timestamp", "order"))
+    return functools.partial(read_value, convert, from_text)
+
+
+def decimal_size(type_name: str) -> tuple[int, int]:
+    """Precision and scale of ``decimal(p,s)``."""
+    precision, scale = re.findall("[0-9]+", type_name)
+    return int(precision), int(scale)
+
+
+def read_value(convert: Reader, from_text: bool, value: Any) -> Any:
+    """A value that is there; text only where the format has no better way to write it."""
+    if value is Absent.ABSENT:
+        raise ValueError("missing")
+    if value is None:
+        raise ValueError("null")
+    if isinstance(value, str):
+        if not from_text:
+            raise ValueError(f"{shown(value)} is text in quotes")
+        value = value.strip(BLANKS)
+    return convert(value)
+
+
+def shown(value: object) -> str:
+    """A value as messages show it."""
+    text = json.dumps(value, ensure_ascii=False) if isinstance(value, str) else str(value)
+    return text if len(text) <= 60 else f"{text[:57]}..."
+
+
+def wrong_type(value: object, type_name: str) -> ValueError:
+    """What to say of a value of another type."""
+    return ValueError(f"{shown(value)} is not {'an' if type_name == 'int' else 'a'} {type_name}")
+
+
+def read_string_field(value: Any) -> str:
+    """A string of a CSV file."""
+    if value is None:
+        raise ValueError('null (an empty string is written "")')
+    return read_string(value)
+
+
+def read_string(value: Any) -> str:
+    """A string that can be written as UTF-8."""
+    if value is Absent.ABSENT or value is None:
+        raise ValueError("null" if value is None else "missing")
+    if not isinstance(value, str):
+        raise wrong_type(value, "string")
+    try:
+        value.isascii() or value.encode()
+    except UnicodeEncodeError as error:
+        raise ValueError(f"half of a surrogate pair at character {error.start + 1}") from error
+    return value
+
+
+def read_int(value: Any) -> int:
+    """A whole number of 64 bits."""
+    if isinstance(value, str) and re.fullmatch(INTEGER, value):
+        value = int(value) if len(value) < 100 else Decimal(value)
+    whole = isinstance(value, int) and not isinstance(value, bool)
+    if not whole and not (isinstance(value, Decimal) and value == value.to_integral_value()):
+        raise wrong_type(value, "int")
+    if not -(2**63) <= value < 2**63:
+        raise ValueError(f"{shown(value)} is beyond 64 bits")
+    return int(value)
+
+
+def read_float(value: Any) -> float:
+    """A finite double; -0.0 becomes 0.0, which it equals."""
+    if isinstance(value, bool) or (isinstance(value, str) and not re.fullmatch(FLOATING, value)):
+        raise wrong_type(value, "float")
+    try:
+        number = float(value)
+    except (TypeError, OverflowError, ValueError) as error:
+        raise wrong_type(value, "float") from error
+    if not math.isfinite(number):
+        raise ValueError(f"{shown(value)} is not a finite float")
+    return number or 0.0
+
+
+def read_decimal(precision: int, scale: int, value: Any) -> Decimal:
+    """A decimal that has its digits within precision and scale: nothing is rounded."""
+    type_name = f"decimal({precision},{scale})"
+    if isinstance(value, str) and re.fullmatch(EXACT, value):
+        value = Decimal(value)
+    if isinstance(value, bool) or not isinstance(value, int | Decimal):
+        raise wrong_type(value, type_name)
+    try:
+        exact = Decimal(value).quantize(Decimal(1).scaleb(-scale), context=Context(prec=precision))
+    except InvalidOperation as error:
+        raise ValueError(f"{shown(value)} has too many digits for {type_name}") from error
+    if exact != value:
+        raise ValueError(f"{shown(value)} has too many digits for {type_name}")
+    return exact
+
+
+def read_list(read: Reader, text: bool, value: Any) -> list[Any]:
+    """A list; in text, a JSON array."""
+    if value is Absent.ABSENT or value is None:
+        raise ValueError("null" if value is None else "missing")
+    if text:
+        try:
+            value = json_decoder().decode(value)
+        except (ValueError, RecursionError) as error:
+            raise ValueError(f"{shown(value)} is not a JSON array") from error
+    if not isinstance(value, list):
+        raise wrong_type(value, "list")
+    items = []
+    for number, item in enumerate(value, start=1):
+        try:
+            items.append(read(item))
+        except ValueError as error:
+            raise ValueError(f"element {number}: {error}") from error
+    return items
+
+
+def read_bool(value: Any) -> bool:
+    """true or false."""
+    known = {"true": True, "false": False}.get(value.lower()) if isinstance(value, str) else value
+    if not isinstance(known, bool):
+        raise wrong_type(value, "bool")
+    return known
+
+
+def read_date(value: Any) -> date:
+    """A day, in text YYYY-MM-DD."""
+    if isinstance(value, str) and re.fullmatch(DAY, value):
+        with contextlib.suppress(ValueError):
+            return date.fromisoformat(value)
+    if not isinstance(value, date) or isinstance(value, datetime):
+        raise wrong_type(value, "date")
+    return value
+
+
+def read_timestamp(value: Any) -> datetime:
+    """A moment, in text YYYY-MM-DD HH:MM:SS, in UTC unless it has a zone."""
+    if isinstance(value, str) and re.fullmatch(f"{MOMENT}{ZONE}?", value):
+        with contextlib.suppress(ValueError):
+            value = datetime.fromisoformat(value)
+    if not isinstance(value, datetime):
+        raise wrong_type(value, "timestamp")
+    return value if value.tzinfo is None else value.astimezone(UTC).replace(tzinfo=None)
+
+
+def read_order(value: Any) -> int:
+    """The place of a change among others: a whole number or a moment, which is counted in microseconds."""
+    if isinstance(value, str) and re.fullmatch(INTEGER, value):
+        value = Decimal(value)
+    if isinstance(value, int | Decimal) and not isinstance(value, bool):
+        if value == int(value) and -(10**38) < value < 10**38:
+            return int(value)
+        raise wrong_type(value, "whole number or timestamp")
+    if isinstance(value, str) and re.fullmatch(DAY, value):
+        value = f"{value} 00:00"
+    if isinstance(value, date) and not isinstance(value, datetime):
+        value = datetime.combine(value, datetime.min.time())
+    try:
+        return (read_timestamp(value) - datetime(1970, 1, 1)) // timedelta(microseconds=1)
+    except ValueError as error:
+        raise wrong_type(value, "whole number or timestamp") from error
+
+
+def read_operation(shape: InputShape, value: Any) -> str:
+    """+ or -; a file without operations inserts its rows."""
+    if value is Absent.ABSENT:
+        return "+"
+    if not isinstance(value, str):
+        raise ValueError("null" if value is None else f"unknown operation {shown(value)}")
+    name = value.strip(BLANKS).lower()
+    if name in shape.operations:
+        return shape.operations[name]
+    if OPERATIONS.get(name) == "-":
+        raise ValueError(
+            f"{shown(value)} in the first rows of a state, where there is nothing to delete"
+        )
+    if name in OPERATIONS:
+        raise ValueError(
+            f"{shown(value)} of a relation without a primary key; delete the old row, insert the new one"
+        )
+    raise ValueError(f"unknown operation {shown(value)}")
+
+
+# ---- support: inputs, version 1 ------------------------------------------------------------------
+# Rows and changes from outside, staged as Parquet of the program's types.
+
+INPUT_FORMATS = {
+    ".csv": "csv",
+    ".json": "json",
+    ".jsonl": "json",
+    ".ndjson": "json",
+    ".parquet": "parquet",
+}
+ROWS_AT_ONCE = 100_000
+SMALL_INPUT = 1024 * 1024
+
+Source = str | DataFrame
+REPLACEMENT = "\ufffd"  # stands for what is not UTF-8
+
+# The types of values in Parquet and in tables.
+VALUE_KINDS = {
+    "boolean": "bool",
+    "byte": "int",
+    "short": "int",
+    "integer": "int",
+    "long": "int",
+    "float": "float",
+    "double": "float",
+    "decimal": "decimal",
+    "string": "string",
+    "char": "string",
+    "varchar": "string",
+    "date": "date",
+    "timestamp": "timestamp",
+    "timestamp_ntz": "timestamp",
+}
+
+
+@dataclass(frozen=True)
+class InputFile:
+    """A file with rows of a relation (``place`` is its path or URI), a Spark table (its name) or a DataFrame."""
+
+    relation: Relation
+    place: Source
+    format: str
+    local: bool = False
+    size: int = 0
+
+    def __str__(self) -> str:
+        """How messages call it."""
+        if isinstance(self.place, str):
+            return f"table {self.place}" if self.format == "table" else self.place
+        return f"the DataFrame given for {self.relation.name}"
+
+
 def stage_inputs(
     spark: SparkSession,
     program: Program,
@@ -2836,17 +3279,6 @@ def are_small(files: list[InputFile]) -> bool:
 
 
 # Where the rows are
-
-
-def input_relation(program: Program, name: str) -> Relation:
-    """The relation that takes the rows given for ``name``."""
-    for relation in program.relations:
-        if relation.kind == "input" and relation.name == name:
-            return relation
-    inputs = ", ".join(sorted(r.name for r in program.relations if r.kind == "input")) or "none"
-    if any(relation.name == name and not relation.hidden for relation in program.relations):
-        raise JobError(f"{name} is not an input relation; {program.name} has these: {inputs}")
-    raise JobError(f"there is no relation {name}; the input relations of {program.name}: {inputs}")
 
 
 def input_files(
@@ -2922,7 +3354,8 @@ def stage_in_driver(
     schema = pa.schema([(column.sql, arrow_type(column.type)) for column in shape.staged])
     with pq.ParquetWriter(folder / "rows.parquet", schema, compression="zstd") as writer:
         for file in files:
-            rows = checked_rows(spark, file, shape, problems, log)
+            records = file_records(spark, file, shape, problems, log)
+            rows = checked_rows(records, str(file), file.format == "csv", shape, problems)
             while chunk := list(itertools.islice(rows, ROWS_AT_ONCE)):
                 columns = zip(*chunk, strict=True)
                 arrays = [
@@ -2930,6 +3363,18 @@ def stage_in_driver(
                     for values, field in zip(columns, schema, strict=True)
                 ]
                 writer.write_table(pa.Table.from_arrays(arrays, schema=schema))
+
+
+def file_records(
+    spark: SparkSession, file: InputFile, shape: InputShape, problems: Problems, log: Log
+) -> Iterator[Record]:
+    """The records of a file in its format."""
+    if file.format == "parquet":
+        return parquet_records(file, shape, problems, log)
+    lines = text_lines(spark, file)
+    if file.format == "csv":
+        return csv_records(lines, str(file), shape, problems, log.warn)
+    return json_records(lines, str(file), shape, log.warn)
 
 
 def arrow_type(type_name: str) -> Any:
@@ -2946,52 +3391,6 @@ def arrow_type(type_name: str) -> Any:
         "string": "string",
     }
     return pa.timestamp("us") if type_name == "timestamp" else getattr(pa, known[type_name])()
-
-
-def decimal_size(type_name: str) -> tuple[int, int]:
-    """Precision and scale of ``decimal(p,s)``."""
-    precision, scale = re.findall("[0-9]+", type_name)
-    return int(precision), int(scale)
-
-
-def checked_rows(
-    spark: SparkSession, file: InputFile, shape: InputShape, problems: Problems, log: Log
-) -> Iterator[list[Any]]:
-    """The rows of a file as they are staged; what is wrong with the others is noted."""
-    records = {"csv": csv_records, "json": json_records, "parquet": parquet_records}[file.format]
-    readers = [reader(type_name, shape, file.format == "csv") for type_name in shape.types]
-    place = shape.names.index(shape.operation)
-    without_operation: dict[bool, int] = {}
-    for number, record in enumerate(records(spark, file, shape, problems, log), start=1):
-        if isinstance(record, str):
-            problems.add(f"{file}, row {number}: {record}")
-            continue
-        without_operation.setdefault(record[place] is Absent.ABSENT, number)
-        try:
-            values = [read(value) for read, value in zip(readers, record, strict=True)]
-        except ValueError:
-            problems.add(*row_problems(f"{file}, row {number}", shape, readers, record))
-            continue
-        # A relation without columns is kept as one constant column.
-        yield values if shape.relation.columns else [True, *values]
-    if len(without_operation) == 2:
-        problems.add(
-            f"{file}, row {without_operation[True]}, column {shape.operation}: missing, "
-            f"but row {without_operation[False]} has it"
-        )
-
-
-def row_problems(
-    where: str, shape: InputShape, readers: list[Reader], record: list[Any]
-) -> list[str]:
-    """What is wrong with each value of a row."""
-    found = []
-    for name, read, value in zip(shape.names, readers, record, strict=True):
-        try:
-            read(value)
-        except ValueError as error:
-            found.append(f"{where}, column {name}: {error}")
-    return found
 
 
 def text_lines(spark: SparkSession, file: InputFile) -> Iterator[str]:
@@ -3011,171 +3410,24 @@ def text_lines(spark: SparkSession, file: InputFile) -> Iterator[str]:
         yield (row.value.removeprefix("\ufeff") if position == 0 else row.value) + "\n"
 
 
-def match_columns(
-    found: list[str], file: InputFile, shape: InputShape, problems: Problems, log: Log
-) -> list[int | None] | None:
-    """The places of the wanted columns among those of a file; None for an operation column that is not there."""
-    places: list[int | None] = []
-    before = problems.count
-    for name in shape.names:
-        if found.count(name) > 1:
-            problems.add(f"{file}: column {name} is there {found.count(name)} times")
-        elif name not in found and name != shape.operation:
-            similar = [other for other in found if other.strip().lower() == name.lower()]
-            hint = (
-                f"; there is {shown(similar[0])}, but names are matched exactly" if similar else ""
-            )
-            problems.add(f"{file}: column {name} is missing{hint}")
-        places.append(found.index(name) if name in found else None)
-    for name in found:
-        if name not in shape.names:
-            log.warn(f"{file}: column {name} is not used")
-    return places if problems.count == before else None
-
-
-def csv_records(
-    spark: SparkSession, file: InputFile, shape: InputShape, problems: Problems, log: Log
-) -> Iterator[Record]:
-    """The records of a CSV file after its header."""
-    records = split_csv(text_lines(spark, file))
-    header = next(records, NO_HEADER)
-    places = match_header(header, file, shape, problems, log)
-    if places is None:
-        return
-    for record in records:
-        if isinstance(record, str):
-            yield record
-        elif len(record) != len(header):
-            yield f"{len(record)} fields instead of {len(header)}"
-        else:
-            yield [Absent.ABSENT if place is None else record[place] for place in places]
-
-
 def csv_header(spark: SparkSession, file: InputFile) -> list[str | None] | str:
     """The column names in the first record, or what is wrong with it."""
     return next(split_csv(text_lines(spark, file)), NO_HEADER)
 
 
-def match_header(
-    header: list[str | None] | str, file: InputFile, shape: InputShape, problems: Problems, log: Log
-) -> list[int | None] | None:
-    """The places of the wanted columns in a CSV file with this header."""
-    if isinstance(header, str):
-        problems.add(f"{file}, header: {header}")
-        return None
-    columns = [name or "" for name in header]
-    wanted = [column.name for column in shape.relation.columns]
-    if wanted and not any(name.lower() in {*map(str.lower, columns)} for name in shape.names):
-        found, wanted_text = ", ".join(columns), ", ".join(wanted)
-        problems.add(
-            f"{file} has no header: it starts with {shown(found)}, not with the columns {wanted_text}"
-        )
-        return None
-    return match_columns(columns, file, shape, problems, log)
-
-
-def split_csv(lines: Iterator[str]) -> Iterator[list[str | None] | str]:
-    """The fields of each record, None for an empty field without quotes; or what is wrong with the record."""
-    for line in lines:
-        if '"' not in line:
-            text = line.rstrip("\r\n")
-            if text:
-                yield [field or None for field in text.split(",")]
-            continue
-        record = line
-        fields = split_quoted(record.rstrip("\r\n"))
-        while fields is None:
-            added = open_field_lines(lines)
-            record += added
-            fields = split_quoted(record.rstrip("\r\n")) if added else "a quote is not closed"
-        yield fields
-
-
-def open_field_lines(lines: Iterator[str]) -> str:
-    """The lines up to one that may close an open quote; empty if no line does within reason."""
-    added, size = [], 0
-    for line in lines:
-        added.append(line)
-        size += len(line)
-        if line.count('"') % 2:
-            return "".join(added)
-        if size > LONGEST_RECORD:
-            break
-    return ""
-
-
-def split_quoted(record: str) -> list[str | None] | str | None:
-    """The fields of a record with quotes in it; None if it goes on in the next line."""
-    fields: list[str | None] = []
-    position = 0
-    while True:
-        field = CSV_FIELD.match(record, position)
-        if field is None:
-            return None if CSV_OPEN_FIELD.match(record, position) else "text after a closing quote"
-        fields.append(field[2] or None if field[1] is None else field[1].replace('""', '"'))
-        position = field.end() + 1
-        if position > len(record):
-            return fields
-
-
-def json_records(
-    spark: SparkSession, file: InputFile, shape: InputShape, problems: Problems, log: Log
-) -> Iterator[Record]:
-    """The records of a file with a JSON object a line."""
-    unused: dict[str, None] = {}
-    for line in text_lines(spark, file):
-        if not line.strip(BLANKS):
-            continue
-        try:
-            record = json_decoder().decode(line)
-        except json.JSONDecodeError as error:
-            yield f"broken JSON: {error.msg} at character {error.pos + 1}"
-        except (ValueError, RecursionError) as error:
-            yield f"broken JSON: {error}"
-        else:
-            if isinstance(record, dict):
-                unused |= dict.fromkeys(record.keys() - shape.names)
-                yield [record.get(name, Absent.ABSENT) for name in shape.names]
-            else:
-                yield "not a JSON object"
-    for name in sorted(unused):
-        log.warn(f"{file}: column {name} is not used")
-
-
-@functools.cache
-def json_decoder() -> json.JSONDecoder:
-    """What reads JSON, its numbers exact."""
-    return json.JSONDecoder(
-        parse_float=Decimal, parse_constant=refuse_constant, object_pairs_hook=distinct_members
-    )
-
-
-def refuse_constant(name: str) -> None:
-    """JSON has no NaN and no infinity, although Python reads them."""
-    raise ValueError(f"{name} is no JSON value")
-
-
-def distinct_members(members: list[tuple[str, Any]]) -> dict[str, Any]:
-    """A JSON object, unless it has two members of one name."""
-    record = dict(members)
-    if len(record) != len(members):
-        raise ValueError("two members have the same name")
-    return record
-
-
 def parquet_records(
-    spark: SparkSession, file: InputFile, shape: InputShape, problems: Problems, log: Log
+    file: InputFile, shape: InputShape, problems: Problems, log: Log
 ) -> Iterator[Record]:
     """The records of a Parquet file that the driver opens."""
     rows = open_parquet(file)
     schema = rows.schema_arrow
-    places = match_columns(schema.names, file, shape, problems, log)
+    places = match_columns(schema.names, str(file), shape, problems, log.warn)
     if places is None:
         return
     kinds = {
         name: arrow_kind(schema.field(name).type) for name in shape.names if name in schema.names
     }
-    if not check_kinds(kinds, file, shape, problems):
+    if not check_kinds(kinds, str(file), shape, problems):
         return
     wanted = [name for name, place in zip(shape.names, places, strict=True) if place is not None]
     for batch in rows.iter_batches(ROWS_AT_ONCE, columns=wanted):
@@ -3231,25 +3483,6 @@ def in_micros(kind: Any) -> Any:
         element = in_micros(kind.value_type)
         return kind if element == kind.value_type else pa.list_(element)
     return kind
-
-
-def check_kinds(
-    kinds: Mapping[str, str], file: InputFile, shape: InputShape, problems: Problems
-) -> bool:
-    """Whether the columns of a typed source have types that the relation's columns take."""
-    before = problems.count
-    for name, wanted in zip(shape.names, shape.types, strict=True):
-        if name in kinds and not takes(wanted, kinds[name]):
-            problems.add(f"{file}: column {name} has the type {kinds[name]} and should be {wanted}")
-    return problems.count == before
-
-
-def takes(wanted: str, found: str) -> bool:
-    """Whether a column of type ``wanted`` takes values of a kind of VALUE_KINDS, or lists of such."""
-    if is_list(wanted):
-        return is_list(found) and takes(element_type(wanted), element_type(found))
-    short = {"operation": "string"}.get(wanted, wanted.split("(")[0])
-    return found in TAKEN_KINDS.get(short, (short,))
 
 
 # Reading with Spark
@@ -3314,7 +3547,7 @@ def spark_groups(
     for (form, *_), group in alike.items():
         if form == "csv":
             header = csv_header(spark, group[0])
-            places = match_header(header, group[0], shape, problems, log)
+            places = match_header(header, str(group[0]), shape, problems, log.warn)
             if places is not None:
                 yield csv_group(spark, group, header, places, shape)
         elif form == "json":
@@ -3523,11 +3756,11 @@ def typed_group(
     except Exception as error:
         problems.add(f"{first} cannot be read: {reason(error)}")
         return
-    places = match_columns(frame.columns, first, shape, problems, log)
+    places = match_columns(frame.columns, str(first), shape, problems, log.warn)
     if places is None:
         return
     kinds = {name: spark_kind(fields[name]) for name in shape.names if name in fields}
-    if not check_kinds(kinds, first, shape, problems):
+    if not check_kinds(kinds, str(first), shape, problems):
         return
     values = [
         from_typed(
@@ -3605,205 +3838,6 @@ def typed_problems(
         record = [values.get(name, Absent.ABSENT) for name in shape.names]
         problems.add(*row_problems(where, shape, readers, record))
     problems.count = max(problems.count, before + count)
-
-
-# Values
-
-
-def reader(type_name: str, shape: InputShape, text: bool) -> Reader:
-    """What turns a value of a source into the one that is staged, or raises ValueError with the reason why not.
-
-    ``text``: all values of the source are text, as in CSV.
-    """
-    if type_name == "operation":
-        return functools.partial(read_operation, shape)
-    if type_name == "string":
-        return read_string_field if text else read_string
-    if is_list(type_name):
-        return functools.partial(read_list, reader(element_type(type_name), shape, False), text)
-    convert = {
-        "int": read_int,
-        "float": read_float,
-        "bool": read_bool,
-        "date": read_date,
-        "timestamp": read_timestamp,
-        "order": read_order,
-    }.get(type_name)
-    if convert is None:
-        convert = functools.partial(read_decimal, *decimal_size(type_name))
-    from_text = text or type_name.startswith(("decimal", "date", "timestamp", "order"))
-    return functools.partial(read_value, convert, from_text)
-
-
-def read_value(convert: Reader, from_text: bool, value: Any) -> Any:
-    """A value that is there; text only where the format has no better way to write it."""
-    if value is Absent.ABSENT:
-        raise ValueError("missing")
-    if value is None:
-        raise ValueError("null")
-    if isinstance(value, str):
-        if not from_text:
-            raise ValueError(f"{shown(value)} is text in quotes")
-        value = value.strip(BLANKS)
-    return convert(value)
-
-
-def shown(value: object) -> str:
-    """A value as messages show it."""
-    text = json.dumps(value, ensure_ascii=False) if isinstance(value, str) else str(value)
-    return text if len(text) <= 60 else f"{text[:57]}..."
-
-
-def wrong_type(value: object, type_name: str) -> ValueError:
-    """What to say of a value of another type."""
-    return ValueError(f"{shown(value)} is not {'an' if type_name == 'int' else 'a'} {type_name}")
-
-
-def read_string_field(value: Any) -> str:
-    """A string of a CSV file."""
-    if value is None:
-        raise ValueError('null (an empty string is written "")')
-    return read_string(value)
-
-
-def read_string(value: Any) -> str:
-    """A string that can be written as UTF-8."""
-    if value is Absent.ABSENT or value is None:
-        raise ValueError("null" if value is None else "missing")
-    if not isinstance(value, str):
-        raise wrong_type(value, "string")
-    try:
-        value.isascii() or value.encode()
-    except UnicodeEncodeError as error:
-        raise ValueError(f"half of a surrogate pair at character {error.start + 1}") from error
-    return value
-
-
-def read_int(value: Any) -> int:
-    """A whole number of 64 bits."""
-    if isinstance(value, str) and re.fullmatch(INTEGER, value):
-        value = int(value) if len(value) < 100 else Decimal(value)
-    whole = isinstance(value, int) and not isinstance(value, bool)
-    if not whole and not (isinstance(value, Decimal) and value == value.to_integral_value()):
-        raise wrong_type(value, "int")
-    if not -(2**63) <= value < 2**63:
-        raise ValueError(f"{shown(value)} is beyond 64 bits")
-    return int(value)
-
-
-def read_float(value: Any) -> float:
-    """A finite double; -0.0 becomes 0.0, which it equals."""
-    if isinstance(value, bool) or (isinstance(value, str) and not re.fullmatch(FLOATING, value)):
-        raise wrong_type(value, "float")
-    try:
-        number = float(value)
-    except (TypeError, OverflowError, ValueError) as error:
-        raise wrong_type(value, "float") from error
-    if not math.isfinite(number):
-        raise ValueError(f"{shown(value)} is not a finite float")
-    return number or 0.0
-
-
-def read_decimal(precision: int, scale: int, value: Any) -> Decimal:
-    """A decimal that has its digits within precision and scale: nothing is rounded."""
-    type_name = f"decimal({precision},{scale})"
-    if isinstance(value, str) and re.fullmatch(EXACT, value):
-        value = Decimal(value)
-    if isinstance(value, bool) or not isinstance(value, int | Decimal):
-        raise wrong_type(value, type_name)
-    try:
-        exact = Decimal(value).quantize(Decimal(1).scaleb(-scale), context=Context(prec=precision))
-    except InvalidOperation as error:
-        raise ValueError(f"{shown(value)} has too many digits for {type_name}") from error
-    if exact != value:
-        raise ValueError(f"{shown(value)} has too many digits for {type_name}")
-    return exact
-
-
-def read_list(read: Reader, text: bool, value: Any) -> list[Any]:
-    """A list; in text, a JSON array."""
-    if value is Absent.ABSENT or value is None:
-        raise ValueError("null" if value is None else "missing")
-    if text:
-        try:
-            value = json_decoder().decode(value)
-        except (ValueError, RecursionError) as error:
-            raise ValueError(f"{shown(value)} is not a JSON array") from error
-    if not isinstance(value, list):
-        raise wrong_type(value, "list")
-    items = []
-    for number, item in enumerate(value, start=1):
-        try:
-            items.append(read(item))
-        except ValueError as error:
-            raise ValueError(f"element {number}: {error}") from error
-    return items
-
-
-def read_bool(value: Any) -> bool:
-    """true or false."""
-    known = {"true": True, "false": False}.get(value.lower()) if isinstance(value, str) else value
-    if not isinstance(known, bool):
-        raise wrong_type(value, "bool")
-    return known
-
-
-def read_date(value: Any) -> date:
-    """A day, in text YYYY-MM-DD."""
-    if isinstance(value, str) and re.fullmatch(DAY, value):
-        with contextlib.suppress(ValueError):
-            return date.fromisoformat(value)
-    if not isinstance(value, date) or isinstance(value, datetime):
-        raise wrong_type(value, "date")
-    return value
-
-
-def read_timestamp(value: Any) -> datetime:
-    """A moment, in text YYYY-MM-DD HH:MM:SS, in UTC unless it has a zone."""
-    if isinstance(value, str) and re.fullmatch(f"{MOMENT}{ZONE}?", value):
-        with contextlib.suppress(ValueError):
-            value = datetime.fromisoformat(value)
-    if not isinstance(value, datetime):
-        raise wrong_type(value, "timestamp")
-    return value if value.tzinfo is None else value.astimezone(UTC).replace(tzinfo=None)
-
-
-def read_order(value: Any) -> int:
-    """The place of a change among others: a whole number or a moment, which is counted in microseconds."""
-    if isinstance(value, str) and re.fullmatch(INTEGER, value):
-        value = Decimal(value)
-    if isinstance(value, int | Decimal) and not isinstance(value, bool):
-        if value == int(value) and -(10**38) < value < 10**38:
-            return int(value)
-        raise wrong_type(value, "whole number or timestamp")
-    if isinstance(value, str) and re.fullmatch(DAY, value):
-        value = f"{value} 00:00"
-    if isinstance(value, date) and not isinstance(value, datetime):
-        value = datetime.combine(value, datetime.min.time())
-    try:
-        return (read_timestamp(value) - datetime(1970, 1, 1)) // timedelta(microseconds=1)
-    except ValueError as error:
-        raise wrong_type(value, "whole number or timestamp") from error
-
-
-def read_operation(shape: InputShape, value: Any) -> str:
-    """+ or -; a file without operations inserts its rows."""
-    if value is Absent.ABSENT:
-        return "+"
-    if not isinstance(value, str):
-        raise ValueError("null" if value is None else f"unknown operation {shown(value)}")
-    name = value.strip(BLANKS).lower()
-    if name in shape.operations:
-        return shape.operations[name]
-    if OPERATIONS.get(name) == "-":
-        raise ValueError(
-            f"{shown(value)} in the first rows of a state, where there is nothing to delete"
-        )
-    if name in OPERATIONS:
-        raise ValueError(
-            f"{shown(value)} of a relation without a primary key; delete the old row, insert the new one"
-        )
-    raise ValueError(f"unknown operation {shown(value)}")
 
 
 # Changes with an order
@@ -3964,6 +3998,56 @@ def describe(spark: SparkSession, text: str) -> None:
     """Name the Spark jobs that follow; a Spark Connect session has no context to tell."""
     if hasattr(spark, "sparkContext"):
         spark.sparkContext.setJobDescription(text)
+
+
+# ---- support: printing, version 1 ----------------------------------------------------------------
+# Rows as text.
+
+
+def shown_lines(columns: list[str], rows: Iterator[Any], form: str) -> Iterator[str]:
+    """Rows as lines of ``csv``, ``json`` or ``table``."""
+    if not columns:
+        yield from ("{}" if form == "json" else "()" for _ in rows)
+    elif form == "json":
+        for row in rows:
+            yield json.dumps(
+                dict(zip(columns, row, strict=True)), default=value_text, ensure_ascii=False
+            )
+    elif form == "csv":
+        yield ",".join(map(csv_field, columns))
+        for row in rows:
+            yield ",".join(map(csv_field, row))
+    else:
+        yield from table_lines(columns, rows)
+
+
+def value_text(value: Any) -> str:
+    """A value as text that can be read in again."""
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, list):
+        return json.dumps(value, default=value_text, ensure_ascii=False)
+    return value.isoformat(" ") if isinstance(value, datetime) else str(value)
+
+
+def csv_field(value: Any) -> str:
+    """A field of a CSV line; an empty string is quoted, to tell it from a null."""
+    text = value_text(value)
+    quoted = isinstance(value, str | list) and (not text or any(mark in text for mark in '",\r\n'))
+    return '"' + text.replace('"', '""') + '"' if quoted else text
+
+
+def table_lines(columns: list[str], rows: Iterator[Any]) -> Iterator[str]:
+    """A table for the eye; the first rows set the widths."""
+    first = [list(map(value_text, row)) for row in itertools.islice(rows, 1000)]
+    widths = [max(map(len, texts)) for texts in zip(columns, *first, strict=True)]
+    lines = itertools.chain(
+        [columns, ["-" * width for width in widths]], first, (map(value_text, r) for r in rows)
+    )
+    for line in lines:
+        yield "  ".join(
+            text.ljust(width) for text, width in zip(line, widths, strict=True)
+        ).rstrip()
 
 
 # ---- support: commands, version 1 ----------------------------------------------------------------
@@ -4432,51 +4516,6 @@ def differences(
 # Printing a relation
 
 
-def shown_lines(frame: DataFrame, form: str) -> Iterator[str]:
-    """The rows of a frame as lines of ``csv``, ``json`` or ``table``, one partition in memory at a time."""
-    rows = frame.toLocalIterator(prefetchPartitions=True)
-    if not frame.columns:
-        yield from ("{}" if form == "json" else "()" for _ in rows)
-    elif form == "json":
-        for row in rows:
-            yield json.dumps(row.asDict(), default=value_text, ensure_ascii=False)
-    elif form == "csv":
-        yield ",".join(map(csv_field, frame.columns))
-        for row in rows:
-            yield ",".join(map(csv_field, row))
-    else:
-        yield from table_lines(frame.columns, rows)
-
-
-def value_text(value: Any) -> str:
-    """A value as text that can be read in again."""
-    if isinstance(value, bool):
-        return "true" if value else "false"
-    if isinstance(value, list):
-        return json.dumps(value, default=value_text, ensure_ascii=False)
-    return value.isoformat(" ") if isinstance(value, datetime) else str(value)
-
-
-def csv_field(value: Any) -> str:
-    """A field of a CSV line; an empty string is quoted, to tell it from a null."""
-    text = value_text(value)
-    quoted = isinstance(value, str | list) and (not text or any(mark in text for mark in '",\r\n'))
-    return '"' + text.replace('"', '""') + '"' if quoted else text
-
-
-def table_lines(columns: list[str], rows: Iterator[Any]) -> Iterator[str]:
-    """A table for the eye; the first rows set the widths."""
-    first = [list(map(value_text, row)) for row in itertools.islice(rows, 1000)]
-    widths = [max(map(len, texts)) for texts in zip(columns, *first, strict=True)]
-    lines = itertools.chain(
-        [columns, ["-" * width for width in widths]], first, (map(value_text, r) for r in rows)
-    )
-    for line in lines:
-        yield "  ".join(
-            text.ljust(width) for text, width in zip(line, widths, strict=True)
-        ).rstrip()
-
-
 # The command line
 
 
@@ -4651,8 +4690,10 @@ def print_relation(
     rows = relation_rows(read_state(local_path(state, "the state")))[name]
     if rows <= SORTED_ROWS and frame.columns:
         frame = frame.orderBy(*(f"`{column}`" for column in frame.columns))
+    limited = frame if limit is None else frame.limit(limit)
     try:
-        for line in shown_lines(frame if limit is None else frame.limit(limit), form):
+        # One partition in memory at a time.
+        for line in shown_lines(frame.columns, limited.toLocalIterator(True), form):
             print(line)
         sys.stdout.flush()
     except BrokenPipeError:
