@@ -1,0 +1,1 @@
+"""DDlog's command files: read, and applied to a program that runs."""

@@ -1,0 +1,1 @@
+"""Templates of programs that run in this process, in one DuckDB database."""
