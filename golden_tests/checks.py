@@ -10,7 +10,7 @@ from typing import Any
 from flintlog.compiler.ir import typed
 from flintlog.compiler.pipeline import Compilation
 
-from .harness import LocalJob, Row
+from .harness import LocalJob, MemoryJob, Row
 from .oracle import functions, language
 from .oracle.batches import Batch, Changes, ConflictingUpserts, apply, diff
 from .oracle.evaluate import ArithmeticFault, KeyViolation, counts, evaluate, strata, supports_ok
@@ -33,17 +33,11 @@ class Checked:
     rewriting passes in the oracle's form, for what depends on the rules themselves: supports and hidden relations.
     """
 
-    def __init__(
-        self,
-        job: LocalJob,
-        text: str,
-        compilation: Compilation,
-        external: Mapping[str, Callable[..., Any]] | None = None,
-    ) -> None:
-        """Nothing is built yet. ``text`` is the whole program, without includes; ``external`` are its functions in
-        Python, as the job has them."""
+    def __init__(self, job: LocalJob | MemoryJob, text: str, compilation: Compilation) -> None:
+        """Nothing is built yet. ``text`` is the whole program, without includes."""
         self.job = job
-        known = {name: functions.external(function) for name, function in (external or {}).items()}
+        supplied = job.supplied.functions if job.supplied else {}
+        known = {name: functions.external(function) for name, function in supplied.items()}
         self.program = language.parse(text, known)
         self.rewritten = as_oracle(compilation.rewritten, {**functions.FUNCTIONS, **known})
         self.publics = {r.name: r.public or r.name for r in compilation.rewritten.relations}

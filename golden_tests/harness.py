@@ -1,4 +1,4 @@
-"""Runs the stages of generated scripts: without Spark, one task after the other, or in a session.
+"""Runs generated scripts' stages: without Spark, one task after the other, or in a session; or programs in memory.
 
 What is left out are the commands around the stages (reading files, committing, publishing); the job's tests have those.
 """
@@ -12,7 +12,7 @@ import re
 import shutil
 import sys
 import uuid
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from types import CodeType, ModuleType
 from typing import TYPE_CHECKING, Any
@@ -21,6 +21,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from flintlog.compiler.pipeline import Compilation, compile_program
 from flintlog.compiler.source import SourceFile
+from flintlog.targets.local.emit import emit_module
 from flintlog.targets.pyspark.emit import emit_script
 
 if TYPE_CHECKING:
@@ -70,12 +71,13 @@ class LocalJob:
     spark: SparkSession | None = None
     engine = "duckdb"
 
-    def __init__(self, script: str, folder: Path, buckets: int = 1) -> None:
-        """Load a script; nothing is built yet."""
+    def __init__(self, script: str, folder: Path, buckets: int = 1, functions: Path | None = None) -> None:
+        """Load a script, and its external functions; nothing is built yet."""
         self.module = load_script(script)
         self.program = self.module.PROGRAM
         self.folder = folder
-        self.options = self.module.Options(buckets=buckets, engine=self.engine)
+        self.supplied = self.module.SUPPLY(str(functions) if functions else None)
+        self.options = self.module.Options(buckets=buckets, engine=self.engine, functions=self.supplied)
         self.manifest: dict[str, Any] | None = None
         self.attempts = 0
         self.changes: dict[str, set[tuple[str, Row]]] = {}
@@ -183,8 +185,7 @@ class LocalJob:
 
     def relation(self, name: str) -> Any:
         """The relation that users know as ``name``, also a hidden one."""
-        found = [r for r in self.program.relations if r.name == name]
-        return next((r for r in found if not r.hidden), found[0])
+        return named(self.program, name)
 
     def records(self, relation: Any) -> list[dict[str, Any]]:
         """The stored rows of a relation, all state columns."""
@@ -221,13 +222,83 @@ class LocalJob:
         )
 
 
+class MemoryJob:
+    """A program that runs in this process, its relations in one database: what ``flintlog run`` and ``replay`` use.
+
+    Its manifest is the number of batches applied, None before the first.
+    """
+
+    def __init__(self, compilation: Compilation, functions: Path | None = None) -> None:
+        """Load the program and its external functions; nothing is built yet."""
+        self.module = load_script(emit_module(compilation.plan))
+        self.session = self.module.Session(functions=str(functions) if functions else None)
+        self.supplied = self.session.supplied
+        self.program = self.session.program
+        self.changes: dict[str, set[tuple[str, Row]]] = {}
+
+    @property
+    def manifest(self) -> int | None:
+        """Something that changes with every batch."""
+        return self.session.batches or None
+
+    def close(self) -> None:
+        """Forget the module and its database."""
+        del sys.modules[self.module.__name__]
+        self.session.engine.connection.close()
+
+    def run(self, changes: Changes) -> dict[str, set[tuple[str, Row]]]:
+        """Apply a batch; returns the net changes of the published relations. Raises the module's JobError."""
+        inputs = {r.name: r.table for r in self.program.relations if r.kind == "input"}
+        self.session.apply({inputs[name]: rows for name, rows in changes.items() if name in inputs})
+        self.changes = {r.table: self._net(r) for r in self.program.relations}
+        return {r.name: self.changes[r.table] for r in self.program.relations if r.output}
+
+    def _net(self, relation: Any) -> set[tuple[str, Row]]:
+        net = [(op, frozen_row(row)) for op, row in self.session.changes(relation)]
+        assert len(net) == len(set(net)), f"{relation.name} publishes a change twice"
+        return set(net)
+
+    def relation(self, name: str) -> Any:
+        """The relation that users know as ``name``, also a hidden one."""
+        return named(self.program, name)
+
+    def tuples(self, relation: Any) -> set[Row]:
+        """The tuples of a relation."""
+        rows = list(map(frozen_row, self.session.rows(relation)))
+        assert len(rows) == len(set(rows)), f"{relation.name} holds a tuple twice"
+        counted = self.session.engine.rows(relation.table)
+        assert len(rows) == counted, f"{relation.name} has {len(rows)} tuples and says {counted}"
+        return set(rows)
+
+    def rows(self, name: str) -> set[Row]:
+        """The tuples of the relation that users know as ``name``."""
+        return self.tuples(self.relation(name))
+
+    def supports(self, relation: Any) -> dict[Row, tuple[int, int]]:
+        """The support and rank of each tuple of a ranked relation."""
+        return {row_of(r, relation): (r["_support"], r["_rank"]) for r in self._records(relation)}
+
+    def counts(self, relation: Any) -> dict[Row, int]:
+        """The number of derivations of each tuple of a counted relation."""
+        return {row_of(r, relation): r["_support"] for r in self._records(relation)}
+
+    def _records(self, relation: Any) -> list[dict[str, Any]]:
+        return self.session.engine.first(f"SELECT * FROM {relation.table}", 2**40)  # type: ignore[no-any-return]
+
+    def differences(self) -> list[dict[str, Any]]:
+        """What the recount finds."""
+        return self.session.differences()  # type: ignore[no-any-return]
+
+
 class TaskJob(LocalJob):
     """A job whose tasks run in DuckDB inside the tasks of a Spark session."""
 
-    def __init__(self, script: str, folder: Path, spark: SparkSession, buckets: int = 1) -> None:
-        """Load a script; nothing is built yet."""
+    def __init__(
+        self, script: str, folder: Path, spark: SparkSession, buckets: int = 1, functions: Path | None = None
+    ) -> None:
+        """Load a script, and its external functions; nothing is built yet."""
         self.spark = spark
-        super().__init__(script, folder, buckets)
+        super().__init__(script, folder, buckets, functions)
 
     def prepare(self) -> None:
         """Leave everything to the script."""
@@ -246,12 +317,23 @@ class RoundsJob(TaskJob):
 
 def row_of(record: Mapping[str, Any], relation: Any) -> Row:
     """The tuple in a stored record, as the oracle holds it: lists as tuples."""
-    return tuple(frozen(record[column.sql]) for column in relation.columns)
+    return frozen_row(record[column.sql] for column in relation.columns)
+
+
+def frozen_row(values: Iterable[Any]) -> Row:
+    """A tuple with lists as tuples."""
+    return tuple(map(frozen, values))
 
 
 def frozen(value: Any) -> Any:
     """A value with lists as tuples."""
     return tuple(map(frozen, value)) if isinstance(value, list) else value
+
+
+def named(program: Any, name: str) -> Any:
+    """The relation of a program that users know as ``name``, also a hidden one."""
+    found = [r for r in program.relations if r.name == name]
+    return next((r for r in found if not r.hidden), found[0])
 
 
 def arrow_type(kind: str) -> pa.DataType:

@@ -1,7 +1,8 @@
 """Look for a program and batches on which a job and the oracle disagree.
 
 Run ``python -m golden_tests.random_search FIRST LAST`` in the repository: the scenarios of the seeds from FIRST to
-LAST - 1, with 1 to 3 buckets by turns unless ``--buckets`` says how many. Every difference is printed with its seed and
+LAST - 1, with 1 to 3 buckets by turns unless ``--buckets`` says how many, or with ``--memory`` in one database without
+files. Every difference is printed with its seed and
 its program; the exit code says whether there was one.
 """
 
@@ -20,8 +21,11 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from flintlog.compiler.pipeline import Compilation, compile_program
+from flintlog.compiler.source import SourceFile
+
 from .checks import Checked
-from .harness import LocalJob, compile_text
+from .harness import LocalJob, MemoryJob, compile_text
 from .oracle.batches import Batch, key_of
 from .oracle.language import parse
 from .oracle.programs import FEATURES, Scenario, random_scenario
@@ -43,6 +47,21 @@ def check(
     job = make_job(script, Path(tempfile.mkdtemp(prefix="search-")), buckets)
     if buckets == 2:
         job.module.COMPACT_SHARE = 10**9  # type: ignore[attr-defined]
+    return checked_batches(scenario, compilation, job, f"{buckets} buckets", heard)
+
+
+def check_in_memory(scenario: Scenario, heard: Counter[str] | None = None) -> list[str]:
+    """The same for the program in one database, without files."""
+    compilation = compile_program(SourceFile("test.dl", scenario.text))
+    return checked_batches(
+        scenario, compilation, MemoryJob(compilation), "in memory", Counter() if heard is None else heard
+    )
+
+
+def checked_batches(
+    scenario: Scenario, compilation: Compilation, job: LocalJob | MemoryJob, where: str, heard: Counter[str]
+) -> list[str]:
+    """What is wrong at the first batch where something is; closes the job."""
     try:
         checked = Checked(job, scenario.text, compilation)
         start: Batch = {name: [("+", row) for row in sorted(rows, key=repr)] for name, rows in scenario.inputs.items()}
@@ -51,7 +70,7 @@ def check(
             problems = checked.apply(batch, recount=number in (0, len(scenario.batches)))
             heard[checked.refused.split(":")[0][:24] or "applied"] += 1
             if problems:
-                return [f"batch {number}, {buckets} buckets: {problem}" for problem in problems]
+                return [f"batch {number}, {where}: {problem}" for problem in problems]
     finally:
         job.close()
     return []
@@ -106,13 +125,17 @@ def main() -> int:
     parser.add_argument("first", type=int)
     parser.add_argument("last", type=int)
     parser.add_argument("--buckets", type=int, default=0, help="1 to 3 by turns unless given")
+    parser.add_argument("--memory", action="store_true", help="in one database, without files")
     arguments = parser.parse_args()
     heard: Counter[str] = Counter()
     failed, started = [], time.monotonic()
     for seed in range(arguments.first, arguments.last):
         scenario = scenario_of(seed)
         try:
-            problems = check(scenario, arguments.buckets or 1 + seed % 3, heard)
+            if arguments.memory:
+                problems = check_in_memory(scenario, heard)
+            else:
+                problems = check(scenario, arguments.buckets or 1 + seed % 3, heard)
         except Exception:
             problems = [traceback.format_exc(limit=-8)]
         if problems:

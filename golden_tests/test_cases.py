@@ -14,7 +14,7 @@ import io
 import itertools
 import json
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import replace
 from datetime import date, datetime
 from decimal import Decimal
@@ -28,7 +28,7 @@ from flintlog.targets.pyspark.emit import emit_script
 
 from golden_tests.checks import Checked
 from golden_tests.frontend.golden import compare
-from golden_tests.harness import VERSION, LocalJob, Row, compile_text
+from golden_tests.harness import VERSION, LocalJob, MemoryJob, Row, compile_text
 from golden_tests.oracle.batches import Batch
 
 CASES = sorted(path.parent for path in Path(__file__).parent.glob("cases/*/program.dl"))
@@ -138,7 +138,7 @@ def table_text(header: list[str], rows: list[list[Any]]) -> str:
     return out.getvalue()
 
 
-def read_batch(folder: Path, job: LocalJob) -> Batch:
+def read_batch(folder: Path, job: LocalJob | MemoryJob) -> Batch:
     """The changes of a batch."""
     batch: Batch = {}
     for path in sorted(folder.glob("*.csv")):
@@ -164,20 +164,22 @@ def outcome(checked: Checked, initial: bool) -> dict[str, str]:
     return files
 
 
-def supplied(case: Path, job: LocalJob) -> dict[str, Callable[..., Any]] | None:
-    """Give a job the external functions of a case; returns them, None if it has none."""
-    if not (case / "functions.py").exists():
-        return None
-    functions = job.module.Supplied(str(case / "functions.py"))
-    job.options = replace(job.options, functions=functions)
-    return dict(functions.functions)
+def functions_of(case: Path) -> Path | None:
+    """The file with the external functions of a case, if it has any."""
+    path = case / "functions.py"
+    return path if path.exists() else None
 
 
-def played(case: Path, folder: Path, buckets: int) -> Iterator[tuple[Path, Checked]]:
-    """Run a case's script over its batches, each checked against the oracle."""
-    job = LocalJob((case / "script.py").read_text(encoding="utf-8"), folder, buckets)
+def played(case: Path, folder: Path, buckets: int | None) -> Iterator[tuple[Path, Checked]]:
+    """Run a case over its batches, each checked against the oracle: its script, or without buckets in memory."""
+    job: LocalJob | MemoryJob
+    if buckets is None:
+        job = MemoryJob(compiled(case), functions_of(case))
+    else:
+        script = (case / "script.py").read_text(encoding="utf-8")
+        job = LocalJob(script, folder, buckets, functions_of(case))
     try:
-        checked = Checked(job, whole_text(case), compiled(case), supplied(case, job))
+        checked = Checked(job, whole_text(case), compiled(case))
         for batch in sorted((case / "batches").iterdir()):
             problems = checked.apply(read_batch(batch, job))
             assert not problems, f"{batch.name}: " + "\n".join(problems)
@@ -186,10 +188,10 @@ def played(case: Path, folder: Path, buckets: int) -> Iterator[tuple[Path, Check
         job.close()
 
 
-@pytest.mark.parametrize("buckets", [1, 3])
+@pytest.mark.parametrize("buckets", [1, 3, None], ids=["1", "3", "memory"])
 @pytest.mark.parametrize("case", CASES, ids=by_name)
-def test_batches(case: Path, buckets: int, tmp_path: Path, update_golden: bool) -> None:
-    """The script's state and published changes after every batch: as expected, and as the oracle has them."""
+def test_batches(case: Path, buckets: int | None, tmp_path: Path, update_golden: bool) -> None:
+    """State and published changes after every batch: as expected, and as the oracle has them."""
     names = [path.name for path in sorted((case / "batches").iterdir())]
     assert [int(name[:2]) for name in names] == list(range(len(names))) and len(names) > 1
     for batch, checked in played(case, tmp_path / "state", buckets):

@@ -22,7 +22,7 @@ from golden_tests.harness import LocalJob, RoundsJob, TaskJob, arrow_type, compi
 from golden_tests.oracle.batches import Batch
 from golden_tests.oracle.evaluate import Undefined, operate
 from golden_tests.random_search import check, scenario_of
-from golden_tests.test_cases import CASES, compiled, read_batch, supplied, whole_text
+from golden_tests.test_cases import CASES, compiled, functions_of, read_batch, whole_text
 from golden_tests.test_random import NIGHTLY, START
 
 if TYPE_CHECKING:
@@ -175,7 +175,7 @@ def test_rounds_in_spark(story: Story, tmp_path: Path, spark: SparkSession) -> N
 
 def play_case(job: LocalJob, case: Path) -> Iterator[str]:
     """Run a golden case's batches, each checked against the oracle; the job recounts itself after the last."""
-    checked = Checked(job, whole_text(case), compiled(case), supplied(case, job))
+    checked = Checked(job, whole_text(case), compiled(case))
     batches = sorted((case / "batches").iterdir())
     for batch in batches:
         yield batch.name
@@ -202,7 +202,8 @@ AT_NIGHT = pytest.mark.skipif(not NIGHTLY, reason="takes a minute; set FLINTLOG_
 def test_cases_in_spark(name: str, tmp_path: Path, spark: SparkSession) -> None:
     """Every type and constants that need quoting, lists and functions, in Spark SQL."""
     case = case_of(name)
-    job = RoundsJob((case / "script.py").read_text(encoding="utf-8"), tmp_path / "state", spark, buckets=2)
+    script = (case / "script.py").read_text(encoding="utf-8")
+    job = RoundsJob(script, tmp_path / "state", spark, 2, functions_of(case))
     assert len(list(play_case(job, case))) > 2
     job.close()
 
@@ -211,7 +212,8 @@ def test_cases_in_spark(name: str, tmp_path: Path, spark: SparkSession) -> None:
 def test_tasks_in_spark(name: str, tmp_path: Path, spark: SparkSession) -> None:
     """Rounds in DuckDB, in the tasks of Spark jobs."""
     case = case_of(name)
-    job = TaskJob((case / "script.py").read_text(encoding="utf-8"), tmp_path / "state", spark, buckets=2)
+    script = (case / "script.py").read_text(encoding="utf-8")
+    job = TaskJob(script, tmp_path / "state", spark, 2, functions_of(case))
     assert list(play_case(job, case))
     job.close()
 
@@ -219,7 +221,8 @@ def test_tasks_in_spark(name: str, tmp_path: Path, spark: SparkSession) -> None:
 def test_engines_take_turns_on_one_state(tmp_path: Path, spark: SparkSession) -> None:
     """What one engine writes the other reads: every batch in another engine, over files of changes, with 3 buckets."""
     case = case_of("input_and_derived_recursive")
-    job = RoundsJob((case / "script.py").read_text(encoding="utf-8"), tmp_path / "state", spark, buckets=3)
+    script = (case / "script.py").read_text(encoding="utf-8")
+    job = RoundsJob(script, tmp_path / "state", spark, 3, functions_of(case))
     job.module.COMPACT_SHARE = 10**9  # type: ignore[attr-defined]
     engines = itertools.cycle(["spark", "duckdb"])
     for _ in play_case(job, case):

@@ -20,7 +20,7 @@ from golden_tests.harness import LocalJob, Row, compile_text
 from golden_tests.oracle.batches import Batch, split
 from golden_tests.oracle.language import parse
 from golden_tests.oracle.strategies import FEATURES, Scenario, random_scenario, scenarios
-from golden_tests.random_search import check, made_daring, scenario_of
+from golden_tests.random_search import check, check_in_memory, made_daring, scenario_of
 
 NIGHTLY = os.environ.get("FLINTLOG_NIGHTLY", "") not in ("", "0")
 START = random.SystemRandom().randrange(10**6, 10**9) if NIGHTLY else 0
@@ -43,17 +43,33 @@ def profile(examples: int) -> settings:
 BUCKETS = st.integers(1, 3)
 
 
-@profile(24)
-@given(scenarios(FEATURES | {"lists", "functions"}), BUCKETS, st.integers(0, 99))
-def test_any_program_any_batches(made: Scenario, buckets: int, daring: int) -> None:
+# Without files a program takes half the time, so that most are tried so; the others also see buckets and files.
+
+
+@profile(32)
+@given(scenarios(FEATURES | {"lists", "functions"}), st.integers(0, 99))
+def test_any_program_any_batches(made: Scenario, daring: int) -> None:
     """After every batch: every relation, every published change, every support and rank; refused is what has to be."""
+    assert check_in_memory(made_daring(made, random.Random(daring)) if daring >= 75 else made) == []
+
+
+@profile(8)
+@given(scenarios(FEATURES | {"lists", "functions"}), BUCKETS, st.integers(0, 99))
+def test_any_program_any_batches_in_files(made: Scenario, buckets: int, daring: int) -> None:
+    """The same with the state in files and in buckets."""
     scenario = made_daring(made, random.Random(daring)) if daring >= 75 else made
     assert check(scenario, buckets) == []
 
 
-@pytest.mark.parametrize("seed", range(START, START + (3000 if NIGHTLY else 20)))
+@pytest.mark.parametrize("seed", range(START, START + (4500 if NIGHTLY else 30)))
 def test_seeds(seed: int) -> None:
     """The same for programs chosen evenly, which are larger than those that hypothesis likes."""
+    assert check_in_memory(scenario_of(seed)) == []
+
+
+@pytest.mark.parametrize("seed", range(START, START + (1000 if NIGHTLY else 8)))
+def test_seeds_in_files(seed: int) -> None:
+    """Some of them with the state in files and in buckets."""
     assert check(scenario_of(seed), 1 + seed % 3) == []
 
 

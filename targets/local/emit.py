@@ -13,7 +13,7 @@ OWN = ("calls", "session", "facts")
 
 
 def emit_module(program: plan.Program) -> str:
-    """The module of a program: its rules as in the job's script, the support code that needs DuckDB only, and its own."""
+    """The module of a program: its rules as in the job's script, support code that needs DuckDB only, and its own."""
     own = PackageLoader("flintlog.templates", "local")
     shared = PackageLoader("flintlog.templates", "pyspark")
     environment = Environment(

@@ -214,10 +214,11 @@ FunctionSource = str | Mapping[str, Callable[..., Any]] | None
 
 class SuppliedFunctions(Protocol):
     """The external functions that a run was given. ``sources`` has for each a hash of the file that defines it, empty
-    where there is none.
+    where there is none; ``failures`` says of calls that failed why.
     """
 
     sources: Mapping[str, str]
+    failures: list[str]
 
     def define(self, engine: Any, notes: Path | None = None) -> None:
         """Let the engine's SQL call them; calls that fail are noted in files in ``notes``, or in the engine."""
