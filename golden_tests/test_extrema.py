@@ -1,4 +1,4 @@
-"""Least and greatest values inside recursion, on random graphs with cycles and edges that cost nothing.
+"""Least and greatest values inside recursion, and path vectors, on random graphs with cycles and edges without cost.
 
 State, changes, supports and ranks after every batch are those of the oracle, which computes from nothing.
 """
@@ -30,6 +30,32 @@ PROGRAMS = {
     "from sources": "p(X, min<0>) :- s(X). p(Y, min<C>) :- p(X, D), e(X, Y, W), C = D + W, C < 9.",
     "labels of components": "p(X, min<Y>) :- e(X, Y, _). p(X, min<M>) :- e(X, Y, _), p(Y, M).",
     "greatest": "p(X, Y, max<C>) :- e(X, Y, C). p(X, Y, max<C>) :- p(X, Z, C), e(Z, Y, _), C >= 2.",
+    "bottleneck": """
+        p(X, Y, max<C>) :- e(X, Y, C).
+        p(X, Y, max<C>) :- e(X, Z, C1), p(Z, Y, C2), C = least(C1, C2).
+        """,
+    "bottleneck doubled": """
+        p(X, Y, max<C>, Z) :- e(X, Y, C), Z = X.
+        p(X, Y, max<C>, Z) :- p(X, Z, C1, _), p(Z, Y, C2, _), C = least(C1, C2).
+        """,
+    "least of the greatest": """
+        p(X, Y, min<C>) :- e(X, Y, C).
+        p(X, Y, min<C>) :- p(X, Z, C1), e(Z, Y, C2), C = greatest(C1, C2, 1), !s(Z).
+        """,
+    "path vector": """
+        p(X, Y, P, C) :- e(X, Y, C), P = f_init(X, Y).
+        p(X, Y, P, C) :- e(X, Z, C1), p(Z, Y, P2, C2), C = C1 + C2, P = f_concatPath(X, P2), f_inPath(P2, X) = false.
+        q(X, Y, min<C>) :- p(X, Y, _, C).
+        """,
+    "best paths, chosen": """
+        q(X, Y, P, C) :- e(X, Y, C), P = f_init(X, Y).
+        q(X, Y, P, C) :- e(X, Z, C1), q(Z, Y, P2, C2), C = C1 + C2, P = f_concatPath(X, P2), !f_inPath(P2, X).
+        p(X, Y, min<C>, P) :- q(X, Y, P, C).
+        """,
+    "best paths": """
+        p(X, Y, min<C>, P) :- e(X, Y, C), P = f_init(X, Y).
+        p(X, Y, min<C>, P) :- e(X, Z, C1), p(Z, Y, C2, P2), C = C1 + C2, P = f_concatPath(X, P2), f_member(P2, X) = 0.
+        """,
     "behind negation": """
         p(X, Y, min<C>) :- e(X, Y, C), !s(X).
         p(X, Y, min<C>) :- p(X, Z, C1), e(Z, Y, C2), C = C1 + C2, !s(Y).
