@@ -18,6 +18,7 @@ from .passes.expand_paths import expand_paths
 from .passes.infer_types import infer_types
 from .passes.linearize import linearize
 from .passes.localize import localize
+from .passes.mark_closures import mark_closures
 from .passes.plan_stages import plan_stages
 from .passes.project_negations import project_negations
 from .passes.resolve import resolve
@@ -43,7 +44,7 @@ def _typed(program: syntax.Program, diagnostics: Diagnostics) -> TypedProgram:
 
 
 def _rewritten(program: TypedProgram, diagnostics: Diagnostics) -> TypedProgram:
-    return project_negations(linearize(split_inputs(split_aggregates(program))))
+    return mark_closures(project_negations(linearize(split_inputs(split_aggregates(program)))))
 
 
 def _strata(program: localized.Program, diagnostics: Diagnostics) -> strata.Program:

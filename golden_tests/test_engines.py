@@ -121,6 +121,16 @@ EXTREMAL = Story(
     ),
 )
 
+DEEP = Story(
+    """
+    // A chain, which is closed in leaps.
+    input relation link(@x: int, y: int)
+    output reach.
+    reach(@X, Y) :- link+(X, Y).
+    """,
+    {"link": {(x, x + 1) for x in range(9) if x != 3}},
+    ({"link": changes("+3 4, -8 9")},),
+)
 FAULTS = Story(
     """
     // What has no value stops the batch, unless a condition keeps it from being needed.
@@ -158,8 +168,8 @@ def play(job: LocalJob, story: Story) -> list[str]:
 
 @pytest.mark.parametrize(
     "story",
-    [RECURSIVE, MUTUAL, COUNTED, EXTREMAL, FAULTS],
-    ids=["recursive", "mutual", "counted", "extremal", "faults"],
+    [RECURSIVE, DEEP, MUTUAL, COUNTED, EXTREMAL, FAULTS],
+    ids=["recursive", "deep", "mutual", "counted", "extremal", "faults"],
 )
 def test_rounds_in_spark(story: Story, tmp_path: Path, spark: SparkSession) -> None:
     """All rounds as Spark SQL; and in DuckDB here, with the same refusals."""

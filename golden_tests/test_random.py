@@ -118,28 +118,3 @@ def test_split_batches_end_in_the_same_state(seed: int, tmp_path: Path) -> None:
         states.append({relation.table: job.tuples(relation) for relation in job.program.relations})
         job.close()
     assert states[0] == states[1] == states[2]
-
-
-CLOSURES = {
-    "linear": "p(X, Y) :- e(X, Y).  p(X, Y) :- e(X, Z), p(Z, Y).",
-    "made linear": "p(X, Y) :- e(X, Y).  p(X, Y) :- p(X, Z), p(Z, Y).",
-    "doubled": "p(X, Y) :- e(X, Y).  p(X, Y) :- p(X, Z), p(Z, Y), X != Y.",
-}
-
-
-@pytest.mark.parametrize("seed", range(START, START + (100 if NIGHTLY else 1)))
-@pytest.mark.parametrize("rules", CLOSURES.values(), ids=list(CLOSURES))
-def test_closures_of_larger_graphs(rules: str, seed: int, tmp_path: Path) -> None:
-    """Recursion that goes deep: sparse graphs of 30 nodes, a long way around, and batches of one edge up to ten."""
-    rng = random.Random(seed)
-    text = f"input relation e(x: int, y: int)  output p.\n{rules}\n"
-    compilation, script = compile_text(text)
-    job = LocalJob(script, tmp_path / "state", buckets=1 + seed % 3)
-    checked = Checked(job, text, compilation)
-    edges = {(node, (node + 1) % 30) for node in range(30)} | {(rng.randrange(30), rng.randrange(30)) for _ in range(6)}
-    assert checked.build({"e": edges}) == []
-    for size in (1, 1, 4, 10, 2):
-        gone = rng.sample(sorted(checked.inputs["e"]), (size + 1) // 2)
-        come = {(rng.randrange(30), rng.randrange(30)) for _ in range(size // 2)} - set(gone)
-        assert checked.apply({"e": [*(("-", edge) for edge in gone), *(("+", edge) for edge in come)]}) == []
-    job.close()

@@ -27,6 +27,11 @@ class Stratum:
         return self.kind in ("ranked", "extremal")
 
     @property
+    def closure(self) -> typed.Closure | None:
+        """What its relation is the closure of, if it has one relation that is a closure."""
+        return self.relations[0].closure if len(self.relations) == 1 and self.kind == "ranked" else None
+
+    @property
     def members(self) -> frozenset[str]:
         """The names of the relations."""
         return frozenset(relation.name for relation in self.relations)

@@ -329,10 +329,12 @@ class Column:
 @dataclass(frozen=True)
 class Closure:
     """What a relation is the transitive closure of: of the union of ``steps``, each a relation, or one turned round
-    (``^knows``); a ``reflexive`` one also leads from each node of the domain to itself."""
+    (``^knows``); a ``reflexive`` one also leads from each node of a domain to itself. ``grows`` says at which side its
+    rules go on, ``start`` or ``end``."""
 
     steps: tuple[str, ...]
     reflexive: bool
+    grows: str = "end"
 
     def __str__(self) -> str:
         text = "|".join(self.steps)

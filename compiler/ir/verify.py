@@ -6,42 +6,35 @@ Each function raises AssertionError with the offending node's text. :data:`CHECK
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
+from dataclasses import replace
 from typing import Any
 
 from . import delta, localized, plan, strata, typed
+from .closures import closure_of
 
 
 def check_typed(program: typed.Program) -> None:
-    """Names are resolved, types agree, variables are bound, labels differ (the contract of :mod:`.typed`)."""
+    """Names are resolved, types agree, variables are bound, labels differ (the contract of :mod:`.typed`), and closures
+    have the rules of closures."""
+    _check_rules(program)
+    for relation in program.relations:
+        if relation.closure is not None:
+            found = closure_of(relation.name, program.rules_of(relation.name))
+            assert found is not None, f"{relation.name} has not the rules of a closure"
+            assert _as_set(found) == _as_set(relation.closure), f"{relation.name} is not {relation.closure}"
+
+
+def _check_rules(program: typed.Program) -> None:
     relations = {relation.name: relation for relation in program.relations}
     assert len(relations) == len(program.relations), "two relations have one name"
     labels = [rule.label for rule in program.rules]
     assert len(set(labels)) == len(labels), "two rules have one label"
     for rule in program.rules:
         _check_rule(rule, relations)
-    for relation in program.relations:
-        if relation.closure is not None:
-            _check_closure(relation, relation.closure, program.rules_of(relation.name))
 
 
-def _check_closure(relation: typed.Relation, closure: typed.Closure, rules: Iterable[typed.Rule]) -> None:
-    """A closure has a rule that begins with each step, one that goes on with it, and the identity if reflexive."""
-    forms: dict[str, set[str]] = {"begins": set(), "goes on": set(), "stays": set()}
-    for rule in rules:
-        x, y = map(str, rule.head.arguments)
-        (*along, last) = rule.atoms
-        begin = str(along[0].terms[1]) if along else x
-        terms = tuple(map(str, last.terms))
-        if x == y:
-            forms["stays"].add(last.relation)
-            continue
-        assert terms in ((begin, y), (y, begin)), f"{rule} does not go along {closure}"
-        if along:
-            assert (along[0].relation, str(along[0].terms[0])) == (relation.name, x), f"{rule} does not go on from {x}"
-        step = last.relation if terms == (begin, y) else f"^{last.relation}"
-        forms["goes on" if along else "begins"].add(step)
-    assert forms["begins"] == forms["goes on"] == set(closure.steps), f"{relation.name} is not {closure}"
-    assert bool(forms["stays"]) == closure.reflexive, f"{relation.name} is not {closure}"
+def _as_set(closure: typed.Closure) -> typed.Closure:
+    return replace(closure, steps=tuple(sorted(closure.steps)))
 
 
 def _check_rule(rule: typed.Rule, relations: Mapping[str, typed.Relation]) -> None:
@@ -110,7 +103,7 @@ def check_localized(program: localized.Program) -> None:
     """Every rule has its localized form, whose parts have all their body at one location."""
     assert tuple(rule.rule for rule in program.rules) == program.program.rules, "rules without localized form"
     local = program.local_rules()
-    check_typed(local)
+    _check_rules(local)
     for rule in program.rules:
         for part in () if rule.broadcast else rule.parts:
             places = set()

@@ -261,6 +261,8 @@ class Viewer:
                 options.append((name, made))
             if group.ranged:
                 options.append(("ranged", _tuple(map(quote, group.ranged))))
+        if stratum.closure is not None:
+            options.append(("closure", quote(stratum.closure.grows)))
         read = {atom.relation for rule in stratum.rules for atom in rule.atoms} - stratum.members
         negated = {negation.atom.relation for rule in stratum.rules for negation in rule.negations}
         return StratumView(

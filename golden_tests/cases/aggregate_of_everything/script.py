@@ -146,6 +146,7 @@ class Stratum:
 
     ``kind`` is that of its relations. An aggregate groups by ``groups``: ``compute`` makes its rows from all derivations
     of a group, ``fold`` from the old row and what changed. Values of ``ranged`` columns are NULL if out of range.
+    ``closure`` is the side at which the paths of a transitive closure grow by a step, ``start`` or ``end``.
     """
 
     name: str
@@ -158,6 +159,7 @@ class Stratum:
     compute: str | Both = ""
     fold: str | Both = ""
     ranged: tuple[str, ...] = ()
+    closure: str = ""
 
 
 @dataclass(frozen=True)

@@ -143,6 +143,7 @@ class Stratum:
 
     ``kind`` is that of its relations. An aggregate groups by ``groups``: ``compute`` makes its rows from all derivations
     of a group, ``fold`` from the old row and what changed. Values of ``ranged`` columns are NULL if out of range.
+    ``closure`` is the side at which the paths of a transitive closure grow by a step, ``start`` or ``end``.
     """
 
     name: str
@@ -155,6 +156,7 @@ class Stratum:
     compute: str | Both = ""
     fold: str | Both = ""
     ranged: tuple[str, ...] = ()
+    closure: str = ""
 
 
 @dataclass(frozen=True)
@@ -1314,6 +1316,7 @@ def delete_unsupported(run: Run, stratum: Stratum) -> None:
     show_versions(engine, stratum, "delete")
     show_state(engine, stratum, "SELECT {columns} FROM {table}")
     lost = {r.table: arriving(engine, stratum, r, "delete", bucket) for r in stratum.relations}
+    died = dict.fromkeys(lost, 0)
     done = 0
     while any(lost.values()):
         check_round(stratum, done, run.max_rounds)
@@ -1327,7 +1330,7 @@ def delete_unsupported(run: Run, stratum: Stratum) -> None:
                     f"FROM {table} AS s JOIN ({union(lost[table])}) AS d ON {matching(relation, 's', 'd')} "
                     f"WHERE d._rank < s._rank GROUP BY {columns}, s._support, s._rank",
                 )
-        died = 0
+        before = sum(died.values())
         for relation in stratum.relations:
             table, columns = relation.table, names(relation.tuple_columns)
             if not lost[table]:
@@ -1339,22 +1342,29 @@ def delete_unsupported(run: Run, stratum: Stratum) -> None:
             )
             if engine.rows(f"{table}__hit"):
                 engine.remove(table, f"{table}__hit", tuple_names(relation))
-                engine.insert(table, f"SELECT * FROM {table}__hit WHERE _support > 0")
                 engine.insert(f"{table}__touched", f"SELECT {columns} FROM {table}__hit")
-            if engine.rows(f"{table}__changed"):
-                engine.insert(f"{table}__dead", f"SELECT {columns} FROM {table}__changed")
-            died += engine.rows(f"{table}__changed")
-        run.note(stratum.name, "delete", done, died)
+            if engine.rows(f"{table}__hit") > engine.rows(f"{table}__changed"):
+                engine.insert(table, f"SELECT * FROM {table}__hit WHERE _support > 0")
+            died[table] += engine.rows(f"{table}__changed")
+        run.note(stratum.name, "delete", done, sum(died.values()) - before)
         show_state(
             engine,
             stratum,
             "SELECT {columns} FROM {table} UNION ALL SELECT {columns} FROM {table}__changed",
         )
         lost = {r.table: following(engine, stratum, r) for r in stratum.relations}
+    for relation in stratum.relations:
+        table, columns = relation.table, names(relation.tuple_columns)
+        if died[table]:
+            gone = f"SELECT DISTINCT {columns} FROM {table}__touched ANTI JOIN {table} USING ({columns})"
+            engine.table(f"{table}__dead", gone)
 
 
 # ---- support: ranked support, version 1 ----------------------------------------------------------
 # Recursive strata: what lost its support dies, returns if it has some after all, and new tuples enter.
+
+ROUNDS_BEFORE_LEAPS = 3
+SMALL_LEAP = 1000
 
 
 def maintain_ranked(run: Run, stratum: Stratum, clock: int) -> int:
@@ -1389,40 +1399,99 @@ def maintain_ranked(run: Run, stratum: Stratum, clock: int) -> int:
 
 def insert_supported(run: Run, stratum: Stratum, clock: int) -> int:
     """From mid to the new state: dead tuples that have a derivation return, new ones enter; return the clock."""
-    engine = run.engine
+    engine, start = run.engine, clock
     show_versions(engine, stratum, "insert")
     show_state(engine, stratum, "SELECT {columns} FROM {table}")
     clock += 1
     for relation in stratum.relations:
         enter_first(run, stratum, relation, clock)
+    entered = dict.fromkeys((relation.table for relation in stratum.relations), 0)
     done = 0
-    while any(engine.rows(f"{relation.table}__changed") for relation in stratum.relations):
+    while any(engine.rows(f"{table}__changed") for table in entered):
         check_round(stratum, done, run.max_rounds)
         done += 1
-        entered = 0
-        for relation in stratum.relations:
-            table, columns = relation.table, names(relation.tuple_columns)
-            entered += engine.rows(f"{table}__changed")
+        for table in entered:
             if engine.rows(f"{table}__changed"):
                 engine.insert(table, f"SELECT * FROM {table}__changed")
-            if not run.initial and engine.rows(f"{table}__changed"):
-                engine.insert(f"{table}__touched", f"SELECT {columns} FROM {table}__changed")
-                engine.insert(f"{table}__entered", f"SELECT {columns} FROM {table}__changed")
-        run.note(stratum.name, "insert", done, entered)
+        if stratum.closure and run.bucket.count == 1 and done > ROUNDS_BEFORE_LEAPS:
+            clock = leap(engine, stratum, clock)
+        changed = {table: engine.rows(f"{table}__changed") for table in entered}
+        entered = {table: number + changed[table] for table, number in entered.items()}
+        run.note(stratum.name, "insert", done, sum(changed.values()))
         show_state(engine, stratum, f"SELECT {{columns}} FROM {{table}} WHERE _rank < {clock}")
         clock += 1
-        for relation in stratum.relations:
-            queries = following(engine, stratum, relation)
-            if queries:
-                engine.table(
-                    f"{relation.table}__entering", entering(relation, union(queries), clock)
-                )
-            else:
-                engine.empty(f"{relation.table}__entering", relation.state_columns)
-        for relation in stratum.relations:
-            check_defined(engine, stratum, relation, f"{relation.table}__entering")
-            engine.rename(f"{relation.table}__entering", f"{relation.table}__changed")
+        enter_next(engine, stratum, clock)
+    for relation in stratum.relations if not run.initial else ():
+        table, columns = relation.table, names(relation.tuple_columns)
+        if entered[table]:
+            found = f"SELECT {columns} FROM {table} WHERE _rank > {start}"
+            engine.table(f"{table}__entered", found)
+            engine.insert(f"{table}__touched", f"SELECT * FROM {table}__entered")
     return clock
+
+
+def enter_next(engine: Engine, stratum: Stratum, clock: int) -> None:
+    """Make r__changed of what the derivations that use r__changed bring in."""
+    # Where there are several relations, each reads what the others had.
+    name = "changed" if len(stratum.relations) == 1 else "entering"
+    for relation in stratum.relations:
+        queries = following(engine, stratum, relation)
+        if queries:
+            engine.table(f"{relation.table}__{name}", entering(relation, union(queries), clock))
+        else:
+            engine.empty(f"{relation.table}__{name}", relation.state_columns)
+    for relation in stratum.relations:
+        check_defined(engine, stratum, relation, f"{relation.table}__{name}")
+        if name != "changed":
+            engine.rename(f"{relation.table}__{name}", f"{relation.table}__changed")
+
+
+def leap(engine: Engine, stratum: Stratum, clock: int) -> int:
+    """Add to r__changed, which has just entered, and to r what a path of it and a known path make together, unless
+    that is much; return the clock.
+
+    A closure that is deep takes few rounds so. Its rules make a path longer by one step, at one side: of two paths the
+    one at that side was made step by step, and its own rank says in which order the two together are.
+    """
+    (relation,) = stratum.relations
+    table, columns = relation.table, names(relation.tuple_columns)
+    first, last = tuple_names(relation)
+    if stratum.closure == "end":
+        meet, start, end = (last, first), f"d.{first}", f"s.{last}"
+    else:
+        meet, start, end = (first, last), f"s.{first}", f"d.{last}"
+    pairs = (
+        f"SELECT SUM(d._pairs * s._pairs) AS _pairs FROM "
+        f"(SELECT {meet[0]}, COUNT(*) AS _pairs FROM {table}__changed GROUP BY {meet[0]}) AS d JOIN "
+        f"(SELECT {meet[1]}, COUNT(*) AS _pairs FROM {table} GROUP BY {meet[1]}) AS s "
+        f"ON d.{meet[0]} = s.{meet[1]}"
+    )
+    expected = engine.first(pairs, 1)[0]["_pairs"] or 0
+    if not 0 < expected <= max(engine.rows(table), SMALL_LEAP):
+        return clock
+    joined = (
+        f"SELECT {start} AS {first}, {end} AS {last}, MIN(s._rank) AS _behind FROM {table}__changed AS d "
+        f"JOIN {table} AS s ON d.{meet[0]} = s.{meet[1]} GROUP BY {start}, {end}"
+    )
+    engine.table(
+        f"{table}__leapt",
+        f"SELECT {columns}, {clock} + DENSE_RANK() OVER (ORDER BY _behind) AS _rank "
+        f"FROM ({joined}) AS q ANTI JOIN {table} USING ({columns})",
+    )
+    if not engine.rows(f"{table}__leapt"):
+        return clock
+    unsupported = f"SELECT {columns}, CAST(0 AS BIGINT) AS _support, _rank FROM {table}__leapt"
+    engine.insert(f"{table}__changed", unsupported)
+    show_state(engine, stratum, "SELECT {columns} FROM {table}")
+    supports = union(following(engine, stratum, relation))
+    counted = names(relation.tuple_columns, "s.")
+    engine.insert(
+        table,
+        f"SELECT {counted}, COUNT(*) AS _support, s._rank FROM {table}__leapt AS s JOIN ({supports}) AS d "
+        f"ON {matching(relation, 's', 'd')} WHERE d._rank < s._rank GROUP BY {counted}, s._rank",
+    )
+    last_rank = engine.first(f"SELECT MAX(_rank) AS _rank FROM {table}__leapt", 1)[0]["_rank"]
+    return int(last_rank)
 
 
 def entering(relation: Relation, derived: str, clock: int) -> str:

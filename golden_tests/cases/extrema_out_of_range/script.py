@@ -142,6 +142,7 @@ class Stratum:
 
     ``kind`` is that of its relations. An aggregate groups by ``groups``: ``compute`` makes its rows from all derivations
     of a group, ``fold`` from the old row and what changed. Values of ``ranged`` columns are NULL if out of range.
+    ``closure`` is the side at which the paths of a transitive closure grow by a step, ``start`` or ``end``.
     """
 
     name: str
@@ -154,6 +155,7 @@ class Stratum:
     compute: str | Both = ""
     fold: str | Both = ""
     ranged: tuple[str, ...] = ()
+    closure: str = ""
 
 
 @dataclass(frozen=True)
@@ -1033,6 +1035,7 @@ def delete_unsupported(run: Run, stratum: Stratum) -> None:
     show_versions(engine, stratum, "delete")
     show_state(engine, stratum, "SELECT {columns} FROM {table}")
     lost = {r.table: arriving(engine, stratum, r, "delete", bucket) for r in stratum.relations}
+    died = dict.fromkeys(lost, 0)
     done = 0
     while any(lost.values()):
         check_round(stratum, done, run.max_rounds)
@@ -1046,7 +1049,7 @@ def delete_unsupported(run: Run, stratum: Stratum) -> None:
                     f"FROM {table} AS s JOIN ({union(lost[table])}) AS d ON {matching(relation, 's', 'd')} "
                     f"WHERE d._rank < s._rank GROUP BY {columns}, s._support, s._rank",
                 )
-        died = 0
+        before = sum(died.values())
         for relation in stratum.relations:
             table, columns = relation.table, names(relation.tuple_columns)
             if not lost[table]:
@@ -1058,18 +1061,22 @@ def delete_unsupported(run: Run, stratum: Stratum) -> None:
             )
             if engine.rows(f"{table}__hit"):
                 engine.remove(table, f"{table}__hit", tuple_names(relation))
-                engine.insert(table, f"SELECT * FROM {table}__hit WHERE _support > 0")
                 engine.insert(f"{table}__touched", f"SELECT {columns} FROM {table}__hit")
-            if engine.rows(f"{table}__changed"):
-                engine.insert(f"{table}__dead", f"SELECT {columns} FROM {table}__changed")
-            died += engine.rows(f"{table}__changed")
-        run.note(stratum.name, "delete", done, died)
+            if engine.rows(f"{table}__hit") > engine.rows(f"{table}__changed"):
+                engine.insert(table, f"SELECT * FROM {table}__hit WHERE _support > 0")
+            died[table] += engine.rows(f"{table}__changed")
+        run.note(stratum.name, "delete", done, sum(died.values()) - before)
         show_state(
             engine,
             stratum,
             "SELECT {columns} FROM {table} UNION ALL SELECT {columns} FROM {table}__changed",
         )
         lost = {r.table: following(engine, stratum, r) for r in stratum.relations}
+    for relation in stratum.relations:
+        table, columns = relation.table, names(relation.tuple_columns)
+        if died[table]:
+            gone = f"SELECT DISTINCT {columns} FROM {table}__touched ANTI JOIN {table} USING ({columns})"
+            engine.table(f"{table}__dead", gone)
 
 
 # ---- support: extremal, version 1 ----------------------------------------------------------------
