@@ -37,6 +37,7 @@ programs_argument = click.argument(
 
 diagnostics_option = click.option(
     "--diagnostics",
+    "--format",
     "form",
     type=click.Choice(("text", "json", "sarif")),
     default="text",
@@ -64,7 +65,7 @@ def main() -> None:
     metavar="STAGE",
     help=f"Print a stage on the way to the script: {', '.join(STAGES)}, or all. Can be repeated.",
 )
-@click.option("--format/--no-format", "formatted", default=True, help="Format the scripts with black; the default.")
+@click.option("--no-format", "plain", is_flag=True, help="Do not format the scripts with black, which takes a second.")
 @diagnostics_option
 def compile_command(
     programs: tuple[Path, ...],
@@ -72,7 +73,7 @@ def compile_command(
     target: str,
     to_stdout: bool,
     stages: tuple[str, ...],
-    formatted: bool,
+    plain: bool,
     form: str,
 ) -> None:
     """Compile programs to scripts, DIR/PROG.py for PROG.dl.
@@ -89,7 +90,7 @@ def compile_command(
     from . import CompileOptions, emit
 
     wanted = tuple(stage for stage in STAGES if stage in stages or "all" in stages)
-    options = CompileOptions(target=target, format=formatted)
+    options = CompileOptions(target=target, format=not plain)
     report = Report(programs, form)
     written: dict[str, Path] = {}
     for program, compilation in report.compilations():

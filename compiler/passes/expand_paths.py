@@ -415,7 +415,8 @@ class _Expansion:
             message = f"the path `{path_text(literal.path)}` can be empty, and then binds nothing"
             message += f", but no other literal binds {ends}" if ends else ""
             help = "bind one of its ends, declare the nodes with `domain node(X).`, or use `+` instead of `*`"
-            self.diagnostics.report("E0409", message, literal.span, help=help)
+            if self.source.complete:  # Otherwise a domain may be what could not be read.
+                self.diagnostics.report("E0409", message, literal.span, help=help)
             return [self._literal(normal, literal)]
         left, right = self._end(literal.left), self._end(literal.right)
         there = self._literal(normal, replace(literal, left=left, right=right))

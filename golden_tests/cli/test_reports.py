@@ -92,6 +92,7 @@ def test_nothing_to_report(tmp_path: Path) -> None:
     (run,) = document("sarif", program, code=0)["runs"]
     assert run["results"] == []
     assert run["invocations"] == [{"executionSuccessful": True}]
+    assert json.loads(flintlog("check", program, "--format", "json").stdout) == {"diagnostics": [], "failures": []}
 
 
 @pytest.mark.parametrize("form", ["json", "sarif"])
