@@ -795,8 +795,9 @@ class DuckEngine:
             "preserve_insertion_order = false",
             "error_on_division_by_zero = true",
         ]
-        # What two TRY have in common would be computed outside of both, and its error not be caught.
-        settings.append("disabled_optimizers = 'common_subexpressions'")
+        # What two TRY have in common would be computed outside of both, and its error not be caught. Of queries in a
+        # union that are alike DuckDB 2.0 computes one for both, with the columns of the one in the other's place.
+        settings.append("disabled_optimizers = 'common_subexpressions,common_subplan'")
         settings += [f"memory_limit = '{memory_limit}'"] if memory_limit else []
         settings += [f"temp_directory = '{spill}'"] if spill else []
         for setting in settings:
