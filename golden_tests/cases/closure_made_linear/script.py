@@ -2826,10 +2826,15 @@ def reader(type_name: str, shape: InputShape, text: bool) -> Reader:
     """
     if type_name == "operation":
         return functools.partial(read_operation, shape)
+    return value_reader(type_name, text)
+
+
+def value_reader(type_name: str, text: bool = False) -> Reader:
+    """The same for the value of a column, or for an order."""
     if type_name == "string":
         return read_string_field if text else read_string
     if is_list(type_name):
-        return functools.partial(read_list, reader(element_type(type_name), shape, False), text)
+        return functools.partial(read_list, value_reader(element_type(type_name)), text)
     convert = {
         "int": read_int,
         "float": read_float,
@@ -3882,6 +3887,8 @@ def value_text(value: Any) -> str:
         return "true" if value else "false"
     if isinstance(value, list):
         return json.dumps(value, default=value_text, ensure_ascii=False)
+    if isinstance(value, Decimal):
+        return f"{value:f}"
     return value.isoformat(" ") if isinstance(value, datetime) else str(value)
 
 
