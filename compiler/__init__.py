@@ -14,7 +14,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -27,6 +26,13 @@ if TYPE_CHECKING:
 __all__ = ["CompileOptions", "Compiled", "compile_source", "emit"]
 
 
+def _version() -> str:
+    # Not needed by most commands, and slow to import.
+    from importlib.metadata import version
+
+    return version("flintlog")
+
+
 @dataclass(frozen=True)
 class CompileOptions:
     """How to compile: for which target, and whether to format what it prints.
@@ -36,7 +42,7 @@ class CompileOptions:
 
     target: str = "pyspark"
     format: bool = True
-    compiler: str = field(default_factory=lambda: version("flintlog"))
+    compiler: str = field(default_factory=_version)
 
 
 @dataclass(frozen=True)

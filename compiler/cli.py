@@ -1,8 +1,8 @@
 """The command line: prints diagnostics, sets exit codes, nothing else.
 
 What a command is asked for goes to standard output, what it has to say about it to standard error. Exit codes: 0 if all
-is well, 1 if a program is refused or a certificate does not hold, 2 for a wrong command line or a file that cannot be
-read or written.
+is well, 1 if a program, its facts or a command for it is refused, or a certificate does not hold, 2 for a wrong command
+line or a file that cannot be read or written.
 """
 
 from __future__ import annotations
@@ -11,8 +11,9 @@ import os
 import shutil
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, TextIO
+from typing import TYPE_CHECKING, Any, TextIO
 
 import click
 from flintlog.targets import TARGETS
@@ -20,7 +21,7 @@ from flintlog.targets import TARGETS
 if TYPE_CHECKING:
     from rich.text import Text
 
-    from .diagnostics import Diagnostic
+    from .diagnostics import CompileError, Diagnostic
     from .pipeline import Compilation
     from .reports import Finding
     from .source import SourceFile
@@ -179,6 +180,162 @@ def errors(codes: tuple[str, ...]) -> None:
     click.echo("\n\n".join(texts))
 
 
+functions_option = click.option(
+    "--functions",
+    type=click.Path(path_type=Path, exists=True, dir_okay=False),
+    metavar="FILE.py",
+    help="The Python file with the functions that the program declares as extern.",
+)
+rounds_option = click.option(
+    "--max-rounds",
+    type=click.IntRange(min=1),
+    default=10_000,
+    show_default=True,
+    help="Stop a recursion that has not ended after so many rounds.",
+)
+
+
+@main.command("run")
+@click.argument("program", metavar="PROG", type=click.Path(path_type=Path))
+@click.option(
+    "--facts",
+    type=click.Path(path_type=Path),
+    metavar="DIR",
+    help="Where the input relations are, in a file each; without it they are empty.",
+)
+@click.option("--out", type=click.Path(path_type=Path), metavar="DIR", help="Where to write the output relations.")
+@click.option(
+    "--format",
+    "form",
+    type=click.Choice(("csv", "json", "parquet", "tsv")),
+    help="How to write them; csv unless given.",
+)
+@functions_option
+@rounds_option
+def run_command(
+    program: Path, facts: Path | None, out: Path | None, form: str | None, functions: Path | None, max_rounds: int
+) -> None:
+    """Evaluate a program once, without Spark.
+
+    \b
+    The rows of an input relation REL are read from one file:
+      REL.csv             with a header
+      REL.json, .jsonl    an object a line
+      REL.parquet
+      REL.facts, .tsv     between tabs, without header and quotes, as for Soufflé
+    A relation without a file is empty. Output relations are written to files named
+    likewise, or printed as tables. Needs DuckDB, which the extra flintlog[run] brings.
+    """
+    if form and out is None:
+        raise click.UsageError(f"--format {form} is for files; say where to write them with --out DIR")
+    report = Report((program,))
+    for module in _modules(report):
+        try:
+            session = module.Session(max_rounds, str(functions) if functions else None)
+            changes = {}
+            if facts is not None:
+                try:
+                    changes = module.read_facts(session.engine, facts, _warn)
+                except OSError as error:
+                    report.fail(UNUSABLE, f"cannot read {error.filename}: {_reason(error)}")
+                    continue
+            session.apply(changes)
+            outputs = sorted((r for r in session.program.relations if r.output), key=lambda r: str(r.name))
+            for place, relation in enumerate(outputs):
+                if out is None:
+                    rows = session.rows(relation)
+                    lines = module.relation_lines([c.name for c in relation.columns], rows, "table")
+                    between = [""] if place else []
+                    click.echo("\n".join([*between, f"{relation.name} ({_count(len(rows), 'row')})", *lines]))
+                else:
+                    _write_relation(module, session, relation, out / f"{relation.name}.{form or 'csv'}", report)
+        except module.JobError as error:
+            report.fail(REFUSED, module.refusal(error))
+    report.finish()
+
+
+def _write_relation(module: Any, session: Any, relation: Any, path: Path, report: Report) -> None:
+    """Write the rows of a relation to a file."""
+    try:
+        with replacing(path) as temporary:
+            written = module.write_relation(session, relation, temporary, path.suffix.removeprefix("."))
+    except OSError as error:
+        report.fail(UNUSABLE, f"cannot write {path}: {_reason(error)}")
+    else:
+        click.echo(f"wrote {path} ({_count(written, 'row')})", err=True)
+
+
+@main.command()
+@click.argument("program", metavar="PROG", type=click.Path(path_type=Path))
+@click.argument("commands", metavar="FILE", type=click.Path(path_type=Path, allow_dash=True))
+@functions_option
+@rounds_option
+def replay(program: Path, commands: Path, functions: Path | None, max_rounds: int) -> None:
+    """Maintain a program through a DDlog command file.
+
+    \b
+    FILE is read as it comes, - being standard input; nothing but DuckDB is started.
+    Prints the changes that the program's own facts cause, then what each command prints:
+      start; commit; commit dump_changes; rollback;
+      dump; dump REL; clear REL; echo TEXT; exit;
+      timestamp; profile; log_level N; mssleep N;
+    and these updates, which end with "," where others follow, all of them with ";":
+      insert REL(1, "a")    insert REL(.x = 1, .s = "a")    delete REL(1, "a")
+    and for a relation with a primary key:
+      insert_or_update REL(1, "b")    delete_key REL 1    modify REL 1 <- REL{.s = "c"}
+
+    It stops at the first command that is wrong, unless a person types them.
+    Needs DuckDB, which the extra flintlog[run] brings.
+    """
+    from .dat.reader import Reader
+    from .dat.replay import Replay
+    from .diagnostics import CompileError
+
+    report = Report((program,))
+    for module in _modules(report):
+        try:
+            session = module.Session(max_rounds, str(functions) if functions else None)
+            try:
+                stream = click.open_file(str(commands), "rb")
+            except OSError as error:
+                report.fail(UNUSABLE, f"cannot read {commands}: {_reason(error)}")
+                continue
+            with stream as lines:
+                reader = Reader("standard input" if str(commands) == "-" else commands.name, lines)
+                running = Replay(module, session, reader, click.echo)
+                going = True
+                while going:
+                    try:
+                        command = reader.command()
+                        going = command is not None and running.run(command)
+                    except CompileError as error:
+                        report.refused(commands, error)
+                        going = lines.isatty()
+                        reader.skip_line()
+                left = running.unfinished()
+                if left is not None and report.code == OK:
+                    report.diagnostics(commands, left.diagnostics, left.sources)
+        except module.JobError as error:
+            report.fail(REFUSED, module.refusal(error))
+    report.finish()
+
+
+def _modules(report: Report) -> Iterator[Any]:
+    """The program of a report as a module that runs here; none if it is refused, or DuckDB is missing."""
+    from flintlog.targets.local import MissingDuckDB, load
+
+    for _, compilation in report.compilations():
+        try:
+            yield load(compilation.plan)
+        except MissingDuckDB as error:
+            report.fail(UNUSABLE, str(error))
+
+
+def _warn(message: str) -> None:
+    """Say something on standard error that does not stop the work."""
+    _print(f"note: {message}", _coloured, sys.stderr)
+
+
 class Report:
     """Compiles programs, prints what there is to say about them, and keeps the exit code.
 
@@ -207,14 +364,18 @@ class Report:
             try:
                 compilation = compile_program(program)
             except CompileError as error:
-                self.code = max(self.code, REFUSED)
-                self.diagnostics(program, error.diagnostics, error.sources)
+                self.refused(program, error)
             except OSError as error:
                 self.fail(UNUSABLE, f"cannot read {program}: {_reason(error)}")
             else:
                 if warn:
                     self.diagnostics(program, compilation.warnings, compilation.sources)
                 yield program, compilation
+
+    def refused(self, program: Path, error: CompileError) -> None:
+        """Report why a program is refused."""
+        self.code = max(self.code, REFUSED)
+        self.diagnostics(program, error.diagnostics, error.sources)
 
     def diagnostics(self, program: Path, items: Iterable[Diagnostic], sources: Iterable[SourceFile]) -> None:
         """Print the diagnostics of a program, or keep them for the document."""
@@ -276,16 +437,25 @@ def write_file(path: Path, text: str) -> bool:
     content = text.encode()
     if path.is_file() and path.read_bytes() == content:
         return False
+    with replacing(path) as temporary:
+        temporary.write_bytes(content)
+    return True
+
+
+@contextmanager
+def replacing(path: Path) -> Iterator[Path]:
+    """A file to write to, in a folder that need not exist; it becomes ``path`` in one step in the end, unless
+    something is raised."""
+    path = Path(os.path.realpath(path))
     path.parent.mkdir(parents=True, exist_ok=True)
     temporary = path.with_name(f".{path.name}.{os.getpid()}")
     try:
-        temporary.write_bytes(content)
+        yield temporary
         if path.exists():
             shutil.copymode(path, temporary)
         temporary.replace(path)
     finally:
         temporary.unlink(missing_ok=True)
-    return True
 
 
 # ---- words and colours -----------------------------------------------------------------------------------------------

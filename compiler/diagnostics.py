@@ -14,7 +14,7 @@ from .source import SourceFile, Span
 
 #: Stable codes and their titles; each has its section in ``docs/errors.md``. E01: syntax, E02: names and
 #: declarations, E03: types, E04: safety, E05: strata and aggregates, E06: locations, E07: not supported by this
-#: version, W08: warnings.
+#: version, E09 and W09: command files, W08: warnings.
 CODES: dict[str, str] = {
     # Syntax
     "E0101": "The text does not follow the grammar.",
@@ -97,11 +97,19 @@ CODES: dict[str, str] = {
     "E0710": "A disjunction has too many alternatives.",
     "E0711": "An expression is nested too deeply.",
     "E0714": "Directives of Soufflé are not supported.",
+    # Command files
+    "E0901": "A command of a command file is not well formed.",
+    "E0902": "A command names a relation that it does not apply to.",
+    "E0903": "A value of a command does not fit its column.",
+    "E0904": "A command does not fit the state of the transaction.",
+    "E0905": "An update does not fit the primary keys that are there.",
+    "E0906": "A transaction is refused.",
     # Warnings
     "W0801": "A declared relation is used nowhere.",
     "W0802": "A declared relation is always empty.",
     "W0803": "A recursion invents values.",
     "W0810": "Tuples of a rule cannot be sent to each other.",
+    "W0901": "A command file ends within a transaction.",
 }
 
 

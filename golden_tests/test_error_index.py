@@ -2,6 +2,7 @@
 
 In a section, the blocks of a program in front of the output are the wrong program, those behind it the mended one. A
 block that names a file is that file, in the encoding behind the name if there is one; the others are ``program.dl``.
+Where there is a ``changes.dat``, its commands are replayed; the mended ones may be for the same program.
 ``--update-golden`` writes titles and outputs anew.
 """
 
@@ -10,11 +11,15 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 from pathlib import Path
+from types import ModuleType
 
 import pytest
-from flintlog.compiler.diagnostics import CODES, CompileError, Diagnostic, Diagnostics
+from flintlog.compiler.dat.reader import Reader
+from flintlog.compiler.dat.replay import Replay
+from flintlog.compiler.diagnostics import CODES, CompileError, Diagnostic, Diagnostics, render
 from flintlog.compiler.error_index import PAGE, plain, sections
 from flintlog.compiler.pipeline import compile_program
+from flintlog.targets.local import load
 
 from golden_tests.frontend.golden import front, rendered
 
@@ -28,7 +33,8 @@ GROUPS = {
     "Strata and aggregates": "E05",
     "Locations": "E06",
     "Not supported by this version": "E07",
-    "Warnings": "W08",
+    "Command files": "E09",
+    "Warnings": "W0",
 }
 
 
@@ -49,27 +55,53 @@ def section(code: str) -> Section:
     assert title, "the title is missing"
     blocks = list(BLOCK.finditer(text))
     (place,) = (place for place, block in enumerate(blocks) if block[1] == "text")
-    assert all(block[1] == "datalog" for block in blocks[:place] + blocks[place + 1 :])
-    return Section(title[1], files(blocks[:place]), blocks[place][4], files(blocks[place + 1 :]))
+    assert all(block[1] in ("datalog", "dat") for block in blocks[:place] + blocks[place + 1 :])
+    wrong, mended = files(blocks[:place]), files(blocks[place + 1 :])
+    if "changes.dat" in mended:
+        mended = {"program.dl": wrong["program.dl"], **mended}
+    assert "program.dl" in wrong and "program.dl" in mended
+    return Section(title[1], wrong, blocks[place][4], mended)
 
 
 def files(blocks: list[re.Match[str]]) -> dict[str, bytes]:
     """The files of a program."""
     found = {block[2] or "program.dl": block[4].encode(block[3] or "utf-8") for block in blocks}
-    assert len(found) == len(blocks) and "program.dl" in found
+    assert len(found) == len(blocks)
     return found
 
 
 def reported(program: dict[str, bytes], folder: Path) -> tuple[tuple[Diagnostic, ...], str]:
-    """What the compiler says about a program, and how that is printed."""
+    """What the compiler says about a program, or a replay about its commands, and how that is printed."""
     for name, content in program.items():
         (folder / name).parent.mkdir(parents=True, exist_ok=True)
         (folder / name).write_bytes(content)
     try:
-        items = compile_program(folder / "program.dl").warnings
+        compilation = compile_program(folder / "program.dl")
+        items = compilation.warnings
     except CompileError as error:
         items = error.diagnostics
+    else:
+        if "changes.dat" in program:
+            assert not items
+            return replayed(load(compilation.plan), folder / "changes.dat")
     return items, rendered(Diagnostics(list(items)), front(folder / "program.dl")[0])
+
+
+def replayed(module: ModuleType, commands: Path) -> tuple[tuple[Diagnostic, ...], str]:
+    """What is said about commands for a program."""
+    with commands.open("rb") as lines:
+        reader = Reader(commands.name, lines)
+        running = Replay(module, module.Session(), reader, lambda line: None)
+        try:
+            for command in reader.commands():
+                running.run(command)
+            error = running.unfinished()
+        except CompileError as found:
+            error = found
+    if error is None:
+        return (), ""
+    sources = {source.name: source for source in error.sources}
+    return error.diagnostics, "".join(render(item, sources) + "\n" for item in error.diagnostics)
 
 
 def rewrite(code: str, title: str, output: str) -> None:

@@ -44,6 +44,7 @@ def test_messages_are_single_sentences_in_the_words_of_the_language() -> None:
 
 
 def test_every_code_has_a_case() -> None:
-    """A code without a case would be documented by nothing."""
-    expected = "".join((case / "expected.txt").read_text(encoding="utf-8") for case in CASES)
+    """A code without a case would be documented by nothing; those of command files have theirs among the replays."""
+    cases = [*CASES, ERRORS.parent / "replay" / "mistakes"]
+    expected = "".join((case / "expected.txt").read_text(encoding="utf-8") for case in cases)
     assert [code for code in CODES if f"[{code}]" not in expected] == []

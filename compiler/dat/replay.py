@@ -1,0 +1,383 @@
+"""Applies command files to a program that runs, and prints what DDlog prints.
+
+Relations are sets: to insert what is there and to delete what is not are no changes. A relation with a primary key
+wants to be told: to insert a key that is there, and to delete or modify one that is not, are errors.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from types import ModuleType
+from typing import Any
+
+from ..diagnostics import CompileError, Note, listed
+from ..source import Span
+from .printer import record_text
+from .reader import Reader
+from .syntax import Clear, Command, Commit, Control, Dump, Echo, Items, Name, Scalar, Setting, Struct, Update, Value
+
+Row = tuple[Any, ...]
+"""A row, its lists as tuples, which have a hash."""
+
+
+@dataclass
+class Pending:
+    """What a transaction does to an input relation: of every tuple, or of every key if the relation has one, the row
+    that will be there, or None. ``stored`` are the rows by key before, of a relation with a key."""
+
+    relation: Any
+    rows: dict[Row, Row | None]
+    stored: dict[Row, Row]
+
+    def there(self, key: Row) -> Row | None:
+        """The row that has a key."""
+        return self.rows[key] if key in self.rows else self.stored.get(key)
+
+    def changes(self) -> Iterator[tuple[str, Row]]:
+        """The changes for the program."""
+        for key, row in self.rows.items():
+            if not self.relation.key:
+                yield ("-", key) if row is None else ("+", row)
+                continue
+            old = self.stored.get(key)
+            if old is not None and old != row:
+                yield "-", old
+            if row is not None and old != row:
+                yield "+", row
+
+
+class Replay:
+    """Applies the commands of a reader to the session of a program; ``write`` gets lines to print."""
+
+    def __init__(self, module: ModuleType, session: Any, reader: Reader, write: Callable[[str], None]) -> None:
+        """Build the relations from the program's own facts. Raises the module's JobError if that is refused."""
+        self.module: Any = module
+        self.session = session
+        self.reader = reader
+        self.write = write
+        relations = self.session.program.relations
+        self.inputs = {r.name: r for r in relations if r.kind == "input"}
+        self.visible = {r.name: r for r in relations if not r.hidden}
+        self.outputs = sorted((r for r in self.visible.values() if r.output), key=lambda r: r.name)
+        #: The rows by key of relations with a key that were updated.
+        self.keys: dict[str, dict[Row, Row]] = {}
+        #: Where the transaction starts, None outside of one, and what it does, by the names of relations.
+        self.started: Span | None = None
+        self.pending: dict[str, Pending] = {}
+        self.queue: list[tuple[Update, Any]] = []
+        self.session.apply({})
+        self._changes()
+
+    def run(self, command: Command) -> bool:
+        """Carry out a command; False if it is the last. Raises CompileError about its place if it cannot be."""
+        if self.queue and not isinstance(command, Update | Commit):
+            self.queue.clear()
+            raise self._error("E0901", "`;` is missing behind the update before this command", command.span)
+        match command:
+            case Update():
+                self._update(command)
+            case Commit(shown):
+                self._apply_queue()
+                self._commit(shown, command.span)
+            case Control("start"):
+                if self.started is not None:
+                    raise self._error("E0904", f"the transaction of line {self.started.line} is not over", command.span)
+                self.started = command.span
+            case Control("rollback"):
+                self._need_transaction(command.span)
+                self._end()
+            case Control("exit"):
+                return False
+            case Control("timestamp"):
+                self.write(f"Timestamp: {time.time_ns()}")
+            case Control("profile", bare):
+                for stratum, phase, number, tuples in self.session.rounds if bare else ():
+                    self.write(f"{stratum}: {phase}, round {number}, tuples {tuples}")
+            case Dump(None):
+                for relation in self.outputs:
+                    records = list(self._records(relation))
+                    if records:
+                        self.write("\n".join([f"{relation.name}:", *records, ""]))
+            case Dump(Name() as name):
+                records = list(self._records(self._relation(name, self.visible)))
+                if records:
+                    self.write("\n".join(records))
+            case Clear(name):
+                self._clear(name, command.span)
+            case Echo(text):
+                self.write(text)
+            case Setting("mssleep", number):
+                time.sleep(number / 1000)
+        if not self.queue:
+            self.reader.forget(None if self.started is None else self.started.line)
+        return True
+
+    def unfinished(self) -> CompileError | None:
+        """What to say if the commands end within a transaction, which then changes nothing."""
+        if self.started is None:
+            return None
+        return self._error("W0901", "the commands end within this transaction, which changes nothing", self.started)
+
+    def _error(
+        self, code: str, message: str, span: Span, help: str | None = None, notes: tuple[Note, ...] = ()
+    ) -> CompileError:
+        return self.reader.error(code, message, span, help, notes)
+
+    def _relation(self, name: Name, among: dict[str, Any]) -> Any:
+        if name.text in among:
+            return among[name.text]
+        if name.text in self.visible:
+            known = ", ".join(sorted(self.inputs)) or "none"
+            raise self._error(
+                "E0902", f"`{name.text}` is not an input relation", name.span, f"the input relations: {known}"
+            )
+        alike = [other for other in sorted(among) if other.lower() == name.text.lower()]
+        known = f"names are matched exactly: `{alike[0]}`" if alike else f"there are {', '.join(sorted(among))}"
+        raise self._error("E0902", f"there is no relation `{name.text}`", name.span, known if among else None)
+
+    # Printing
+
+    def _record(self, relation: Any, row: Row) -> str:
+        return record_text(relation.name, (column.name for column in relation.columns), row)
+
+    def _records(self, relation: Any) -> Iterator[str]:
+        for row in self.session.rows(relation):
+            yield self._record(relation, row)
+
+    def _changes(self) -> None:
+        for relation in self.outputs:
+            changes = self.session.changes(relation)
+            if changes:
+                lines = [f"{self._record(relation, row)}: {op}1" for op, row in changes]
+                self.write("\n".join([f"{relation.name}:", *lines]))
+
+    # Transactions
+
+    def _need_transaction(self, span: Span) -> None:
+        if self.started is None:
+            raise self._error("E0904", "there is no transaction", span, "`start;` begins one")
+
+    def _end(self) -> None:
+        self.started = None
+        self.pending = {}
+        self.queue.clear()
+
+    def _commit(self, shown: bool, span: Span) -> None:
+        self._need_transaction(span)
+        pending = self.pending
+        self._end()
+        try:
+            self.session.apply({p.relation.table: list(p.changes()) for p in pending.values()})
+        except self.module.JobError as error:
+            reason, *failures = self.module.refusal(error).split("\n")
+            notes = tuple(Note(failure.strip()) for failure in failures)
+            message = f"the transaction is refused and changes nothing: {reason}"
+            raise self._error("E0906", message, span, notes=notes) from error
+        for name, keyed in self.keys.items():
+            for key, row in pending[name].rows.items() if name in pending else ():
+                if row is None:
+                    keyed.pop(key, None)
+                else:
+                    keyed[key] = row
+        if shown:
+            self._changes()
+
+    def _pending(self, relation: Any) -> Pending:
+        """What the transaction does to a relation so far."""
+        if relation.key and relation.name not in self.keys:
+            self.keys[relation.name] = {self._key(relation, row): row for row in self._stored(relation)}
+        return self.pending.setdefault(relation.name, Pending(relation, {}, self.keys.get(relation.name, {})))
+
+    def _stored(self, relation: Any) -> Iterator[Row]:
+        return (tuple(map(_frozen, row)) for row in self.session.rows(relation))
+
+    def _key(self, relation: Any, row: Row) -> Row:
+        """What tells a row from others: its key, or all of it."""
+        if not relation.key:
+            return row
+        values = {column.sql: value for column, value in zip(relation.columns, row, strict=True)}
+        return tuple(values[name] for name in relation.key)
+
+    def _clear(self, name: Name, span: Span) -> None:
+        relation = self._relation(name, self.inputs)
+        self._need_transaction(span)
+        pending = self._pending(relation)
+        for key in [*pending.rows, *(self._key(relation, row) for row in self._stored(relation))]:
+            pending.rows[key] = None
+
+    def _update(self, update: Update) -> None:
+        """Check an update and put it into the queue, and apply the queue if it is the last of it."""
+        try:
+            self._need_transaction(update.span)
+            self.queue.append((update, self._checked(update)))
+        except CompileError:
+            self.queue.clear()
+            raise
+        if update.last:
+            self._apply_queue()
+
+    def _checked(self, update: Update) -> Any:
+        """The values of an update: a row, a key, or a key with new values by column."""
+        relation = self._relation(update.relation, self.inputs)
+        if update.word in ("insert", "delete"):
+            return self._row(relation, update.value)
+        if not relation.key:
+            raise self._error(
+                "E0902", f"{update.word} needs a primary key, and `{relation.name}` has none", update.relation.span
+            )
+        if update.word == "insert_or_update":
+            return self._row(relation, update.value)
+        known = {column.sql: column for column in relation.columns}
+        columns = [known[name] for name in relation.key]
+        values = self._parts(relation, update.value, columns, "the primary key of ")
+        key = tuple(self._converted(v, c) for v, c in zip(values, columns, strict=True))
+        return key if update.change is None else (key, self._modification(relation, update.change))
+
+    def _apply_queue(self) -> None:
+        """Apply the queued updates, all of them or, if one is wrong, none."""
+        queue, self.queue = self.queue, []
+        undone: list[tuple[dict[Row, Row | None], Row, bool, Row | None]] = []
+        try:
+            for update, values in queue:
+                pending = self._pending(self.inputs[update.relation.text])
+                key, row = self._applied(pending, update, values)
+                undone.append((pending.rows, key, key in pending.rows, pending.rows.get(key)))
+                pending.rows[key] = row
+        except CompileError:
+            for rows, key, known, old in reversed(undone):
+                rows[key] = old
+                if not known:
+                    del rows[key]
+            raise
+
+    def _applied(self, pending: Pending, update: Update, values: Any) -> tuple[Row, Row | None]:
+        """The key that an update changes, and the row that it will have."""
+        relation = pending.relation
+        if not relation.key:
+            return values, values if update.word == "insert" else None
+        if update.word in ("insert", "insert_or_update"):
+            key = self._key(relation, values)
+            old = pending.there(key)
+            if update.word == "insert" and old is not None:
+                message = f"the key is there already, in {self._record(relation, old)}"
+                raise self._error("E0905", message, update.value.span, "insert_or_update replaces the row of a key")
+            return key, values
+        if update.word == "delete":
+            key = self._key(relation, values)
+        else:
+            key = values[0] if update.word == "modify" else values
+        old = pending.there(key)
+        if old is None:
+            raise self._error("E0905", f"no row of `{relation.name}` has this key", update.value.span)
+        if update.word == "delete" and old != values:
+            message = f"the row of this key is another one, {self._record(relation, old)}"
+            raise self._error("E0905", message, update.value.span, "delete_key deletes the row of a key")
+        if update.word != "modify":
+            return key, None
+        new = tuple(values[1].get(c.sql, value) for c, value in zip(relation.columns, old, strict=True))
+        if self._key(relation, new) != key:
+            assert update.change is not None
+            raise self._error("E0905", "modify cannot change the primary key", update.change.span)
+        return key, new
+
+    # Values
+
+    def _row(self, relation: Any, value: Value) -> Row:
+        """The row that a record stands for."""
+        columns = relation.columns
+        if not isinstance(value, Struct) and len(columns) == 1 and not _is_tuple(value):
+            return (self._converted(value, columns[0]),)
+        if isinstance(value, Struct) and value.fields:
+            known = self._fields(relation, value)
+            missing = [column.name for column in columns if column.sql not in known]
+            if missing:
+                wanted = listed(f"`{name}`" for name in missing)
+                raise self._error("E0903", f"`{relation.name}` needs a value of {wanted}, too", value.span)
+            return tuple(known[column.sql] for column in columns)
+        values = self._parts(relation, value, columns, "")
+        return tuple(self._converted(v, c) for v, c in zip(values, columns, strict=True))
+
+    def _parts(self, relation: Any, value: Value, columns: Sequence[Any], what: str) -> tuple[Value, ...]:
+        """The values of several columns: the arguments of a record, the items of a tuple, or the one value."""
+        if isinstance(value, Struct):
+            self._same_name(value, relation.name)
+            if value.fields:
+                raise self._error("E0903", "a key has no names of fields", value.span)
+            values = value.arguments
+        elif isinstance(value, Items) and not value.listed:
+            values = value.items
+        else:
+            values = (value,)
+        if len(values) != len(columns):
+            count = f"{len(columns) or 'no'} column{'' if len(columns) == 1 else 's'}"
+            known = f"in this order: {', '.join(c.name for c in columns)}" if columns else None
+            raise self._error("E0903", f"{what}`{relation.name}` has {count}, not {len(values)}", value.span, known)
+        return values
+
+    def _same_name(self, value: Struct, name: str) -> None:
+        if value.name != name:
+            raise self._error("E0903", f"`{value.name}` is not a record of `{name}`", value.span)
+
+    def _fields(self, relation: Any, value: Struct) -> dict[str, Any]:
+        """The values of named fields by column."""
+        self._same_name(value, relation.name)
+        columns = {column.name: column for column in relation.columns}
+        found: dict[str, Any] = {}
+        for field, argument in zip(value.fields, value.arguments, strict=True):
+            if field not in columns:
+                raise self._error(
+                    "E0903",
+                    f"`{relation.name}` has no column `{field}`",
+                    argument.span,
+                    f"its columns: {', '.join(columns)}",
+                )
+            if columns[field].sql in found:
+                raise self._error("E0903", f"`{field}` is given twice", argument.span)
+            found[columns[field].sql] = self._converted(argument, columns[field])
+        return found
+
+    def _modification(self, relation: Any, value: Value) -> dict[str, Any]:
+        """What modify replaces: the columns that are named, or all."""
+        if isinstance(value, Struct) and (value.fields or not value.arguments):
+            return self._fields(relation, value)
+        return dict(zip((column.sql for column in relation.columns), self._row(relation, value), strict=True))
+
+    def _converted(self, value: Value, column: Any) -> Any:
+        """A value as a column holds it."""
+        return self._typed(value, column.type, column.name)
+
+    def _typed(self, value: Value, kind: str, name: str) -> Any:
+        if self.module.is_list(kind) and isinstance(value, Items) and value.listed:
+            return tuple(self._typed(item, self.module.element_type(kind), name) for item in value.items)
+        article = "an" if kind == "int" else "a"
+        if self.module.is_list(kind) or not isinstance(value, Scalar):
+            raise self._error("E0903", f"column `{name}`: {_kind(value)} is not {article} {kind}", value.span)
+        try:
+            return self.module.value_reader(kind)(value.value)
+        except ValueError as error:
+            quoted = isinstance(value.value, str) and kind in ("int", "float", "bool")
+            known = f"{article} {kind} is written without quotes" if quoted else None
+            raise self._error("E0903", f"column `{name}`: {error}", value.span, known) from error
+
+
+def _frozen(value: Any) -> Any:
+    """A value with its lists as tuples."""
+    return tuple(map(_frozen, value)) if isinstance(value, list) else value
+
+
+def _is_tuple(value: Value) -> bool:
+    return isinstance(value, Items) and not value.listed
+
+
+def _kind(value: Value) -> str:
+    """What to call a value."""
+    match value:
+        case Items(listed=True):
+            return "a list"
+        case Items():
+            return "a tuple"
+        case Struct(name):
+            return f"`{name}`"
+    return "this value"

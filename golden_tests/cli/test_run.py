@@ -1,0 +1,305 @@
+"""``flintlog run``: facts out of files, relations into files of every format, and what is said where that fails."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import duckdb
+import pytest
+
+from golden_tests.cli.test_commands import REACH, REFUSED, flintlog, written
+
+FORMATS = ("csv", "json", "parquet", "tsv")
+
+COLUMNS = (
+    "i: int, f: float, d: decimal(38,10), s: string, b: bool, day: date, at: timestamp, "
+    "l: list<int>, n: list<list<string>>, p: list<decimal(4,2)>, m: list<timestamp>"
+)
+ROW = "I, F, D, S, B, Y, T, L, N, P, M"
+TYPES = f"""\
+input relation t({COLUMNS})
+input relation on
+output relation u({COLUMNS})
+output relation off
+output relation never(x: int)
+u({ROW}) :- t({ROW}).
+off :- on.
+never(X) :- t(X, _, _, _, _, _, _, _, _, _, _), !on.
+"""
+ROWS = [
+    {
+        "i": -(2**63),
+        "f": 1e-300,
+        "d": "-0.0000000001",
+        "s": "",
+        "b": True,
+        "day": "0001-01-01",
+        "at": "2026-02-28 23:59:59.000001",
+        "l": [1, -1],
+        "n": [["a,b", '"'], []],
+        "p": ["1.5"],
+        "m": [],
+    },
+    {
+        "i": 0,
+        "f": -0.5,
+        "d": "0",
+        "s": ' " ,é😀 null \\ ',
+        "b": False,
+        "day": "9999-12-31",
+        "at": "2026-03-01 00:00:00",
+        "l": [],
+        "n": [[], ["\t\n", "x"]],
+        "p": [],
+        "m": ["2026-01-31 12:00:00"],
+    },
+    {
+        "i": 2**63 - 1,
+        "f": 1e300,
+        "d": "9999999999999999999999999999.5",
+        "s": "NULL",
+        "b": True,
+        "day": "2026-02-28",
+        "at": "2026-03-01 10:00:00",
+        "l": [2**63 - 1],
+        "n": [],
+        "p": ["-99.99"],
+        "m": [],
+    },
+]
+
+
+def lines(rows: list[dict[str, object]]) -> str:
+    """Rows as JSON, an object a line."""
+    return "".join(json.dumps(row) + "\n" for row in rows)
+
+
+@pytest.fixture
+def reach(tmp_path: Path) -> Path:
+    """A program."""
+    return written(tmp_path / "reach.dl", REACH)
+
+
+@pytest.fixture
+def facts(tmp_path: Path) -> Path:
+    """An empty folder."""
+    folder = tmp_path / "facts"
+    folder.mkdir()
+    return folder
+
+
+def test_tables(reach: Path, facts: Path) -> None:
+    """Without a folder to write to, output relations are printed for the eye, in value order."""
+    written(facts / "link.csv", "dst,src\n2,1\n3,2\n10,3\n")
+    result = flintlog("run", reach, "--facts", facts)
+    assert (result.exit_code, result.stderr) == (0, "")
+    assert result.stdout == (
+        "reachable (6 rows)\nsrc  dst\n---  ---\n1    2\n1    3\n1    10\n2    3\n2    10\n3    10\n"
+    )
+
+
+def test_without_facts(reach: Path) -> None:
+    """Input relations are empty."""
+    assert flintlog("run", reach).stdout == "reachable (no rows)\nsrc  dst\n---  ---\n"
+
+
+@pytest.mark.parametrize("form", FORMATS)
+def test_what_is_written_is_read(form: str, facts: Path, tmp_path: Path) -> None:
+    """The same rows in every format, whatever is in them; a nullary relation too, and one without rows."""
+    program = written(tmp_path / "types.dl", TYPES)
+    tabs = [{"s": "no\ttab\r\n"}] if form != "tsv" else []
+    written(facts / "t.jsonl", lines([*ROWS, *({**ROWS[0], **row} for row in tabs)]))
+    written(facts / "on.facts", "()\n")
+    shown = flintlog("run", program, "--facts", facts).stdout
+    assert "never (no rows)" in shown and "off (1 row)" in shown and f"u ({3 + len(tabs)} rows)" in shown
+    for number in range(2):
+        out = tmp_path / f"out{number}"
+        result = flintlog("run", program, "--facts", facts, "--out", out, "--format", form)
+        assert (result.exit_code, result.stdout) == (0, ""), result.stderr
+        assert result.stderr == (
+            f"wrote {out / 'never'}.{form} (no rows)\nwrote {out / 'off'}.{form} (1 row)\n"
+            f"wrote {out / 'u'}.{form} ({3 + len(tabs)} rows)\n"
+        )
+        assert sorted(path.name for path in out.iterdir()) == [f"{name}.{form}" for name in ("never", "off", "u")]
+        facts = tmp_path / f"again{number}"
+        facts.mkdir()
+        (out / f"u.{form}").rename(facts / f"t.{form}")
+        (out / f"off.{form}").rename(facts / f"on.{form}")
+        again = flintlog("run", program, "--facts", facts)
+        assert (again.stdout, again.stderr) == (shown, "")
+
+
+def test_tabs_between_tabs(facts: Path, tmp_path: Path) -> None:
+    """What cannot be written is said, and no file is left behind, nor an old one harmed."""
+    program = written(tmp_path / "p.dl", "input relation t(s: string)\noutput p.\np(S) :- t(S).\n")
+    written(facts / "t.json", '{"s": "a\\tb"}\n')
+    old = tmp_path / "p.tsv"
+    written(old, "old\n")
+    result = flintlog("run", program, "--facts", facts, "--out", tmp_path, "--format", "tsv")
+    assert result.exit_code == 1
+    assert result.stderr == 'error: "a\\tb" cannot be written between tabs; take another format\n'
+    assert old.read_text() == "old\n"
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["facts", "p.dl", "p.tsv"]
+
+
+def test_parquet_of_others(facts: Path, tmp_path: Path) -> None:
+    """Columns in any order and of like types; moments with a time zone are taken in UTC."""
+    program = written(
+        tmp_path / "p.dl",
+        "input relation t(i: int, at: timestamp, l: list<decimal(4,2)>)\noutput p.\np(I, A, L) :- t(I, A, L).\n",
+    )
+    duckdb.sql(
+        f"COPY (SELECT [CAST(1.5 AS DECIMAL(3,1))] AS l, TIMESTAMPTZ '2026-03-01 12:00:00+02' AS at, 7::TINYINT AS i) "
+        f"TO '{facts}/t.parquet'"
+    )
+    assert flintlog("run", program, "--facts", facts).stdout.endswith('7  2026-03-01 10:00:00  ["1.50"]\n')
+    duckdb.sql(f"COPY (SELECT 1 AS i, [1.5::DOUBLE] AS l, [TIMESTAMPTZ '2026-03-01'] AS at) TO '{facts}/t.parquet'")
+    result = flintlog("run", program, "--facts", facts)
+    assert result.stderr == (
+        "error: refused, nothing has changed:\n"
+        f"  {facts}/t.parquet: column at has the type list<timestamp with time zone> and should be timestamp\n"
+        f"  {facts}/t.parquet: column l has the type list<float> and should be list<decimal(4,2)>\n"
+    )
+
+
+def test_files_missing_and_left_over(facts: Path, tmp_path: Path) -> None:
+    """Missing files are empty relations, others are not read; both are said. What is no file of facts is no matter."""
+    program = written(
+        tmp_path / "p.dl", "input relation a(x: int)\ninput relation b(x: int)\noutput p.\np(X) :- a(X), !b(X).\n"
+    )
+    written(facts / "a.csv", "x\n1\n")
+    written(facts / "A.csv", "x\n2\n")
+    written(facts / "p.json", '{"X": 3}\n')
+    written(facts / "README.md", "b.csv is missing\n")
+    (facts / "b.csv").mkdir()
+    result = flintlog("run", program, "--facts", facts)
+    assert (result.exit_code, result.stdout) == (0, "p (1 row)\nX\n-\n1\n")
+    assert result.stderr == (
+        f"note: {facts / 'A.csv'} is not read: no input relation is called A\n"
+        f"note: {facts / 'p.json'} is not read: no input relation is called p\n"
+        f"note: {facts} has no file for b, which is left empty\n"
+    )
+
+
+def test_two_files_for_a_relation(reach: Path, facts: Path) -> None:
+    """It is not guessed which is meant."""
+    written(facts / "link.csv", "src,dst\n1,2\n")
+    written(facts / "link.json", "")
+    result = flintlog("run", reach, "--facts", facts)
+    assert (result.exit_code, result.stdout) == (1, "")
+    assert result.stderr == (
+        f"error: refused, nothing has changed:\n  link has several files: {facts / 'link.csv'}, {facts / 'link.json'}\n"
+    )
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "message"),
+    [
+        ("link.csv", "src,dst\n1,2\n1,x\n", 'row 2, column dst: "x" is not an int'),
+        ("link.csv", "src,dst\n1,\n", "row 1, column dst: null"),
+        ("link.csv", "src,dst\n1,2,3\n", "row 1: 3 fields"),
+        ("link.csv", "src\n1\n", ": column dst is missing"),
+        ("link.csv", "", ", header: there is none"),
+        ("link.csv", "src,dst\n9223372036854775808,1\n", "row 1, column src: 9223372036854775808 is beyond 64 bits"),
+        ("link.json", '{"src": 1, "dst": 2}\n{"src": 1}\n', "row 2, column dst: missing"),
+        ("link.json", '{"src": 1, "dst": "2"}\n', 'row 1, column dst: "2" is text in quotes'),
+        ("link.json", '{"src": 1,\n', "row 1: broken JSON"),
+        ("link.jsonl", "[1, 2]\n", "row 1: not a JSON object"),
+        ("link.tsv", "1\t2\n1 2\n", "row 2: 1 fields instead of 2"),
+        ("link.facts", "1\t2.5\n", 'row 1, column dst: "2.5" is not an int'),
+        ("link.parquet", "1,2\n", " is not a Parquet file"),
+    ],
+)
+def test_bad_rows(name: str, text: str, message: str, reach: Path, facts: Path, tmp_path: Path) -> None:
+    """File, row and column are named, and nothing is written."""
+    path = written(facts / name, text)
+    result = flintlog("run", reach, "--facts", facts, "--out", tmp_path / "out")
+    assert (result.exit_code, result.stdout) == (1, "")
+    first, second, *_ = result.stderr.splitlines()
+    assert first == "error: refused, nothing has changed:"
+    assert second.startswith(f"  {path}") and message in second
+    assert not (tmp_path / "out").exists()
+
+
+def test_files_that_are_not_utf_8(reach: Path, facts: Path) -> None:
+    """This is said of the file."""
+    (facts / "link.csv").write_bytes(b"src,dst\n\xff,2\n")
+    assert f"  {facts / 'link.csv'} is not UTF-8" in flintlog("run", reach, "--facts", facts).stderr
+
+
+def test_two_rows_of_a_key(facts: Path, tmp_path: Path) -> None:
+    """Both are named; the same row twice is one."""
+    program = written(
+        tmp_path / "p.dl",
+        "input relation t(k: list<int>, v: int, w: int) primary key (w, k)\noutput p.\np(V) :- t(_, V, _).\n",
+    )
+    written(facts / "t.tsv", "[1]\t5\t0\n[1]\t5\t1\n[1]\t5\t0\n[1, 2]\t5\t0\n")
+    assert flintlog("run", program, "--facts", facts).stdout == "p (1 row)\nV\n-\n5\n"
+    written(facts / "t.tsv", "[1]\t5\t0\n[2]\t5\t0\n[1]\t6\t0\n")
+    assert flintlog("run", program, "--facts", facts).stderr == (
+        "error: refused, nothing has changed:\n"
+        f"  {facts / 't.tsv'}, row 3: row 1 has the primary key k = [1], w = 0 too\n"
+    )
+
+
+def test_arithmetic_that_has_no_value(facts: Path, tmp_path: Path) -> None:
+    """The rule and the tuple are named; there is no state to speak of."""
+    program = written(tmp_path / "p.dl", "input relation t(x: int)\noutput p.\nhalf: p(X, 6 / X) :- t(X).\n")
+    written(facts / "t.csv", "x\n0\n3\n")
+    result = flintlog("run", program, "--facts", facts)
+    assert (result.exit_code, result.stdout) == (1, "")
+    assert result.stderr == (
+        "error: arithmetic overflow or division by zero in half (p.dl:3), for a tuple of p with X = 0\n"
+    )
+
+
+def test_recursion_without_end(tmp_path: Path) -> None:
+    """It stops after so many rounds."""
+    program = written(tmp_path / "p.dl", "output n.\nn(1).\nn(X + 1) :- n(X).\n")
+    result = flintlog("run", program, "--max-rounds", "5")
+    assert result.exit_code == 1
+    assert "error: n: no end after 5 rounds" in result.stderr
+
+
+def test_external_functions(facts: Path, tmp_path: Path) -> None:
+    """They come out of a Python file; why a call fails is said."""
+    program = written(
+        tmp_path / "p.dl",
+        "extern function half(x: int): int\ninput relation t(x: int)\noutput p.\np(half(X)) :- t(X).\n",
+    )
+    functions = written(tmp_path / "functions.py", "def half(x):\n    return 6 // x\n")
+    written(facts / "t.csv", "x\n2\n")
+    assert flintlog("run", program, "--facts", facts, "--functions", functions).stdout.endswith("\n3\n")
+    assert flintlog("run", program).stderr == (
+        "error: p.dl needs functions in Python, give --functions FILE: half(int): int\n"
+    )
+    written(facts / "t.csv", "x\n0\n")
+    result = flintlog("run", program, "--facts", facts, "--functions", functions)
+    assert "\n  half(0): ZeroDivisionError: " in result.stderr
+    assert flintlog("run", program, "--functions", tmp_path / "none.py").exit_code == 2
+
+
+def test_what_cannot_be_read_or_written(reach: Path, facts: Path, tmp_path: Path) -> None:
+    """The file or folder is named; the exit code is 2."""
+    written(facts / "link.csv", "src,dst\n1,2\n")
+    file = written(tmp_path / "file", "")
+    for arguments, message in (
+        ((tmp_path / "none.dl",), f"cannot read {tmp_path / 'none.dl'}: no such file or directory"),
+        ((reach, "--facts", tmp_path / "none"), f"cannot read {tmp_path / 'none'}: no such file or directory"),
+        ((reach, "--facts", file), f"cannot read {file}: not a directory"),
+        ((reach, "--facts", facts, "--out", file), f"cannot write {file / 'reachable.csv'}: file exists"),
+    ):
+        result = flintlog("run", *arguments)
+        assert (result.exit_code, result.stdout) == (2, "")
+        assert result.stderr == f"error: {message}\n"
+
+
+def test_programs_and_commands_that_are_refused(tmp_path: Path, facts: Path) -> None:
+    """Nothing is run."""
+    assert "say where to write them with --out DIR" in flintlog("run", "p.dl", "--format", "csv").stderr
+    program = written(tmp_path / "refused.dl", REFUSED)
+    result = flintlog("run", program, "--facts", facts, "--out", tmp_path / "out")
+    assert (result.exit_code, result.stdout) == (1, "")
+    assert result.stderr.endswith("2 errors, no warnings\n")
+    assert not (tmp_path / "out").exists()

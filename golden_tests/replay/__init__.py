@@ -1,0 +1,1 @@
+"""Command files: replayed, mistaken, and made of random batches."""

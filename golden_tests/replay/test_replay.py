@@ -1,0 +1,317 @@
+"""``flintlog replay``: one folder per case under ``cases/``, with a program, commands, and what is printed.
+
+``mistakes/`` has one program, commands with a mistake each behind a heading, and what is said of them.
+"""
+
+from __future__ import annotations
+
+import os
+import pty
+import re
+import select
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+from click.testing import CliRunner
+from flintlog.compiler import cli
+from flintlog.compiler.dat.printer import value_text
+from flintlog.compiler.dat.reader import COMMANDS, Reader
+from flintlog.compiler.dat.replay import Replay
+from flintlog.compiler.diagnostics import CompileError, render
+from flintlog.compiler.pipeline import compile_program
+from flintlog.compiler.source import SourceFile
+from flintlog.targets.local import load
+
+from golden_tests.frontend.golden import compare
+
+HERE = Path(__file__).parent
+CASES = sorted(path.parent for path in HERE.glob("cases/*/program.dl"))
+
+
+def replayed(program: Path, commands: Path | str, *options: str | Path) -> str:
+    """What the command prints, on both streams as they come, and its exit code unless that is 0."""
+    arguments = ["replay", str(program), "-" if isinstance(commands, str) else str(commands), *map(str, options)]
+    given = commands if isinstance(commands, str) else None
+    result = CliRunner().invoke(cli.main, arguments, input=given, catch_exceptions=False)
+    return result.output + (f"exit code {result.exit_code}\n" if result.exit_code else "")
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
+def test_cases(case: Path, update_golden: bool) -> None:
+    """What is printed is what is expected."""
+    functions = case / "functions.py"
+    options = ["--functions", functions] if functions.exists() else []
+    compare(replayed(case / "program.dl", case / "changes.dat", *options), case / "expected.txt", update_golden)
+
+
+def test_cases_show_all_commands() -> None:
+    """Each command stands in some case, but timestamp, which prints another number each time."""
+    text = "\n".join((case / "changes.dat").read_text(encoding="utf-8") for case in CASES)
+    assert [word for word in COMMANDS if not re.search(rf"\b{word}\b", text)] == ["timestamp"]
+
+
+# ---- mistakes --------------------------------------------------------------------------------------------------------
+
+
+def loaded(text: str) -> ModuleType:
+    """The module of a program given as text."""
+    return load(compile_program(SourceFile("program.dl", text)).plan)
+
+
+def answers(module: ModuleType, commands: bytes) -> Iterator[str]:
+    """What is printed of commands in a new session, up to the first mistake and what is said of it."""
+    printed: list[str] = []
+    reader = Reader("changes.dat", commands.splitlines(keepends=True))
+    running = Replay(module, module.Session(), reader, printed.append)
+    error = None
+    try:
+        while (command := reader.command()) is not None and running.run(command):
+            pass
+        error = running.unfinished()
+    except CompileError as found:
+        error = found
+    yield from printed
+    if error is not None:
+        (item,) = error.diagnostics
+        yield render(item, {source.name: source for source in error.sources})
+
+
+def test_mistakes(update_golden: bool) -> None:
+    """Every mistake is said to be one, at its place."""
+    module = loaded((HERE / "mistakes" / "program.dl").read_text(encoding="utf-8"))
+    found = []
+    for section in re.split(rb"^#### ", (HERE / "mistakes" / "commands.dat").read_bytes(), flags=re.MULTILINE)[1:]:
+        heading, _, commands = section.partition(b"\n")
+        answer = "\n".join(answers(module, commands))
+        assert re.search(r"^(error|warning)\[", answer, re.MULTILINE), heading
+        found.append(f"#### {heading.decode()}\n{answer}\n")
+    compare("\n".join(found), HERE / "mistakes" / "expected.txt", update_golden)
+
+
+# ---- sessions --------------------------------------------------------------------------------------------------------
+
+KEYED = "input relation K(k: int, v: int) primary key (k)\noutput relation V(k: int, v: int)\nV(K, V) :- K(K, V).\n"
+
+
+@pytest.fixture(scope="module")
+def keyed() -> ModuleType:
+    """A program whose input relation has a key."""
+    return loaded(KEYED)
+
+
+@pytest.fixture
+def program(tmp_path: Path) -> Path:
+    """The same as a file."""
+    path = tmp_path / "keyed.dl"
+    path.write_text(KEYED, encoding="utf-8")
+    return path
+
+
+def command_line(*arguments: str | Path) -> list[str]:
+    """A command as a process of its own."""
+    return [sys.executable, "-m", "flintlog.compiler", *map(str, arguments)]
+
+
+def typed(module: ModuleType, *lines: str) -> list[str]:
+    """What is printed of commands that go on behind mistakes, and the codes of these."""
+    said: list[str] = []
+    reader = Reader("typed", [f"{line}\n".encode() for line in lines])
+    running = Replay(module, module.Session(), reader, said.append)
+    going = True
+    while going:
+        try:
+            command = reader.command()
+            going = command is not None and running.run(command)
+        except CompileError as error:
+            said.append(error.diagnostics[0].code)
+            reader.skip_line()
+    return said
+
+
+def test_a_queue_is_applied_as_a_whole_or_not_at_all(keyed: ModuleType) -> None:
+    """The transaction goes on without the queue that has a mistake."""
+    said = typed(
+        keyed,
+        "start; insert K(1, 1);",
+        "modify K 1 <- K{.v = 2}, insert K(2, 2), delete_key K 1, insert K(1, 3), insert K(2, 0);",
+        "insert K(3, 3), modify K 1 <- K{.k = 0};",
+        "insert K(3, 4), insert C(1);",
+        "commit dump_changes;",
+    )
+    assert said == ["E0905", "E0905", "E0902", "V:\nV{.k = 1, .v = 1}: +1"]
+
+
+def test_a_refused_transaction_leaves_all_as_it_was() -> None:
+    """The relations, the keys, the ranks; the next transaction begins from there."""
+    module = loaded(
+        "input relation K(k: int, v: int) primary key (k)\ninput relation E(a: int, b: int)\n"
+        "output relation P(a: int, b: int)\noutput relation Q(k: int, q: int)\n"
+        "P(X, Y) :- E(X, Y).\nP(X, Y) :- E(X, Z), P(Z, Y).\nQ(K, 6 / V) :- K(K, V), P(K, _).\n"
+    )
+    said = typed(
+        module,
+        "start; insert K(1, 2); insert E(1, 2), insert E(2, 3); commit;",
+        "start; modify K 1 <- K{.v = 0}; insert K(2, 3); delete E(2, 3), insert E(2, 1); commit dump_changes;",
+        "insert K(2, 3);",
+        "dump; start; insert K(2, 3); delete E(1, 2), insert E(2, 1); commit dump_changes;",
+        "start; insert K(3, 3); rollback; start; delete_key K 1, insert K(3, 1); commit dump_changes;",
+        "dump K;",
+    )
+    assert said == [
+        "E0906",
+        "E0904",
+        "P:\nP{.a = 1, .b = 2}\nP{.a = 1, .b = 3}\nP{.a = 2, .b = 3}\n",
+        "Q:\nQ{.k = 1, .q = 3}\n",
+        "P:\nP{.a = 1, .b = 2}: -1\nP{.a = 1, .b = 3}: -1\nP{.a = 2, .b = 1}: +1",
+        "Q:\nQ{.k = 1, .q = 3}: -1\nQ{.k = 2, .q = 2}: +1",
+        "K{.k = 2, .v = 3}\nK{.k = 3, .v = 1}",
+    ]
+
+
+def test_timestamps_go_on(keyed: ModuleType) -> None:
+    """Later ones are larger."""
+    first, second = (int(line.removeprefix("Timestamp: ")) for line in typed(keyed, "timestamp; timestamp;"))
+    assert 0 < first <= second
+
+
+def test_profile_has_the_rounds_of_the_last_transaction() -> None:
+    """A line for each round of each stratum."""
+    module = loaded("input relation E(x: int, y: int)\noutput P.\nP(X, Y) :- E(X, Y).\nP(X, Y) :- E(X, Z), P(Z, Y).\n")
+    said = typed(module, "start; insert E(1, 2), insert E(2, 3), insert E(3, 4); commit; profile;")
+    assert said and all(re.fullmatch(r"P: \w+, round \d+, tuples \d+", line) for line in said)
+
+
+def test_values_as_they_are_printed() -> None:
+    """Floats as DDlog has them; what has no type there as the strings that are read in."""
+    printed = [value_text(value) for value in (1e16, 1e-5, 123456789.0, -0.5, 5e-324, ["a", [True]], "\x7f\u0301")]
+    assert printed == ["1e16", "1e-5", "123456789.0", "-0.5", "5e-324", '["a", [true]]', '"\\u{7f}\\u{301}"']
+
+
+# ---- processes -------------------------------------------------------------------------------------------------------
+
+
+def test_commands_from_standard_input(program: Path) -> None:
+    """``-`` reads what is piped in, with the ends of lines of any system and a mark of the byte order."""
+    commands = "\ufeffstart;\r\ninsert K(1, 2);\r\ncommit dump_changes;\r\necho a\r\nb;\r\n"
+    assert replayed(program, commands) == "V:\nV{.k = 1, .v = 2}: +1\na\nb\n"
+
+
+def test_answers_come_before_the_next_command(program: Path) -> None:
+    """Nothing behind a command is waited for."""
+    with subprocess.Popen(
+        command_line("replay", program, "-"), stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, bufsize=1
+    ) as process:
+        assert process.stdin is not None and process.stdout is not None
+        process.stdin.write("echo one;\n")
+        assert process.stdout.readline() == "one\n"
+        process.stdin.write("start; insert K(1, 2); commit dump_changes;\n")
+        assert [process.stdout.readline() for _ in range(2)] == ["V:\n", "V{.k = 1, .v = 2}: +1\n"]
+    assert process.returncode == 0
+
+
+def test_a_person_who_types_may_go_on(program: Path) -> None:
+    """In a terminal a mistake ends the line, not the replay; the exit code tells of it all the same."""
+    ours, theirs = pty.openpty()
+    with subprocess.Popen(
+        command_line("replay", program, "-"), stdin=theirs, stdout=subprocess.PIPE, stderr=subprocess.STDOUT
+    ) as process:
+        os.close(theirs)
+        os.write(ours, b"strat; echo not said;\necho go on;\nstart; insert K(1, 2); commit dump_changes;\nexit;\n")
+        assert process.stdout is not None
+        said = process.stdout.read().decode()
+    os.close(ours)
+    assert "error[E0901]: `strat` is not a command" in said
+    assert "\nnot said" not in said
+    assert said.endswith("go on\nV:\nV{.k = 1, .v = 2}: +1\n1 error, no warnings\n")
+    assert process.returncode == 1
+
+
+@pytest.mark.parametrize("command", ["run", "replay"])
+def test_nobody_reads_to_the_end(command: str, tmp_path: Path) -> None:
+    """A closed pipe ends the command without a word."""
+    path = tmp_path / "many.dl"
+    facts = "".join(f"D({digit}).\n" for digit in range(10))
+    path.write_text(f"{facts}output N.\nN(A, B, C, E, F) :- D(A), D(B), D(C), D(E), D(F).\n", encoding="utf-8")
+    line = command_line(command, path, *([os.devnull] if command == "replay" else []))
+    with subprocess.Popen(line, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None and process.stderr is not None
+        assert process.stdout.readline().startswith("N")
+        process.stdout.close()
+        assert process.stderr.read() == ""
+
+
+@pytest.mark.parametrize("command", ["run", "replay"])
+def test_interrupted(command: str, tmp_path: Path) -> None:
+    """Ctrl-C ends a recursion that does not end by itself, without a traceback."""
+    path = tmp_path / "endless.dl"
+    path.write_text("output N.\nN(1).\nN(X + 1) :- N(X).\n", encoding="utf-8")
+    options = ["--max-rounds", "1000000000"]
+    line = command_line(command, path, *([os.devnull] if command == "replay" else []), *options)
+    with subprocess.Popen(line, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+        assert process.stderr is not None
+        assert select.select([process.stderr], [], [], 60)[0]
+        time.sleep(1)
+        process.send_signal(2)
+        said = process.stderr.read()
+    assert said.endswith("Aborted!\n")
+    assert "Traceback" not in said
+    assert process.returncode == 1
+
+
+@pytest.mark.parametrize("command", ["run", "replay"])
+def test_neither_spark_nor_arrow_is_imported(command: str, program: Path) -> None:
+    """Nor anything that only the other commands need."""
+    arguments = [command, str(program), *([os.devnull] if command == "replay" else [])]
+    code = (
+        "import sys\nfrom flintlog.compiler.cli import main\n"
+        f"main({arguments!r}, standalone_mode=False)\n"
+        "print(sorted({'pyspark', 'pyarrow', 'pandas', 'numpy', 'black', 'rich'} & set(sys.modules)))\n"
+    )
+    result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert result.stdout.splitlines()[-1] == "[]"
+
+
+@pytest.mark.parametrize("command", ["run", "replay"])
+def test_without_duckdb(command: str, program: Path) -> None:
+    """The message says how to install it; the exit code is that of what cannot be used."""
+    arguments = [command, str(program), *([os.devnull] if command == "replay" else [])]
+    code = (
+        "import importlib.util\nfind = importlib.util.find_spec\n"
+        "importlib.util.find_spec = lambda name, package=None: None if name == 'duckdb' else find(name, package)\n"
+        f"from flintlog.compiler.cli import main\nmain({arguments!r})\n"
+    )
+    result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert (result.returncode, result.stdout) == (2, "")
+    assert result.stderr == (
+        'error: DuckDB is not installed, which this command needs; pip install "flintlog[run]" brings it\n'
+    )
+
+
+@pytest.mark.parametrize("name", ["nothing.dat", "."])
+def test_files_that_cannot_be_read(name: str, program: Path) -> None:
+    """A missing file, and a folder."""
+    path = program.parent / name
+    reason = "is a directory" if path.is_dir() else "no such file or directory"
+    assert replayed(program, path) == f"error: cannot read {path}: {reason}\nexit code 2\n"
+
+
+def test_functions_must_be_given(tmp_path: Path) -> None:
+    """Where the program has external functions, and only there; before anything else is done."""
+    case = HERE / "cases" / "functions_that_fail"
+    assert replayed(case / "program.dl", case / "changes.dat") == (
+        "error: program.dl needs functions in Python, give --functions FILE: half(int): int\nexit code 1\n"
+    )
+    empty = tmp_path / "empty.py"
+    empty.touch()
+    assert replayed(case / "program.dl", case / "changes.dat", "--functions", empty) == (
+        f"error: {empty} has no function half; program.dl declares half(int): int\nexit code 1\n"
+    )
+    keys = HERE / "cases" / "keys"
+    assert replayed(keys / "program.dl", keys / "changes.dat", "--functions", empty) == (
+        "error: program.dl declares no `extern function`, but functions were given\nexit code 1\n"
+    )
