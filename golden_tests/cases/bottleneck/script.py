@@ -624,8 +624,9 @@ class DuckEngine:
             "preserve_insertion_order = false",
             "error_on_division_by_zero = true",
         ]
-        # What two TRY have in common would be computed outside of both, and its error not be caught.
-        settings.append("disabled_optimizers = 'common_subexpressions'")
+        # What two TRY have in common would be computed outside of both, and its error not be caught. Of queries in a
+        # union that are alike DuckDB 2.0 computes one for both, with the columns of the one in the other's place.
+        settings.append("disabled_optimizers = 'common_subexpressions,common_subplan'")
         settings += [f"memory_limit = '{memory_limit}'"] if memory_limit else []
         settings += [f"temp_directory = '{spill}'"] if spill else []
         for setting in settings:
@@ -3082,10 +3083,15 @@ def reader(type_name: str, shape: InputShape, text: bool) -> Reader:
     """
     if type_name == "operation":
         return functools.partial(read_operation, shape)
+    return value_reader(type_name, text)
+
+
+def value_reader(type_name: str, text: bool = False) -> Reader:
+    """The same for the value of a column, or for an order."""
     if type_name == "string":
         return read_string_field if text else read_string
     if is_list(type_name):
-        return functools.partial(read_list, reader(element_type(type_name), shape, False), text)
+        return functools.partial(read_list, value_reader(element_type(type_name)), text)
     convert = {
         "int": read_int,
         "float": read_float,
@@ -4138,6 +4144,8 @@ def value_text(value: Any) -> str:
         return "true" if value else "false"
     if isinstance(value, list):
         return json.dumps(value, default=value_text, ensure_ascii=False)
+    if isinstance(value, Decimal):
+        return f"{value:f}"
     return value.isoformat(" ") if isinstance(value, datetime) else str(value)
 
 
