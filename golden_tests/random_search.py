@@ -81,7 +81,7 @@ def made_daring(scenario: Scenario, rng: random.Random) -> Scenario:
     and batches insert several rows of one key."""
     text, batches = scenario.text, scenario.batches
     if rng.random() < 0.6:
-        text = re.sub(r", [A-Z] (!=|>) 0(?=[,.)])|, f_size\([A-Z]\) > 0(?=[,.)])|, [A-Z] != \[\]", "", text)
+        text = re.sub(r", ([A-Z] (!=|>) 0|f_size\([A-Z]\) > 0|[A-Z] != \[\])(?=[,)]|\.(?!\d))", "", text)
     if rng.random() < 0.3:
         text = re.sub(r"(?<=[A-Z] [*]) [2-4]\b", " 4611686018427387904", text)
     if rng.random() < 0.3:

@@ -242,18 +242,21 @@ class _QueryBuilder:
                     value = exp.Try(this=self.values[name].copy())
                     self.required.append(exp.Is(this=value, expression=exp.Not(this=exp.Null())))
             return
-        sides = self.expression(condition.left), self.expression(condition.right)
+        # Each side is tried, not the comparison: DuckDB would compare with X - 1 where X + 1 has no value.
+        sides = self.tried(condition.left), self.tried(condition.right)
         comparison: exp.Expr = _COMPARISONS[condition.op](this=sides[0], expression=sides[1])
         if isinstance(condition.left, typed.Call) and condition.op == "=" and isinstance(sides[1], exp.Boolean):
             comparison = sides[0] if sides[1].this else exp.Not(this=sides[0])
         if not (self.is_uncertain(condition.left) or self.is_uncertain(condition.right)):
+            if condition.left.type.name == "list":
+                # DuckDB 2.0 would make BETWEEN of two, which it then refuses for lists.
+                comparison = exp.Coalesce(this=comparison, expressions=[exp.false()])
             self.conditions.append(comparison)
         elif self.returning and self.kind == "ranked":
-            self.conditions.append(exp.Try(this=comparison))
+            self.conditions.append(comparison)
         else:
-            tried = exp.Try(this=comparison)
-            self.conditions.append(exp.Coalesce(this=tried, expressions=[exp.true()]))
-            self.required.append(tried.copy())
+            self.conditions.append(exp.Coalesce(this=comparison, expressions=[exp.true()]))
+            self.required.append(comparison.copy())
 
     def absence(self, versioned: Versioned) -> exp.Expr:
         """The condition that no tuple of a negated literal matches."""
@@ -365,6 +368,8 @@ class _QueryBuilder:
         left, right = self.expression(expression.left), self.expression(expression.right)
         if not right.find(exp.Column, exp.Cast):
             left = _typed(left, expression.left.type)
+        if expression.type == typed.INT and (_adds_constant(left) or _adds_constant(right)):
+            left, right = _tried_apart(left), _tried_apart(right)
         left = _grouped(left, expression.op, right=False)
         right = _grouped(right, expression.op, right=True)
         if expression.op == "++":
@@ -404,6 +409,23 @@ def _is_narrow(product: typed.Binary) -> bool:
     """Whether DuckDB would compute a product of decimals in 18 digits though it may have more."""
     digits = (product.left.type.precision, product.right.type.precision)
     return product.type.name == "decimal" and max(digits) <= 18 < sum(digits)
+
+
+_CHAINED = (exp.Add, exp.Sub, exp.Mul)
+
+
+def _adds_constant(tree: exp.Expr) -> bool:
+    """Whether a tree is a constant, or a sum, difference or product with one."""
+    tree = _bare(tree.this if isinstance(tree, exp.Cast | exp.Neg) else tree)
+    if isinstance(tree, _CHAINED):
+        return _adds_constant(tree.this) or _adds_constant(tree.expression)
+    return isinstance(tree, exp.Literal)
+
+
+def _tried_apart(tree: exp.Expr) -> exp.Expr:
+    """An operand as an expression of its own: of (X + 1) + 2 DuckDB would make X + 3, which has a value for other X."""
+    inner = _bare(tree.this if isinstance(tree, exp.Cast | exp.Neg) else tree)
+    return exp.Try(this=_bare(tree)) if isinstance(inner, _CHAINED) else tree
 
 
 def _unlike(alias: str, taken: Iterable[str]) -> str:
@@ -464,6 +486,9 @@ def _for_spark(node: exp.Expr) -> exp.Expr:
 
 def _try_each(tree: exp.Expr) -> exp.Expr:
     def tried(node: exp.Expr) -> exp.Expr:
+        if isinstance(node, exp.Try):
+            tried_already: exp.Expr = node.this
+            return tried_already
         if type(node) in _TRIED:
             return exp.Anonymous(this=_TRIED[type(node)], expressions=[_bare(node.this), _bare(node.expression)])
         if isinstance(node, exp.Neg) and not isinstance(node.this, exp.Literal):

@@ -296,13 +296,13 @@ WHERE
 WALK_2_ALL = Both(
     duckdb="""
 SELECT
-  CASE WHEN TRY(walk.N + step.x <= 5) THEN TRY(walk.N + step.x) END AS N,
+  CASE WHEN TRY(walk.N + step.x) <= 5 THEN TRY(walk.N + step.x) END AS N,
   walk.T || step.word AS T,
   walk._rank AS _rank
 FROM step__after AS step
 CROSS JOIN walk__after AS walk
 WHERE
-  COALESCE(TRY(walk.N + step.x <= 5), TRUE)
+  COALESCE(TRY(walk.N + step.x) <= 5, TRUE)
 """,
     spark="""
 SELECT
@@ -319,13 +319,13 @@ WHERE
 WALK_2_DELTA_STEP = Both(
     duckdb="""
 SELECT
-  CASE WHEN TRY(walk.N + step.x <= 5) THEN TRY(walk.N + step.x) END AS N,
+  CASE WHEN TRY(walk.N + step.x) <= 5 THEN TRY(walk.N + step.x) END AS N,
   walk.T || step.word AS T,
   walk._rank AS _rank
 FROM step__delta AS step
 CROSS JOIN walk__before AS walk
 WHERE
-  COALESCE(TRY(walk.N + step.x <= 5), TRUE)
+  COALESCE(TRY(walk.N + step.x) <= 5, TRUE)
 """,
     spark="""
 SELECT
@@ -342,13 +342,13 @@ WHERE
 WALK_2_DELTA_WALK = Both(
     duckdb="""
 SELECT
-  CASE WHEN TRY(walk.N + step.x <= 5) THEN TRY(walk.N + step.x) END AS N,
+  CASE WHEN TRY(walk.N + step.x) <= 5 THEN TRY(walk.N + step.x) END AS N,
   walk.T || step.word AS T,
   walk._rank AS _rank
 FROM walk__delta AS walk
 CROSS JOIN step__after AS step
 WHERE
-  COALESCE(TRY(walk.N + step.x <= 5), TRUE)
+  COALESCE(TRY(walk.N + step.x) <= 5, TRUE)
 """,
     spark="""
 SELECT

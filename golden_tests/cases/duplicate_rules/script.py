@@ -406,12 +406,12 @@ JOIN a__after AS a
 Q_3_ALL = Both(
     duckdb="""
 SELECT
-  CASE WHEN TRY(p.X = q.X + 1) THEN p.X END AS X,
+  CASE WHEN p.X = TRY(q.X + 1) THEN p.X END AS X,
   q._rank AS _rank
 FROM p__after AS p
 CROSS JOIN q__after AS q
 WHERE
-  COALESCE(TRY(p.X = q.X + 1), TRUE)
+  COALESCE(p.X = TRY(q.X + 1), TRUE)
 """,
     spark="""
 SELECT
@@ -427,12 +427,12 @@ WHERE
 Q_3_DELTA_P = Both(
     duckdb="""
 SELECT
-  CASE WHEN TRY(p.X = q.X + 1) THEN p.X END AS X,
+  CASE WHEN p.X = TRY(q.X + 1) THEN p.X END AS X,
   q._rank AS _rank
 FROM p__delta AS p
 CROSS JOIN q__before AS q
 WHERE
-  COALESCE(TRY(p.X = q.X + 1), TRUE)
+  COALESCE(p.X = TRY(q.X + 1), TRUE)
 """,
     spark="""
 SELECT
@@ -448,12 +448,12 @@ WHERE
 Q_3_DELTA_Q = Both(
     duckdb="""
 SELECT
-  CASE WHEN TRY(p.X = q.X + 1) THEN p.X END AS X,
+  CASE WHEN p.X = TRY(q.X + 1) THEN p.X END AS X,
   q._rank AS _rank
 FROM q__delta AS q
 CROSS JOIN p__after AS p
 WHERE
-  COALESCE(TRY(p.X = q.X + 1), TRUE)
+  COALESCE(p.X = TRY(q.X + 1), TRUE)
 """,
     spark="""
 SELECT
@@ -475,7 +475,7 @@ JOIN p__after AS p
   ON p.X = dead.X
 CROSS JOIN q__after AS q
 WHERE
-  TRY(dead.X = q.X + 1)
+  dead.X = TRY(q.X + 1)
 """,
     spark="""
 SELECT
@@ -495,12 +495,12 @@ WHERE
 Q_4_ALL = Both(
     duckdb="""
 SELECT
-  CASE WHEN TRY(p.X = q.X + 1) THEN p.X END AS X,
+  CASE WHEN p.X = TRY(q.X + 1) THEN p.X END AS X,
   q._rank AS _rank
 FROM p__after AS p
 CROSS JOIN q__after AS q
 WHERE
-  COALESCE(TRY(p.X = q.X + 1), TRUE)
+  COALESCE(p.X = TRY(q.X + 1), TRUE)
 """,
     spark="""
 SELECT
@@ -516,12 +516,12 @@ WHERE
 Q_4_DELTA_P = Both(
     duckdb="""
 SELECT
-  CASE WHEN TRY(p.X = q.X + 1) THEN p.X END AS X,
+  CASE WHEN p.X = TRY(q.X + 1) THEN p.X END AS X,
   q._rank AS _rank
 FROM p__delta AS p
 CROSS JOIN q__before AS q
 WHERE
-  COALESCE(TRY(p.X = q.X + 1), TRUE)
+  COALESCE(p.X = TRY(q.X + 1), TRUE)
 """,
     spark="""
 SELECT
@@ -537,12 +537,12 @@ WHERE
 Q_4_DELTA_Q = Both(
     duckdb="""
 SELECT
-  CASE WHEN TRY(p.X = q.X + 1) THEN p.X END AS X,
+  CASE WHEN p.X = TRY(q.X + 1) THEN p.X END AS X,
   q._rank AS _rank
 FROM q__delta AS q
 CROSS JOIN p__after AS p
 WHERE
-  COALESCE(TRY(p.X = q.X + 1), TRUE)
+  COALESCE(p.X = TRY(q.X + 1), TRUE)
 """,
     spark="""
 SELECT
@@ -564,7 +564,7 @@ JOIN p__after AS p
   ON p.X = dead.X
 CROSS JOIN q__after AS q
 WHERE
-  TRY(dead.X = q.X + 1)
+  dead.X = TRY(q.X + 1)
 """,
     spark="""
 SELECT

@@ -638,8 +638,8 @@ SAFE_1_ALL = Both(
     duckdb="""
 SELECT
   CASE
-    WHEN TRY(
-      NOT CASE
+    WHEN NOT TRY(
+      CASE
         WHEN EXTERNAL__RISK(deal.id, deal.who) IS NOT NULL
         THEN EXTERNAL__RISKY(EXTERNAL__RISK(deal.id, deal.who))
       END
@@ -649,8 +649,8 @@ SELECT
 FROM deal__after AS deal
 WHERE
   COALESCE(
-    TRY(
-      NOT CASE
+    NOT TRY(
+      CASE
         WHEN EXTERNAL__RISK(deal.id, deal.who) IS NOT NULL
         THEN EXTERNAL__RISKY(EXTERNAL__RISK(deal.id, deal.who))
       END
@@ -687,8 +687,8 @@ SAFE_1_DELTA_DEAL = Both(
     duckdb="""
 SELECT
   CASE
-    WHEN TRY(
-      NOT CASE
+    WHEN NOT TRY(
+      CASE
         WHEN EXTERNAL__RISK(deal.id, deal.who) IS NOT NULL
         THEN EXTERNAL__RISKY(EXTERNAL__RISK(deal.id, deal.who))
       END
@@ -698,8 +698,8 @@ SELECT
 FROM deal__delta AS deal
 WHERE
   COALESCE(
-    TRY(
-      NOT CASE
+    NOT TRY(
+      CASE
         WHEN EXTERNAL__RISK(deal.id, deal.who) IS NOT NULL
         THEN EXTERNAL__RISKY(EXTERNAL__RISK(deal.id, deal.who))
       END

@@ -421,12 +421,12 @@ JOIN seed__after AS seed
 REACHED_2_ALL = Both(
     duckdb="""
 SELECT
-  CASE WHEN TRY(node.x = reached.X + 1) THEN node.x END AS X,
+  CASE WHEN node.x = TRY(reached.X + 1) THEN node.x END AS X,
   reached._rank AS _rank
 FROM node__after AS node
 CROSS JOIN reached__after AS reached
 WHERE
-  COALESCE(TRY(node.x = reached.X + 1), TRUE)
+  COALESCE(node.x = TRY(reached.X + 1), TRUE)
 """,
     spark="""
 SELECT
@@ -442,12 +442,12 @@ WHERE
 REACHED_2_DELTA_NODE = Both(
     duckdb="""
 SELECT
-  CASE WHEN TRY(node.x = reached.X + 1) THEN node.x END AS X,
+  CASE WHEN node.x = TRY(reached.X + 1) THEN node.x END AS X,
   reached._rank AS _rank
 FROM node__delta AS node
 CROSS JOIN reached__before AS reached
 WHERE
-  COALESCE(TRY(node.x = reached.X + 1), TRUE)
+  COALESCE(node.x = TRY(reached.X + 1), TRUE)
 """,
     spark="""
 SELECT
@@ -463,12 +463,12 @@ WHERE
 REACHED_2_DELTA_REACHED = Both(
     duckdb="""
 SELECT
-  CASE WHEN TRY(node.x = reached.X + 1) THEN node.x END AS X,
+  CASE WHEN node.x = TRY(reached.X + 1) THEN node.x END AS X,
   reached._rank AS _rank
 FROM reached__delta AS reached
 CROSS JOIN node__after AS node
 WHERE
-  COALESCE(TRY(node.x = reached.X + 1), TRUE)
+  COALESCE(node.x = TRY(reached.X + 1), TRUE)
 """,
     spark="""
 SELECT
@@ -490,7 +490,7 @@ JOIN node__after AS node
   ON node.x = dead.X
 CROSS JOIN reached__after AS reached
 WHERE
-  TRY(dead.X = reached.X + 1)
+  dead.X = TRY(reached.X + 1)
 """,
     spark="""
 SELECT

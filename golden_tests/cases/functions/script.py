@@ -911,8 +911,8 @@ SELECT
       CASE
         WHEN CASE WHEN ',' <> '' THEN STR_SPLIT(word.w, ',') END IS NOT NULL
         THEN LIST_EXTRACT(CASE WHEN ',' <> '' THEN STR_SPLIT(word.w, ',') END, -1)
-      END <> word.w
-    )
+      END
+    ) <> word.w
     THEN TRY(
       CASE
         WHEN CASE WHEN ',' <> '' THEN STR_SPLIT(word.w, ',') END IS NOT NULL
@@ -928,8 +928,8 @@ WHERE
       CASE
         WHEN CASE WHEN ',' <> '' THEN STR_SPLIT(word.w, ',') END IS NOT NULL
         THEN LIST_EXTRACT(CASE WHEN ',' <> '' THEN STR_SPLIT(word.w, ',') END, -1)
-      END <> word.w
-    ),
+      END
+    ) <> word.w,
     TRUE
   )
 """,
@@ -998,8 +998,8 @@ SELECT
       CASE
         WHEN CASE WHEN ',' <> '' THEN STR_SPLIT(word.w, ',') END IS NOT NULL
         THEN LIST_EXTRACT(CASE WHEN ',' <> '' THEN STR_SPLIT(word.w, ',') END, -1)
-      END <> word.w
-    )
+      END
+    ) <> word.w
     THEN TRY(
       CASE
         WHEN CASE WHEN ',' <> '' THEN STR_SPLIT(word.w, ',') END IS NOT NULL
@@ -1015,8 +1015,8 @@ WHERE
       CASE
         WHEN CASE WHEN ',' <> '' THEN STR_SPLIT(word.w, ',') END IS NOT NULL
         THEN LIST_EXTRACT(CASE WHEN ',' <> '' THEN STR_SPLIT(word.w, ',') END, -1)
-      END <> word.w
-    ),
+      END
+    ) <> word.w,
     TRUE
   )
 """,
@@ -1189,7 +1189,7 @@ SIZES_1_ALL = Both(
     duckdb="""
 SELECT
   CASE
-    WHEN TRY(CASE WHEN CAST(word.n AS DOUBLE) >= 0 THEN SQRT(CAST(word.n AS DOUBLE)) END > CAST('1.5' AS DOUBLE))
+    WHEN TRY(CASE WHEN CAST(word.n AS DOUBLE) >= 0 THEN SQRT(CAST(word.n AS DOUBLE)) END) > CAST('1.5' AS DOUBLE)
     THEN GREATEST(LENGTH(word.w), word.n)
   END AS x1,
   TRY(
@@ -1231,7 +1231,7 @@ SELECT
 FROM word__after AS word
 WHERE
   COALESCE(
-    TRY(CASE WHEN CAST(word.n AS DOUBLE) >= 0 THEN SQRT(CAST(word.n AS DOUBLE)) END > CAST('1.5' AS DOUBLE)),
+    TRY(CASE WHEN CAST(word.n AS DOUBLE) >= 0 THEN SQRT(CAST(word.n AS DOUBLE)) END) > CAST('1.5' AS DOUBLE),
     TRUE
   )
 """,
@@ -1286,7 +1286,7 @@ SIZES_1_DELTA_WORD = Both(
     duckdb="""
 SELECT
   CASE
-    WHEN TRY(CASE WHEN CAST(word.n AS DOUBLE) >= 0 THEN SQRT(CAST(word.n AS DOUBLE)) END > CAST('1.5' AS DOUBLE))
+    WHEN TRY(CASE WHEN CAST(word.n AS DOUBLE) >= 0 THEN SQRT(CAST(word.n AS DOUBLE)) END) > CAST('1.5' AS DOUBLE)
     THEN GREATEST(LENGTH(word.w), word.n)
   END AS x1,
   TRY(
@@ -1328,7 +1328,7 @@ SELECT
 FROM word__delta AS word
 WHERE
   COALESCE(
-    TRY(CASE WHEN CAST(word.n AS DOUBLE) >= 0 THEN SQRT(CAST(word.n AS DOUBLE)) END > CAST('1.5' AS DOUBLE)),
+    TRY(CASE WHEN CAST(word.n AS DOUBLE) >= 0 THEN SQRT(CAST(word.n AS DOUBLE)) END) > CAST('1.5' AS DOUBLE),
     TRUE
   )
 """,

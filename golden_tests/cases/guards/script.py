@@ -336,11 +336,11 @@ EVEN = Relation(
 EVEN_1_ALL = Both(
     duckdb="""
 SELECT
-  CASE WHEN TRY(CAST(CAST(n.x AS HUGEINT) % n.y AS BIGINT) = 0) THEN n.x END AS X
+  CASE WHEN TRY(CAST(CAST(n.x AS HUGEINT) % n.y AS BIGINT)) = 0 THEN n.x END AS X
 FROM n__after AS n
 WHERE
   n.y > 0
-  AND COALESCE(TRY(CAST(CAST(n.x AS HUGEINT) % n.y AS BIGINT) = 0), TRUE)
+  AND COALESCE(TRY(CAST(CAST(n.x AS HUGEINT) % n.y AS BIGINT)) = 0, TRUE)
   AND NOT EXISTS(
     SELECT
       1
@@ -369,11 +369,11 @@ WHERE
 EVEN_1_DELTA_N = Both(
     duckdb="""
 SELECT
-  CASE WHEN TRY(CAST(CAST(n.x AS HUGEINT) % n.y AS BIGINT) = 0) THEN n.x END AS X
+  CASE WHEN TRY(CAST(CAST(n.x AS HUGEINT) % n.y AS BIGINT)) = 0 THEN n.x END AS X
 FROM n__delta AS n
 WHERE
   n.y > 0
-  AND COALESCE(TRY(CAST(CAST(n.x AS HUGEINT) % n.y AS BIGINT) = 0), TRUE)
+  AND COALESCE(TRY(CAST(CAST(n.x AS HUGEINT) % n.y AS BIGINT)) = 0, TRUE)
   AND NOT EXISTS(
     SELECT
       1
@@ -402,12 +402,12 @@ WHERE
 EVEN_1_DELTA_N_2 = Both(
     duckdb="""
 SELECT
-  CASE WHEN TRY(CAST(CAST(n_1.y AS HUGEINT) % n_1.x AS BIGINT) = 0) THEN n_1.y END AS X
+  CASE WHEN TRY(CAST(CAST(n_1.y AS HUGEINT) % n_1.x AS BIGINT)) = 0 THEN n_1.y END AS X
 FROM n__absent_delta AS n_1
 JOIN n__after AS n_2
   ON n_2.x = n_1.y AND n_2.y = n_1.x
 WHERE
-  n_1.x > 0 AND COALESCE(TRY(CAST(CAST(n_1.y AS HUGEINT) % n_1.x AS BIGINT) = 0), TRUE)
+  n_1.x > 0 AND COALESCE(TRY(CAST(CAST(n_1.y AS HUGEINT) % n_1.x AS BIGINT)) = 0, TRUE)
 """,
     spark="""
 SELECT

@@ -315,7 +315,7 @@ SELECT
   tour.stops || [CAST(0 AS BIGINT)] || tour.stops AS more
 FROM tour__after AS tour
 WHERE
-  tour.stops <> CAST([] AS BIGINT[])
+  COALESCE(tour.stops <> CAST([] AS BIGINT[]), FALSE)
   AND NOT EXISTS(
     SELECT
       1
@@ -330,7 +330,7 @@ SELECT
   tour.stops || ARRAY(CAST(0 AS BIGINT)) || tour.stops AS more
 FROM tour__after AS tour
 WHERE
-  tour.stops <> CAST(ARRAY() AS ARRAY<BIGINT>)
+  COALESCE(tour.stops <> CAST(ARRAY() AS ARRAY<BIGINT>), FALSE)
   AND NOT EXISTS(
     SELECT
       1
@@ -348,7 +348,7 @@ SELECT
   tour.stops || [CAST(0 AS BIGINT)] || tour.stops AS more
 FROM tour__delta AS tour
 WHERE
-  tour.stops <> CAST([] AS BIGINT[])
+  COALESCE(tour.stops <> CAST([] AS BIGINT[]), FALSE)
   AND NOT EXISTS(
     SELECT
       1
@@ -363,7 +363,7 @@ SELECT
   tour.stops || ARRAY(CAST(0 AS BIGINT)) || tour.stops AS more
 FROM tour__delta AS tour
 WHERE
-  tour.stops <> CAST(ARRAY() AS ARRAY<BIGINT>)
+  COALESCE(tour.stops <> CAST(ARRAY() AS ARRAY<BIGINT>), FALSE)
   AND NOT EXISTS(
     SELECT
       1
@@ -383,7 +383,7 @@ FROM closed__absent_delta AS closed
 JOIN tour__after AS tour
   ON tour.stops = closed.stops
 WHERE
-  closed.stops <> CAST([] AS BIGINT[])
+  COALESCE(closed.stops <> CAST([] AS BIGINT[]), FALSE)
 """,
     spark="""
 SELECT
@@ -393,7 +393,7 @@ FROM closed__absent_delta AS closed
 JOIN tour__after AS tour
   ON tour.stops = closed.stops
 WHERE
-  closed.stops <> CAST(ARRAY() AS ARRAY<BIGINT>)
+  COALESCE(closed.stops <> CAST(ARRAY() AS ARRAY<BIGINT>), FALSE)
 """,
 )
 
@@ -447,7 +447,7 @@ SELECT
   CAST([] AS TEXT[]) AS nothing
 FROM tour__after AS tour
 WHERE
-  tour.stops = [CAST(1 AS BIGINT), CAST(2 AS BIGINT)]
+  COALESCE(tour.stops = [CAST(1 AS BIGINT), CAST(2 AS BIGINT)], FALSE)
 """,
     spark="""
 SELECT
@@ -455,7 +455,7 @@ SELECT
   CAST(ARRAY() AS ARRAY<STRING>) AS nothing
 FROM tour__after AS tour
 WHERE
-  tour.stops = ARRAY(CAST(1 AS BIGINT), CAST(2 AS BIGINT))
+  COALESCE(tour.stops = ARRAY(CAST(1 AS BIGINT), CAST(2 AS BIGINT)), FALSE)
 """,
 )
 # none_1, a change arriving through tour
@@ -466,7 +466,7 @@ SELECT
   CAST([] AS TEXT[]) AS nothing
 FROM tour__delta AS tour
 WHERE
-  tour.stops = [CAST(1 AS BIGINT), CAST(2 AS BIGINT)]
+  COALESCE(tour.stops = [CAST(1 AS BIGINT), CAST(2 AS BIGINT)], FALSE)
 """,
     spark="""
 SELECT
@@ -474,7 +474,7 @@ SELECT
   CAST(ARRAY() AS ARRAY<STRING>) AS nothing
 FROM tour__delta AS tour
 WHERE
-  tour.stops = ARRAY(CAST(1 AS BIGINT), CAST(2 AS BIGINT))
+  COALESCE(tour.stops = ARRAY(CAST(1 AS BIGINT), CAST(2 AS BIGINT)), FALSE)
 """,
 )
 
@@ -488,7 +488,7 @@ SELECT
   ['none'] AS nothing
 FROM tour__after AS tour
 WHERE
-  tour.stops = CAST([] AS BIGINT[])
+  COALESCE(tour.stops = CAST([] AS BIGINT[]), FALSE)
 """,
     spark="""
 SELECT
@@ -496,7 +496,7 @@ SELECT
   ARRAY('none') AS nothing
 FROM tour__after AS tour
 WHERE
-  tour.stops = CAST(ARRAY() AS ARRAY<BIGINT>)
+  COALESCE(tour.stops = CAST(ARRAY() AS ARRAY<BIGINT>), FALSE)
 """,
 )
 # none_2, a change arriving through tour
@@ -507,7 +507,7 @@ SELECT
   ['none'] AS nothing
 FROM tour__delta AS tour
 WHERE
-  tour.stops = CAST([] AS BIGINT[])
+  COALESCE(tour.stops = CAST([] AS BIGINT[]), FALSE)
 """,
     spark="""
 SELECT
@@ -515,7 +515,7 @@ SELECT
   ARRAY('none') AS nothing
 FROM tour__delta AS tour
 WHERE
-  tour.stops = CAST(ARRAY() AS ARRAY<BIGINT>)
+  COALESCE(tour.stops = CAST(ARRAY() AS ARRAY<BIGINT>), FALSE)
 """,
 )
 
@@ -575,7 +575,7 @@ SELECT
 FROM tour__after AS tour_1
 CROSS JOIN tour__after AS tour_2
 WHERE
-  tour_1.stops || [CAST(7 AS BIGINT)] = [CAST(7 AS BIGINT)] || tour_2.stops
+  COALESCE(tour_1.stops || [CAST(7 AS BIGINT)] = [CAST(7 AS BIGINT)] || tour_2.stops, FALSE)
 """,
     spark="""
 SELECT
@@ -584,7 +584,7 @@ SELECT
 FROM tour__after AS tour_1
 CROSS JOIN tour__after AS tour_2
 WHERE
-  tour_1.stops || ARRAY(CAST(7 AS BIGINT)) = ARRAY(CAST(7 AS BIGINT)) || tour_2.stops
+  COALESCE(tour_1.stops || ARRAY(CAST(7 AS BIGINT)) = ARRAY(CAST(7 AS BIGINT)) || tour_2.stops, FALSE)
 """,
 )
 # same_1, a change arriving through tour
@@ -596,7 +596,7 @@ SELECT
 FROM tour__delta AS tour_1
 CROSS JOIN tour__before AS tour_2
 WHERE
-  tour_1.stops || [CAST(7 AS BIGINT)] = [CAST(7 AS BIGINT)] || tour_2.stops
+  COALESCE(tour_1.stops || [CAST(7 AS BIGINT)] = [CAST(7 AS BIGINT)] || tour_2.stops, FALSE)
 """,
     spark="""
 SELECT
@@ -605,7 +605,7 @@ SELECT
 FROM tour__delta AS tour_1
 CROSS JOIN tour__before AS tour_2
 WHERE
-  tour_1.stops || ARRAY(CAST(7 AS BIGINT)) = ARRAY(CAST(7 AS BIGINT)) || tour_2.stops
+  COALESCE(tour_1.stops || ARRAY(CAST(7 AS BIGINT)) = ARRAY(CAST(7 AS BIGINT)) || tour_2.stops, FALSE)
 """,
 )
 # same_1, a change arriving through tour
@@ -617,7 +617,7 @@ SELECT
 FROM tour__delta AS tour_1
 CROSS JOIN tour__after AS tour_2
 WHERE
-  tour_2.stops || [CAST(7 AS BIGINT)] = [CAST(7 AS BIGINT)] || tour_1.stops
+  COALESCE(tour_2.stops || [CAST(7 AS BIGINT)] = [CAST(7 AS BIGINT)] || tour_1.stops, FALSE)
 """,
     spark="""
 SELECT
@@ -626,7 +626,7 @@ SELECT
 FROM tour__delta AS tour_1
 CROSS JOIN tour__after AS tour_2
 WHERE
-  tour_2.stops || ARRAY(CAST(7 AS BIGINT)) = ARRAY(CAST(7 AS BIGINT)) || tour_1.stops
+  COALESCE(tour_2.stops || ARRAY(CAST(7 AS BIGINT)) = ARRAY(CAST(7 AS BIGINT)) || tour_1.stops, FALSE)
 """,
 )
 
@@ -1517,7 +1517,7 @@ SELECT
 FROM tour__after AS tour_1
 CROSS JOIN tour__after AS tour_2
 WHERE
-  tour_1.stops < tour_2.stops AND tour_2.id <> 3
+  COALESCE(tour_1.stops < tour_2.stops, FALSE) AND tour_2.id <> 3
 """,
     spark="""
 SELECT
@@ -1538,7 +1538,7 @@ SELECT
 FROM tour__after AS tour_1
 CROSS JOIN tour__after AS tour_2
 WHERE
-  tour_1.stops < tour_2.stops AND tour_2.id <> 3
+  COALESCE(tour_1.stops < tour_2.stops, FALSE) AND tour_2.id <> 3
 """,
 )
 # numbers_1, a change arriving through tour
@@ -1550,7 +1550,7 @@ SELECT
 FROM tour__delta AS tour_1
 CROSS JOIN tour__before AS tour_2
 WHERE
-  tour_1.stops < tour_2.stops AND tour_2.id <> 3
+  COALESCE(tour_1.stops < tour_2.stops, FALSE) AND tour_2.id <> 3
 """,
     spark="""
 SELECT
@@ -1571,7 +1571,7 @@ SELECT
 FROM tour__delta AS tour_1
 CROSS JOIN tour__before AS tour_2
 WHERE
-  tour_1.stops < tour_2.stops AND tour_2.id <> 3
+  COALESCE(tour_1.stops < tour_2.stops, FALSE) AND tour_2.id <> 3
 """,
 )
 # numbers_1, a change arriving through tour
@@ -1583,7 +1583,7 @@ SELECT
 FROM tour__delta AS tour_1
 CROSS JOIN tour__after AS tour_2
 WHERE
-  tour_2.stops < tour_1.stops AND tour_1.id <> 3
+  COALESCE(tour_2.stops < tour_1.stops, FALSE) AND tour_1.id <> 3
 """,
     spark="""
 SELECT
@@ -1604,7 +1604,7 @@ SELECT
 FROM tour__delta AS tour_1
 CROSS JOIN tour__after AS tour_2
 WHERE
-  tour_2.stops < tour_1.stops AND tour_1.id <> 3
+  COALESCE(tour_2.stops < tour_1.stops, FALSE) AND tour_1.id <> 3
 """,
 )
 
@@ -1655,13 +1655,13 @@ REACH = Relation(
 REACH_1_ALL = Both(
     duckdb="""
 SELECT
-  CASE WHEN TRY(tour_2.id = tour_1.id + 1) THEN tour_1.stops END AS S,
+  CASE WHEN tour_2.id = TRY(tour_1.id + 1) THEN tour_1.stops END AS S,
   tour_2.stops AS T,
   CAST(0 AS BIGINT) AS _rank
 FROM tour__after AS tour_1
 CROSS JOIN tour__after AS tour_2
 WHERE
-  COALESCE(TRY(tour_2.id = tour_1.id + 1), TRUE)
+  COALESCE(tour_2.id = TRY(tour_1.id + 1), TRUE)
 """,
     spark="""
 SELECT
@@ -1678,13 +1678,13 @@ WHERE
 REACH_1_DELTA_TOUR = Both(
     duckdb="""
 SELECT
-  CASE WHEN TRY(tour_2.id = tour_1.id + 1) THEN tour_1.stops END AS S,
+  CASE WHEN tour_2.id = TRY(tour_1.id + 1) THEN tour_1.stops END AS S,
   tour_2.stops AS T,
   CAST(0 AS BIGINT) AS _rank
 FROM tour__delta AS tour_1
 CROSS JOIN tour__before AS tour_2
 WHERE
-  COALESCE(TRY(tour_2.id = tour_1.id + 1), TRUE)
+  COALESCE(tour_2.id = TRY(tour_1.id + 1), TRUE)
 """,
     spark="""
 SELECT
@@ -1701,13 +1701,13 @@ WHERE
 REACH_1_DELTA_TOUR_2 = Both(
     duckdb="""
 SELECT
-  CASE WHEN TRY(tour_1.id = tour_2.id + 1) THEN tour_2.stops END AS S,
+  CASE WHEN tour_1.id = TRY(tour_2.id + 1) THEN tour_2.stops END AS S,
   tour_1.stops AS T,
   CAST(0 AS BIGINT) AS _rank
 FROM tour__delta AS tour_1
 CROSS JOIN tour__after AS tour_2
 WHERE
-  COALESCE(TRY(tour_1.id = tour_2.id + 1), TRUE)
+  COALESCE(tour_1.id = TRY(tour_2.id + 1), TRUE)
 """,
     spark="""
 SELECT
@@ -1732,7 +1732,7 @@ JOIN tour__after AS tour_1
 JOIN tour__after AS tour_2
   ON tour_2.stops = dead.T
 WHERE
-  TRY(tour_2.id = tour_1.id + 1)
+  tour_2.id = TRY(tour_1.id + 1)
 """,
     spark="""
 SELECT
@@ -1754,7 +1754,7 @@ WHERE
 REACH_2_ALL = Both(
     duckdb="""
 SELECT
-  CASE WHEN TRY(tour_2.id = tour_1.id + 1) THEN reach.S END AS S,
+  CASE WHEN tour_2.id = TRY(tour_1.id + 1) THEN reach.S END AS S,
   tour_2.stops AS T,
   reach._rank AS _rank
 FROM tour__after AS tour_1
@@ -1762,7 +1762,7 @@ JOIN reach__after AS reach
   ON reach.T = tour_1.stops
 CROSS JOIN tour__after AS tour_2
 WHERE
-  COALESCE(TRY(tour_2.id = tour_1.id + 1), TRUE)
+  COALESCE(tour_2.id = TRY(tour_1.id + 1), TRUE)
 """,
     spark="""
 SELECT
@@ -1781,7 +1781,7 @@ WHERE
 REACH_2_DELTA_TOUR = Both(
     duckdb="""
 SELECT
-  CASE WHEN TRY(tour_2.id = tour_1.id + 1) THEN reach.S END AS S,
+  CASE WHEN tour_2.id = TRY(tour_1.id + 1) THEN reach.S END AS S,
   tour_2.stops AS T,
   reach._rank AS _rank
 FROM tour__delta AS tour_1
@@ -1789,7 +1789,7 @@ JOIN reach__before AS reach
   ON reach.T = tour_1.stops
 CROSS JOIN tour__before AS tour_2
 WHERE
-  COALESCE(TRY(tour_2.id = tour_1.id + 1), TRUE)
+  COALESCE(tour_2.id = TRY(tour_1.id + 1), TRUE)
 """,
     spark="""
 SELECT
@@ -1808,7 +1808,7 @@ WHERE
 REACH_2_DELTA_TOUR_2 = Both(
     duckdb="""
 SELECT
-  CASE WHEN TRY(tour_1.id = tour_2.id + 1) THEN reach.S END AS S,
+  CASE WHEN tour_1.id = TRY(tour_2.id + 1) THEN reach.S END AS S,
   tour_1.stops AS T,
   reach._rank AS _rank
 FROM tour__delta AS tour_1
@@ -1816,7 +1816,7 @@ CROSS JOIN tour__after AS tour_2
 JOIN reach__before AS reach
   ON reach.T = tour_2.stops
 WHERE
-  COALESCE(TRY(tour_1.id = tour_2.id + 1), TRUE)
+  COALESCE(tour_1.id = TRY(tour_2.id + 1), TRUE)
 """,
     spark="""
 SELECT
@@ -1835,7 +1835,7 @@ WHERE
 REACH_2_DELTA_REACH = Both(
     duckdb="""
 SELECT
-  CASE WHEN TRY(tour_2.id = tour_1.id + 1) THEN reach.S END AS S,
+  CASE WHEN tour_2.id = TRY(tour_1.id + 1) THEN reach.S END AS S,
   tour_2.stops AS T,
   reach._rank AS _rank
 FROM reach__delta AS reach
@@ -1843,7 +1843,7 @@ JOIN tour__after AS tour_1
   ON tour_1.stops = reach.T
 CROSS JOIN tour__after AS tour_2
 WHERE
-  COALESCE(TRY(tour_2.id = tour_1.id + 1), TRUE)
+  COALESCE(tour_2.id = TRY(tour_1.id + 1), TRUE)
 """,
     spark="""
 SELECT
@@ -1872,7 +1872,7 @@ JOIN reach__after AS reach
 JOIN tour__after AS tour_2
   ON tour_2.stops = reach.T
 WHERE
-  TRY(tour_1.id = tour_2.id + 1)
+  tour_1.id = TRY(tour_2.id + 1)
 """,
     spark="""
 SELECT
