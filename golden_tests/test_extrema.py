@@ -52,10 +52,6 @@ PROGRAMS = {
         q(X, Y, P, C) :- e(X, Z, C1), q(Z, Y, P2, C2), C = C1 + C2, P = f_concatPath(X, P2), !f_inPath(P2, X).
         p(X, Y, min<C>, P) :- q(X, Y, P, C).
         """,
-    "best paths": """
-        p(X, Y, min<C>, P) :- e(X, Y, C), P = f_init(X, Y).
-        p(X, Y, min<C>, P) :- e(X, Z, C1), p(Z, Y, C2, P2), C = C1 + C2, P = f_concatPath(X, P2), f_member(P2, X) = 0.
-        """,
     "behind negation": """
         p(X, Y, min<C>) :- e(X, Y, C), !s(X).
         p(X, Y, min<C>) :- p(X, Z, C1), e(Z, Y, C2), C = C1 + C2, !s(Y).

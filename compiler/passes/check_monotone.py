@@ -181,7 +181,10 @@ class _Check:
 
     def _comparison(self, literal: typed.Comparison, values: Mapping[str, str]) -> None:
         left, right = self._direction(literal.left, values), self._direction(literal.right, values)
-        if left not in _FINE and right not in _FINE:
+        if _WITNESS in (left, right):
+            message = f"`{literal}` depends on a witness of the recursion"
+            raise _Wrong(message, literal.span, self._advice(_WITNESS))
+        if left is None and right is None:
             return
         op = literal.op
         if left is None:

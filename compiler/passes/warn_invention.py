@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from ..diagnostics import Diagnostics
 from ..functions import FUNCTIONS
 from ..ir import typed
-from ..ir.strata import Program
+from ..ir.strata import Program, Stratum
 from .terms import variables_of
 
 
@@ -19,18 +19,22 @@ def warn_invention(program: Program, diagnostics: Diagnostics) -> None:
     """Report W0803 for each rule of a recursive stratum whose head computes a value from that stratum's tuples.
 
     A value that a body atom holds as well, or that is taken modulo something, comes from a finite set. So do all values
-    of a rule that adds to a list of the recursion only what the list does not hold yet, as paths without cycles do.
+    of a rule that adds to a list of the recursion only what the list does not hold yet, as paths without cycles do. Of
+    what a recursion chooses by ``min`` or ``max`` the value ends where costs are not negative, a witness need not.
     """
     for stratum in program.strata:
-        if stratum.kind != "ranked":
+        if not stratum.recursive:
             continue
+        chosen = _chosen(stratum)
         for rule in stratum.rules:
             recursive = {v.name for a in rule.atoms if a.relation in stratum.members for v in variables_of(a)}
             values = {x.variable.name: x.value for x in rule.body if isinstance(x, typed.Assignment)}
             outside = {v.name for a in rule.atoms if a.relation not in stratum.members for v in variables_of(a)}
             if _lengthens_without_repeating(rule, values, recursive, outside):
                 continue
-            for argument in rule.head.arguments:
+            for place, argument in enumerate(rule.head.arguments):
+                if (rule.head.relation, place) in chosen:
+                    continue
                 value: object = argument
                 while isinstance(value, typed.Variable) and value.name in values:
                     value = values[value.name]
@@ -39,9 +43,34 @@ def warn_invention(program: Program, diagnostics: Diagnostics) -> None:
                         "W0803",
                         f"the recursion computes `{value}` from its own tuples and may not end",
                         argument.span,
-                        help="the job stops with an error after --max-rounds rounds; a comparison that bounds the "
-                        "value makes it end",
+                        help=_UNBOUNDED + _WITHOUT_COST if stratum.kind == "extremal" else _UNBOUNDED + _BOUNDS,
                     )
+
+
+_UNBOUNDED = "the job stops with an error after --max-rounds rounds; "
+_BOUNDS = "a comparison that bounds the value makes it end"
+_WITHOUT_COST = "around a cycle without cost it grows for ever; a `min` or `max` behind the recursion can choose too"
+
+
+def _chosen(stratum: Stratum) -> set[tuple[str, int]]:
+    """The columns of a recursion by ``min`` or ``max`` that hold what is chosen by, by relation and place."""
+    found: set[tuple[str, int]] = set()
+    before = -1
+    while before != len(found):
+        before = len(found)
+        for rule in stratum.rules:
+            for place, argument in enumerate(rule.head.arguments):
+                if isinstance(argument, typed.Aggregate):
+                    found.add((rule.head.relation, place))
+                if (rule.head.relation, place) in found:
+                    names = {variable.name for variable in variables_of(argument)}
+                    found |= {
+                        (atom.relation, at)
+                        for atom in rule.atoms
+                        for at, term in enumerate(atom.terms)
+                        if atom.relation in stratum.members and str(term) in names
+                    }
+    return found
 
 
 def _is_new(value: object) -> bool:
