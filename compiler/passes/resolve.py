@@ -622,6 +622,8 @@ class _Rules:
         help = None
         if name in self.relations:
             help = f"`{name}` is a relation; it has no value, and stands as a literal of its own"
+        elif name in AGGREGATE_FUNCTIONS:
+            help = f"an aggregate is written `{name}<...>`, and stands in a head"
         help = help or _did_you_mean(name, {*FUNCTIONS, *self.functions})
         help = help or f"declare it with `extern function {name}(...): type` if you have it in Python"
         self.diagnostics.report("E0212", f"there is no function `{name}`", _start(call.span, name), help=help)

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from flintlog.compiler.ir import plan
-from jinja2 import ChoiceLoader, Environment, PackageLoader, StrictUndefined
+from jinja2 import ChoiceLoader, PackageLoader
 
-from ..pyspark.emit import BLOCKS, needed_blocks, reserved_names
+from ..pyspark.emit import BLOCKS, needed_blocks, reserved_names, template_environment
 from ..pyspark.view import Viewer
 
 #: Support code beside that of the job, in the order of printing.
@@ -16,14 +16,7 @@ def emit_module(program: plan.Program) -> str:
     """The module of a program: its rules as in the job's script, support code that needs DuckDB only, and its own."""
     own = PackageLoader("flintlog.templates", "local")
     shared = PackageLoader("flintlog.templates", "pyspark")
-    environment = Environment(
-        loader=ChoiceLoader([own, shared]),
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-        keep_trailing_newline=True,
-        autoescape=False,
-    )
+    environment = template_environment(ChoiceLoader([own, shared]))
 
     def source(name: str) -> str:
         loader = own if name in (*OWN, "imports") else shared

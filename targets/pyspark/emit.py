@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 from flintlog.compiler.ir import plan
-from jinja2 import Environment, PackageLoader, StrictUndefined
+from jinja2 import BaseLoader, Environment, PackageLoader, StrictUndefined
 
 from .view import Viewer
 
@@ -56,14 +56,7 @@ def emit_script(program: plan.Program, compiler: str, format_code: bool = True) 
     the program is formatted here; a placeholder stands for each block until then.
     """
     loader = PackageLoader("flintlog.templates", "pyspark")
-    environment = Environment(
-        loader=loader,
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-        keep_trailing_newline=True,
-        autoescape=False,
-    )
+    environment = template_environment(loader)
 
     def source(name: str) -> str:
         return loader.get_source(environment, f"support/{name}.py.jinja")[0].rstrip("\n")
@@ -84,6 +77,18 @@ def emit_script(program: plan.Program, compiler: str, format_code: bool = True) 
         assert mark
         after = [source(name), rest, *after]
     return "".join([before, source("shapes"), text, *after])
+
+
+def template_environment(loader: BaseLoader) -> Environment:
+    """How templates of Python are printed."""
+    return Environment(
+        loader=loader,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        keep_trailing_newline=True,
+        autoescape=False,
+    )
 
 
 def needed_blocks(program: plan.Program) -> tuple[str, ...]:
