@@ -429,7 +429,7 @@ def test_a_damaged_manifest_is_named(job: ModuleType, built: Path, write: Write)
         job.status(str(built))
     assert str(caught.value).startswith(path)
     write("state/manifest/000000000002.json", '{"format": 99}')
-    with pytest.raises(job.JobError, match="has format 99; this job reads format 1"):
+    with pytest.raises(job.JobError, match="has format 99; this job reads formats 1 and 2"):
         job.status(str(built))
 
 

@@ -1422,7 +1422,7 @@ def insert_supported(run: Run, stratum: Stratum, clock: int) -> int:
         for table in entered:
             if engine.rows(f"{table}__changed"):
                 engine.insert(table, f"SELECT * FROM {table}__changed")
-        if stratum.closure and run.bucket.count == 1 and done > ROUNDS_BEFORE_LEAPS:
+        if stratum.closure and done > ROUNDS_BEFORE_LEAPS:
             clock = leap(engine, stratum, clock)
         changed = {table: engine.rows(f"{table}__changed") for table in entered}
         entered = {table: number + changed[table] for table, number in entered.items()}
@@ -1456,11 +1456,12 @@ def enter_next(engine: Engine, stratum: Stratum, clock: int) -> None:
 
 
 def leap(engine: Engine, stratum: Stratum, clock: int) -> int:
-    """Add to r__changed, which has just entered, and to r what a path of it and a known path make together, unless
-    that is much; return the clock.
+    """Add to r__changed, which has just entered, and to r what each path of it makes with a known one, unless that is
+    much; return the clock.
 
-    A closure that is deep takes few rounds so. Its rules make a path longer by one step, at one side: of two paths the
-    one at that side was made step by step, and its own rank says in which order the two together are.
+    A closure that is deep takes few rounds so. Its rules make a path longer by a step at one side, where the known
+    path stands here: that one was made by such steps itself, and its rank tells in which order they support the joined
+    path. A bucket knows just its own paths, but whole ones, since the other side stays the same from step to step.
     """
     (relation,) = stratum.relations
     table, columns = relation.table, names(relation.tuple_columns)
@@ -1601,12 +1602,16 @@ class SparkEngine:
         """A query in Spark's dialect."""
         return sql if isinstance(sql, str) else sql.spark
 
-    def files(self, paths: Sequence[str]) -> str:
-        """The rows of Parquet files, as a view to select from."""
+    def files(self, paths: Sequence[str], columns: Sequence[Column] = ()) -> str:
+        """The rows of Parquet files, as a view to select from; of files that do not all have the same, ``columns``."""
         name = f"files__{len(self._views)}"
         self._views.add(name)
         places = (spark_path(Path(path)) for path in paths)
-        self.spark.read.parquet(*places).createOrReplaceTempView(name)
+        schema = ", ".join(
+            f"`{column.sql}` {sql_type(column.type, self.name)}" for column in columns
+        )
+        reader = self.spark.read.schema(schema) if columns else self.spark.read
+        reader.parquet(*places).createOrReplaceTempView(name)
         return name
 
     def keep(self, name: str, frame: DataFrame) -> int:
@@ -1689,11 +1694,17 @@ class SparkEngine:
 MOST_BUCKET_ROWS = 150_000_000
 """Above this many stored rows in a bucket, or in a gathered stage, Spark runs the rounds."""
 
+FEW_ROWS = 300_000
+"""Up to so many stored rows in all, one task does the whole batch: a Spark job costs more than the work."""
+
 PROGRESS_SECONDS = 1.0
 """How often a task says how far it is, and the driver looks."""
 
 COMPACT_SHARE = 0.25
 """Changes are written beside a base file until they are this share of it, then the base is written anew."""
+
+MERGE_RATIO = 3
+"""A file of changes is merged with what is written behind it unless it has more than so many times the rows."""
 
 
 @dataclass
@@ -1710,7 +1721,8 @@ class Outcome:
 
 @dataclass(frozen=True)
 class Task:
-    """What a task needs to know. ``inputs`` are the input relations to change in it, ``stages`` the stages to run."""
+    """What a task needs to know. ``inputs`` are the input relations to change in it, ``stages`` the stages to run;
+    ``fused``: they are all there are, and small."""
 
     inputs: tuple[Relation, ...]
     stages: tuple[Stage, ...]
@@ -1725,6 +1737,13 @@ class Task:
     max_rounds: int
     memory_limit: str
     functions: SuppliedFunctions | None = None
+    fused: bool = False
+
+    @property
+    def whole(self) -> bool:
+        """Whether one task works on all buckets of what it computes."""
+        gathered = bool(self.stages) and not any(stage.bucketed for stage in self.stages)
+        return self.fused or gathered or self.buckets == 1
 
     @property
     def computed(self) -> tuple[Relation, ...]:
@@ -1742,17 +1761,23 @@ class Task:
         return tuple({r.table: r for r in read if r.table not in known}.values())
 
 
-# Files of the state. A relation lies in buckets; a bucket is a base file and a file of changes over it, whose
-# rows replace the base rows with the same tuple, or remove them if not ``_present``.
+# Files of the state. A relation lies in buckets; a bucket is a base file and files of changes over it. The rows of a
+# file of changes replace the rows with the same tuple in the base and in the files before it, or remove them if not
+# ``_present``; ``_commit`` tells in which commit a row was written.
 
 
 def bucket_files(
     relations: Mapping[str, Any], relation: Relation, bucket: int | None
 ) -> list[dict[str, Any]]:
-    """The manifest's entries for one bucket of a relation, or for all of them."""
+    """The manifest's entries for one bucket of a relation, or for all of them.
+
+    Format 1 had at most one file of changes and did not note its rows; it is taken for large, and soon gone.
+    """
     stored = relations.get(relation.table, {"buckets": {}})["buckets"]
     return [
-        entry for number, entry in sorted(stored.items()) if bucket is None or int(number) == bucket
+        {"change_rows": [entry["base_rows"]] * len(entry["changes"]), **entry}
+        for number, entry in sorted(stored.items(), key=lambda item: int(item[0]))
+        if bucket is None or int(number) == bucket
     ]
 
 
@@ -1770,22 +1795,37 @@ def stored_rows(
     )
     if not changed:
         return rows
-    changes = files_table(engine, changed)
     key = names(relation.tuple_columns)
+    several = any(len(entry["changes"]) > 1 for entry in entries)
+    changes = latest_changes(engine, relation, changed, several)
     return (
         f"SELECT * FROM ({rows}) AS b ANTI JOIN (SELECT {key} FROM {changes}) AS c USING ({key}) "
         f"UNION ALL SELECT {columns} FROM {changes} WHERE _present"
     )
 
 
-def files_table(engine: Engine, paths: Sequence[str]) -> str:
-    """The rows of Parquet files, as something to select from."""
+def latest_changes(engine: Engine, relation: Relation, paths: Sequence[str], several: bool) -> str:
+    """The latest row of each tuple in files of changes, of which a bucket may have ``several``, as something to select
+    from."""
+    marks = (Column("_present", "bool", "_present"), Column("_commit", "int", "_commit"))
+    files = files_table(engine, paths, (*relation.state_columns, *marks))
+    if not several:
+        return files
+    key = names(relation.tuple_columns)
+    # Format 1 had no commits in them.
+    latest = f"ROW_NUMBER() OVER (PARTITION BY {key} ORDER BY COALESCE(_commit, 0) DESC) AS _place"
+    return f"(SELECT * FROM (SELECT *, {latest} FROM {files}) AS o WHERE _place = 1)"
+
+
+def files_table(engine: Engine, paths: Sequence[str], columns: Sequence[Column] = ()) -> str:
+    """The rows of Parquet files, as something to select from; of files that do not all have the same, ``columns``."""
     if engine.name == "duckdb":
         listed = ", ".join("'" + path.replace("'", "''") + "'" for path in paths)
         # Folders above the state may be called `name=value`, and would be read as columns.
-        return f"read_parquet([{listed}], hive_partitioning = false)"
+        by_name = ", union_by_name = true" if columns else ""
+        return f"read_parquet([{listed}], hive_partitioning = false{by_name})"
     assert isinstance(engine, SparkEngine)
-    return engine.files(paths)
+    return engine.files(paths, columns)
 
 
 def load_computed(engine: Engine, task: Task, relation: Relation, bucket: int | None) -> None:
@@ -1860,35 +1900,87 @@ def compute(run: Run, task: Task, part: int | None) -> dict[str, int]:
     return clocks
 
 
+class Write(NamedTuple):
+    """What to write for a relation: its ``base``, or ``changes``, or ``nothing``; ``sql`` gives the rows. ``replaced`` is
+    for each bucket the number of the last files of changes whose rows are among them.
+    """
+
+    kind: str
+    sql: str = ""
+    replaced: tuple[int, ...] = ()
+
+
+def files_to_replace(rows: Sequence[int], new: int) -> int:
+    """How many of the last files of changes, of so many rows, are merged with ``new`` rows. Each file that stays has
+    more than MERGE_RATIO times the rows of the next, so that there are few, and each row is written a few times.
+    """
+    replaced = 0
+    while replaced < len(rows) and rows[-1 - replaced] <= MERGE_RATIO * new:
+        new += rows[-1 - replaced]
+        replaced += 1
+    return replaced
+
+
 def to_write(
-    engine: Engine, task: Task, relation: Relation, entries: list[dict[str, Any]]
-) -> tuple[str, str]:
-    """What to write for a relation: ``base`` or ``changes`` and the SQL of its rows; ``nothing`` if it did not change."""
+    engine: Engine, task: Task, relation: Relation, entries: list[dict[str, Any]], number: str
+) -> Write:
+    """What to write for a relation whose buckets are ``entries``; ``number`` is SQL for the bucket of a row."""
     columns, key = names(relation.state_columns), names(relation.tuple_columns)
-    whole = f"SELECT {columns} FROM {relation.table}"
+    table, written = relation.table, f"{relation.table}__written"
+    whole = Write("base", f"SELECT {columns} FROM {table}")
     if task.initial:
-        return "base", whole
-    if not engine.rows(f"{relation.table}__touched"):
-        return "nothing", ""
-    engine.table(
-        f"{relation.table}__written", f"SELECT DISTINCT {key} FROM {relation.table}__touched"
+        return whole
+    if not engine.rows(f"{table}__touched"):
+        return Write("nothing")
+    new = engine.table(written, f"SELECT DISTINCT {key} FROM {table}__touched")
+    rows = new + sum(sum(entry["change_rows"]) for entry in entries)
+    if rows > COMPACT_SHARE * sum(entry["base_rows"] for entry in entries):
+        return whole
+    added = rows_by_bucket(engine, task, written, number) if len(entries) > 1 else {0: new}
+    replaced = tuple(
+        files_to_replace(entry["change_rows"], added.get(place, 0))
+        for place, entry in enumerate(entries)
     )
-    changed = [f"{task.state}/{path}" for entry in entries for path in entry["changes"]]
-    if changed:
-        earlier = f"SELECT {key} FROM {files_table(engine, changed)}"
-        engine.table(
-            f"{relation.table}__earlier",
-            f"{earlier} ANTI JOIN {relation.table}__written USING ({key})",
-        )
-        engine.insert(f"{relation.table}__written", f"SELECT * FROM {relation.table}__earlier")
-    base = sum(entry["base_rows"] for entry in entries)
-    if engine.rows(f"{relation.table}__written") > COMPACT_SHARE * base:
-        return "base", whole
-    present = f"SELECT {columns}, TRUE AS _present FROM {relation.table} SEMI JOIN {relation.table}__written USING ({key})"
+    old = [
+        f"{task.state}/{path}"
+        for entry, count in zip(entries, replaced, strict=True)
+        for path in entry["changes"][len(entry["changes"]) - count :]
+    ]
+    commit = f"CAST({int(task.attempt.split('-')[0])} AS BIGINT) AS _commit"
+    present = f"SELECT {columns}, TRUE AS _present, {commit} FROM {table} SEMI JOIN {written} USING ({key})"
     hidden = [c for c in relation.state_columns if c not in relation.tuple_columns]
     blank = "".join(f", CAST(NULL AS {sql_type(c.type, engine.name)}) AS {c.sql}" for c in hidden)
-    gone = f"SELECT {key}{blank}, FALSE AS _present FROM {relation.table}__written ANTI JOIN {relation.table} USING ({key})"
-    return "changes", union([present, gone])
+    gone = f"SELECT {key}{blank}, FALSE AS _present, {commit} FROM {written} ANTI JOIN {table} USING ({key})"
+    queries = [present, gone]
+    if old:
+        earlier = latest_changes(engine, relation, old, max(replaced) > 1)
+        kept = f"{earlier} AS e ANTI JOIN {written} USING ({key})"
+        queries.append(f"SELECT {columns}, _present, _commit FROM {kept}")
+    return Write("changes", union(queries), replaced)
+
+
+def rows_by_bucket(engine: Engine, task: Task, table: str, number: str) -> dict[int, int]:
+    """How many rows of a table are in each bucket, in which there are any."""
+    counts = f"SELECT {number} AS _bucket, COUNT(*) AS _count FROM {table} AS q GROUP BY 1"
+    return {row["_bucket"]: row["_count"] for row in engine.first(counts, task.buckets)}
+
+
+def with_changes(
+    entry: Mapping[str, Any], replaced: int, paths: Sequence[str], added: Sequence[int], rows: int
+) -> dict[str, Any]:
+    """A bucket's entry after files of changes, with the rows they have, took the place of its last ones."""
+    stays = len(entry["changes"]) - replaced
+    return {
+        **entry,
+        "changes": [*entry["changes"][:stays], *paths],
+        "change_rows": [*entry["change_rows"][:stays], *added],
+        "rows": rows,
+    }
+
+
+def new_bucket(base: Sequence[str], rows: int) -> dict[str, Any]:
+    """A bucket's entry without changes."""
+    return {"base": [*base], "changes": [], "change_rows": [], "base_rows": rows, "rows": rows}
 
 
 def net_changes_sql(relation: Relation) -> str:
@@ -1933,19 +2025,17 @@ def run_task(task: Task, number: int) -> dict[str, Any]:
             progress.parent.mkdir(parents=True, exist_ok=True)
             progress.write_text(json.dumps(rounds[-1]), encoding="utf-8")
 
-    # A task that does not cut anything works on all buckets of what it computes.
-    gathered = all(not stage.bucketed for stage in task.stages) and bool(task.stages)
-    single = gathered or task.buckets == 1
+    part = None if task.whole else number
     spill = tempfile.mkdtemp(prefix="flintlog-", dir=local_folder())
     try:
         engine = DuckEngine(task.memory_limit or task_memory(), spill)
         if task.functions:
             task.functions.define(engine)
-        bucket = Bucket() if single else Bucket(number, task.buckets)
+        bucket = Bucket() if part is None else Bucket(part, task.buckets)
         run = Run(engine, bucket, task.initial, task.max_rounds, note)
-        clocks = compute(run, task, None if single else number)
+        clocks = compute(run, task, part)
         written = {
-            relation.table: write_bucket(engine, task, relation, number)
+            relation.table: write_relation(engine, task, relation, part)
             for relation in task.computed
         }
     finally:
@@ -1953,6 +2043,7 @@ def run_task(task: Task, number: int) -> dict[str, Any]:
     seconds = round(time.monotonic() - started, 3)
     return {
         "bucket": number,
+        "whole": part is None,
         "clocks": clocks,
         "written": written,
         "rounds": rounds,
@@ -1960,37 +2051,77 @@ def run_task(task: Task, number: int) -> dict[str, Any]:
     }
 
 
-def write_bucket(engine: DuckEngine, task: Task, relation: Relation, number: int) -> dict[str, Any]:
-    """Write one bucket of a relation and its net changes; returns the manifest's entry and the changes."""
-    entries = [] if task.initial else bucket_files(task.relations, relation, number)
-    folder = f"data/{task.attempt}/{relation.table}"
-    Path(task.state, folder).mkdir(parents=True, exist_ok=True)
-    unique = f"{number:05d}-{uuid.uuid4().hex[:8]}"
-
-    def write(kind: str, sql: str) -> str:
-        path = f"{folder}/{kind}-{unique}.parquet"
-        escaped = f"{task.state}/{path}".replace("'", "''")
-        engine.run(f"COPY ({sql}) TO '{escaped}' (FORMAT parquet, COMPRESSION zstd)")
-        return path
-
-    kind, sql = to_write(engine, task, relation, entries)
-    rows = engine.rows(relation.table)
-    if kind == "base":
-        entry = {
-            "base": [write("base", sql)] if rows else [],
-            "changes": [],
-            "base_rows": rows,
-            "rows": rows,
-        }
-    elif kind == "changes":
-        entry = {**entries[0], "changes": [write("changes", sql)], "rows": rows}
+def write_parts(
+    engine: Engine, task: Task, folder: str, sql: str, number: str
+) -> dict[int, list[str]]:
+    """Write the rows of a query, those of a bucket, of which SQL gives the ``number``, to files of their own; returns
+    the files of each bucket."""
+    place = Path(task.state, folder)
+    rows = f"SELECT q.*, CAST({number} AS INT) AS _bucket FROM ({sql}) AS q"
+    if isinstance(engine, DuckEngine):
+        place.parent.mkdir(parents=True, exist_ok=True)
+        escaped = str(place).replace("'", "''")
+        form = "FORMAT parquet, COMPRESSION zstd"
+        if number.isdigit():
+            engine.run(f"COPY ({sql}) TO '{escaped}.parquet' ({form})")
+            return {int(number): [f"{folder}.parquet"]}
+        engine.run(f"COPY ({rows}) TO '{escaped}' ({form}, PARTITION_BY (_bucket))")
     else:
-        entry = entries[0] if entries else {"base": [], "changes": [], "base_rows": 0, "rows": 0}
+        assert isinstance(engine, SparkEngine)
+        parts = engine.spark.sql(rows).repartition(task.buckets, "_bucket")
+        parts.write.partitionBy("_bucket").parquet(f"file://{place}")
+    files: dict[int, list[str]] = {}
+    for path in sorted(place.glob("_bucket=*/*.parquet")):
+        bucket = int(path.parent.name.removeprefix("_bucket="))
+        files.setdefault(bucket, []).append(str(path.relative_to(task.state)))
+    return files
+
+
+def write_relation(
+    engine: Engine, task: Task, relation: Relation, part: int | None
+) -> dict[str, Any]:
+    """Write bucket ``part`` of a relation (None: all buckets) and its net changes; returns the manifest's entries by
+    bucket, the files of the changes, and their numbers."""
+    column = next((c for c in relation.tuple_columns if c.sql == relation.bucket_by), None)
+    number, numbers = str(part or 0), [part or 0]
+    if part is None and column and task.buckets > 1:
+        number = bucket_number(f"q.{column.sql}", column.type, task.buckets, engine.name)
+        numbers = list(range(task.buckets))
+    stored = {} if task.initial else task.relations[relation.table]["buckets"]
+    entries = [] if task.initial else bucket_files(task.relations, relation, part)
+    wanted = to_write(engine, task, relation, entries, number)
+    unique = "all" if part is None else f"{part:05d}-{uuid.uuid4().hex[:8]}"
+    folder = f"data/{task.attempt}/{relation.table}"
     lost, gained = engine.rows(f"{relation.table}__lost"), engine.rows(f"{relation.table}__gained")
+    if wanted.kind == "nothing":
+        kept = {str(bucket): stored[str(bucket)] for bucket in numbers}
+        return {"buckets": kept, "net": [], "gained": 0, "lost": 0}
+    rows = {numbers[0]: engine.rows(relation.table)}
+    if len(numbers) > 1:
+        rows = rows_by_bucket(engine, task, relation.table, number)
+    written = write_parts(engine, task, f"{folder}/{wanted.kind}-{unique}", wanted.sql, number)
+    buckets = {}
+    for place, bucket in enumerate(numbers):
+        files, count = written.get(bucket, []), rows.get(bucket, 0)
+        if wanted.kind == "base":
+            buckets[str(bucket)] = new_bucket(files if count else [], count)
+        else:
+            added = [pq.read_metadata(f"{task.state}/{path}").num_rows for path in files]
+            buckets[str(bucket)] = with_changes(
+                entries[place], wanted.replaced[place], files, added, count
+            )
     if task.initial:
-        return {"entry": entry, "net": [], "gained": rows, "lost": 0}
-    net = [write("net", net_changes_sql(relation))] if lost + gained else []
-    return {"entry": entry, "net": net, "gained": gained, "lost": lost}
+        return {
+            "buckets": buckets,
+            "net": [],
+            "gained": engine.rows(relation.table),
+            "lost": 0,
+        }
+    net = []
+    if lost + gained:
+        place = f"{folder}/net-{unique}"
+        net = write_parts(engine, task, place, net_changes_sql(relation), "0")[0]
+    return {"buckets": buckets, "net": net, "gained": gained, "lost": lost}
 
 
 def ship_functions_by_value() -> None:
@@ -2072,20 +2203,22 @@ def on_buckets(
 def collect_reports(outcome: Outcome, task: Task, reports: list[dict[str, Any]]) -> None:
     """Enter what the tasks wrote into the outcome."""
     for relation in task.computed:
-        parts = {str(report["bucket"]): report["written"][relation.table] for report in reports}
-        buckets = {number: part["entry"] for number, part in parts.items()}
+        parts = [report["written"][relation.table] for report in reports]
+        buckets = {number: entry for part in parts for number, entry in part["buckets"].items()}
         outcome.relations[relation.table] = {
             "rows": sum(entry["rows"] for entry in buckets.values()),
             "buckets": buckets,
         }
-        outcome.changes[relation.table] = [path for part in parts.values() for path in part["net"]]
+        outcome.changes[relation.table] = [path for part in parts for path in part["net"]]
         outcome.counts[relation.table] = (
-            sum(part["gained"] for part in parts.values()),
-            sum(part["lost"] for part in parts.values()),
+            sum(part["gained"] for part in parts),
+            sum(part["lost"] for part in parts),
         )
     for report in reports:
+        numbers = range(task.buckets) if report["whole"] else [report["bucket"]]
         for stratum, clock in report["clocks"].items():
-            outcome.clocks.setdefault(stratum, {})[str(report["bucket"])] = clock
+            clocks = outcome.clocks.setdefault(stratum, {})
+            clocks.update({str(number): clock for number in numbers})
 
 
 # The same rounds as Spark jobs.
@@ -2108,65 +2241,19 @@ def run_rounds(spark: SparkSession, task: Task, log: Log) -> dict[str, Any]:
         run = Run(engine, Bucket(), task.initial, task.max_rounds, note)
         clocks = compute(run, task, None)
         written = {
-            relation.table: write_with_spark(engine, task, relation) for relation in task.computed
+            relation.table: write_relation(engine, task, relation, None)
+            for relation in task.computed
         }
     finally:
         engine.close()
     return {
         "bucket": 0,
+        "whole": True,
         "clocks": clocks,
         "written": written,
         "rounds": rounds,
         "seconds": round(time.monotonic() - started, 3),
     }
-
-
-def write_with_spark(engine: SparkEngine, task: Task, relation: Relation) -> dict[str, Any]:
-    """Write all buckets of a relation and its net changes; returns entries by bucket and the changes."""
-    entries = [] if task.initial else bucket_files(task.relations, relation, None)
-    folder = f"data/{task.attempt}/{relation.table}"
-    kind, sql = to_write(engine, task, relation, entries)
-    lost, gained = engine.rows(f"{relation.table}__lost"), engine.rows(f"{relation.table}__gained")
-    if kind == "nothing":
-        stored = task.relations.get(relation.table, {"buckets": {}})["buckets"]
-        return {"buckets": stored, "net": [], "gained": 0, "lost": 0}
-    column = next((c for c in relation.tuple_columns if c.sql == relation.bucket_by), None)
-    number = bucket_number(f"q.{column.sql}", column.type, task.buckets, "spark") if column else "0"
-    counts = f"SELECT {number} AS _bucket, COUNT(*) AS _count FROM {relation.table} AS q GROUP BY 1"
-    rows = {row["_bucket"]: row["_count"] for row in engine.first(counts, task.buckets)}
-    written = write_by_bucket(engine, task, f"{folder}/{kind}", sql, number)
-    stored = (
-        task.relations.get(relation.table, {"buckets": {}})["buckets"] if kind == "changes" else {}
-    )
-    buckets = {}
-    for bucket in range(task.buckets if column else 1):
-        files = written.get(bucket, [])
-        count = rows.get(bucket, 0)
-        if kind == "base":
-            buckets[str(bucket)] = {"base": files, "changes": [], "base_rows": count, "rows": count}
-        else:
-            buckets[str(bucket)] = {**stored[str(bucket)], "changes": files, "rows": count}
-    if task.initial:
-        return {"buckets": buckets, "net": [], "gained": engine.rows(relation.table), "lost": 0}
-    net = []
-    if lost + gained:
-        net = write_by_bucket(engine, task, f"{folder}/net", net_changes_sql(relation), "0")[0]
-    return {"buckets": buckets, "net": net, "gained": gained, "lost": lost}
-
-
-def write_by_bucket(
-    engine: SparkEngine, task: Task, folder: str, sql: str, number: str
-) -> dict[int, list[str]]:
-    """Write the rows of a query, those of a bucket together; returns the files of each bucket."""
-    rows = engine.spark.sql(f"SELECT q.*, CAST({number} AS INT) AS _bucket FROM ({sql}) AS q")
-    place = Path(task.state, folder)
-    writer = rows.repartition(task.buckets, "_bucket").write.partitionBy("_bucket")
-    writer.parquet(f"file://{place}")
-    files: dict[int, list[str]] = {}
-    for path in sorted(place.glob("_bucket=*/*.parquet")):
-        bucket = int(path.parent.name.removeprefix("_bucket="))
-        files.setdefault(bucket, []).append(str(path.relative_to(task.state)))
-    return files
 
 
 # The whole program.
@@ -2189,6 +2276,8 @@ def choose_engine(task: Task, wanted: str) -> tuple[str, str]:
     )
     if largest > MOST_BUCKET_ROWS:
         return "spark", f"{largest} rows are too many for one worker"
+    if task.fused:
+        return "duckdb", "in one task, since the state is small"
     return "duckdb", "by bucket" if bucketed else "gathered in one task"
 
 
@@ -2205,8 +2294,8 @@ def run_stages(
 ) -> Outcome:
     """Apply a staged batch to the state, stage by stage; nothing is committed.
 
-    With one bucket everything is one Spark job. Otherwise the input relations are a job of their own, since they are
-    cut by their own columns.
+    With one bucket, or a small state, everything is one Spark job. Otherwise the input relations are a job of their own,
+    since they are cut by their own columns.
     """
     before = manifest_before or {"relations": {}, "clocks": {}}
     outcome = Outcome(
@@ -2215,7 +2304,9 @@ def run_stages(
     inputs = tuple(relation for relation in program.relations if relation.kind == "input")
     parts: list[tuple[tuple[Relation, ...], tuple[Stage, ...]]] = [(inputs, ())]
     parts += [((), (stage,)) for stage in program.stages]
-    if options.buckets == 1:
+    stored = sum(entry["rows"] for entry in before["relations"].values())
+    small = not initial and stored <= FEW_ROWS and options.engine != "spark"
+    if options.buckets == 1 or small:
         parts = [(inputs, program.stages)]
     for number, (own_inputs, stages) in enumerate(parts):
         strata = [stratum.name for stage in stages for stratum in stage.strata]
@@ -2233,6 +2324,7 @@ def run_stages(
             options.max_rounds,
             options.memory_limit,
             options.functions,
+            small,
         )
         if not initial and number and unaffected(task, outcome):
             log.event("stage", strata=", ".join(strata), skipped="nothing it reads has changed")
@@ -2243,14 +2335,12 @@ def run_stages(
         describe(spark, f"strata {title}" if strata else "inputs")
         started = time.monotonic()
         if engine == "duckdb":
-            gathered = bool(stages) and not any(stage.bucketed for stage in stages)
             with watched(task, log):
-                numbers = range(1 if gathered else options.buckets)
+                numbers = range(1 if task.whole else options.buckets)
                 reports = on_buckets(spark, numbers, functools.partial(run_task, task))
-            collect_reports(outcome, task, reports)
         else:
             reports = [run_rounds(spark, task, log)]
-            collect_rounds(outcome, task, reports[0])
+        collect_reports(outcome, task, reports)
         outcome.steps.append(
             {
                 "strata": strata,
@@ -2280,18 +2370,6 @@ def run_stages(
 def unaffected(task: Task, outcome: Outcome) -> bool:
     """Whether nothing that a task reads has changed in this batch."""
     return not any(outcome.changes.get(relation.table) for relation in task.external)
-
-
-def collect_rounds(outcome: Outcome, task: Task, report: dict[str, Any]) -> None:
-    """Enter what Spark's rounds wrote into the outcome."""
-    for relation in task.computed:
-        part = report["written"][relation.table]
-        rows = sum(entry["rows"] for entry in part["buckets"].values())
-        outcome.relations[relation.table] = {"rows": rows, "buckets": part["buckets"]}
-        outcome.changes[relation.table] = part["net"]
-        outcome.counts[relation.table] = (part["gained"], part["lost"])
-    for stratum, clock in report["clocks"].items():
-        outcome.clocks[stratum] = {str(number): clock for number in range(task.buckets)}
 
 
 # Verification.
@@ -2374,7 +2452,8 @@ def check_task(task: Task, number: int) -> dict[str, Any]:
 # The state is a directory: data files that are never changed, and manifests that say which of them make
 # up a commit. The manifest with the highest number is the state.
 
-STATE_FORMAT = 1
+STATE_FORMAT = 2
+READABLE_FORMATS = (1, 2)
 BATCHES_INLINE = 1000
 MANIFESTS_KEPT = 20
 SMALL_PUBLICATION = 64 * 1024 * 1024
@@ -2448,10 +2527,9 @@ def read_manifest(root: Path, commit: int | None = None) -> Manifest | None:
         raise JobError(
             f"{path} is damaged ({error}); without that file the state is what it was a commit before"
         ) from error
-    if manifest["format"] != STATE_FORMAT:
-        raise JobError(
-            f"{path} has format {manifest['format']}; this job reads format {STATE_FORMAT}"
-        )
+    if manifest["format"] not in READABLE_FORMATS:
+        known = " and ".join(map(str, READABLE_FORMATS))
+        raise JobError(f"{path} has format {manifest['format']}; this job reads formats {known}")
     return manifest
 
 
@@ -2634,11 +2712,15 @@ def relation_frame(
     kept = read_data(spark, root, base, columns)
     if not changes:
         return kept
-    present = Column("_present", "bool", "_present")
-    changed = read_data(spark, root, changes, (*columns, present))
+    marks = (Column("_present", "bool", "_present"), Column("_commit", "int", "_commit"))
+    changed = read_data(spark, root, changes, (*columns, *marks))
     names = [column.sql for column in relation.tuple_columns]
+    if any(len(bucket["changes"]) > 1 for bucket in stored):
+        latest = Window.partitionBy(*names).orderBy(functions.desc("_commit"))
+        changed = changed.withColumn("_place", functions.row_number().over(latest))
+        changed = changed.where("_place = 1").drop("_place")
     kept = kept.join(changed.select(names), names, "left_anti")
-    entered = changed.where("_present").drop("_present")
+    entered = changed.where("_present").drop("_present", "_commit")
     return kept.select(entered.columns).unionByName(entered)
 
 

@@ -1,0 +1,101 @@
+"""How the state lies on disk: what a batch writes and what a read merges, and states that earlier versions wrote."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import math
+import random
+import shutil
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+from flintlog.compiler.pipeline import compile_program
+
+from golden_tests.harness import LocalJob, MemoryJob, Row, compile_text
+from golden_tests.oracle.batches import Batch
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+STATES = sorted((Path(__file__).parent / "states").glob("format_*"))
+PROGRAM = """
+    input relation e(x: int, y: int)
+    output p.  output most.
+    p(X, Y) :- e(X, Y), X != Y.
+    most(X, max<Y>) :- p(X, Y).
+    """
+ROWS = 12_000
+
+
+def written(folder: Path, files: set[Path]) -> tuple[set[Path], int]:
+    """The files of a state, and the bytes of those that are new, staged rows aside."""
+    now = {path for path in folder.rglob("*.parquet") if "staging" not in path.parts}
+    return now, sum(path.stat().st_size for path in now - files)
+
+
+@pytest.mark.parametrize("buckets", [1, 3])
+def test_small_batches_write_little(buckets: int, tmp_path: Path, spark: SparkSession) -> None:
+    """Forty batches of six changes: each writes a small part of the state, and a read never merges many files."""
+    rng = random.Random(buckets)
+    job = LocalJob(compile_text(PROGRAM)[1], tmp_path / "state", buckets)
+    rows: set[Row] = {(rng.randrange(2_000), rng.randrange(2_000)) for _ in range(ROWS)}
+    job.run({"e": [("+", row) for row in rows]})
+    files, whole = written(tmp_path, set())
+    costs, merged = [], 0
+    for _ in range(40):
+        gone = rng.sample(sorted(rows), 3)
+        come = [(rng.randrange(2_000), rng.randrange(2_000)) for _ in range(3)]
+        job.run({"e": [*(("-", row) for row in gone), *(("+", row) for row in come if row not in gone)]})
+        rows = rows - set(gone) | {row for row in come if row not in gone}
+        files, cost = written(tmp_path, files)
+        costs.append(cost)
+        assert job.manifest is not None
+        entries = [entry for r in job.manifest["relations"].values() for entry in r["buckets"].values()]
+        merged = max(merged, *(len(entry["changes"]) for entry in entries))
+        for entry in entries:
+            assert len(entry["changes"]) == len(entry["change_rows"])
+            pairs = itertools.pairwise(entry["change_rows"])
+            assert all(former > job.module.MERGE_RATIO * latter for former, latter in pairs)
+    assert job.rows("p") == {row for row in rows if row[0] != row[1]}
+    assert job.differences() == []
+    assert sum(costs) / len(costs) < whole / 10
+    assert 2 <= merged <= 1 + math.log(ROWS, job.module.MERGE_RATIO)
+    relation = job.relation("p")
+    frame = job.module.relation_frame(spark, tmp_path / "state", job.manifest, relation, hidden=True)
+    assert {tuple(row) for row in frame.select("X", "Y").collect()} == job.rows("p")
+    assert frame.where("_support = 1").count() == len(job.rows("p"))
+    job.close()
+
+
+@pytest.mark.parametrize("state", STATES, ids=lambda path: path.name)
+@pytest.mark.parametrize("last", [1, 2])
+def test_earlier_formats_are_read(state: Path, last: int, tmp_path: Path) -> None:
+    """The first commit of an earlier version's state, or the second, is maintained on; the stored state is right."""
+    shutil.copytree(state / "state", tmp_path / "state")
+    compilation = compile_program(state / "program.dl")
+    (script,) = compile_text((state / "program.dl").read_text(encoding="utf-8"), "program.dl")[1:]
+    job = LocalJob(script, tmp_path / "state", buckets=2)
+    job.manifest = job.module.read_manifest(tmp_path / "state", last)
+    assert job.manifest is not None and job.manifest["format"] == int(state.name.removeprefix("format_"))
+    assert job.manifest["format"] in job.module.READABLE_FORMATS
+    job.module.check_program(job.program, job.manifest)
+    assert job.differences() == []
+    job.attempts = last
+    memory = MemoryJob(compilation)
+    memory.run({name: [("+", row) for row in job.rows(name)] for name in ("link", "label")})
+    batches: list[Batch] = [
+        {"link": [("-", (3, 4)), ("+", (40, 3))], "label": [("+", (3, "three"))]},
+        {"link": [("+", (3, 4)), ("+", (13, 40)), ("-", (25, 31))]},
+    ]
+    for batch in batches:
+        job.run(batch)
+        memory.run(batch)
+        for relation in job.program.relations:
+            assert job.tuples(relation) == memory.rows(relation.name)
+            assert job.changes[relation.table] == memory.changes[relation.table]
+    assert job.differences() == []
+    json.dumps(job.manifest)
+    job.close()
+    memory.close()
