@@ -663,6 +663,8 @@ class Engine(Protocol):
     """What the algorithms need of an engine. Table names and column names are those of the program's SQL."""
 
     name: str
+    row_id: str
+    """What a query selects to say later which rows of a table it means; empty if the engine has nothing of the kind."""
     failed_calls: Callable[[], str]
     """What external functions that failed have said, to be added to a message."""
 
@@ -684,8 +686,9 @@ class Engine(Protocol):
     def insert(self, name: str, sql: str) -> None:
         """Add the rows of a query to table ``name``, whose columns it has."""
 
-    def remove(self, name: str, keys: str, columns: Sequence[str]) -> None:
-        """Remove from table ``name`` the rows that agree with a row of table ``keys`` in ``columns``."""
+    def remove(self, name: str, keys: str, columns: Sequence[str], found: bool = False) -> None:
+        """Remove from table ``name`` the rows that agree with a row of table ``keys`` in ``columns``; ``found``: each is
+        one row of the table, and its ``row_id`` stands in ``_row``."""
 
     def rename(self, name: str, to: str) -> None:
         """Call table ``name`` by another name, which it takes from the table that had it."""
@@ -712,6 +715,7 @@ class DuckEngine:
     """
 
     name = "duckdb"
+    row_id = "rowid"
 
     def __init__(self, memory_limit: str = "", spill: str = "") -> None:
         """Open a database; ``memory_limit`` as DuckDB writes it (``2GB``), empty for DuckDB's own choice."""
@@ -799,12 +803,17 @@ class DuckEngine:
         """Add the rows of a query to a table."""
         self._rows[name] += int(self.run(f"INSERT INTO {name} BY NAME {sql}")[0][0])
 
-    def remove(self, name: str, keys: str, columns: Sequence[str]) -> None:
-        """Remove the rows that agree with a row of ``keys``."""
+    def remove(self, name: str, keys: str, columns: Sequence[str], found: bool = False) -> None:
+        """Remove rows; where they are known by row ID the columns of the whole table are not compared."""
         if self.rows(keys):
             matches = " AND ".join(f"{name}.{column} = {keys}.{column}" for column in columns)
-            removed = self.run(f"DELETE FROM {name} USING {keys} WHERE {matches}")
-            self._rows[name] -= int(removed[0][0])
+            if found and self.row_id:
+                # Never a wrong row, should one have moved.
+                same = f"CASE WHEN {matches} THEN TRUE ELSE error('a row of {name} has moved') END"
+                matches = f"{name}.{self.row_id} = {keys}._row AND {same}"
+            removed = int(self.run(f"DELETE FROM {name} USING {keys} WHERE {matches}")[0][0])
+            assert not found or removed == self.rows(keys), f"rows of {name} have moved"
+            self._rows[name] -= removed
 
     def rename(self, name: str, to: str) -> None:
         """Call a table by another name."""
@@ -1324,6 +1333,32 @@ def check_round(stratum: Stratum, done: int, max_rounds: int) -> None:
         )
 
 
+def find_supported(engine: Engine, relation: Relation, derived: str, sign: str) -> None:
+    """Make r__hit of the tuples that derivations support, with the support that they have with them or without."""
+    table, columns = relation.table, names(relation.tuple_columns, "s.")
+    row = f"s.{engine.row_id}" if engine.row_id else "NULL"
+    engine.table(
+        f"{table}__hit",
+        f"SELECT {columns}, s._support {sign} COUNT(*) AS _support, s._rank, {row} AS _row "
+        f"FROM {table} AS s JOIN ({derived}) AS d ON {matching(relation, 's', 'd')} "
+        f"WHERE d._rank < s._rank GROUP BY {columns}, s._support, s._rank, {row}",
+    )
+
+
+def take_out(engine: Engine, relation: Relation) -> None:
+    """Remove r__hit from r."""
+    table = relation.table
+    check_supports(engine, relation, f"{table}__hit")
+    engine.remove(table, f"{table}__hit", tuple_names(relation), found=True)
+    engine.insert(f"{table}__touched", f"SELECT {names(relation.tuple_columns)} FROM {table}__hit")
+
+
+def put_back(engine: Engine, relation: Relation, condition: str = "TRUE") -> None:
+    """Insert r__hit, as far as a condition holds, into r."""
+    columns = names(relation.state_columns)
+    engine.insert(relation.table, f"SELECT {columns} FROM {relation.table}__hit WHERE {condition}")
+
+
 def delete_unsupported(run: Run, stratum: Stratum) -> None:
     """From the old state to mid: subtract lost derivations; tuples without support die, and theirs are lost too."""
     engine, bucket = run.engine, run.bucket
@@ -1336,29 +1371,21 @@ def delete_unsupported(run: Run, stratum: Stratum) -> None:
         check_round(stratum, done, run.max_rounds)
         done += 1
         for relation in stratum.relations:
-            table, columns = relation.table, names(relation.tuple_columns, "s.")
-            if lost[table]:
-                engine.table(
-                    f"{table}__hit",
-                    f"SELECT {columns}, s._support - COUNT(*) AS _support, s._rank "
-                    f"FROM {table} AS s JOIN ({union(lost[table])}) AS d ON {matching(relation, 's', 'd')} "
-                    f"WHERE d._rank < s._rank GROUP BY {columns}, s._support, s._rank",
-                )
+            if lost[relation.table]:
+                find_supported(engine, relation, union(lost[relation.table]), "-")
         before = sum(died.values())
         for relation in stratum.relations:
             table, columns = relation.table, names(relation.tuple_columns)
             if not lost[table]:
                 engine.empty(f"{table}__changed", with_rank(relation))
                 continue
-            check_supports(engine, relation, f"{table}__hit")
             engine.table(
                 f"{table}__changed", f"SELECT {columns}, _rank FROM {table}__hit WHERE _support = 0"
             )
             if engine.rows(f"{table}__hit"):
-                engine.remove(table, f"{table}__hit", tuple_names(relation))
-                engine.insert(f"{table}__touched", f"SELECT {columns} FROM {table}__hit")
+                take_out(engine, relation)
             if engine.rows(f"{table}__hit") > engine.rows(f"{table}__changed"):
-                engine.insert(table, f"SELECT * FROM {table}__hit WHERE _support > 0")
+                put_back(engine, relation, "_support > 0")
             died[table] += engine.rows(f"{table}__changed")
         run.note(stratum.name, "delete", done, sum(died.values()) - before)
         show_state(
@@ -1534,13 +1561,7 @@ def enter_first(run: Run, stratum: Stratum, relation: Relation, clock: int) -> N
     gained = arriving(engine, stratum, relation, "insert", bucket)
     if gained:
         engine.table(f"{table}__arrived", f"SELECT {columns}, _rank FROM ({union(gained)}) AS q")
-        joined = names(relation.tuple_columns, "s.")
-        engine.table(
-            f"{table}__kept",
-            f"SELECT {joined}, s._support + COUNT(*) AS _support, s._rank "
-            f"FROM {table} AS s JOIN {table}__arrived AS d ON {matching(relation, 's', 'd')} "
-            f"WHERE d._rank < s._rank GROUP BY {joined}, s._support, s._rank",
-        )
+        find_supported(engine, relation, f"SELECT * FROM {table}__arrived", "+")
         derivations.append(
             f"SELECT {columns} FROM {table}__arrived ANTI JOIN {table}__dead USING ({columns})"
         )
@@ -1554,10 +1575,9 @@ def enter_first(run: Run, stratum: Stratum, relation: Relation, clock: int) -> N
         engine.table(f"{table}__entering", entering(relation, union(derivations), clock))
     else:
         engine.empty(f"{table}__entering", relation.state_columns)
-    if gained and engine.rows(f"{table}__kept"):
-        engine.remove(table, f"{table}__kept", tuple_names(relation))
-        engine.insert(table, f"SELECT * FROM {table}__kept")
-        engine.insert(f"{table}__touched", f"SELECT {columns} FROM {table}__kept")
+    if gained and engine.rows(f"{table}__hit"):
+        take_out(engine, relation)
+        put_back(engine, relation)
     check_defined(engine, stratum, relation, f"{table}__entering")
     engine.rename(f"{table}__entering", f"{table}__changed")
 
@@ -1583,6 +1603,7 @@ class SparkEngine:
     """Spark SQL; every table is checkpointed, so that no plan grows with the number of rounds."""
 
     name = "spark"
+    row_id = ""
 
     def __init__(self, spark: SparkSession, partitions: int) -> None:
         """Use ``spark``; ``partitions`` bounds the partitions of a table."""
@@ -1661,7 +1682,7 @@ class SparkEngine:
         """Add the rows of a query to a table."""
         self.keep(name, self._tables[name][0].unionByName(self.spark.sql(sql)))
 
-    def remove(self, name: str, keys: str, columns: Sequence[str]) -> None:
+    def remove(self, name: str, keys: str, columns: Sequence[str], found: bool = False) -> None:
         """Remove the rows that agree with a row of ``keys``."""
         if self.rows(keys):
             kept, removed = self._tables[name][0], self._tables[keys][0].select(*columns)
@@ -2095,7 +2116,8 @@ def write_relation(
     stored = {} if task.initial else task.relations[relation.table]["buckets"]
     entries = [] if task.initial else bucket_files(task.relations, relation, part)
     wanted = to_write(engine, task, relation, entries, number)
-    unique = "all" if part is None else f"{part:05d}-{uuid.uuid4().hex[:8]}"
+    # A task that is tried again writes beside what it left.
+    unique = f"{'all' if part is None else f'{part:05d}'}-{uuid.uuid4().hex[:8]}"
     folder = f"data/{task.attempt}/{relation.table}"
     lost, gained = engine.rows(f"{relation.table}__lost"), engine.rows(f"{relation.table}__gained")
     if wanted.kind == "nothing":
@@ -2124,8 +2146,8 @@ def write_relation(
         }
     net = []
     if lost + gained:
-        place = f"{folder}/net-{unique}"
-        net = write_parts(engine, task, place, net_changes_sql(relation), "0")[0]
+        name = f"{folder}/net-{unique}"
+        net = write_parts(engine, task, name, net_changes_sql(relation), "0")[0]
     return {"buckets": buckets, "net": net, "gained": gained, "lost": lost}
 
 

@@ -729,6 +729,8 @@ class Engine(Protocol):
     """What the algorithms need of an engine. Table names and column names are those of the program's SQL."""
 
     name: str
+    row_id: str
+    """What a query selects to say later which rows of a table it means; empty if the engine has nothing of the kind."""
     failed_calls: Callable[[], str]
     """What external functions that failed have said, to be added to a message."""
 
@@ -750,8 +752,9 @@ class Engine(Protocol):
     def insert(self, name: str, sql: str) -> None:
         """Add the rows of a query to table ``name``, whose columns it has."""
 
-    def remove(self, name: str, keys: str, columns: Sequence[str]) -> None:
-        """Remove from table ``name`` the rows that agree with a row of table ``keys`` in ``columns``."""
+    def remove(self, name: str, keys: str, columns: Sequence[str], found: bool = False) -> None:
+        """Remove from table ``name`` the rows that agree with a row of table ``keys`` in ``columns``; ``found``: each is
+        one row of the table, and its ``row_id`` stands in ``_row``."""
 
     def rename(self, name: str, to: str) -> None:
         """Call table ``name`` by another name, which it takes from the table that had it."""
@@ -778,6 +781,7 @@ class DuckEngine:
     """
 
     name = "duckdb"
+    row_id = "rowid"
 
     def __init__(self, memory_limit: str = "", spill: str = "") -> None:
         """Open a database; ``memory_limit`` as DuckDB writes it (``2GB``), empty for DuckDB's own choice."""
@@ -865,12 +869,17 @@ class DuckEngine:
         """Add the rows of a query to a table."""
         self._rows[name] += int(self.run(f"INSERT INTO {name} BY NAME {sql}")[0][0])
 
-    def remove(self, name: str, keys: str, columns: Sequence[str]) -> None:
-        """Remove the rows that agree with a row of ``keys``."""
+    def remove(self, name: str, keys: str, columns: Sequence[str], found: bool = False) -> None:
+        """Remove rows; where they are known by row ID the columns of the whole table are not compared."""
         if self.rows(keys):
             matches = " AND ".join(f"{name}.{column} = {keys}.{column}" for column in columns)
-            removed = self.run(f"DELETE FROM {name} USING {keys} WHERE {matches}")
-            self._rows[name] -= int(removed[0][0])
+            if found and self.row_id:
+                # Never a wrong row, should one have moved.
+                same = f"CASE WHEN {matches} THEN TRUE ELSE error('a row of {name} has moved') END"
+                matches = f"{name}.{self.row_id} = {keys}._row AND {same}"
+            removed = int(self.run(f"DELETE FROM {name} USING {keys} WHERE {matches}")[0][0])
+            assert not found or removed == self.rows(keys), f"rows of {name} have moved"
+            self._rows[name] -= removed
 
     def rename(self, name: str, to: str) -> None:
         """Call a table by another name."""
@@ -1357,6 +1366,7 @@ class SparkEngine:
     """Spark SQL; every table is checkpointed, so that no plan grows with the number of rounds."""
 
     name = "spark"
+    row_id = ""
 
     def __init__(self, spark: SparkSession, partitions: int) -> None:
         """Use ``spark``; ``partitions`` bounds the partitions of a table."""
@@ -1435,7 +1445,7 @@ class SparkEngine:
         """Add the rows of a query to a table."""
         self.keep(name, self._tables[name][0].unionByName(self.spark.sql(sql)))
 
-    def remove(self, name: str, keys: str, columns: Sequence[str]) -> None:
+    def remove(self, name: str, keys: str, columns: Sequence[str], found: bool = False) -> None:
         """Remove the rows that agree with a row of ``keys``."""
         if self.rows(keys):
             kept, removed = self._tables[name][0], self._tables[keys][0].select(*columns)
@@ -1869,7 +1879,8 @@ def write_relation(
     stored = {} if task.initial else task.relations[relation.table]["buckets"]
     entries = [] if task.initial else bucket_files(task.relations, relation, part)
     wanted = to_write(engine, task, relation, entries, number)
-    unique = "all" if part is None else f"{part:05d}-{uuid.uuid4().hex[:8]}"
+    # A task that is tried again writes beside what it left.
+    unique = f"{'all' if part is None else f'{part:05d}'}-{uuid.uuid4().hex[:8]}"
     folder = f"data/{task.attempt}/{relation.table}"
     lost, gained = engine.rows(f"{relation.table}__lost"), engine.rows(f"{relation.table}__gained")
     if wanted.kind == "nothing":
@@ -1898,8 +1909,8 @@ def write_relation(
         }
     net = []
     if lost + gained:
-        place = f"{folder}/net-{unique}"
-        net = write_parts(engine, task, place, net_changes_sql(relation), "0")[0]
+        name = f"{folder}/net-{unique}"
+        net = write_parts(engine, task, name, net_changes_sql(relation), "0")[0]
     return {"buckets": buckets, "net": net, "gained": gained, "lost": lost}
 
 
