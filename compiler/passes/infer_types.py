@@ -437,6 +437,8 @@ class _RuleTyper:
             return self._convert(value, column.type)
         if isinstance(value, typed.ListLiteral) and _retyped(value, column.type):
             return self._convert(value, column.type)
+        if relation.declared and _takes_decimal(column.type, value.type):
+            return self._convert(value, column.type)
         if isinstance(value, typed.Constant) and _widens(value.type, column.type):
             fitting = _fit(value, column.type)
             if fitting is None:
@@ -466,13 +468,16 @@ class _RuleTyper:
     def _aggregate(self, aggregate: typed.Aggregate, column: typed.Column, relation: typed.Relation) -> typed.Aggregate:
         argument = None if aggregate.argument is None else self._expression(aggregate.argument)
         result = _aggregate_type(aggregate.function, argument.type if argument is not None else typed.INT)
+        extremum = aggregate.function in ("min", "max")
+        if argument is not None and extremum and relation.declared and _takes_decimal(column.type, result):
+            argument, result = self._convert(argument, column.type), column.type
         if argument is not None and argument.type != typed.BROKEN:
             needs_number = aggregate.function in ("sum", "avg")
             if needs_number and not argument.type.numeric:
                 message = f"`{aggregate.function}` needs numbers, but `{argument}` is {argument.type}"
                 self.diagnostics.report("E0523", message, aggregate.span)
                 result = typed.BROKEN
-            elif aggregate.function in ("min", "max") and not argument.type.ordered:
+            elif extremum and not argument.type.ordered:
                 message = f"`{aggregate.function}` needs values with an order, but `{argument}` is {argument.type}"
                 self.diagnostics.report("E0523", message, aggregate.span)
                 result = typed.BROKEN
@@ -480,6 +485,9 @@ class _RuleTyper:
             message = f"{_column_name(column, relation)} is {column.type}, but `{aggregate}` is {result}"
             notes = (_relation_note(relation),)
             help = f"declare the column as {result}"
+            if extremum and result.name == column.type.name == "decimal":
+                wide = replace(result, precision=38)
+                help = f"declare the column with the digits that its values may need, such as {wide}"
             self.diagnostics.report("E0302", message, aggregate.span, help=help, notes=notes)
         return replace(aggregate, argument=argument, type=result)
 
@@ -664,6 +672,11 @@ def _column_name(column: typed.Column, relation: typed.Relation) -> str:
 
 def _relation_note(relation: typed.Relation) -> Note:
     return Note(f"`{relation.name}` is {'declared' if relation.declared else 'first derived'} here", relation.span)
+
+
+def _takes_decimal(column: typed.Type, value: typed.Type) -> bool:
+    """Whether a decimal column takes another decimal type: nothing is rounded; what is too large stops the batch."""
+    return column.name == value.name == "decimal" and value.scale <= column.scale
 
 
 def _widens(literal: typed.Type, column: typed.Type) -> bool:

@@ -486,6 +486,9 @@ def head_row(program: Program, rule: Rule, derivation: Derivation) -> Row:
         value = None if inner is None else compute(inner, derivation.binding)
         if columns is not None and not isinstance(argument, Aggregate) and isinstance(value, int | float):
             value = converted(value, columns[place].type)
+        extremum = isinstance(argument, Aggregate) and argument.function in ("min", "max")
+        if columns is not None and (extremum or not isinstance(argument, Aggregate)) and isinstance(value, Decimal):
+            value = within(value, columns[place].type)
         values.append(value)
     return tuple(values)
 
@@ -499,6 +502,14 @@ def converted(value: Any, type_name: str) -> Any:
     if type_name.startswith("decimal") and isinstance(value, int):
         return Decimal(value)
     return value
+
+
+def within(value: Decimal, type_name: str) -> Any:
+    """A decimal in a declared decimal column, which may have no digit for it."""
+    if not type_name.startswith("decimal"):
+        return value
+    precision, scale = map(int, type_name.removeprefix("decimal(").removesuffix(")").split(","))
+    return value if abs(value) < 10 ** (precision - scale) else Undefined("overflow")
 
 
 def fault_of(derivation: Derivation, row: Row) -> Undefined | None:
@@ -633,7 +644,8 @@ def run_stratum(program: Program, stratum: Stratum, store: Store) -> None:
     else:
         run_union(program, stratum, rules, store)
     for name in stratum.relations:
-        if any(may_fail(rule) for rule in program.rules_of(name)):
+        narrow = any(column.type.startswith("decimal") for column in program.relations[name].columns or ())
+        if narrow or any(may_fail(rule) for rule in program.rules_of(name)):
             once(program, name, store, strict=True)
 
 

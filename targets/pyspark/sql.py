@@ -335,7 +335,8 @@ class _QueryBuilder:
             case typed.Constant():
                 return _constant(expression)
             case typed.Convert():
-                return exp.cast(self.expression(expression.operand), sql_type(expression.type))
+                # Not exp.cast, which takes decimals of all sizes for one type.
+                return exp.Cast(this=self.expression(expression.operand), to=sql_type(expression.type))
             case typed.Negate():
                 return exp.Neg(this=_grouped(self.expression(expression.operand), "*", right=True))
             case typed.Binary():
@@ -350,7 +351,7 @@ class _QueryBuilder:
                 arguments = [_typed(self.expression(part), part.type) for part in expression.arguments]
                 call = call_tree(expression, arguments)
                 if expression.type.name == "decimal":
-                    call = exp.cast(call, sql_type(expression.type))
+                    call = exp.Cast(this=call, to=sql_type(expression.type))
                 return self.with_values(call, expression.arguments, arguments)
         raise AssertionError(expression)
 
@@ -385,7 +386,7 @@ class _QueryBuilder:
                 left = exp.cast(_bare(left), exp.DataType.build(f"DECIMAL(19, {expression.left.type.scale})"))
             result = _ARITHMETIC[expression.op](this=left, expression=right)
         if expression.type.name == "decimal":
-            return exp.cast(result, sql_type(expression.type))
+            return exp.Cast(this=result, to=sql_type(expression.type))
         if expression.type.name == "float":
             for outside in ("Infinity", "-Infinity", "NaN"):
                 value = exp.cast(exp.Literal.string(outside), exp.DataType.build("DOUBLE"))
