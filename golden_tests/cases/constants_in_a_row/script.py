@@ -3049,6 +3049,11 @@ def read_list(read: Reader, text: bool, value: Any) -> list[Any]:
     return items
 
 
+def hashable(value: Any) -> Any:
+    """A value, lists as tuples."""
+    return tuple(map(hashable, value)) if isinstance(value, list) else value
+
+
 def read_bool(value: Any) -> bool:
     """true or false."""
     known = {"true": True, "false": False}.get(value.lower()) if isinstance(value, str) else value
@@ -3843,11 +3848,6 @@ def net_in_driver(files: list[str], shape: InputShape, netted: Path) -> list[tup
     arrays = [pa.array(values, field.type) for values, field in zip(columns, schema, strict=True)]
     pq.write_table(pa.Table.from_arrays(arrays, schema=schema), netted / "rows.parquet")
     return conflicts
-
-
-def hashable(value: Any) -> Any:
-    """A value, lists as tuples."""
-    return tuple(map(hashable, value)) if isinstance(value, list) else value
 
 
 def removal(shape: InputShape) -> str:
