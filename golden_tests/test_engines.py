@@ -332,7 +332,7 @@ def test_operation(kind: str, op: str, values: list[Any], tmp_path: Path, spark:
 
 
 def test_rows_keep_their_row_ids() -> None:
-    """Between the query that finds rows and the statement that removes them others are committed, which moved rows once."""
+    """Statements between finding rows and removing them moved rows once."""
     _, script = compile_text("input relation e(x: int).  output p.  p(X) :- e(X).")
     module = load_script(script)
     try:
