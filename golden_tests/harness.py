@@ -337,7 +337,7 @@ class RoundsJob(TaskJob):
 def choose_soon(module: Any) -> None:
     """Let a job choose between incremental and from scratch also where relations are small, and stop early."""
     module.FEW_TUPLES, module.LARGE_SHARE = 0, 0.6
-    module.SUSPECT_SHARE = module.ROUND_SHARE = 0.05
+    module.PRICE_OF_ROUND, module.PRICE_OF_SUSPECTS = 0.04, 8.0
 
 
 def row_of(record: Mapping[str, Any], relation: Any) -> Row:

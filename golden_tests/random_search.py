@@ -75,7 +75,7 @@ def checked_batches(
             # The oracle counts supports after every batch; the job itself in the beginning and in the end.
             problems = checked.apply(batch, recount=number in (0, len(scenario.batches)))
             heard[checked.refused.split(":")[0][:24] or "applied"] += 1
-            heard.update(f"from scratch: {re.sub('[0-9.%]+', 'n', reason)[:24]}" for reason in job.scratch)
+            heard.update(f"from scratch: {re.sub('[0-9.%]+', 'n', reason)[:34]}" for reason in job.scratch)
             if problems:
                 return [f"batch {number}, {where}: {problem}" for problem in problems]
     finally:

@@ -933,15 +933,37 @@ def check_defined(engine: Engine, stratum: Stratum, relation: Relation, table: s
 # A change that reaches most of a stratum is followed at a higher price than that of computing the stratum
 # again. Either way its relations get the same tuples and readers the same net changes; ranks and supports
 # may differ, which depend on history anyway.
+#
+# The price of following deletions through a recursion is estimated in units of computing it from scratch:
+# each round looks at all tuples, and each tuple that is touched is looked up, removed, perhaps put back and
+# derived again, while to enter a tuple costs what it costs from scratch. How many are touched depends on
+# the data, so the estimate is taken from what earlier batches did.
 
 FEW_TUPLES = 10_000
-"""A stratum of fewer tuples is always maintained incrementally: it takes no time."""
+"""A stratum of fewer tuples always follows the changes: it takes no time."""
 
 LARGE_SHARE = 0.3
 """If more than this share of what a stratum reads has changed, it is computed from scratch."""
 
-REACHED_SHARE = 0.5
-"""It is, too, if by the experience of earlier batches a larger share of its tuples would be touched."""
+PRICE_OF_ROUND = 0.025
+"""What a round of deletions costs; to compute the stratum from scratch costs 1."""
+
+PRICE_OF_SUSPECTS = 3.0
+"""What it costs if deletions touch as many tuples as there are."""
+
+
+class Effect(NamedTuple):
+    """What changes of what a recursive stratum reads do to it: rounds of deletions, and the price per share of what it
+    reads that was lost, rounds apart, and that was gained."""
+
+    rounds: float = 10.0
+    lost: float = 8.0
+    gained: float = 1.0
+
+    def price(self, lost: float, gained: float) -> float:
+        """What following the changes costs, where these shares were lost and gained."""
+        rounds = PRICE_OF_ROUND * self.rounds if lost else 0.0
+        return rounds + self.lost * lost + self.gained * gained
 
 
 @dataclass
@@ -949,13 +971,12 @@ class Choice:
     """How strata are brought to their new state: by following changes (``incremental``), from scratch (``recompute``), or
     as is cheaper (``auto``).
 
-    ``effects`` are what earlier batches did, by stratum: the share of its tuples that they touched, divided by the share
-    of what it reads that they changed. What this batch does is entered, and in ``scratch`` by stratum why it was computed
-    from scratch. ``rewritten`` are the tables of such strata.
+    ``effects`` are by recursive stratum what earlier batches did; what this one does is entered. So is in ``scratch``
+    why a stratum was computed from scratch; ``rewritten`` gets the tables of such strata.
     """
 
     strategy: str = "auto"
-    effects: dict[str, float] = field(default_factory=dict)
+    effects: dict[str, Effect] = field(default_factory=dict)
     scratch: dict[str, str] = field(default_factory=dict)
     rewritten: set[str] = field(default_factory=set)
 
@@ -967,11 +988,10 @@ class TooManySuspects(Exception):
 def maintain(run: Run, stratum: Stratum, clock: int) -> int:
     """Bring the relations of a stratum from the old state to the new one; return its new clock."""
     engine = run.engine
-    changed = 0.0 if run.initial else changed_share(engine, stratum)
     if run.initial:
         clock = MAINTAIN[stratum.kind](run, stratum, clock)
-    elif changed:
-        clock = follow_or_recompute(run, stratum, clock, changed)
+    elif any(changed := changed_shares(engine, stratum)):
+        clock = follow_or_recompute(run, stratum, clock, *changed)
     else:
         for relation in stratum.relations:
             for name in ("lost", "gained", "touched"):
@@ -982,44 +1002,70 @@ def maintain(run: Run, stratum: Stratum, clock: int) -> int:
     return clock
 
 
-def changed_share(engine: Engine, stratum: Stratum) -> float:
-    """The share of the tuples that a stratum reads, before and after the batch, that came or went."""
-    below = {relation.table for relation in (*stratum.reads, *stratum.negates)}
-    lost = sum(engine.rows(f"{table}__lost") for table in below)
-    changed = lost + sum(engine.rows(f"{table}__gained") for table in below)
-    return changed / max(1, lost + sum(map(engine.rows, below)))
+def changed_shares(engine: Engine, stratum: Stratum) -> tuple[float, float]:
+    """The shares of the tuples that a stratum reads, before and after the batch, by whose change it may lose derivations,
+    and gain some."""
+    below = {r.table for r in (*stratum.reads, *stratum.negates)}
+    lost, gained = (
+        sum(engine.rows(f"{r.table}__{positive}") for r in stratum.reads)
+        + sum(engine.rows(f"{r.table}__{negative}") for r in stratum.negates)
+        for positive, negative in (("lost", "gained"), ("gained", "lost"))
+    )
+    stored = sum(engine.rows(table) + engine.rows(f"{table}__lost") for table in below)
+    return lost / max(1, stored), gained / max(1, stored)
 
 
-def follow_or_recompute(run: Run, stratum: Stratum, clock: int, changed: float) -> int:
-    """Maintain a stratum of whose reads the share ``changed`` has changed in the cheaper way; return its new clock."""
-    engine, choice = run.engine, run.choice
-    stored = sum(engine.rows(relation.table) for relation in stratum.relations)
-    reason = reason_for_scratch(choice, stratum, stored, changed)
+def follow_or_recompute(run: Run, stratum: Stratum, clock: int, lost: float, gained: float) -> int:
+    """Maintain a stratum, of whose reads certain shares were ``lost`` and ``gained``, in the cheaper way; return its new
+    clock."""
+    engine, choice, tables = run.engine, run.choice, [r.table for r in stratum.relations]
+    stored = max(1, sum(map(engine.rows, tables)))
+    recursive = any(rule.rounds for rule in stratum.rules)
+    effect = choice.effects.get(stratum.name, Effect())
+    reason = reason_for_scratch(choice, effect if recursive else None, stored, lost, gained)
     if reason:
-        if stratum.name in choice.effects:
+        if recursive and choice.strategy == "auto":
             # What was unusual once does not decide for ever.
-            choice.effects[stratum.name] /= 2
+            choice.effects[stratum.name] = effect._replace(lost=effect.lost / 2)
         return from_scratch(run, stratum, reason, False)
+    rounds = 0
+
+    def note(name: str, phase: str, done: int, tuples: int) -> None:
+        nonlocal rounds
+        rounds += phase == "delete"
+        run.note(name, phase, done, tuples)
+
     try:
-        clock = MAINTAIN[stratum.kind](run, stratum, clock)
+        clock = MAINTAIN[stratum.kind](run._replace(note=note), stratum, clock)
     except TooManySuspects as error:
         reason = str(error)
-    touched = sum(engine.rows(f"{relation.table}__touched") for relation in stratum.relations)
-    choice.effects[stratum.name] = touched / max(1, stored) / changed
+    if recursive:
+        touched = sum(engine.rows(f"{table}__touched") for table in tables)
+        entered = 0 if reason else sum(engine.rows(f"{table}__gained") for table in tables)
+        if lost:
+            suspects = PRICE_OF_SUSPECTS * (touched - entered) / stored
+            effect = effect._replace(rounds=float(rounds), lost=suspects / lost)
+        if gained and not reason:
+            effect = effect._replace(gained=entered / stored / gained)
+        choice.effects[stratum.name] = effect
     return from_scratch(run, stratum, reason, True) if reason else clock
 
 
-def reason_for_scratch(choice: Choice, stratum: Stratum, stored: int, changed: float) -> str:
-    """Why a stratum of ``stored`` tuples is to be computed from scratch, before anything is done; empty if it is not."""
+def reason_for_scratch(
+    choice: Choice, effect: Effect | None, stored: int, lost: float, gained: float
+) -> str:
+    """Why a stratum of ``stored`` tuples is to be computed from scratch, before anything is done; empty if it is not.
+    Where it is recursive, ``effect`` tells what changes do to it."""
     if choice.strategy != "auto":
         return "asked for" if choice.strategy == "recompute" else ""
     if stored < FEW_TUPLES:
         return ""
-    if changed > LARGE_SHARE:
-        return f"{changed:.0%} of what it reads has changed"
-    reached = choice.effects.get(stratum.name, 0.0) * changed
-    if reached > REACHED_SHARE:
-        return f"{changed:.2%} of what it reads has changed, which may reach {min(reached, 1):.0%} of its tuples"
+    if lost + gained > LARGE_SHARE:
+        return f"{lost + gained:.0%} of what it reads has changed"
+    price = effect.price(lost, gained) if effect else 0.0
+    if price > 1:
+        changed = f"{lost:.2%} of what it reads was lost and {gained:.2%} gained"
+        return f"{changed}; to follow that would cost about {price:.1f} times as much"
     return ""
 
 
@@ -1031,8 +1077,8 @@ def from_scratch(run: Run, stratum: Stratum, reason: str, begun: bool) -> int:
     for relation in stratum.relations:
         table, columns = relation.table, names(relation.tuple_columns)
         if begun:
-            taken = f"SELECT DISTINCT {columns} FROM {table}__touched ANTI JOIN {table} USING ({columns})"
-            engine.table(f"{table}__was", f"SELECT {columns} FROM {table} UNION ALL {taken}")
+            gone = f"SELECT {columns} FROM {table}__touched WHERE _gone"
+            engine.table(f"{table}__was", f"SELECT {columns} FROM {table} UNION ALL {gone}")
         else:
             engine.rename(table, f"{table}__was")
     clock = MAINTAIN[stratum.kind](run._replace(initial=True), stratum, 0)
@@ -1118,12 +1164,6 @@ def support_findings(
 # that support it: those that use only tuples of lower rank. At least one does, so every tuple has a finite
 # proof, and tuples on a cycle cannot keep each other alive. Ranks never have to be minimal.
 
-SUSPECT_SHARE = 0.3
-"""Deletions stop once they have touched a larger share of a stratum's tuples, and it is computed from scratch."""
-
-ROUND_SHARE = 0.03
-"""A round of deletions looks at all tuples: it counts for as much as touching this share of them."""
-
 
 def with_rank(relation: Relation) -> tuple[Column, ...]:
     """The columns of tuples with their rank."""
@@ -1136,8 +1176,10 @@ def lose_support(run: Run, stratum: Stratum) -> None:
     for relation in stratum.relations:
         if run.initial:
             run.engine.empty(relation.table, relation.state_columns)
-        for name in ("dead", "entered", "touched"):
+        for name in ("dead", "entered"):
             run.engine.empty(f"{relation.table}__{name}", relation.tuple_columns)
+        gone = Column("_gone", "bool", "_gone")
+        run.engine.empty(f"{relation.table}__touched", (*relation.tuple_columns, gone))
         run.engine.empty(f"{relation.table}__changed", with_rank(relation))
     if not run.initial:
         delete_unsupported(run, stratum)
@@ -1186,13 +1228,15 @@ def check_round(stratum: Stratum, done: int, max_rounds: int) -> None:
 
 
 def check_suspects(run: Run, stratum: Stratum, done: int) -> None:
-    """Stop deletions that have touched too much after so many rounds, if that is still to be chosen."""
+    """Stop deletions that in so many rounds have cost as much as computing the stratum from scratch, if that may be
+    chosen."""
     if run.choice.strategy != "auto":
         return
     tables = [relation.table for relation in stratum.relations]
     stored = sum(run.engine.rows(table) for table in tables)
     touched = sum(run.engine.rows(f"{table}__touched") for table in tables)
-    if stored >= FEW_TUPLES and touched + ROUND_SHARE * done * stored > SUSPECT_SHARE * stored:
+    price = PRICE_OF_ROUND * done + PRICE_OF_SUSPECTS * touched / max(1, stored)
+    if stored >= FEW_TUPLES and price > 1:
         raise TooManySuspects(
             f"deletions touched {touched} of {stored} tuples in {done} rounds, and were not at their end"
         )
@@ -1211,11 +1255,12 @@ def find_supported(engine: Engine, relation: Relation, derived: str, sign: str) 
 
 
 def take_out(engine: Engine, relation: Relation) -> None:
-    """Remove r__hit from r."""
+    """Remove r__hit from r, and note it in r__touched: those without support as gone."""
     table = relation.table
     check_supports(engine, relation, f"{table}__hit")
     engine.remove(table, f"{table}__hit", tuple_names(relation), found=True)
-    engine.insert(f"{table}__touched", f"SELECT {names(relation.tuple_columns)} FROM {table}__hit")
+    noted = f"SELECT {names(relation.tuple_columns)}, _support = 0 AS _gone FROM {table}__hit"
+    engine.insert(f"{table}__touched", noted)
 
 
 def put_back(engine: Engine, relation: Relation, condition: str = "TRUE") -> None:
@@ -1264,8 +1309,7 @@ def delete_unsupported(run: Run, stratum: Stratum) -> None:
     for relation in stratum.relations:
         table, columns = relation.table, names(relation.tuple_columns)
         if died[table]:
-            gone = f"SELECT DISTINCT {columns} FROM {table}__touched ANTI JOIN {table} USING ({columns})"
-            engine.table(f"{table}__dead", gone)
+            engine.table(f"{table}__dead", f"SELECT {columns} FROM {table}__touched WHERE _gone")
 
 
 # ---- support: extremal, version 1 ----------------------------------------------------------------
@@ -1413,7 +1457,8 @@ def let_leave(run: Run, stratum: Stratum, start: int) -> None:
         if engine.rows(f"{table}__changed"):
             engine.remove(table, f"{table}__changed", [column.sql for column in groups])
         if engine.rows(f"{table}__changed") and not run.initial:
-            engine.insert(f"{table}__touched", f"SELECT {columns} FROM {table}__changed")
+            left = f"SELECT {columns}, FALSE AS _gone FROM {table}__changed"
+            engine.insert(f"{table}__touched", left)
             # What entered in this batch was not there before it.
             engine.insert(
                 f"{table}__dead", f"SELECT {columns} FROM {table}__changed WHERE _rank <= {start}"
@@ -1466,7 +1511,8 @@ def let_enter(run: Run, stratum: Stratum, clock: int) -> bool:
             engine.insert(table, f"SELECT * FROM {table}__changed")
             if not run.initial:
                 engine.insert(f"{table}__entered", f"SELECT {columns} FROM {table}__changed")
-                engine.insert(f"{table}__touched", f"SELECT {columns} FROM {table}__changed")
+                new = f"SELECT {columns}, FALSE AS _gone FROM {table}__changed"
+                engine.insert(f"{table}__touched", new)
     return undefined
 
 
@@ -1663,7 +1709,7 @@ class Outcome:
 
     relations: dict[str, Any]
     clocks: dict[str, dict[str, int]]
-    effects: dict[str, dict[str, float]]
+    effects: dict[str, dict[str, list[float]]]
     changes: dict[str, list[str]] = field(default_factory=dict)
     counts: dict[str, tuple[int, int]] = field(default_factory=dict)
     steps: list[dict[str, Any]] = field(default_factory=list)
@@ -1689,7 +1735,7 @@ class Task:
     functions: SuppliedFunctions | None = None
     fused: bool = False
     strategy: str = "auto"
-    effects: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
+    effects: Mapping[str, Mapping[str, list[float]]] = field(default_factory=dict)
 
     @property
     def whole(self) -> bool:
@@ -1843,32 +1889,34 @@ def compute(run: Run, task: Task, part: int | None) -> dict[str, int]:
     for stratum in (stratum for stage in task.stages for stratum in stage.strata):
         for relation in stratum.relations:
             load_computed(engine, task, relation, part)
-        before = of_buckets(task.clocks.get(stratum.name, {}), part)
-        clocks[stratum.name] = maintain(run, stratum, 0 if task.initial else int(before))
+        before = of_buckets(task.clocks.get(stratum.name, {}), part, 0)
+        clocks[stratum.name] = maintain(run, stratum, 0 if task.initial else before)
     return clocks
 
 
-def of_buckets(known: Mapping[str, float], part: int | None) -> float:
-    """Of what is known for each bucket, the number of bucket ``part`` (None: the greatest), or 0."""
-    return max((n for bucket, n in known.items() if part is None or int(bucket) == part), default=0)
+def of_buckets(known: Mapping[str, Any], part: int | None, default: Any) -> Any:
+    """Of what is known for each bucket, that of bucket ``part`` (None: the greatest), or ``default``."""
+    found = (value for bucket, value in known.items() if part is None or int(bucket) == part)
+    return max(found, default=default)
 
 
 def choice_for(task: Task, part: int | None) -> Choice:
     """How to choose between incremental and from scratch on bucket ``part`` (None: on all)."""
     strata = {stratum.name for stage in task.stages for stratum in stage.strata}
     known = {name: task.effects[name] for name in sorted(strata & task.effects.keys())}
-    effects = {name: of_buckets(by_bucket, part) for name, by_bucket in known.items()}
+    effects = {name: Effect(*of_buckets(found, part, [])) for name, found in known.items()}
     return Choice(task.strategy, effects)
 
 
 class Write(NamedTuple):
-    """What to write for a relation: its ``base``, or ``changes``, or ``nothing``; ``sql`` gives the rows. ``replaced`` is
-    for each bucket the number of the last files of changes whose rows are among them.
+    """What to write for a relation: its ``base``, or ``changes``, or ``nothing``; ``sql`` gives the rows, to be written in
+    ``order``. ``replaced`` is for each bucket the number of the last files of changes whose rows are among them.
     """
 
     kind: str
     sql: str = ""
     replaced: tuple[int, ...] = ()
+    order: tuple[str, ...] = ()
 
 
 def files_to_replace(rows: Sequence[int], new: int) -> int:
@@ -1889,7 +1937,9 @@ def to_write(
     engine = run.engine
     columns, key = names(relation.state_columns), names(relation.tuple_columns)
     table, written = relation.table, f"{relation.table}__written"
-    whole = Write("base", f"SELECT {columns} FROM {table}")
+    # In the order of the pivot, what a later batch looks for is found in few row groups.
+    order = sorted(tuple_names(relation), key=lambda name: name != relation.bucket_by)
+    whole = Write("base", f"SELECT {columns} FROM {table}", order=tuple(order))
     if task.initial or table in run.choice.rewritten:
         return whole
     if not engine.rows(f"{table}__touched"):
@@ -1909,11 +1959,14 @@ def to_write(
         for path in entry["changes"][len(entry["changes"]) - count :]
     ]
     commit = f"CAST({int(task.attempt.split('-')[0])} AS BIGINT) AS _commit"
-    present = f"SELECT {columns}, TRUE AS _present, {commit} FROM {table} SEMI JOIN {written} USING ({key})"
     hidden = [c for c in relation.state_columns if c not in relation.tuple_columns]
-    blank = "".join(f", CAST(NULL AS {sql_type(c.type, engine.name)}) AS {c.sql}" for c in hidden)
-    gone = f"SELECT {key}{blank}, FALSE AS _present, {commit} FROM {written} ANTI JOIN {table} USING ({key})"
-    queries = [present, gone]
+    kept = "".join(f", s.{column.sql}" for column in hidden)
+    same = " AND ".join(f"w.{name} = s.{name}" for name in tuple_names(relation))
+    present = f"s.{tuple_names(relation)[0]} IS NOT NULL AS _present"
+    queries = [
+        f"SELECT {names(relation.tuple_columns, 'w.')}{kept}, {present}, {commit} "
+        f"FROM {written} AS w LEFT JOIN {table} AS s ON {same}"
+    ]
     if old:
         earlier = latest_changes(engine, relation, old, max(replaced) > 1)
         kept = f"{earlier} AS e ANTI JOIN {written} USING ({key})"
@@ -2016,12 +2069,14 @@ def run_task(task: Task, number: int) -> dict[str, Any]:
 
 
 def write_parts(
-    engine: Engine, task: Task, folder: str, sql: str, number: str
+    engine: Engine, task: Task, folder: str, sql: str, number: str, order: Sequence[str] = ()
 ) -> dict[int, list[str]]:
-    """Write the rows of a query, those of a bucket, of which SQL gives the ``number``, to files of their own; returns
-    the files of each bucket."""
+    """Write the rows of a query, those of a bucket, of which SQL gives the ``number``, to files of their own, in
+    ``order``; returns the files of each bucket."""
     place = Path(task.state, folder)
     rows = f"SELECT q.*, CAST({number} AS INT) AS _bucket FROM ({sql}) AS q"
+    if order and engine.name == "duckdb":
+        sql, rows = (f"{query} ORDER BY {', '.join(order)}" for query in (sql, rows))
     if isinstance(engine, DuckEngine):
         place.parent.mkdir(parents=True, exist_ok=True)
         escaped = str(place).replace("'", "''")
@@ -2033,6 +2088,7 @@ def write_parts(
     else:
         assert isinstance(engine, SparkEngine)
         parts = engine.spark.sql(rows).repartition(task.buckets, "_bucket")
+        parts = parts.sortWithinPartitions("_bucket", *order) if order else parts
         parts.write.partitionBy("_bucket").parquet(f"file://{place}")
     files: dict[int, list[str]] = {}
     for path in sorted(place.glob("_bucket=*/*.parquet")):
@@ -2063,7 +2119,8 @@ def write_relation(run: Run, task: Task, relation: Relation, part: int | None) -
     rows = {numbers[0]: engine.rows(relation.table)}
     if len(numbers) > 1:
         rows = rows_by_bucket(engine, task, relation.table, number)
-    written = write_parts(engine, task, f"{folder}/{wanted.kind}-{unique}", wanted.sql, number)
+    name = f"{folder}/{wanted.kind}-{unique}"
+    written = write_parts(engine, task, name, wanted.sql, number, wanted.order)
     buckets = {}
     for place, bucket in enumerate(numbers):
         files, count = written.get(bucket, []), rows.get(bucket, 0)
