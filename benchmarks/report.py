@@ -172,7 +172,7 @@ def strategies_grid(results: Sequence[Strategy]) -> Grid:
             seconds = {one.strategy: one for one in mine if one.share == share}
             changes = f"{next(iter(seconds.values())).changes:,}"
             cells = [f"{seconds[name].seconds:.2f}" if name in seconds else "" for name in names]
-            rows.append(("" if number else workload, f"{100 * share:g} %", changes, *cells))
+            rows.append(("" if number else workload, f"{100 * share:.2g} %", changes, *cells))
     return Grid("strategies", "Seconds of a batch by strategy", ("workload", "share", "changes", *names), rows)
 
 

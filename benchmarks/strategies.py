@@ -12,13 +12,13 @@ from pathlib import Path
 from comparison import difference
 from contenders import DuckDB, FlintlogJob, Place, published_below
 from results import Strategy, compare, console, working
-from workloads import Step, Workload, cyclic, forward, same_generation, steps, write_changes, write_tables
+from workloads import Step, Workload, cyclic, forward, shortest_paths, steps, write_changes, write_tables
 
 STRATEGIES = ("incremental", "recompute", "auto")
+#: Percent of the rows of the inputs; a batch has at least two changes, and the tables say what share that is.
 SHARES = (0.001, 0.003, 0.01, 0.03, 0.1, 0.3, 1, 3, 10, 30, 50)
-"""Percent of the rows of the inputs."""
 
-WORKLOADS = (cyclic(6_320, 1_103), forward(100_000, 90_000, 9_500), same_generation(4_000))
+WORKLOADS = (cyclic(6_320, 1_103), forward(100_000, 90_000, 9_500), shortest_paths(1_000_000, 250_000))
 QUICK = (cyclic(400, 150), forward(1_000, 900, 100))
 
 
@@ -41,6 +41,7 @@ def measure(workload: Workload, folder: Path) -> list[Strategy]:
     place = Place(workload, folder)
     duckdb, made, expected = DuckDB(place), [], []
     changes: list[int] = []
+    total = 0
     batches = [(f"apply {share:g} %", share / 100) for share in SHARES]
     for step in steps(workload, batches, apart=True):
         if changes and step.changes == changes[-1]:
@@ -49,6 +50,7 @@ def measure(workload: Workload, folder: Path) -> list[Strategy]:
         write_changes(workload, step, place.changes(step))
         made.append(Step(step.name, {}, {}, {}))
         changes.append(step.changes)
+        total = total or sum(map(len, step.tables.values()))
         with working(f"{workload.title}, {step.name}: duckdb"):
             expected.append(duckdb.run(step).answers)
         if len(made) > 1:
@@ -57,7 +59,6 @@ def measure(workload: Workload, folder: Path) -> list[Strategy]:
     options = [word for strategy in STRATEGIES for word in ("--strategy", strategy)]
     with working(f"{workload.title}: in session"):
         _, said = job.in_session(made, options)
-    shares = {f"apply {share:g} %": share / 100 for share in SHARES}
     found = []
     lines = iter(said[1:])
     for number, step in enumerate(made[1:], start=1):
@@ -67,5 +68,5 @@ def measure(workload: Workload, folder: Path) -> list[Strategy]:
             what = f"{workload.title}, {step.name}, {strategy}, what is published"
             compare(published_below(published, step.batch, workload), changed, what)
             one = next(lines)
-            found.append(Strategy(workload.title, shares[step.name], changes[number], strategy, one["seconds"]))
+            found.append(Strategy(workload.title, changes[number] / total, changes[number], strategy, one["seconds"]))
     return found
