@@ -455,6 +455,8 @@ class DuckEngine:
         # What two TRY have in common would be computed outside of both, and its error not be caught. Of queries in a
         # union that are alike DuckDB 2.0 computes one for both, with the columns of the one in the other's place.
         settings.append("disabled_optimizers = 'common_subexpressions,common_subplan'")
+        # A checkpoint would give rows other row IDs.
+        settings += ["checkpoint_threshold = '1000TB'"] if self.row_id else []
         settings += [f"memory_limit = '{memory_limit}'"] if memory_limit else []
         settings += [f"temp_directory = '{spill}'"] if spill else []
         for setting in settings:
@@ -573,8 +575,8 @@ class Bucket:
 
 
 class Run(NamedTuple):
-    """How strata are being maintained: where, on what part of the state, and whether for the first time. ``note`` is
-    called once a round with the stratum, the phase, the round and the number of tuples that changed.
+    """How strata are being maintained: where, on what part of the state, whether for the first time, and in which way.
+    ``note`` is called once a round with the stratum, the phase, the round and the number of tuples that changed.
     """
 
     engine: Engine
@@ -582,6 +584,7 @@ class Run(NamedTuple):
     initial: bool
     max_rounds: int
     note: Callable[[str, str, int, int], None]
+    choice: Choice
 
 
 def names(columns: Iterable[Column], prefix: str = "") -> str:
@@ -853,29 +856,123 @@ def check_defined(engine: Engine, stratum: Stratum, relation: Relation, table: s
         )
 
 
-# One stratum after the other.
+# ---- support: incremental or from scratch, version 1 ---------------------------------------------
+# A change that reaches most of a stratum is followed at a higher price than that of computing the stratum
+# again. Either way its relations get the same tuples and readers the same net changes; ranks and supports
+# may differ, which depend on history anyway.
+
+FEW_TUPLES = 10_000
+"""A stratum of fewer tuples is always maintained incrementally: it takes no time."""
+
+LARGE_SHARE = 0.3
+"""If more than this share of what a stratum reads has changed, it is computed from scratch."""
+
+REACHED_SHARE = 0.5
+"""It is, too, if by the experience of earlier batches a larger share of its tuples would be touched."""
+
+
+@dataclass
+class Choice:
+    """How strata are brought to their new state: by following changes (``incremental``), from scratch (``recompute``), or
+    as is cheaper (``auto``).
+
+    ``effects`` are what earlier batches did, by stratum: the share of its tuples that they touched, divided by the share
+    of what it reads that they changed. What this batch does is entered, and in ``scratch`` by stratum why it was computed
+    from scratch. ``rewritten`` are the tables of such strata.
+    """
+
+    strategy: str = "auto"
+    effects: dict[str, float] = field(default_factory=dict)
+    scratch: dict[str, str] = field(default_factory=dict)
+    rewritten: set[str] = field(default_factory=set)
+
+
+class TooManySuspects(Exception):
+    """Deletions touch so many tuples that computing the stratum from scratch is cheaper."""
 
 
 def maintain(run: Run, stratum: Stratum, clock: int) -> int:
     """Bring the relations of a stratum from the old state to the new one; return its new clock."""
-    if not run.initial and not changes_below(run.engine, stratum):
+    engine = run.engine
+    changed = 0.0 if run.initial else changed_share(engine, stratum)
+    if run.initial:
+        clock = MAINTAIN[stratum.kind](run, stratum, clock)
+    elif changed:
+        clock = follow_or_recompute(run, stratum, clock, changed)
+    else:
         for relation in stratum.relations:
             for name in ("lost", "gained", "touched"):
-                run.engine.empty(f"{relation.table}__{name}", relation.tuple_columns)
+                engine.empty(f"{relation.table}__{name}", relation.tuple_columns)
         return clock
-    clock = MAINTAIN[stratum.kind](run, stratum, clock)
     for relation in stratum.relations:
-        check_key(run.engine, relation, run.initial)
+        check_key(engine, relation, run.initial)
     return clock
 
 
-def changes_below(engine: Engine, stratum: Stratum) -> bool:
-    """Whether a relation that a stratum reads has changed."""
-    return any(
-        engine.rows(f"{relation.table}__{name}")
-        for relation in (*stratum.reads, *stratum.negates)
-        for name in ("lost", "gained")
-    )
+def changed_share(engine: Engine, stratum: Stratum) -> float:
+    """The share of the tuples that a stratum reads, before and after the batch, that came or went."""
+    below = {relation.table for relation in (*stratum.reads, *stratum.negates)}
+    lost = sum(engine.rows(f"{table}__lost") for table in below)
+    changed = lost + sum(engine.rows(f"{table}__gained") for table in below)
+    return changed / max(1, lost + sum(map(engine.rows, below)))
+
+
+def follow_or_recompute(run: Run, stratum: Stratum, clock: int, changed: float) -> int:
+    """Maintain a stratum of whose reads the share ``changed`` has changed in the cheaper way; return its new clock."""
+    engine, choice = run.engine, run.choice
+    stored = sum(engine.rows(relation.table) for relation in stratum.relations)
+    reason = reason_for_scratch(choice, stratum, stored, changed)
+    if reason:
+        if stratum.name in choice.effects:
+            # What was unusual once does not decide for ever.
+            choice.effects[stratum.name] /= 2
+        return from_scratch(run, stratum, reason, False)
+    try:
+        clock = MAINTAIN[stratum.kind](run, stratum, clock)
+    except TooManySuspects as error:
+        reason = str(error)
+    touched = sum(engine.rows(f"{relation.table}__touched") for relation in stratum.relations)
+    choice.effects[stratum.name] = touched / max(1, stored) / changed
+    return from_scratch(run, stratum, reason, True) if reason else clock
+
+
+def reason_for_scratch(choice: Choice, stratum: Stratum, stored: int, changed: float) -> str:
+    """Why a stratum of ``stored`` tuples is to be computed from scratch, before anything is done; empty if it is not."""
+    if choice.strategy != "auto":
+        return "asked for" if choice.strategy == "recompute" else ""
+    if stored < FEW_TUPLES:
+        return ""
+    if changed > LARGE_SHARE:
+        return f"{changed:.0%} of what it reads has changed"
+    reached = choice.effects.get(stratum.name, 0.0) * changed
+    if reached > REACHED_SHARE:
+        return f"{changed:.2%} of what it reads has changed, which may reach {min(reached, 1):.0%} of its tuples"
+    return ""
+
+
+def from_scratch(run: Run, stratum: Stratum, reason: str, begun: bool) -> int:
+    """Compute a stratum again, whose deletions may have ``begun``, and compare; return its new clock."""
+    engine, tables = run.engine, [relation.table for relation in stratum.relations]
+    run.choice.scratch[stratum.name] = reason
+    run.choice.rewritten.update(tables)
+    for relation in stratum.relations:
+        table, columns = relation.table, names(relation.tuple_columns)
+        if begun:
+            taken = f"SELECT DISTINCT {columns} FROM {table}__touched ANTI JOIN {table} USING ({columns})"
+            engine.table(f"{table}__was", f"SELECT {columns} FROM {table} UNION ALL {taken}")
+        else:
+            engine.rename(table, f"{table}__was")
+    clock = MAINTAIN[stratum.kind](run._replace(initial=True), stratum, 0)
+    for relation in stratum.relations:
+        table, columns = relation.table, names(relation.tuple_columns)
+        for name, left, right in (
+            ("lost", f"{table}__was", table),
+            ("gained", table, f"{table}__was"),
+        ):
+            only = f"SELECT {columns} FROM {left} ANTI JOIN {right} USING ({columns})"
+            engine.table(f"{table}__{name}", only)
+        engine.table(f"{table}__was", no_rows(relation.tuple_columns, engine.name))
+    return clock
 
 
 # ---- support: recount, version 1 -----------------------------------------------------------------
@@ -948,10 +1045,41 @@ def support_findings(
 # that support it: those that use only tuples of lower rank. At least one does, so every tuple has a finite
 # proof, and tuples on a cycle cannot keep each other alive. Ranks never have to be minimal.
 
+SUSPECT_SHARE = 0.3
+"""Deletions stop once they have touched a larger share of a stratum's tuples, and it is computed from scratch."""
+
+ROUND_SHARE = 0.03
+"""A round of deletions looks at all tuples: it counts for as much as touching this share of them."""
+
 
 def with_rank(relation: Relation) -> tuple[Column, ...]:
     """The columns of tuples with their rank."""
     return (*relation.tuple_columns, Column("_rank", "int", "_rank"))
+
+
+def lose_support(run: Run, stratum: Stratum) -> None:
+    """Make the tables that gather what happens to a stratum: r__dead, r__entered, r__touched, and r__changed of a round;
+    then lead from the old state to mid."""
+    for relation in stratum.relations:
+        if run.initial:
+            run.engine.empty(relation.table, relation.state_columns)
+        for name in ("dead", "entered", "touched"):
+            run.engine.empty(f"{relation.table}__{name}", relation.tuple_columns)
+        run.engine.empty(f"{relation.table}__changed", with_rank(relation))
+    if not run.initial:
+        delete_unsupported(run, stratum)
+
+
+def lost_and_gained(run: Run, stratum: Stratum, entered: str) -> None:
+    """Make r__lost and r__gained of r__dead and of the table r__``entered`` of what is there in the end."""
+    for relation in stratum.relations:
+        table, columns = relation.table, names(relation.tuple_columns)
+        for name, left, right in (("lost", "dead", entered), ("gained", entered, "dead")):
+            if run.initial:
+                run.engine.empty(f"{table}__{name}", relation.tuple_columns)
+                continue
+            only = f"SELECT * FROM {table}__{left} ANTI JOIN {table}__{right} USING ({columns})"
+            run.engine.table(f"{table}__{name}", only)
 
 
 def show_state(engine: Engine, stratum: Stratum, before: str) -> None:
@@ -981,6 +1109,19 @@ def check_round(stratum: Stratum, done: int, max_rounds: int) -> None:
         raise JobError(
             f"{stratum.name}: no end after {max_rounds} rounds; if the recursion is meant to go on for longer, "
             "raise --max-rounds; nothing was changed"
+        )
+
+
+def check_suspects(run: Run, stratum: Stratum, done: int) -> None:
+    """Stop deletions that have touched too much after so many rounds, if that is still to be chosen."""
+    if run.choice.strategy != "auto":
+        return
+    tables = [relation.table for relation in stratum.relations]
+    stored = sum(run.engine.rows(table) for table in tables)
+    touched = sum(run.engine.rows(f"{table}__touched") for table in tables)
+    if stored >= FEW_TUPLES and touched + ROUND_SHARE * done * stored > SUSPECT_SHARE * stored:
+        raise TooManySuspects(
+            f"deletions touched {touched} of {stored} tuples in {done} rounds, and were not at their end"
         )
 
 
@@ -1045,6 +1186,8 @@ def delete_unsupported(run: Run, stratum: Stratum) -> None:
             "SELECT {columns} FROM {table} UNION ALL SELECT {columns} FROM {table}__changed",
         )
         lost = {r.table: following(engine, stratum, r) for r in stratum.relations}
+        if any(lost.values()):
+            check_suspects(run, stratum, done)
     for relation in stratum.relations:
         table, columns = relation.table, names(relation.tuple_columns)
         if died[table]:
@@ -1061,31 +1204,9 @@ SMALL_LEAP = 1000
 
 def maintain_ranked(run: Run, stratum: Stratum, clock: int) -> int:
     """Delete what lost its support, return and insert what has some; return the clock."""
-    engine = run.engine
-    for relation in stratum.relations:
-        if run.initial:
-            engine.empty(relation.table, relation.state_columns)
-        else:
-            for name in ("dead", "entered", "touched"):
-                engine.empty(f"{relation.table}__{name}", relation.tuple_columns)
-        engine.empty(f"{relation.table}__changed", with_rank(relation))
-    if not run.initial:
-        delete_unsupported(run, stratum)
+    lose_support(run, stratum)
     clock = insert_supported(run, stratum, clock)
-    for relation in stratum.relations:
-        table, columns = relation.table, names(relation.tuple_columns)
-        if run.initial:
-            for name in ("lost", "gained"):
-                engine.empty(f"{table}__{name}", relation.tuple_columns)
-        else:
-            engine.table(
-                f"{table}__lost",
-                f"SELECT * FROM {table}__dead ANTI JOIN {table}__entered USING ({columns})",
-            )
-            engine.table(
-                f"{table}__gained",
-                f"SELECT * FROM {table}__entered ANTI JOIN {table}__dead USING ({columns})",
-            )
+    lost_and_gained(run, stratum, "entered")
     return clock
 
 
@@ -1105,14 +1226,15 @@ def insert_supported(run: Run, stratum: Stratum, clock: int) -> int:
         for table in entered:
             if engine.rows(f"{table}__changed"):
                 engine.insert(table, f"SELECT * FROM {table}__changed")
+        derived = {r.table: following(engine, stratum, r) for r in stratum.relations}
         if stratum.closure and done > ROUNDS_BEFORE_LEAPS:
-            clock = leap(engine, stratum, clock)
+            derived, clock = leap(engine, stratum, derived, clock)
         changed = {table: engine.rows(f"{table}__changed") for table in entered}
         entered = {table: number + changed[table] for table, number in entered.items()}
         run.note(stratum.name, "insert", done, sum(changed.values()))
         show_state(engine, stratum, f"SELECT {{columns}} FROM {{table}} WHERE _rank < {clock}")
         clock += 1
-        enter_next(engine, stratum, clock)
+        enter_next(engine, stratum, derived, clock)
     for relation in stratum.relations if not run.initial else ():
         table, columns = relation.table, names(relation.tuple_columns)
         if entered[table]:
@@ -1122,14 +1244,16 @@ def insert_supported(run: Run, stratum: Stratum, clock: int) -> int:
     return clock
 
 
-def enter_next(engine: Engine, stratum: Stratum, clock: int) -> None:
-    """Make r__changed of what the derivations that use r__changed bring in."""
+def enter_next(
+    engine: Engine, stratum: Stratum, derived: Mapping[str, list[str]], clock: int
+) -> None:
+    """Make r__changed of what the derivations that use r__changed, ``derived``, bring in."""
     # Where there are several relations, each reads what the others had.
     name = "changed" if len(stratum.relations) == 1 else "entering"
     for relation in stratum.relations:
-        queries = following(engine, stratum, relation)
-        if queries:
-            engine.table(f"{relation.table}__{name}", entering(relation, union(queries), clock))
+        if derived[relation.table]:
+            found = union(derived[relation.table])
+            engine.table(f"{relation.table}__{name}", entering(relation, found, clock))
         else:
             engine.empty(f"{relation.table}__{name}", relation.state_columns)
     for relation in stratum.relations:
@@ -1138,13 +1262,16 @@ def enter_next(engine: Engine, stratum: Stratum, clock: int) -> None:
             engine.rename(f"{relation.table}__{name}", f"{relation.table}__changed")
 
 
-def leap(engine: Engine, stratum: Stratum, clock: int) -> int:
-    """Add to r__changed, which has just entered, and to r what each path of it makes with a known one, unless that is
-    much; return the clock.
+def leap(
+    engine: Engine, stratum: Stratum, derived: dict[str, list[str]], clock: int
+) -> tuple[dict[str, list[str]], int]:
+    """Add to r, and to r__changed, which has just entered, the paths that a path of r__changed makes with a known path,
+    unless there are many; return the derivations that use r__changed then, and the clock.
 
-    A closure that is deep takes few rounds so. Its rules make a path longer by a step at one side, where the known
-    path stands here: that one was made by such steps itself, and its rank tells in which order they support the joined
-    path. A bucket knows just its own paths, but whole ones, since the other side stays the same from step to step.
+    So a closure takes few rounds also where it is deep. Its rules make a path longer by one step at a certain side, and
+    there the known path is joined. That path was made by such steps itself; in the order of its rank they make the joined
+    path too, which is therefore ranked by it. A bucket has all it needs: it knows whole paths, since the other side
+    stays the same from step to step.
     """
     (relation,) = stratum.relations
     table, columns = relation.table, names(relation.tuple_columns)
@@ -1161,7 +1288,7 @@ def leap(engine: Engine, stratum: Stratum, clock: int) -> int:
     )
     expected = engine.first(pairs, 1)[0]["_pairs"] or 0
     if not 0 < expected <= max(engine.rows(table), SMALL_LEAP):
-        return clock
+        return derived, clock
     joined = (
         f"SELECT {start} AS {first}, {end} AS {last}, MIN(s._rank) AS _behind FROM {table}__changed AS d "
         f"JOIN {table} AS s ON d.{meet[0]} = s.{meet[1]} GROUP BY {start}, {end}"
@@ -1172,19 +1299,19 @@ def leap(engine: Engine, stratum: Stratum, clock: int) -> int:
         f"FROM ({joined}) AS q ANTI JOIN {table} USING ({columns})",
     )
     if not engine.rows(f"{table}__leapt"):
-        return clock
+        return derived, clock
     unsupported = f"SELECT {columns}, CAST(0 AS BIGINT) AS _support, _rank FROM {table}__leapt"
     engine.insert(f"{table}__changed", unsupported)
     show_state(engine, stratum, "SELECT {columns} FROM {table}")
-    supports = union(following(engine, stratum, relation))
+    engine.table(f"{table}__arrived", union(derived[table]))
     counted = names(relation.tuple_columns, "s.")
     engine.insert(
         table,
-        f"SELECT {counted}, COUNT(*) AS _support, s._rank FROM {table}__leapt AS s JOIN ({supports}) AS d "
+        f"SELECT {counted}, COUNT(*) AS _support, s._rank FROM {table}__leapt AS s JOIN {table}__arrived AS d "
         f"ON {matching(relation, 's', 'd')} WHERE d._rank < s._rank GROUP BY {counted}, s._rank",
     )
     last_rank = engine.first(f"SELECT MAX(_rank) AS _rank FROM {table}__leapt", 1)[0]["_rank"]
-    return int(last_rank)
+    return {table: [f"SELECT * FROM {table}__arrived"]}, int(last_rank)
 
 
 def entering(relation: Relation, derived: str, clock: int) -> str:
@@ -1386,11 +1513,12 @@ MERGE_RATIO = 3
 
 @dataclass
 class Outcome:
-    """What running the stages made: the relations and clocks of the next manifest, net changes by table (files and
-    numbers of insertions and deletions), and a record of each step."""
+    """What running the stages made: the relations, clocks and effects of the next manifest, net changes by table (files
+    and numbers of insertions and deletions), and a record of each step."""
 
     relations: dict[str, Any]
     clocks: dict[str, dict[str, int]]
+    effects: dict[str, dict[str, float]]
     changes: dict[str, list[str]] = field(default_factory=dict)
     counts: dict[str, tuple[int, int]] = field(default_factory=dict)
     steps: list[dict[str, Any]] = field(default_factory=list)
@@ -1415,6 +1543,8 @@ class Task:
     memory_limit: str
     functions: SuppliedFunctions | None = None
     fused: bool = False
+    strategy: str = "auto"
+    effects: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
 
     @property
     def whole(self) -> bool:
@@ -1568,13 +1698,22 @@ def compute(run: Run, task: Task, part: int | None) -> dict[str, int]:
     for stratum in (stratum for stage in task.stages for stratum in stage.strata):
         for relation in stratum.relations:
             load_computed(engine, task, relation, part)
-        known = task.clocks.get(stratum.name, {})
-        before = max(
-            (clock for number, clock in known.items() if part is None or int(number) == part),
-            default=0,
-        )
-        clocks[stratum.name] = maintain(run, stratum, 0 if task.initial else before)
+        before = of_buckets(task.clocks.get(stratum.name, {}), part)
+        clocks[stratum.name] = maintain(run, stratum, 0 if task.initial else int(before))
     return clocks
+
+
+def of_buckets(known: Mapping[str, float], part: int | None) -> float:
+    """Of what is known for each bucket, the number of bucket ``part`` (None: the greatest), or 0."""
+    return max((n for bucket, n in known.items() if part is None or int(bucket) == part), default=0)
+
+
+def choice_for(task: Task, part: int | None) -> Choice:
+    """How to choose between incremental and from scratch on bucket ``part`` (None: on all)."""
+    strata = {stratum.name for stage in task.stages for stratum in stage.strata}
+    known = {name: task.effects[name] for name in sorted(strata & task.effects.keys())}
+    effects = {name: of_buckets(by_bucket, part) for name, by_bucket in known.items()}
+    return Choice(task.strategy, effects)
 
 
 class Write(NamedTuple):
@@ -1599,13 +1738,14 @@ def files_to_replace(rows: Sequence[int], new: int) -> int:
 
 
 def to_write(
-    engine: Engine, task: Task, relation: Relation, entries: list[dict[str, Any]], number: str
+    run: Run, task: Task, relation: Relation, entries: list[dict[str, Any]], number: str
 ) -> Write:
     """What to write for a relation whose buckets are ``entries``; ``number`` is SQL for the bucket of a row."""
+    engine = run.engine
     columns, key = names(relation.state_columns), names(relation.tuple_columns)
     table, written = relation.table, f"{relation.table}__written"
     whole = Write("base", f"SELECT {columns} FROM {table}")
-    if task.initial:
+    if task.initial or table in run.choice.rewritten:
         return whole
     if not engine.rows(f"{table}__touched"):
         return Write("nothing")
@@ -1709,11 +1849,11 @@ def run_task(task: Task, number: int) -> dict[str, Any]:
         if task.functions:
             task.functions.define(engine)
         bucket = Bucket() if part is None else Bucket(part, task.buckets)
-        run = Run(engine, bucket, task.initial, task.max_rounds, note)
+        choice = choice_for(task, part)
+        run = Run(engine, bucket, task.initial, task.max_rounds, note, choice)
         clocks = compute(run, task, part)
         written = {
-            relation.table: write_relation(engine, task, relation, part)
-            for relation in task.computed
+            relation.table: write_relation(run, task, relation, part) for relation in task.computed
         }
     finally:
         shutil.rmtree(spill, ignore_errors=True)
@@ -1722,6 +1862,8 @@ def run_task(task: Task, number: int) -> dict[str, Any]:
         "bucket": number,
         "whole": part is None,
         "clocks": clocks,
+        "effects": choice.effects,
+        "scratch": choice.scratch,
         "written": written,
         "rounds": rounds,
         "seconds": seconds,
@@ -1754,11 +1896,10 @@ def write_parts(
     return files
 
 
-def write_relation(
-    engine: Engine, task: Task, relation: Relation, part: int | None
-) -> dict[str, Any]:
+def write_relation(run: Run, task: Task, relation: Relation, part: int | None) -> dict[str, Any]:
     """Write bucket ``part`` of a relation (None: all buckets) and its net changes; returns the manifest's entries by
     bucket, the files of the changes, and their numbers."""
+    engine = run.engine
     column = next((c for c in relation.tuple_columns if c.sql == relation.bucket_by), None)
     number, numbers = str(part or 0), [part or 0]
     if part is None and column and task.buckets > 1:
@@ -1766,7 +1907,7 @@ def write_relation(
         numbers = list(range(task.buckets))
     stored = {} if task.initial else task.relations[relation.table]["buckets"]
     entries = [] if task.initial else bucket_files(task.relations, relation, part)
-    wanted = to_write(engine, task, relation, entries, number)
+    wanted = to_write(run, task, relation, entries, number)
     # A task that is tried again writes beside what it left.
     unique = f"{'all' if part is None else f'{part:05d}'}-{uuid.uuid4().hex[:8]}"
     folder = f"data/{task.attempt}/{relation.table}"
@@ -1894,9 +2035,10 @@ def collect_reports(outcome: Outcome, task: Task, reports: list[dict[str, Any]])
         )
     for report in reports:
         numbers = range(task.buckets) if report["whole"] else [report["bucket"]]
-        for stratum, clock in report["clocks"].items():
-            clocks = outcome.clocks.setdefault(stratum, {})
-            clocks.update({str(number): clock for number in numbers})
+        for known, found in ((outcome.clocks, "clocks"), (outcome.effects, "effects")):
+            for stratum, value in report[found].items():
+                by_bucket = known.setdefault(stratum, {})
+                by_bucket.update({str(number): value for number in numbers})
 
 
 # The same rounds as Spark jobs.
@@ -1916,11 +2058,11 @@ def run_rounds(spark: SparkSession, task: Task, log: Log) -> dict[str, Any]:
     try:
         if task.functions:
             task.functions.define(engine, Path(task.state, "data", task.attempt, "failed_calls"))
-        run = Run(engine, Bucket(), task.initial, task.max_rounds, note)
+        choice = choice_for(task, None)
+        run = Run(engine, Bucket(), task.initial, task.max_rounds, note, choice)
         clocks = compute(run, task, None)
         written = {
-            relation.table: write_relation(engine, task, relation, None)
-            for relation in task.computed
+            relation.table: write_relation(run, task, relation, None) for relation in task.computed
         }
     finally:
         engine.close()
@@ -1928,6 +2070,8 @@ def run_rounds(spark: SparkSession, task: Task, log: Log) -> dict[str, Any]:
         "bucket": 0,
         "whole": True,
         "clocks": clocks,
+        "effects": choice.effects,
+        "scratch": choice.scratch,
         "written": written,
         "rounds": rounds,
         "seconds": round(time.monotonic() - started, 3),
@@ -1976,9 +2120,11 @@ def run_stages(
     since they are cut by their own columns.
     """
     before = manifest_before or {"relations": {}, "clocks": {}}
-    outcome = Outcome(
-        dict(before["relations"]), {name: dict(c) for name, c in before["clocks"].items()}
+    clocks, effects = (
+        {name: dict(by_bucket) for name, by_bucket in before.get(known, {}).items()}
+        for known in ("clocks", "effects")
     )
+    outcome = Outcome(dict(before["relations"]), clocks, effects)
     inputs = tuple(relation for relation in program.relations if relation.kind == "input")
     parts: list[tuple[tuple[Relation, ...], tuple[Stage, ...]]] = [(inputs, ())]
     parts += [((), (stage,)) for stage in program.stages]
@@ -2003,6 +2149,8 @@ def run_stages(
             options.memory_limit,
             options.functions,
             small,
+            options.strategy,
+            outcome.effects,
         )
         if not initial and number and unaffected(task, outcome):
             log.event("stage", strata=", ".join(strata), skipped="nothing it reads has changed")
@@ -2026,11 +2174,14 @@ def run_stages(
                 "reason": reason,
                 "seconds": round(time.monotonic() - started, 3),
                 "tasks": [
-                    {"bucket": r["bucket"], "seconds": r["seconds"], "rounds": r["rounds"]}
+                    {key: r[key] for key in ("bucket", "seconds", "rounds", "scratch")}
                     for r in reports
                 ],
             }
         )
+        for report in reports:
+            for stratum, reason in report["scratch"].items():
+                log.event("from scratch", stratum=stratum, bucket=report["bucket"], reason=reason)
         for report in reports if engine == "duckdb" else ():
             for stratum, phase, done, tuples, seconds in report["rounds"]:
                 log.event(
@@ -3067,6 +3218,11 @@ def read_list(read: Reader, text: bool, value: Any) -> list[Any]:
     return items
 
 
+def hashable(value: Any) -> Any:
+    """A value, lists as tuples."""
+    return tuple(map(hashable, value)) if isinstance(value, list) else value
+
+
 def read_bool(value: Any) -> bool:
     """true or false."""
     known = {"true": True, "false": False}.get(value.lower()) if isinstance(value, str) else value
@@ -3863,11 +4019,6 @@ def net_in_driver(files: list[str], shape: InputShape, netted: Path) -> list[tup
     return conflicts
 
 
-def hashable(value: Any) -> Any:
-    """A value, lists as tuples."""
-    return tuple(map(hashable, value)) if isinstance(value, list) else value
-
-
 def removal(shape: InputShape) -> str:
     """How a row is staged that was added and then deleted within the batch."""
     return REMOVE_KEY if shape.relation.key else "-"
@@ -4029,7 +4180,8 @@ SORTED_ROWS = 1_000_000
 @dataclass(frozen=True)
 class Options:
     """How strata are to be evaluated. ``engine`` is auto, duckdb or spark; ``memory_limit`` that of DuckDB in a
-    task, such as 2GB, or empty to take it from the executor's memory; ``functions`` are the external ones.
+    task, such as 2GB, or empty to take it from the executor's memory; ``functions`` are the external ones;
+    ``strategy`` is auto, incremental or recompute.
     """
 
     buckets: int
@@ -4037,6 +4189,7 @@ class Options:
     max_rounds: int = 10_000
     memory_limit: str = ""
     functions: SuppliedFunctions | None = None
+    strategy: str = "auto"
 
 
 def read_state(root: Path) -> Manifest:
@@ -4134,6 +4287,7 @@ def run_and_commit(
             **remember_batch(root, before, commit, batch),
             "relations": outcome.relations,
             "clocks": outcome.clocks,
+            "effects": outcome.effects,
             "changes": changes,
             "counts": counts,
             "publish": publications(root, PROGRAM, publish, batch, changes),
@@ -4252,11 +4406,14 @@ def apply(
     max_rounds: int = 10_000,
     memory_limit: str = "",
     functions: FunctionSource = None,
+    strategy: str = "auto",
     log: Log | None = None,
 ) -> dict[str, Any]:
     """Apply a batch of changes to the input relations, and publish the net changes of the output relations.
 
-    A batch whose ID was applied before changes nothing."""
+    A batch whose ID was applied before changes nothing. ``strategy``: whether strata follow the changes
+    (``incremental``), are computed from scratch (``recompute``), or as is cheaper for each (``auto``).
+    """
     started, log = time.monotonic(), log or Log()
     supplied = SUPPLY(functions)
     root = local_path(state, "the state")
@@ -4275,7 +4432,7 @@ def apply(
         supplied.check(before)
     sources = relation_sources(PROGRAM, changes)
     check_files(root, stored_files(before))
-    options = Options(before["buckets"], engine, max_rounds, memory_limit, supplied)
+    options = Options(before["buckets"], engine, max_rounds, memory_limit, supplied, strategy)
     where = str(local_path(publish, "the published changes")) if publish else PUBLISHED
 
     def work(attempt: str) -> Any:
@@ -4572,6 +4729,12 @@ def command_line() -> argparse.ArgumentParser:
     )
     applying.add_argument(
         "--order-column", metavar="NAME", help="the column that orders changes; the last one wins"
+    )
+    applying.add_argument(
+        "--strategy",
+        choices=["auto", "incremental", "recompute"],
+        default="auto",
+        help="whether relations follow the changes or are computed from scratch (default: as is cheaper for each)",
     )
     commands.add_parser("status", parents=[common], help="say what the state holds")
     showing = commands.add_parser("show", parents=[common], help="print a relation")
