@@ -230,7 +230,7 @@ def draw_workloads(results: Sequence[Result], titles: dict[str, str], path: Path
 
     names = list(dict.fromkeys(one.workload for one in results))
     rows = (len(names) + 2) // 3
-    figure, axes = pyplot.subplots(rows, 3, figsize=(12, 3.2 * rows), squeeze=False, layout="constrained")
+    figure, axes = pyplot.subplots(rows, 3, figsize=(12, 3.2 * rows), squeeze=False, sharey=True, layout="constrained")
     for axis in axes.flat[len(names) :]:
         axis.set_axis_off()
     contenders = [name for name in COLORS if any(one.contender == name for one in results)]
@@ -247,10 +247,12 @@ def draw_workloads(results: Sequence[Result], titles: dict[str, str], path: Path
             ]
             axis.bar_label(drawn, labels=labels, fontsize=7)
         axis.set_yscale("log")
-        axis.margins(y=0.15)
+        axis.set_xlim(-0.5, len(steps) - 0.5)
         axis.set_xticks(range(len(steps)), steps)
         axis.set_title(titles.get(name, name), fontsize=9)
+        axis.yaxis.set_tick_params(labelleft=True)
         axis.set_ylabel("seconds")
+    axes.flat[0].set_ylim(bottom=0.1)
     handles, labels = axes.flat[0].get_legend_handles_labels()
     figure.legend(handles, labels, loc="outside lower center", ncols=len(contenders))
     return save(figure, path)
