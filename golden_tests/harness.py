@@ -89,6 +89,7 @@ class LocalJob:
         """Let tasks run here instead of in a session."""
         module: Any = self.module
         module.describe = lambda spark, text: None
+        module.executor_cores = lambda spark: 1
         module.on_buckets = lambda spark, numbers, work: [
             json.loads(json.dumps(work(number), default=str)) for number in numbers
         ]
@@ -101,7 +102,7 @@ class LocalJob:
         class Engine(module.DuckEngine):  # type: ignore[misc]
             """DuckDB, without memory limit."""
 
-            def __init__(engine, memory_limit: str = "", spill: str = "") -> None:
+            def __init__(engine, memory_limit: str = "", spill: str = "", threads: int = 1) -> None:
                 engine.connection = self._database()
                 engine._rows: dict[str, int] = {}
                 engine._views: dict[str, str] = {}

@@ -2158,7 +2158,7 @@ def out_of_range(error: Exception) -> JobError:
 
 
 class DuckEngine:
-    """DuckDB, in memory, one thread, within ``memory_limit``, spilling to ``spill``.
+    """DuckDB, in memory, with so many ``threads``, within ``memory_limit``, spilling to ``spill``.
 
     Views, empty tables and tables over files are made when a statement names them: a batch that changes little leaves
     most of them alone, and a statement costs as much as the work on a small table.
@@ -2167,7 +2167,7 @@ class DuckEngine:
     name = "duckdb"
     row_id = "rowid"
 
-    def __init__(self, memory_limit: str = "", spill: str = "") -> None:
+    def __init__(self, memory_limit: str = "", spill: str = "", threads: int = 1) -> None:
         """Open a database; ``memory_limit`` as DuckDB writes it (``2GB``), empty for DuckDB's own choice."""
         try:
             import duckdb
@@ -2179,7 +2179,7 @@ class DuckEngine:
 
         self.connection = duckdb.connect()
         settings = [
-            "threads = 1",
+            f"threads = {threads}",
             "preserve_insertion_order = false",
             "error_on_division_by_zero = true",
         ]
@@ -3522,6 +3522,12 @@ class Task:
     fused: bool = False
     strategy: str = "auto"
     effects: Mapping[str, Mapping[str, list[float]]] = field(default_factory=dict)
+    cores: int = 1
+
+    @property
+    def threads(self) -> int:
+        """The threads of each task: a task that runs alone has its executor's cores, but Python wants one."""
+        return self.cores if self.whole and not self.functions else 1
 
     @property
     def whole(self) -> bool:
@@ -3793,16 +3799,27 @@ def net_changes_sql(relation: Relation) -> str:
 # Tasks in DuckDB.
 
 
-def task_memory() -> str:
-    """The memory that DuckDB may use in a task: what the executor gives its Python workers, or else this task's share
-    of 60 % of the machine or container."""
+def executor_cores(spark: SparkSession) -> int:
+    """How many cores an executor has, as far as the session tells."""
+    given = spark.conf.get("spark.executor.cores", None)
+    if given:
+        return int(given)
+    context = getattr(spark, "sparkContext", None)
+    alone = context is not None and str(context.master).startswith("local")
+    return int(context.defaultParallelism) if context is not None and alone else 1
+
+
+def task_memory(threads: int) -> str:
+    """The memory that DuckDB may use in a task of so many threads: what the executor gives its Python workers, or else
+    this task's share of 60 % of the machine or container."""
     given = os.environ.get("PYSPARK_EXECUTOR_MEMORY_MB")
     if given:
         return f"{int(given) * 8 // 10}MB"
     memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     with contextlib.suppress(OSError, ValueError):
         memory = min(memory, int(Path("/sys/fs/cgroup/memory.max").read_text(encoding="ascii")))
-    return f"{memory * 6 // 10 // (os.cpu_count() or 1) // 2**20}MB"
+    cores = os.cpu_count() or 1
+    return f"{memory * 6 // 10 * min(threads, cores) // cores // 2**20}MB"
 
 
 def local_folder() -> str | None:
@@ -3829,7 +3846,8 @@ def run_task(task: Task, number: int) -> dict[str, Any]:
     part = None if task.whole else number
     spill = tempfile.mkdtemp(prefix="flintlog-", dir=local_folder())
     try:
-        engine = DuckEngine(task.memory_limit or task_memory(), spill)
+        memory = task.memory_limit or task_memory(task.threads)
+        engine = DuckEngine(memory, spill, task.threads)
         if task.functions:
             task.functions.define(engine)
         bucket = Bucket() if part is None else Bucket(part, task.buckets)
@@ -4120,6 +4138,7 @@ def run_stages(
     small = not initial and stored <= FEW_ROWS and options.engine != "spark"
     if options.buckets == 1 or small:
         parts = [(inputs, program.stages)]
+    cores = executor_cores(spark)
     for number, (own_inputs, stages) in enumerate(parts):
         strata = [stratum.name for stage in stages for stratum in stage.strata]
         task = Task(
@@ -4139,6 +4158,7 @@ def run_stages(
             small,
             options.strategy,
             outcome.effects,
+            cores,
         )
         if not initial and number and unaffected(task, outcome):
             log.event("stage", strata=", ".join(strata), skipped="nothing it reads has changed")
@@ -4258,7 +4278,7 @@ def check_stage(
 def check_task(task: Task, number: int) -> dict[str, Any]:
     """Recount a stage on one bucket, in DuckDB."""
     bucketed = task.stages[0].bucketed and task.buckets > 1
-    engine = DuckEngine(task.memory_limit or task_memory())
+    engine = DuckEngine(task.memory_limit or task_memory(1))
     if task.functions:
         task.functions.define(engine)
     bucket = Bucket(number, task.buckets) if bucketed else Bucket()
