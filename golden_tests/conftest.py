@@ -26,7 +26,6 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         help="write the expected files of golden cases anew instead of comparing with them",
     )
 
-
     parser.addoption(
         "--nightly",
         action="store_true",

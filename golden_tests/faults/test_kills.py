@@ -110,7 +110,7 @@ class Killer:
         self.kill(command, settings, Kill(place, self.rng.randrange(steps)) if steps else None)
 
 
-def test_killed_at_any_moment(world: World, nightly: bool) -> None:
+def test_killed_at_any_moment(world: World, nightly: bool, request: pytest.FixtureRequest) -> None:
     """The chosen kills; with ``--nightly`` many more, at random."""
     killer = Killer(world)
     for kill in CHOSEN:
@@ -118,7 +118,8 @@ def test_killed_at_any_moment(world: World, nightly: bool) -> None:
     # What was to be killed may have been done before.
     while len(killer.kills) < (NIGHTLY_KILLS if nightly else KILLS):
         killer.random_kill() if nightly else killer.kill("apply", {}, None)
-    (world.folder / "kills").write_text("\n".join(killer.kills) + "\n")
+    if request.config.cache:
+        request.config.cache.set("flintlog/kills", killer.kills)
 
 
 def test_two_jobs_at_once(world: World) -> None:

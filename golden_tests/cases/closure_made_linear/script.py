@@ -26,6 +26,7 @@ import threading
 import time
 import urllib.parse
 import uuid
+import zlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, date, datetime, timedelta
@@ -37,7 +38,7 @@ from typing import Any, NamedTuple, Protocol
 import pyarrow as pa
 import pyarrow.parquet as pq
 from pyspark import cloudpickle
-from pyspark.errors import ArithmeticException
+from pyspark.errors import ArithmeticException, PySparkException
 from pyspark.sql import Column as SparkColumn
 from pyspark.sql import DataFrame, Observation, SparkSession, Window, functions
 
@@ -423,6 +424,49 @@ def out_of_range(error: Exception) -> JobError:
     )
 
 
+FINGERPRINT = re.compile(r"\.([0-9a-f]{8})\.([0-9]+)\.parquet$")
+"""How the name of a file of the state ends: the CRC-32 of its bytes, and their number."""
+
+READ_FILES = re.compile(r"'((?:[^']|'')*\.[0-9a-f]{8}\.[0-9]+\.parquet)'")
+"""A file of the state in a statement that reads it."""
+
+
+def checksum(path: Path) -> str:
+    """The CRC-32 of a file, as its name has it."""
+    value = 0
+    with path.open("rb") as file:
+        while chunk := file.read(1 << 20):
+            value = zlib.crc32(chunk, value)
+    return f"{value:08x}"
+
+
+def check_file(path: Path, whole: bool) -> None:
+    """Refuse a file of the state that is missing, cut off or, if the ``whole`` of it is looked at, changed. The names
+    that earlier versions gave say nothing of it; then a Parquet file ends with the mark it begins with.
+    """
+    problem, known = "", FINGERPRINT.search(path.name)
+    try:
+        size = path.stat().st_size
+        if known and size != int(known[2]):
+            problem = f"is damaged (it has {size} bytes of {known[2]})"
+        elif known and whole and checksum(path) != known[1]:
+            problem = "is damaged (its bytes are not those that were written)"
+        elif not known:
+            with path.open("rb") as file:
+                file.seek(max(0, size - 4))
+                if file.read() != b"PAR1":
+                    problem = "is damaged"
+    except FileNotFoundError:
+        problem = "is missing"
+    except OSError as error:
+        problem = f"cannot be read ({error.strerror or error})"
+    if problem:
+        raise JobError(
+            f"{path} {problem}; `rebuild` recomputes what is derived; if the file holds rows of an input, "
+            "give them again with `rebuild --input`"
+        )
+
+
 class DuckEngine:
     """DuckDB, in memory, one thread, within ``memory_limit``, spilling to ``spill``.
 
@@ -462,12 +506,19 @@ class DuckEngine:
         self.failed_calls: Callable[[], str] = str
 
     def run(self, sql: str) -> list[tuple[Any, ...]]:
-        """Run a statement and return its rows; what is wrong with files or memory becomes a :class:`JobError`."""
+        """Run a statement and return its rows."""
+        self._make_named(sql)
+        return self._execute(sql).fetchall()  # type: ignore[no-any-return]
+
+    def _execute(self, sql: str) -> Any:
+        """Run a statement; what is wrong with files or memory becomes a :class:`JobError`."""
         import duckdb
 
-        self._make_named(sql)
+        # DuckDB takes many a changed byte for a value.
+        for path in READ_FILES.findall(sql) if "read_parquet(" in sql else ():
+            check_file(Path(path.replace("''", "'")), whole=True)
         try:
-            return self.connection.execute(sql).fetchall()
+            return self.connection.execute(sql)
         except duckdb.OutOfMemoryException as error:
             raise JobError(
                 f"DuckDB ran out of memory in a task; --engine spark runs without that bound: {error}"
@@ -476,6 +527,13 @@ class DuckEngine:
             raise out_of_range(error) from error
         except duckdb.IOException as error:
             raise JobError(f"a file of the state cannot be read or written: {error}") from error
+        except duckdb.Error as error:
+            # What is wrong inside a file that earlier versions wrote comes as errors of several classes.
+            read = re.findall(r"'((?:[^']|'')*\.parquet)'", sql) if "read_parquet(" in sql else []
+            misused = isinstance(error, duckdb.ProgrammingError) and ".parquet" not in str(error)
+            if not read or misused:
+                raise
+            raise JobError(f"{' or '.join(read)} is damaged, or cannot be read: {error}") from error
 
     def _make_named(self, sql: str) -> None:
         """Make the tables and views that a statement names, itself or through views, and that were put off."""
@@ -544,7 +602,7 @@ class DuckEngine:
     def first(self, sql: str, limit: int) -> list[dict[str, Any]]:
         """The first rows of a query."""
         self._make_named(sql)
-        cursor = self.connection.execute(f"SELECT * FROM ({sql}) AS q LIMIT {limit}")
+        cursor = self._execute(f"SELECT * FROM ({sql}) AS q LIMIT {limit}")
         names = [column[0] for column in cursor.description or ()]
         return [dict(zip(names, row, strict=True)) for row in cursor.fetchall()]
 
@@ -1738,7 +1796,7 @@ def write_parts(
         form = "FORMAT parquet, COMPRESSION zstd"
         if number.isdigit():
             engine.run(f"COPY ({sql}) TO '{escaped}.parquet' ({form})")
-            return {int(number): [f"{folder}.parquet"]}
+            return {int(number): [with_fingerprint(task.state, Path(f"{place}.parquet"))]}
         engine.run(f"COPY ({rows}) TO '{escaped}' ({form}, PARTITION_BY (_bucket))")
     else:
         assert isinstance(engine, SparkEngine)
@@ -1747,8 +1805,14 @@ def write_parts(
     files: dict[int, list[str]] = {}
     for path in sorted(place.glob("_bucket=*/*.parquet")):
         bucket = int(path.parent.name.removeprefix("_bucket="))
-        files.setdefault(bucket, []).append(str(path.relative_to(task.state)))
+        files.setdefault(bucket, []).append(with_fingerprint(task.state, path))
     return files
+
+
+def with_fingerprint(state: str, path: Path) -> str:
+    """Give a file that was just written a name by which damage is seen; returns it, relative to the state."""
+    name = f"{path.stem}.{checksum(path)}.{path.stat().st_size}.parquet"
+    return path.rename(path.with_name(name)).relative_to(state).as_posix()
 
 
 def write_relation(
@@ -2132,6 +2196,7 @@ READABLE_FORMATS = (1, 2)
 BATCHES_INLINE = 1000
 MANIFESTS_KEPT = 20
 SMALL_PUBLICATION = 64 * 1024 * 1024
+SMALL_FILES = 64 * 1024 * 1024
 PUBLISHED = "published"
 
 Manifest = dict[str, Any]
@@ -2173,6 +2238,34 @@ def sync(path: Path) -> None:
         os.fsync(descriptor)
     finally:
         os.close(descriptor)
+
+
+# What goes wrong
+
+FULL_DISK = re.compile(
+    r"no space left on device|disk quota exceeded|file too large|max_temp_directory_size",
+    re.IGNORECASE,
+)
+
+
+def full_disk(error: BaseException | None) -> str:
+    """What to say of an error if a disk is full, empty if none is; the errors of Spark, DuckDB and PyArrow, in a task or
+    not, have in common what they quote of the system."""
+    while error is not None:
+        text = str(error)
+        if "max_temp_directory_size" in text:
+            return "no space left on the disk while writing what does not fit into memory"
+        if FULL_DISK.search(text):
+            place = re.search(r"['\"](/[^'\"\\\n]+)", text)
+            return f"no space left on the disk{f' while writing {place[1]}' if place else ''}"
+        error = error.__cause__ or error.__context__
+    return ""
+
+
+def reason(error: Exception) -> str:
+    """The one line that matters of an error of Spark's, which may be of any class."""
+    lines = str(error).splitlines() or [type(error).__name__]
+    return full_disk(error) or next((line[2:] for line in lines if line.startswith(": ")), lines[0])
 
 
 # Manifests
@@ -2250,11 +2343,9 @@ def lost_race(root: Path) -> JobError:
     )
 
 
-def new_attempt(root: Path, commit: int) -> str:
-    """Make the folder in which one attempt at a commit writes its files."""
-    attempt = f"{commit:012d}-{uuid.uuid4().hex[:8]}"
-    (root / "data" / attempt).mkdir(parents=True)
-    return attempt
+def attempt_name(commit: int) -> str:
+    """The name of the folder, in ``data``, in which one attempt at a commit writes its files."""
+    return f"{commit:012d}-{uuid.uuid4().hex[:8]}"
 
 
 def remember_batch(root: Path, manifest: Manifest | None, commit: int, batch: str) -> Manifest:
@@ -2352,24 +2443,14 @@ def referenced_files(manifest: Manifest | None) -> list[str]:
     ]
 
 
-def check_files(root: Path, files: Iterable[str]) -> None:
-    """Refuse a state of which a file is missing or cut off: a Parquet file ends with the mark it begins with."""
+def check_files(root: Path, files: Sequence[str], whole: bool = False) -> None:
+    """Refuse files of the state that are missing or cut off; if few, or if the ``whole`` of them is wanted, also those
+    of which a byte has changed."""
     for name in files:
-        problem = ""
-        try:
-            with (root / name).open("rb") as file:
-                file.seek(-4, os.SEEK_END)
-                if file.read() != b"PAR1":
-                    problem = "is damaged"
-        except FileNotFoundError:
-            problem = "is missing"
-        except OSError as error:
-            problem = f"cannot be read ({error.strerror or error})"
-        if problem:
-            raise JobError(
-                f"{root / name} {problem}; `rebuild` recomputes what is derived; if the file holds rows "
-                "of an input, give them again with `rebuild --input`"
-            )
+        check_file(root / name, whole=False)
+    if whole or sum((root / name).stat().st_size for name in files) <= SMALL_FILES:
+        for name in files:
+            check_file(root / name, whole=True)
 
 
 def relation_frame(
@@ -2461,11 +2542,19 @@ def finish_publication(spark: SparkSession | None, root: Path, manifest: Manifes
     mark = manifest_path(root, manifest["commit"]).with_suffix(".published")
     if mark.exists():
         return False
-    for publication in manifest["publish"]:
-        if not is_published(Path(publication["folder"]), manifest["attempt"]):
-            check_files(root, publication["files"])
-            publish_changes(spark, root, publication, manifest["attempt"])
-    write_exclusively(mark, "")
+    try:
+        for publication in manifest["publish"]:
+            if not is_published(Path(publication["folder"]), manifest["attempt"]):
+                check_files(root, publication["files"])
+                publish_changes(spark, root, publication, manifest["attempt"])
+        write_exclusively(mark, "")
+    except JobError:
+        raise
+    except Exception as error:
+        raise JobError(
+            f"batch {manifest['batch']} is committed, but not all of its changes are published: {reason(error)}; "
+            "the next command publishes them"
+        ) from error
     return True
 
 
@@ -3297,12 +3386,6 @@ def remote_files(spark: SparkSession, place: str) -> Iterator[tuple[str, int]]:
         yield row.path, row.length
 
 
-def reason(error: Exception) -> str:
-    """The one line that matters of an error of Spark's, which may be of any class."""
-    lines = str(error).splitlines() or [type(error).__name__]
-    return next((line[2:] for line in lines if line.startswith(": ")), lines[0])
-
-
 # Reading row by row
 
 
@@ -3394,17 +3477,25 @@ def parquet_records(
     if not check_kinds(kinds, str(file), shape, problems):
         return
     wanted = [name for name, place in zip(shape.names, places, strict=True) if place is not None]
-    for batch in rows.iter_batches(ROWS_AT_ONCE, columns=wanted):
+    for batch in sound_batches(file, rows.iter_batches(ROWS_AT_ONCE, columns=wanted)):
         columns = {name: arrow_values(batch.column(name)) for name in wanted}
         absent = [Absent.ABSENT] * batch.num_rows
         for record in zip(*(columns.get(name, absent) for name in shape.names), strict=True):
             yield list(record)
 
 
+def sound_batches(file: InputFile, batches: Iterator[Any]) -> Iterator[Any]:
+    """The same, with a clear error where the file is damaged."""
+    try:
+        yield from batches
+    except (pa.ArrowException, OSError) as error:
+        raise refused(f"{file} is damaged: {error}") from error
+
+
 def open_parquet(file: InputFile) -> Any:
     """A Parquet file, its footer read."""
     try:
-        return pq.ParquetFile(str(file.place))
+        return pq.ParquetFile(str(file.place), page_checksum_verification=True)
     except (pa.ArrowException, OSError) as error:
         raise refused(f"{file} is not a Parquet file: {error}") from error
 
@@ -3490,7 +3581,13 @@ def stage_with_spark(
         functions.count_if("_absent").alias("absent"),
         functions.count(functions.lit(1)).alias("rows"),
     )
-    write_parquet(rows.where("NOT _doubt").select(*names), folder)
+    try:
+        write_parquet(rows.where("NOT _doubt").select(*names), folder)
+    except Exception as error:
+        if full_disk(error):
+            raise
+        named = ", ".join(map(str, group.files))
+        raise refused(f"{named} cannot be read: {reason(error)}") from error
     counts = counted.get
     if not counts["doubts"] and counts["absent"] in (0, counts["rows"]):
         return True
@@ -3713,7 +3810,8 @@ def typed_group(
     first = files[0]
     try:
         if first.format == "parquet":
-            frame = spark.read.parquet(*spark_places(files))
+            checked = spark.read.option("parquet.page.verify-checksum.enabled", "true")
+            frame = checked.parquet(*spark_places(files))
         else:
             frame = first.place if isinstance(first.place, DataFrame) else spark.table(first.place)
         fields = {field.name: field.dataType for field in frame.schema.fields}
@@ -4118,8 +4216,9 @@ def run_and_commit(
     """Compute a commit in a folder of its own, make it the state, publish its changes and clean up."""
     commit = before["commit"] + 1 if before else 1
     check_publication(root, PROGRAM, publish, batch)
-    attempt = new_attempt(root, commit)
+    attempt = attempt_name(commit)
     try:
+        (root / "data" / attempt).mkdir(parents=True)
         outcome, changes, counts = work(attempt)
         manifest = {
             "format": STATE_FORMAT,
@@ -4145,6 +4244,10 @@ def run_and_commit(
         if winner is not None and winner["attempt"] != attempt and isinstance(error, Exception):
             # Whatever went wrong, the files it read may have gone because of the other commit.
             raise lost_race(root) from error
+        if winner is None and isinstance(error, Exception) and full_disk(error):
+            raise JobError(
+                f"{full_disk(error)}; nothing was committed, the state is as it was"
+            ) from error
         raise
     log.event("committed", commit=commit, batch=batch)
     finish_publication(spark, root, manifest)
@@ -4346,7 +4449,7 @@ def verify(
     supplied = SUPPLY(functions)
     root = local_path(state, "the state")
     manifest = open_state(spark, root)
-    check_files(root, stored_files(manifest))
+    check_files(root, stored_files(manifest), whole=True)
     options = Options(manifest["buckets"], engine, max_rounds, memory_limit, supplied)
     log.event("verify", commit=manifest["commit"])
     differences = verify_stages(spark, PROGRAM, manifest, str(root), options)
@@ -4440,7 +4543,7 @@ def kept_inputs(root: Path, before: Manifest, given: set[str], log: Log) -> list
                 f"{relation.name} has other columns than its stored rows; give it with --input {relation.name}=PATH"
             )
         else:
-            check_files(root, stored_files(before, [relation.table]))
+            check_files(root, stored_files(before, [relation.table]), whole=True)
             kept.append(relation)
     tables = {relation.table for relation in PROGRAM.relations if relation.kind == "input"}
     for table in sorted(stored.keys() - tables):
@@ -4626,6 +4729,12 @@ def main(argv: Sequence[str] | None = None) -> int:
     except (JobError, OSError) as error:
         log.clear()
         print(f"{command}: {error}", file=sys.stderr)
+        return 1
+    except Exception as error:
+        if not isinstance(error, PySparkException) and type(error).__module__ != "py4j.protocol":
+            raise
+        log.clear()
+        print(f"{command}: Spark failed: {reason(error)}", file=sys.stderr)
         return 1
     log.clear()
     print(
