@@ -2251,16 +2251,19 @@ FULL_DISK = re.compile(
 )
 
 
-def full_disk(error: BaseException | None) -> str:
+def full_disk(error: BaseException | None, place: str = "") -> str:
     """What to say of an error if a disk is full, empty if none is; the errors of Spark, DuckDB and PyArrow, in a task or
-    not, have in common what they quote of the system."""
+    not, have in common what they quote of the system. Not all say in which ``place`` they were writing.
+    """
     while error is not None:
         text = str(error)
+        found = FULL_DISK.search(text)
         if "max_temp_directory_size" in text:
-            return "no space left on the disk while writing what does not fit into memory"
-        if FULL_DISK.search(text):
-            place = re.search(r"['\"](/[^'\"\\\n]+)", text)
-            return f"no space left on the disk{f' while writing {place[1]}' if place else ''}"
+            return "no space left on device while writing what does not fit into memory"
+        if found:
+            named = re.search(r"['\"](/[^'\"\\\n]+)", text)
+            place = named[1] if named else place
+            return f"{found[0].lower()}{f' while writing {place}' if place else ''}"
         error = error.__cause__ or error.__context__
     return ""
 
@@ -2326,6 +2329,9 @@ def write_exclusively(path: Path, text: str) -> bool:
                     os.fsync(file.fileno())
             except FileExistsError:
                 return False
+            except BaseException:
+                path.unlink(missing_ok=True)
+                raise
     finally:
         temporary.unlink(missing_ok=True)
     sync(path.parent)
@@ -2554,11 +2560,16 @@ def finish_publication(spark: SparkSession | None, root: Path, manifest: Manifes
     except JobError:
         raise
     except Exception as error:
-        raise JobError(
-            f"batch {manifest['batch']} is committed, but not all of its changes are published: {reason(error)}; "
-            "the next command publishes them"
-        ) from error
+        raise unpublished(root, manifest, error) from error
     return True
+
+
+def unpublished(root: Path, manifest: Manifest, error: Exception) -> JobError:
+    """What to say if a commit was made and something went wrong then."""
+    return JobError(
+        f"{full_disk(error, str(root)) or reason(error)}; batch {manifest['batch']} is committed, and the next command "
+        "publishes what is not published of it"
+    )
 
 
 def is_published(folder: Path, attempt: str) -> bool:
@@ -4244,13 +4255,16 @@ def run_and_commit(
         winner = read_manifest(root, commit)
         if winner is None or winner["attempt"] != attempt:
             shutil.rmtree(root / "data" / attempt, ignore_errors=True)
-        if winner is not None and winner["attempt"] != attempt and isinstance(error, Exception):
+        if not isinstance(error, Exception):
+            raise
+        if winner is not None and winner["attempt"] == attempt:
+            raise unpublished(root, winner, error) from error
+        if winner is not None:
             # Whatever went wrong, the files it read may have gone because of the other commit.
             raise lost_race(root) from error
-        if winner is None and isinstance(error, Exception) and full_disk(error):
-            raise JobError(
-                f"{full_disk(error)}; nothing was committed, the state is as it was"
-            ) from error
+        full = full_disk(error, str(root))
+        if full:
+            raise JobError(f"{full}; nothing was committed, the state is as it was") from error
         raise
     log.event("committed", commit=commit, batch=batch)
     finish_publication(spark, root, manifest)
