@@ -32,7 +32,7 @@ import urllib.parse
 import uuid
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, date, datetime, timedelta
 from decimal import Context, Decimal, InvalidOperation
 from enum import Enum
@@ -1362,7 +1362,8 @@ class Outcome:
 @dataclass(frozen=True)
 class Task:
     """What a task needs to know. ``inputs`` are the input relations to change in it, ``stages`` the stages to run;
-    ``fused``: they are all there are, and small."""
+    ``fused``: they are all there are, and small. Strata that are ``rebuilt`` are computed from scratch, and compared with
+    what was stored, which may have been cut into buckets in another way."""
 
     inputs: tuple[Relation, ...]
     stages: tuple[Stage, ...]
@@ -1378,6 +1379,13 @@ class Task:
     memory_limit: str
     functions: SuppliedFunctions | None = None
     fused: bool = False
+    rebuilt: frozenset[str] = frozenset()
+
+    @property
+    def rewritten(self) -> frozenset[str]:
+        """The tables of the strata that are rebuilt."""
+        strata = (s for stage in self.stages for s in stage.strata if s.name in self.rebuilt)
+        return frozenset(relation.table for stratum in strata for relation in stratum.relations)
 
     @property
     def whole(self) -> bool:
@@ -1478,6 +1486,16 @@ def load_computed(engine: Engine, task: Task, relation: Relation, bucket: int | 
         engine.empty(relation.table, relation.state_columns)
 
 
+def load_former(engine: Engine, task: Task, relation: Relation, bucket: Bucket) -> None:
+    """Make the table of a relation that is rebuilt, as it was before, without what was kept with its tuples."""
+    entries = bucket_files(task.relations, relation, None)
+    if any(entry["rows"] for entry in entries):
+        stored = stored_rows(engine, task.state, replace(relation, kind="input"), entries)
+        engine.table(relation.table, in_bucket(engine, stored, relation, bucket))
+    else:
+        engine.empty(relation.table, relation.tuple_columns)
+
+
 def load_external(engine: Engine, task: Task, relation: Relation) -> None:
     """Make the table of a relation that an earlier stage computed, as it is now, and its net changes."""
     columns = names(relation.tuple_columns)
@@ -1529,6 +1547,11 @@ def compute(run: Run, task: Task, part: int | None) -> dict[str, int]:
         load_external(engine, task, relation)
     clocks = {}
     for stratum in (stratum for stage in task.stages for stratum in stage.strata):
+        if stratum.name in task.rebuilt:
+            for relation in stratum.relations:
+                load_former(engine, task, relation, run.bucket)
+            clocks[stratum.name] = rebuild_stratum(run, stratum)
+            continue
         for relation in stratum.relations:
             load_computed(engine, task, relation, part)
         known = task.clocks.get(stratum.name, {})
@@ -1538,6 +1561,24 @@ def compute(run: Run, task: Task, part: int | None) -> dict[str, int]:
         )
         clocks[stratum.name] = maintain(run, stratum, 0 if task.initial else before)
     return clocks
+
+
+def rebuild_stratum(run: Run, stratum: Stratum) -> int:
+    """Compute a stratum from scratch, and its net changes; return its clock."""
+    engine = run.engine
+    for relation in stratum.relations:
+        engine.rename(relation.table, f"{relation.table}__was")
+    clock = MAINTAIN[stratum.kind](run._replace(initial=True), stratum, 0)
+    for relation in stratum.relations:
+        table, columns = relation.table, names(relation.tuple_columns)
+        check_key(engine, relation, initial=True)
+        for name, left, right in (
+            ("lost", f"{table}__was", table),
+            ("gained", table, f"{table}__was"),
+        ):
+            only = f"SELECT {columns} FROM {left} ANTI JOIN {right} USING ({columns})"
+            engine.table(f"{table}__{name}", only)
+    return clock
 
 
 class Write(NamedTuple):
@@ -1568,7 +1609,7 @@ def to_write(
     columns, key = names(relation.state_columns), names(relation.tuple_columns)
     table, written = relation.table, f"{relation.table}__written"
     whole = Write("base", f"SELECT {columns} FROM {table}")
-    if task.initial:
+    if task.initial or table in task.rewritten:
         return whole
     if not engine.rows(f"{table}__touched"):
         return Write("nothing")
@@ -1938,8 +1979,10 @@ def run_stages(
     options: Options,
     log: Log,
     initial: bool,
+    rebuilt: frozenset[str] = frozenset(),
 ) -> Outcome:
-    """Apply a staged batch to the state, stage by stage; nothing is committed.
+    """Apply a staged batch to the state, stage by stage; nothing is committed. Strata that are ``rebuilt`` are computed
+    from scratch.
 
     With one bucket, or a small state, everything is one Spark job. Otherwise the input relations are a job of their own,
     since they are cut by their own columns.
@@ -1972,6 +2015,7 @@ def run_stages(
             options.memory_limit,
             options.functions,
             small,
+            rebuilt,
         )
         if not initial and number and unaffected(task, outcome):
             log.event("stage", strata=", ".join(strata), skipped="nothing it reads has changed")
@@ -2015,8 +2059,80 @@ def run_stages(
 
 
 def unaffected(task: Task, outcome: Outcome) -> bool:
-    """Whether nothing that a task reads has changed in this batch."""
-    return not any(outcome.changes.get(relation.table) for relation in task.external)
+    """Whether nothing that a task reads has changed in this batch, nor what it computes."""
+    changed = any(outcome.changes.get(relation.table) for relation in task.external)
+    return not changed and not task.rewritten
+
+
+# Compaction.
+
+
+def compact_stages(
+    spark: SparkSession,
+    program: Program,
+    manifest: Mapping[str, Any],
+    state_dir: str,
+    attempt: str,
+    options: Options,
+) -> Outcome:
+    """Write the buckets that have files of changes as base files; no tuple changes."""
+    outcome = Outcome(dict(manifest["relations"]), dict(manifest["clocks"]))
+    task = Task(
+        program.relations,
+        (),
+        options.buckets,
+        state_dir,
+        attempt,
+        outcome.relations,
+        {},
+        {},
+        {},
+        False,
+        options.max_rounds,
+        options.memory_limit,
+    )
+    describe(spark, "compact")
+    if choose_engine(task, options.engine)[0] == "duckdb":
+        numbers = range(options.buckets)
+        reports = on_buckets(spark, numbers, functools.partial(compact_task, task))
+    else:
+        engine = SparkEngine(spark, options.buckets)
+        try:
+            reports = [compact_bucket(engine, task, number) for number in range(options.buckets)]
+        finally:
+            engine.close()
+    for number, report in enumerate(reports):
+        for table, files in report.items():
+            stored = outcome.relations[table]
+            entry = new_bucket(files, stored["buckets"][str(number)]["rows"])
+            buckets = {**stored["buckets"], str(number): entry}
+            outcome.relations[table] = {**stored, "buckets": buckets}
+    return outcome
+
+
+def compact_task(task: Task, number: int) -> dict[str, list[str]]:
+    """Write one bucket of all relations, in DuckDB; returns the files by table."""
+    spill = tempfile.mkdtemp(prefix="flintlog-", dir=local_folder())
+    try:
+        return compact_bucket(DuckEngine(task.memory_limit or task_memory(), spill), task, number)
+    finally:
+        shutil.rmtree(spill, ignore_errors=True)
+
+
+def compact_bucket(engine: Engine, task: Task, number: int) -> dict[str, list[str]]:
+    """Write one bucket of the relations that have changes over their base; returns the files by table."""
+    written = {}
+    for relation in task.inputs:
+        for entry in bucket_files(task.relations, relation, number):
+            if entry["changes"]:
+                rows = stored_rows(engine, task.state, relation, [entry])
+                name = f"base-{number:05d}-{uuid.uuid4().hex[:8]}"
+                folder = f"data/{task.attempt}/{relation.table}/{name}"
+                found = (
+                    write_parts(engine, task, folder, rows, str(number)) if entry["rows"] else {}
+                )
+                written[relation.table] = found.get(number, [])
+    return written
 
 
 # Verification.
@@ -2332,7 +2448,7 @@ def check_program(program: Program, manifest: Manifest) -> None:
         return
     raise JobError(
         f"the state was written by another version of {program.name}: "
-        f"{', '.join(changes) or 'its rules differ'}; `rebuild` recomputes it from the stored inputs"
+        f"{', '.join(changes) or 'its rules differ'}; `upgrade` recomputes what that changes"
     )
 
 
@@ -4145,7 +4261,7 @@ def run_and_commit(
             "attempt": attempt,
             "program": program_record(PROGRAM),
             "buckets": options.buckets,
-            "functions": dict(options.functions.sources) if options.functions else {},
+            "functions": known_functions(before, options),
             **remember_batch(root, before, commit, batch),
             "relations": outcome.relations,
             "clocks": outcome.clocks,
@@ -4175,6 +4291,13 @@ def run_and_commit(
     finish_publication(spark, root, manifest)
     collect_garbage(root, manifest)
     return {**manifest, "steps": outcome.steps}
+
+
+def known_functions(before: Manifest | None, options: Options) -> Mapping[str, str]:
+    """The external functions that the state is made with; a command that calls none leaves them as they were."""
+    if options.functions:
+        return dict(options.functions.sources)
+    return before.get("functions", {}) if before and PROGRAM.functions else {}
 
 
 def summary(root: Path, manifest: Manifest, started: float) -> dict[str, Any]:
@@ -4327,7 +4450,7 @@ def status(state: str) -> dict[str, Any]:
         "batch": manifest["batch"],
         "buckets": manifest["buckets"],
         "rows": relation_rows(manifest),
-        "bytes": sum((root / name).stat().st_size for name in stored_files(manifest)),
+        "bytes": stored_bytes(root, manifest),
         "finished_publication": finished,
     }
 
@@ -4440,6 +4563,189 @@ def rebuild(
     return summary(root, manifest, started)
 
 
+def upgrade(
+    spark: SparkSession,
+    state: str,
+    inputs: str | Sequence[str] | Mapping[str, Source | Sequence[Source]] = (),
+    engine: str = "auto",
+    max_rounds: int = 10_000,
+    memory_limit: str = "",
+    functions: FunctionSource = None,
+    log: Log | None = None,
+) -> dict[str, Any]:
+    """Make the state of another version of the program one of this: only relations whose definition changed are
+    recomputed, and those that depend on them follow the changes. The result names what was ``recomputed``, ``kept`` and
+    ``dropped``.
+
+    ``inputs`` replaces stored inputs. What this changes in an output relation is published as a batch of its own.
+    """
+    started, log = time.monotonic(), log or Log()
+    supplied = SUPPLY(functions)
+    root = local_path(state, "the state")
+    before = read_state(root)
+    sources = relation_sources(PROGRAM, inputs)
+    planned = upgrade_plan(before, set(sources), supplied)
+    named = {
+        "recomputed": visible_names(planned.recomputed),
+        "kept": visible_names(planned.kept),
+        "dropped": planned.dropped,
+    }
+    finish_publication(spark, root, before)
+    if not planned.recomputed and not planned.dropped:
+        return {
+            "program": PROGRAM.name,
+            "batch": before["batch"],
+            "commit": before["commit"],
+            "applied": False,
+            **named,
+        }
+    stored = kept_inputs(root, before, set(sources), log)
+    check_files(root, stored_files(before, planned.kept))
+    options = Options(before["buckets"], engine, max_rounds, memory_limit, supplied)
+    batch = f"upgrade-{before['commit'] + 1:06d}"
+
+    def work(attempt: str) -> Any:
+        folder = root / "data" / attempt
+        staged = stage_inputs(spark, PROGRAM, sources, folder / "input", "op", True, "", log)
+        for item in stored:
+            if item.table in planned.recomputed:
+                staged[item.table] = stage_stored(
+                    spark, root, before, item, folder / "input" / item.table
+                )
+        former = planned.former(before)
+        outcome = run_stages(
+            spark,
+            PROGRAM,
+            former,
+            staged,
+            str(root),
+            attempt,
+            options,
+            log,
+            False,
+            planned.rebuilt,
+        )
+        # What is new, or has other columns, has no changes.
+        comparable = [item for item in PROGRAM.relations if has_columns_of(item, before)]
+        changes = {item.table: outcome.changes.get(item.table, []) for item in comparable}
+        counts = {item.table: outcome.counts.get(item.table, (0, 0)) for item in comparable}
+        after = {"relations": outcome.relations}
+        for item in comparable:
+            if item.kind == "input" and item.table in planned.recomputed:
+                found = differences(spark, root, before, after, item, folder)
+                changes[item.table], counts[item.table] = found
+        return outcome, changes, counts
+
+    manifest = run_and_commit(spark, root, before, batch, PUBLISHED, options, log, work)
+    return {**summary(root, manifest, started), **named}
+
+
+@dataclass(frozen=True)
+class UpgradePlan:
+    """What an upgrade recomputes: the tables to compute again (inputs: to fill again) and those to keep, the names of
+    relations to drop, and the strata to rebuild."""
+
+    recomputed: list[str]
+    kept: list[str]
+    dropped: list[str]
+    rebuilt: frozenset[str]
+
+    def former(self, before: Manifest) -> Manifest:
+        """The last commit as this program finds it: without what is dropped or filled again."""
+        empty = {str(number): new_bucket([], 0) for number in range(before["buckets"])}
+        relations = {}
+        for relation in PROGRAM.relations:
+            again = relation.kind == "input" and relation.table in self.recomputed
+            known = has_columns_of(relation, before) and relation.table in before["relations"]
+            stored = before["relations"][relation.table] if known and not again else None
+            relations[relation.table] = stored or {"rows": 0, "buckets": empty}
+        names = {stratum.name for stage in PROGRAM.stages for stratum in stage.strata}
+        clocks = {name: clock for name, clock in before["clocks"].items() if name in names}
+        return {**before, "relations": relations, "clocks": clocks}
+
+
+def upgrade_plan(
+    before: Manifest, given: set[str], supplied: SuppliedFunctions | None
+) -> UpgradePlan:
+    """Compare the program that wrote the state with this one. A stratum is rebuilt if one of its relations is defined in
+    another way, if it has others than before, or if it reads what cannot be compared with what was there.
+    """
+    was, now = before["program"]["relations"], program_record(PROGRAM)["relations"]
+    same = {table for table in now if was.get(table) == now[table] and now[table]["definition"]}
+    same -= {relation.table for relation in PROGRAM.relations if relation.name in given}
+    known = before.get("functions", {})
+    sources = supplied.sources if supplied else {}
+    other_functions = any(sources.get(name, known[name]) != known[name] for name in known)
+    inputs = {relation.table for relation in PROGRAM.relations if relation.kind == "input"}
+    strange = {
+        relation.table for relation in PROGRAM.relations if not has_columns_of(relation, before)
+    }
+    strange |= inputs - same
+    rebuilt = set()
+    for stratum in (stratum for stage in PROGRAM.stages for stratum in stage.strata):
+        tables = {relation.table for relation in stratum.relations}
+        read = {relation.table for relation in (*stratum.reads, *stratum.negates)}
+        if (
+            other_functions
+            or stratum.name not in before["clocks"]
+            or tables - same
+            or read & strange
+        ):
+            rebuilt.add(stratum.name)
+            same -= tables
+    return UpgradePlan(
+        [relation.table for relation in PROGRAM.relations if relation.table not in same],
+        [relation.table for relation in PROGRAM.relations if relation.table in same],
+        sorted({was[table]["name"] for table in was.keys() - now.keys()}),
+        frozenset(rebuilt),
+    )
+
+
+def visible_names(tables: Iterable[str]) -> list[str]:
+    """The names of those of these relations that users see."""
+    wanted = set(tables)
+    return [r.name for r in PROGRAM.relations if r.table in wanted and not r.hidden]
+
+
+def compact(
+    spark: SparkSession,
+    state: str,
+    engine: str = "auto",
+    memory_limit: str = "",
+    log: Log | None = None,
+) -> dict[str, Any]:
+    """Write relations anew so that no files of changes are left; the result has the numbers of ``files`` and ``bytes``
+    before and after. No tuple changes, and nothing is published."""
+    started, log = time.monotonic(), log or Log()
+    root = local_path(state, "the state")
+    before = open_state(spark, root)
+    files = stored_files(before)
+    check_files(root, files, whole=True)
+    size = stored_bytes(root, before)
+    result = {"program": PROGRAM.name, "batch": before["batch"], "commit": before["commit"]}
+    if not any(e["changes"] for r in before["relations"].values() for e in r["buckets"].values()):
+        same = {"files": [len(files)] * 2, "bytes": [size] * 2}
+        return {**result, "applied": False, **same}
+    options = Options(before["buckets"], engine, memory_limit=memory_limit)
+    batch = f"compact-{before['commit'] + 1:06d}"
+
+    def work(attempt: str) -> Any:
+        outcome = compact_stages(spark, PROGRAM, before, str(root), attempt, options)
+        return outcome, {}, {}
+
+    manifest = run_and_commit(spark, root, before, batch, PUBLISHED, options, log, work)
+    return {
+        **summary(root, manifest, started),
+        "files": [len(files), len(stored_files(manifest))],
+        "bytes": [size, stored_bytes(root, manifest)],
+    }
+
+
+def stored_bytes(root: Path, manifest: Manifest) -> int:
+    """How large the files that hold relations are."""
+    return sum((root / name).stat().st_size for name in stored_files(manifest))
+
+
 def has_columns_of(relation: Relation, manifest: Manifest) -> bool:
     """Whether a commit has the relation with the columns that it has now."""
     stored = manifest["program"]["relations"].get(relation.table)
@@ -4524,22 +4830,23 @@ def command_line() -> argparse.ArgumentParser:
         "--json", action="store_true", help="print the result as JSON, in the last line"
     )
     common.add_argument("--quiet", action="store_true", help="no progress on stderr")
-    running = argparse.ArgumentParser(add_help=False)
-    running.add_argument(
+    working = argparse.ArgumentParser(add_help=False)
+    working.add_argument(
         "--engine",
         choices=["auto", "duckdb", "spark"],
         default="auto",
         help="what evaluates the rules",
     )
+    working.add_argument(
+        "--memory-limit", default="", metavar="SIZE", help="DuckDB's memory in a task, such as 2GB"
+    )
+    running = argparse.ArgumentParser(add_help=False, parents=[working])
     running.add_argument(
         "--max-rounds",
         type=positive,
         default=10_000,
         metavar="N",
         help="give up a recursion after N rounds",
-    )
-    running.add_argument(
-        "--memory-limit", default="", metavar="SIZE", help="DuckDB's memory in a task, such as 2GB"
     )
     if PROGRAM.functions:
         running.add_argument(
@@ -4548,8 +4855,8 @@ def command_line() -> argparse.ArgumentParser:
             metavar="FILE.py",
             help="the Python file that has " + ", ".join(map(str, PROGRAM.functions)),
         )
-    building = argparse.ArgumentParser(add_help=False)
-    building.add_argument(
+    giving = argparse.ArgumentParser(add_help=False)
+    giving.add_argument(
         "--input",
         action="append",
         default=[],
@@ -4557,6 +4864,7 @@ def command_line() -> argparse.ArgumentParser:
         help="rows of an input relation (CSV, JSON lines, Parquet, a folder of such files, table:NAME), or a folder "
         "with a file or folder named after each relation; can be repeated",
     )
+    building = argparse.ArgumentParser(add_help=False, parents=[giving])
     building.add_argument(
         "--buckets",
         type=positive,
@@ -4614,6 +4922,16 @@ def command_line() -> argparse.ArgumentParser:
         parents=[common, building, running],
         help="recompute everything from the stored inputs",
     )
+    commands.add_parser(
+        "upgrade",
+        parents=[common, giving, running],
+        help="recompute what a change of the program changes",
+    )
+    commands.add_parser(
+        "compact",
+        parents=[common, working],
+        help="write relations anew, without files of changes",
+    )
     return parser
 
 
@@ -4646,7 +4964,14 @@ def main(argv: Sequence[str] | None = None) -> int:
             if "input" in arguments:
                 arguments["inputs"] = arguments.pop("input")
             by_name: dict[str, Callable[..., dict[str, Any]]]
-            by_name = {"init": init, "apply": apply, "verify": verify, "rebuild": rebuild}
+            by_name = {
+                "init": init,
+                "apply": apply,
+                "verify": verify,
+                "rebuild": rebuild,
+                "upgrade": upgrade,
+                "compact": compact,
+            }
             result = by_name[command](open_session(), log=log, **arguments)
     except (JobError, OSError) as error:
         log.clear()
@@ -4718,7 +5043,8 @@ def report_status(result: Mapping[str, Any]) -> Iterator[str]:
     for name, rows in result["rows"].items():
         yield f"  {name}: {rows:,} tuples"
     if result["differs"]:
-        yield f"written by another version of the program ({', '.join(result['differs'])}); `rebuild` recomputes it"
+        yield f"written by another version of the program ({', '.join(result['differs'])}); `upgrade` recomputes "
+        yield "what that changes"
 
 
 def report_verify(result: Mapping[str, Any]) -> Iterator[str]:
@@ -4731,10 +5057,32 @@ def report_verify(result: Mapping[str, Any]) -> Iterator[str]:
         yield f"commit {result['commit']} is exact: {sum(result['rows'].values()):,} tuples, {result['seconds']:.1f} s"
 
 
+def report_upgrade(result: Mapping[str, Any]) -> Iterator[str]:
+    """What was recomputed, and what was not."""
+    if not result["applied"]:
+        yield "nothing to do: every relation is defined as it was"
+        return
+    yield from report_commit(result)
+    for name in ("recomputed", "kept", "dropped"):
+        if result[name]:
+            yield f"{name}: {', '.join(result[name])}"
+
+
+def report_compact(result: Mapping[str, Any]) -> Iterator[str]:
+    """How much less there is."""
+    (files, fewer), (size, smaller) = result["files"], result["bytes"]
+    if result["applied"]:
+        yield f"commit {result['commit']}: {files:,} files with {size:,} bytes have become {fewer:,} with {smaller:,}"
+    else:
+        yield f"nothing to do: no relation has files of changes ({files:,} files with {size:,} bytes)"
+
+
 REPORTS = {
     "init": report_commit,
     "apply": report_commit,
     "rebuild": report_commit,
+    "upgrade": report_upgrade,
+    "compact": report_compact,
     "status": report_status,
     "verify": report_verify,
 }
