@@ -7,7 +7,7 @@
 #
 #   make bench     measure, print a table, write benchmarks/results.json     (make bench ARGS=--quick for a minute's worth)
 #   make gmark     check and measure path queries on gMark graphs, if their folder is there (make gmark ARGS=--quick)
-#   make nightly   make test, with 120 kills of jobs instead of 10
+#   make nightly   make test, with 100 kills of jobs instead of 10
 #   make golden    write the golden files anew from what the compiler prints now
 #   make lint      ruff and mypy only
 #   make venv      the virtual environment only

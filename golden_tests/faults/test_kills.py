@@ -21,7 +21,7 @@ from golden_tests.faults.runner import Kill
 from golden_tests.faults.world import Runner, World, class_archive
 
 KILLS = 10
-NIGHTLY_KILLS = 120
+NIGHTLY_KILLS = 100
 
 #: Kills that every run makes, since they are where it hurts: the command, settings of the script, and when.
 CHOSEN: list[tuple[str, dict[str, Any], Kill | None]] = [

@@ -106,13 +106,14 @@ class States:
                 found[relation.name] = set(rows)
         return found
 
-    def check(self) -> dict[str, set[Row]]:
-        """The state is what the program makes of the inputs, as far as anybody can tell; returns it."""
+    def check(self, verify: bool = True) -> dict[str, set[Row]]:
+        """The state is what the program makes of the inputs, as the oracle and the job itself see it; returns it."""
         stored = self.stored()
         expected = {**self.inputs, **evaluate.evaluate(self.language, self.inputs)}
         assert stored == {name: expected[name] for name in stored}
-        verified = self.module.verify(self.spark, self.state, engine=self.engine, log=self.log)
-        assert verified["differences"] == []
+        if verify:
+            verified = self.module.verify(self.spark, self.state, engine=self.engine, log=self.log)
+            assert verified["differences"] == []
         return stored
 
     def upgrade(self, program: str, **given: Any) -> tuple[set[str], set[str], list[str]]:
@@ -121,7 +122,7 @@ class States:
         before, columns = self.stored(), self.columns()
         module = self.use(program)
         result = module.upgrade(self.spark, self.state, engine=self.engine, log=self.log, **given)
-        after = self.check()
+        after = self.check(verify=False)
         published = {}
         for name, folder in result["published"].items():
             rows = [tuple(row.values()) for file in Path(folder).iterdir() for row in pq.read_table(file).to_pylist()]
