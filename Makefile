@@ -5,7 +5,7 @@
 #
 # and for those who work on it:
 #
-#   make bench     measure, print a table, write benchmarks/results.json     (make bench ARGS=--quick for a minute's worth)
+#   make bench     measure, write benchmarks/results.json and docs/performance.md     (make bench ARGS=--quick on small data)
 #   make gmark     check and measure path queries on gMark graphs, if their folder is there (make gmark ARGS=--quick)
 #   make nightly   make test, with 100 kills of jobs instead of 10
 #   make golden    write the golden files anew from what the compiler prints now

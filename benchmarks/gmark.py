@@ -271,7 +271,7 @@ def compiled(dataset: Dataset, workload: str, folder: Path) -> ModuleType:
     source.write_text("\n".join([*declarations, *rules]) + "\n", encoding="utf-8")
     for path, text in compile_source(source).files.items():
         (source.parent / path).write_text(text, encoding="utf-8")
-    return load_job(str(source.with_suffix(".py")), name)
+    return load_job(source.with_suffix(".py"))
 
 
 def answer(database: duckdb.DuckDBPyConnection, pairs: str) -> Answer:

@@ -2,17 +2,22 @@
 
 The session is warm: it has run a query with Python workers before the first step.
 
-Usage: ``spark-submit in_session.py SCRIPT STATE LINKS.parquet [CHANGES.parquet ...]``; prints a JSON object per step.
+Usage: ``spark-submit in_session.py SCRIPT STATE TABLES [CHANGES ...]``, folders with a Parquet file per relation;
+prints a JSON object per step. With ``--strategy NAME``, which may be repeated, each batch is applied once by each
+strategy and to a copy of the state that ``init`` leaves; the changes are then published below ``STATE-published``.
 """
 
 from __future__ import annotations
 
+import argparse
 import importlib.util
 import json
+import shutil
 import sys
 import time
 from collections.abc import Callable, Iterator
 from functools import partial
+from pathlib import Path
 from types import ModuleType
 from typing import Any
 
@@ -22,26 +27,41 @@ from pyspark.sql import SparkSession
 
 def main() -> None:
     """Warm up, build the state and apply the changes, one after the other."""
-    script, state, links, *batches = sys.argv[1:]
-    job = load_job(script)
+    parser = argparse.ArgumentParser()
+    parser.add_argument("script", type=Path)
+    parser.add_argument("state", type=Path)
+    parser.add_argument("tables")
+    parser.add_argument("changes", nargs="*", type=Path)
+    parser.add_argument("--strategy", action="append", default=[])
+    options = parser.parse_args()
+    job = load_job(options.script)
     spark = SparkSession.builder.appName("in one session").getOrCreate()
     spark.conf.set("spark.sql.shuffle.partitions", str(spark.sparkContext.defaultParallelism))
     spark.conf.set("spark.sql.adaptive.enabled", "false")
     spark.range(100).mapInArrow(passed_on, "id long").count()
     log = job.Log(quiet=True)
-    report(partial(job.init, spark, state, {"link": links}, log=log))
-    for number, changes in enumerate(batches):
-        report(partial(job.apply, spark, state, {"link": changes}, batch=str(number), log=log))
+    report(partial(job.init, spark, str(options.state), options.tables, log=log))
+    for changes in options.changes:
+        batch = changes.parent.name
+        for strategy in options.strategy:
+            copy = options.state.with_name(f"{options.state.name}-copy")
+            shutil.copytree(options.state, copy)
+            publish = options.state.with_name(f"{options.state.name}-published") / f"{batch}-{strategy}"
+            more = {"strategy": strategy, "publish": str(publish)}
+            report(partial(job.apply, spark, str(copy), str(changes), batch=batch, log=log, **more), strategy)
+            shutil.rmtree(copy)
+        if not options.strategy:
+            report(partial(job.apply, spark, str(options.state), str(changes), batch=batch, log=log))
     spark.stop()
 
 
-def load_job(script: str, name: str = "closure") -> ModuleType:
-    """Import a generated script as the module ``name``."""
-    spec = importlib.util.spec_from_file_location(name, script)
+def load_job(script: Path) -> ModuleType:
+    """Import a generated script."""
+    spec = importlib.util.spec_from_file_location(script.stem, script)
     assert spec is not None
     assert spec.loader is not None
     job = importlib.util.module_from_spec(spec)
-    sys.modules[name] = job
+    sys.modules[script.stem] = job
     spec.loader.exec_module(job)
     return job
 
@@ -51,11 +71,13 @@ def passed_on(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     yield from batches
 
 
-def report(step: Callable[[], dict[str, Any]]) -> None:
-    """Do a step; print its seconds and the rows of the closure after it."""
+def report(step: Callable[[], dict[str, Any]], strategy: str | None = None) -> None:
+    """Do a step; print its seconds, the rows of all relations after it, and where its changes are published."""
     start = time.perf_counter()
     done = step()
-    print(json.dumps({"seconds": time.perf_counter() - start, "rows": done["rows"]["reachable"]}), flush=True)
+    seconds = time.perf_counter() - start
+    said = {"seconds": seconds, "strategy": strategy, "rows": done["rows"], "published": done.get("published")}
+    print(json.dumps(said), flush=True)
 
 
 if __name__ == "__main__":

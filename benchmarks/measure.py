@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import subprocess
 import threading
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -29,8 +30,17 @@ class CommandFailed(Exception):
     """A measured command ended with an error; the message ends with the last lines it wrote."""
 
 
-def run(command: Sequence[str | Path], log: Path, environment: Mapping[str, str] | None = None) -> Run:
-    """Run ``command``, its standard error going to ``log``, and measure it.
+class OutOfTime(Exception):
+    """A measured command took longer than it was given and was ended."""
+
+    def __init__(self, measured: Run) -> None:
+        """``measured`` has what was seen of it until then."""
+        super().__init__(f"ended after {measured.seconds:.0f} s")
+        self.measured = measured
+
+
+def run(command: Sequence[str | Path], log: Path, limit: float | None = None) -> Run:
+    """Run ``command``, its standard error going to ``log``, and measure it. ``limit``: seconds that it may take.
 
     Memory is the proportional set size, summed over the process tree, so that pages shared by a process and its forks
     count once; where the system does not tell, the resident set size.
@@ -42,11 +52,16 @@ def run(command: Sequence[str | Path], log: Path, environment: Mapping[str, str]
             [str(part) for part in command],
             stdout=subprocess.PIPE,
             stderr=errors,
-            env={**os.environ, **(environment or {})},
         )
         peak = _Peak(process.pid)
         peak.start()
-        output, _ = process.communicate()
+        try:
+            output, _ = process.communicate(timeout=limit)
+        except subprocess.TimeoutExpired as error:
+            seconds = time.perf_counter() - start
+            peak.stop()
+            end_tree(process)
+            raise OutOfTime(Run("", seconds, peak.bytes / 1e6)) from error
         seconds = time.perf_counter() - start
         peak.stop()
     text = output.decode()
@@ -54,6 +69,15 @@ def run(command: Sequence[str | Path], log: Path, environment: Mapping[str, str]
         tail = (log.read_text(errors="replace") + text).splitlines()[-15:]
         raise CommandFailed("\n".join([f"exit code {process.returncode}, log in {log}", *tail]))
     return Run(text, seconds, peak.bytes / 1e6)
+
+
+def end_tree(process: subprocess.Popen[bytes]) -> None:
+    """End a process and all its children."""
+    tree = [psutil.Process(process.pid), *psutil.Process(process.pid).children(recursive=True)]
+    for one in tree:
+        with contextlib.suppress(psutil.NoSuchProcess):
+            one.kill()
+    process.communicate()
 
 
 class _Peak(threading.Thread):

@@ -13,7 +13,7 @@ import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TextIO
+from typing import IO, TYPE_CHECKING, Any, TextIO
 
 import click
 from flintlog.targets import TARGETS
@@ -289,7 +289,6 @@ def replay(program: Path, commands: Path, functions: Path | None, max_rounds: in
     """
     from .dat.reader import Reader
     from .dat.replay import Replay
-    from .diagnostics import CompileError
 
     report = Report((program,))
     for module in _modules(report):
@@ -303,15 +302,12 @@ def replay(program: Path, commands: Path, functions: Path | None, max_rounds: in
             with stream as lines:
                 reader = Reader("standard input" if str(commands) == "-" else commands.name, lines)
                 running = Replay(module, session, reader, click.echo)
-                going = True
-                while going:
-                    try:
-                        command = reader.command()
-                        going = command is not None and running.run(command)
-                    except CompileError as error:
-                        report.refused(commands, error)
-                        going = lines.isatty()
-                        reader.skip_line()
+
+                def refused(error: CompileError, lines: IO[Any] = lines) -> bool:
+                    report.refused(commands, error)
+                    return lines.isatty()
+
+                running.run_all(refused)
                 left = running.unfinished()
                 if left is not None and report.code == OK:
                     report.diagnostics(commands, left.diagnostics, left.sources)

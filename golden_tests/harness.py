@@ -6,6 +6,7 @@ What is left out are the commands around the stages (reading files, committing, 
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import functools
 import json
 import re
@@ -81,6 +82,7 @@ class LocalJob:
         self.manifest: dict[str, Any] | None = None
         self.attempts = 0
         self.changes: dict[str, set[tuple[str, Row]]] = {}
+        self.scratch: list[str] = []
         self.prepare()
 
     def prepare(self) -> None:
@@ -147,7 +149,9 @@ class LocalJob:
             QuietLog(),
             initial,
         )
-        self.manifest = json.loads(json.dumps({"relations": outcome.relations, "clocks": outcome.clocks}))
+        kept = {"relations": outcome.relations, "clocks": outcome.clocks, "effects": outcome.effects}
+        self.manifest = json.loads(json.dumps(kept))
+        self.scratch = [reason for s in outcome.steps for task in s["tasks"] for reason in task["scratch"].values()]
         self.changes = {}
         for relation in self.program.relations:
             if initial:
@@ -158,6 +162,11 @@ class LocalJob:
             assert counted == tuple(sum(op == sign for op, _ in net) for sign in "+-"), relation.table
             self.changes[relation.table] = net
         return {r.name: self.changes[r.table] for r in self.program.relations if r.output}
+
+    def use_strategy(self, strategy: str) -> None:
+        """Maintain relations as ``strategy`` says; ``auto`` also where they are small, and soon from scratch."""
+        self.options = dataclasses.replace(self.options, strategy=strategy)
+        choose_soon(self.module)
 
     def _stage(self, changes: Changes, attempt: str) -> dict[str, list[str]]:
         staged = {}
@@ -253,6 +262,16 @@ class MemoryJob:
         self.changes = {r.table: self._net(r) for r in self.program.relations}
         return {r.name: self.changes[r.table] for r in self.program.relations if r.output}
 
+    def use_strategy(self, strategy: str) -> None:
+        """Maintain relations as ``strategy`` says; ``auto`` also where they are small, and soon from scratch."""
+        self.session.choice.strategy = strategy
+        choose_soon(self.module)
+
+    @property
+    def scratch(self) -> list[str]:
+        """Why strata were computed from scratch in the last batch."""
+        return list(self.session.choice.scratch.values())
+
     def _net(self, relation: Any) -> set[tuple[str, Row]]:
         net = [(op, frozen_row(row)) for op, row in self.session.changes(relation)]
         assert len(net) == len(set(net)), f"{relation.name} publishes a change twice"
@@ -313,6 +332,12 @@ class RoundsJob(TaskJob):
     """A job whose rounds are Spark SQL."""
 
     engine = "spark"
+
+
+def choose_soon(module: Any) -> None:
+    """Let a job choose between incremental and from scratch also where relations are small, and stop early."""
+    module.FEW_TUPLES, module.LARGE_SHARE = 0, 0.6
+    module.PRICE_OF_ROUND, module.PRICE_OF_SUSPECTS = 0.04, 8.0
 
 
 def row_of(record: Mapping[str, Any], relation: Any) -> Row:

@@ -47,15 +47,21 @@ def check(
     job = make_job(script, Path(tempfile.mkdtemp(prefix="search-")), buckets)
     if buckets == 2:
         job.module.COMPACT_SHARE = 10**9  # type: ignore[attr-defined]
+    job.use_strategy(strategy_for(scenario))
     return checked_batches(scenario, compilation, job, f"{buckets} buckets", heard)
 
 
 def check_in_memory(scenario: Scenario, heard: Counter[str] | None = None) -> list[str]:
     """The same for the program in one database, without files."""
     compilation = compile_program(SourceFile("test.dl", scenario.text))
-    return checked_batches(
-        scenario, compilation, MemoryJob(compilation), "in memory", Counter() if heard is None else heard
-    )
+    job = MemoryJob(compilation)
+    job.use_strategy(strategy_for(scenario))
+    return checked_batches(scenario, compilation, job, "in memory", Counter() if heard is None else heard)
+
+
+def strategy_for(scenario: Scenario) -> str:
+    """How to maintain the relations of a scenario: each way in turn."""
+    return ("incremental", "auto", "recompute")[len(scenario.text) % 3]
 
 
 def checked_batches(
@@ -69,6 +75,7 @@ def checked_batches(
             # The oracle counts supports after every batch; the job itself in the beginning and in the end.
             problems = checked.apply(batch, recount=number in (0, len(scenario.batches)))
             heard[checked.refused.split(":")[0][:24] or "applied"] += 1
+            heard.update(f"from scratch: {re.sub('[0-9.%]+', 'n', reason)[:34]}" for reason in job.scratch)
             if problems:
                 return [f"batch {number}, {where}: {problem}" for problem in problems]
     finally:

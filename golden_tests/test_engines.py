@@ -7,6 +7,7 @@ state passes its own recount. Spark's rounds cost seconds a batch, so there are 
 from __future__ import annotations
 
 import itertools
+import sys
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from decimal import Decimal
@@ -18,7 +19,7 @@ import pyarrow as pa
 import pytest
 
 from golden_tests.checks import Checked, Inputs
-from golden_tests.harness import LocalJob, RoundsJob, TaskJob, arrow_type, compile_text
+from golden_tests.harness import LocalJob, RoundsJob, TaskJob, arrow_type, compile_text, load_script
 from golden_tests.oracle.batches import Batch
 from golden_tests.oracle.evaluate import Undefined, operate
 from golden_tests.random_search import check, scenario_of
@@ -328,3 +329,22 @@ def test_operation(kind: str, op: str, values: list[Any], tmp_path: Path, spark:
         spark.catalog.dropTempView("n__after")
         rounds.close()
         job.close()
+
+
+def test_rows_keep_their_row_ids() -> None:
+    """Statements between finding rows and removing them moved rows once."""
+    _, script = compile_text("input relation e(x: int).  output p.  p(X) :- e(X).")
+    module = load_script(script)
+    try:
+        engine = module.DuckEngine()
+        engine.table("r", "SELECT range AS x, range % 7 AS y FROM range(3000000)")
+        rows = 3_000_000
+        for number in range(12):
+            found = engine.table("hit", f"SELECT *, rowid AS _row FROM r WHERE HASH(x + {number}) % 20 = 0")
+            engine.table("other", "SELECT 1 AS x FROM range(1000)")
+            engine.remove("r", "hit", ["x", "y"], found=True)
+            engine.insert("r", "SELECT x, y FROM hit WHERE x % 2 = 0")
+            rows -= found - engine.first("SELECT COUNT(*) AS n FROM hit WHERE x % 2 = 0", 1)[0]["n"]
+            assert engine.first("SELECT COUNT(*) AS n FROM r", 1)[0]["n"] == rows == engine.rows("r")
+    finally:
+        del sys.modules[module.__name__]

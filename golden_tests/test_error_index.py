@@ -92,12 +92,9 @@ def replayed(module: ModuleType, commands: Path) -> tuple[tuple[Diagnostic, ...]
     with commands.open("rb") as lines:
         reader = Reader(commands.name, lines)
         running = Replay(module, module.Session(), reader, lambda line: None)
-        try:
-            for command in reader.commands():
-                running.run(command)
-            error = running.unfinished()
-        except CompileError as found:
-            error = found
+        errors: list[CompileError] = []
+        running.run_all(lambda error: bool(errors.append(error)))
+        error = errors[0] if errors else running.unfinished()
     if error is None:
         return (), ""
     sources = {source.name: source for source in error.sources}

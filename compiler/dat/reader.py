@@ -6,7 +6,7 @@ A command ends with ``;``, an update with ``;`` or ``,``. ``#`` begins a comment
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from dataclasses import dataclass
 from decimal import Decimal
 
@@ -71,11 +71,6 @@ class Reader:
         self._position = 0
         self._next: Token | None = None
         self._kept: dict[int, str] = {}
-
-    def commands(self) -> Iterator[Command]:
-        """The commands; raises :class:`~flintlog.compiler.diagnostics.CompileError` at the first that is not one."""
-        while (command := self.command()) is not None:
-            yield command
 
     def forget(self, but: int | None = None) -> None:
         """Keep no earlier lines than this for messages, but one."""

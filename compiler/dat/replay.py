@@ -70,6 +70,18 @@ class Replay:
         self.session.apply({})
         self._changes()
 
+    def run_all(self, refused: Callable[[CompileError], bool]) -> None:
+        """Carry out the reader's commands to the end; ``refused`` is told of each that cannot be, and says whether to
+        go on, in the next line."""
+        going = True
+        while going:
+            try:
+                command = self.reader.command()
+                going = command is not None and self.run(command)
+            except CompileError as error:
+                going = refused(error)
+                self.reader.skip_line()
+
     def run(self, command: Command) -> bool:
         """Carry out a command; False if it is the last. Raises CompileError about its place if it cannot be."""
         if self.queue and not isinstance(command, Update | Commit):
@@ -191,7 +203,7 @@ class Replay:
         return self.pending.setdefault(relation.name, Pending(relation, {}, self.keys.get(relation.name, {})))
 
     def _stored(self, relation: Any) -> Iterator[Row]:
-        return (tuple(map(_frozen, row)) for row in self.session.rows(relation))
+        return (tuple(map(self.module.hashable, row)) for row in self.session.rows(relation))
 
     def _key(self, relation: Any, row: Row) -> Row:
         """What tells a row from others: its key, or all of it."""
@@ -360,11 +372,6 @@ class Replay:
             quoted = isinstance(value.value, str) and kind in ("int", "float", "bool")
             known = f"{article} {kind} is written without quotes" if quoted else None
             raise self._error("E0903", f"column `{name}`: {error}", value.span, known) from error
-
-
-def _frozen(value: Any) -> Any:
-    """A value with its lists as tuples."""
-    return tuple(map(_frozen, value)) if isinstance(value, list) else value
 
 
 def _is_tuple(value: Value) -> bool:

@@ -189,7 +189,6 @@ class _Statements:
             return True
         if token.type != "NAME" or self._kind(start + 1) not in (*NAMES, "STRING"):
             return False
-            return True
         if word == "process":
             self._report("E0704", "this version does not support several processes in one program", token)
             self._skip_braces(start)

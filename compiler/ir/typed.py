@@ -166,8 +166,8 @@ class Negate:
 
 @dataclass(frozen=True)
 class Convert:
-    """A number as one of a wider type (int to float or decimal, decimal to float or a larger decimal), or an empty list
-    as one of a certain type.
+    """A number as one of another type (int to float or decimal, decimal to float or to a decimal of other digits, NULL
+    where it does not fit), or an empty list as one of a certain type.
 
     Prints as ``(X as float)``.
     """
@@ -288,27 +288,40 @@ class Comparison:
 Literal = Atom | Negation | Assignment | Comparison
 
 
+def parts_of(node: object) -> tuple[object, ...]:
+    """What a literal, an atom or an expression consists of, in order."""
+    match node:
+        case Call():
+            return node.arguments
+        case ListLiteral():
+            return node.items
+        case Binary() | Comparison():
+            return node.left, node.right
+        case Negate() | Convert():
+            return (node.operand,)
+        case Assignment():
+            return node.variable, node.value
+        case Aggregate():
+            return (node.argument,)
+        case Negation():
+            return (node.atom,)
+        case Atom():
+            return node.terms
+    return ()
+
+
+def variables_of(node: object) -> list[Variable]:
+    """The variables of an expression, an atom, a negation or a condition, in order, repetitions kept."""
+    if isinstance(node, Variable):
+        return [node]
+    return [variable for part in parts_of(node) for variable in variables_of(part)]
+
+
 def calls_in(node: object) -> Iterator[Call]:
     """The calls in a rule, a literal or an expression, in order."""
-    match node:
-        case Rule():
-            parts: tuple[object, ...] = (*node.body, *node.head.arguments)
-        case Call():
-            yield node
-            parts = node.arguments
-        case ListLiteral():
-            parts = node.items
-        case Binary() | Comparison():
-            parts = (node.left, node.right)
-        case Negate() | Convert():
-            parts = (node.operand,)
-        case Assignment():
-            parts = (node.value,)
-        case Aggregate():
-            parts = (node.argument,)
-        case _:
-            parts = ()
-    for part in parts:
+    if isinstance(node, Call):
+        yield node
+    for part in (*node.body, *node.head.arguments) if isinstance(node, Rule) else parts_of(node):
         yield from calls_in(part)
 
 

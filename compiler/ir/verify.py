@@ -67,24 +67,9 @@ def _check_terms(rule: typed.Rule, name: str, terms: Iterable[Any], relations: M
         assert term.type not in (typed.UNKNOWN, typed.BROKEN) and not term.type.open, f"{rule}: type of {term}"
 
 
-def _names(nodes: Iterable[Any]) -> set[str]:
+def _names(nodes: Iterable[object]) -> set[str]:
     """The variables of terms and expressions."""
-    found: set[str] = set()
-    for node in nodes:
-        match node:
-            case typed.Variable():
-                found.add(node.name)
-            case typed.Binary():
-                found |= _names([node.left, node.right])
-            case typed.Negate() | typed.Convert():
-                found |= _names([node.operand])
-            case typed.ListLiteral():
-                found |= _names(node.items)
-            case typed.Call():
-                found |= _names(node.arguments)
-            case typed.Aggregate():
-                found |= _names([node.argument])
-    return found
+    return {variable.name for node in nodes for variable in typed.variables_of(node)}
 
 
 def check_rewritten(program: typed.Program) -> None:

@@ -13,7 +13,8 @@ Refused, since a smaller value here can make a larger one there::
 Where a better value of one group only makes other values better and other conditions true, the rules have one meaning,
 and replacing values by better ones reaches it (Ross and Sagiv 1992). A column that holds such a value is one that an
 aggregate of the recursion computes, or one that a rule of the recursion fills from it. Witnesses are replaced together
-with the value that they reach: they may be carried along, and compared, but nothing may be grouped or joined by them.
+with the value that they reach: they may be carried along and computed with, but nothing may be grouped or joined by
+them, and no condition may depend on them.
 """
 
 from __future__ import annotations
@@ -24,7 +25,6 @@ from dataclasses import dataclass
 from ..diagnostics import Diagnostics, listed
 from ..ir import typed
 from ..source import Span
-from .terms import variables_of
 
 _FINE = {"min": ("<", "<="), "max": (">", ">=")}
 _WITNESS = "witness"
@@ -158,8 +158,11 @@ class _Check:
                 raise _Wrong(message, expression.span, help)
             case typed.ListLiteral() | typed.Call():
                 return self._of_parts(expression, values)
-            case typed.Negate() if self._direction(expression.operand, values) in _FINE:
-                raise _Wrong("a value of the recursion changes its sign here", expression.span)
+            case typed.Negate():
+                direction = self._direction(expression.operand, values)
+                if direction in _FINE:
+                    raise _Wrong("a value of the recursion changes its sign here", expression.span)
+                return direction
             case _:
                 return None
 
@@ -226,7 +229,7 @@ class _Check:
 
     def _unused(self, terms: Sequence[typed.Term], values: Mapping[str, str], what: str) -> None:
         for term in terms:
-            for variable in variables_of(term):
+            for variable in typed.variables_of(term):
                 if variable.name in values:
                     raise _Wrong(f"the value `{variable}` of the recursion {what}", variable.span)
 

@@ -19,7 +19,6 @@ from collections.abc import Iterable
 from ..diagnostics import Diagnostics, Note
 from ..ir import typed
 from ..source import Span
-from .terms import variables_of
 
 _BIND = "bind it by a positive atom or an assignment in the body"
 
@@ -35,9 +34,9 @@ def _check_rule(rule: typed.Rule, diagnostics: Diagnostics) -> None:
     stuck: list[typed.Assignment] = []
     for literal in rule.body:
         if isinstance(literal, typed.Atom):
-            bound |= {variable.name for variable in variables_of(literal)}
+            bound |= {variable.name for variable in typed.variables_of(literal)}
         elif isinstance(literal, typed.Assignment):
-            if all(variable.name in bound for variable in variables_of(literal.value)):
+            if all(variable.name in bound for variable in typed.variables_of(literal.value)):
                 bound.add(literal.variable.name)
             else:
                 stuck.append(literal)
@@ -47,17 +46,17 @@ def _check_rule(rule: typed.Rule, diagnostics: Diagnostics) -> None:
     reporter.head()
     for literal in rule.body:
         if isinstance(literal, typed.Comparison):
-            reporter.unbound(variables_of(literal), "E0403", "is only compared and has no value", _BIND)
+            reporter.unbound(typed.variables_of(literal), "E0403", "is only compared and has no value", _BIND)
     for literal in rule.negations:
         help = "write `_` for any value"
-        reporter.unbound(variables_of(literal), "E0402", "stands only in a negated atom", help)
+        reporter.unbound(typed.variables_of(literal), "E0402", "stands only in a negated atom", help)
 
 
 def _check_assignments(stuck: list[typed.Assignment], reporter: _Reporter) -> None:
     """Report what keeps assignments from being computed: a variable that nothing binds, or themselves."""
     values = {literal.variable.name: literal for literal in stuck}
     for literal in stuck:
-        others = [variable for variable in variables_of(literal.value) if variable.name not in values]
+        others = [variable for variable in typed.variables_of(literal.value) if variable.name not in values]
         reporter.unbound(others, "E0403", "has no value to compute with", _BIND)
     reported: set[str] = set()
     for literal in stuck:
@@ -78,7 +77,7 @@ def _cycle(start: typed.Assignment, values: dict[str, typed.Assignment]) -> list
     seen: set[str] = set()
     while paths:
         path = paths.pop(0)
-        for variable in variables_of(values[path[-1]].value):
+        for variable in typed.variables_of(values[path[-1]].value):
             if variable.name == target:
                 return path
             if variable.name in values and variable.name not in seen:
@@ -100,9 +99,9 @@ class _Reporter:
         for argument in self.rule.head.arguments:
             if not self.rule.body and not self.rule.origin:
                 help = 'a constant is a number, a `"string"`, `true`, `false` or a date'
-                self.unbound(variables_of(argument), "E0401", "stands in a fact, which has no variables", help)
+                self.unbound(typed.variables_of(argument), "E0401", "stands in a fact, which has no variables", help)
             else:
-                self.unbound(variables_of(argument), "E0401", "of the head is not bound in the body", _BIND)
+                self.unbound(typed.variables_of(argument), "E0401", "of the head is not bound in the body", _BIND)
 
     def unbound(self, variables: Iterable[typed.Variable], code: str, what: str, help: str | None = None) -> None:
         """Report those of ``variables`` that have no value."""

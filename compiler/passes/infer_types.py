@@ -32,7 +32,6 @@ from ..diagnostics import Diagnostics, Note, listed
 from ..functions import FUNCTIONS, Match
 from ..ir import typed
 from ..source import Span
-from .terms import variables_of
 
 _INT_DIGITS = 19  # of the largest 64-bit int
 _MAX_DIGITS = 38  # of a decimal in both engines
@@ -95,10 +94,10 @@ def _infer_columns(program: typed.Program, diagnostics: Diagnostics) -> _Columns
 def _unsafe_places(program: typed.Program) -> Iterable[tuple[str, int]]:
     """The head places whose variables nothing binds."""
     for rule in program.rules:
-        bound = {variable.name for atom in rule.atoms for variable in variables_of(atom)}
+        bound = {variable.name for atom in rule.atoms for variable in typed.variables_of(atom)}
         bound |= {literal.variable.name for literal in rule.body if isinstance(literal, typed.Assignment)}
         for place, argument in enumerate(rule.head.arguments):
-            if any(variable.name not in bound for variable in variables_of(argument)):
+            if any(variable.name not in bound for variable in typed.variables_of(argument)):
                 yield rule.head.relation, place
 
 

@@ -30,7 +30,7 @@ from ..diagnostics import Diagnostics, listed
 from ..ir import typed
 from ..ir.localized import LocalizedRule, Program, Send, located_literal
 from ..naming import unused
-from .terms import equal_variables, variables_of
+from .terms import equal_variables
 
 
 def localize(program: typed.Program, diagnostics: Diagnostics) -> Program:
@@ -158,13 +158,13 @@ class _Localizer:
 
     def computable(self, group: _Group, *users: object) -> list[typed.Assignment] | None:
         """The assignments by which ``group`` has all variables of ``users``; None if it cannot have them."""
-        wanted = {v.name for user in users for v in variables_of(user)} - set(group.variables)
+        wanted = {v.name for user in users for v in typed.variables_of(user)} - set(group.variables)
         chosen: list[typed.Assignment] = []
         for literal in reversed(self.rule.body):
             if isinstance(literal, typed.Assignment) and literal.variable.name in wanted:
                 chosen.append(literal)
                 wanted.remove(literal.variable.name)
-                wanted |= {v.name for v in variables_of(literal.value)} - set(group.variables)
+                wanted |= {v.name for v in typed.variables_of(literal.value)} - set(group.variables)
         return None if wanted else chosen[::-1]
 
     def constants(self) -> Iterator[typed.Constant]:
@@ -254,12 +254,13 @@ class _Localizer:
         """What is in a group, for people."""
         if any(self.place_of(atom) not in ("", group.location) for atom in group.atoms):
             return f"what has met at {group.location}"
-        names = {v.name for atom in self.rule.atoms for v in variables_of(atom)}
+        names = {v.name for atom in self.rule.atoms for v in typed.variables_of(atom)}
         atoms = []
         for atom in group.atoms:
             if self.place_of(atom):
                 terms = [
-                    typed.Wildcard(t.type, t.span) if variables_of(t) and str(t) not in names else t for t in atom.terms
+                    typed.Wildcard(t.type, t.span) if typed.variables_of(t) and str(t) not in names else t
+                    for t in atom.terms
                 ]
                 atoms.append(located_literal(replace(atom, terms=tuple(terms)), self.program.relation))
         return listed(atoms)
@@ -383,7 +384,7 @@ class _Localizer:
         for literal in self.rule.body:
             if isinstance(literal, typed.Comparison) and literal not in self.checked:
                 plain = all(isinstance(x, typed.Variable | typed.Constant) for x in (literal.left, literal.right))
-                if (plain or needed or computed) and {v.name for v in variables_of(literal)} <= known:
+                if (plain or needed or computed) and {v.name for v in typed.variables_of(literal)} <= known:
                     conditions.append(literal)
         # Equalities are checked again at the end: they say there that two names are one location.
         self.checked += [x for x in conditions if isinstance(x, typed.Comparison) and x.op != "="]

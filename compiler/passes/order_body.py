@@ -20,7 +20,6 @@ from collections.abc import Sequence
 
 from ..diagnostics import Diagnostics
 from ..ir import typed
-from .terms import variables_of
 
 
 def order_body(body: Sequence[typed.Literal], diagnostics: Diagnostics) -> tuple[typed.Literal, ...]:
@@ -34,7 +33,7 @@ def order_body(body: Sequence[typed.Literal], diagnostics: Diagnostics) -> tuple
 def _names(literal: typed.Literal) -> set[str]:
     """The variables that a literal binds if it is an atom, and those that it needs otherwise."""
     node = literal.value if isinstance(literal, typed.Assignment) else literal
-    return {variable.name for variable in variables_of(node)}
+    return {variable.name for variable in typed.variables_of(node)}
 
 
 def _assign(body: Sequence[typed.Literal], diagnostics: Diagnostics) -> list[typed.Literal]:
@@ -80,7 +79,7 @@ def _assignment(literal: typed.Comparison, bound: set[str]) -> typed.Assignment 
     if literal.op == "=":
         sides.append((literal.right, literal.left))
     for side, value in sides:
-        needed = {variable.name for variable in variables_of(value)}
+        needed = {variable.name for variable in typed.variables_of(value)}
         if isinstance(side, typed.Variable) and side.name not in bound and needed <= bound:
             return typed.Assignment(side, value, literal.span)
     return None

@@ -17,7 +17,6 @@ from __future__ import annotations
 from ..ir import typed
 from ..ir.delta import RuleDeltas, Version, Versioned
 from ..ir.plan import Query
-from .terms import variables_of
 
 
 def plan_rule(deltas: RuleDeltas, kind: str) -> tuple[Query, tuple[Query, ...], tuple[Query, ...], Query | None]:
@@ -39,12 +38,12 @@ def _query(deltas: RuleDeltas, purpose: str, body: list[Versioned], first: Versi
     waiting = [v for v in body if not v.negated and v is not first]
     if first is not None:
         joins.append(first)
-        bound = bound | {v.name for v in variables_of(first.literal)}
+        bound = bound | {v.name for v in typed.variables_of(first.literal)}
     while waiting:
         best = max(waiting, key=lambda v: (_bound_terms(v, bound), -waiting.index(v)))
         waiting.remove(best)
         joins.append(best)
-        bound = bound | {v.name for v in variables_of(best.literal)}
+        bound = bound | {v.name for v in typed.variables_of(best.literal)}
     negations = tuple(v for v in body if v.negated and v is not first)
     return Query(deltas.rule, purpose, tuple(joins), negations, deltas.conditions)
 

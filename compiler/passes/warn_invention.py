@@ -12,7 +12,6 @@ from ..diagnostics import Diagnostics
 from ..functions import FUNCTIONS
 from ..ir import typed
 from ..ir.strata import Program, Stratum
-from .terms import variables_of
 
 
 def warn_invention(program: Program, diagnostics: Diagnostics) -> None:
@@ -27,9 +26,9 @@ def warn_invention(program: Program, diagnostics: Diagnostics) -> None:
             continue
         chosen = _chosen(stratum)
         for rule in stratum.rules:
-            recursive = {v.name for a in rule.atoms if a.relation in stratum.members for v in variables_of(a)}
+            recursive = {v.name for a in rule.atoms if a.relation in stratum.members for v in typed.variables_of(a)}
             values = {x.variable.name: x.value for x in rule.body if isinstance(x, typed.Assignment)}
-            outside = {v.name for a in rule.atoms if a.relation not in stratum.members for v in variables_of(a)}
+            outside = {v.name for a in rule.atoms if a.relation not in stratum.members for v in typed.variables_of(a)}
             if _lengthens_without_repeating(rule, values, recursive, outside):
                 continue
             for place, argument in enumerate(rule.head.arguments):
@@ -63,7 +62,7 @@ def _chosen(stratum: Stratum) -> set[tuple[str, int]]:
                 if isinstance(argument, typed.Aggregate):
                     found.add((rule.head.relation, place))
                 if (rule.head.relation, place) in found:
-                    names = {variable.name for variable in variables_of(argument)}
+                    names = {variable.name for variable in typed.variables_of(argument)}
                     found |= {
                         (atom.relation, at)
                         for atom in rule.atoms
@@ -126,5 +125,5 @@ def _lengthens_without_repeating(
 
 def _feeds(value: object, values: dict[str, typed.Expression], recursive: set[str]) -> bool:
     """Whether a variable of the recursion is used in ``value``, directly or through assignments."""
-    names = {variable.name for variable in variables_of(value)}
+    names = {variable.name for variable in typed.variables_of(value)}
     return bool(names & recursive) or any(_feeds(values[name], values, recursive) for name in names if name in values)

@@ -10,7 +10,7 @@ import pytest
 from flintlog.compiler.diagnostics import Diagnostics
 from flintlog.compiler.frontend import read_program
 from flintlog.compiler.ir import typed
-from flintlog.compiler.passes.terms import variables_of
+from flintlog.compiler.ir.typed import variables_of
 from flintlog.compiler.source import SourceFile
 
 from golden_tests.frontend.golden import front, rendered

@@ -179,13 +179,12 @@ def check(scenario: Scenario, rng: random.Random, path: Path) -> list[str]:
     with path.open("rb") as lines:
         reader = Reader(path.name, lines)
         running = Replay(module, session, reader, printed.append)
-        going = True
-        while going:
-            try:
-                command = reader.command()
-                going = command is not None and running.run(command)
-            except CompileError as error:
-                printed += [item.code if item.code == "E0906" else str(error) for item in error.diagnostics]
+
+        def refused(error: CompileError) -> bool:
+            printed.extend(item.code if item.code == "E0906" else str(error) for item in error.diagnostics)
+            return True
+
+        running.run_all(refused)
     wanted = "\n".join(text for text in expected if text)
     found = "\n".join(printed)
     return [] if found == wanted else [f"{path.read_text()}\nexpected:\n{wanted}\nfound:\n{found}"]

@@ -68,13 +68,9 @@ def answers(module: ModuleType, commands: bytes) -> Iterator[str]:
     printed: list[str] = []
     reader = Reader("changes.dat", commands.splitlines(keepends=True))
     running = Replay(module, module.Session(), reader, printed.append)
-    error = None
-    try:
-        while (command := reader.command()) is not None and running.run(command):
-            pass
-        error = running.unfinished()
-    except CompileError as found:
-        error = found
+    errors: list[CompileError] = []
+    running.run_all(lambda error: bool(errors.append(error)))
+    error = errors[0] if errors else running.unfinished()
     yield from printed
     if error is not None:
         (item,) = error.diagnostics
@@ -122,14 +118,12 @@ def typed(module: ModuleType, *lines: str) -> list[str]:
     said: list[str] = []
     reader = Reader("typed", [f"{line}\n".encode() for line in lines])
     running = Replay(module, module.Session(), reader, said.append)
-    going = True
-    while going:
-        try:
-            command = reader.command()
-            going = command is not None and running.run(command)
-        except CompileError as error:
-            said.append(error.diagnostics[0].code)
-            reader.skip_line()
+
+    def refused(error: CompileError) -> bool:
+        said.append(error.diagnostics[0].code)
+        return True
+
+    running.run_all(refused)
     return said
 
 

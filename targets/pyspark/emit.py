@@ -28,6 +28,7 @@ class Block:
 BLOCKS = (
     Block("engine"),
     Block("maintain"),
+    Block("choice"),
     Block("recount"),
     Block("supports", lambda kinds: not kinds.isdisjoint({"counted", "ranked", "extremal"})),
     Block("counted", lambda kinds: "counted" in kinds),

@@ -585,6 +585,8 @@ class DuckEngine:
         # What two TRY have in common would be computed outside of both, and its error not be caught. Of queries in a
         # union that are alike DuckDB 2.0 computes one for both, with the columns of the one in the other's place.
         settings.append("disabled_optimizers = 'common_subexpressions,common_subplan'")
+        # A checkpoint would give rows other row IDs.
+        settings += ["checkpoint_threshold = '1000TB'"] if self.row_id else []
         settings += [f"memory_limit = '{memory_limit}'"] if memory_limit else []
         settings += [f"temp_directory = '{spill}'"] if spill else []
         for setting in settings:
@@ -717,8 +719,8 @@ class Bucket:
 
 
 class Run(NamedTuple):
-    """How strata are being maintained: where, on what part of the state, and whether for the first time. ``note`` is
-    called once a round with the stratum, the phase, the round and the number of tuples that changed.
+    """How strata are being maintained: where, on what part of the state, whether for the first time, and in which way.
+    ``note`` is called once a round with the stratum, the phase, the round and the number of tuples that changed.
     """
 
     engine: Engine
@@ -726,6 +728,7 @@ class Run(NamedTuple):
     initial: bool
     max_rounds: int
     note: Callable[[str, str, int, int], None]
+    choice: Choice
 
 
 def names(columns: Iterable[Column], prefix: str = "") -> str:
@@ -997,29 +1000,169 @@ def check_defined(engine: Engine, stratum: Stratum, relation: Relation, table: s
         )
 
 
-# One stratum after the other.
+# ---- support: incremental or from scratch, version 1 ---------------------------------------------
+# A change that reaches most of a stratum is followed at a higher price than that of computing the stratum
+# again. Either way its relations get the same tuples and readers the same net changes; ranks and supports
+# may differ, which depend on history anyway.
+#
+# The price of following deletions through a recursion is estimated in units of computing it from scratch:
+# each round looks at all tuples, and each tuple that is touched is looked up, removed, perhaps put back and
+# derived again, while to enter a tuple costs what it costs from scratch. How many are touched depends on
+# the data, so the estimate is taken from what earlier batches did.
+
+FEW_TUPLES = 10_000
+"""A stratum of fewer tuples always follows the changes: it takes no time."""
+
+LARGE_SHARE = 0.3
+"""If more than this share of what a stratum reads has changed, it is computed from scratch."""
+
+PRICE_OF_ROUND = 0.025
+"""What a round of deletions costs; to compute the stratum from scratch costs 1."""
+
+PRICE_OF_SUSPECTS = 3.0
+"""What it costs if deletions touch as many tuples as there are."""
+
+
+class Effect(NamedTuple):
+    """What changes of what a recursive stratum reads do to it: rounds of deletions, and the price per share of what it
+    reads that was lost, rounds apart, and that was gained."""
+
+    rounds: float = 10.0
+    lost: float = 8.0
+    gained: float = 1.0
+
+    def price(self, lost: float, gained: float) -> float:
+        """What following the changes costs, where these shares were lost and gained."""
+        rounds = PRICE_OF_ROUND * self.rounds if lost else 0.0
+        return rounds + self.lost * lost + self.gained * gained
+
+
+@dataclass
+class Choice:
+    """How strata are brought to their new state: by following changes (``incremental``), from scratch (``recompute``), or
+    as is cheaper (``auto``).
+
+    ``effects`` are by recursive stratum what earlier batches did; what this one does is entered. So is in ``scratch``
+    why a stratum was computed from scratch; ``rewritten`` gets the tables of such strata.
+    """
+
+    strategy: str = "auto"
+    effects: dict[str, Effect] = field(default_factory=dict)
+    scratch: dict[str, str] = field(default_factory=dict)
+    rewritten: set[str] = field(default_factory=set)
+
+
+class TooManySuspects(Exception):
+    """Deletions touch so many tuples that computing the stratum from scratch is cheaper."""
 
 
 def maintain(run: Run, stratum: Stratum, clock: int) -> int:
     """Bring the relations of a stratum from the old state to the new one; return its new clock."""
-    if not run.initial and not changes_below(run.engine, stratum):
+    engine = run.engine
+    if run.initial:
+        clock = MAINTAIN[stratum.kind](run, stratum, clock)
+    elif any(changed := changed_shares(engine, stratum)):
+        clock = follow_or_recompute(run, stratum, clock, *changed)
+    else:
         for relation in stratum.relations:
             for name in ("lost", "gained", "touched"):
-                run.engine.empty(f"{relation.table}__{name}", relation.tuple_columns)
+                engine.empty(f"{relation.table}__{name}", relation.tuple_columns)
         return clock
-    clock = MAINTAIN[stratum.kind](run, stratum, clock)
     for relation in stratum.relations:
-        check_key(run.engine, relation, run.initial)
+        check_key(engine, relation, run.initial)
     return clock
 
 
-def changes_below(engine: Engine, stratum: Stratum) -> bool:
-    """Whether a relation that a stratum reads has changed."""
-    return any(
-        engine.rows(f"{relation.table}__{name}")
-        for relation in (*stratum.reads, *stratum.negates)
-        for name in ("lost", "gained")
+def changed_shares(engine: Engine, stratum: Stratum) -> tuple[float, float]:
+    """The shares of the tuples that a stratum reads, before and after the batch, by whose change it may lose derivations,
+    and gain some."""
+    below = {r.table for r in (*stratum.reads, *stratum.negates)}
+    lost, gained = (
+        sum(engine.rows(f"{r.table}__{positive}") for r in stratum.reads)
+        + sum(engine.rows(f"{r.table}__{negative}") for r in stratum.negates)
+        for positive, negative in (("lost", "gained"), ("gained", "lost"))
     )
+    stored = sum(engine.rows(table) + engine.rows(f"{table}__lost") for table in below)
+    return lost / max(1, stored), gained / max(1, stored)
+
+
+def follow_or_recompute(run: Run, stratum: Stratum, clock: int, lost: float, gained: float) -> int:
+    """Maintain a stratum, of whose reads certain shares were ``lost`` and ``gained``, in the cheaper way; return its new
+    clock."""
+    engine, choice, tables = run.engine, run.choice, [r.table for r in stratum.relations]
+    stored = max(1, sum(map(engine.rows, tables)))
+    recursive = any(rule.rounds for rule in stratum.rules)
+    effect = choice.effects.get(stratum.name, Effect())
+    reason = reason_for_scratch(choice, effect if recursive else None, stored, lost, gained)
+    if reason:
+        if recursive and choice.strategy == "auto":
+            # What was unusual once does not decide for ever.
+            choice.effects[stratum.name] = effect._replace(lost=effect.lost / 2)
+        return from_scratch(run, stratum, reason, False)
+    rounds = 0
+
+    def note(name: str, phase: str, done: int, tuples: int) -> None:
+        nonlocal rounds
+        rounds += phase == "delete"
+        run.note(name, phase, done, tuples)
+
+    try:
+        clock = MAINTAIN[stratum.kind](run._replace(note=note), stratum, clock)
+    except TooManySuspects as error:
+        reason = str(error)
+    if recursive:
+        touched = sum(engine.rows(f"{table}__touched") for table in tables)
+        entered = 0 if reason else sum(engine.rows(f"{table}__gained") for table in tables)
+        if lost:
+            suspects = PRICE_OF_SUSPECTS * (touched - entered) / stored
+            effect = effect._replace(rounds=float(rounds), lost=suspects / lost)
+        if gained and not reason:
+            effect = effect._replace(gained=entered / stored / gained)
+        choice.effects[stratum.name] = effect
+    return from_scratch(run, stratum, reason, True) if reason else clock
+
+
+def reason_for_scratch(
+    choice: Choice, effect: Effect | None, stored: int, lost: float, gained: float
+) -> str:
+    """Why a stratum of ``stored`` tuples is to be computed from scratch, before anything is done; empty if it is not.
+    Where it is recursive, ``effect`` tells what changes do to it."""
+    if choice.strategy != "auto":
+        return "asked for" if choice.strategy == "recompute" else ""
+    if stored < FEW_TUPLES:
+        return ""
+    if lost + gained > LARGE_SHARE:
+        return f"{lost + gained:.0%} of what it reads has changed"
+    price = effect.price(lost, gained) if effect else 0.0
+    if price > 1:
+        changed = f"{lost:.2%} of what it reads was lost and {gained:.2%} gained"
+        return f"{changed}; to follow that would cost about {price:.1f} times as much"
+    return ""
+
+
+def from_scratch(run: Run, stratum: Stratum, reason: str, begun: bool) -> int:
+    """Compute a stratum again, whose deletions may have ``begun``, and compare; return its new clock."""
+    engine, tables = run.engine, [relation.table for relation in stratum.relations]
+    run.choice.scratch[stratum.name] = reason
+    run.choice.rewritten.update(tables)
+    for relation in stratum.relations:
+        table, columns = relation.table, names(relation.tuple_columns)
+        if begun:
+            gone = f"SELECT {columns} FROM {table}__touched WHERE _gone"
+            engine.table(f"{table}__was", f"SELECT {columns} FROM {table} UNION ALL {gone}")
+        else:
+            engine.rename(table, f"{table}__was")
+    clock = MAINTAIN[stratum.kind](run._replace(initial=True), stratum, 0)
+    for relation in stratum.relations:
+        table, columns = relation.table, names(relation.tuple_columns)
+        for name, left, right in (
+            ("lost", f"{table}__was", table),
+            ("gained", table, f"{table}__was"),
+        ):
+            only = f"SELECT {columns} FROM {left} ANTI JOIN {right} USING ({columns})"
+            engine.table(f"{table}__{name}", only)
+        engine.table(f"{table}__was", no_rows(relation.tuple_columns, engine.name))
+    return clock
 
 
 # ---- support: recount, version 1 -----------------------------------------------------------------
@@ -1166,6 +1309,33 @@ def with_rank(relation: Relation) -> tuple[Column, ...]:
     return (*relation.tuple_columns, Column("_rank", "int", "_rank"))
 
 
+def lose_support(run: Run, stratum: Stratum) -> None:
+    """Make the tables that gather what happens to a stratum: r__dead, r__entered, r__touched, and r__changed of a round;
+    then lead from the old state to mid."""
+    for relation in stratum.relations:
+        if run.initial:
+            run.engine.empty(relation.table, relation.state_columns)
+        for name in ("dead", "entered"):
+            run.engine.empty(f"{relation.table}__{name}", relation.tuple_columns)
+        gone = Column("_gone", "bool", "_gone")
+        run.engine.empty(f"{relation.table}__touched", (*relation.tuple_columns, gone))
+        run.engine.empty(f"{relation.table}__changed", with_rank(relation))
+    if not run.initial:
+        delete_unsupported(run, stratum)
+
+
+def lost_and_gained(run: Run, stratum: Stratum, entered: str) -> None:
+    """Make r__lost and r__gained of r__dead and of the table r__``entered`` of what is there in the end."""
+    for relation in stratum.relations:
+        table, columns = relation.table, names(relation.tuple_columns)
+        for name, left, right in (("lost", "dead", entered), ("gained", entered, "dead")):
+            if run.initial:
+                run.engine.empty(f"{table}__{name}", relation.tuple_columns)
+                continue
+            only = f"SELECT * FROM {table}__{left} ANTI JOIN {table}__{right} USING ({columns})"
+            run.engine.table(f"{table}__{name}", only)
+
+
 def show_state(engine: Engine, stratum: Stratum, before: str) -> None:
     """Define what the queries see of the stratum's own relations; ``before`` is SQL for what stood there before the
     last step, with ``{table}`` and ``{columns}`` to fill in."""
@@ -1196,6 +1366,21 @@ def check_round(stratum: Stratum, done: int, max_rounds: int) -> None:
         )
 
 
+def check_suspects(run: Run, stratum: Stratum, done: int) -> None:
+    """Stop deletions that in so many rounds have cost as much as computing the stratum from scratch, if that may be
+    chosen."""
+    if run.choice.strategy != "auto":
+        return
+    tables = [relation.table for relation in stratum.relations]
+    stored = sum(run.engine.rows(table) for table in tables)
+    touched = sum(run.engine.rows(f"{table}__touched") for table in tables)
+    price = PRICE_OF_ROUND * done + PRICE_OF_SUSPECTS * touched / max(1, stored)
+    if stored >= FEW_TUPLES and price > 1:
+        raise TooManySuspects(
+            f"deletions touched {touched} of {stored} tuples in {done} rounds, and were not at their end"
+        )
+
+
 def find_supported(engine: Engine, relation: Relation, derived: str, sign: str) -> None:
     """Make r__hit of the tuples that derivations support, with the support that they have with them or without."""
     table, columns = relation.table, names(relation.tuple_columns, "s.")
@@ -1209,11 +1394,12 @@ def find_supported(engine: Engine, relation: Relation, derived: str, sign: str) 
 
 
 def take_out(engine: Engine, relation: Relation) -> None:
-    """Remove r__hit from r."""
+    """Remove r__hit from r, and note it in r__touched: those without support as gone."""
     table = relation.table
     check_supports(engine, relation, f"{table}__hit")
     engine.remove(table, f"{table}__hit", tuple_names(relation), found=True)
-    engine.insert(f"{table}__touched", f"SELECT {names(relation.tuple_columns)} FROM {table}__hit")
+    noted = f"SELECT {names(relation.tuple_columns)}, _support = 0 AS _gone FROM {table}__hit"
+    engine.insert(f"{table}__touched", noted)
 
 
 def put_back(engine: Engine, relation: Relation, condition: str = "TRUE") -> None:
@@ -1257,11 +1443,12 @@ def delete_unsupported(run: Run, stratum: Stratum) -> None:
             "SELECT {columns} FROM {table} UNION ALL SELECT {columns} FROM {table}__changed",
         )
         lost = {r.table: following(engine, stratum, r) for r in stratum.relations}
+        if any(lost.values()):
+            check_suspects(run, stratum, done)
     for relation in stratum.relations:
         table, columns = relation.table, names(relation.tuple_columns)
         if died[table]:
-            gone = f"SELECT DISTINCT {columns} FROM {table}__touched ANTI JOIN {table} USING ({columns})"
-            engine.table(f"{table}__dead", gone)
+            engine.table(f"{table}__dead", f"SELECT {columns} FROM {table}__touched WHERE _gone")
 
 
 # ---- support: ranked support, version 1 ----------------------------------------------------------
@@ -1273,31 +1460,9 @@ SMALL_LEAP = 1000
 
 def maintain_ranked(run: Run, stratum: Stratum, clock: int) -> int:
     """Delete what lost its support, return and insert what has some; return the clock."""
-    engine = run.engine
-    for relation in stratum.relations:
-        if run.initial:
-            engine.empty(relation.table, relation.state_columns)
-        else:
-            for name in ("dead", "entered", "touched"):
-                engine.empty(f"{relation.table}__{name}", relation.tuple_columns)
-        engine.empty(f"{relation.table}__changed", with_rank(relation))
-    if not run.initial:
-        delete_unsupported(run, stratum)
+    lose_support(run, stratum)
     clock = insert_supported(run, stratum, clock)
-    for relation in stratum.relations:
-        table, columns = relation.table, names(relation.tuple_columns)
-        if run.initial:
-            for name in ("lost", "gained"):
-                engine.empty(f"{table}__{name}", relation.tuple_columns)
-        else:
-            engine.table(
-                f"{table}__lost",
-                f"SELECT * FROM {table}__dead ANTI JOIN {table}__entered USING ({columns})",
-            )
-            engine.table(
-                f"{table}__gained",
-                f"SELECT * FROM {table}__entered ANTI JOIN {table}__dead USING ({columns})",
-            )
+    lost_and_gained(run, stratum, "entered")
     return clock
 
 
@@ -1317,31 +1482,34 @@ def insert_supported(run: Run, stratum: Stratum, clock: int) -> int:
         for table in entered:
             if engine.rows(f"{table}__changed"):
                 engine.insert(table, f"SELECT * FROM {table}__changed")
+        derived = {r.table: following(engine, stratum, r) for r in stratum.relations}
         if stratum.closure and done > ROUNDS_BEFORE_LEAPS:
-            clock = leap(engine, stratum, clock)
+            derived, clock = leap(engine, stratum, derived, clock)
         changed = {table: engine.rows(f"{table}__changed") for table in entered}
         entered = {table: number + changed[table] for table, number in entered.items()}
         run.note(stratum.name, "insert", done, sum(changed.values()))
         show_state(engine, stratum, f"SELECT {{columns}} FROM {{table}} WHERE _rank < {clock}")
         clock += 1
-        enter_next(engine, stratum, clock)
+        enter_next(engine, stratum, derived, clock)
     for relation in stratum.relations if not run.initial else ():
         table, columns = relation.table, names(relation.tuple_columns)
         if entered[table]:
             found = f"SELECT {columns} FROM {table} WHERE _rank > {start}"
             engine.table(f"{table}__entered", found)
-            engine.insert(f"{table}__touched", f"SELECT * FROM {table}__entered")
+            engine.insert(f"{table}__touched", f"SELECT *, FALSE AS _gone FROM {table}__entered")
     return clock
 
 
-def enter_next(engine: Engine, stratum: Stratum, clock: int) -> None:
-    """Make r__changed of what the derivations that use r__changed bring in."""
+def enter_next(
+    engine: Engine, stratum: Stratum, derived: Mapping[str, list[str]], clock: int
+) -> None:
+    """Make r__changed of what the derivations that use r__changed, ``derived``, bring in."""
     # Where there are several relations, each reads what the others had.
     name = "changed" if len(stratum.relations) == 1 else "entering"
     for relation in stratum.relations:
-        queries = following(engine, stratum, relation)
-        if queries:
-            engine.table(f"{relation.table}__{name}", entering(relation, union(queries), clock))
+        if derived[relation.table]:
+            found = union(derived[relation.table])
+            engine.table(f"{relation.table}__{name}", entering(relation, found, clock))
         else:
             engine.empty(f"{relation.table}__{name}", relation.state_columns)
     for relation in stratum.relations:
@@ -1350,13 +1518,16 @@ def enter_next(engine: Engine, stratum: Stratum, clock: int) -> None:
             engine.rename(f"{relation.table}__{name}", f"{relation.table}__changed")
 
 
-def leap(engine: Engine, stratum: Stratum, clock: int) -> int:
-    """Add to r__changed, which has just entered, and to r what each path of it makes with a known one, unless that is
-    much; return the clock.
+def leap(
+    engine: Engine, stratum: Stratum, derived: dict[str, list[str]], clock: int
+) -> tuple[dict[str, list[str]], int]:
+    """Add to r, and to r__changed, which has just entered, the paths that a path of r__changed makes with a known path,
+    unless there are many; return the derivations that use r__changed then, and the clock.
 
-    A closure that is deep takes few rounds so. Its rules make a path longer by a step at one side, where the known
-    path stands here: that one was made by such steps itself, and its rank tells in which order they support the joined
-    path. A bucket knows just its own paths, but whole ones, since the other side stays the same from step to step.
+    So a closure takes few rounds also where it is deep. Its rules make a path longer by one step at a certain side, and
+    there the known path is joined. That path was made by such steps itself; in the order of its rank they make the joined
+    path too, which is therefore ranked by it. A bucket has all it needs: it knows whole paths, since the other side
+    stays the same from step to step.
     """
     (relation,) = stratum.relations
     table, columns = relation.table, names(relation.tuple_columns)
@@ -1373,7 +1544,7 @@ def leap(engine: Engine, stratum: Stratum, clock: int) -> int:
     )
     expected = engine.first(pairs, 1)[0]["_pairs"] or 0
     if not 0 < expected <= max(engine.rows(table), SMALL_LEAP):
-        return clock
+        return derived, clock
     joined = (
         f"SELECT {start} AS {first}, {end} AS {last}, MIN(s._rank) AS _behind FROM {table}__changed AS d "
         f"JOIN {table} AS s ON d.{meet[0]} = s.{meet[1]} GROUP BY {start}, {end}"
@@ -1384,27 +1555,34 @@ def leap(engine: Engine, stratum: Stratum, clock: int) -> int:
         f"FROM ({joined}) AS q ANTI JOIN {table} USING ({columns})",
     )
     if not engine.rows(f"{table}__leapt"):
-        return clock
+        return derived, clock
     unsupported = f"SELECT {columns}, CAST(0 AS BIGINT) AS _support, _rank FROM {table}__leapt"
     engine.insert(f"{table}__changed", unsupported)
     show_state(engine, stratum, "SELECT {columns} FROM {table}")
-    supports = union(following(engine, stratum, relation))
-    counted = names(relation.tuple_columns, "s.")
+    engine.table(f"{table}__arrived", union(derived[table]))
+    heads = names(relation.tuple_columns, "s.")
     engine.insert(
         table,
-        f"SELECT {counted}, COUNT(*) AS _support, s._rank FROM {table}__leapt AS s JOIN ({supports}) AS d "
-        f"ON {matching(relation, 's', 'd')} WHERE d._rank < s._rank GROUP BY {counted}, s._rank",
+        f"SELECT {heads}, COUNT(*) AS _support, s._rank FROM {table}__leapt AS s JOIN {table}__arrived AS d "
+        f"ON {matching(relation, 's', 'd')} WHERE d._rank < s._rank GROUP BY {heads}, s._rank",
     )
     last_rank = engine.first(f"SELECT MAX(_rank) AS _rank FROM {table}__leapt", 1)[0]["_rank"]
-    return int(last_rank)
+    return {table: [f"SELECT * FROM {table}__arrived"]}, int(last_rank)
 
 
 def entering(relation: Relation, derived: str, clock: int) -> str:
     """The heads of derivations that are not there yet, with the clock as rank and the derivations counted."""
     columns = names(relation.tuple_columns)
+    new = f"SELECT {columns} FROM ({derived}) AS d ANTI JOIN {relation.table} USING ({columns})"
+    return counted(relation, new, clock)
+
+
+def counted(relation: Relation, derived: str, clock: int) -> str:
+    """The heads of derivations, with the clock as rank and the derivations counted."""
+    columns = names(relation.tuple_columns)
     return (
-        f"SELECT {columns}, COUNT(*) AS _support, CAST({clock} AS BIGINT) AS _rank FROM ({derived}) AS d "
-        f"ANTI JOIN {relation.table} USING ({columns}) GROUP BY {columns}"
+        f"SELECT {columns}, COUNT(*) AS _support, CAST({clock} AS BIGINT) AS _rank "
+        f"FROM ({derived}) AS d GROUP BY {columns}"
     )
 
 
@@ -1420,14 +1598,16 @@ def enter_first(run: Run, stratum: Stratum, relation: Relation, clock: int) -> N
         else:
             engine.empty(f"{table}__changed", relation.state_columns)
         return
+    # Dead tuples return if they have any derivation; of the others those enter that are not there.
     derivations = []
     gained = arriving(engine, stratum, relation, "insert", bucket)
     if gained:
         engine.table(f"{table}__arrived", f"SELECT {columns}, _rank FROM ({union(gained)}) AS q")
         find_supported(engine, relation, f"SELECT * FROM {table}__arrived", "+")
-        derivations.append(
-            f"SELECT {columns} FROM {table}__arrived ANTI JOIN {table}__dead USING ({columns})"
-        )
+        new = f"SELECT {columns} FROM {table}__arrived ANTI JOIN {table} USING ({columns})"
+        if engine.rows(f"{table}__dead"):
+            new = f"SELECT * FROM ({new}) AS n ANTI JOIN {table}__dead USING ({columns})"
+        derivations.append(new)
     if engine.rows(f"{table}__dead"):
         derivations += [
             f"SELECT {columns} FROM ({engine.text(rule.returns)}) AS q"
@@ -1435,7 +1615,7 @@ def enter_first(run: Run, stratum: Stratum, relation: Relation, clock: int) -> N
             if rule.head == table
         ]
     if derivations:
-        engine.table(f"{table}__entering", entering(relation, union(derivations), clock))
+        engine.table(f"{table}__entering", counted(relation, union(derivations), clock))
     else:
         engine.empty(f"{table}__entering", relation.state_columns)
     if gained and engine.rows(f"{table}__hit"):
@@ -1598,11 +1778,12 @@ MERGE_RATIO = 3
 
 @dataclass
 class Outcome:
-    """What running the stages made: the relations and clocks of the next manifest, net changes by table (files and
-    numbers of insertions and deletions), and a record of each step."""
+    """What running the stages made: the relations, clocks and effects of the next manifest, net changes by table (files
+    and numbers of insertions and deletions), and a record of each step."""
 
     relations: dict[str, Any]
     clocks: dict[str, dict[str, int]]
+    effects: dict[str, dict[str, list[float]]]
     changes: dict[str, list[str]] = field(default_factory=dict)
     counts: dict[str, tuple[int, int]] = field(default_factory=dict)
     steps: list[dict[str, Any]] = field(default_factory=list)
@@ -1628,13 +1809,9 @@ class Task:
     memory_limit: str
     functions: SuppliedFunctions | None = None
     fused: bool = False
+    strategy: str = "auto"
+    effects: Mapping[str, Mapping[str, list[float]]] = field(default_factory=dict)
     rebuilt: frozenset[str] = frozenset()
-
-    @property
-    def rewritten(self) -> frozenset[str]:
-        """The tables of the strata that are rebuilt."""
-        strata = (s for stage in self.stages for s in stage.strata if s.name in self.rebuilt)
-        return frozenset(relation.table for stratum in strata for relation in stratum.relations)
 
     @property
     def whole(self) -> bool:
@@ -1799,45 +1976,46 @@ def compute(run: Run, task: Task, part: int | None) -> dict[str, int]:
         if stratum.name in task.rebuilt:
             for relation in stratum.relations:
                 load_former(engine, task, relation, run.bucket)
-            clocks[stratum.name] = rebuild_stratum(run, stratum)
+            clocks[stratum.name] = from_scratch(run, stratum, "its definition has changed", False)
+            for relation in stratum.relations:
+                check_key(engine, relation, initial=True)
             continue
         for relation in stratum.relations:
             load_computed(engine, task, relation, part)
-        known = task.clocks.get(stratum.name, {})
-        before = max(
-            (clock for number, clock in known.items() if part is None or int(number) == part),
-            default=0,
-        )
+        before = of_buckets(task.clocks.get(stratum.name, {}), part, 0)
         clocks[stratum.name] = maintain(run, stratum, 0 if task.initial else before)
     return clocks
 
 
-def rebuild_stratum(run: Run, stratum: Stratum) -> int:
-    """Compute a stratum from scratch, and its net changes; return its clock."""
-    engine = run.engine
-    for relation in stratum.relations:
-        engine.rename(relation.table, f"{relation.table}__was")
-    clock = MAINTAIN[stratum.kind](run._replace(initial=True), stratum, 0)
-    for relation in stratum.relations:
-        table, columns = relation.table, names(relation.tuple_columns)
-        check_key(engine, relation, initial=True)
-        for name, left, right in (
-            ("lost", f"{table}__was", table),
-            ("gained", table, f"{table}__was"),
-        ):
-            only = f"SELECT {columns} FROM {left} ANTI JOIN {right} USING ({columns})"
-            engine.table(f"{table}__{name}", only)
-    return clock
+def of_buckets(known: Mapping[str, Any], part: int | None, default: Any) -> Any:
+    """Of what is known for each bucket, that of bucket ``part`` (None: the greatest), or ``default``."""
+    found = (value for bucket, value in known.items() if part is None or int(bucket) == part)
+    return max(found, default=default)
+
+
+def choice_for(task: Task, part: int | None) -> Choice:
+    """How to choose between incremental and from scratch on bucket ``part`` (None: on all)."""
+    strata = {stratum.name for stage in task.stages for stratum in stage.strata}
+    known = {name: task.effects[name] for name in sorted(strata & task.effects.keys())}
+    effects = {name: Effect(*of_buckets(found, part, [])) for name, found in known.items()}
+    return Choice(task.strategy, effects)
+
+
+def base_order(relation: Relation) -> tuple[str, ...]:
+    """The columns by which a base file is sorted: in the order of the pivot, what a later batch looks for is found in few
+    row groups."""
+    return tuple(sorted(tuple_names(relation), key=lambda name: name != relation.bucket_by))
 
 
 class Write(NamedTuple):
-    """What to write for a relation: its ``base``, or ``changes``, or ``nothing``; ``sql`` gives the rows. ``replaced`` is
-    for each bucket the number of the last files of changes whose rows are among them.
+    """What to write for a relation: its ``base``, or ``changes``, or ``nothing``; ``sql`` gives the rows, to be written in
+    ``order``. ``replaced`` is for each bucket the number of the last files of changes whose rows are among them.
     """
 
     kind: str
     sql: str = ""
     replaced: tuple[int, ...] = ()
+    order: tuple[str, ...] = ()
 
 
 def files_to_replace(rows: Sequence[int], new: int) -> int:
@@ -1852,13 +2030,14 @@ def files_to_replace(rows: Sequence[int], new: int) -> int:
 
 
 def to_write(
-    engine: Engine, task: Task, relation: Relation, entries: list[dict[str, Any]], number: str
+    run: Run, task: Task, relation: Relation, entries: list[dict[str, Any]], number: str
 ) -> Write:
     """What to write for a relation whose buckets are ``entries``; ``number`` is SQL for the bucket of a row."""
+    engine = run.engine
     columns, key = names(relation.state_columns), names(relation.tuple_columns)
     table, written = relation.table, f"{relation.table}__written"
-    whole = Write("base", f"SELECT {columns} FROM {table}")
-    if task.initial or table in task.rewritten:
+    whole = Write("base", f"SELECT {columns} FROM {table}", order=base_order(relation))
+    if task.initial or table in run.choice.rewritten:
         return whole
     if not engine.rows(f"{table}__touched"):
         return Write("nothing")
@@ -1877,11 +2056,14 @@ def to_write(
         for path in entry["changes"][len(entry["changes"]) - count :]
     ]
     commit = f"CAST({int(task.attempt.split('-')[0])} AS BIGINT) AS _commit"
-    present = f"SELECT {columns}, TRUE AS _present, {commit} FROM {table} SEMI JOIN {written} USING ({key})"
     hidden = [c for c in relation.state_columns if c not in relation.tuple_columns]
-    blank = "".join(f", CAST(NULL AS {sql_type(c.type, engine.name)}) AS {c.sql}" for c in hidden)
-    gone = f"SELECT {key}{blank}, FALSE AS _present, {commit} FROM {written} ANTI JOIN {table} USING ({key})"
-    queries = [present, gone]
+    kept = "".join(f", s.{column.sql}" for column in hidden)
+    same = " AND ".join(f"w.{name} = s.{name}" for name in tuple_names(relation))
+    present = f"s.{tuple_names(relation)[0]} IS NOT NULL AS _present"
+    queries = [
+        f"SELECT {names(relation.tuple_columns, 'w.')}{kept}, {present}, {commit} "
+        f"FROM {written} AS w LEFT JOIN {table} AS s ON {same}"
+    ]
     if old:
         earlier = latest_changes(engine, relation, old, max(replaced) > 1)
         kept = f"{earlier} AS e ANTI JOIN {written} USING ({key})"
@@ -1962,11 +2144,11 @@ def run_task(task: Task, number: int) -> dict[str, Any]:
         if task.functions:
             task.functions.define(engine)
         bucket = Bucket() if part is None else Bucket(part, task.buckets)
-        run = Run(engine, bucket, task.initial, task.max_rounds, note)
+        choice = choice_for(task, part)
+        run = Run(engine, bucket, task.initial, task.max_rounds, note, choice)
         clocks = compute(run, task, part)
         written = {
-            relation.table: write_relation(engine, task, relation, part)
-            for relation in task.computed
+            relation.table: write_relation(run, task, relation, part) for relation in task.computed
         }
     finally:
         shutil.rmtree(spill, ignore_errors=True)
@@ -1975,6 +2157,8 @@ def run_task(task: Task, number: int) -> dict[str, Any]:
         "bucket": number,
         "whole": part is None,
         "clocks": clocks,
+        "effects": choice.effects,
+        "scratch": choice.scratch,
         "written": written,
         "rounds": rounds,
         "seconds": seconds,
@@ -1982,12 +2166,14 @@ def run_task(task: Task, number: int) -> dict[str, Any]:
 
 
 def write_parts(
-    engine: Engine, task: Task, folder: str, sql: str, number: str
+    engine: Engine, task: Task, folder: str, sql: str, number: str, order: Sequence[str] = ()
 ) -> dict[int, list[str]]:
-    """Write the rows of a query, those of a bucket, of which SQL gives the ``number``, to files of their own; returns
-    the files of each bucket."""
+    """Write the rows of a query, those of a bucket, of which SQL gives the ``number``, to files of their own, in
+    ``order``; returns the files of each bucket."""
     place = Path(task.state, folder)
     rows = f"SELECT q.*, CAST({number} AS INT) AS _bucket FROM ({sql}) AS q"
+    if order and engine.name == "duckdb":
+        sql, rows = (f"{query} ORDER BY {', '.join(order)}" for query in (sql, rows))
     if isinstance(engine, DuckEngine):
         place.parent.mkdir(parents=True, exist_ok=True)
         escaped = str(place).replace("'", "''")
@@ -1999,6 +2185,7 @@ def write_parts(
     else:
         assert isinstance(engine, SparkEngine)
         parts = engine.spark.sql(rows).repartition(task.buckets, "_bucket")
+        parts = parts.sortWithinPartitions("_bucket", *order) if order else parts
         parts.write.partitionBy("_bucket").parquet(f"file://{place}")
     files: dict[int, list[str]] = {}
     for path in sorted(place.glob("_bucket=*/*.parquet")):
@@ -2013,11 +2200,10 @@ def with_fingerprint(state: str, path: Path) -> str:
     return path.rename(path.with_name(name)).relative_to(state).as_posix()
 
 
-def write_relation(
-    engine: Engine, task: Task, relation: Relation, part: int | None
-) -> dict[str, Any]:
+def write_relation(run: Run, task: Task, relation: Relation, part: int | None) -> dict[str, Any]:
     """Write bucket ``part`` of a relation (None: all buckets) and its net changes; returns the manifest's entries by
     bucket, the files of the changes, and their numbers."""
+    engine = run.engine
     column = next((c for c in relation.tuple_columns if c.sql == relation.bucket_by), None)
     number, numbers = str(part or 0), [part or 0]
     if part is None and column and task.buckets > 1:
@@ -2025,7 +2211,7 @@ def write_relation(
         numbers = list(range(task.buckets))
     stored = {} if task.initial else task.relations[relation.table]["buckets"]
     entries = [] if task.initial else bucket_files(task.relations, relation, part)
-    wanted = to_write(engine, task, relation, entries, number)
+    wanted = to_write(run, task, relation, entries, number)
     # A task that is tried again writes beside what it left.
     unique = f"{'all' if part is None else f'{part:05d}'}-{uuid.uuid4().hex[:8]}"
     folder = f"data/{task.attempt}/{relation.table}"
@@ -2036,7 +2222,8 @@ def write_relation(
     rows = {numbers[0]: engine.rows(relation.table)}
     if len(numbers) > 1:
         rows = rows_by_bucket(engine, task, relation.table, number)
-    written = write_parts(engine, task, f"{folder}/{wanted.kind}-{unique}", wanted.sql, number)
+    name = f"{folder}/{wanted.kind}-{unique}"
+    written = write_parts(engine, task, name, wanted.sql, number, wanted.order)
     buckets = {}
     for place, bucket in enumerate(numbers):
         files, count = written.get(bucket, []), rows.get(bucket, 0)
@@ -2153,9 +2340,10 @@ def collect_reports(outcome: Outcome, task: Task, reports: list[dict[str, Any]])
         )
     for report in reports:
         numbers = range(task.buckets) if report["whole"] else [report["bucket"]]
-        for stratum, clock in report["clocks"].items():
-            clocks = outcome.clocks.setdefault(stratum, {})
-            clocks.update({str(number): clock for number in numbers})
+        for known, found in ((outcome.clocks, "clocks"), (outcome.effects, "effects")):
+            for stratum, value in report[found].items():
+                by_bucket = known.setdefault(stratum, {})
+                by_bucket.update({str(number): value for number in numbers})
 
 
 # The same rounds as Spark jobs.
@@ -2175,11 +2363,11 @@ def run_rounds(spark: SparkSession, task: Task, log: Log) -> dict[str, Any]:
     try:
         if task.functions:
             task.functions.define(engine, Path(task.state, "data", task.attempt, "failed_calls"))
-        run = Run(engine, Bucket(), task.initial, task.max_rounds, note)
+        choice = choice_for(task, None)
+        run = Run(engine, Bucket(), task.initial, task.max_rounds, note, choice)
         clocks = compute(run, task, None)
         written = {
-            relation.table: write_relation(engine, task, relation, None)
-            for relation in task.computed
+            relation.table: write_relation(run, task, relation, None) for relation in task.computed
         }
     finally:
         engine.close()
@@ -2187,6 +2375,8 @@ def run_rounds(spark: SparkSession, task: Task, log: Log) -> dict[str, Any]:
         "bucket": 0,
         "whole": True,
         "clocks": clocks,
+        "effects": choice.effects,
+        "scratch": choice.scratch,
         "written": written,
         "rounds": rounds,
         "seconds": round(time.monotonic() - started, 3),
@@ -2237,9 +2427,11 @@ def run_stages(
     since they are cut by their own columns.
     """
     before = manifest_before or {"relations": {}, "clocks": {}}
-    outcome = Outcome(
-        dict(before["relations"]), {name: dict(c) for name, c in before["clocks"].items()}
+    clocks, effects = (
+        {name: dict(by_bucket) for name, by_bucket in before.get(known, {}).items()}
+        for known in ("clocks", "effects")
     )
+    outcome = Outcome(dict(before["relations"]), clocks, effects)
     inputs = tuple(relation for relation in program.relations if relation.kind == "input")
     parts: list[tuple[tuple[Relation, ...], tuple[Stage, ...]]] = [(inputs, ())]
     parts += [((), (stage,)) for stage in program.stages]
@@ -2264,6 +2456,8 @@ def run_stages(
             options.memory_limit,
             options.functions,
             small,
+            options.strategy,
+            outcome.effects,
             rebuilt,
         )
         if not initial and number and unaffected(task, outcome):
@@ -2288,11 +2482,14 @@ def run_stages(
                 "reason": reason,
                 "seconds": round(time.monotonic() - started, 3),
                 "tasks": [
-                    {"bucket": r["bucket"], "seconds": r["seconds"], "rounds": r["rounds"]}
+                    {key: r[key] for key in ("bucket", "seconds", "rounds", "scratch")}
                     for r in reports
                 ],
             }
         )
+        for report in reports:
+            for stratum, reason in report["scratch"].items():
+                log.event("from scratch", stratum=stratum, bucket=report["bucket"], reason=reason)
         for report in reports if engine == "duckdb" else ():
             for stratum, phase, done, tuples, seconds in report["rounds"]:
                 log.event(
@@ -2310,7 +2507,8 @@ def run_stages(
 def unaffected(task: Task, outcome: Outcome) -> bool:
     """Whether nothing that a task reads has changed in this batch, nor what it computes."""
     changed = any(outcome.changes.get(relation.table) for relation in task.external)
-    return not changed and not task.rewritten
+    rebuilt = any(stratum.name in task.rebuilt for stage in task.stages for stratum in stage.strata)
+    return not changed and not rebuilt
 
 
 # Compaction.
@@ -2325,7 +2523,9 @@ def compact_stages(
     options: Options,
 ) -> Outcome:
     """Write the buckets that have files of changes as base files; no tuple changes."""
-    outcome = Outcome(dict(manifest["relations"]), dict(manifest["clocks"]))
+    outcome = Outcome(
+        dict(manifest["relations"]), dict(manifest["clocks"]), dict(manifest.get("effects", {}))
+    )
     task = Task(
         program.relations,
         (),
@@ -2370,17 +2570,18 @@ def compact_task(task: Task, number: int) -> dict[str, list[str]]:
 
 def compact_bucket(engine: Engine, task: Task, number: int) -> dict[str, list[str]]:
     """Write one bucket of the relations that have changes over their base; returns the files by table."""
-    written = {}
+    written: dict[str, list[str]] = {}
     for relation in task.inputs:
         for entry in bucket_files(task.relations, relation, number):
             if entry["changes"]:
                 rows = stored_rows(engine, task.state, relation, [entry])
                 name = f"base-{number:05d}-{uuid.uuid4().hex[:8]}"
                 folder = f"data/{task.attempt}/{relation.table}/{name}"
-                found = (
-                    write_parts(engine, task, folder, rows, str(number)) if entry["rows"] else {}
-                )
-                written[relation.table] = found.get(number, [])
+                written[relation.table] = []
+                if entry["rows"]:
+                    order = base_order(relation)
+                    found = write_parts(engine, task, folder, rows, str(number), order)
+                    written[relation.table] = found[number]
     return written
 
 
@@ -3437,6 +3638,11 @@ def read_list(read: Reader, text: bool, value: Any) -> list[Any]:
     return items
 
 
+def hashable(value: Any) -> Any:
+    """A value, lists as tuples."""
+    return tuple(map(hashable, value)) if isinstance(value, list) else value
+
+
 def read_bool(value: Any) -> bool:
     """true or false."""
     known = {"true": True, "false": False}.get(value.lower()) if isinstance(value, str) else value
@@ -4242,11 +4448,6 @@ def net_in_driver(files: list[str], shape: InputShape, netted: Path) -> list[tup
     return conflicts
 
 
-def hashable(value: Any) -> Any:
-    """A value, lists as tuples."""
-    return tuple(map(hashable, value)) if isinstance(value, list) else value
-
-
 def removal(shape: InputShape) -> str:
     """How a row is staged that was added and then deleted within the batch."""
     return REMOVE_KEY if shape.relation.key else "-"
@@ -4408,7 +4609,8 @@ SORTED_ROWS = 1_000_000
 @dataclass(frozen=True)
 class Options:
     """How strata are to be evaluated. ``engine`` is auto, duckdb or spark; ``memory_limit`` that of DuckDB in a
-    task, such as 2GB, or empty to take it from the executor's memory; ``functions`` are the external ones.
+    task, such as 2GB, or empty to take it from the executor's memory; ``functions`` are the external ones;
+    ``strategy`` is auto, incremental or recompute.
     """
 
     buckets: int
@@ -4416,6 +4618,7 @@ class Options:
     max_rounds: int = 10_000
     memory_limit: str = ""
     functions: SuppliedFunctions | None = None
+    strategy: str = "auto"
 
 
 def read_state(root: Path) -> Manifest:
@@ -4514,6 +4717,7 @@ def run_and_commit(
             **remember_batch(root, before, commit, batch),
             "relations": outcome.relations,
             "clocks": outcome.clocks,
+            "effects": outcome.effects,
             "changes": changes,
             "counts": counts,
             "publish": publications(root, PROGRAM, publish, batch, changes),
@@ -4646,11 +4850,14 @@ def apply(
     max_rounds: int = 10_000,
     memory_limit: str = "",
     functions: FunctionSource = None,
+    strategy: str = "auto",
     log: Log | None = None,
 ) -> dict[str, Any]:
     """Apply a batch of changes to the input relations, and publish the net changes of the output relations.
 
-    A batch whose ID was applied before changes nothing."""
+    A batch whose ID was applied before changes nothing. ``strategy``: whether strata follow the changes
+    (``incremental``), are computed from scratch (``recompute``), or as is cheaper for each (``auto``).
+    """
     started, log = time.monotonic(), log or Log()
     supplied = SUPPLY(functions)
     root = local_path(state, "the state")
@@ -4669,7 +4876,7 @@ def apply(
         supplied.check(before)
     sources = relation_sources(PROGRAM, changes)
     check_files(root, stored_files(before))
-    options = Options(before["buckets"], engine, max_rounds, memory_limit, supplied)
+    options = Options(before["buckets"], engine, max_rounds, memory_limit, supplied, strategy)
     where = str(local_path(publish, "the published changes")) if publish else PUBLISHED
 
     def work(attempt: str) -> Any:
@@ -4905,12 +5112,16 @@ class UpgradePlan:
         relations = {}
         for relation in PROGRAM.relations:
             again = relation.kind == "input" and relation.table in self.recomputed
-            known = has_columns_of(relation, before) and relation.table in before["relations"]
-            stored = before["relations"][relation.table] if known and not again else None
+            comparable = has_columns_of(relation, before) and not again
+            stored = before["relations"].get(relation.table) if comparable else None
             relations[relation.table] = stored or {"rows": 0, "buckets": empty}
         names = {stratum.name for stage in PROGRAM.stages for stratum in stage.strata}
-        clocks = {name: clock for name, clock in before["clocks"].items() if name in names}
-        return {**before, "relations": relations, "clocks": clocks}
+        names -= self.rebuilt
+        known = {
+            key: {name: found for name, found in before.get(key, {}).items() if name in names}
+            for key in ("clocks", "effects")
+        }
+        return {**before, "relations": relations, **known}
 
 
 def upgrade_plan(
@@ -5151,6 +5362,12 @@ def command_line() -> argparse.ArgumentParser:
     )
     applying.add_argument(
         "--order-column", metavar="NAME", help="the column that orders changes; the last one wins"
+    )
+    applying.add_argument(
+        "--strategy",
+        choices=["auto", "incremental", "recompute"],
+        default="auto",
+        help="whether relations follow the changes or are computed from scratch (default: as is cheaper for each)",
     )
     commands.add_parser("status", parents=[common], help="say what the state holds")
     showing = commands.add_parser("show", parents=[common], help="print a relation")

@@ -1,0 +1,134 @@
+"""All contenders on all workloads: ``init`` and then batches of changes, every answer compared with DuckDB's.
+
+After each step the rows and checksums of what a contender answers must be DuckDB's, and those of the changes that
+Flintlog published must be the difference to the step before.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from pathlib import Path
+
+from contenders import Answers, ByHand, DuckDB, FlintlogJob, Outcome, Place, Souffle
+from measure import OutOfTime, run
+from results import Result, compare, console, working
+from workloads import Step, Workload, program_of_rules, steps, write_changes, write_tables
+
+CONTENDERS = ("flintlog", "in session", "duckdb", "souffle", "by hand")
+RULES = 100
+
+
+class Comparison:
+    """Measures the contenders, one process at a time, and collects the results."""
+
+    def __init__(self, folder: Path, contenders: Collection[str], limit: float) -> None:
+        """``folder``: a folder in it per workload, emptied first. ``limit``: seconds for the loop written by hand."""
+        self.folder, self.contenders, self.limit = folder, contenders, limit
+        self.results: list[Result] = []
+
+    def workload(self, workload: Workload) -> None:
+        """Measure all contenders on one workload."""
+        console.print(f"[bold]{workload.title}")
+        place = Place(workload, self.folder / workload.name.replace(" ", "-"))
+        made = []
+        for step in steps(workload):
+            write_tables(workload, step, place.tables(step))
+            write_changes(workload, step, place.changes(step))
+            made.append(Step(step.name, {}, {}, {}))
+        expected = self._duckdb(place, made)
+        if "flintlog" in self.contenders:
+            self._flintlog(place, made, expected)
+        if "in session" in self.contenders:
+            self._in_session(place, made, expected)
+        if "souffle" in self.contenders:
+            souffle = Souffle(place)
+            for step in made:
+                with working(f"{workload.name}, {step.name}: souffle"):
+                    outcome = souffle.run(step)
+                compare(outcome.answers, expected[step.name], f"souffle, {workload.name}, {step.name}")
+                self._add(place, "souffle", step, outcome)
+        if "by hand" in self.contenders:
+            self._by_hand(place, made[0], expected)
+
+    def compile_time(self) -> None:
+        """Measure the compiler on a program of :data:`RULES` rules: the fastest of three runs, with and without
+        formatting."""
+        workload = f"compile {RULES} rules"
+        console.print(f"[bold]{workload}")
+        program = self.folder / "rules.dl"
+        program.parent.mkdir(parents=True, exist_ok=True)
+        program.write_text(program_of_rules(RULES), encoding="utf-8")
+        for step, options in (("formatted", ()), ("--no-format", ("--no-format",))):
+            command = ("flintlog", "compile", program, "-o", self.folder / "jobs", *options)
+            with working(step):
+                runs = [run(command, self.folder / "compile.log") for _ in range(3)]
+            measured = min(runs, key=lambda one: one.seconds)
+            self._say(Result(workload, "compiler", step, measured.seconds, None, measured.peak_mb, RULES))
+
+    def _duckdb(self, place: Place, made: Sequence[Step]) -> dict[str, Answers]:
+        expected = {}
+        duckdb = DuckDB(place)
+        for step in made:
+            with working(f"{place.workload.name}, {step.name}: duckdb"):
+                outcome = duckdb.run(step)
+            expected[step.name] = outcome.answers
+            if "duckdb" in self.contenders:
+                self._add(place, "duckdb", step, outcome)
+        return expected
+
+    def _flintlog(self, place: Place, made: Sequence[Step], expected: dict[str, Answers]) -> None:
+        job = FlintlogJob(place)
+        for number, step in enumerate(made):
+            what = f"{place.workload.name}, {step.name}"
+            with working(f"{what}: flintlog"):
+                outcome = job.run(step)
+            compare(outcome.answers, expected[step.name], f"flintlog, {what}")
+            if number:
+                changed = difference(expected[step.name], expected[made[number - 1].name])
+                compare(job.published(step), changed, f"flintlog, {what}, what is published")
+            self._add(place, "flintlog", step, outcome)
+
+    def _in_session(self, place: Place, made: Sequence[Step], expected: dict[str, Answers]) -> None:
+        job = FlintlogJob(place, "in session")
+        name = place.workload.name
+        with working(f"{name}, all steps: in session"):
+            measured, said = job.in_session(made)
+        compare(job.answers(), expected[made[-1].name], f"in session, {name}, last step")
+        for number, (step, one) in enumerate(zip(made, said, strict=True)):
+            if number:
+                changed = difference(expected[step.name], expected[made[number - 1].name])
+                compare(job.published(step), changed, f"in session, {name}, {step.name}, what is published")
+            rows = sum(one["rows"][answer] for answer in place.workload.answers)
+            self._say(Result(name, "in session", step.name, one["seconds"], one["seconds"], measured.peak_mb, rows))
+
+    def _by_hand(self, place: Place, step: Step, expected: dict[str, Answers]) -> None:
+        name = place.workload.name
+        try:
+            with working(f"{name}, {step.name}: by hand"):
+                outcome = ByHand(place, self.limit).run(step)
+        except OutOfTime as error:
+            seen = error.measured
+            self._say(Result(name, "by hand", step.name, seen.seconds, seen.seconds, seen.peak_mb, 0, ended=True))
+            return
+        compare(outcome.answers, expected[step.name], f"by hand, {name}, {step.name}")
+        self._add(place, "by hand", step, outcome)
+
+    def _add(self, place: Place, contender: str, step: Step, outcome: Outcome) -> None:
+        rows = sum(answer.rows for answer in outcome.answers.values())
+        seen = outcome.measured
+        self._say(
+            Result(place.workload.name, contender, step.name, seen.seconds, outcome.job_seconds, seen.peak_mb, rows)
+        )
+
+    def _say(self, result: Result) -> None:
+        self.results.append(result)
+        job = "" if result.job_seconds is None else f"{result.job_seconds:.2f}"
+        console.print(
+            f"  {result.contender:10} {result.step:13} {'over' if result.ended else '':4} {result.seconds:8.2f} s"
+            f" {job:>8} {result.peak_mb:8,.0f} MB {result.rows:12,} rows"
+        )
+
+
+def difference(after: Answers, before: Answers) -> Answers:
+    """What a step adds to the answers, less what it takes away."""
+    return {name: answer - before[name] for name, answer in after.items()}

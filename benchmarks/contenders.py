@@ -1,0 +1,208 @@
+"""The contenders on one workload: how each is run, and what it answers."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import duckdb
+from checksum import Answer, answer
+from in_session import load_job
+from measure import Run, run
+from workloads import Step, Workload
+
+HERE = Path(__file__).parent
+SPARK_SUBMIT = ("spark-submit", "--master", "local[2]", "--driver-memory", "4g")
+
+Answers = dict[str, Answer]
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """A measured step: the process, the seconds that it says its own work took, and its answers."""
+
+    measured: Run
+    job_seconds: float
+    answers: Answers
+
+
+class Place:
+    """The folder of a workload: its tables and changes after each step, and what contenders write."""
+
+    def __init__(self, workload: Workload, folder: Path) -> None:
+        """Empty the folder."""
+        self.workload = workload
+        self.folder = folder
+        shutil.rmtree(folder, ignore_errors=True)
+        folder.mkdir(parents=True)
+
+    def tables(self, step: Step) -> Path:
+        """The folder with the input relations after a step."""
+        return self.folder / step.batch / "tables"
+
+    def changes(self, step: Step) -> Path:
+        """The folder with the changes of a step."""
+        return self.folder / step.batch / "changes"
+
+    def log(self, step: Step | None, contender: str) -> Path:
+        """Where a contender's standard error goes."""
+        return self.folder / (step.batch if step else "") / f"{contender}.log".replace(" ", "-")
+
+
+class DuckDB:
+    """All from scratch in DuckDB."""
+
+    def __init__(self, place: Place) -> None:
+        """Nothing is to be prepared."""
+        self.place = place
+
+    def run(self, step: Step) -> Outcome:
+        """The answers after a step."""
+        workload = self.place.workload
+        script = HERE / "duckdb_answers.py"
+        command = (sys.executable, script, workload.program, self.place.tables(step), json.dumps(workload.answers))
+        measured = run(command, self.place.log(step, "duckdb"))
+        said = last_object(measured)
+        return Outcome(measured, said["seconds"], {name: Answer(**one) for name, one in said["answers"].items()})
+
+
+class FlintlogJob:
+    """The compiled job and its state below one folder."""
+
+    def __init__(self, place: Place, name: str = "flintlog") -> None:
+        """Compile the program; ``name`` is that of the contender."""
+        self.place, self.name = place, name
+        self.folder = place.folder / name.replace(" ", "-")
+        self.state = self.folder / "state"
+        run(("flintlog", "compile", place.workload.source, "-o", self.folder), place.log(None, f"{name} compile"))
+        self.script = self.folder / f"{place.workload.program}.py"
+
+    @cached_property
+    def module(self) -> ModuleType:
+        """The job, imported."""
+        return load_job(self.script)
+
+    def run(self, step: Step) -> Outcome:
+        """Do a step by ``spark-submit``."""
+        arguments: list[str | Path] = ["init", "--state", self.state, "--input", self.place.tables(step)]
+        if step.name != "init":
+            changes = self.place.changes(step)
+            arguments = ["apply", "--state", self.state, "--changes", changes, "--batch", step.batch]
+        measured = run((*SPARK_SUBMIT, self.script, *arguments, "--json"), self.place.log(step, self.name))
+        return Outcome(measured, last_object(measured)["seconds"], self.answers())
+
+    def in_session(
+        self, steps: Sequence[Step], options: Sequence[str | Path] = ()
+    ) -> tuple[Run, list[Mapping[str, Any]]]:
+        """Do all steps in one session; the whole run, and what it says of each step."""
+        folders = [self.place.tables(steps[0]), *(self.place.changes(step) for step in steps[1:])]
+        command = (*SPARK_SUBMIT, HERE / "in_session.py", self.script, self.state, *folders, *options)
+        measured = run(command, self.place.log(None, self.name))
+        return measured, [json.loads(line) for line in measured.output.splitlines() if line.startswith('{"seconds"')]
+
+    def answers(self) -> Answers:
+        """The answers as they are stored, read by the job's own functions."""
+        manifest = self.module.read_state(self.state)
+        engine = self.module.DuckEngine()
+        found = {}
+        for name, columns in self.place.workload.answers.items():
+            relation = self.module.PROGRAM.relation(name)
+            entries = self.module.bucket_files(manifest["relations"], relation, None)
+            stored = self.module.stored_rows(engine, str(self.state), relation, entries)
+            names = ", ".join(column.sql for column in relation.columns)
+            found[name] = answer(
+                engine.connection, f"(SELECT {names} FROM ({stored})) AS t({', '.join(columns)})", columns
+            )
+        engine.connection.close()
+        return found
+
+    def published(self, step: Step) -> Answers:
+        """The net changes published for a step: insertions less deletions."""
+        return published_below(self.state / "published", step.batch, self.place.workload)
+
+
+class Souffle:
+    """All from scratch by a program that Soufflé compiles."""
+
+    def __init__(self, place: Place) -> None:
+        """Compile the program, for two threads."""
+        self.place = place
+        self.program = place.folder / "souffle"
+        source = HERE / "souffle" / f"{place.workload.program}.dl"
+        run(("souffle", "-j", "2", "-o", self.program, source), place.log(None, "souffle compile"))
+
+    def run(self, step: Step) -> Outcome:
+        """The answers after a step."""
+        facts, out = self.place.folder / step.batch / "facts", self.place.folder / step.batch / "souffle"
+        with database() as connection:
+            for path in sorted(self.place.tables(step).glob("*.parquet")):
+                facts.mkdir(exist_ok=True)
+                target = facts / f"{path.stem}.facts"
+                connection.execute(f"COPY (FROM '{path}') TO '{target}' (FORMAT csv, DELIMITER '\t', HEADER false)")
+            out.mkdir(exist_ok=True)
+            measured = run((self.program, "-j", "2", "-F", facts, "-D", out), self.place.log(step, "souffle"))
+            answers = {}
+            for name, columns in self.place.workload.answers.items():
+                types = ", ".join(f"'{column}': 'BIGINT'" for column in columns)
+                rows = f"read_csv('{out / name}.csv', delim = '\t', header = false, columns = {{{types}}})"
+                answers[name] = answer(connection, rows, columns)
+        return Outcome(measured, measured.seconds, answers)
+
+
+class ByHand:
+    """All from scratch by a loop over DataFrames."""
+
+    def __init__(self, place: Place, limit: float) -> None:
+        """``limit``: the seconds after which it is ended."""
+        self.place, self.limit = place, limit
+
+    def run(self, step: Step) -> Outcome:
+        """The answers after a step; raises :class:`measure.OutOfTime`."""
+        out = self.place.folder / step.batch / "by-hand"
+        script, program = HERE / "hand_loops.py", self.place.workload.program
+        command = (*SPARK_SUBMIT, script, program, self.place.tables(step), out)
+        measured = run(command, self.place.log(step, "by hand"), self.limit)
+        with database() as connection:
+            answers = {
+                name: answer(connection, f"read_parquet('{out / name}/*.parquet')", columns)
+                for name, columns in self.place.workload.answers.items()
+            }
+        return Outcome(measured, last_object(measured)["seconds"], answers)
+
+
+def published_below(folder: Path, batch: str, workload: Workload) -> Answers:
+    """What is published below a folder for a batch: insertions less deletions, per relation."""
+    found = {}
+    with database() as connection:
+        for name, columns in workload.answers.items():
+            found[name] = Answer(0, 0)
+            files = folder / name / "changes" / f"batch={batch}" / "*.parquet"
+            if files.parent.exists() and any(files.parent.glob("*.parquet")):
+                rows = f"(FROM read_parquet('{files}') WHERE op = '{{}}')"
+                inserted, deleted = (answer(connection, rows.format(sign), columns) for sign in "+-")
+                found[name] = inserted - deleted
+    return found
+
+
+@contextmanager
+def database() -> Iterator[duckdb.DuckDBPyConnection]:
+    """An empty database in memory."""
+    connection = duckdb.connect()
+    try:
+        yield connection
+    finally:
+        connection.close()
+
+
+def last_object(measured: Run) -> dict[str, Any]:
+    """The JSON object on the last line: ``spark-submit`` prints a job's lines of progress before it."""
+    said: dict[str, Any] = json.loads(measured.output.splitlines()[-1])
+    return said

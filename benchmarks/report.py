@@ -1,0 +1,311 @@
+"""Tables and pictures of what was measured, for a terminal and for ``docs/performance.md``."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+from results import Result, Scaled, Strategy
+from rich.table import Table
+
+#: How far a heading's column is set to the right: all but those of words.
+WORDS = ("workload", "step", "closure", "program", "output")
+COLORS = {"in session": "#1b6ca8", "duckdb": "#e0a100", "souffle": "#7a9b3a", "by hand": "#a83232"}
+STRATEGY_COLORS = {"incremental": "#1b6ca8", "recompute": "#a83232", "auto": "#222222"}
+
+
+@dataclass
+class Measured:
+    """All results of one or more invocations."""
+
+    machine: dict[str, Any] = field(default_factory=dict)
+    comparison: list[Result] = field(default_factory=list)
+    scaling: list[Scaled] = field(default_factory=list)
+    strategies: list[Strategy] = field(default_factory=list)
+
+
+@dataclass(frozen=True)
+class Grid:
+    """A table; ``name`` says where in the document it stands."""
+
+    name: str
+    title: str
+    headings: tuple[str, ...]
+    rows: Sequence[tuple[str, ...]]
+
+    def rich(self) -> Table:
+        """For a terminal."""
+        made = Table(title=self.title, title_justify="left", title_style="bold")
+        for heading in self.headings:
+            made.add_column(heading, justify="left" if heading in WORDS else "right")
+        for number, row in enumerate(self.rows):
+            if number and row[0]:
+                made.add_section()
+            made.add_row(*row)
+        return made
+
+    def markdown(self) -> str:
+        """For a document."""
+        rule = ["---" if heading in WORDS else "---:" for heading in self.headings]
+        lines = [self.headings, rule, *self.rows]
+        return "\n".join(f"| {' | '.join(cells)} |" for cells in lines)
+
+
+def grids(measured: Measured, titles: dict[str, str]) -> list[Grid]:
+    """All tables that there are results for."""
+    known = [one for one in measured.comparison if one.contender != "compiler"]
+    compiler = [one for one in measured.comparison if one.contender == "compiler"]
+    made = []
+    if known:
+        made += [workloads_grid(known, titles), memory_grid(known, titles)]
+    if measured.scaling:
+        made.append(scaling_grid(measured.scaling))
+    if measured.strategies:
+        made.append(strategies_grid(measured.strategies))
+    if compiler:
+        rows = [(one.workload, one.step, f"{one.seconds:.2f}", f"{one.peak_mb:,.0f}") for one in compiler]
+        made.append(Grid("compiler", "The compiler", ("program", "output", "seconds", "peak MB"), rows))
+    return made
+
+
+def workloads_grid(results: Sequence[Result], titles: dict[str, str]) -> Grid:
+    """Seconds of all contenders for every step, and ratios of the job's, in a warm session, to theirs.
+
+    A contender that starts from scratch without being measured after a step takes as long as it took for ``init``.
+    """
+    headings = (
+        "workload",
+        "step",
+        "rows",
+        "spark-submit",
+        "its job",
+        "in session",
+        "DuckDB",
+        "Soufflé",
+        "by hand",
+        "to DuckDB",
+        "to Soufflé",
+        "to by hand",
+        "to own init",
+    )
+    rows = []
+    for workload, step, found in by_step(results):
+        inits = {one.contender: one for one in results if one.workload == workload and one.step == "init"}
+        ours = found.get("in session")
+        hand = inits.get("by hand")
+        rows.append(
+            (
+                titles.get(workload, workload) if step == "init" else "",
+                step,
+                f"{max(one.rows for one in found.values()):,}",
+                shown(found.get("flintlog"), whole=True),
+                shown(found.get("flintlog")),
+                shown(ours),
+                shown(found.get("duckdb")),
+                shown(found.get("souffle")),
+                shown(found.get("by hand")),
+                ratio(ours, found.get("duckdb")),
+                ratio(ours, found.get("souffle")),
+                ratio(ours, hand),
+                ratio(ours, inits.get("in session")) if step != "init" else "",
+            )
+        )
+    return Grid("workloads", "Seconds, and ratios of the job in a warm session to the others", headings, rows)
+
+
+def memory_grid(results: Sequence[Result], titles: dict[str, str]) -> Grid:
+    """Peak memory of the process trees."""
+    columns = {
+        "flintlog": "spark-submit",
+        "in session": "in session",
+        "duckdb": "DuckDB",
+        "souffle": "Soufflé",
+        "by hand": "by hand",
+    }
+    rows = []
+    for workload, step, found in by_step(results):
+        cells = [f"{found[name].peak_mb:,.0f}" if name in found else "" for name in columns]
+        rows.append((titles.get(workload, workload) if step == "init" else "", step, *cells))
+    return Grid("memory", "Peak memory in MB", ("workload", "step", *columns.values()), rows)
+
+
+def by_step(results: Sequence[Result]) -> Iterable[tuple[str, str, dict[str, Result]]]:
+    """The results of each step of each workload, by contender."""
+    for workload in dict.fromkeys(one.workload for one in results):
+        mine = [one for one in results if one.workload == workload]
+        for step in dict.fromkeys(one.step for one in mine):
+            yield workload, step, {one.contender: one for one in mine if one.step == step}
+
+
+def scaling_grid(results: Sequence[Scaled]) -> Grid:
+    """The median batch of each size, and how much more it takes than that of the smallest closure of its kind."""
+    headings = ("closure", "edges", "rows", "changes", "init", "a batch", "to the smallest", "rows to the smallest")
+    rows = []
+    smallest: dict[str, Scaled] = {}
+    for one in results:
+        least = smallest.setdefault(one.series, one)
+        rows.append(
+            (
+                one.series if least is one else "",
+                f"{one.edges:,}",
+                f"{one.rows:,}",
+                f"{one.changes:,}",
+                f"{one.init_seconds:.2f}",
+                f"{median(one.seconds):.2f}",
+                f"{median(one.seconds) / median(least.seconds):.1f} x",
+                f"{one.rows / least.rows:.1f} x",
+            )
+        )
+    return Grid("scaling", "Batches of the same number of changes on small and large states", headings, rows)
+
+
+def strategies_grid(results: Sequence[Strategy]) -> Grid:
+    """Seconds of every strategy for each share of the rows that a batch changes."""
+    names = list(dict.fromkeys(one.strategy for one in results))
+    rows = []
+    for workload in dict.fromkeys(one.workload for one in results):
+        mine = [one for one in results if one.workload == workload]
+        for number, share in enumerate(dict.fromkeys(one.share for one in mine)):
+            seconds = {one.strategy: one for one in mine if one.share == share}
+            changes = f"{next(iter(seconds.values())).changes:,}"
+            cells = [f"{seconds[name].seconds:.2f}" if name in seconds else "" for name in names]
+            rows.append(("" if number else workload, f"{100 * share:.2g} %", changes, *cells))
+    return Grid("strategies", "Seconds of a batch by strategy", ("workload", "share", "changes", *names), rows)
+
+
+def shown(result: Result | None, whole: bool = False) -> str:
+    """The seconds of a contender's own work, or of its whole process."""
+    if result is None:
+        return ""
+    seconds = result.seconds if whole or result.job_seconds is None else result.job_seconds
+    return f"over {seconds:.0f}" if result.ended else f"{seconds:.2f}"
+
+
+def ratio(one: Result | None, other: Result | None) -> str:
+    """How many times the second's seconds the first takes."""
+    if one is None or other is None or one.job_seconds is None or other.job_seconds is None:
+        return ""
+    factor = one.job_seconds / other.job_seconds
+    return f"{'under ' if other.ended else ''}{factor:.{2 if factor >= 0.095 else 3}f} x"
+
+
+def write_document(path: Path, tables: Sequence[Grid]) -> None:
+    """Put each table between its marks ``<!-- bench:begin NAME -->`` and ``<!-- bench:end NAME -->``."""
+    text = path.read_text(encoding="utf-8")
+    for grid in tables:
+        begin, end = f"<!-- bench:begin {grid.name} -->", f"<!-- bench:end {grid.name} -->"
+        if text.count(begin) != 1 or text.count(end) != 1:
+            raise ValueError(f"{path} has to have one place for the table {grid.name}")
+        before, rest = text.split(begin)
+        text = f"{before}{begin}\n\n{grid.markdown()}\n\n{end}{rest.split(end)[1]}"
+    path.write_text(text, encoding="utf-8")
+
+
+def draw(measured: Measured, titles: dict[str, str], folder: Path) -> list[Path]:
+    """Draw what there are results for as SVG; returns the files. Nothing if Matplotlib is not installed."""
+    try:
+        import matplotlib
+    except ImportError:
+        return []
+    matplotlib.use("svg")
+    # The same numbers give the same file.
+    matplotlib.rcParams.update({"svg.hashsalt": "flintlog", "svg.fonttype": "none", "font.size": 9})
+    files = []
+    known = [one for one in measured.comparison if one.contender in COLORS]
+    if known:
+        files.append(draw_workloads(known, titles, folder / "performance-workloads.svg"))
+    if measured.scaling:
+        files.append(draw_scaling(measured.scaling, folder / "performance-scaling.svg"))
+    if measured.strategies:
+        files.append(draw_strategies(measured.strategies, folder / "performance-strategies.svg"))
+    return files
+
+
+def draw_workloads(results: Sequence[Result], titles: dict[str, str], path: Path) -> Path:
+    """A panel per workload, a group of bars per step, a bar per contender; seconds on a logarithmic scale."""
+    from matplotlib import pyplot
+
+    names = list(dict.fromkeys(one.workload for one in results))
+    rows = (len(names) + 2) // 3
+    figure, axes = pyplot.subplots(rows, 3, figsize=(12, 3.2 * rows), squeeze=False, sharey=True, layout="constrained")
+    for axis in axes.flat[len(names) :]:
+        axis.set_axis_off()
+    contenders = [name for name in COLORS if any(one.contender == name for one in results)]
+    for axis, name in zip(axes.flat, names, strict=False):
+        mine = [one for one in results if one.workload == name]
+        steps = list(dict.fromkeys(one.step for one in mine))
+        for place, contender in enumerate(contenders):
+            bars = [one for one in mine if one.contender == contender]
+            places = [steps.index(one.step) + 0.8 * (place + 0.5) / len(contenders) - 0.4 for one in bars]
+            seconds = [one.job_seconds or one.seconds for one in bars]
+            drawn = axis.bar(places, seconds, 0.75 / len(contenders), color=COLORS[contender], label=contender)
+            labels = [
+                f"> {value:.0f}" if one.ended else f"{value:.2g}" for one, value in zip(bars, seconds, strict=True)
+            ]
+            axis.bar_label(drawn, labels=labels, fontsize=7)
+        axis.set_yscale("log")
+        axis.set_xlim(-0.5, len(steps) - 0.5)
+        axis.set_xticks(range(len(steps)), steps)
+        axis.set_title(titles.get(name, name), fontsize=9)
+        axis.yaxis.set_tick_params(labelleft=True)
+        axis.set_ylabel("seconds")
+    axes.flat[0].set_ylim(bottom=0.1)
+    handles, labels = axes.flat[0].get_legend_handles_labels()
+    figure.legend(handles, labels, loc="outside lower center", ncols=len(contenders))
+    return save(figure, path)
+
+
+def draw_scaling(results: Sequence[Scaled], path: Path) -> Path:
+    """The median batch over the rows of the closure, both on logarithmic scales, a line per series."""
+    from matplotlib import pyplot
+
+    figure, axis = pyplot.subplots(figsize=(6, 4), layout="constrained")
+    for series in dict.fromkeys(one.series for one in results):
+        mine = [one for one in results if one.series == series]
+        line = axis.plot(
+            [one.rows for one in mine], [median(one.seconds) for one in mine], "o-", label=f"{series}, a batch"
+        )
+        axis.plot(
+            [one.rows for one in mine],
+            [one.init_seconds for one in mine],
+            "o:",
+            color=line[0].get_color(),
+            label=f"{series}, init",
+        )
+    axis.set(xscale="log", yscale="log", xlabel="rows of the closure", ylabel="seconds")
+    axis.legend()
+    return save(figure, path)
+
+
+def draw_strategies(results: Sequence[Strategy], path: Path) -> Path:
+    """A panel per workload: seconds over the share of the rows that a batch changes, a curve per strategy."""
+    from matplotlib import pyplot
+
+    names = list(dict.fromkeys(one.workload for one in results))
+    figure, axes = pyplot.subplots(1, len(names), figsize=(4.2 * len(names), 3.8), squeeze=False, layout="constrained")
+    for axis, name in zip(axes.flat, names, strict=True):
+        for strategy, color in STRATEGY_COLORS.items():
+            mine = [one for one in results if one.workload == name and one.strategy == strategy]
+            style = {"linestyle": "none", "marker": "x"} if strategy == "auto" else {"marker": "o", "markersize": 3}
+            axis.plot(
+                [100 * one.share for one in mine], [one.seconds for one in mine], color=color, label=strategy, **style
+            )
+        axis.set(xscale="log", yscale="log", xlabel="percent of the rows that a batch changes", ylabel="seconds")
+        axis.set_title(name, fontsize=9)
+        axis.legend()
+    return save(figure, path)
+
+
+def save(figure: Any, path: Path) -> Path:
+    """Write a figure without a date."""
+    from matplotlib import pyplot
+
+    path.parent.mkdir(parents=True, exist_ok=True)
+    figure.savefig(path, metadata={"Date": None, "Creator": None})
+    pyplot.close(figure)
+    text = path.read_text(encoding="utf-8")
+    path.write_text("\n".join(line.rstrip() for line in text.splitlines()) + "\n", encoding="utf-8")
+    return path

@@ -1,0 +1,70 @@
+"""What is measured, and how the parts of a benchmark say what they do."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+from checksum import Answer
+from rich.console import Console
+
+console = Console() if sys.stdout.isatty() else Console(width=160)
+
+
+@dataclass(frozen=True)
+class Result:
+    """One measurement; ``job_seconds`` is what the process says its own work took, if it says. ``ended``: it was ended
+    after ``seconds``, without an answer."""
+
+    workload: str
+    contender: str
+    step: str
+    seconds: float
+    job_seconds: float | None
+    peak_mb: float
+    rows: int
+    ended: bool = False
+
+
+@dataclass(frozen=True)
+class Scaled:
+    """Batches of one size on one size of a closure, in a warm session: ``rows`` it has, the seconds of ``init``, and of
+    each batch."""
+
+    series: str
+    edges: int
+    rows: int
+    changes: int
+    init_seconds: float
+    seconds: list[float]
+
+
+@dataclass(frozen=True)
+class Strategy:
+    """A batch that changes a share of a workload's rows, applied by one strategy in a warm session."""
+
+    workload: str
+    share: float
+    changes: int
+    strategy: str
+    seconds: float
+
+
+class WrongAnswer(Exception):
+    """A contender's answers are not those of DuckDB."""
+
+
+def compare(found: dict[str, Answer], expected: dict[str, Answer], what: str) -> None:
+    """Raise :class:`WrongAnswer` unless all answers are the expected ones."""
+    for name, answer in expected.items():
+        if found[name] != answer:
+            raise WrongAnswer(f"{what}: {name} has {found[name]}, but in DuckDB {answer}")
+
+
+@contextmanager
+def working(what: str) -> Iterator[None]:
+    """Show what is being measured, with a clock that runs on a terminal."""
+    with console.status(f"{what} ..."):
+        yield

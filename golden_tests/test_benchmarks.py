@@ -1,0 +1,267 @@
+"""What the benchmarks are made of, on tiny data: programs, queries, batches of changes, tables and pictures."""
+
+from __future__ import annotations
+
+import importlib
+import json
+import re
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import duckdb
+import pyarrow as pa
+import pytest
+from flintlog.compiler.pipeline import compile_program
+from flintlog.compiler.source import SourceFile
+
+from golden_tests.harness import MemoryJob
+
+BENCHMARKS = Path(__file__).parent.parent / "benchmarks"
+MODULES = ("checksum", "duckdb_answers", "generators", "measure", "report", "results", "workloads")
+NAMES = ("cyclic", "forward", "same generation", "points-to", "orders", "shortest paths")
+BATCHES = (("some", 0.05), ("many", 0.5), ("two", 2))
+
+
+@pytest.fixture(scope="module")
+def bench() -> Iterator[Any]:
+    """The modules of the benchmarks, which are scripts in a folder."""
+    known = set(sys.modules)
+    sys.path.insert(0, str(BENCHMARKS))
+    yield SimpleNamespace(**{name: importlib.import_module(name) for name in MODULES})
+    sys.path.remove(str(BENCHMARKS))
+    for name in set(MODULES) - known:
+        sys.modules.pop(name)
+
+
+def workload_named(bench: Any, name: str) -> Any:
+    """The tiny workload of a name."""
+    return next(workload for workload in bench.workloads.TINY if workload.name == name)
+
+
+def answers_in_duckdb(bench: Any, workload: Any, step: Any, way: str) -> dict[str, set[tuple[int, ...]]]:
+    """The answers of a step from scratch."""
+    with duckdb.connect(config={"threads": 1}) as connection:
+        for name, rows in step.tables.items():
+            table = pa.table(bench.workloads.columns_of(workload, name, rows))
+            connection.register("given", table)
+            connection.execute(f"CREATE TABLE {name} AS FROM given")
+        bench.duckdb_answers.WAYS[workload.program][way](connection)
+        answers = {}
+        for name, columns in workload.answers.items():
+            rows = connection.execute(f"SELECT {', '.join(columns)} FROM {name}").fetchall()
+            assert len(rows) == len(set(rows)), f"{name} has a row twice"
+            answers[name] = set(rows)
+        return answers
+
+
+def changes_of(step: Any) -> dict[str, list[tuple[str, tuple[int, ...]]]]:
+    """The batch of a step, the whole relations for the first one."""
+    if not step.inserted:
+        return {name: [("+", tuple(row)) for row in rows.tolist()] for name, rows in step.tables.items()}
+    return {
+        name: [
+            *(("-", tuple(row)) for row in step.deleted[name].tolist()),
+            *(("+", tuple(row)) for row in rows.tolist()),
+        ]
+        for name, rows in step.inserted.items()
+    }
+
+
+def test_every_size_has_the_same_workloads(bench: Any) -> None:
+    """Results of a name are of one kind, and each has its queries and a program for each contender."""
+    for workloads in (bench.workloads.WORKLOADS, bench.workloads.QUICK, bench.workloads.TINY):
+        assert tuple(workload.name for workload in workloads) == NAMES
+    loops = (BENCHMARKS / "hand_loops.py").read_text(encoding="utf-8")
+    for workload in bench.workloads.TINY:
+        assert workload.source.exists()
+        assert workload.program in bench.duckdb_answers.WAYS
+        assert f'    "{workload.program}": {workload.program},' in loops
+        assert (BENCHMARKS / "souffle" / f"{workload.program}.dl").exists()
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_program_and_queries_agree(bench: Any, name: str) -> None:
+    """After every step the maintained relations are those of each query, and what is published is their difference."""
+    workload = workload_named(bench, name)
+    text = workload.source.read_text(encoding="utf-8")
+    job = MemoryJob(compile_program(SourceFile(workload.source.name, text)))
+    before: dict[str, set[tuple[int, ...]]] = {answer: set() for answer in workload.answers}
+    for step in bench.workloads.steps(workload, BATCHES):
+        published = job.run(changes_of(step))
+        for way in bench.duckdb_answers.WAYS[workload.program]:
+            expected = answers_in_duckdb(bench, workload, step, way)
+            for answer, rows in expected.items():
+                assert rows, "nothing to compare"
+                assert job.rows(answer) == rows, (step.name, way, answer)
+                appeared = {("+", row) for row in rows - before[answer]}
+                disappeared = {("-", row) for row in before[answer] - rows}
+                assert published[answer] == appeared | disappeared
+        before = expected
+    assert job.differences() == []
+    job.close()
+
+
+@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("apart", [False, True])
+def test_batches(bench: Any, name: str, apart: bool) -> None:
+    """Deletions remove what is there, insertions bring what is not, as many of the one as of the other."""
+    workload = workload_named(bench, name)
+    made = list(bench.workloads.steps(workload, BATCHES, apart))
+    before = made[0]
+    for step, (_, share) in zip(made[1:], BATCHES, strict=True):
+        changed = 0
+        for relation, rows in before.tables.items():
+            old, new = set(map(tuple, rows.tolist())), set(map(tuple, step.tables[relation].tolist()))
+            gone = set(map(tuple, step.deleted.get(relation, rows[:0]).tolist()))
+            come = set(map(tuple, step.inserted.get(relation, rows[:0]).tolist()))
+            assert gone <= old and not come & old
+            assert new == (old - gone) | come
+            assert len(old) == len(rows) and len(gone) == len(come)
+            changed += len(gone) + len(come)
+        total = sum(len(rows) for relation, rows in made[0].tables.items() if relation != "source")
+        assert changed == step.changes == max(2, 2 * round((total * share if share < 1 else share) / 2))
+        before = made[0] if apart else step
+    for one, other in zip(made, bench.workloads.steps(workload, BATCHES, apart), strict=True):
+        assert all((one.tables[relation] == rows).all() for relation, rows in other.tables.items())
+
+
+def test_full_size(bench: Any) -> None:
+    """Rows of the inputs at full size, without drawing them."""
+    assert [workload.title for workload in bench.workloads.WORKLOADS] == [
+        "closure of a cyclic graph, 20,000 edges",
+        "closure of a forward graph, 100,000 edges",
+        "same generation on a tree of 12,200 nodes",
+        "points-to, 50,000 program facts",
+        "three-way join with negation and a count, 5,000,000 rows",
+        "shortest paths with min, 1,000,000 edges",
+    ]
+
+
+@pytest.mark.parametrize("name", NAMES[1:])
+def test_souffle_declarations(bench: Any, name: str) -> None:
+    """Programs for Soufflé read and write the relations of the workload, columns in their order."""
+    workload = workload_named(bench, name)
+    text = (BENCHMARKS / "souffle" / f"{workload.program}.dl").read_text(encoding="utf-8")
+    declared = {
+        found[1]: tuple(re.findall(r"(\w+): number", found[2])) for found in re.finditer(r"\.decl (\w+)\((.*?)\)", text)
+    }
+    for direction, relations in (("input", workload.inputs), ("output", workload.answers)):
+        assert set(re.findall(rf"\.{direction} (\w+)", text)) == set(relations)
+        assert relations.items() <= declared.items()
+
+
+@pytest.mark.parametrize("name", ["forward", "same generation", "points-to"])
+def test_souffle_rules(bench: Any, name: str) -> None:
+    """Where the language is the same, the rules for Soufflé give what the query gives."""
+    workload = workload_named(bench, name)
+    text = (BENCHMARKS / "souffle" / f"{workload.program}.dl").read_text(encoding="utf-8")
+    kinds = dict.fromkeys(workload.inputs, "input relation") | dict.fromkeys(workload.answers, "output relation")
+    text = re.sub(r"\.decl (\w+)", lambda found: f"{kinds[found[1]]} {found[1]}", text.replace(": number", ": int"))
+    text = re.sub(r"^\.(in|out)put .*$", "", text, flags=re.MULTILINE)
+    job = MemoryJob(compile_program(SourceFile(workload.source.name, text)))
+    step = next(bench.workloads.steps(workload))
+    job.run(changes_of(step))
+    expected = answers_in_duckdb(bench, workload, step, next(iter(bench.duckdb_answers.WAYS[workload.program])))
+    assert {answer: job.rows(answer) for answer in workload.answers} == expected
+    job.close()
+
+
+def test_checksum(bench: Any) -> None:
+    """The order of rows does not matter, which values stand together in a row and column does."""
+    checksum = bench.checksum
+    with duckdb.connect() as connection:
+        known = {
+            rows: checksum.answer(connection, f"(VALUES {rows}) AS t(a, b)", ("a", "b"))
+            for rows in ("(1, 2), (3, 4)", "(3, 4), (1, 2)", "(2, 1), (3, 4)", "(1, 4), (3, 2)", "(1, 2)")
+        }
+    one, turned, *others = known.values()
+    assert one == turned and one.rows == 2
+    assert len({one, *others}) == 4
+    assert (one - known["(1, 2)"]).rows == 1
+
+
+def test_limit(bench: Any, tmp_path: Path) -> None:
+    """A command that takes too long is ended, with its children."""
+    measure = bench.measure
+    command = (sys.executable, "-c", "import subprocess, sys; subprocess.run([sys.executable, '-c', 'input()'])")
+    with pytest.raises(measure.OutOfTime) as found:
+        measure.run(("sh", "-c", "sleep 30 & sleep 30"), tmp_path / "log", limit=0.3)
+    assert 0.3 <= found.value.measured.seconds < 10
+    assert measure.run((*command[:2], "print(1)"), tmp_path / "log", limit=60).output == "1\n"
+
+
+def measured_example(bench: Any) -> Any:
+    """Results of each kind."""
+    results, report = bench.results, bench.report
+    comparison = [
+        results.Result("cyclic", "duckdb", "init", 3.0, 2.0, 100.0, 7),
+        results.Result("cyclic", "in session", "init", 4.0, 4.0, 300.0, 7),
+        results.Result("cyclic", "by hand", "init", 80.0, 80.0, 900.0, 0, ended=True),
+        results.Result("cyclic", "duckdb", "apply 1 %", 3.0, 2.5, 100.0, 9),
+        results.Result("cyclic", "in session", "apply 1 %", 0.1, 0.1, 300.0, 9),
+        results.Result("compile 100 rules", "compiler", "formatted", 2.0, None, 80.0, 100),
+    ]
+    scaling = [
+        results.Scaled("forward", 10, 100, 4, 1.0, [0.1, 0.2, 0.3]),
+        results.Scaled("forward", 100, 1_000, 4, 5.0, [0.3, 0.4, 0.5]),
+    ]
+    strategies = [
+        results.Strategy("closure", share, 4, strategy, seconds)
+        for share, strategy, seconds in ((0.01, "incremental", 0.5), (0.01, "recompute", 2.0), (0.1, "recompute", 2.5))
+    ]
+    return report.Measured({"cores": 2}, comparison, scaling, strategies)
+
+
+def test_tables(bench: Any, tmp_path: Path) -> None:
+    """Numbers and ratios, written to a document that a second writing leaves as it is."""
+    grids = bench.report.grids(measured_example(bench), {"cyclic": "a closure"})
+    assert [grid.name for grid in grids] == ["workloads", "memory", "scaling", "strategies", "compiler"]
+    assert grids[0].rows == [
+        ("a closure", "init", "7", "", "", "4.00", "2.00", "", "over 80", "2.00 x", "", "under 0.050 x", ""),
+        ("", "apply 1 %", "9", "", "", "0.10", "2.50", "", "", "0.040 x", "", "under 0.001 x", "0.025 x"),
+    ]
+    assert grids[2].rows[1] == ("", "100", "1,000", "4", "5.00", "0.40", "2.0 x", "10.0 x")
+    assert grids[3].rows == [("closure", "1 %", "4", "0.50", "2.00"), ("", "10 %", "4", "", "2.50")]
+    document = tmp_path / "performance.md"
+    document.write_text((BENCHMARKS.parent / "docs" / "performance.md").read_text(encoding="utf-8"), encoding="utf-8")
+    bench.report.write_document(document, grids)
+    first = document.read_text(encoding="utf-8")
+    assert "| a closure | init | 7 |" in first
+    bench.report.write_document(document, grids)
+    assert document.read_text(encoding="utf-8") == first
+
+
+def test_pictures(bench: Any, tmp_path: Path) -> None:
+    """The same results give the same bytes, without a date."""
+    pytest.importorskip("matplotlib")
+    measured = measured_example(bench)
+    first = bench.report.draw(measured, {}, tmp_path / "one")
+    second = bench.report.draw(measured, {}, tmp_path / "two")
+    assert [path.name for path in first] == [
+        f"performance-{name}.svg" for name in ("workloads", "scaling", "strategies")
+    ]
+    for one, other in zip(first, second, strict=True):
+        assert one.read_bytes() == other.read_bytes()
+        assert b"dc:date" not in one.read_bytes()
+
+
+def test_committed_results(bench: Any) -> None:
+    """The results in the repository are those that the tables of the document show."""
+    path = BENCHMARKS / "results.json"
+    if not path.exists():
+        pytest.skip("nothing was measured yet")
+    known = json.loads(path.read_text(encoding="utf-8"))
+    results, report = bench.results, bench.report
+    measured = report.Measured(
+        known["machine"],
+        [results.Result(**one) for one in known["comparison"]],
+        [results.Scaled(**one) for one in known["scaling"]],
+        [results.Strategy(**one) for one in known["strategies"]],
+    )
+    document = (BENCHMARKS.parent / "docs" / "performance.md").read_text(encoding="utf-8")
+    titles = {workload.name: workload.title for workload in bench.workloads.WORKLOADS}
+    for grid in report.grids(measured, titles):
+        assert grid.markdown() in document, grid.name
