@@ -96,6 +96,7 @@ class Outcome:
 
     relations: dict[str, Any]
     clocks: dict[str, Any]
+    effects: dict[str, Any]
     changes: dict[str, list[str]]
     counts: dict[str, tuple[int, int]]
     steps: list[dict[str, Any]]
@@ -178,7 +179,7 @@ def run_stages(
             bucket["base"] = write_rows(root, f"{folder}/base.parquet", relation, sorted(new), "")
             counts[relation.table] = (len(plus), 0)
         relations[relation.table] = {"rows": len(new), "buckets": {"0": bucket}}
-    return Outcome(relations, {}, changes, counts, [{"stage": 0, "engine": options.engine}])
+    return Outcome(relations, {}, {}, changes, counts, [{"stage": 0, "engine": options.engine}])
 
 
 def verify_stages(
