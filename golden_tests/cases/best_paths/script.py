@@ -1747,7 +1747,10 @@ def maintain_extremal(run: Run, stratum: Stratum, clock: int) -> int:
     """Delete what lost its support, then let groups leave and enter until all have their best value."""
     engine = run.engine
     lose_support(run, stratum)
-    clock = settle(run, stratum, clock)
+    if run.initial and all(relation.best for relation in stratum.relations):
+        clock = settle_from_nothing(run, stratum, clock)
+    else:
+        clock = settle(run, stratum, clock)
     for relation in stratum.relations if not run.initial else ():
         table, columns = relation.table, names(relation.tuple_columns)
         # What entered may have left again.
@@ -1800,6 +1803,24 @@ def better_groups(stratum: Stratum, relation: Relation, derived: str) -> str:
     return f"SELECT {names(groups, 'd.')} FROM ({found}) AS d LEFT JOIN {relation.table} AS s ON {same} WHERE {better}"
 
 
+def better_values(stratum: Stratum, relation: Relation, rank: int) -> str:
+    """The groups of r__arrived that are not in the state, or that are there with a worse value, with their best value,
+    without support."""
+    assert relation.best
+    function, value = relation.best
+    groups = group_columns(relation)
+    same = " AND ".join(f"d.{column.sql} = s.{column.sql}" for column in groups)
+    best = (
+        f"SELECT {names(groups)}, {function}({value}) AS {value} FROM {relation.table}__arrived "
+        f"WHERE {defined(stratum, relation)} GROUP BY {names(groups)}"
+    )
+    return (
+        f"SELECT {names(relation.tuple_columns, 'd.')}, CAST(0 AS BIGINT) AS _support, "
+        f"CAST({rank} AS BIGINT) AS _rank FROM ({best}) AS d LEFT JOIN {relation.table} AS s ON {same} "
+        f"WHERE s.{groups[0].sql} IS NULL OR d.{value} {'<' if function == 'MIN' else '>'} s.{value}"
+    )
+
+
 def settle(run: Run, stratum: Stratum, clock: int) -> int:
     """From mid to the new state; return the clock."""
     engine, start = run.engine, clock
@@ -1821,6 +1842,93 @@ def settle(run: Run, stratum: Stratum, clock: int) -> int:
     if undefined:
         check_values(run, stratum)
     return clock
+
+
+def settle_from_nothing(run: Run, stratum: Stratum, clock: int) -> int:
+    """From nothing to the new state of relations that all have an extremum; return the clock.
+
+    What better values replace needs no support while nothing is final. So first the best values are found, and then the
+    derivations that give just these let the tuples enter round by round: where values only flow in one direction, each
+    best value has a finite proof of best values.
+    """
+    engine = run.engine
+    show_versions(engine, stratum, "insert")
+    undefined = find_best(run, stratum)
+    for relation in stratum.relations:
+        engine.rename(relation.table, f"{relation.table}__best")
+        engine.empty(relation.table, relation.state_columns)
+        derived = all_derivations(engine, stratum, relation, run.bucket, exits=True)
+        enter_best(engine, relation, derived, clock + 1)
+    done = 0
+    while any(engine.rows(f"{relation.table}__changed") for relation in stratum.relations):
+        done += 1
+        clock += 1
+        for relation in stratum.relations:
+            if engine.rows(f"{relation.table}__changed"):
+                engine.insert(relation.table, f"SELECT * FROM {relation.table}__changed")
+        entered = sum(engine.rows(f"{relation.table}__changed") for relation in stratum.relations)
+        run.note(stratum.name, "rank", done, entered)
+        show_state(engine, stratum, f"SELECT {{columns}} FROM {{table}} WHERE _rank < {clock}")
+        found = {r.table: following(engine, stratum, r) for r in stratum.relations}
+        for relation in stratum.relations:
+            enter_best(engine, relation, found[relation.table], clock + 1, "entering")
+        for relation in stratum.relations:
+            engine.rename(f"{relation.table}__entering", f"{relation.table}__changed")
+    for relation in stratum.relations:
+        best = engine.rows(f"{relation.table}__best")
+        assert engine.rows(relation.table) == best, f"{relation.name}: best values without a proof"
+        engine.table(f"{relation.table}__best", no_rows(relation.tuple_columns, engine.name))
+    if undefined:
+        check_values(run, stratum)
+    return clock
+
+
+def enter_best(
+    engine: Engine, relation: Relation, derived: list[str], clock: int, name: str = "changed"
+) -> None:
+    """Make r__changed, or another table, of the best tuples that derivations give for the first time, with the clock as
+    rank and the derivations counted."""
+    table, columns = relation.table, names(relation.tuple_columns)
+    if derived:
+        found = f"({union(derived)}) AS d SEMI JOIN {table}__best USING ({columns})"
+        engine.table(
+            f"{table}__{name}",
+            f"SELECT {columns}, COUNT(*) AS _support, CAST({clock} AS BIGINT) AS _rank FROM "
+            f"(SELECT {columns} FROM {found}) AS n ANTI JOIN {table} USING ({columns}) GROUP BY {columns}",
+        )
+    else:
+        engine.empty(f"{table}__{name}", relation.state_columns)
+
+
+def find_best(run: Run, stratum: Stratum) -> bool:
+    """Fill relations that all have an extremum with their best values, without support; the rank is the round. Returns
+    whether a derivation lacks a value."""
+    engine, undefined, done = run.engine, False, 0
+    derived = {
+        r.table: all_derivations(engine, stratum, r, run.bucket, exits=True)
+        for r in stratum.relations
+    }
+    while any(derived.values()):
+        check_round(stratum, done, run.max_rounds)
+        for relation in stratum.relations:
+            table = relation.table
+            if not derived[table]:
+                engine.empty(f"{table}__changed", relation.state_columns)
+                continue
+            engine.table(f"{table}__arrived", union(derived[table]))
+            undefined = lacks_value(engine, stratum, relation, f"{table}__arrived") or undefined
+            engine.table(f"{table}__changed", better_values(stratum, relation, done))
+        done += 1
+        for relation in stratum.relations:
+            table, groups = relation.table, group_columns(relation)
+            if engine.rows(f"{table}__changed"):
+                engine.remove(table, f"{table}__changed", [column.sql for column in groups])
+                engine.insert(table, f"SELECT * FROM {table}__changed")
+        changed = sum(engine.rows(f"{relation.table}__changed") for relation in stratum.relations)
+        run.note(stratum.name, "improve", done, changed)
+        show_state(engine, stratum, f"SELECT {{columns}} FROM {{table}} WHERE _rank < {done - 1}")
+        derived = {r.table: following(engine, stratum, r) for r in stratum.relations}
+    return undefined
 
 
 def first_groups(run: Run, stratum: Stratum) -> bool:
