@@ -7,6 +7,7 @@
 #
 #   make bench     measure, write benchmarks/results.json and docs/performance.md     (make bench ARGS=--quick on small data)
 #   make gmark     check and measure path queries on gMark graphs, if their folder is there (make gmark ARGS=--quick)
+#   make nightly   make test, with 100 kills of jobs instead of 10
 #   make golden    write the golden files anew from what the compiler prints now
 #   make lint      ruff and mypy only
 #   make venv      the virtual environment only
@@ -15,7 +16,7 @@
 SHELL := /bin/sh
 .SHELLFLAGS := -ec
 .DEFAULT_GOAL := demo
-.PHONY: demo test bench gmark golden lint java venv clean
+.PHONY: demo test nightly bench gmark golden lint java venv clean
 
 VENV := $(CURDIR)/.venv
 PY := $(VENV)/bin/python
@@ -37,6 +38,9 @@ demo: $(READY)
 test: java lint
 	@echo "== tests"
 	@$(WITH_JAVA) && "$(PY)" -m pytest $(ARGS)
+
+nightly:
+	@$(MAKE) --no-print-directory test ARGS="--nightly $(ARGS)"
 
 bench: $(READY)
 	@$(WITH_JAVA) && "$(PY)" benchmarks/bench.py $(ARGS)

@@ -96,6 +96,7 @@ class Outcome:
 
     relations: dict[str, Any]
     clocks: dict[str, Any]
+    effects: dict[str, Any]
     changes: dict[str, list[str]]
     counts: dict[str, tuple[int, int]]
     steps: list[dict[str, Any]]
@@ -178,7 +179,7 @@ def run_stages(
             bucket["base"] = write_rows(root, f"{folder}/base.parquet", relation, sorted(new), "")
             counts[relation.table] = (len(plus), 0)
         relations[relation.table] = {"rows": len(new), "buckets": {"0": bucket}}
-    return Outcome(relations, {}, changes, counts, [{"stage": 0, "engine": options.engine}])
+    return Outcome(relations, {}, {}, changes, counts, [{"stage": 0, "engine": options.engine}])
 
 
 def verify_stages(
@@ -200,7 +201,7 @@ def script_text(program: str = PROGRAM, fakes: str = FAKES) -> str:
     def block(name: str) -> str:
         return (SUPPORT / f"{name}.py.jinja").read_text("utf-8")
 
-    names = ("progress", "state", "records", "inputs", "no_functions", "printing", "commands")
+    names = ("engine", "progress", "state", "records", "inputs", "no_functions", "printing", "commands")
     blocks = [block(name) for name in names]
     end = 'SUPPLY = no_functions\n\nif __name__ == "__main__":\n    sys.exit(main())\n'
     return "\n\n".join([HEADER + block("shapes"), program, *blocks, fakes, end])

@@ -471,8 +471,7 @@ def test_a_state_of_another_program(
     with pytest.raises(other.JobError) as caught:
         other.apply(spark, str(built), "x", log=quiet)
     assert str(caught.value) == (
-        f"the state was written by another version of reach: {difference}; "
-        "`rebuild` recomputes it from the stored inputs"
+        f"the state was written by another version of reach: {difference}; `upgrade` recomputes what that changes"
     )
 
 
@@ -489,5 +488,5 @@ def test_another_comment_is_not_another_program(
         'definition="so", source="reach.dl:2"', 'source="reach.dl:2"'
     )
     job = assemble.load(tmp_path, text, "changed_job")
-    with pytest.raises(job.JobError, match="by another version of reach: pair has other rules; `rebuild`"):
+    with pytest.raises(job.JobError, match="by another version of reach: pair has other rules; `upgrade`"):
         job.relation(spark, str(built), "link")

@@ -27,8 +27,9 @@ import threading
 import time
 import urllib.parse
 import uuid
+import zlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, date, datetime, timedelta
 from decimal import Context, Decimal, InvalidOperation
 from enum import Enum
@@ -38,7 +39,7 @@ from typing import Any, NamedTuple, Protocol
 import pyarrow as pa
 import pyarrow.parquet as pq
 from pyspark import cloudpickle
-from pyspark.errors import ArithmeticException
+from pyspark.errors import ArithmeticException, PySparkException
 from pyspark.sql import Column as SparkColumn
 from pyspark.sql import DataFrame, Observation, SparkSession, Window, functions
 
@@ -519,6 +520,49 @@ def out_of_range(error: Exception) -> JobError:
     )
 
 
+FINGERPRINT = re.compile(r"\.([0-9a-f]{8})\.([0-9]+)\.parquet$")
+"""How the name of a file of the state ends: the CRC-32 of its bytes, and their number."""
+
+READ_FILES = re.compile(r"'((?:[^']|'')*\.[0-9a-f]{8}\.[0-9]+\.parquet)'")
+"""A file of the state in a statement that reads it."""
+
+
+def checksum(path: Path) -> str:
+    """The CRC-32 of a file, as its name has it."""
+    value = 0
+    with path.open("rb") as file:
+        while chunk := file.read(1 << 20):
+            value = zlib.crc32(chunk, value)
+    return f"{value:08x}"
+
+
+def check_file(path: Path, whole: bool) -> None:
+    """Refuse a file of the state that is missing, cut off or, if the ``whole`` of it is looked at, changed. The names
+    that earlier versions gave say nothing of it; then a Parquet file ends with the mark it begins with.
+    """
+    problem, known = "", FINGERPRINT.search(path.name)
+    try:
+        size = path.stat().st_size
+        if known and size != int(known[2]):
+            problem = f"is damaged (it has {size} bytes of {known[2]})"
+        elif known and whole and checksum(path) != known[1]:
+            problem = "is damaged (its bytes are not those that were written)"
+        elif not known:
+            with path.open("rb") as file:
+                file.seek(max(0, size - 4))
+                if file.read() != b"PAR1":
+                    problem = "is damaged"
+    except FileNotFoundError:
+        problem = "is missing"
+    except OSError as error:
+        problem = f"cannot be read ({error.strerror or error})"
+    if problem:
+        raise JobError(
+            f"{path} {problem}; `rebuild` recomputes what is derived; if the file holds rows of an input, "
+            "give them again with `rebuild --input`"
+        )
+
+
 class DuckEngine:
     """DuckDB, in memory, with so many ``threads``, within ``memory_limit``, spilling to ``spill``.
 
@@ -560,12 +604,19 @@ class DuckEngine:
         self.failed_calls: Callable[[], str] = str
 
     def run(self, sql: str) -> list[tuple[Any, ...]]:
-        """Run a statement and return its rows; what is wrong with files or memory becomes a :class:`JobError`."""
+        """Run a statement and return its rows."""
+        self._make_named(sql)
+        return self._execute(sql).fetchall()  # type: ignore[no-any-return]
+
+    def _execute(self, sql: str) -> Any:
+        """Run a statement; what is wrong with files or memory becomes a :class:`JobError`."""
         import duckdb
 
-        self._make_named(sql)
+        # DuckDB takes many a changed byte for a value.
+        for path in READ_FILES.findall(sql) if "read_parquet(" in sql else ():
+            check_file(Path(path.replace("''", "'")), whole=True)
         try:
-            return self.connection.execute(sql).fetchall()
+            return self.connection.execute(sql)
         except duckdb.OutOfMemoryException as error:
             raise JobError(
                 f"DuckDB ran out of memory in a task; --engine spark runs without that bound: {error}"
@@ -574,6 +625,13 @@ class DuckEngine:
             raise out_of_range(error) from error
         except duckdb.IOException as error:
             raise JobError(f"a file of the state cannot be read or written: {error}") from error
+        except duckdb.Error as error:
+            # What is wrong inside a file that earlier versions wrote comes as errors of several classes.
+            read = re.findall(r"'((?:[^']|'')*\.parquet)'", sql) if "read_parquet(" in sql else []
+            misused = isinstance(error, duckdb.ProgrammingError) and ".parquet" not in str(error)
+            if not read or misused:
+                raise
+            raise JobError(f"{' or '.join(read)} is damaged, or cannot be read: {error}") from error
 
     def _make_named(self, sql: str) -> None:
         """Make the tables and views that a statement names, itself or through views, and that were put off."""
@@ -642,7 +700,7 @@ class DuckEngine:
     def first(self, sql: str, limit: int) -> list[dict[str, Any]]:
         """The first rows of a query."""
         self._make_named(sql)
-        cursor = self.connection.execute(f"SELECT * FROM ({sql}) AS q LIMIT {limit}")
+        cursor = self._execute(f"SELECT * FROM ({sql}) AS q LIMIT {limit}")
         names = [column[0] for column in cursor.description or ()]
         return [dict(zip(names, row, strict=True)) for row in cursor.fetchall()]
 
@@ -1401,7 +1459,8 @@ class Outcome:
 @dataclass(frozen=True)
 class Task:
     """What a task needs to know. ``inputs`` are the input relations to change in it, ``stages`` the stages to run;
-    ``fused``: they are all there are, and small."""
+    ``fused``: they are all there are, and small. Strata that are ``rebuilt`` are computed from scratch, and compared with
+    what was stored, which may have been cut into buckets in another way."""
 
     inputs: tuple[Relation, ...]
     stages: tuple[Stage, ...]
@@ -1419,6 +1478,7 @@ class Task:
     fused: bool = False
     strategy: str = "auto"
     effects: Mapping[str, Mapping[str, list[float]]] = field(default_factory=dict)
+    rebuilt: frozenset[str] = frozenset()
     cores: int = 1
 
     @property
@@ -1525,6 +1585,16 @@ def load_computed(engine: Engine, task: Task, relation: Relation, bucket: int | 
         engine.empty(relation.table, relation.state_columns)
 
 
+def load_former(engine: Engine, task: Task, relation: Relation, bucket: Bucket) -> None:
+    """Make the table of a relation that is rebuilt, as it was before, without what was kept with its tuples."""
+    entries = bucket_files(task.relations, relation, None)
+    if any(entry["rows"] for entry in entries):
+        stored = stored_rows(engine, task.state, replace(relation, kind="input"), entries)
+        engine.table(relation.table, in_bucket(engine, stored, relation, bucket))
+    else:
+        engine.empty(relation.table, relation.tuple_columns)
+
+
 def load_external(engine: Engine, task: Task, relation: Relation) -> None:
     """Make the table of a relation that an earlier stage computed, as it is now, and its net changes."""
     columns = names(relation.tuple_columns)
@@ -1576,6 +1646,13 @@ def compute(run: Run, task: Task, part: int | None) -> dict[str, int]:
         load_external(engine, task, relation)
     clocks = {}
     for stratum in (stratum for stage in task.stages for stratum in stage.strata):
+        if stratum.name in task.rebuilt:
+            for relation in stratum.relations:
+                load_former(engine, task, relation, run.bucket)
+            clocks[stratum.name] = from_scratch(run, stratum, "its definition has changed", False)
+            for relation in stratum.relations:
+                check_key(engine, relation, initial=True)
+            continue
         for relation in stratum.relations:
             load_computed(engine, task, relation, part)
         before = of_buckets(task.clocks.get(stratum.name, {}), part, 0)
@@ -1595,6 +1672,12 @@ def choice_for(task: Task, part: int | None) -> Choice:
     known = {name: task.effects[name] for name in sorted(strata & task.effects.keys())}
     effects = {name: Effect(*of_buckets(found, part, [])) for name, found in known.items()}
     return Choice(task.strategy, effects)
+
+
+def base_order(relation: Relation) -> tuple[str, ...]:
+    """The columns by which a base file is sorted: in the order of the pivot, what a later batch looks for is found in few
+    row groups."""
+    return tuple(sorted(tuple_names(relation), key=lambda name: name != relation.bucket_by))
 
 
 class Write(NamedTuple):
@@ -1626,9 +1709,7 @@ def to_write(
     engine = run.engine
     columns, key = names(relation.state_columns), names(relation.tuple_columns)
     table, written = relation.table, f"{relation.table}__written"
-    # In the order of the pivot, what a later batch looks for is found in few row groups.
-    order = sorted(tuple_names(relation), key=lambda name: name != relation.bucket_by)
-    whole = Write("base", f"SELECT {columns} FROM {table}", order=tuple(order))
+    whole = Write("base", f"SELECT {columns} FROM {table}", order=base_order(relation))
     if task.initial or table in run.choice.rewritten:
         return whole
     if not engine.rows(f"{table}__touched"):
@@ -1784,7 +1865,7 @@ def write_parts(
         form = "FORMAT parquet, COMPRESSION zstd"
         if number.isdigit():
             engine.run(f"COPY ({sql}) TO '{escaped}.parquet' ({form})")
-            return {int(number): [f"{folder}.parquet"]}
+            return {int(number): [with_fingerprint(task.state, Path(f"{place}.parquet"))]}
         engine.run(f"COPY ({rows}) TO '{escaped}' ({form}, PARTITION_BY (_bucket))")
     else:
         assert isinstance(engine, SparkEngine)
@@ -1794,8 +1875,14 @@ def write_parts(
     files: dict[int, list[str]] = {}
     for path in sorted(place.glob("_bucket=*/*.parquet")):
         bucket = int(path.parent.name.removeprefix("_bucket="))
-        files.setdefault(bucket, []).append(str(path.relative_to(task.state)))
+        files.setdefault(bucket, []).append(with_fingerprint(task.state, path))
     return files
+
+
+def with_fingerprint(state: str, path: Path) -> str:
+    """Give a file that was just written a name by which damage is seen; returns it, relative to the state."""
+    name = f"{path.stem}.{checksum(path)}.{path.stat().st_size}.parquet"
+    return path.rename(path.with_name(name)).relative_to(state).as_posix()
 
 
 def write_relation(run: Run, task: Task, relation: Relation, part: int | None) -> dict[str, Any]:
@@ -2016,8 +2103,10 @@ def run_stages(
     options: Options,
     log: Log,
     initial: bool,
+    rebuilt: frozenset[str] = frozenset(),
 ) -> Outcome:
-    """Apply a staged batch to the state, stage by stage; nothing is committed.
+    """Apply a staged batch to the state, stage by stage; nothing is committed. Strata that are ``rebuilt`` are computed
+    from scratch.
 
     With one bucket, or a small state, everything is one Spark job. Otherwise the input relations are a job of their own,
     since they are cut by their own columns.
@@ -2055,6 +2144,7 @@ def run_stages(
             small,
             options.strategy,
             outcome.effects,
+            rebuilt,
             cores,
         )
         if not initial and number and unaffected(task, outcome):
@@ -2102,8 +2192,84 @@ def run_stages(
 
 
 def unaffected(task: Task, outcome: Outcome) -> bool:
-    """Whether nothing that a task reads has changed in this batch."""
-    return not any(outcome.changes.get(relation.table) for relation in task.external)
+    """Whether nothing that a task reads has changed in this batch, nor what it computes."""
+    changed = any(outcome.changes.get(relation.table) for relation in task.external)
+    rebuilt = any(stratum.name in task.rebuilt for stage in task.stages for stratum in stage.strata)
+    return not changed and not rebuilt
+
+
+# Compaction.
+
+
+def compact_stages(
+    spark: SparkSession,
+    program: Program,
+    manifest: Mapping[str, Any],
+    state_dir: str,
+    attempt: str,
+    options: Options,
+) -> Outcome:
+    """Write the buckets that have files of changes as base files; no tuple changes."""
+    outcome = Outcome(
+        dict(manifest["relations"]), dict(manifest["clocks"]), dict(manifest.get("effects", {}))
+    )
+    task = Task(
+        program.relations,
+        (),
+        options.buckets,
+        state_dir,
+        attempt,
+        outcome.relations,
+        {},
+        {},
+        {},
+        False,
+        options.max_rounds,
+        options.memory_limit,
+    )
+    describe(spark, "compact")
+    if choose_engine(task, options.engine)[0] == "duckdb":
+        numbers = range(options.buckets)
+        reports = on_buckets(spark, numbers, functools.partial(compact_task, task))
+    else:
+        engine = SparkEngine(spark, options.buckets)
+        try:
+            reports = [compact_bucket(engine, task, number) for number in range(options.buckets)]
+        finally:
+            engine.close()
+    for number, report in enumerate(reports):
+        for table, files in report.items():
+            stored = outcome.relations[table]
+            entry = new_bucket(files, stored["buckets"][str(number)]["rows"])
+            buckets = {**stored["buckets"], str(number): entry}
+            outcome.relations[table] = {**stored, "buckets": buckets}
+    return outcome
+
+
+def compact_task(task: Task, number: int) -> dict[str, list[str]]:
+    """Write one bucket of all relations, in DuckDB; returns the files by table."""
+    spill = tempfile.mkdtemp(prefix="flintlog-", dir=local_folder())
+    try:
+        return compact_bucket(DuckEngine(task.memory_limit or task_memory(1), spill), task, number)
+    finally:
+        shutil.rmtree(spill, ignore_errors=True)
+
+
+def compact_bucket(engine: Engine, task: Task, number: int) -> dict[str, list[str]]:
+    """Write one bucket of the relations that have changes over their base; returns the files by table."""
+    written: dict[str, list[str]] = {}
+    for relation in task.inputs:
+        for entry in bucket_files(task.relations, relation, number):
+            if entry["changes"]:
+                rows = stored_rows(engine, task.state, relation, [entry])
+                name = f"base-{number:05d}-{uuid.uuid4().hex[:8]}"
+                folder = f"data/{task.attempt}/{relation.table}/{name}"
+                written[relation.table] = []
+                if entry["rows"]:
+                    order = base_order(relation)
+                    found = write_parts(engine, task, folder, rows, str(number), order)
+                    written[relation.table] = found[number]
+    return written
 
 
 # Verification.
@@ -2191,6 +2357,7 @@ READABLE_FORMATS = (1, 2)
 BATCHES_INLINE = 1000
 MANIFESTS_KEPT = 20
 SMALL_PUBLICATION = 64 * 1024 * 1024
+SMALL_FILES = 64 * 1024 * 1024
 PUBLISHED = "published"
 
 Manifest = dict[str, Any]
@@ -2232,6 +2399,37 @@ def sync(path: Path) -> None:
         os.fsync(descriptor)
     finally:
         os.close(descriptor)
+
+
+# What goes wrong
+
+FULL_DISK = re.compile(
+    r"no space left on device|disk quota exceeded|file too large|max_temp_directory_size",
+    re.IGNORECASE,
+)
+
+
+def full_disk(error: BaseException | None, place: str = "") -> str:
+    """What to say of an error if a disk is full, empty if none is; the errors of Spark, DuckDB and PyArrow, in a task or
+    not, have in common what they quote of the system. Not all say in which ``place`` they were writing.
+    """
+    while error is not None:
+        text = str(error)
+        found = FULL_DISK.search(text)
+        if "max_temp_directory_size" in text:
+            return "no space left on device while writing what does not fit into memory"
+        if found:
+            named = re.search(r"['\"](/[^'\"\\\n]+)", text)
+            place = named[1] if named else place
+            return f"{found[0].lower()}{f' while writing {place}' if place else ''}"
+        error = error.__cause__ or error.__context__
+    return ""
+
+
+def reason(error: Exception) -> str:
+    """The one line that matters of an error of Spark's, which may be of any class."""
+    lines = str(error).splitlines() or [type(error).__name__]
+    return full_disk(error) or next((line[2:] for line in lines if line.startswith(": ")), lines[0])
 
 
 # Manifests
@@ -2289,6 +2487,9 @@ def write_exclusively(path: Path, text: str) -> bool:
                     os.fsync(file.fileno())
             except FileExistsError:
                 return False
+            except BaseException:
+                path.unlink(missing_ok=True)
+                raise
     finally:
         temporary.unlink(missing_ok=True)
     sync(path.parent)
@@ -2309,11 +2510,9 @@ def lost_race(root: Path) -> JobError:
     )
 
 
-def new_attempt(root: Path, commit: int) -> str:
-    """Make the folder in which one attempt at a commit writes its files."""
-    attempt = f"{commit:012d}-{uuid.uuid4().hex[:8]}"
-    (root / "data" / attempt).mkdir(parents=True)
-    return attempt
+def attempt_name(commit: int) -> str:
+    """The name of the folder, in ``data``, in which one attempt at a commit writes its files."""
+    return f"{commit:012d}-{uuid.uuid4().hex[:8]}"
 
 
 def remember_batch(root: Path, manifest: Manifest | None, commit: int, batch: str) -> Manifest:
@@ -2386,7 +2585,7 @@ def check_program(program: Program, manifest: Manifest) -> None:
         return
     raise JobError(
         f"the state was written by another version of {program.name}: "
-        f"{', '.join(changes) or 'its rules differ'}; `rebuild` recomputes it from the stored inputs"
+        f"{', '.join(changes) or 'its rules differ'}; `upgrade` recomputes what that changes"
     )
 
 
@@ -2411,24 +2610,14 @@ def referenced_files(manifest: Manifest | None) -> list[str]:
     ]
 
 
-def check_files(root: Path, files: Iterable[str]) -> None:
-    """Refuse a state of which a file is missing or cut off: a Parquet file ends with the mark it begins with."""
+def check_files(root: Path, files: Sequence[str], whole: bool = False) -> None:
+    """Refuse files of the state that are missing or cut off; if few, or if the ``whole`` of them is wanted, also those
+    of which a byte has changed."""
     for name in files:
-        problem = ""
-        try:
-            with (root / name).open("rb") as file:
-                file.seek(-4, os.SEEK_END)
-                if file.read() != b"PAR1":
-                    problem = "is damaged"
-        except FileNotFoundError:
-            problem = "is missing"
-        except OSError as error:
-            problem = f"cannot be read ({error.strerror or error})"
-        if problem:
-            raise JobError(
-                f"{root / name} {problem}; `rebuild` recomputes what is derived; if the file holds rows "
-                "of an input, give them again with `rebuild --input`"
-            )
+        check_file(root / name, whole=False)
+    if whole or sum((root / name).stat().st_size for name in files) <= SMALL_FILES:
+        for name in files:
+            check_file(root / name, whole=True)
 
 
 def relation_frame(
@@ -2520,12 +2709,25 @@ def finish_publication(spark: SparkSession | None, root: Path, manifest: Manifes
     mark = manifest_path(root, manifest["commit"]).with_suffix(".published")
     if mark.exists():
         return False
-    for publication in manifest["publish"]:
-        if not is_published(Path(publication["folder"]), manifest["attempt"]):
-            check_files(root, publication["files"])
-            publish_changes(spark, root, publication, manifest["attempt"])
-    write_exclusively(mark, "")
+    try:
+        for publication in manifest["publish"]:
+            if not is_published(Path(publication["folder"]), manifest["attempt"]):
+                check_files(root, publication["files"])
+                publish_changes(spark, root, publication, manifest["attempt"])
+        write_exclusively(mark, "")
+    except JobError:
+        raise
+    except Exception as error:
+        raise unpublished(root, manifest, error) from error
     return True
+
+
+def unpublished(root: Path, manifest: Manifest, error: Exception) -> JobError:
+    """What to say if a commit was made and something went wrong then."""
+    return JobError(
+        f"{full_disk(error, str(root)) or reason(error)}; batch {manifest['batch']} is committed, and the next command "
+        "publishes what is not published of it"
+    )
 
 
 def is_published(folder: Path, attempt: str) -> bool:
@@ -3361,12 +3563,6 @@ def remote_files(spark: SparkSession, place: str) -> Iterator[tuple[str, int]]:
         yield row.path, row.length
 
 
-def reason(error: Exception) -> str:
-    """The one line that matters of an error of Spark's, which may be of any class."""
-    lines = str(error).splitlines() or [type(error).__name__]
-    return next((line[2:] for line in lines if line.startswith(": ")), lines[0])
-
-
 # Reading row by row
 
 
@@ -3458,17 +3654,25 @@ def parquet_records(
     if not check_kinds(kinds, str(file), shape, problems):
         return
     wanted = [name for name, place in zip(shape.names, places, strict=True) if place is not None]
-    for batch in rows.iter_batches(ROWS_AT_ONCE, columns=wanted):
+    for batch in sound_batches(file, rows.iter_batches(ROWS_AT_ONCE, columns=wanted)):
         columns = {name: arrow_values(batch.column(name)) for name in wanted}
         absent = [Absent.ABSENT] * batch.num_rows
         for record in zip(*(columns.get(name, absent) for name in shape.names), strict=True):
             yield list(record)
 
 
+def sound_batches(file: InputFile, batches: Iterator[Any]) -> Iterator[Any]:
+    """The same, with a clear error where the file is damaged."""
+    try:
+        yield from batches
+    except (pa.ArrowException, OSError) as error:
+        raise refused(f"{file} is damaged: {error}") from error
+
+
 def open_parquet(file: InputFile) -> Any:
     """A Parquet file, its footer read."""
     try:
-        return pq.ParquetFile(str(file.place))
+        return pq.ParquetFile(str(file.place), page_checksum_verification=True)
     except (pa.ArrowException, OSError) as error:
         raise refused(f"{file} is not a Parquet file: {error}") from error
 
@@ -3554,7 +3758,13 @@ def stage_with_spark(
         functions.count_if("_absent").alias("absent"),
         functions.count(functions.lit(1)).alias("rows"),
     )
-    write_parquet(rows.where("NOT _doubt").select(*names), folder)
+    try:
+        write_parquet(rows.where("NOT _doubt").select(*names), folder)
+    except Exception as error:
+        if full_disk(error):
+            raise
+        named = ", ".join(map(str, group.files))
+        raise refused(f"{named} cannot be read: {reason(error)}") from error
     counts = counted.get
     if not counts["doubts"] and counts["absent"] in (0, counts["rows"]):
         return True
@@ -3777,7 +3987,8 @@ def typed_group(
     first = files[0]
     try:
         if first.format == "parquet":
-            frame = spark.read.parquet(*spark_places(files))
+            checked = spark.read.option("parquet.page.verify-checksum.enabled", "true")
+            frame = checked.parquet(*spark_places(files))
         else:
             frame = first.place if isinstance(first.place, DataFrame) else spark.table(first.place)
         fields = {field.name: field.dataType for field in frame.schema.fields}
@@ -4179,8 +4390,9 @@ def run_and_commit(
     """Compute a commit in a folder of its own, make it the state, publish its changes and clean up."""
     commit = before["commit"] + 1 if before else 1
     check_publication(root, PROGRAM, publish, batch)
-    attempt = new_attempt(root, commit)
+    attempt = attempt_name(commit)
     try:
+        (root / "data" / attempt).mkdir(parents=True)
         outcome, changes, counts = work(attempt)
         manifest = {
             "format": STATE_FORMAT,
@@ -4188,7 +4400,7 @@ def run_and_commit(
             "attempt": attempt,
             "program": program_record(PROGRAM),
             "buckets": options.buckets,
-            "functions": dict(options.functions.sources) if options.functions else {},
+            "functions": known_functions(before, options),
             **remember_batch(root, before, commit, batch),
             "relations": outcome.relations,
             "clocks": outcome.clocks,
@@ -4204,14 +4416,28 @@ def run_and_commit(
         winner = read_manifest(root, commit)
         if winner is None or winner["attempt"] != attempt:
             shutil.rmtree(root / "data" / attempt, ignore_errors=True)
-        if winner is not None and winner["attempt"] != attempt and isinstance(error, Exception):
+        if not isinstance(error, Exception):
+            raise
+        if winner is not None and winner["attempt"] == attempt:
+            raise unpublished(root, winner, error) from error
+        if winner is not None:
             # Whatever went wrong, the files it read may have gone because of the other commit.
             raise lost_race(root) from error
+        full = full_disk(error, str(root))
+        if full:
+            raise JobError(f"{full}; nothing was committed, the state is as it was") from error
         raise
     log.event("committed", commit=commit, batch=batch)
     finish_publication(spark, root, manifest)
     collect_garbage(root, manifest)
     return {**manifest, "steps": outcome.steps}
+
+
+def known_functions(before: Manifest | None, options: Options) -> Mapping[str, str]:
+    """The external functions that the state is made with; a command that calls none leaves them as they were."""
+    if options.functions:
+        return dict(options.functions.sources)
+    return before.get("functions", {}) if before and PROGRAM.functions else {}
 
 
 def summary(root: Path, manifest: Manifest, started: float) -> dict[str, Any]:
@@ -4367,7 +4593,7 @@ def status(state: str) -> dict[str, Any]:
         "batch": manifest["batch"],
         "buckets": manifest["buckets"],
         "rows": relation_rows(manifest),
-        "bytes": sum((root / name).stat().st_size for name in stored_files(manifest)),
+        "bytes": stored_bytes(root, manifest),
         "finished_publication": finished,
     }
 
@@ -4411,7 +4637,7 @@ def verify(
     supplied = SUPPLY(functions)
     root = local_path(state, "the state")
     manifest = open_state(spark, root)
-    check_files(root, stored_files(manifest))
+    check_files(root, stored_files(manifest), whole=True)
     options = Options(manifest["buckets"], engine, max_rounds, memory_limit, supplied)
     log.event("verify", commit=manifest["commit"])
     differences = verify_stages(spark, PROGRAM, manifest, str(root), options)
@@ -4480,6 +4706,193 @@ def rebuild(
     return summary(root, manifest, started)
 
 
+def upgrade(
+    spark: SparkSession,
+    state: str,
+    inputs: str | Sequence[str] | Mapping[str, Source | Sequence[Source]] = (),
+    engine: str = "auto",
+    max_rounds: int = 10_000,
+    memory_limit: str = "",
+    functions: FunctionSource = None,
+    log: Log | None = None,
+) -> dict[str, Any]:
+    """Make the state of another version of the program one of this: only relations whose definition changed are
+    recomputed, and those that depend on them follow the changes. The result names what was ``recomputed``, ``kept`` and
+    ``dropped``.
+
+    ``inputs`` replaces stored inputs. What this changes in an output relation is published as a batch of its own.
+    """
+    started, log = time.monotonic(), log or Log()
+    supplied = SUPPLY(functions)
+    root = local_path(state, "the state")
+    before = read_state(root)
+    sources = relation_sources(PROGRAM, inputs)
+    planned = upgrade_plan(before, set(sources), supplied)
+    named = {
+        "recomputed": visible_names(planned.recomputed),
+        "kept": visible_names(planned.kept),
+        "dropped": planned.dropped,
+    }
+    finish_publication(spark, root, before)
+    if not planned.recomputed and not planned.dropped:
+        return {
+            "program": PROGRAM.name,
+            "batch": before["batch"],
+            "commit": before["commit"],
+            "applied": False,
+            **named,
+        }
+    stored = kept_inputs(root, before, set(sources), log)
+    check_files(root, stored_files(before, planned.kept))
+    options = Options(before["buckets"], engine, max_rounds, memory_limit, supplied)
+    batch = f"upgrade-{before['commit'] + 1:06d}"
+
+    def work(attempt: str) -> Any:
+        folder = root / "data" / attempt
+        staged = stage_inputs(spark, PROGRAM, sources, folder / "input", "op", True, "", log)
+        for item in stored:
+            if item.table in planned.recomputed:
+                staged[item.table] = stage_stored(
+                    spark, root, before, item, folder / "input" / item.table
+                )
+        former = planned.former(before)
+        outcome = run_stages(
+            spark,
+            PROGRAM,
+            former,
+            staged,
+            str(root),
+            attempt,
+            options,
+            log,
+            False,
+            planned.rebuilt,
+        )
+        # What is new, or has other columns, has no changes.
+        comparable = [item for item in PROGRAM.relations if has_columns_of(item, before)]
+        changes = {item.table: outcome.changes.get(item.table, []) for item in comparable}
+        counts = {item.table: outcome.counts.get(item.table, (0, 0)) for item in comparable}
+        after = {"relations": outcome.relations}
+        for item in comparable:
+            if item.kind == "input" and item.table in planned.recomputed:
+                found = differences(spark, root, before, after, item, folder)
+                changes[item.table], counts[item.table] = found
+        return outcome, changes, counts
+
+    manifest = run_and_commit(spark, root, before, batch, PUBLISHED, options, log, work)
+    return {**summary(root, manifest, started), **named}
+
+
+@dataclass(frozen=True)
+class UpgradePlan:
+    """What an upgrade recomputes: the tables to compute again (inputs: to fill again) and those to keep, the names of
+    relations to drop, and the strata to rebuild."""
+
+    recomputed: list[str]
+    kept: list[str]
+    dropped: list[str]
+    rebuilt: frozenset[str]
+
+    def former(self, before: Manifest) -> Manifest:
+        """The last commit as this program finds it: without what is dropped or filled again."""
+        empty = {str(number): new_bucket([], 0) for number in range(before["buckets"])}
+        relations = {}
+        for relation in PROGRAM.relations:
+            again = relation.kind == "input" and relation.table in self.recomputed
+            comparable = has_columns_of(relation, before) and not again
+            stored = before["relations"].get(relation.table) if comparable else None
+            relations[relation.table] = stored or {"rows": 0, "buckets": empty}
+        names = {stratum.name for stage in PROGRAM.stages for stratum in stage.strata}
+        names -= self.rebuilt
+        known = {
+            key: {name: found for name, found in before.get(key, {}).items() if name in names}
+            for key in ("clocks", "effects")
+        }
+        return {**before, "relations": relations, **known}
+
+
+def upgrade_plan(
+    before: Manifest, given: set[str], supplied: SuppliedFunctions | None
+) -> UpgradePlan:
+    """Compare the program that wrote the state with this one. A stratum is rebuilt if one of its relations is defined in
+    another way, if it has others than before, or if it reads what cannot be compared with what was there.
+    """
+    was, now = before["program"]["relations"], program_record(PROGRAM)["relations"]
+    same = {table for table in now if was.get(table) == now[table] and now[table]["definition"]}
+    same -= {relation.table for relation in PROGRAM.relations if relation.name in given}
+    known = before.get("functions", {})
+    sources = supplied.sources if supplied else {}
+    other_functions = any(sources.get(name, known[name]) != known[name] for name in known)
+    inputs = {relation.table for relation in PROGRAM.relations if relation.kind == "input"}
+    strange = {
+        relation.table for relation in PROGRAM.relations if not has_columns_of(relation, before)
+    }
+    strange |= inputs - same
+    rebuilt = set()
+    for stratum in (stratum for stage in PROGRAM.stages for stratum in stage.strata):
+        tables = {relation.table for relation in stratum.relations}
+        read = {relation.table for relation in (*stratum.reads, *stratum.negates)}
+        if (
+            other_functions
+            or stratum.name not in before["clocks"]
+            or tables - same
+            or read & strange
+        ):
+            rebuilt.add(stratum.name)
+            same -= tables
+    return UpgradePlan(
+        [relation.table for relation in PROGRAM.relations if relation.table not in same],
+        [relation.table for relation in PROGRAM.relations if relation.table in same],
+        sorted({was[table]["name"] for table in was.keys() - now.keys()}),
+        frozenset(rebuilt),
+    )
+
+
+def visible_names(tables: Iterable[str]) -> list[str]:
+    """The names of those of these relations that users see."""
+    wanted = set(tables)
+    return [r.name for r in PROGRAM.relations if r.table in wanted and not r.hidden]
+
+
+def compact(
+    spark: SparkSession,
+    state: str,
+    engine: str = "auto",
+    memory_limit: str = "",
+    log: Log | None = None,
+) -> dict[str, Any]:
+    """Write relations anew so that no files of changes are left; the result has the numbers of ``files`` and ``bytes``
+    before and after. No tuple changes, and nothing is published."""
+    started, log = time.monotonic(), log or Log()
+    root = local_path(state, "the state")
+    before = open_state(spark, root)
+    files = stored_files(before)
+    check_files(root, files, whole=True)
+    size = stored_bytes(root, before)
+    result = {"program": PROGRAM.name, "batch": before["batch"], "commit": before["commit"]}
+    if not any(e["changes"] for r in before["relations"].values() for e in r["buckets"].values()):
+        same = {"files": [len(files)] * 2, "bytes": [size] * 2}
+        return {**result, "applied": False, **same}
+    options = Options(before["buckets"], engine, memory_limit=memory_limit)
+    batch = f"compact-{before['commit'] + 1:06d}"
+
+    def work(attempt: str) -> Any:
+        outcome = compact_stages(spark, PROGRAM, before, str(root), attempt, options)
+        return outcome, {}, {}
+
+    manifest = run_and_commit(spark, root, before, batch, PUBLISHED, options, log, work)
+    return {
+        **summary(root, manifest, started),
+        "files": [len(files), len(stored_files(manifest))],
+        "bytes": [size, stored_bytes(root, manifest)],
+    }
+
+
+def stored_bytes(root: Path, manifest: Manifest) -> int:
+    """How large the files that hold relations are."""
+    return sum((root / name).stat().st_size for name in stored_files(manifest))
+
+
 def has_columns_of(relation: Relation, manifest: Manifest) -> bool:
     """Whether a commit has the relation with the columns that it has now."""
     stored = manifest["program"]["relations"].get(relation.table)
@@ -4505,7 +4918,7 @@ def kept_inputs(root: Path, before: Manifest, given: set[str], log: Log) -> list
                 f"{relation.name} has other columns than its stored rows; give it with --input {relation.name}=PATH"
             )
         else:
-            check_files(root, stored_files(before, [relation.table]))
+            check_files(root, stored_files(before, [relation.table]), whole=True)
             kept.append(relation)
     tables = {relation.table for relation in PROGRAM.relations if relation.kind == "input"}
     for table in sorted(stored.keys() - tables):
@@ -4564,22 +4977,23 @@ def command_line() -> argparse.ArgumentParser:
         "--json", action="store_true", help="print the result as JSON, in the last line"
     )
     common.add_argument("--quiet", action="store_true", help="no progress on stderr")
-    running = argparse.ArgumentParser(add_help=False)
-    running.add_argument(
+    working = argparse.ArgumentParser(add_help=False)
+    working.add_argument(
         "--engine",
         choices=["auto", "duckdb", "spark"],
         default="auto",
         help="what evaluates the rules",
     )
+    working.add_argument(
+        "--memory-limit", default="", metavar="SIZE", help="DuckDB's memory in a task, such as 2GB"
+    )
+    running = argparse.ArgumentParser(add_help=False, parents=[working])
     running.add_argument(
         "--max-rounds",
         type=positive,
         default=10_000,
         metavar="N",
         help="give up a recursion after N rounds",
-    )
-    running.add_argument(
-        "--memory-limit", default="", metavar="SIZE", help="DuckDB's memory in a task, such as 2GB"
     )
     if PROGRAM.functions:
         running.add_argument(
@@ -4588,8 +5002,8 @@ def command_line() -> argparse.ArgumentParser:
             metavar="FILE.py",
             help="the Python file that has " + ", ".join(map(str, PROGRAM.functions)),
         )
-    building = argparse.ArgumentParser(add_help=False)
-    building.add_argument(
+    giving = argparse.ArgumentParser(add_help=False)
+    giving.add_argument(
         "--input",
         action="append",
         default=[],
@@ -4597,6 +5011,7 @@ def command_line() -> argparse.ArgumentParser:
         help="rows of an input relation (CSV, JSON lines, Parquet, a folder of such files, table:NAME), or a folder "
         "with a file or folder named after each relation; can be repeated",
     )
+    building = argparse.ArgumentParser(add_help=False, parents=[giving])
     building.add_argument(
         "--buckets",
         type=positive,
@@ -4660,6 +5075,16 @@ def command_line() -> argparse.ArgumentParser:
         parents=[common, building, running],
         help="recompute everything from the stored inputs",
     )
+    commands.add_parser(
+        "upgrade",
+        parents=[common, giving, running],
+        help="recompute what a change of the program changes",
+    )
+    commands.add_parser(
+        "compact",
+        parents=[common, working],
+        help="write relations anew, without files of changes",
+    )
     return parser
 
 
@@ -4692,11 +5117,24 @@ def main(argv: Sequence[str] | None = None) -> int:
             if "input" in arguments:
                 arguments["inputs"] = arguments.pop("input")
             by_name: dict[str, Callable[..., dict[str, Any]]]
-            by_name = {"init": init, "apply": apply, "verify": verify, "rebuild": rebuild}
+            by_name = {
+                "init": init,
+                "apply": apply,
+                "verify": verify,
+                "rebuild": rebuild,
+                "upgrade": upgrade,
+                "compact": compact,
+            }
             result = by_name[command](open_session(), log=log, **arguments)
     except (JobError, OSError) as error:
         log.clear()
         print(f"{command}: {error}", file=sys.stderr)
+        return 1
+    except Exception as error:
+        if not isinstance(error, PySparkException) and type(error).__module__ != "py4j.protocol":
+            raise
+        log.clear()
+        print(f"{command}: Spark failed: {reason(error)}", file=sys.stderr)
         return 1
     log.clear()
     print(
@@ -4758,7 +5196,8 @@ def report_status(result: Mapping[str, Any]) -> Iterator[str]:
     for name, rows in result["rows"].items():
         yield f"  {name}: {rows:,} tuples"
     if result["differs"]:
-        yield f"written by another version of the program ({', '.join(result['differs'])}); `rebuild` recomputes it"
+        yield f"written by another version of the program ({', '.join(result['differs'])}); `upgrade` recomputes "
+        yield "what that changes"
 
 
 def report_verify(result: Mapping[str, Any]) -> Iterator[str]:
@@ -4771,10 +5210,32 @@ def report_verify(result: Mapping[str, Any]) -> Iterator[str]:
         yield f"commit {result['commit']} is exact: {sum(result['rows'].values()):,} tuples, {result['seconds']:.1f} s"
 
 
+def report_upgrade(result: Mapping[str, Any]) -> Iterator[str]:
+    """What was recomputed, and what was not."""
+    if not result["applied"]:
+        yield "nothing to do: every relation is defined as it was"
+        return
+    yield from report_commit(result)
+    for name in ("recomputed", "kept", "dropped"):
+        if result[name]:
+            yield f"{name}: {', '.join(result[name])}"
+
+
+def report_compact(result: Mapping[str, Any]) -> Iterator[str]:
+    """How much less there is."""
+    (files, fewer), (size, smaller) = result["files"], result["bytes"]
+    if result["applied"]:
+        yield f"commit {result['commit']}: {files:,} files with {size:,} bytes have become {fewer:,} with {smaller:,}"
+    else:
+        yield f"nothing to do: no relation has files of changes ({files:,} files with {size:,} bytes)"
+
+
 REPORTS = {
     "init": report_commit,
     "apply": report_commit,
     "rebuild": report_commit,
+    "upgrade": report_upgrade,
+    "compact": report_compact,
     "status": report_status,
     "verify": report_verify,
 }
