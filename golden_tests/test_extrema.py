@@ -42,6 +42,17 @@ PROGRAMS = {
         p(X, Y, min<C>) :- e(X, Y, C).
         p(X, Y, min<C>) :- p(X, Z, C1), e(Z, Y, C2), C = greatest(C1, C2, 1), !s(Z).
         """,
+    "two extrema": """
+        p(X, Y, min<C>) :- e(X, Y, C).
+        p(X, Y, min<C>) :- q(X, Z, C1), e(Z, Y, C2), C = C1 + C2.
+        q(X, Y, min<C>) :- p(X, Y, C), !s(Y).
+        q(X, Y, min<C>) :- e(Y, X, C1), C = C1 * 2.
+        """,
+    "two extrema doubled": """
+        p(X, Y, max<C>) :- e(X, Y, C).
+        p(X, Y, max<C>) :- q(X, Z, C1), q(Z, Y, C2), C = least(C1, C2).
+        q(X, Y, max<C>) :- p(Y, X, C), C > 0.
+        """,
     "path vector": """
         p(X, Y, P, C) :- e(X, Y, C), P = f_init(X, Y).
         p(X, Y, P, C) :- e(X, Z, C1), p(Z, Y, P2, C2), C = C1 + C2, P = f_concatPath(X, P2), f_inPath(P2, X) = false.
@@ -73,6 +84,7 @@ def test_extrema(rules: str, seed: int, tmp_path: Path) -> None:
 
     compilation, script = compile_text(text)
     job = LocalJob(script, tmp_path / "state", buckets=1 + seed % 3)
+    job.use_strategy(("incremental", "auto", "recompute")[(seed + len(rules)) % 3])
     checked = Checked(job, text, compilation)
     assert checked.build({"e": {edge() for _ in range(rng.randrange(2, 14))}, "s": {(rng.randrange(nodes),)}}) == []
     for _ in range(6):
@@ -83,4 +95,19 @@ def test_extrema(rules: str, seed: int, tmp_path: Path) -> None:
         if rng.random() < 0.3:
             batch["s"] = [(rng.choice("+-"), (rng.randrange(nodes),))]
         assert checked.apply(batch) == []
+    job.close()
+
+
+def test_values_that_only_follow_from_each_other(tmp_path: Path) -> None:
+    """A function that bounds a value which another betters: the best values have no finite proof of best values."""
+    text = """
+        input relation s(x: int, c: int)
+        output p.
+        p(X, max<C>) :- s(X, C).
+        p(X, max<C>) :- q(X, C1), C = C1 + 4.
+        q(X, max<C>) :- p(X, C1), C = least(C1, 3).
+        """
+    job = LocalJob(compile_text(text)[1], tmp_path / "state")
+    with pytest.raises(job.module.JobError, match="best values of p only follow from each other"):  # type: ignore[attr-defined]
+        job.run({"s": [("+", (1, 5))]})
     job.close()

@@ -1722,6 +1722,8 @@ def settle_from_nothing(run: Run, stratum: Stratum, clock: int) -> int:
         engine.empty(relation.table, relation.state_columns)
         derived = all_derivations(engine, stratum, relation, run.bucket, exits=True)
         enter_best(engine, relation, derived, clock + 1)
+    for relation in stratum.relations:
+        engine.rename(f"{relation.table}__entering", f"{relation.table}__changed")
     done = 0
     while any(engine.rows(f"{relation.table}__changed") for relation in stratum.relations):
         done += 1
@@ -1734,33 +1736,34 @@ def settle_from_nothing(run: Run, stratum: Stratum, clock: int) -> int:
         show_state(engine, stratum, f"SELECT {{columns}} FROM {{table}} WHERE _rank < {clock}")
         found = {r.table: following(engine, stratum, r) for r in stratum.relations}
         for relation in stratum.relations:
-            enter_best(engine, relation, found[relation.table], clock + 1, "entering")
+            enter_best(engine, relation, found[relation.table], clock + 1)
         for relation in stratum.relations:
             engine.rename(f"{relation.table}__entering", f"{relation.table}__changed")
     for relation in stratum.relations:
-        best = engine.rows(f"{relation.table}__best")
-        assert engine.rows(relation.table) == best, f"{relation.name}: best values without a proof"
+        if engine.rows(relation.table) < engine.rows(f"{relation.table}__best"):
+            raise JobError(
+                f"{relation.source}: some of the best values of {relation.name} only follow from each other: one "
+                "function bounds a value that another one betters; such a recursion cannot be maintained"
+            )
         engine.table(f"{relation.table}__best", no_rows(relation.tuple_columns, engine.name))
     if undefined:
         check_values(run, stratum)
     return clock
 
 
-def enter_best(
-    engine: Engine, relation: Relation, derived: list[str], clock: int, name: str = "changed"
-) -> None:
-    """Make r__changed, or another table, of the best tuples that derivations give for the first time, with the clock as
-    rank and the derivations counted."""
+def enter_best(engine: Engine, relation: Relation, derived: list[str], clock: int) -> None:
+    """Make r__entering of the best tuples that derivations give for the first time, with the clock as rank and the
+    derivations counted."""
     table, columns = relation.table, names(relation.tuple_columns)
     if derived:
         found = f"({union(derived)}) AS d SEMI JOIN {table}__best USING ({columns})"
         engine.table(
-            f"{table}__{name}",
+            f"{table}__entering",
             f"SELECT {columns}, COUNT(*) AS _support, CAST({clock} AS BIGINT) AS _rank FROM "
             f"(SELECT {columns} FROM {found}) AS n ANTI JOIN {table} USING ({columns}) GROUP BY {columns}",
         )
     else:
-        engine.empty(f"{table}__{name}", relation.state_columns)
+        engine.empty(f"{table}__entering", relation.state_columns)
 
 
 def find_best(run: Run, stratum: Stratum) -> bool:
@@ -1776,14 +1779,15 @@ def find_best(run: Run, stratum: Stratum) -> bool:
         for relation in stratum.relations:
             table = relation.table
             if not derived[table]:
-                engine.empty(f"{table}__changed", relation.state_columns)
+                engine.empty(f"{table}__entering", relation.state_columns)
                 continue
             engine.table(f"{table}__arrived", union(derived[table]))
             undefined = lacks_value(engine, stratum, relation, f"{table}__arrived") or undefined
-            engine.table(f"{table}__changed", better_values(stratum, relation, done))
+            engine.table(f"{table}__entering", better_values(stratum, relation, done))
         done += 1
         for relation in stratum.relations:
             table, groups = relation.table, group_columns(relation)
+            engine.rename(f"{table}__entering", f"{table}__changed")
             if engine.rows(f"{table}__changed"):
                 engine.remove(table, f"{table}__changed", [column.sql for column in groups])
                 engine.insert(table, f"SELECT * FROM {table}__changed")
