@@ -86,8 +86,13 @@ def sql_type(kind: str, engine: str) -> str:
 
 
 def is_list(kind: str) -> bool:
-    """No column is a list."""
-    return False
+    """Whether a column type is ``list<T>``."""
+    return kind.startswith("list<")
+
+
+def element_type(kind: str) -> str:
+    """The T of ``list<T>``."""
+    return kind.removeprefix("list<").removesuffix(">")
 
 
 @dataclass(frozen=True)
@@ -96,6 +101,7 @@ class Outcome:
 
     relations: dict[str, Any]
     clocks: dict[str, Any]
+    effects: dict[str, Any]
     changes: dict[str, list[str]]
     counts: dict[str, tuple[int, int]]
     steps: list[dict[str, Any]]
@@ -178,7 +184,7 @@ def run_stages(
             bucket["base"] = write_rows(root, f"{folder}/base.parquet", relation, sorted(new), "")
             counts[relation.table] = (len(plus), 0)
         relations[relation.table] = {"rows": len(new), "buckets": {"0": bucket}}
-    return Outcome(relations, {}, changes, counts, [{"stage": 0, "engine": options.engine}])
+    return Outcome(relations, {}, {}, changes, counts, [{"stage": 0, "engine": options.engine}])
 
 
 def verify_stages(
