@@ -544,7 +544,8 @@ class DuckEngine:
 
     def _make_named(self, sql: str) -> None:
         """Make the tables and views that a statement names, itself or through views, and that were put off."""
-        for name in dict.fromkeys(re.findall(r"\w+", sql)):
+        # Not in quotes: folders of the state are called after relations.
+        for name in dict.fromkeys(re.findall(r"\w+", re.sub(r"'[^']*'", "", sql))):
             if name in self._views:
                 self._make_named(self._views[name])
             if name in self._later:
