@@ -83,6 +83,7 @@ def test_lists_in_files(
 ) -> None:
     """The same rows from every format, however they are read."""
     monkeypatch.setattr(lists, "SMALL_INPUT", 10**6 if small else 0)
+    monkeypatch.setattr(lists, "LARGE_PARQUET", 10**6 if small else 0)
     path = tmp_path / f"trip.{form}"
     if form == "parquet":
         as_parquet(path)
@@ -120,6 +121,7 @@ def test_bad_lists_in_parquet(
 ) -> None:
     """Lists of other values, lists with nulls and numbers that do not fit are refused."""
     monkeypatch.setattr(lists, "SMALL_INPUT", 10**6 if small else 0)
+    monkeypatch.setattr(lists, "LARGE_PARQUET", 10**6 if small else 0)
     place = tmp_path / "trip.parquet"
 
     def refused(pattern: str) -> None:

@@ -86,8 +86,13 @@ def sql_type(kind: str, engine: str) -> str:
 
 
 def is_list(kind: str) -> bool:
-    """No column is a list."""
-    return False
+    """Whether a column type is ``list<T>``."""
+    return kind.startswith("list<")
+
+
+def element_type(kind: str) -> str:
+    """The T of ``list<T>``."""
+    return kind.removeprefix("list<").removesuffix(">")
 
 
 @dataclass(frozen=True)

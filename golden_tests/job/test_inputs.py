@@ -1,7 +1,7 @@
 """Reading rows and changes: formats, spellings of operations, and everything that can be wrong with them.
 
 Most tests run twice: as small input, which the driver reads, and as large input, which Spark reads. Both must agree to
-the letter.
+the letter. So must the two ways in which the driver reads Parquet, by columns and by rows.
 """
 
 from __future__ import annotations
@@ -29,6 +29,7 @@ def way(request: pytest.FixtureRequest, job: ModuleType, monkeypatch: pytest.Mon
     """Reads the input in the driver, or has Spark read it."""
     if request.param == "large":
         monkeypatch.setattr(job, "SMALL_INPUT", -1)
+        monkeypatch.setattr(job, "LARGE_PARQUET", -1)
         monkeypatch.setattr(job, "ROWS_AT_ONCE", 3)
     return str(request.param)
 
@@ -582,6 +583,102 @@ def test_bad_rows_of_parquet_and_tables(way: str, stage: Stage, job: ModuleType,
     assert refusal(job, stage, "link", "table:bad_links") == [
         'table bad_links, a row with src None, dst 2, op "+", column src: null'
     ]
+
+
+MOMENTS = [
+    datetime.datetime(1, 1, 1),
+    datetime.datetime(1969, 12, 31, 23, 59, 59, 999999),
+    datetime.datetime(9999, 1, 1),
+]
+NEAR = [datetime.datetime(1969, 12, 31, 23, 59, 59, 999999), datetime.datetime(2024, 7, 1, 10, 20, 30)]
+DECIMALS = [decimal.Decimal(text) for text in ("0", "-1234.5", "9999.99", "10000", "0.005", "7")]
+
+
+@pytest.mark.parametrize(
+    ("kind", "values"),
+    [
+        ("int", pa.array([-128, 127], pa.int8())),
+        ("int", pa.array([0, 2**63 - 1, 2**63], pa.uint64())),
+        ("int", pa.array(DECIMALS, pa.decimal128(30, 3))),
+        ("int", pa.array([decimal.Decimal(2**63 - 1), decimal.Decimal(2**63)], pa.decimal256(50, 2))),
+        ("float", pa.array([1.5, -0.0, float("nan"), float("inf")], pa.float32())),
+        ("float", pa.array([2**53 + 1, -(2**63)], pa.int64())),
+        ("float", pa.array([2**64 - 1, 2**53 + 1], pa.uint64())),
+        ("float", pa.array([decimal.Decimal(f"{n}.{n}{n}3") for n in range(100000, 100300)], pa.decimal128(38, 20))),
+        ("decimal(6,2)", pa.array(DECIMALS, pa.decimal128(30, 3))),
+        ("decimal(6,2)", pa.array([0, -9999, 10000])),
+        ("decimal(38,30)", pa.array([0, -9999, 10**8])),
+        ("string", pa.array(["", "ü𝄞", "a", "a"]).dictionary_encode()),
+        ("string", pa.array(["x", None, "y"], pa.large_string())),
+        ("bool", pa.array([True, None, False])),
+        ("date", pa.array([moment.date() for moment in MOMENTS], pa.date32())),
+        ("date", pa.array([86_400_001], pa.date64())),
+        ("timestamp", pa.array(MOMENTS, pa.timestamp("us"))),
+        ("timestamp", pa.array(MOMENTS, pa.timestamp("us", "Asia/Tokyo"))),
+        ("timestamp", pa.array([-1, -1000, 1001], pa.timestamp("ns", "Asia/Tokyo"))),
+        ("timestamp", pa.array([-1, 1001], pa.timestamp("s", "Asia/Tokyo"))),
+        ("order", pa.array([-(2**63), 5])),
+        ("order", pa.array([decimal.Decimal("5.00"), decimal.Decimal("5.50")])),
+        ("order", pa.array([moment.date() for moment in MOMENTS], pa.date32())),
+        ("order", pa.array(NEAR, pa.timestamp("us", "Asia/Tokyo"))),
+        ("operation", pa.array(["+", " Insert ", "delete", "+"])),
+        ("operation", pa.array(["+", "u"])),
+        ("list<float>", pa.array([[-0.0, 2.5], [], [1.0]], pa.list_(pa.float32()))),
+        ("list<list<int>>", pa.array([[[1, 2], []], [], [[3]]], pa.large_list(pa.list_(pa.int8())))),
+        ("list<string>", pa.array([["a", None], []], pa.list_(pa.string()))),
+    ],
+    ids=lambda value: value if isinstance(value, str) else str(value.type),
+)
+def test_parquet_read_by_columns_and_by_rows_agrees(kind: str, values: Any, job: ModuleType) -> None:
+    """Of every value by itself, and of all in the middle of an array: columns are never taken that rows refuse, and
+    hardly ever refused where rows are taken."""
+    shape = job.InputShape(job.LINK, "op", "", False)
+    read = job.reader(kind, shape, False)
+    stored = job.arrow_type({"operation": "string", "order": "decimal(38,0)"}.get(kind, kind))
+    for part in [values, values.slice(1), *(values.slice(place, 1) for place in range(len(values)))]:
+        try:
+            by_rows = pa.array([read(value) for value in job.arrow_values(part)], stored)
+        except ValueError:
+            with pytest.raises((ValueError, pa.ArrowException)):
+                job.staged_values(part, kind, shape)
+        else:
+            try:
+                by_columns = job.staged_values(part, kind, shape)
+            except (ValueError, pa.ArrowException):
+                assert (kind, str(values.type)) in [("decimal(38,30)", "int64"), ("date", "date64[ms]")]
+            else:
+                assert by_columns.type == stored
+                assert str(by_columns.to_pylist()) == str(by_rows.to_pylist())
+
+
+@pytest.mark.parametrize(
+    ("column", "reason"),
+    [
+        (pa.array([0, 10**7], pa.date32()), "date value out of range"),
+        (pa.array([b"x", b"\xff"]).view(pa.string()), "'utf-8' codec can't decode byte 0xff"),
+    ],
+    ids=["date", "string"],
+)
+def test_values_that_python_does_not_have(
+    column: Any, reason: str, stage: Stage, job: ModuleType, tmp_path: Path
+) -> None:
+    """They have no text to be shown as, so the message names the rows around them."""
+    row = {name: pa.array([value] * 2) for name, value in EVERYTHING.items() if name != "_op"}
+    row["day" if pa.types.is_date(column.type) else "s"] = column
+    path = tmp_path / "sample.parquet"
+    pq.write_table(pa.table(row), path)
+    (line,) = refusal(job, stage, "sample", str(path))
+    assert line.startswith(f"{path}, rows 1 to 2: {reason}")
+
+
+def test_a_bad_row_far_into_a_parquet_file(
+    stage: Stage, job: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Rows are counted from the start of the file, whichever way those before it were read."""
+    monkeypatch.setattr(job, "ROWS_AT_ONCE", 3)
+    path = str(tmp_path / "link.parquet")
+    pq.write_table(pa.table({"src": [*range(7), None], "dst": [*range(4), None, *range(3)]}), path)
+    assert refusal(job, stage, "link", path) == [f"{path}, row 5, column dst: null", f"{path}, row 8, column src: null"]
 
 
 def test_five_problems_are_listed_and_all_are_counted(way: str, stage: Stage, write: Write, job: ModuleType) -> None:

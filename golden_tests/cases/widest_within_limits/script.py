@@ -37,6 +37,7 @@ from pathlib import Path
 from typing import Any, NamedTuple, Protocol
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from pyspark import cloudpickle
 from pyspark.errors import ArithmeticException, PySparkException
@@ -615,7 +616,8 @@ class DuckEngine:
 
     def _make_named(self, sql: str) -> None:
         """Make the tables and views that a statement names, itself or through views, and that were put off."""
-        for name in dict.fromkeys(re.findall(r"\w+", sql)):
+        # Not in quotes: folders of the state are called after relations.
+        for name in dict.fromkeys(re.findall(r"\w+", re.sub(r"'[^']*'", "", sql))):
             if name in self._views:
                 self._make_named(self._views[name])
             if name in self._later:
@@ -3408,13 +3410,19 @@ def input_relation(program: Program, name: str) -> Relation:
 
 
 def checked_rows(
-    records: Iterable[Record], file: str, text: bool, shape: InputShape, problems: Problems
+    records: Iterable[Record],
+    file: str,
+    text: bool,
+    shape: InputShape,
+    problems: Problems,
+    first: int = 1,
 ) -> Iterator[list[Any]]:
-    """The rows of a file as they are staged; what is wrong with the others is noted. ``text``: all values are text."""
+    """The rows of a file from the ``first`` on as they are staged; what is wrong with the others is noted. ``text``: all
+    values are text."""
     readers = [reader(type_name, shape, text) for type_name in shape.types]
     place = shape.names.index(shape.operation)
     without_operation: dict[bool, int] = {}
-    for number, record in enumerate(records, start=1):
+    for number, record in enumerate(records, start=first):
         if isinstance(record, str):
             problems.add(f"{file}, row {number}: {record}")
             continue
@@ -3837,6 +3845,7 @@ INPUT_FORMATS = {
 }
 ROWS_AT_ONCE = 100_000
 SMALL_INPUT = 1024 * 1024
+LARGE_PARQUET = 1024 * SMALL_INPUT
 
 Source = str | DataFrame
 REPLACEMENT = "\ufffd"  # stands for what is not UTF-8
@@ -3916,8 +3925,9 @@ def stage_relation(
     problems: Problems,
     log: Log,
 ) -> None:
-    """Stage the files of one relation: few rows in the driver, which takes no Spark job, many with Spark."""
-    in_driver = [file for file in files if file.local] if are_small(files) else []
+    """Stage the files of one relation: text with few rows, and Parquet, in the driver, which takes no Spark job; what
+    is larger with Spark."""
+    in_driver = [file for file in files if file.local and stages_in_driver(file, files)]
     if any(map(is_list, shape.types)):
         # There is no sound way to read lists out of text with Spark.
         in_driver += [f for f in files if f.format in ("csv", "json") and f not in in_driver]
@@ -3929,12 +3939,11 @@ def stage_relation(
         stage_in_driver(spark, in_driver, shape, folder, problems, log)
 
 
-def are_small(files: list[InputFile]) -> bool:
-    """Whether files are read faster row by row than a Spark job starts; Parquet may have many rows in few bytes."""
-    if sum(file.size for file in files) > SMALL_INPUT:
-        return False
-    parquet = [file for file in files if file.local and file.format == "parquet"]
-    return sum(int(open_parquet(file).metadata.num_rows) for file in parquet) <= ROWS_AT_ONCE
+def stages_in_driver(file: InputFile, files: list[InputFile]) -> bool:
+    """Whether a file, one of all of a relation, is staged sooner in the driver than by a Spark job: text is read row by
+    row there, Parquet by columns."""
+    most = LARGE_PARQUET if file.format == "parquet" else SMALL_INPUT
+    return sum(file.size for file in files) <= most
 
 
 # Where the rows are
@@ -3992,7 +4001,7 @@ def remote_files(spark: SparkSession, place: str) -> Iterator[tuple[str, int]]:
         yield row.path, row.length
 
 
-# Reading row by row
+# Reading in the driver
 
 
 def stage_in_driver(
@@ -4003,27 +4012,36 @@ def stage_in_driver(
     problems: Problems,
     log: Log,
 ) -> None:
-    """Stage files row by row, in constant memory, noting everything that is wrong with them."""
+    """Stage files in constant memory, noting everything that is wrong with them."""
     schema = pa.schema([(column.sql, arrow_type(column.type)) for column in shape.staged])
-    with pq.ParquetWriter(folder / "rows.parquet", schema, compression="zstd") as writer:
+    # Staged files are read once or twice and then removed: cheap to write is better than small.
+    with pq.ParquetWriter(folder / "rows.parquet", schema, use_dictionary=False) as writer:
         for file in files:
-            records = file_records(spark, file, shape, problems, log)
-            rows = checked_rows(records, str(file), file.format == "csv", shape, problems)
-            while chunk := list(itertools.islice(rows, ROWS_AT_ONCE)):
-                columns = zip(*chunk, strict=True)
-                arrays = [
-                    pa.array(values, field.type)
-                    for values, field in zip(columns, schema, strict=True)
-                ]
-                writer.write_table(pa.Table.from_arrays(arrays, schema=schema))
+            if file.format == "parquet":
+                tables = parquet_tables(file, schema, shape, problems, log)
+            else:
+                records = text_records(spark, file, shape, problems, log)
+                text = file.format == "csv"
+                rows = checked_rows(records, str(file), text, shape, problems)
+                tables = row_tables(rows, schema)
+            for table in tables:
+                writer.write_table(table)
 
 
-def file_records(
+def row_tables(rows: Iterator[list[Any]], schema: Any) -> Iterator[Any]:
+    """Rows as tables of ROWS_AT_ONCE at most."""
+    while chunk := list(itertools.islice(rows, ROWS_AT_ONCE)):
+        columns = zip(*chunk, strict=True)
+        arrays = [
+            pa.array(values, field.type) for values, field in zip(columns, schema, strict=True)
+        ]
+        yield pa.Table.from_arrays(arrays, schema=schema)
+
+
+def text_records(
     spark: SparkSession, file: InputFile, shape: InputShape, problems: Problems, log: Log
 ) -> Iterator[Record]:
-    """The records of a file in its format."""
-    if file.format == "parquet":
-        return parquet_records(file, shape, problems, log)
+    """The records of a file of text in its format."""
     lines = text_lines(spark, file)
     if file.format == "csv":
         return csv_records(lines, str(file), shape, problems, log.warn)
@@ -4068,26 +4086,85 @@ def csv_header(spark: SparkSession, file: InputFile) -> list[str | None] | str:
     return next(split_csv(text_lines(spark, file)), NO_HEADER)
 
 
-def parquet_records(
-    file: InputFile, shape: InputShape, problems: Problems, log: Log
-) -> Iterator[Record]:
-    """The records of a Parquet file that the driver opens."""
-    rows = open_parquet(file)
-    schema = rows.schema_arrow
-    places = match_columns(schema.names, str(file), shape, problems, log.warn)
-    if places is None:
+def parquet_tables(
+    file: InputFile, schema: Any, shape: InputShape, problems: Problems, log: Log
+) -> Iterator[Any]:
+    """The rows of a Parquet file that the driver opens, by columns; those in which a column has a value that is not
+    taken, or may not be, row by row."""
+    content = open_parquet(file)
+    fields = content.schema_arrow
+    if match_columns(fields.names, str(file), shape, problems, log.warn) is None:
         return
     kinds = {
-        name: arrow_kind(schema.field(name).type) for name in shape.names if name in schema.names
+        name: arrow_kind(fields.field(name).type) for name in shape.names if name in fields.names
     }
     if not check_kinds(kinds, str(file), shape, problems):
         return
-    wanted = [name for name, place in zip(shape.names, places, strict=True) if place is not None]
-    for batch in sound_batches(file, rows.iter_batches(ROWS_AT_ONCE, columns=wanted)):
-        columns = {name: arrow_values(batch.column(name)) for name in wanted}
-        absent = [Absent.ABSENT] * batch.num_rows
-        for record in zip(*(columns.get(name, absent) for name in shape.names), strict=True):
-            yield list(record)
+    first = 1
+    for batch in sound_batches(file, content.iter_batches(ROWS_AT_ONCE, columns=list(kinds))):
+        found = [batch.column(name) if name in kinds else None for name in shape.names]
+        count, first, start = batch.num_rows, first + batch.num_rows, first
+        try:
+            # A relation without columns is kept as one constant column.
+            arrays = [] if shape.relation.columns else [pa.repeat(True, count)]
+            arrays += [
+                pa.repeat("+", count) if column is None else staged_values(column, kind, shape)
+                for column, kind in zip(found, shape.types, strict=True)
+            ]
+            yield pa.Table.from_arrays(arrays, schema=schema)
+            continue
+        except (ValueError, OverflowError, pa.ArrowException) as error:
+            doubt = error
+        try:
+            values = [
+                [Absent.ABSENT] * count if column is None else arrow_values(column)
+                for column in found
+            ]
+        except (ValueError, OverflowError) as error:
+            raise refused(f"{file}, rows {start} to {first - 1}: {error}") from doubt
+        records = map(list, zip(*values, strict=True))
+        yield from row_tables(
+            checked_rows(records, str(file), False, shape, problems, start), schema
+        )
+
+
+def staged_values(column: Any, kind: str, shape: InputShape) -> Any:
+    """An Arrow column, of a type that is taken, as staged values of the type ``kind``; raises an error unless the readers
+    of values are sure to take every value, as the same."""
+    if pa.types.is_dictionary(column.type):
+        column = column.dictionary_decode()
+    if column.null_count:
+        raise ValueError("null")
+    if is_list(kind):
+        sizes = pc.list_value_length(column).cast(pa.int32())
+        ends = pa.concat_arrays([pa.array([0], pa.int32()), pc.cumulative_sum_checked(sizes)])
+        items = staged_values(column.flatten(), element_type(kind), shape)
+        return pa.ListArray.from_arrays(ends, items)
+    found = arrow_kind(column.type)
+    if kind == "operation":
+        names = column.dictionary_encode()
+        signs = [read_operation(shape, name) for name in names.dictionary.to_pylist()]
+        return pa.array(signs, pa.string()).take(names.indices)
+    if kind == "order" and found in ("date", "timestamp"):
+        moments = staged_values(column, found, shape).cast(pa.timestamp("us"))
+        return moments.cast(pa.int64()).cast(arrow_type("decimal(38,0)"))
+    if kind == "float":
+        number = column.cast(pa.string()) if found == "decimal" else column
+        number = pc.add(number.cast(pa.float64(), safe=False), 0.0)  # 0.0 for -0.0, which it equals
+        if not pc.all(pc.is_finite(number), min_count=0).as_py():
+            raise ValueError("not finite")
+        return number
+    if kind.startswith("decimal") and found == "int":
+        column = column.cast(pa.decimal128(38, decimal_size(kind)[1]))
+    # Of nanoseconds those beyond microseconds are cut.
+    exact = found != "timestamp" or column.type.unit != "ns"
+    wanted = arrow_type("decimal(38,0)" if kind == "order" else kind)
+    column = column.cast(wanted, safe=exact)
+    if kind == "string":
+        column.validate(full=True)
+    elif kind in ("date", "timestamp"):
+        pc.min_max(column).as_py()  # overflows beyond the years 1 to 9999
+    return column
 
 
 def sound_batches(file: InputFile, batches: Iterator[Any]) -> Iterator[Any]:
