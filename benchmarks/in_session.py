@@ -5,6 +5,7 @@ The session is warm: it has run a query with Python workers before the first ste
 Usage: ``spark-submit in_session.py SCRIPT STATE TABLES [CHANGES ...]``, folders with a Parquet file per relation;
 prints a JSON object per step. With ``--strategy NAME``, which may be repeated, each batch is applied once by each
 strategy and to a copy of the state that ``init`` leaves; the changes are then published below ``STATE-published``.
+With ``--seen CHANGES`` that state has had these changes and then their opposite, so that it knows what changes do.
 """
 
 from __future__ import annotations
@@ -22,6 +23,8 @@ from types import ModuleType
 from typing import Any
 
 import pyarrow as pa  # type: ignore[import-untyped]
+import pyarrow.compute as pc  # type: ignore[import-untyped]
+import pyarrow.parquet as pq  # type: ignore[import-untyped]
 from pyspark.sql import SparkSession
 
 
@@ -33,6 +36,7 @@ def main() -> None:
     parser.add_argument("tables")
     parser.add_argument("changes", nargs="*", type=Path)
     parser.add_argument("--strategy", action="append", default=[])
+    parser.add_argument("--seen", type=Path)
     options = parser.parse_args()
     job = load_job(options.script)
     spark = SparkSession.builder.appName("in one session").getOrCreate()
@@ -41,6 +45,11 @@ def main() -> None:
     spark.range(100).mapInArrow(passed_on, "id long").count()
     log = job.Log(quiet=True)
     report(partial(job.init, spark, str(options.state), options.tables, log=log))
+    if options.seen:
+        opposite = options.state.with_name(f"{options.state.name}-opposite")
+        write_opposite(options.seen, opposite)
+        for batch, folder in (("seen", options.seen), ("opposite", opposite)):
+            job.apply(spark, str(options.state), str(folder), batch=batch, strategy="incremental", log=log)
     for changes in options.changes:
         batch = changes.parent.name
         for strategy in options.strategy:
@@ -64,6 +73,16 @@ def load_job(script: Path) -> ModuleType:
     sys.modules[script.stem] = job
     spec.loader.exec_module(job)
     return job
+
+
+def write_opposite(changes: Path, folder: Path) -> None:
+    """Write the changes that take back those in a folder."""
+    folder.mkdir(parents=True)
+    for path in sorted(changes.glob("*.parquet")):
+        rows = pq.read_table(path)
+        place = rows.schema.get_field_index("op")
+        swapped = pc.if_else(pc.equal(rows.column(place), "+"), "-", "+")
+        pq.write_table(rows.set_column(place, "op", swapped), folder / path.name)
 
 
 def passed_on(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
