@@ -1720,7 +1720,9 @@ def write_parts(
 
 
 def with_fingerprint(state: str, path: Path) -> str:
-    """Give a file that was just written a name by which damage is seen; returns it, relative to the state."""
+    """Give a file that was just written a name by which damage is seen, once it is on the disk; returns the name, relative
+    to the state."""
+    sync(path)
     name = f"{path.stem}.{checksum(path)}.{path.stat().st_size}.parquet"
     return path.rename(path.with_name(name)).relative_to(state).as_posix()
 
@@ -2337,7 +2339,11 @@ def write_exclusively(path: Path, text: str) -> bool:
 
 
 def commit_manifest(root: Path, manifest: Manifest) -> None:
-    """Make a manifest the state, unless another job has made one of the same number."""
+    """Make a manifest the state, unless another job has made one of the same number. The files that it refers to are on
+    the disk; here their names follow."""
+    for folder, _, _ in os.walk(root / "data" / manifest["attempt"]):
+        sync(Path(folder))
+    sync(root / "data")
     text = json.dumps(manifest, ensure_ascii=False)
     if not write_exclusively(manifest_path(root, manifest["commit"]), text):
         raise lost_race(root)
