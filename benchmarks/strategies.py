@@ -21,7 +21,7 @@ SHARES = (0.001, 0.003, 0.01, 0.03, 0.1, 0.3, 1, 3, 10, 30, 50)
 #: Percent of the rows that the state has seen change.
 SEEN = 0.1
 
-WORKLOADS = (cyclic(6_320, 1_103), forward(100_000, 90_000, 9_500), shortest_paths(1_000_000, 250_000))
+WORKLOADS = (cyclic(6_320, 1_103), forward(100_000, 90_000, 9_500), shortest_paths(200_000, 50_000))
 QUICK = (cyclic(400, 150), forward(1_000, 900, 100))
 
 
