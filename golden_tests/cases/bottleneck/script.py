@@ -934,6 +934,20 @@ def union(queries: Iterable[str]) -> str:
     return "\nUNION ALL\n".join(f"({query.strip()})" for query in queries)
 
 
+def note_changes(engine: Engine, relation: Relation, before: str, after: str) -> None:
+    """Make r__lost and r__gained of two tables with the tuples that were there, and that are."""
+    columns = names(relation.tuple_columns)
+    for name, left, right in (("lost", before, after), ("gained", after, before)):
+        only = f"SELECT {columns} FROM {left} ANTI JOIN {right} USING ({columns})"
+        engine.table(f"{relation.table}__{name}", only)
+
+
+def no_changes(engine: Engine, relation: Relation) -> None:
+    """Make r__lost, r__gained and r__touched without rows."""
+    for name in ("lost", "gained", "touched"):
+        engine.empty(f"{relation.table}__{name}", relation.tuple_columns)
+
+
 def show_versions(engine: Engine, stratum: Stratum, phase: str) -> None:
     """Define what the queries of a stratum see of the relations below it, in phase ``delete`` or ``insert``."""
     for relation in (*stratum.reads, *stratum.negates):
@@ -1029,8 +1043,7 @@ def resolve_input(engine: Engine, relation: Relation) -> None:
     """
     table, columns = relation.table, names(relation.tuple_columns)
     if not engine.rows(f"{table}__changes"):
-        for name in ("lost", "gained", "touched"):
-            engine.empty(f"{table}__{name}", relation.tuple_columns)
+        no_changes(engine, relation)
         return
     engine.table(
         f"{table}__plus", f"SELECT DISTINCT {columns} FROM {table}__changes WHERE _op = '+'"
@@ -1157,8 +1170,7 @@ def maintain(run: Run, stratum: Stratum, clock: int) -> int:
         clock = follow_or_recompute(run, stratum, clock, *changed)
     else:
         for relation in stratum.relations:
-            for name in ("lost", "gained", "touched"):
-                engine.empty(f"{relation.table}__{name}", relation.tuple_columns)
+            no_changes(engine, relation)
         return clock
     for relation in stratum.relations:
         check_key(engine, relation, run.initial)
@@ -1246,14 +1258,8 @@ def from_scratch(run: Run, stratum: Stratum, reason: str, begun: bool) -> int:
             engine.rename(table, f"{table}__was")
     clock = MAINTAIN[stratum.kind](run._replace(initial=True), stratum, 0)
     for relation in stratum.relations:
-        table, columns = relation.table, names(relation.tuple_columns)
-        for name, left, right in (
-            ("lost", f"{table}__was", table),
-            ("gained", table, f"{table}__was"),
-        ):
-            only = f"SELECT {columns} FROM {left} ANTI JOIN {right} USING ({columns})"
-            engine.table(f"{table}__{name}", only)
-        engine.table(f"{table}__was", no_rows(relation.tuple_columns, engine.name))
+        note_changes(engine, relation, f"{relation.table}__was", relation.table)
+        engine.table(f"{relation.table}__was", no_rows(relation.tuple_columns, engine.name))
     return clock
 
 
@@ -1351,13 +1357,11 @@ def lose_support(run: Run, stratum: Stratum) -> None:
 def lost_and_gained(run: Run, stratum: Stratum, entered: str) -> None:
     """Make r__lost and r__gained of r__dead and of the table r__``entered`` of what is there in the end."""
     for relation in stratum.relations:
-        table, columns = relation.table, names(relation.tuple_columns)
-        for name, left, right in (("lost", "dead", entered), ("gained", entered, "dead")):
-            if run.initial:
-                run.engine.empty(f"{table}__{name}", relation.tuple_columns)
-                continue
-            only = f"SELECT * FROM {table}__{left} ANTI JOIN {table}__{right} USING ({columns})"
-            run.engine.table(f"{table}__{name}", only)
+        if run.initial:
+            no_changes(run.engine, relation)
+        else:
+            dead, there = f"{relation.table}__dead", f"{relation.table}__{entered}"
+            note_changes(run.engine, relation, dead, there)
 
 
 def show_state(engine: Engine, stratum: Stratum, before: str) -> None:
@@ -1379,6 +1383,22 @@ def following(engine: Engine, stratum: Stratum, relation: Relation) -> list[str]
         for delta in rule.rounds
         if engine.rows(f"{delta.table}__changed")
     ]
+
+
+def entering(relation: Relation, derived: str, clock: int) -> str:
+    """The heads of derivations that are not there yet, with the clock as rank and the derivations counted."""
+    columns = names(relation.tuple_columns)
+    new = f"SELECT {columns} FROM ({derived}) AS d ANTI JOIN {relation.table} USING ({columns})"
+    return counted(relation, new, clock)
+
+
+def counted(relation: Relation, derived: str, clock: int) -> str:
+    """The heads of derivations, with the clock as rank and the derivations counted."""
+    columns = names(relation.tuple_columns)
+    return (
+        f"SELECT {columns}, COUNT(*) AS _support, CAST({clock} AS BIGINT) AS _rank "
+        f"FROM ({derived}) AS d GROUP BY {columns}"
+    )
 
 
 def check_round(stratum: Stratum, done: int, max_rounds: int) -> None:
@@ -1525,22 +1545,26 @@ def best_of(stratum: Stratum, relation: Relation, derived: str, clock: int) -> s
         best = f"{function}({value}) OVER (PARTITION BY {groups}) AS _best"
         found = f"SELECT f.*, {best} FROM ({found}) AS f"
         found = f"SELECT * FROM ({found}) AS b WHERE {value} = _best"
-    return (
-        f"SELECT {columns}, COUNT(*) AS _support, CAST({clock} AS BIGINT) AS _rank FROM ({found}) AS q "
-        f"GROUP BY {columns}"
-    )
+    return counted(relation, found, clock)
 
 
 def better_groups(stratum: Stratum, relation: Relation, derived: str) -> str:
     """The groups of derivations that are not in the state, or that are there with a worse value."""
+    found = f"SELECT * FROM ({derived}) AS q WHERE {defined(stratum, relation)}"
+    return (
+        f"SELECT {names(group_columns(relation), 'd.')} FROM {better_than_stored(relation, found)}"
+    )
+
+
+def better_than_stored(relation: Relation, found: str) -> str:
+    """The tuples d of a query whose group is not in the state, or is there with a worse value, to select from."""
     groups = group_columns(relation)
     same = " AND ".join(f"d.{column.sql} = s.{column.sql}" for column in groups)
     better = f"s.{groups[0].sql} IS NULL"
     if relation.best:
         function, value = relation.best
         better = f"{better} OR d.{value} {'<' if function == 'MIN' else '>'} s.{value}"
-    found = f"SELECT * FROM ({derived}) AS q WHERE {defined(stratum, relation)}"
-    return f"SELECT {names(groups, 'd.')} FROM ({found}) AS d LEFT JOIN {relation.table} AS s ON {same} WHERE {better}"
+    return f"({found}) AS d LEFT JOIN {relation.table} AS s ON {same} WHERE {better}"
 
 
 def better_values(stratum: Stratum, relation: Relation, rank: int) -> str:
@@ -1548,16 +1572,14 @@ def better_values(stratum: Stratum, relation: Relation, rank: int) -> str:
     without support."""
     assert relation.best
     function, value = relation.best
-    groups = group_columns(relation)
-    same = " AND ".join(f"d.{column.sql} = s.{column.sql}" for column in groups)
+    groups = names(group_columns(relation))
     best = (
-        f"SELECT {names(groups)}, {function}({value}) AS {value} FROM {relation.table}__arrived "
-        f"WHERE {defined(stratum, relation)} GROUP BY {names(groups)}"
+        f"SELECT {groups}, {function}({value}) AS {value} FROM {relation.table}__arrived "
+        f"WHERE {defined(stratum, relation)} GROUP BY {groups}"
     )
     return (
         f"SELECT {names(relation.tuple_columns, 'd.')}, CAST(0 AS BIGINT) AS _support, "
-        f"CAST({rank} AS BIGINT) AS _rank FROM ({best}) AS d LEFT JOIN {relation.table} AS s ON {same} "
-        f"WHERE s.{groups[0].sql} IS NULL OR d.{value} {'<' if function == 'MIN' else '>'} s.{value}"
+        f"CAST({rank} AS BIGINT) AS _rank FROM {better_than_stored(relation, best)}"
     )
 
 
@@ -1633,12 +1655,9 @@ def enter_best(engine: Engine, relation: Relation, derived: list[str], clock: in
     derivations counted."""
     table, columns = relation.table, names(relation.tuple_columns)
     if derived:
-        found = f"({union(derived)}) AS d SEMI JOIN {table}__best USING ({columns})"
-        engine.table(
-            f"{table}__entering",
-            f"SELECT {columns}, COUNT(*) AS _support, CAST({clock} AS BIGINT) AS _rank FROM "
-            f"(SELECT {columns} FROM {found}) AS n ANTI JOIN {table} USING ({columns}) GROUP BY {columns}",
-        )
+        best = f"({union(derived)}) AS b SEMI JOIN {table}__best USING ({columns})"
+        found = entering(relation, f"SELECT {columns} FROM {best}", clock)
+        engine.table(f"{table}__entering", found)
     else:
         engine.empty(f"{table}__entering", relation.state_columns)
 
@@ -2215,14 +2234,13 @@ def base_order(relation: Relation) -> tuple[str, ...]:
 
 
 class Write(NamedTuple):
-    """What to write for a relation: its ``base``, or ``changes``, or ``nothing``; ``sql`` gives the rows, to be written in
-    ``order``. ``replaced`` is for each bucket the number of the last files of changes whose rows are among them.
+    """What to write for a relation: its ``base``, or ``changes``, or ``nothing``; ``sql`` gives the rows. ``replaced`` is for
+    each bucket the number of the last files of changes whose rows are among them.
     """
 
     kind: str
     sql: str = ""
     replaced: tuple[int, ...] = ()
-    order: tuple[str, ...] = ()
 
 
 def files_to_replace(rows: Sequence[int], new: int) -> int:
@@ -2243,7 +2261,7 @@ def to_write(
     engine = run.engine
     columns, key = names(relation.state_columns), names(relation.tuple_columns)
     table, written = relation.table, f"{relation.table}__written"
-    whole = Write("base", f"SELECT {columns} FROM {table}", order=base_order(relation))
+    whole = Write("base", f"SELECT {columns} FROM {table}")
     if task.initial or table in run.choice.rewritten:
         return whole
     if not engine.rows(f"{table}__touched"):
@@ -2273,8 +2291,8 @@ def to_write(
     ]
     if old:
         earlier = latest_changes(engine, relation, old, max(replaced) > 1)
-        kept = f"{earlier} AS e ANTI JOIN {written} USING ({key})"
-        queries.append(f"SELECT {columns}, _present, _commit FROM {kept}")
+        others = f"{earlier} AS e ANTI JOIN {written} USING ({key})"
+        queries.append(f"SELECT {columns}, _present, _commit FROM {others}")
     return Write("changes", union(queries), replaced)
 
 
@@ -2317,8 +2335,9 @@ def executor_cores(spark: SparkSession) -> int:
     if given:
         return int(given)
     context = getattr(spark, "sparkContext", None)
-    alone = context is not None and str(context.master).startswith("local")
-    return int(context.defaultParallelism) if context is not None and alone else 1
+    if context is None or not str(context.master).startswith("local"):
+        return 1
+    return int(context.defaultParallelism)
 
 
 def task_memory(threads: int) -> str:
@@ -2391,9 +2410,9 @@ def write_parts(
     ``order``; returns the files of each bucket."""
     place = Path(task.state, folder)
     rows = f"SELECT q.*, CAST({number} AS INT) AS _bucket FROM ({sql}) AS q"
-    if order and engine.name == "duckdb":
-        sql, rows = (f"{query} ORDER BY {', '.join(order)}" for query in (sql, rows))
     if isinstance(engine, DuckEngine):
+        if order:
+            sql, rows = (f"{query} ORDER BY {', '.join(order)}" for query in (sql, rows))
         place.parent.mkdir(parents=True, exist_ok=True)
         escaped = str(place).replace("'", "''")
         form = "FORMAT parquet, COMPRESSION zstd"
@@ -2444,7 +2463,8 @@ def write_relation(run: Run, task: Task, relation: Relation, part: int | None) -
     if len(numbers) > 1:
         rows = rows_by_bucket(engine, task, relation.table, number)
     name = f"{folder}/{wanted.kind}-{unique}"
-    written = write_parts(engine, task, name, wanted.sql, number, wanted.order)
+    order = base_order(relation) if wanted.kind == "base" else ()
+    written = write_parts(engine, task, name, wanted.sql, number, order)
     buckets = {}
     for place, bucket in enumerate(numbers):
         files, count = written.get(bucket, []), rows.get(bucket, 0)
@@ -2455,15 +2475,10 @@ def write_relation(run: Run, task: Task, relation: Relation, part: int | None) -
             buckets[str(bucket)] = with_changes(
                 entries[place], wanted.replaced[place], files, added, count
             )
-    if task.initial:
-        return {
-            "buckets": buckets,
-            "net": [],
-            "gained": engine.rows(relation.table),
-            "lost": 0,
-        }
     net = []
-    if lost + gained:
+    if task.initial:
+        gained = engine.rows(relation.table)
+    elif lost + gained:
         name = f"{folder}/net-{unique}"
         net = write_parts(engine, task, name, net_changes_sql(relation), "0")[0]
     return {"buckets": buckets, "net": net, "gained": gained, "lost": lost}

@@ -1555,6 +1555,20 @@ def union(queries: Iterable[str]) -> str:
     return "\nUNION ALL\n".join(f"({query.strip()})" for query in queries)
 
 
+def note_changes(engine: Engine, relation: Relation, before: str, after: str) -> None:
+    """Make r__lost and r__gained of two tables with the tuples that were there, and that are."""
+    columns = names(relation.tuple_columns)
+    for name, left, right in (("lost", before, after), ("gained", after, before)):
+        only = f"SELECT {columns} FROM {left} ANTI JOIN {right} USING ({columns})"
+        engine.table(f"{relation.table}__{name}", only)
+
+
+def no_changes(engine: Engine, relation: Relation) -> None:
+    """Make r__lost, r__gained and r__touched without rows."""
+    for name in ("lost", "gained", "touched"):
+        engine.empty(f"{relation.table}__{name}", relation.tuple_columns)
+
+
 def show_versions(engine: Engine, stratum: Stratum, phase: str) -> None:
     """Define what the queries of a stratum see of the relations below it, in phase ``delete`` or ``insert``."""
     for relation in (*stratum.reads, *stratum.negates):
@@ -1650,8 +1664,7 @@ def resolve_input(engine: Engine, relation: Relation) -> None:
     """
     table, columns = relation.table, names(relation.tuple_columns)
     if not engine.rows(f"{table}__changes"):
-        for name in ("lost", "gained", "touched"):
-            engine.empty(f"{table}__{name}", relation.tuple_columns)
+        no_changes(engine, relation)
         return
     engine.table(
         f"{table}__plus", f"SELECT DISTINCT {columns} FROM {table}__changes WHERE _op = '+'"
@@ -1778,8 +1791,7 @@ def maintain(run: Run, stratum: Stratum, clock: int) -> int:
         clock = follow_or_recompute(run, stratum, clock, *changed)
     else:
         for relation in stratum.relations:
-            for name in ("lost", "gained", "touched"):
-                engine.empty(f"{relation.table}__{name}", relation.tuple_columns)
+            no_changes(engine, relation)
         return clock
     for relation in stratum.relations:
         check_key(engine, relation, run.initial)
@@ -1867,14 +1879,8 @@ def from_scratch(run: Run, stratum: Stratum, reason: str, begun: bool) -> int:
             engine.rename(table, f"{table}__was")
     clock = MAINTAIN[stratum.kind](run._replace(initial=True), stratum, 0)
     for relation in stratum.relations:
-        table, columns = relation.table, names(relation.tuple_columns)
-        for name, left, right in (
-            ("lost", f"{table}__was", table),
-            ("gained", table, f"{table}__was"),
-        ):
-            only = f"SELECT {columns} FROM {left} ANTI JOIN {right} USING ({columns})"
-            engine.table(f"{table}__{name}", only)
-        engine.table(f"{table}__was", no_rows(relation.tuple_columns, engine.name))
+        note_changes(engine, relation, f"{relation.table}__was", relation.table)
+        engine.table(f"{relation.table}__was", no_rows(relation.tuple_columns, engine.name))
     return clock
 
 
@@ -1960,8 +1966,7 @@ def maintain_counted(run: Run, stratum: Stratum, clock: int) -> int:
             f"SELECT {columns}, COUNT(*) AS _support FROM ({derived}) AS q GROUP BY {columns}",
         )
         check_defined(engine, stratum, relation, table)
-        engine.empty(f"{table}__lost", relation.tuple_columns)
-        engine.empty(f"{table}__gained", relation.tuple_columns)
+        no_changes(engine, relation)
         run.note(stratum.name, "build", 1, engine.rows(table))
         return clock
     changes = []
@@ -1975,8 +1980,7 @@ def maintain_counted(run: Run, stratum: Stratum, clock: int) -> int:
             )
             changes.append(f"SELECT * FROM {table}__{phase}")
     if not changes:
-        for name in ("lost", "gained", "touched"):
-            engine.empty(f"{table}__{name}", relation.tuple_columns)
+        no_changes(engine, relation)
         return clock
     engine.table(
         f"{table}__counts",
@@ -2032,13 +2036,11 @@ def maintain_aggregate(run: Run, stratum: Stratum, clock: int) -> int:
         check_defined(engine, stratum, relation, f"{table}__rows")
         engine.table(table, stratum.compute)
         check_range(engine, stratum, table)
-        engine.empty(f"{table}__lost", relation.tuple_columns)
-        engine.empty(f"{table}__gained", relation.tuple_columns)
+        no_changes(engine, relation)
         run.note(stratum.name, "build", 1, engine.rows(table))
         return clock
     if not changed_derivations(run, stratum, relation):
-        for name in ("lost", "gained", "touched"):
-            engine.empty(f"{table}__{name}", relation.tuple_columns)
+        no_changes(engine, relation)
         return clock
     reached = f"SELECT {groups} FROM {table}__minus UNION SELECT {groups} FROM {table}__plus"
     engine.table(f"{table}__reached", reached)
@@ -2061,14 +2063,7 @@ def maintain_aggregate(run: Run, stratum: Stratum, clock: int) -> int:
     engine.table(
         f"{table}__was", f"SELECT {state} FROM {table} SEMI JOIN {table}__reached USING ({groups})"
     )
-    engine.table(
-        f"{table}__lost",
-        f"SELECT {columns} FROM {table}__was ANTI JOIN {table}__next USING ({columns})",
-    )
-    engine.table(
-        f"{table}__gained",
-        f"SELECT {columns} FROM {table}__next ANTI JOIN {table}__was USING ({columns})",
-    )
+    note_changes(engine, relation, f"{table}__was", f"{table}__next")
     engine.table(
         f"{table}__touched",
         f"SELECT {columns} FROM {table}__was UNION SELECT {columns} FROM {table}__next",
@@ -2512,14 +2507,13 @@ def base_order(relation: Relation) -> tuple[str, ...]:
 
 
 class Write(NamedTuple):
-    """What to write for a relation: its ``base``, or ``changes``, or ``nothing``; ``sql`` gives the rows, to be written in
-    ``order``. ``replaced`` is for each bucket the number of the last files of changes whose rows are among them.
+    """What to write for a relation: its ``base``, or ``changes``, or ``nothing``; ``sql`` gives the rows. ``replaced`` is for
+    each bucket the number of the last files of changes whose rows are among them.
     """
 
     kind: str
     sql: str = ""
     replaced: tuple[int, ...] = ()
-    order: tuple[str, ...] = ()
 
 
 def files_to_replace(rows: Sequence[int], new: int) -> int:
@@ -2540,7 +2534,7 @@ def to_write(
     engine = run.engine
     columns, key = names(relation.state_columns), names(relation.tuple_columns)
     table, written = relation.table, f"{relation.table}__written"
-    whole = Write("base", f"SELECT {columns} FROM {table}", order=base_order(relation))
+    whole = Write("base", f"SELECT {columns} FROM {table}")
     if task.initial or table in run.choice.rewritten:
         return whole
     if not engine.rows(f"{table}__touched"):
@@ -2570,8 +2564,8 @@ def to_write(
     ]
     if old:
         earlier = latest_changes(engine, relation, old, max(replaced) > 1)
-        kept = f"{earlier} AS e ANTI JOIN {written} USING ({key})"
-        queries.append(f"SELECT {columns}, _present, _commit FROM {kept}")
+        others = f"{earlier} AS e ANTI JOIN {written} USING ({key})"
+        queries.append(f"SELECT {columns}, _present, _commit FROM {others}")
     return Write("changes", union(queries), replaced)
 
 
@@ -2614,8 +2608,9 @@ def executor_cores(spark: SparkSession) -> int:
     if given:
         return int(given)
     context = getattr(spark, "sparkContext", None)
-    alone = context is not None and str(context.master).startswith("local")
-    return int(context.defaultParallelism) if context is not None and alone else 1
+    if context is None or not str(context.master).startswith("local"):
+        return 1
+    return int(context.defaultParallelism)
 
 
 def task_memory(threads: int) -> str:
@@ -2688,9 +2683,9 @@ def write_parts(
     ``order``; returns the files of each bucket."""
     place = Path(task.state, folder)
     rows = f"SELECT q.*, CAST({number} AS INT) AS _bucket FROM ({sql}) AS q"
-    if order and engine.name == "duckdb":
-        sql, rows = (f"{query} ORDER BY {', '.join(order)}" for query in (sql, rows))
     if isinstance(engine, DuckEngine):
+        if order:
+            sql, rows = (f"{query} ORDER BY {', '.join(order)}" for query in (sql, rows))
         place.parent.mkdir(parents=True, exist_ok=True)
         escaped = str(place).replace("'", "''")
         form = "FORMAT parquet, COMPRESSION zstd"
@@ -2741,7 +2736,8 @@ def write_relation(run: Run, task: Task, relation: Relation, part: int | None) -
     if len(numbers) > 1:
         rows = rows_by_bucket(engine, task, relation.table, number)
     name = f"{folder}/{wanted.kind}-{unique}"
-    written = write_parts(engine, task, name, wanted.sql, number, wanted.order)
+    order = base_order(relation) if wanted.kind == "base" else ()
+    written = write_parts(engine, task, name, wanted.sql, number, order)
     buckets = {}
     for place, bucket in enumerate(numbers):
         files, count = written.get(bucket, []), rows.get(bucket, 0)
@@ -2752,15 +2748,10 @@ def write_relation(run: Run, task: Task, relation: Relation, part: int | None) -
             buckets[str(bucket)] = with_changes(
                 entries[place], wanted.replaced[place], files, added, count
             )
-    if task.initial:
-        return {
-            "buckets": buckets,
-            "net": [],
-            "gained": engine.rows(relation.table),
-            "lost": 0,
-        }
     net = []
-    if lost + gained:
+    if task.initial:
+        gained = engine.rows(relation.table)
+    elif lost + gained:
         name = f"{folder}/net-{unique}"
         net = write_parts(engine, task, name, net_changes_sql(relation), "0")[0]
     return {"buckets": buckets, "net": net, "gained": gained, "lost": lost}
