@@ -107,6 +107,7 @@ class LocalJob:
                 engine._rows: dict[str, int] = {}
                 engine._views: dict[str, str] = {}
                 engine._later: dict[str, str] = {}
+                engine._read: dict[str, int] = {}
                 engine.failed_calls = str
 
         module.DuckEngine = Engine

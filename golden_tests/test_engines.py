@@ -331,20 +331,29 @@ def test_operation(kind: str, op: str, values: list[Any], tmp_path: Path, spark:
         job.close()
 
 
-def test_rows_keep_their_row_ids() -> None:
-    """Statements between finding rows and removing them moved rows once."""
+def test_rows_keep_their_row_ids(tmp_path: Path) -> None:
+    """Statements between finding rows and removing them moved rows once; and what is inserted comes after what was
+    read."""
     _, script = compile_text("input relation e(x: int).  output p.  p(X) :- e(X).")
     module = load_script(script)
     try:
-        engine = module.DuckEngine()
-        engine.table("r", "SELECT range AS x, range % 7 AS y FROM range(3000000)")
+        engine = module.DuckEngine(threads=2)
         rows = 3_000_000
+        path = tmp_path / "r.parquet"
+        engine.run(f"COPY (SELECT range AS x, range % 7 AS y FROM range({rows})) TO '{path}' (FORMAT parquet)")
+        engine.later("r", f"SELECT * FROM read_parquet('{path}')", rows)
+        inserted: set[int] = set()
         for number in range(12):
             found = engine.table("hit", f"SELECT *, rowid AS _row FROM r WHERE HASH(x + {number}) % 20 = 0")
             engine.table("other", "SELECT 1 AS x FROM range(1000)")
             engine.remove("r", "hit", ["x", "y"], found=True)
             engine.insert("r", "SELECT x, y FROM hit WHERE x % 2 = 0")
-            rows -= found - engine.first("SELECT COUNT(*) AS n FROM hit WHERE x % 2 = 0", 1)[0]["n"]
+            hit = {x for (x,) in engine.run("SELECT x FROM hit")}
+            inserted = (inserted - hit) | {x for x in hit if x % 2 == 0}
+            rows -= found - sum(x % 2 == 0 for x in hit)
             assert engine.first("SELECT COUNT(*) AS n FROM r", 1)[0]["n"] == rows == engine.rows("r")
+        since = engine.run(f"SELECT x FROM {engine.since_read('r')}")
+        assert len(since) == len(inserted)
+        assert {x for (x,) in since} == inserted
     finally:
         del sys.modules[module.__name__]

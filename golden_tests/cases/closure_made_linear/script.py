@@ -411,6 +411,10 @@ class Engine(Protocol):
     def rename(self, name: str, to: str) -> None:
         """Call table ``name`` by another name, which it takes from the table that had it."""
 
+    def since_read(self, name: str) -> str:
+        """What to select from for the rows of table ``name`` that were inserted after it was read from files; there may be
+        others among them."""
+
     def text(self, sql: str | Both) -> str:
         """A query in the engine's dialect."""
 
@@ -506,6 +510,7 @@ class DuckEngine:
         self._rows: dict[str, int] = {}
         self._views: dict[str, str] = {}
         self._later: dict[str, str] = {}
+        self._read: dict[str, int] = {}
         self.failed_calls: Callable[[], str] = str
 
     def run(self, sql: str) -> list[tuple[Any, ...]]:
@@ -555,6 +560,7 @@ class DuckEngine:
     def table(self, name: str, sql: str | Both) -> int:
         """Compute a query now and keep its rows."""
         self._later.pop(name, None)
+        self._read.pop(name, None)
         self._rows[name] = int(
             self.run(f"CREATE OR REPLACE TABLE {name} AS {self.text(sql)}")[0][0]
         )
@@ -562,7 +568,7 @@ class DuckEngine:
 
     def later(self, name: str, sql: str, rows: int) -> None:
         """Make a table over files when it is named."""
-        self._later[name], self._rows[name] = sql, rows
+        self._later[name], self._rows[name], self._read[name] = sql, rows, rows
 
     def empty(self, name: str, columns: Iterable[Column]) -> None:
         """Make a table without rows when it is named."""
@@ -595,13 +601,17 @@ class DuckEngine:
 
     def rename(self, name: str, to: str) -> None:
         """Call a table by another name."""
-        self._rows[to] = self._rows.pop(name)
+        self._rows[to], self._read[to] = self._rows.pop(name), self._read.pop(name, 0)
         if name in self._later:
             self._later[to] = self._later.pop(name)
             return
         self._later.pop(to, None)
         self.run(f"DROP TABLE IF EXISTS {to}")
         self.run(f"ALTER TABLE {name} RENAME TO {to}")
+
+    def since_read(self, name: str) -> str:
+        """Rows are numbered in the order in which they come."""
+        return f"(SELECT * FROM {name} WHERE {self.row_id} >= {self._read.get(name, 0)})"
 
     def first(self, sql: str, limit: int) -> list[dict[str, Any]]:
         """The first rows of a query."""
@@ -620,7 +630,8 @@ class DuckEngine:
 #
 # Before a stratum runs, each relation it reads is a table r of the new state with r__lost and r__gained
 # beside it; afterwards the same is true of its own relations, and r__touched has the tuples to write (but
-# for the first build, which writes everything and has no changes).
+# for the first build, which writes everything and has no changes). What is touched and stays was removed and
+# inserted again.
 
 
 @dataclass(frozen=True)
@@ -1452,8 +1463,7 @@ def enter_first(run: Run, stratum: Stratum, relation: Relation, clock: int) -> N
     gained = arriving(engine, stratum, relation, "insert", bucket)
     if gained:
         engine.table(f"{table}__arrived", f"SELECT {columns}, _rank FROM ({union(gained)}) AS q")
-        find_supported(engine, relation, f"SELECT * FROM {table}__arrived", "+")
-        new = f"SELECT {columns} FROM {table}__arrived ANTI JOIN {table} USING ({columns})"
+        new = find_arrived(engine, relation)
         if engine.rows(f"{table}__dead"):
             new = f"SELECT * FROM ({new}) AS n ANTI JOIN {table}__dead USING ({columns})"
         derivations.append(new)
@@ -1472,6 +1482,24 @@ def enter_first(run: Run, stratum: Stratum, relation: Relation, clock: int) -> N
         put_back(engine, relation)
     check_defined(engine, stratum, relation, f"{table}__entering")
     engine.rename(f"{table}__entering", f"{table}__changed")
+
+
+def find_arrived(engine: Engine, relation: Relation) -> str:
+    """Make r__hit of the tuples that the derivations in r__arrived support, with the support that they have then; return
+    SQL for the heads that are not there."""
+    table, columns = relation.table, names(relation.tuple_columns)
+    row = f"s.{engine.row_id}" if engine.row_id else "NULL"
+    engine.table(
+        f"{table}__met",
+        f"SELECT {names(relation.tuple_columns, 'd.')}, d._rank AS _behind, s._support, s._rank, {row} AS _row "
+        f"FROM {table}__arrived AS d LEFT JOIN {table} AS s ON {matching(relation, 'd', 's')}",
+    )
+    engine.table(
+        f"{table}__hit",
+        f"SELECT {columns}, _support + COUNT(*) AS _support, _rank, _row FROM {table}__met "
+        f"WHERE _behind < _rank GROUP BY {columns}, _support, _rank, _row",
+    )
+    return f"SELECT {columns} FROM {table}__met WHERE _rank IS NULL"
 
 
 def recount_ranked(engine: Engine, stratum: Stratum, bucket: Bucket) -> list[Finding]:
@@ -1586,6 +1614,10 @@ class SparkEngine:
         self._tables[to][0].createOrReplaceTempView(to)
         self.spark.catalog.dropTempView(name)
 
+    def since_read(self, name: str) -> str:
+        """All rows: they are not numbered."""
+        return name
+
     def first(self, sql: str, limit: int) -> list[dict[str, Any]]:
         """The first rows of a query."""
         return [row.asDict() for row in self.spark.sql(sql).limit(limit).collect()]
@@ -1613,7 +1645,8 @@ MOST_BUCKET_ROWS = 150_000_000
 """Above this many stored rows in a bucket, or in a gathered stage, Spark runs the rounds."""
 
 FEW_ROWS = 300_000
-"""Up to so many stored rows in all, one task does the whole batch: a Spark job costs more than the work."""
+"""Up to so many stored rows in all, one task does the whole batch: a Spark job costs more than the work. Up to so many
+rows of inputs, stored or new, there is no Spark job for the inputs alone."""
 
 PROGRESS_SECONDS = 1.0
 """How often a task says how far it is, and the driver looks."""
@@ -1641,7 +1674,8 @@ class Outcome:
 @dataclass(frozen=True)
 class Task:
     """What a task needs to know. ``inputs`` are the input relations to change in it, ``stages`` the stages to run;
-    ``fused``: they are all there are, and small. Strata that are ``rebuilt`` are computed from scratch, and compared with
+    ``fused``: they are all there are, and small. Inputs that are cut into buckets in another way than the stages are
+    changed as a whole in every task, and written by the first. Strata that are ``rebuilt`` are computed from scratch, and compared with
     what was stored, which may have been cut into buckets in another way."""
 
     inputs: tuple[Relation, ...]
@@ -1673,6 +1707,10 @@ class Task:
         """Whether one task works on all buckets of what it computes."""
         gathered = bool(self.stages) and not any(stage.bucketed for stage in self.stages)
         return self.fused or gathered or self.buckets == 1
+
+    def part_of(self, relation: Relation, part: int | None) -> int | None:
+        """The bucket of ``relation`` that the task for bucket ``part`` changes; None: all of it."""
+        return None if relation in self.inputs and self.stages else part
 
     @property
     def computed(self) -> tuple[Relation, ...]:
@@ -1821,8 +1859,9 @@ def compute(run: Run, task: Task, part: int | None) -> dict[str, int]:
     """Run everything a task is there for, on bucket ``part`` of what it computes (None: all); return the clocks."""
     engine = run.engine
     for relation in task.inputs:
-        load_computed(engine, task, relation, part)
-        load_changes(engine, task, relation, run.bucket)
+        own = task.part_of(relation, part)
+        load_computed(engine, task, relation, own)
+        load_changes(engine, task, relation, Bucket() if own is None else run.bucket)
         resolve_input(engine, relation)
     for relation in task.external:
         load_external(engine, task, relation)
@@ -1916,7 +1955,7 @@ def to_write(
     present = f"s.{tuple_names(relation)[0]} IS NOT NULL AS _present"
     queries = [
         f"SELECT {names(relation.tuple_columns, 'w.')}{kept}, {present}, {commit} "
-        f"FROM {written} AS w LEFT JOIN {table} AS s ON {same}"
+        f"FROM {written} AS w LEFT JOIN {engine.since_read(table)} AS s ON {same}"
     ]
     if old:
         earlier = latest_changes(engine, relation, old, max(replaced) > 1)
@@ -2014,9 +2053,7 @@ def run_task(task: Task, number: int) -> dict[str, Any]:
         choice = choice_for(task, part)
         run = Run(engine, bucket, task.initial, task.max_rounds, note, choice)
         clocks = compute(run, task, part)
-        written = {
-            relation.table: write_relation(run, task, relation, part) for relation in task.computed
-        }
+        written = write_computed(run, task, part)
     finally:
         shutil.rmtree(spill, ignore_errors=True)
     seconds = round(time.monotonic() - started, 3)
@@ -2067,6 +2104,16 @@ def with_fingerprint(state: str, path: Path) -> str:
     sync(path)
     name = f"{path.stem}.{checksum(path)}.{path.stat().st_size}.parquet"
     return path.rename(path.with_name(name)).relative_to(state).as_posix()
+
+
+def write_computed(run: Run, task: Task, part: int | None) -> dict[str, Any]:
+    """Write what the task for bucket ``part`` (None: for all) has changed; returns by table what a report says of it."""
+    written = {}
+    for relation in task.computed:
+        own = task.part_of(relation, part)
+        if own == part or not part:
+            written[relation.table] = write_relation(run, task, relation, own)
+    return written
 
 
 def write_relation(run: Run, task: Task, relation: Relation, part: int | None) -> dict[str, Any]:
@@ -2176,7 +2223,10 @@ def on_buckets(
                     # Not for Spark to try again: it would fail again.
                     report = {"number": number, "refused": str(error)}
                 said = json.dumps(report, default=str)
-                yield pyarrow.RecordBatch.from_pydict({"report": [said]})
+                # To make an array of a list would import pandas, which takes longer than most tasks.
+                column = pyarrow.lib.StringBuilder()
+                column.append(said)
+                yield pyarrow.RecordBatch.from_arrays([column.finish()], ["report"])
 
     ship_functions_by_value()
     places = spark.range(0, len(numbers), 1, len(numbers)).selectExpr("CAST(id AS INT) AS bucket")
@@ -2192,7 +2242,8 @@ def on_buckets(
 def collect_reports(outcome: Outcome, task: Task, reports: list[dict[str, Any]]) -> None:
     """Enter what the tasks wrote into the outcome."""
     for relation in task.computed:
-        parts = [report["written"][relation.table] for report in reports]
+        written = (report["written"].get(relation.table) for report in reports)
+        parts = [part for part in written if part]
         buckets = {number: entry for part in parts for number, entry in part["buckets"].items()}
         outcome.relations[relation.table] = {
             "rows": sum(entry["rows"] for entry in buckets.values()),
@@ -2231,9 +2282,7 @@ def run_rounds(spark: SparkSession, task: Task, log: Log) -> dict[str, Any]:
         choice = choice_for(task, None)
         run = Run(engine, Bucket(), task.initial, task.max_rounds, note, choice)
         clocks = compute(run, task, None)
-        written = {
-            relation.table: write_relation(run, task, relation, None) for relation in task.computed
-        }
+        written = write_computed(run, task, None)
     finally:
         engine.close()
     return {
@@ -2288,7 +2337,7 @@ def run_stages(
     """Apply a staged batch to the state, stage by stage; nothing is committed. Strata that are ``rebuilt`` are computed
     from scratch.
 
-    With one bucket, or a small state, everything is one Spark job. Otherwise the input relations are a job of their own,
+    With one bucket, or a small state, everything is one Spark job. Otherwise large input relations are a job of their own,
     since they are cut by their own columns.
     """
     before = manifest_before or {"relations": {}, "clocks": {}}
@@ -2300,10 +2349,15 @@ def run_stages(
     inputs = tuple(relation for relation in program.relations if relation.kind == "input")
     parts: list[tuple[tuple[Relation, ...], tuple[Stage, ...]]] = [(inputs, ())]
     parts += [((), (stage,)) for stage in program.stages]
-    stored = sum(entry["rows"] for entry in before["relations"].values())
-    small = not initial and stored <= FEW_ROWS and options.engine != "spark"
+    stored = {table: entry["rows"] for table, entry in before["relations"].items()}
+    small = not initial and sum(stored.values()) <= FEW_ROWS and options.engine != "spark"
     if options.buckets == 1 or small:
         parts = [(inputs, program.stages)]
+    elif program.stages and options.engine != "spark":
+        given = sum(stored.get(relation.table, 0) for relation in inputs)
+        given += sum(pq.read_metadata(path).num_rows for paths in staged.values() for path in paths)
+        if given <= FEW_ROWS:
+            parts[:2] = [(inputs, program.stages[:1])]
     cores = executor_cores(spark)
     for number, (own_inputs, stages) in enumerate(parts):
         strata = [stratum.name for stage in stages for stratum in stage.strata]
