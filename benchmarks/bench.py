@@ -68,13 +68,15 @@ def main() -> int:
     options = parser.parse_args()
     folder = options.folder.absolute()
     results = options.results.absolute() if options.results else (folder if options.quick else HERE) / "results.json"
-    before = load(results)
+    before, failed = load(results), False
     if not options.report:
+        measured = Measured(machine())
         try:
-            measured = measure(options, folder)
+            measure(options, folder, measured)
         except (CommandFailed, WrongAnswer, FileNotFoundError) as error:
             console.print(f"error: {error}", style="red", markup=False)
-            return 1
+            failed = True
+        # Also what was measured before something went wrong.
         before = merged(before, measured)
         results.parent.mkdir(parents=True, exist_ok=True)
         results.write_text(json.dumps(asdict(before), indent=1) + "\n", encoding="utf-8")
@@ -93,13 +95,12 @@ def main() -> int:
     if not pictures:
         console.print("no pictures: Matplotlib is not installed", style="yellow")
     console.print(f"written: {', '.join(map(str, (results, docs / DOCUMENT, *pictures)))}")
-    return 0
+    return int(failed)
 
 
-def measure(options: argparse.Namespace, folder: Path) -> Measured:
-    """Measure what the options ask for."""
+def measure(options: argparse.Namespace, folder: Path, measured: Measured) -> None:
+    """Measure what the options ask for, and enter it into ``measured``."""
     parts = options.part or (["workloads"] if options.workload or options.contender else PARTS)
-    measured = Measured(machine())
     size = measured.machine
     console.print(f"{size['cores']} cores, {size['memory_mb']:,} MB of memory; every contender gets two threads")
     contenders = options.contender or list(CONTENDERS)
@@ -107,18 +108,17 @@ def measure(options: argparse.Namespace, folder: Path) -> Measured:
         console.print("souffle is not on PATH and is left out", style="yellow")
         contenders.remove("souffle")
     comparison = Comparison(folder, contenders, options.limit or (30 if options.quick else 300))
+    measured.comparison = comparison.results
     for workload in workloads.QUICK if options.quick else workloads.WORKLOADS:
         if "workloads" in parts and workload.name in (options.workload or [workload.name]):
             comparison.workload(workload)
     if "compile" in parts:
         comparison.compile_time()
-    measured.comparison = comparison.results
     if "scaling" in parts:
         measured.scaling = scaling.scale(folder / "scaling", scaling.QUICK if options.quick else scaling.SERIES)
     if "strategies" in parts:
         chosen = strategies.QUICK if options.quick else strategies.WORKLOADS
         measured.strategies = strategies.measure_strategies(folder, chosen)
-    return measured
 
 
 def load(path: Path) -> Measured:
