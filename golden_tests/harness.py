@@ -109,6 +109,7 @@ class LocalJob:
                 engine._later: dict[str, str] = {}
                 engine._read: dict[str, int] = {}
                 engine.failed_calls = str
+                engine.fetch, engine.folder = str, spill
 
         module.DuckEngine = Engine
 

@@ -333,13 +333,24 @@ def test_a_published_folder_of_another_state_is_in_the_way(
 
 
 def test_changes_are_published_elsewhere(
-    job: ModuleType, spark: Any, built: Path, write: Write, quiet: Any, tmp_path: Path
+    job: ModuleType,
+    spark: Any,
+    built: Path,
+    write: Write,
+    quiet: Any,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Under the same layout; also by Spark, when they are many."""
+    for name in ("AWS_ACCESS_KEY_ID", "AWS_PROFILE"):
+        monkeypatch.delenv(name, raising=False)
+    for name in ("AWS_CONFIG_FILE", "AWS_SHARED_CREDENTIALS_FILE"):
+        monkeypatch.setenv(name, str(tmp_path / "none"))
+    monkeypatch.setenv("AWS_EC2_METADATA_DISABLED", "true")
     path = write("link.csv", "src,dst\n7,8\n")
     result = job.apply(spark, str(built), path, batch="x", publish=str(tmp_path / "out"), log=quiet)
     assert result["published"] == {"pair": str(tmp_path / "out/pair/changes/batch=x")}
-    with pytest.raises(job.JobError, match="s3://bucket/out is none"):
+    with pytest.raises(job.JobError, match="s3://bucket/out cannot be opened: Unable to locate credentials"):
         job.apply(spark, str(built), path, publish="s3://bucket/out", log=quiet)
 
 
@@ -435,12 +446,12 @@ def test_a_damaged_manifest_is_named(job: ModuleType, built: Path, write: Write)
 
 
 def test_no_state(job: ModuleType, spark: Any, state: str, quiet: Any) -> None:
-    """The message says what makes one, or where one can be."""
+    """The message says what makes one, or that there is no such place."""
     for command in (lambda: job.status(state), lambda: job.apply(spark, state, "x", log=quiet)):
         with pytest.raises(job.JobError, match=r"there is no state in .*; `init` makes one"):
             command()
-    with pytest.raises(job.JobError, match="the state must be on a path that every machine of the cluster reaches"):
-        job.init(spark, "hdfs://host/state", [], log=quiet)
+    with pytest.raises(job.JobError, match=r"hdfs://no-such-host.invalid/state cannot be opened: .*no-such-host"):
+        job.init(spark, "hdfs://no-such-host.invalid/state", [], log=quiet)
 
 
 def changed(old: str, new: str, definition: str = "") -> str:

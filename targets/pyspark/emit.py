@@ -36,6 +36,7 @@ BLOCKS = (
     Block("rounds", lambda kinds: not kinds.isdisjoint({"ranked", "extremal"})),
     Block("ranked", lambda kinds: "ranked" in kinds),
     Block("extremal", lambda kinds: "extremal" in kinds),
+    Block("places", job=True),
     Block("spark_engine", job=True),
     Block("stages", job=True),
     Block("state", job=True),

@@ -29,6 +29,7 @@ import threading
 import time
 import urllib.parse
 import uuid
+import warnings
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -745,8 +746,8 @@ def out_of_range(error: Exception) -> JobError:
 FINGERPRINT = re.compile(r"\.([0-9a-f]{8})\.([0-9]+)\.parquet$")
 """How the name of a file of the state ends: the CRC-32 of its bytes, and their number."""
 
-READ_FILES = re.compile(r"'((?:[^']|'')*\.[0-9a-f]{8}\.[0-9]+\.parquet)'")
-"""A file of the state in a statement that reads it."""
+READ_FILES = re.compile(r"'((?:[^']|'')*\.parquet)'")
+"""A file in a statement that reads it."""
 
 
 def checksum(path: Path) -> str:
@@ -758,9 +759,10 @@ def checksum(path: Path) -> str:
     return f"{value:08x}"
 
 
-def check_file(path: Path, whole: bool) -> None:
-    """Refuse a file of the state that is missing, cut off or, if the ``whole`` of it is looked at, changed. The names
-    that earlier versions gave say nothing of it; then a Parquet file ends with the mark it begins with.
+def check_file(path: Path, whole: bool, called: str = "") -> None:
+    """Refuse a file of the state that is missing, cut off or, if the ``whole`` of it is looked at, changed; messages call
+    it by another name if it is a copy. The names that earlier versions gave say nothing of it; then a Parquet file ends
+    with the mark it begins with.
     """
     problem, known = "", FINGERPRINT.search(path.name)
     try:
@@ -779,10 +781,18 @@ def check_file(path: Path, whole: bool) -> None:
     except OSError as error:
         problem = f"cannot be read ({error.strerror or error})"
     if problem:
-        raise JobError(
-            f"{path} {problem}; `rebuild` recomputes what is derived; if the file holds rows of an input, "
-            "give them again with `rebuild --input`"
-        )
+        raise damaged(called or str(path), problem)
+
+
+def damaged(name: str, problem: str) -> JobError:
+    """What to say of a file of the state."""
+    return JobError(
+        f"{name} {problem}; `rebuild` recomputes what is derived; if the file holds rows of an input, "
+        "give them again with `rebuild --input`"
+    )
+
+
+ARROW_ROWS = 100_000
 
 
 class DuckEngine:
@@ -806,6 +816,7 @@ class DuckEngine:
             ) from error
 
         self.connection = duckdb.connect()
+        self.folder = spill
         settings = [
             f"threads = {threads}",
             "preserve_insertion_order = false",
@@ -825,6 +836,8 @@ class DuckEngine:
         self._later: dict[str, str] = {}
         self._read: dict[str, int] = {}
         self.failed_calls: Callable[[], str] = str
+        #: Gives the path of a file that a statement reads.
+        self.fetch: Callable[[str], str] = str
 
     def run(self, sql: str) -> list[tuple[Any, ...]]:
         """Run a statement and return its rows."""
@@ -835,9 +848,8 @@ class DuckEngine:
         """Run a statement; what is wrong with files or memory becomes a :class:`JobError`."""
         import duckdb
 
-        # DuckDB takes many a changed byte for a value.
-        for path in READ_FILES.findall(sql) if "read_parquet(" in sql else ():
-            check_file(Path(path.replace("''", "'")), whole=True)
+        if "read_parquet(" in sql:
+            sql = READ_FILES.sub(self._checked, sql)
         try:
             return self.connection.execute(sql)
         except duckdb.OutOfMemoryException as error:
@@ -855,6 +867,13 @@ class DuckEngine:
             if not read or misused:
                 raise
             raise JobError(f"{' or '.join(read)} is damaged, or cannot be read: {error}") from error
+
+    def _checked(self, quoted: re.Match[str]) -> str:
+        """The file that a statement reads, as DuckDB finds it; DuckDB would take many a changed byte for a value."""
+        path = self.fetch(quoted[1].replace("''", "'"))
+        if FINGERPRINT.search(path):
+            check_file(Path(path), whole=True)
+        return "'" + path.replace("'", "''") + "'"
 
     def _make_named(self, sql: str) -> None:
         """Make the tables and views that a statement names, itself or through views, and that were put off."""
@@ -921,6 +940,11 @@ class DuckEngine:
         self._later.pop(to, None)
         self.run(f"DROP TABLE IF EXISTS {to}")
         self.run(f"ALTER TABLE {name} RENAME TO {to}")
+
+    def arrow(self, sql: str) -> Any:
+        """The rows of a query in Arrow batches, one after the other."""
+        self._make_named(sql)
+        return self._execute(sql).to_arrow_reader(ARROW_ROWS)
 
     def since_read(self, name: str) -> str:
         """Rows are numbered in the order in which they come."""
@@ -1544,6 +1568,261 @@ def recount_aggregate(engine: Engine, stratum: Stratum, bucket: Bucket) -> list[
     ]
 
 
+# ---- support: places, version 1 ------------------------------------------------------------------
+# The state lies on a disk or a mounted file system, in a store that a Python package opens wherever a task
+# runs, or on a file system that only Spark opens. A place is a path of pathlib, or one with its methods.
+
+STORE_PACKAGES = {
+    "s3": "s3fs",
+    "s3a": "s3fs",
+    "gs": "gcsfs",
+    "gcs": "gcsfs",
+    "abfs": "adlfs",
+    "abfss": "adlfs",
+    "az": "adlfs",
+}
+"""The packages that open stores, by scheme. In each a file can be created unless there is one of its name."""
+
+
+def scheme_of(location: str) -> str:
+    """The scheme of a URI in small letters, empty for a path."""
+    scheme = re.match(r"([A-Za-z][A-Za-z0-9+.-]+):", location)
+    return scheme[1].lower() if scheme else ""
+
+
+def without_scheme(location: str) -> str | None:
+    """A location as the path of a local or mounted file; None if it is a URI of anything else."""
+    if scheme_of(location) not in ("", "file"):
+        return None
+    path = location[len("file:") :] if scheme_of(location) else location
+    return path[2:] if path.startswith("///") else path
+
+
+def place_of(location: str) -> Path:
+    """The place of a path or a URI."""
+    path = without_scheme(location)
+    return Path(path) if path is not None else store_place(location)
+
+
+def given_place(location: str) -> Path:
+    """The same of what a user has given, absolute, if it can be opened."""
+    place = place_of(location)
+    if is_local(place):
+        return place.resolve()
+    try:
+        place.exists()
+    except Exception as error:
+        raise JobError(f"{location} cannot be opened: {reason(error)}") from error
+    return place
+
+
+def is_local(place: Path) -> bool:
+    """Whether a place is on a disk, or mounted."""
+    return isinstance(place, Path)
+
+
+def opened_in_tasks(location: str) -> bool:
+    """Whether a task opens the files at a location, without Spark."""
+    return scheme_of(location) in ("", "file", *STORE_PACKAGES)
+
+
+def store_place(location: str) -> Path:
+    """The place of a URI that is no file's: through the package for its scheme, or else through Spark."""
+    scheme = scheme_of(location)
+    package = STORE_PACKAGES.get(scheme)
+    try:
+        for name in ("upath", package or "fsspec"):
+            importlib.import_module(name)
+    except ImportError as error:
+        raise JobError(
+            f"{location} needs the Python packages universal-pathlib and {package or 'fsspec'} on the driver"
+            f"{' and where Spark runs the tasks' if package else ''}: {error.name} is not installed for {sys.executable}"
+        ) from error
+    options = {"use_listings_cache": False} if package else {}
+    if not package:
+        register_hadoop_files(scheme, location)
+    with warnings.catch_warnings():
+        # It was tested with some schemes, and says so of others.
+        warnings.simplefilter("ignore")
+        return importlib.import_module("upath").UPath(location, **options)  # type: ignore[no-any-return]
+
+
+def spark_path(place: Path) -> str:
+    """A place as Spark's readers take it: never on another default file system, never a pattern."""
+    uri = f"file://{place}" if is_local(place) else str(place)
+    return re.sub(r"([\\{}\[\]*?])", r"\\\1", uri)
+
+
+def spark_folder(place: Path) -> str:
+    """A place as Spark's writers take it."""
+    return f"file://{place}" if is_local(place) else str(place)
+
+
+def local_copy(folder: str, location: str) -> str:
+    """The path of a file for DuckDB: of one in a store, that of its copy in ``folder``, which is made once."""
+    if not scheme_of(location):
+        return location
+    copy = Path(folder, "read", location.partition("://")[2])
+    if not copy.exists():
+        copy.parent.mkdir(parents=True, exist_ok=True)
+        source = place_of(location)
+        try:
+            source.fs.get_file(source.path, str(copy))  # type: ignore[attr-defined]
+        except FileNotFoundError as error:
+            raise damaged(location, "is missing") from error
+        check_file(copy, whole=True, called=location)
+    return str(copy)
+
+
+def remove_tree(place: Path) -> None:
+    """Remove a folder with all that is in it, as far as that can be done."""
+    if is_local(place):
+        shutil.rmtree(place, ignore_errors=True)
+    else:
+        with contextlib.suppress(OSError):
+            place.fs.rm(place.path, recursive=True)  # type: ignore[attr-defined]
+
+
+def files_under(place: Path) -> dict[str, int]:
+    """The files below a folder, as paths relative to it, and their sizes."""
+    if is_local(place):
+        files = (path for path in place.rglob("*") if path.is_file())
+        return {path.relative_to(place).as_posix(): path.stat().st_size for path in files}
+    found = place.fs.find(place.path, detail=True)  # type: ignore[attr-defined]
+    start = len(place.path.rstrip("/")) + 1  # type: ignore[attr-defined]
+    return {name[start:]: int(info["size"]) for name, info in found.items()}
+
+
+def rows_of_file(path: Path) -> int:
+    """The number of rows of a Parquet file."""
+    with path.open("rb") as file:
+        return int(pq.read_metadata(file).num_rows)
+
+
+def sync(path: Path) -> None:
+    """Wait until a file or a directory is on the disk."""
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def register_hadoop_files(scheme: str, location: str) -> None:
+    """Let the driver open what the scheme names through Spark's JVM; what tasks do is up to Spark's engine then."""
+    fsspec, spec = map(importlib.import_module, ("fsspec", "fsspec.spec"))
+    session = SparkSession.getActiveSession() or SparkSession.builder.getOrCreate()
+    context: Any = getattr(session, "sparkContext", None)
+    if context is None:
+        raise JobError(
+            f"{location} is a place that only Spark opens, which Spark Connect does not offer"
+        )
+    jvm = context._jvm
+
+    class HadoopFile(spec.AbstractBufferedFile):  # type: ignore[misc, name-defined]
+        """A file behind Hadoop's interface; ``x`` among the letters of its mode creates it or fails."""
+
+        def _fetch_range(self, start: int, end: int) -> bytes:
+            stream = self.fs.files.open(self.fs.hadoop_path(self.path))
+            try:
+                stream.seek(start)
+                return bytes(jvm.org.apache.commons.io.IOUtils.toByteArray(stream, end - start))
+            finally:
+                stream.close()
+
+        def _initiate_upload(self) -> None:
+            path = self.fs.hadoop_path(self.path)
+            with hadoop_errors():
+                self.stream = self.fs.files.create(path, "x" not in self.mode)
+
+        def _upload_chunk(self, final: bool = False) -> bool:
+            self.stream.write(bytearray(self.buffer.getvalue()))
+            if final:
+                self.stream.close()
+            return True
+
+    class HadoopFiles(fsspec.AbstractFileSystem):  # type: ignore[misc, name-defined]
+        """What the driver does with files, by Hadoop's interface."""
+
+        protocol = scheme
+        cachable = False
+
+        def __init__(self, *arguments: Any, **options: Any) -> None:
+            super().__init__(*arguments, **options)
+            uri = jvm.java.net.URI(location)
+            with hadoop_errors():
+                self.files = jvm.org.apache.hadoop.fs.FileSystem.get(
+                    uri, context._jsc.hadoopConfiguration()
+                )
+
+        def hadoop_path(self, path: str) -> Any:
+            """A path as Hadoop has it."""
+            return jvm.org.apache.hadoop.fs.Path(f"{scheme}://{self._strip_protocol(path)}")
+
+        def described(self, status: Any) -> dict[str, Any]:
+            """What is known of a file or folder."""
+            return {
+                "name": self._strip_protocol(status.getPath().toString()),
+                "size": status.getLen(),
+                "type": "directory" if status.isDirectory() else "file",
+            }
+
+        def info(self, path: str, **options: Any) -> dict[str, Any]:
+            with hadoop_errors():
+                return self.described(self.files.getFileStatus(self.hadoop_path(path)))
+
+        def ls(self, path: str, detail: bool = True, **options: Any) -> list[Any]:
+            with hadoop_errors():
+                found = [*map(self.described, self.files.listStatus(self.hadoop_path(path)))]
+            return found if detail else [item["name"] for item in found]
+
+        def mkdir(self, path: str, create_parents: bool = True, **options: Any) -> None:
+            self.makedirs(path)
+
+        def makedirs(self, path: str, exist_ok: bool = True) -> None:
+            with hadoop_errors():
+                self.files.mkdirs(self.hadoop_path(path))
+
+        def rm_file(self, path: str) -> None:
+            with hadoop_errors():
+                self.files.delete(self.hadoop_path(path), False)
+
+        def rmdir(self, path: str) -> None:
+            self.rm_file(path)
+
+        def rm(self, path: Any, recursive: bool = False, maxdepth: Any = None) -> None:
+            with hadoop_errors():
+                for one in [path] if isinstance(path, str) else path:
+                    self.files.delete(self.hadoop_path(one), recursive)
+
+        def mv(self, path1: str, path2: str, **options: Any) -> None:
+            with hadoop_errors():
+                if not self.files.rename(self.hadoop_path(path1), self.hadoop_path(path2)):
+                    raise OSError(f"{path1} cannot be renamed to {path2}")
+
+        def _open(self, path: str, mode: str = "rb", **options: Any) -> Any:
+            options.pop("autocommit", None)
+            return HadoopFile(self, path, mode, **options)
+
+    fsspec.register_implementation(scheme, HadoopFiles, clobber=True)
+
+
+@contextlib.contextmanager
+def hadoop_errors() -> Iterator[None]:
+    """Raise what Java says of files as Python says it."""
+    try:
+        yield
+    except Exception as error:
+        said = str(error)
+        if "FileNotFoundException" in said:
+            raise FileNotFoundError(reason(error)) from error
+        if "FileAlreadyExistsException" in said:
+            raise FileExistsError(reason(error)) from error
+        if type(error).__module__ == "py4j.protocol":
+            raise OSError(reason(error)) from error
+        raise
+
+
 # ---- support: Spark's engine, version 1 ----------------------------------------------------------
 # The same operations by Spark, for what is too large for a task, or where DuckDB is missing.
 
@@ -1581,11 +1860,8 @@ class SparkEngine:
         """The rows of Parquet files, as a view to select from; of files that do not all have the same, ``columns``."""
         name = f"files__{len(self._views)}"
         self._views.add(name)
-        places = (spark_path(Path(path)) for path in paths)
-        schema = ", ".join(
-            f"`{column.sql}` {sql_type(column.type, self.name)}" for column in columns
-        )
-        reader = self.spark.read.schema(schema) if columns else self.spark.read
+        places = (spark_path(place_of(path)) for path in paths)
+        reader = self.spark.read.schema(columns_schema(columns)) if columns else self.spark.read
         reader.parquet(*places).createOrReplaceTempView(name)
         return name
 
@@ -1707,29 +1983,30 @@ class Task:
     changed as a whole in every task, and written by the first. Strata that are ``rebuilt`` are computed from scratch, and compared with
     what was stored, which may have been cut into buckets in another way."""
 
-    inputs: tuple[Relation, ...]
-    stages: tuple[Stage, ...]
-    buckets: int
+    options: Options
     state: str
-    attempt: str
     relations: dict[str, Any]
-    clocks: dict[str, dict[str, int]]
-    staged: dict[str, list[str]]
-    changes: dict[str, list[str]]
-    initial: bool
-    max_rounds: int
-    memory_limit: str
-    functions: SuppliedFunctions | None = None
-    fused: bool = False
-    strategy: str = "auto"
+    inputs: tuple[Relation, ...] = ()
+    stages: tuple[Stage, ...] = ()
+    attempt: str = ""
+    clocks: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
     effects: Mapping[str, Mapping[str, list[float]]] = field(default_factory=dict)
+    staged: Mapping[str, list[str]] = field(default_factory=dict)
+    changes: Mapping[str, list[str]] = field(default_factory=dict)
+    initial: bool = False
+    fused: bool = False
     rebuilt: frozenset[str] = frozenset()
     cores: int = 1
 
     @property
+    def buckets(self) -> int:
+        """Into how many buckets relations are cut."""
+        return self.options.buckets
+
+    @property
     def threads(self) -> int:
         """The threads of each task: a task that runs alone has its executor's cores, but Python wants one."""
-        return self.cores if self.whole and not self.functions else 1
+        return self.cores if self.whole and not self.options.functions else 1
 
     @property
     def whole(self) -> bool:
@@ -1921,7 +2198,7 @@ def choice_for(task: Task, part: int | None) -> Choice:
     strata = {stratum.name for stage in task.stages for stratum in stage.strata}
     known = {name: task.effects[name] for name in sorted(strata & task.effects.keys())}
     effects = {name: Effect(*of_buckets(found, part, [])) for name, found in known.items()}
-    return Choice(task.strategy, effects)
+    return Choice(task.options.strategy, effects)
 
 
 def base_order(relation: Relation) -> tuple[str, ...]:
@@ -2000,14 +2277,14 @@ def rows_by_bucket(engine: Engine, task: Task, table: str, number: str) -> dict[
 
 
 def with_changes(
-    entry: Mapping[str, Any], replaced: int, paths: Sequence[str], added: Sequence[int], rows: int
+    entry: Mapping[str, Any], replaced: int, added: Sequence[Written], rows: int
 ) -> dict[str, Any]:
-    """A bucket's entry after files of changes, with the rows they have, took the place of its last ones."""
+    """A bucket's entry after files of changes took the place of its last ones."""
     stays = len(entry["changes"]) - replaced
     return {
         **entry,
-        "changes": [*entry["changes"][:stays], *paths],
-        "change_rows": [*entry["change_rows"][:stays], *added],
+        "changes": [*entry["changes"][:stays], *(file.name for file in added)],
+        "change_rows": [*entry["change_rows"][:stays], *(file.rows for file in added)],
         "rows": rows,
     }
 
@@ -2056,12 +2333,26 @@ def local_folder() -> str | None:
     return folder if folder and Path(folder).is_dir() else None
 
 
+@contextlib.contextmanager
+def duck_engine(task: Task, threads: int = 1) -> Iterator[DuckEngine]:
+    """DuckDB for a task: within its memory, with a folder on a local disk for what does not fit into it, and with the
+    external functions."""
+    with tempfile.TemporaryDirectory(
+        prefix="flintlog-", dir=local_folder(), ignore_cleanup_errors=True
+    ) as folder:
+        engine = DuckEngine(task.options.memory_limit or task_memory(threads), folder, threads)
+        engine.fetch = functools.partial(local_copy, folder)
+        if task.options.functions:
+            task.options.functions.define(engine)
+        yield engine
+
+
 def run_task(task: Task, number: int) -> dict[str, Any]:
     """Run a task on one bucket and write its files; returns its report."""
     started = time.monotonic()
     rounds: list[tuple[str, str, int, int, float]] = []
     told = started
-    progress = Path(task.state, progress_file(task.attempt, number))
+    progress = place_of(task.state) / progress_file(task.attempt, number)
 
     def note(stratum: str, phase: str, done: int, tuples: int) -> None:
         nonlocal told
@@ -2072,19 +2363,12 @@ def run_task(task: Task, number: int) -> dict[str, Any]:
             progress.write_text(json.dumps(rounds[-1]), encoding="utf-8")
 
     part = None if task.whole else number
-    spill = tempfile.mkdtemp(prefix="flintlog-", dir=local_folder())
-    try:
-        memory = task.memory_limit or task_memory(task.threads)
-        engine = DuckEngine(memory, spill, task.threads)
-        if task.functions:
-            task.functions.define(engine)
-        bucket = Bucket() if part is None else Bucket(part, task.buckets)
-        choice = choice_for(task, part)
-        run = Run(engine, bucket, task.initial, task.max_rounds, note, choice)
+    bucket = Bucket() if part is None else Bucket(part, task.buckets)
+    choice = choice_for(task, part)
+    with duck_engine(task, task.threads) as engine:
+        run = Run(engine, bucket, task.initial, task.options.max_rounds, note, choice)
         clocks = compute(run, task, part)
         written = write_computed(run, task, part)
-    finally:
-        shutil.rmtree(spill, ignore_errors=True)
     seconds = round(time.monotonic() - started, 3)
     return {
         "bucket": number,
@@ -2098,41 +2382,62 @@ def run_task(task: Task, number: int) -> dict[str, Any]:
     }
 
 
+class Written(NamedTuple):
+    """A file that was written: its name, relative to the state, and the number of its rows."""
+
+    name: str
+    rows: int
+
+
 def write_parts(
     engine: Engine, task: Task, folder: str, sql: str, number: str, order: Sequence[str] = ()
-) -> dict[int, list[str]]:
+) -> dict[int, list[Written]]:
     """Write the rows of a query, those of a bucket, of which SQL gives the ``number``, to files of their own, in
     ``order``; returns the files of each bucket."""
-    place = Path(task.state, folder)
+    state = place_of(task.state)
+    base, place = state, state / folder
     rows = f"SELECT q.*, CAST({number} AS INT) AS _bucket FROM ({sql}) AS q"
     if isinstance(engine, DuckEngine):
         if order:
             sql, rows = (f"{query} ORDER BY {', '.join(order)}" for query in (sql, rows))
+        if not is_local(state):
+            base = Path(engine.folder, "written")
+            place = base / folder
         place.parent.mkdir(parents=True, exist_ok=True)
         escaped = str(place).replace("'", "''")
         form = "FORMAT parquet, COMPRESSION zstd"
         if number.isdigit():
             engine.run(f"COPY ({sql}) TO '{escaped}.parquet' ({form})")
-            return {int(number): [with_fingerprint(task.state, Path(f"{place}.parquet"))]}
+            return {int(number): [keep_file(state, base, Path(f"{place}.parquet"))]}
         engine.run(f"COPY ({rows}) TO '{escaped}' ({form}, PARTITION_BY (_bucket))")
     else:
         assert isinstance(engine, SparkEngine)
         parts = engine.spark.sql(rows).repartition(task.buckets, "_bucket")
         parts = parts.sortWithinPartitions("_bucket", *order) if order else parts
-        parts.write.partitionBy("_bucket").parquet(f"file://{place}")
-    files: dict[int, list[str]] = {}
+        parts.write.partitionBy("_bucket").parquet(spark_folder(place))
+    files: dict[int, list[Written]] = {}
     for path in sorted(place.glob("_bucket=*/*.parquet")):
         bucket = int(path.parent.name.removeprefix("_bucket="))
-        files.setdefault(bucket, []).append(with_fingerprint(task.state, path))
+        files.setdefault(bucket, []).append(keep_file(state, base, path))
     return files
 
 
-def with_fingerprint(state: str, path: Path) -> str:
-    """Give a file that was just written a name by which damage is seen, once it is on the disk; returns the name, relative
-    to the state."""
-    sync(path)
+def keep_file(state: Path, base: Path, path: Path) -> Written:
+    """Put a file that was just written below ``base`` to its place in the state, under a name by which damage is seen. On
+    a disk it is flushed; what Spark has written into a store stays as it is."""
+    rows = rows_of_file(path)
+    if not is_local(path):
+        return Written(path.relative_to(state).as_posix(), rows)
     name = f"{path.stem}.{checksum(path)}.{path.stat().st_size}.parquet"
-    return path.rename(path.with_name(name)).relative_to(state).as_posix()
+    kept = path.relative_to(base).with_name(name).as_posix()
+    if is_local(state):
+        sync(path)
+        path.rename(state / kept)
+    else:
+        target = state / kept
+        target.fs.put_file(str(path), target.path)  # type: ignore[attr-defined]
+        path.unlink()
+    return Written(kept, rows)
 
 
 def write_computed(run: Run, task: Task, part: int | None) -> dict[str, Any]:
@@ -2174,18 +2479,19 @@ def write_relation(run: Run, task: Task, relation: Relation, part: int | None) -
     for place, bucket in enumerate(numbers):
         files, count = written.get(bucket, []), rows.get(bucket, 0)
         if wanted.kind == "base":
-            buckets[str(bucket)] = new_bucket(files if count else [], count)
+            buckets[str(bucket)] = new_bucket([file.name for file in files if count], count)
         else:
-            added = [pq.read_metadata(f"{task.state}/{path}").num_rows for path in files]
             buckets[str(bucket)] = with_changes(
-                entries[place], wanted.replaced[place], files, added, count
+                entries[place], wanted.replaced[place], files, count
             )
     net = []
     if task.initial:
         gained = engine.rows(relation.table)
     elif lost + gained:
         name = f"{folder}/net-{unique}"
-        net = write_parts(engine, task, name, net_changes_sql(relation), "0")[0]
+        net = [
+            file.name for file in write_parts(engine, task, name, net_changes_sql(relation), "0")[0]
+        ]
     return {"buckets": buckets, "net": net, "gained": gained, "lost": lost}
 
 
@@ -2212,9 +2518,8 @@ def watched(task: Task, log: Log) -> Iterator[None]:
         while not done.wait(PROGRESS_SECONDS):
             for number in range(task.buckets):
                 with contextlib.suppress(OSError, ValueError):
-                    text = Path(task.state, progress_file(task.attempt, number)).read_text(
-                        encoding="utf-8"
-                    )
+                    place = place_of(task.state) / progress_file(task.attempt, number)
+                    text = place.read_text(encoding="utf-8")
                     stratum, phase, rounds, tuples, _ = json.loads(text)
                     if told.get(number) != text:
                         told[number] = text
@@ -2306,10 +2611,11 @@ def run_rounds(spark: SparkSession, task: Task, log: Log) -> dict[str, Any]:
         log.event("round", stratum=stratum, phase=phase, round=done, tuples=tuples)
 
     try:
-        if task.functions:
-            task.functions.define(engine, Path(task.state, "data", task.attempt, "failed_calls"))
+        if task.options.functions:
+            notes = place_of(task.state) / "data" / task.attempt / "failed_calls"
+            task.options.functions.define(engine, notes if opened_in_tasks(task.state) else None)
         choice = choice_for(task, None)
-        run = Run(engine, Bucket(), task.initial, task.max_rounds, note, choice)
+        run = Run(engine, Bucket(), task.initial, task.options.max_rounds, note, choice)
         clocks = compute(run, task, None)
         written = write_computed(run, task, None)
     finally:
@@ -2331,10 +2637,15 @@ def run_rounds(spark: SparkSession, task: Task, log: Log) -> dict[str, Any]:
 
 def choose_engine(task: Task, wanted: str) -> tuple[str, str]:
     """The engine for a stage and the reason for it."""
+    reached = opened_in_tasks(task.state)
+    if wanted == "duckdb" and not reached:
+        raise JobError(f"DuckDB does not open {task.state}; run with --engine auto")
     if wanted != "auto":
         return wanted, "asked for"
     if importlib.util.find_spec("duckdb") is None or importlib.util.find_spec("pyarrow") is None:
         return "spark", "DuckDB or PyArrow is not installed"
+    if not reached:
+        return "spark", f"only Spark opens {scheme_of(task.state)}://"
     bucketed = all(stage.bucketed for stage in task.stages)
     largest = max(
         (
@@ -2384,31 +2695,27 @@ def run_stages(
         parts = [(inputs, program.stages)]
     elif program.stages and options.engine != "spark":
         given = sum(stored.get(relation.table, 0) for relation in inputs)
-        given += sum(pq.read_metadata(path).num_rows for paths in staged.values() for path in paths)
+        given += sum(rows_of_file(place_of(path)) for paths in staged.values() for path in paths)
         if given <= FEW_ROWS:
             parts[:2] = [(inputs, program.stages[:1])]
     cores = executor_cores(spark)
     for number, (own_inputs, stages) in enumerate(parts):
         strata = [stratum.name for stage in stages for stratum in stage.strata]
         task = Task(
+            options,
+            state_dir,
+            outcome.relations,
             own_inputs,
             stages,
-            options.buckets,
-            state_dir,
             attempt,
-            outcome.relations,
-            outcome.clocks,
-            staged,
-            outcome.changes,
-            initial,
-            options.max_rounds,
-            options.memory_limit,
-            options.functions,
-            small,
-            options.strategy,
-            outcome.effects,
-            rebuilt,
-            cores,
+            clocks=outcome.clocks,
+            effects=outcome.effects,
+            staged=staged,
+            changes=outcome.changes,
+            initial=initial,
+            fused=small,
+            rebuilt=rebuilt,
+            cores=cores,
         )
         if not initial and number and unaffected(task, outcome):
             log.event("stage", strata=", ".join(strata), skipped="nothing it reads has changed")
@@ -2476,20 +2783,7 @@ def compact_stages(
     outcome = Outcome(
         dict(manifest["relations"]), dict(manifest["clocks"]), dict(manifest.get("effects", {}))
     )
-    task = Task(
-        program.relations,
-        (),
-        options.buckets,
-        state_dir,
-        attempt,
-        outcome.relations,
-        {},
-        {},
-        {},
-        False,
-        options.max_rounds,
-        options.memory_limit,
-    )
+    task = Task(options, state_dir, outcome.relations, program.relations, attempt=attempt)
     describe(spark, "compact")
     if choose_engine(task, options.engine)[0] == "duckdb":
         numbers = range(options.buckets)
@@ -2511,11 +2805,8 @@ def compact_stages(
 
 def compact_task(task: Task, number: int) -> dict[str, list[str]]:
     """Write one bucket of all relations, in DuckDB; returns the files by table."""
-    spill = tempfile.mkdtemp(prefix="flintlog-", dir=local_folder())
-    try:
-        return compact_bucket(DuckEngine(task.memory_limit or task_memory(1), spill), task, number)
-    finally:
-        shutil.rmtree(spill, ignore_errors=True)
+    with duck_engine(task) as engine:
+        return compact_bucket(engine, task, number)
 
 
 def compact_bucket(engine: Engine, task: Task, number: int) -> dict[str, list[str]]:
@@ -2531,7 +2822,7 @@ def compact_bucket(engine: Engine, task: Task, number: int) -> dict[str, list[st
                 if entry["rows"]:
                     order = base_order(relation)
                     found = write_parts(engine, task, folder, rows, str(number), order)
-                    written[relation.table] = found[number]
+                    written[relation.table] = [file.name for file in found[number]]
     return written
 
 
@@ -2548,21 +2839,7 @@ def verify_stages(
     """Recount every relation from the rules; returns the differences, the first of each kind."""
     differences: list[dict[str, Any]] = []
     for stage in program.stages:
-        task = Task(
-            (),
-            (stage,),
-            options.buckets,
-            state_dir,
-            "",
-            dict(manifest["relations"]),
-            {},
-            {},
-            {},
-            False,
-            options.max_rounds,
-            options.memory_limit,
-            options.functions,
-        )
+        task = Task(options, state_dir, dict(manifest["relations"]), stages=(stage,))
         describe(spark, f"verify {', '.join(stratum.name for stratum in stage.strata)}")
         if choose_engine(task, options.engine)[0] == "duckdb":
             numbers = range(options.buckets if stage.bucketed else 1)
@@ -2571,8 +2848,8 @@ def verify_stages(
         else:
             engine = SparkEngine(spark, options.buckets)
             try:
-                if task.functions:
-                    task.functions.define(engine)
+                if task.options.functions:
+                    task.options.functions.define(engine)
                 differences += check_stage(engine, task, Bucket(), None)
             finally:
                 engine.close()
@@ -2604,11 +2881,9 @@ def check_stage(
 def check_task(task: Task, number: int) -> dict[str, Any]:
     """Recount a stage on one bucket, in DuckDB."""
     bucketed = task.stages[0].bucketed and task.buckets > 1
-    engine = DuckEngine(task.memory_limit or task_memory(1))
-    if task.functions:
-        task.functions.define(engine)
     bucket = Bucket(number, task.buckets) if bucketed else Bucket()
-    return {"findings": check_stage(engine, task, bucket, number if bucketed else None)}
+    with duck_engine(task) as engine:
+        return {"findings": check_stage(engine, task, bucket, number if bucketed else None)}
 
 
 # ---- support: state, version 1 -------------------------------------------------------------------
@@ -2624,45 +2899,6 @@ SMALL_FILES = 64 * 1024 * 1024
 PUBLISHED = "published"
 
 Manifest = dict[str, Any]
-
-# Paths
-
-
-def without_scheme(location: str) -> str | None:
-    """A location as the path of a local or mounted file; None if it is a URI of anything else."""
-    scheme = re.match(r"([A-Za-z][A-Za-z0-9+.-]+):", location)
-    if not scheme:
-        return location
-    if scheme[1].lower() != "file":
-        return None
-    path = location[len("file:") :]
-    return path[2:] if path.startswith("///") else path
-
-
-def local_path(location: str, what: str) -> Path:
-    """A location as a path that the driver and the tasks open alike."""
-    path = without_scheme(location)
-    if path is None:
-        raise JobError(
-            f"{what} must be on a path that every machine of the cluster reaches (a disk, NFS or a "
-            f"mounted store); {location} is none"
-        )
-    return Path(path).resolve()
-
-
-def spark_path(path: Path) -> str:
-    """A path as Spark's readers take it: never on another default file system, never a pattern."""
-    return "file://" + re.sub(r"([\\{}\[\]*?])", r"\\\1", str(path))
-
-
-def sync(path: Path) -> None:
-    """Wait until a file or a directory is on the disk."""
-    descriptor = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
-
 
 # What goes wrong
 
@@ -2730,6 +2966,14 @@ def read_manifest(root: Path, commit: int | None = None) -> Manifest | None:
 
 def write_exclusively(path: Path, text: str) -> bool:
     """Put a whole file in place in one atomic step; False if there is one of this name already."""
+    if not is_local(path):
+        try:
+            with path.open("x", encoding="utf-8") as file:
+                file.write(text)
+        except FileExistsError:
+            # The store may have created it and lost its own answer.
+            return path.read_text("utf-8") == text
+        return True
     temporary = path.with_name(f".{path.name}.{uuid.uuid4().hex}")
     with temporary.open("x", encoding="utf-8") as file:
         file.write(text)
@@ -2762,9 +3006,10 @@ def write_exclusively(path: Path, text: str) -> bool:
 def commit_manifest(root: Path, manifest: Manifest) -> None:
     """Make a manifest the state, unless another job has made one of the same number. The files that it refers to are on
     the disk; here their names follow."""
-    for folder, _, _ in os.walk(root / "data" / manifest["attempt"]):
-        sync(Path(folder))
-    sync(root / "data")
+    if is_local(root):
+        for folder, _, _ in os.walk(root / "data" / manifest["attempt"]):
+            sync(Path(folder))
+        sync(root / "data")
     text = json.dumps(manifest, ensure_ascii=False)
     if not write_exclusively(manifest_path(root, manifest["commit"]), text):
         raise lost_race(root)
@@ -2879,7 +3124,16 @@ def referenced_files(manifest: Manifest | None) -> list[str]:
 
 def check_files(root: Path, files: Sequence[str], whole: bool = False) -> None:
     """Refuse files of the state that are missing or cut off; if few, or if the ``whole`` of them is wanted, also those
-    of which a byte has changed."""
+    of which a byte has changed. What comes out of a store is looked at when a task has it."""
+    if not is_local(root):
+        sizes = files_under(root / "data") if files else {}
+        for name in files:
+            size, known = sizes.get(name.removeprefix("data/")), FINGERPRINT.search(name)
+            if size is None:
+                raise damaged(str(root / name), "is missing")
+            if known and size != int(known[2]):
+                raise damaged(str(root / name), f"is damaged (it has {size} bytes of {known[2]})")
+        return
     for name in files:
         check_file(root / name, whole=False)
     if whole or sum((root / name).stat().st_size for name in files) <= SMALL_FILES:
@@ -2899,6 +3153,8 @@ def relation_frame(
     base = [name for bucket in stored for name in bucket["base"]]
     changes = [name for bucket in stored for name in bucket["changes"]]
     check_files(root, [*base, *changes])
+    if not is_local(root) and opened_in_tasks(str(root)):
+        return frame_from_tasks(spark, root, manifest, relation, columns)
     kept = read_data(spark, root, base, columns)
     if not changes:
         return kept
@@ -2914,11 +3170,39 @@ def relation_frame(
     return kept.select(entered.columns).unionByName(entered)
 
 
+def frame_from_tasks(
+    spark: SparkSession,
+    root: Path,
+    manifest: Manifest,
+    relation: Relation,
+    columns: Iterable[Column],
+) -> DataFrame:
+    """The same out of a store, which Spark itself may not open: a task reads a bucket."""
+    task = Task(Options(manifest["buckets"]), str(root), manifest["relations"], (relation,))
+    selected = names(columns)
+
+    def rows_of_buckets(batches: Iterator[Any]) -> Iterator[Any]:
+        for number in itertools.chain.from_iterable(b.column(0).to_pylist() for b in batches):
+            with duck_engine(task) as engine:
+                load_computed(engine, task, relation, number)
+                found = engine.arrow(f"SELECT {selected} FROM {relation.table}")
+                yield from found
+
+    ship_functions_by_value()
+    places = spark.range(0, task.buckets, 1, task.buckets).selectExpr("CAST(id AS INT) AS bucket")
+    return places.mapInArrow(rows_of_buckets, columns_schema(columns))
+
+
+def columns_schema(columns: Iterable[Column]) -> str:
+    """Columns as Spark declares them."""
+    return ", ".join(f"`{column.sql}` {sql_type(column.type, 'spark')}" for column in columns)
+
+
 def read_data(
     spark: SparkSession, root: Path, files: list[str], columns: Iterable[Column]
 ) -> DataFrame:
     """Data files of the state with the given columns; without files, no rows."""
-    schema = ", ".join(f"`{column.sql}` {sql_type(column.type, 'spark')}" for column in columns)
+    schema = columns_schema(columns)
     if not files:
         return spark.createDataFrame([], schema)
     return spark.read.schema(schema).parquet(*(spark_path(root / name) for name in files))
@@ -2926,7 +3210,7 @@ def read_data(
 
 def write_parquet(frame: DataFrame, folder: Path) -> list[str]:
     """Write a frame and return its files."""
-    frame.write.parquet(f"file://{folder}")
+    frame.write.parquet(spark_folder(folder))
     return [str(file) for file in sorted(folder.glob("*.parquet"))]
 
 
@@ -2939,8 +3223,9 @@ def batch_folder(batch: str) -> str:
 
 
 def publication_folder(root: Path, where: str, relation: Relation, batch: str) -> Path:
-    """Where the changes of a relation in a batch are published."""
-    return root / where / relation.name / "changes" / batch_folder(batch)
+    """Where the changes of a relation in a batch are published: below ``where``, or that below the state."""
+    base = place_of(where) if scheme_of(where) else root / where
+    return base / relation.name / "changes" / batch_folder(batch)
 
 
 def publications(
@@ -2978,7 +3263,7 @@ def finish_publication(spark: SparkSession | None, root: Path, manifest: Manifes
         return False
     try:
         for publication in manifest["publish"]:
-            if not is_published(Path(publication["folder"]), manifest["attempt"]):
+            if not is_published(place_of(publication["folder"]), manifest["attempt"]):
                 check_files(root, publication["files"])
                 publish_changes(spark, root, publication, manifest["attempt"])
         write_exclusively(mark, "")
@@ -3005,13 +3290,21 @@ def is_published(folder: Path, attempt: str) -> bool:
 def publish_changes(
     spark: SparkSession | None, root: Path, publication: Mapping[str, Any], attempt: str
 ) -> None:
-    """Write the net changes of one relation beside their place, under the program's names, and move them there."""
-    folder, columns = Path(publication["folder"]), publication["columns"]
+    """Write the net changes of one relation beside their place, under the program's names, and move them there. In a
+    store they are written in place, a few as one file."""
+    folder, columns = place_of(publication["folder"]), publication["columns"]
     files = [root / name for name in publication["files"]]
+    few = sum(file.stat().st_size for file in files) <= SMALL_PUBLICATION
+    if not is_local(folder):
+        if spark is None or few:
+            write_renamed(files, columns, folder, attempt)
+        else:
+            write_renamed_with_spark(spark, files, columns, folder, attempt)
+        return
     folder.parent.mkdir(parents=True, exist_ok=True)
     temporary = folder.with_name(f".{folder.name}.{uuid.uuid4().hex}")
     try:
-        if spark is None or sum(file.stat().st_size for file in files) <= SMALL_PUBLICATION:
+        if spark is None or few:
             write_renamed(files, columns, temporary, attempt)
         else:
             write_renamed_with_spark(spark, files, columns, temporary, attempt)
@@ -3027,19 +3320,18 @@ def publish_changes(
 
 def write_renamed(files: list[Path], names: dict[str, str], folder: Path, attempt: str) -> None:
     """Copy Parquet files with other column names, a group of rows at a time."""
-    folder.mkdir()
-    writer: Any = None
-    try:
+    folder.mkdir(parents=True, exist_ok=True)
+    with contextlib.ExitStack() as opened:
+        writer: Any = None
         for file in files:
-            for batch in pq.ParquetFile(file).iter_batches(columns=list(names)):
+            content = pq.ParquetFile(opened.enter_context(file.open("rb")))
+            for batch in content.iter_batches(columns=list(names)):
                 renamed = batch.select(list(names)).rename_columns(list(names.values()))
                 if writer is None:
-                    path = folder / f"{attempt}-00000.parquet"
-                    writer = pq.ParquetWriter(path, renamed.schema, compression="zstd")
+                    target = opened.enter_context((folder / f"{attempt}-00000.parquet").open("wb"))
+                    writer = pq.ParquetWriter(target, renamed.schema, compression="zstd")
+                    opened.enter_context(writer)
                 writer.write_batch(renamed)
-    finally:
-        if writer is not None:
-            writer.close()
 
 
 def write_renamed_with_spark(
@@ -3049,7 +3341,8 @@ def write_renamed_with_spark(
     describe(spark, f"publish {folder.parent.parent.name}")
     frame = spark.read.parquet(*map(spark_path, files))
     renamed = [functions.col(f"`{old}`").alias(new) for old, new in names.items()]
-    frame.select(*renamed).write.parquet(f"file://{folder}")
+    # In a store a command that was interrupted may have left some.
+    frame.select(*renamed).write.mode("overwrite").parquet(spark_folder(folder))
     for number, path in enumerate(sorted(folder.iterdir())):
         if path.suffix == ".parquet":
             path.rename(path.with_name(f"{attempt}-{number:05d}.parquet"))
@@ -3070,14 +3363,18 @@ def collect_garbage(root: Path, manifest: Manifest) -> None:
         if int(folder.name.partition("-")[0]) <= commit:
             # A job that lost the race may be removing or still writing the same files; the next commit will see.
             with contextlib.suppress(OSError):
-                remove_unreferenced(root, folder, kept)
+                if is_local(root):
+                    remove_unreferenced(root, folder, kept)
+                else:
+                    remove_from_store(root, folder, kept)
     for path in sorted((root / "manifest").iterdir()):
         number = re.match(r"\.?([0-9]{12})\.", path.name)
         limit = commit - (0 if path.name.startswith(".") else MANIFESTS_KEPT)
         if number and int(number[1]) <= limit:
             path.unlink(missing_ok=True)
     for publication in (*manifest["publish"], *(before["publish"] if before else ())):
-        remove_unfinished(Path(publication["folder"]).parent, manifest["batch"])
+        if not scheme_of(publication["folder"]):
+            remove_unfinished(Path(publication["folder"]).parent, manifest["batch"])
 
 
 def remove_unreferenced(root: Path, folder: Path, kept: set[str]) -> None:
@@ -3088,6 +3385,18 @@ def remove_unreferenced(root: Path, folder: Path, kept: set[str]) -> None:
         elif path.relative_to(root).as_posix() not in kept:
             path.unlink(missing_ok=True)
     remove_if_empty(folder)
+
+
+def remove_from_store(root: Path, folder: Path, kept: set[str]) -> None:
+    """The same in a store, which has no empty folders."""
+    start = f"data/{folder.name}/"
+    names = [start + name for name in files_under(folder)]
+    if not kept.intersection(names):
+        remove_tree(folder)
+        return
+    for name in names:
+        if name not in kept:
+            (root / name).unlink(missing_ok=True)
 
 
 def remove_if_empty(folder: Path) -> None:
@@ -3744,7 +4053,7 @@ def stage_inputs(
         files = [file for place in places for file in input_files(spark, relation, place, problems)]
         log.event("read", relation=name, files=len(files), bytes=sum(file.size for file in files))
         folder = into / relation.table
-        folder.mkdir(parents=True)
+        folder.mkdir(parents=True, exist_ok=True)
         stage_relation(spark, files, shape, folder, problems, log)
         if order_column and not problems.count:
             folder = net_changes(spark, folder, shape, problems)
@@ -3851,7 +4160,10 @@ def stage_in_driver(
     """Stage files in constant memory, noting everything that is wrong with them."""
     schema = pa.schema([(column.sql, arrow_type(column.type)) for column in shape.staged])
     # Staged files are read once or twice and then removed: cheap to write is better than small.
-    with pq.ParquetWriter(folder / "rows.parquet", schema, use_dictionary=False) as writer:
+    with (
+        (folder / "rows.parquet").open("wb") as content,
+        pq.ParquetWriter(content, schema, use_dictionary=False) as writer,
+    ):
         for file in files:
             if file.format == "parquet":
                 tables = parquet_tables(file, schema, shape, problems, log)
@@ -4429,7 +4741,7 @@ def net_changes(spark: SparkSession, folder: Path, shape: InputShape, problems: 
     one, and ``x`` where the last thing that happened to it is that it was deleted."""
     netted = folder / "net"
     files = [str(file) for file in sorted(folder.rglob("*.parquet"))]
-    if sum(pq.read_metadata(file).num_rows for file in files) <= ROWS_AT_ONCE:
+    if sum(rows_of_file(place_of(file)) for file in files) <= ROWS_AT_ONCE:
         conflicts = net_in_driver(files, shape, netted)
     else:
         conflicts = net_with_spark(spark, files, shape, netted)
@@ -4446,7 +4758,7 @@ def net_in_driver(files: list[str], shape: InputShape, netted: Path) -> list[tup
     """Net a small batch; return the keys of which two rows are the last."""
     names = [column.sql for column in shape.relation.tuple_columns]
     places = [names.index(name) for name in shape.relation.key or names]
-    rows = pq.ParquetDataset(files).read()
+    rows = pa.concat_tables(map(read_file, files))
     last: dict[tuple[Any, ...], dict[str, int]] = {}
     for *row, sign, order in zip(*(column.to_pylist() for column in rows.columns), strict=True):
         signs = last.setdefault(tuple(map(hashable, row)), {})
@@ -4470,11 +4782,18 @@ def net_in_driver(files: list[str], shape: InputShape, netted: Path) -> list[tup
             conflicts += [key] if key in seen else []
             seen.add(key)
     schema = rows.schema.remove(len(names) + 1)
-    netted.mkdir()
+    netted.mkdir(exist_ok=True)
     columns = zip(*net, strict=True) if net else [[]] * len(schema)
     arrays = [pa.array(values, field.type) for values, field in zip(columns, schema, strict=True)]
-    pq.write_table(pa.Table.from_arrays(arrays, schema=schema), netted / "rows.parquet")
+    with (netted / "rows.parquet").open("wb") as content:
+        pq.write_table(pa.Table.from_arrays(arrays, schema=schema), content)
     return conflicts
+
+
+def read_file(location: str) -> Any:
+    """The rows of a Parquet file."""
+    with place_of(location).open("rb") as file:
+        return pq.read_table(file)
 
 
 def removal(shape: InputShape) -> str:
@@ -4491,7 +4810,7 @@ def net_with_spark(
     describe(spark, f"net changes of {shape.relation.name}")
     column, order = functions.col, functions.col("_order")
     last = (
-        spark.read.parquet(*(spark_path(Path(file)) for file in files))
+        spark.read.parquet(*(spark_path(place_of(file)) for file in files))
         .groupBy(*names)
         .agg(
             functions.max(functions.when(column("_op") == "+", order)).alias("_added"),
@@ -4757,7 +5076,7 @@ def run_and_commit(
     except BaseException as error:
         winner = read_manifest(root, commit)
         if winner is None or winner["attempt"] != attempt:
-            shutil.rmtree(root / "data" / attempt, ignore_errors=True)
+            remove_tree(root / "data" / attempt)
         if not isinstance(error, Exception):
             raise
         if winner is not None and winner["attempt"] == attempt:
@@ -4845,7 +5164,7 @@ def init(
     from names to functions."""
     started, log = time.monotonic(), log or Log()
     supplied = SUPPLY(functions)
-    root = local_path(state, "the state")
+    root = given_place(state)
     if commit_numbers(root):
         raise JobError(
             f"there is a state in {root} already; `apply` changes it, `rebuild` recomputes it from its inputs"
@@ -4889,7 +5208,7 @@ def apply(
     """
     started, log = time.monotonic(), log or Log()
     supplied = SUPPLY(functions)
-    root = local_path(state, "the state")
+    root = given_place(state)
     before = open_state(spark, root)
     batch = batch if batch is not None else f"batch-{before['commit'] + 1:06d}"
     check_batch(batch)
@@ -4906,7 +5225,7 @@ def apply(
     sources = relation_sources(PROGRAM, changes)
     check_files(root, stored_files(before))
     options = Options(before["buckets"], engine, max_rounds, memory_limit, supplied, strategy)
-    where = str(local_path(publish, "the published changes")) if publish else PUBLISHED
+    where = str(given_place(publish)) if publish else PUBLISHED
 
     def work(attempt: str) -> Any:
         into = root / "data" / attempt / "input"
@@ -4924,7 +5243,7 @@ def apply(
 
 def status(state: str) -> dict[str, Any]:
     """What the state holds; needs no Spark. Finishes what a crash has left unpublished."""
-    root = local_path(state, "the state")
+    root = given_place(state)
     manifest = read_state(root)
     finished = finish_publication(None, root, manifest)
     return {
@@ -4945,7 +5264,7 @@ def relation(
 ) -> DataFrame:
     """A relation as it is in the last commit; ``at`` one location of a located relation, ``support`` with the columns
     that are kept with its tuples."""
-    root = local_path(state, "the state")
+    root = given_place(state)
     manifest = read_state(root)
     check_program(PROGRAM, manifest)
     wanted = PROGRAM.relation(name)
@@ -4977,7 +5296,7 @@ def verify(
     state is exact."""
     started, log = time.monotonic(), log or Log()
     supplied = SUPPLY(functions)
-    root = local_path(state, "the state")
+    root = given_place(state)
     manifest = open_state(spark, root)
     check_files(root, stored_files(manifest), whole=True)
     options = Options(manifest["buckets"], engine, max_rounds, memory_limit, supplied)
@@ -5009,7 +5328,7 @@ def rebuild(
     """
     started, log = time.monotonic(), log or Log()
     supplied = SUPPLY(functions)
-    root = local_path(state, "the state")
+    root = given_place(state)
     before = read_state(root)
     try:
         finish_publication(spark, root, before)
@@ -5066,7 +5385,7 @@ def upgrade(
     """
     started, log = time.monotonic(), log or Log()
     supplied = SUPPLY(functions)
-    root = local_path(state, "the state")
+    root = given_place(state)
     before = read_state(root)
     sources = relation_sources(PROGRAM, inputs)
     planned = upgrade_plan(before, set(sources), supplied)
@@ -5206,7 +5525,7 @@ def compact(
     """Write relations anew so that no files of changes are left; the result has the numbers of ``files`` and ``bytes``
     before and after. No tuple changes, and nothing is published."""
     started, log = time.monotonic(), log or Log()
-    root = local_path(state, "the state")
+    root = given_place(state)
     before = open_state(spark, root)
     files = stored_files(before)
     check_files(root, files, whole=True)
@@ -5232,7 +5551,10 @@ def compact(
 
 def stored_bytes(root: Path, manifest: Manifest) -> int:
     """How large the files that hold relations are."""
-    return sum((root / name).stat().st_size for name in stored_files(manifest))
+    if is_local(root):
+        return sum((root / name).stat().st_size for name in stored_files(manifest))
+    sizes = files_under(root / "data")
+    return sum(sizes[name.removeprefix("data/")] for name in stored_files(manifest))
 
 
 def has_columns_of(relation: Relation, manifest: Manifest) -> bool:
@@ -5296,7 +5618,8 @@ def differences(
         come.unionByName(gone).observe(counted, *signs), folder / "changes" / relation.table
     )
     counts = (int(counted.get["+"]), int(counted.get["-"]))
-    return ([os.path.relpath(file, root) for file in files] if any(counts) else []), counts
+    names = [place_of(file).relative_to(root).as_posix() for file in files]
+    return (names if any(counts) else []), counts
 
 
 # Printing a relation
@@ -5504,7 +5827,7 @@ def print_relation(
 ) -> None:
     """The command ``show``; in order, unless the relation is so large that ordering it takes long."""
     frame = relation(open_session(), state, name, at, support)
-    rows = relation_rows(read_state(local_path(state, "the state")))[name]
+    rows = relation_rows(read_state(given_place(state)))[name]
     if rows <= SORTED_ROWS and frame.columns:
         frame = frame.orderBy(*(f"`{column}`" for column in frame.columns))
     limited = frame if limit is None else frame.limit(limit)

@@ -1,0 +1,103 @@
+"""Builds, changes, checks and breaks a state somewhere, in a Spark session of its own; prints what came of it as JSON.
+
+Called with a script, a place for the state, a folder with the rows and changes, and settings of Spark as JSON.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import pyarrow.parquet as pq
+from py4j.protocol import Py4JError
+from pyspark.errors import PySparkException
+from pyspark.sql import SparkSession
+
+
+def main() -> None:
+    """Go through the commands."""
+    script, state, data = sys.argv[1], sys.argv[2], Path(sys.argv[3])
+    builder = SparkSession.builder.master("local[2]").config("spark.ui.enabled", "false")
+    for name, value in json.loads(sys.argv[4]).items():
+        builder = builder.config(name, value)
+    spark = builder.config("spark.sql.shuffle.partitions", "2").getOrCreate()
+    spark.sparkContext.setLogLevel("OFF")
+    job = load(script)
+    # As if the state were large: a task for each bucket, and files of changes beside the base.
+    job.FEW_ROWS = 0
+    root = job.given_place(state)
+    log = job.Log(quiet=True)
+    said: dict[str, Any] = {}
+    said["init"] = job.init(spark, state, str(data / "rows"), buckets=2, log=log)
+    said["first"] = rows_of(job, spark, state)
+    said["apply"] = job.apply(spark, state, str(data / "one"), batch="one", log=log)
+    said["again"] = job.apply(spark, state, str(data / "one"), batch="one", log=log)
+    said["second"] = rows_of(job, spark, state)
+    said["published"] = published(job, said["apply"])
+    said["race"] = refusal(job, lambda: job.commit_manifest(root, {**job.read_state(root), "attempt": "other"}))
+    said["verify"] = job.verify(spark, state, log=log)
+    said["compact"] = job.compact(spark, state, log=log)
+    said["apply two"] = job.apply(spark, state, str(data / "two"), log=log)
+    said["third"] = rows_of(job, spark, state)
+    said["status"] = job.status(state)
+    said["verify two"] = job.verify(spark, state, log=log)
+    last = job.read_state(root)
+    said["files"] = sorted(f"data/{name}" for name in job.files_under(root / "data"))
+    said["referenced"] = [job.referenced_files(last), job.referenced_files(job.read_manifest(root, last["commit"] - 1))]
+    (victim,) = last["relations"]["reachable"]["buckets"]["0"]["base"]
+    content = (root / victim).read_bytes()
+    (root / victim).write_bytes(content[:-7])
+    said["cut off"] = refusal(job, lambda: job.apply(spark, state, str(data / "three"), log=log))
+    (root / victim).unlink()
+    said["gone"] = refusal(job, lambda: job.apply(spark, state, str(data / "three"), log=log))
+    (root / victim).write_bytes(content[:40] + bytes([content[40] ^ 1]) + content[41:])
+    said["changed"] = refusal(job, lambda: job.apply(spark, state, str(data / "three"), log=log))
+    print(json.dumps(said, default=str))
+    spark.stop()
+
+
+def load(path: str) -> ModuleType:
+    """Import a generated script."""
+    spec = importlib.util.spec_from_file_location(Path(path).stem, path)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[spec.name] = module
+    spec.loader.exec_module(module)
+    return module
+
+
+def rows_of(job: ModuleType, spark: SparkSession, state: str) -> dict[str, list[list[Any]]]:
+    """The tuples of all relations."""
+    names = [relation.name for relation in job.PROGRAM.relations if not relation.hidden]
+    return {name: sorted(map(list, job.relation(spark, state, name).collect())) for name in names}
+
+
+def published(job: ModuleType, result: dict[str, Any]) -> dict[str, list[Any]]:
+    """The changes that a commit published."""
+    found = {}
+    for name, folder in result["published"].items():
+        rows = []
+        for path in job.place_of(folder).iterdir():
+            with path.open("rb") as file:
+                rows += [list(row.values()) for row in pq.read_table(file).to_pylist()]
+        found[name] = sorted(rows)
+    return found
+
+
+def refusal(job: ModuleType, command: Callable[[], object]) -> str:
+    """What is said of a command that fails, empty if it does not."""
+    try:
+        command()
+    except (job.JobError, PySparkException, Py4JError) as error:
+        return str(error)
+    return ""
+
+
+if __name__ == "__main__":
+    main()
