@@ -99,7 +99,8 @@ class Comparison:
                 changed = difference(expected[step.name], expected[made[number - 1].name])
                 compare(job.published(step), changed, f"in session, {name}, {step.name}, what is published")
             rows = sum(one["rows"][answer] for answer in place.workload.answers)
-            self._say(Result(name, "in session", step.name, one["seconds"], one["seconds"], measured.peak_mb, rows))
+            seconds, parts = one["seconds"], one["parts"]
+            self._say(Result(name, "in session", step.name, seconds, seconds, measured.peak_mb, rows, parts=parts))
 
     def _by_hand(self, place: Place, step: Step, expected: dict[str, Answers]) -> None:
         name = place.workload.name

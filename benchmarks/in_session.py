@@ -3,9 +3,10 @@
 The session is warm: it has run a query with Python workers before the first step.
 
 Usage: ``spark-submit in_session.py SCRIPT STATE TABLES [CHANGES ...]``, folders with a Parquet file per relation;
-prints a JSON object per step. With ``--strategy NAME``, which may be repeated, each batch is applied once by each
-strategy and to a copy of the state that ``init`` leaves; the changes are then published below ``STATE-published``.
-With ``--seen CHANGES`` that state has had these changes and then their opposite, so that it knows what changes do.
+prints a JSON object per step, with the seconds that went into each part of it. With ``--strategy NAME``, which may be
+repeated, each batch is applied once by each strategy and to a copy of the state that ``init`` leaves; the changes are
+then published below ``STATE-published``. With ``--seen CHANGES`` that state has had these changes and then their
+opposite, so that it knows what changes do.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ import json
 import shutil
 import sys
 import time
+from collections import defaultdict
 from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
@@ -39,12 +41,13 @@ def main() -> None:
     parser.add_argument("--seen", type=Path)
     options = parser.parse_args()
     job = load_job(options.script)
+    parts = watch(job)
     spark = SparkSession.builder.appName("in one session").getOrCreate()
     spark.conf.set("spark.sql.shuffle.partitions", str(spark.sparkContext.defaultParallelism))
     spark.conf.set("spark.sql.adaptive.enabled", "false")
     spark.range(100).mapInArrow(passed_on, "id long").count()
     log = job.Log(quiet=True)
-    report(partial(job.init, spark, str(options.state), options.tables, log=log))
+    report(partial(job.init, spark, str(options.state), options.tables, log=log), parts)
     if options.seen:
         opposite = options.state.with_name(f"{options.state.name}-opposite")
         write_opposite(options.seen, opposite)
@@ -57,10 +60,10 @@ def main() -> None:
             shutil.copytree(options.state, copy)
             publish = options.state.with_name(f"{options.state.name}-published") / f"{batch}-{strategy}"
             more = {"strategy": strategy, "publish": str(publish)}
-            report(partial(job.apply, spark, str(copy), str(changes), batch=batch, log=log, **more), strategy)
+            report(partial(job.apply, spark, str(copy), str(changes), batch=batch, log=log, **more), parts, strategy)
             shutil.rmtree(copy)
         if not options.strategy:
-            report(partial(job.apply, spark, str(options.state), str(changes), batch=batch, log=log))
+            report(partial(job.apply, spark, str(options.state), str(changes), batch=batch, log=log), parts)
     spark.stop()
 
 
@@ -90,13 +93,61 @@ def passed_on(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     yield from batches
 
 
-def report(step: Callable[[], dict[str, Any]], strategy: str | None = None) -> None:
-    """Do a step; print its seconds, the rows of all relations after it, and where its changes are published."""
+def watch(job: ModuleType) -> dict[str, float]:
+    """Let a job count the seconds of what it does: staging rows in the driver, and in the slowest task of each Spark
+    job reading files, evaluating rules and writing files; what is left of these Spark jobs is ``spark``."""
+    parts: defaultdict[str, float] = defaultdict(float)
+    stage_inputs, on_buckets, run_task, engines = job.stage_inputs, job.on_buckets, job.run_task, job.DuckEngine
+    run = engines.run
+
+    def watched_staging(*arguments: Any) -> Any:
+        start = time.perf_counter()
+        try:
+            return stage_inputs(*arguments)
+        finally:
+            parts["staging"] += time.perf_counter() - start
+
+    def watched_job(*arguments: Any) -> Any:
+        start = time.perf_counter()
+        reports = on_buckets(*arguments)
+        slowest = max(reports, key=lambda said: said["seconds"])
+        parts["spark"] += time.perf_counter() - start - slowest["seconds"]
+        for part, seconds in slowest["parts"].items():
+            parts[part] += seconds
+        return reports
+
+    def watched_task(task: Any, number: int) -> dict[str, Any]:
+        spent: defaultdict[str, float] = defaultdict(float)
+        nested = [0.0]
+
+        def watched_run(engine: Any, sql: str) -> Any:
+            start = time.perf_counter()
+            nested.append(0.0)
+            try:
+                return run(engine, sql)
+            finally:
+                seconds = time.perf_counter() - start
+                kind = "writing" if sql.startswith("COPY") else "reading" if "read_parquet(" in sql else "rules"
+                spent[kind] += seconds - nested.pop()
+                nested[-1] += seconds
+
+        engines.run = watched_run
+        said: dict[str, Any] = run_task(task, number)
+        return {**said, "parts": dict(spent)}
+
+    vars(job).update(stage_inputs=watched_staging, on_buckets=watched_job, run_task=watched_task)
+    return parts
+
+
+def report(step: Callable[[], dict[str, Any]], parts: dict[str, float], strategy: str | None = None) -> None:
+    """Do a step; print its seconds and those of its parts, the rows of all relations after it, and where its changes
+    are published."""
+    parts.clear()
     start = time.perf_counter()
     done = step()
     seconds = time.perf_counter() - start
-    said = {"seconds": seconds, "strategy": strategy, "rows": done["rows"], "published": done.get("published")}
-    print(json.dumps(said), flush=True)
+    said = {"seconds": seconds, "strategy": strategy, "parts": dict(parts)}
+    print(json.dumps({**said, "rows": done["rows"], "published": done.get("published")}), flush=True)
 
 
 if __name__ == "__main__":

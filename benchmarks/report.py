@@ -60,7 +60,7 @@ def grids(measured: Measured, titles: dict[str, str]) -> list[Grid]:
     compiler = [one for one in measured.comparison if one.contender == "compiler"]
     made = []
     if known:
-        made += [workloads_grid(known, titles), memory_grid(known, titles)]
+        made += [workloads_grid(known, titles), memory_grid(known, titles), parts_grid(known, titles)]
     if measured.scaling:
         made.append(scaling_grid(measured.scaling))
     if measured.strategies:
@@ -130,6 +130,23 @@ def memory_grid(results: Sequence[Result], titles: dict[str, str]) -> Grid:
         cells = [f"{found[name].peak_mb:,.0f}" if name in found else "" for name in columns]
         rows.append((titles.get(workload, workload) if step == "init" else "", step, *cells))
     return Grid("memory", "Peak memory in MB", ("workload", "step", *columns.values()), rows)
+
+
+PARTS = ("staging", "spark", "reading", "rules", "writing")
+
+
+def parts_grid(results: Sequence[Result], titles: dict[str, str]) -> Grid:
+    """Where the seconds of the job in a warm session go."""
+    rows = []
+    for workload, step, found in by_step(results):
+        one = found.get("in session")
+        if one is None or one.parts is None:
+            continue
+        spent = [one.parts.get(part, 0.0) for part in PARTS]
+        cells = [f"{seconds:.2f}" for seconds in (one.seconds, *spent, one.seconds - sum(spent))]
+        rows.append((titles.get(workload, workload) if step == "init" else "", step, *cells))
+    headings = ("workload", "step", "seconds", "staging", "Spark", "reading", "rules", "writing", "rest")
+    return Grid("parts", "Where the seconds go", headings, rows)
 
 
 def by_step(results: Sequence[Result]) -> Iterable[tuple[str, str, dict[str, Result]]]:

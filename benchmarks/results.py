@@ -16,7 +16,7 @@ console = Console() if sys.stdout.isatty() else Console(width=160)
 @dataclass(frozen=True)
 class Result:
     """One measurement; ``job_seconds`` is what the process says its own work took, if it says. ``ended``: it was ended
-    after ``seconds``, without an answer."""
+    after ``seconds``, without an answer. ``parts``: the seconds of parts of the job's work, where they were counted."""
 
     workload: str
     contender: str
@@ -26,6 +26,7 @@ class Result:
     peak_mb: float
     rows: int
     ended: bool = False
+    parts: dict[str, float] | None = None
 
 
 @dataclass(frozen=True)
