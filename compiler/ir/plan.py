@@ -14,8 +14,9 @@ from .strata import Stratum
 class Query:
     """The derivations of a rule, for one purpose, its positive literals in the order of joining.
 
-    ``purpose`` is ``full`` (all derivations), ``arriving`` or ``following`` (a delta rule), or ``returning`` (those of
-    the heads, or for an aggregate the groups, that a table lists; joined first). Prints as one line.
+    ``purpose`` is ``full`` (all derivations), ``arriving`` or ``following`` (a delta rule), ``returning`` (those of
+    the heads, or for an aggregate the groups, that a table lists; joined first), or ``asked`` (those of one head, and
+    how far the rule comes if there is none). Prints as one line.
     """
 
     rule: typed.Rule
@@ -44,11 +45,12 @@ class RulePlan:
     arriving: tuple[Query, ...]
     following: tuple[Query, ...]
     returning: Query | None
+    asked: Query
     filtered: bool
 
     @property
     def queries(self) -> tuple[Query, ...]:
-        """All queries, in the order of printing."""
+        """The queries that maintain, in the order of printing."""
         last = (self.returning,) if self.returning is not None else ()
         return (self.full, *self.arriving, *self.following, *last)
 

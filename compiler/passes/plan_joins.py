@@ -16,21 +16,21 @@ from __future__ import annotations
 
 from ..ir import typed
 from ..ir.delta import RuleDeltas, Version, Versioned
-from ..ir.plan import Query
+from ..ir.plan import Query, RulePlan
 
 
-def plan_rule(deltas: RuleDeltas, kind: str) -> tuple[Query, tuple[Query, ...], tuple[Query, ...], Query | None]:
-    """The queries of a rule: full, arriving, following, and returning where its stratum's ``kind`` needs one."""
+def plan_rule(deltas: RuleDeltas, kind: str, filtered: bool) -> RulePlan:
+    """The queries of a rule, with one for what returns where its stratum's ``kind`` needs one."""
     rule = deltas.rule
     literals = [versioned.literal for versioned in deltas.all[0].body] if deltas.all else []
     after = [Versioned(literal, Version.AFTER) for literal in literals]
     full = _query(deltas, "full", after, None, set())
     arriving = tuple(_query(deltas, "arriving", list(d.body), d.changed, set()) for d in deltas.arriving)
     following = tuple(_query(deltas, "following", list(d.body), d.changed, set()) for d in deltas.following)
-    if kind == "counted":
-        return full, arriving, following, None
     given = {argument.name for argument in rule.head.arguments if isinstance(argument, typed.Variable)}
-    return full, arriving, following, _query(deltas, "returning", after, None, given)
+    returning = None if kind == "counted" else _query(deltas, "returning", after, None, given)
+    asked = _query(deltas, "asked", after, None, given)
+    return RulePlan(rule, full, arriving, following, returning, asked, filtered)
 
 
 def _query(deltas: RuleDeltas, purpose: str, body: list[Versioned], first: Versioned | None, bound: set[str]) -> Query:

@@ -27,7 +27,7 @@ from ..diagnostics import listed
 from ..ir import typed
 from ..ir.delta import Program as DeltaProgram
 from ..ir.delta import StratumDeltas
-from ..ir.plan import Pivot, Program, RulePlan, Stage, StratumPlan
+from ..ir.plan import Pivot, Program, Stage, StratumPlan
 from ..ir.strata import Stratum
 from .plan_joins import plan_rule
 from .terms import equal_variables
@@ -82,10 +82,9 @@ def _stratum_plan(
     inside = stage | deltas.stratum.members
     rules = []
     for rule in deltas.rules:
-        full, arriving, following, returning = plan_rule(rule, deltas.stratum.kind)
         cut = pivots[rule.rule.head.relation] is not None
         filtered = cut and not any(atom.relation in inside for atom in rule.rule.atoms)
-        rules.append(RulePlan(rule.rule, full, arriving, following, returning, filtered))
+        rules.append(plan_rule(rule, deltas.stratum.kind, filtered))
     chosen = tuple(Pivot(r.name, pivots[r.name], reasons[r.name]) for r in deltas.stratum.relations)
     return StratumPlan(deltas.stratum, chosen, tuple(rules))
 

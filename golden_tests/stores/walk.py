@@ -22,41 +22,44 @@ from pyspark.sql import SparkSession
 def main() -> None:
     """Go through the commands."""
     script, state, data = sys.argv[1], sys.argv[2], Path(sys.argv[3])
-    builder = SparkSession.builder.master("local[2]").config("spark.ui.enabled", "false")
-    for name, value in json.loads(sys.argv[4]).items():
+    settings = json.loads(sys.argv[4])
+    remote = settings.pop("spark.remote", None)
+    builder = SparkSession.builder.remote(remote) if remote else SparkSession.builder.master("local[2]")
+    for name, value in {"spark.ui.enabled": "false", **settings, "spark.sql.shuffle.partitions": "2"}.items():
         builder = builder.config(name, value)
-    spark = builder.config("spark.sql.shuffle.partitions", "2").getOrCreate()
-    spark.sparkContext.setLogLevel("OFF")
+    spark = builder.getOrCreate()
+    if not remote:
+        spark.sparkContext.setLogLevel("OFF")
     job = load(script)
     # As if the state were large: a task for each bucket, and files of changes beside the base.
     job.FEW_ROWS = 0
     root = job.given_place(state)
-    log = job.Log(quiet=True)
+    options = {"log": job.Log(quiet=True)}
     said: dict[str, Any] = {}
-    said["init"] = job.init(spark, state, str(data / "rows"), buckets=2, log=log)
+    said["init"] = job.init(spark, state, str(data / "rows"), buckets=2, **options)
     said["first"] = rows_of(job, spark, state)
-    said["apply"] = job.apply(spark, state, str(data / "one"), batch="one", log=log)
-    said["again"] = job.apply(spark, state, str(data / "one"), batch="one", log=log)
+    said["apply"] = job.apply(spark, state, str(data / "one"), batch="one", **options)
+    said["again"] = job.apply(spark, state, str(data / "one"), batch="one", **options)
     said["second"] = rows_of(job, spark, state)
     said["published"] = published(job, said["apply"])
     said["race"] = refusal(job, lambda: job.commit_manifest(root, {**job.read_state(root), "attempt": "other"}))
-    said["verify"] = job.verify(spark, state, log=log)
-    said["compact"] = job.compact(spark, state, log=log)
-    said["apply two"] = job.apply(spark, state, str(data / "two"), log=log)
+    said["verify"] = job.verify(spark, state, **options)
+    said["compact"] = job.compact(spark, state, **options)
+    said["apply two"] = job.apply(spark, state, str(data / "two"), **options)
     said["third"] = rows_of(job, spark, state)
     said["status"] = job.status(state)
-    said["verify two"] = job.verify(spark, state, log=log)
+    said["verify two"] = job.verify(spark, state, **options)
     last = job.read_state(root)
     said["files"] = sorted(f"data/{name}" for name in job.files_under(root / "data"))
     said["referenced"] = [job.referenced_files(last), job.referenced_files(job.read_manifest(root, last["commit"] - 1))]
     (victim,) = last["relations"]["reachable"]["buckets"]["0"]["base"]
     content = (root / victim).read_bytes()
     (root / victim).write_bytes(content[:-7])
-    said["cut off"] = refusal(job, lambda: job.apply(spark, state, str(data / "three"), log=log))
+    said["cut off"] = refusal(job, lambda: job.apply(spark, state, str(data / "three"), **options))
     (root / victim).unlink()
-    said["gone"] = refusal(job, lambda: job.apply(spark, state, str(data / "three"), log=log))
+    said["gone"] = refusal(job, lambda: job.apply(spark, state, str(data / "three"), **options))
     (root / victim).write_bytes(content[:40] + bytes([content[40] ^ 1]) + content[41:])
-    said["changed"] = refusal(job, lambda: job.apply(spark, state, str(data / "three"), log=log))
+    said["changed"] = refusal(job, lambda: job.apply(spark, state, str(data / "three"), **options))
     print(json.dumps(said, default=str))
     spark.stop()
 

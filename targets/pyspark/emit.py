@@ -47,6 +47,7 @@ BLOCKS = (
     Block("spark_functions", lambda kinds: "external" in kinds, job=True),
     Block("progress", job=True),
     Block("printing"),
+    Block("explain", job=True),
     Block("commands", job=True),
 )
 

@@ -108,10 +108,10 @@ def print_sql(tree: exp.Expr, partial: tuple[str, ...] = ()) -> Sql:
 
 def query_sql(query: Query, names: Names, kind: str, members: frozenset[str]) -> Sql:
     """The SQL of a query of a stratum of ``kind`` whose relations are ``members``."""
-    return _QueryBuilder(query, names, kind, members).build()
+    return QueryBuilder(query, names, kind, members).build()
 
 
-_COMPARISONS: dict[str, type[exp.Binary]] = {
+COMPARISONS: dict[str, type[exp.Binary]] = {
     "=": exp.EQ,
     "!=": exp.NEQ,
     "<": exp.LT,
@@ -130,7 +130,7 @@ _TRIED: dict[type[exp.Expr], str] = {
 }
 
 
-class _QueryBuilder:
+class QueryBuilder:
     """Builds the tree of one query."""
 
     def __init__(self, query: Query, names: Names, kind: str, members: frozenset[str]) -> None:
@@ -146,7 +146,7 @@ class _QueryBuilder:
         self.ranked = kind in ("ranked", "extremal")
         # What a rule returns is asked for tuple by tuple, or group by group.
         self.list = "dead" if kind == "ranked" else "groups"
-        self.listed = _unlike(self.list, self.aliases)
+        self.listed = unlike(self.list, self.aliases)
 
     @property
     def returning(self) -> bool:
@@ -172,11 +172,11 @@ class _QueryBuilder:
                 select = select.from_(table)
                 self.conditions = [*matches, *self.conditions]
             elif matches:
-                select = select.join(table, on=_all_of(matches))
+                select = select.join(table, on=all_of(matches))
             else:
                 select = select.join(table, join_type="CROSS")
         if self.conditions:
-            select = select.where(_all_of(self.conditions))
+            select = select.where(all_of(self.conditions))
         return print_sql(select, partial)
 
     def column(self, alias: str, relation: str, index: int) -> exp.Expr:
@@ -244,7 +244,7 @@ class _QueryBuilder:
             return
         # Each side is tried, not the comparison: DuckDB would compare with X - 1 where X + 1 has no value.
         sides = self.tried(condition.left), self.tried(condition.right)
-        comparison: exp.Expr = _COMPARISONS[condition.op](this=sides[0], expression=sides[1])
+        comparison: exp.Expr = COMPARISONS[condition.op](this=sides[0], expression=sides[1])
         if isinstance(condition.left, typed.Call) and condition.op == "=" and isinstance(sides[1], exp.Boolean):
             comparison = sides[0] if sides[1].this else exp.Not(this=sides[0])
         if not (self.is_uncertain(condition.left) or self.is_uncertain(condition.right)):
@@ -260,7 +260,7 @@ class _QueryBuilder:
 
     def absence(self, versioned: Versioned) -> exp.Expr:
         """The condition that no tuple of a negated literal matches."""
-        alias = _unlike("absent", (*self.aliases, self.listed))
+        alias = unlike("absent", (*self.aliases, self.listed))
         inner = exp.select("1").from_(exp.to_table(self.table_name(versioned), alias=alias))
         matches: list[exp.Expr] = []
         for index, term in enumerate(versioned.atom.terms):
@@ -268,7 +268,7 @@ class _QueryBuilder:
             column = self.column(alias, versioned.atom.relation, index)
             matches.append(exp.EQ(this=column, expression=self.tried(term)))
         if matches:
-            inner = inner.where(_all_of(matches))
+            inner = inner.where(all_of(matches))
         return exp.Not(this=exp.Exists(this=inner))
 
     def select_list(self) -> tuple[list[exp.Expr], tuple[str, ...]]:
@@ -291,7 +291,7 @@ class _QueryBuilder:
             columns.append(exp.alias_(value, name))
         if self.required and not (self.returning and self.kind == "ranked"):
             first = columns[0]
-            guarded = exp.Case(ifs=[exp.If(this=_all_of(self.required), true=first.this)])
+            guarded = exp.Case(ifs=[exp.If(this=all_of(self.required), true=first.this)])
             columns[0] = exp.alias_(guarded, first.alias)
             partial = list(dict.fromkeys([first.alias, *partial]))
         if self.ranked and not self.returning:
@@ -362,7 +362,7 @@ class _QueryBuilder:
             for source, part in zip(parts, trees, strict=True)
             if self.is_uncertain(source)
         ]
-        return exp.Case(ifs=[exp.If(this=_all_of(there), true=tree)]) if there else tree
+        return exp.Case(ifs=[exp.If(this=all_of(there), true=tree)]) if there else tree
 
     def binary(self, expression: typed.Binary) -> exp.Expr:
         """An operation, its result of exactly its type; a float that is not finite is no value."""
@@ -429,7 +429,7 @@ def _tried_apart(tree: exp.Expr) -> exp.Expr:
     return exp.Try(this=_bare(tree)) if isinstance(inner, _CHAINED) else tree
 
 
-def _unlike(alias: str, taken: Iterable[str]) -> str:
+def unlike(alias: str, taken: Iterable[str]) -> str:
     """``alias``, or ``alias`` with underscores that make it differ from all ``taken`` in engines that ignore case."""
     known = {name.lower() for name in taken}
     while alias.lower() in known:
@@ -442,7 +442,7 @@ def _aliases(tables: list[str]) -> list[str]:
     aliases: list[str] = []
     for index, table in enumerate(tables):
         again = tables.count(table) > 1
-        aliases.append(_unlike(f"{table}_{tables[: index + 1].count(table)}", (*tables, *aliases)) if again else table)
+        aliases.append(unlike(f"{table}_{tables[: index + 1].count(table)}", (*tables, *aliases)) if again else table)
     return aliases
 
 
@@ -452,7 +452,7 @@ def _typed(tree: exp.Expr, type_: typed.Type) -> exp.Expr:
     return exp.cast(tree, sql_type(type_)) if literals else tree
 
 
-def _all_of(conditions: list[exp.Expr]) -> exp.Expr:
+def all_of(conditions: list[exp.Expr]) -> exp.Expr:
     """The conjunction, without parentheses."""
     return reduce(lambda left, right: exp.And(this=left, expression=right), conditions)
 

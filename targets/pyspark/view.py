@@ -12,6 +12,7 @@ from flintlog.compiler.ir.typed import calls_in
 from flintlog.compiler.naming import constant_name, unused
 
 from .aggregates import AggregateColumn, Group
+from .asked import Step, asked_sql
 from .names import Names
 from .sql import Sql, query_sql
 
@@ -323,6 +324,12 @@ class Viewer:
             options.append(("partial", _tuple(map(quote, partial))))
             calls = dict.fromkeys(call.function for call in calls_in(rule) if call.partial)
             options += [("calls", _tuple(map(quote, calls)))] if calls else []
+        asked, steps = asked_sql(planned.asked, self.names, stratum.kind, stratum.members)
+        comment = f"{rule.label}, step by step for one head"
+        queries.append(QueryView(comment, self.constant(constant_name(rule.label, "asked")), sql_text(asked)))
+        options.append(("text", quote(" ".join(line.strip() for line in rule.text.splitlines()))))
+        options.append(("steps", _tuple(map(step_view, steps))))
+        options.append(("asked", queries[-1].constant))
         return RuleView(
             label=rule.label,
             source=quote(str(rule.span)),
@@ -356,6 +363,12 @@ class Viewer:
             tuple(name for name, argument in pairs if not isinstance(argument, typed.Aggregate)) or ("_unit",),
             tuple(AggregateColumn(name, a) for name, a in pairs if isinstance(a, typed.Aggregate)),
         )
+
+
+def step_view(step: Step) -> str:
+    """The Python expression of a step of a rule."""
+    table = f", {quote(step.table)}" if step.table else ""
+    return f"Step({quote(step.text)}{table}{', negated=True' if step.negated else ''})"
 
 
 def sql_text(sql: Sql) -> str:

@@ -141,11 +141,21 @@ class Delta:
 
 
 @dataclass(frozen=True)
+class Step:
+    """A step of a rule in the words of the program: a condition, a literal over ``table``, or one that must be absent."""
+
+    text: str
+    table: str = ""
+    negated: bool = False
+
+
+@dataclass(frozen=True)
 class Rule:
     """A rule: ``full`` gives its derivations, ``deltas`` those that follow a change of a relation of an earlier
     stratum, ``rounds`` those that follow a change of its own stratum, ``returns`` those of dead tuples (for an
     aggregate: of the groups to recompute). ``filtered`` rules see more than their bucket and are cut to it. Columns
-    that are ``partial`` hold NULL where arithmetic or one of ``calls`` has no value, which stops the batch.
+    that are ``partial`` hold NULL where arithmetic or one of ``calls`` has no value, which stops the batch. For one head
+    ``asked`` goes through the ``steps`` of the rule.
     """
 
     label: str
@@ -158,6 +168,9 @@ class Rule:
     filtered: bool = False
     partial: tuple[str, ...] = ()
     calls: tuple[str, ...] = ()
+    text: str = ""
+    steps: tuple[Step, ...] = ()
+    asked: str | Both = ""
 
 
 @dataclass(frozen=True)
@@ -309,6 +322,17 @@ SELECT
   visit.user_ AS x2
 FROM visit__delta AS visit
 """
+# visitors_1_x2_values, step by step for one head
+VISITORS_1_X2_VALUES_ASKED = """
+SELECT
+  COALESCE(visit.page IS NOT NULL, FALSE) AS _1,
+  asked.P AS _1_1,
+  asked.x2 AS _1_2,
+  visit.seconds AS _1_3
+FROM visitors_x2_values__asked AS asked
+LEFT JOIN visit__after AS visit
+  ON visit.page = asked.P AND visit.user_ = asked.x2
+"""
 
 
 VISITORS_X2_VALUES_STRATUM = Stratum(
@@ -325,6 +349,9 @@ VISITORS_X2_VALUES_STRATUM = Stratum(
             full=VISITORS_1_X2_VALUES_ALL,
             deltas=(Delta("visit", VISITORS_1_X2_VALUES_DELTA_VISIT),),
             filtered=True,
+            text="visitors(P, count<distinct U>, sum<S>, count<*>) :- visit(P, U, S).",
+            steps=(Step("visit(P, U, S)", "visit"),),
+            asked=VISITORS_1_X2_VALUES_ASKED,
         ),
     ),
 )
@@ -373,6 +400,16 @@ SELECT
 FROM visitors_x2__groups AS groups
 JOIN visitors_x2_values__after AS visitors_x2_values
   ON visitors_x2_values.P = groups.P
+"""
+# visitors_x2, step by step for one head
+VISITORS_X2_ASKED = """
+SELECT
+  COALESCE(visitors_x2_values.P IS NOT NULL, FALSE) AS _1,
+  asked.P AS _1_1,
+  visitors_x2_values.x2 AS _1_2
+FROM visitors_x2__asked AS asked
+LEFT JOIN visitors_x2_values__after AS visitors_x2_values
+  ON visitors_x2_values.P = asked.P
 """
 
 # The rows of groups, from all their derivations
@@ -435,6 +472,9 @@ VISITORS_X2_STRATUM = Stratum(
             full=VISITORS_X2_ALL,
             deltas=(Delta("visitors_x2_values", VISITORS_X2_DELTA_VISITORS_X2_VALUES),),
             returns=VISITORS_X2_RETURNING,
+            text="`count<distinct U>` of visitors",
+            steps=(Step("visitors_x2_values(P, x2)", "visitors_x2_values"),),
+            asked=VISITORS_X2_ASKED,
         ),
     ),
     groups=("P",),
@@ -487,6 +527,17 @@ SELECT
 FROM visitors_rest__groups AS groups
 JOIN visit__after AS visit
   ON visit.page = groups.P
+"""
+# visitors_1_rest, step by step for one head
+VISITORS_1_REST_ASKED = """
+SELECT
+  COALESCE(visit.page IS NOT NULL, FALSE) AS _1,
+  asked.P AS _1_1,
+  visit.user_ AS _1_2,
+  visit.seconds AS _1_3
+FROM visitors_rest__asked AS asked
+LEFT JOIN visit__after AS visit
+  ON visit.page = asked.P
 """
 
 # The rows of groups, from all their derivations
@@ -557,6 +608,9 @@ VISITORS_REST_STRATUM = Stratum(
             deltas=(Delta("visit", VISITORS_1_REST_DELTA_VISIT),),
             returns=VISITORS_1_REST_RETURNING,
             filtered=True,
+            text="visitors(P, count<distinct U>, sum<S>, count<*>) :- visit(P, U, S).",
+            steps=(Step("visit(P, U, S)", "visit"),),
+            asked=VISITORS_1_REST_ASKED,
         ),
     ),
     groups=("P",),
@@ -621,6 +675,22 @@ FROM visitors_rest__delta AS visitors_rest
 JOIN visitors_x2__after AS visitors_x2
   ON visitors_x2.P = visitors_rest.P
 """
+# visitors, step by step for one head
+VISITORS_ASKED = """
+SELECT
+  COALESCE(visitors_rest.P IS NOT NULL, FALSE) AS _1,
+  asked.P AS _1_1,
+  asked.x3 AS _1_2,
+  asked.x4 AS _1_3,
+  COALESCE(visitors_x2.P IS NOT NULL, FALSE) AS _2,
+  asked.P AS _2_1,
+  asked.x2 AS _2_2
+FROM visitors__asked AS asked
+LEFT JOIN visitors_rest__after AS visitors_rest
+  ON visitors_rest.P = asked.P AND visitors_rest.x3 = asked.x3 AND visitors_rest.x4 = asked.x4
+LEFT JOIN visitors_x2__after AS visitors_x2
+  ON visitors_x2.P = asked.P AND visitors_x2.x2 = asked.x2
+"""
 
 
 VISITORS_STRATUM = Stratum(
@@ -639,6 +709,12 @@ VISITORS_STRATUM = Stratum(
                 Delta("visitors_x2", VISITORS_DELTA_VISITORS_X2),
                 Delta("visitors_rest", VISITORS_DELTA_VISITORS_REST),
             ),
+            text="visitors as a whole",
+            steps=(
+                Step("visitors_rest(P, x3, x4)", "visitors_rest"),
+                Step("visitors_x2(P, x2)", "visitors_x2"),
+            ),
+            asked=VISITORS_ASKED,
         ),
     ),
 )
@@ -678,6 +754,17 @@ SELECT
   visit.user_ AS x2
 FROM visit__delta AS visit
 """
+# reach_1_x2_values, step by step for one head
+REACH_1_X2_VALUES_ASKED = """
+SELECT
+  COALESCE(visit.page IS NOT NULL, FALSE) AS _1,
+  asked.P AS _1_1,
+  asked.x2 AS _1_2,
+  visit.seconds AS _1_3
+FROM reach_x2_values__asked AS asked
+LEFT JOIN visit__after AS visit
+  ON visit.page = asked.P AND visit.user_ = asked.x2
+"""
 
 # reach_2_x2_values                                                                    program.dl:11
 #   reach(P, count<distinct U>) :- visit(Q, U, S), P = Q ++ "*", S > 10.
@@ -700,6 +787,19 @@ FROM visit__delta AS visit
 WHERE
   visit.seconds > 10
 """
+# reach_2_x2_values, step by step for one head
+REACH_2_X2_VALUES_ASKED = """
+SELECT
+  COALESCE(visit.page IS NOT NULL, FALSE) AS _1,
+  visit.page AS _1_1,
+  asked.x2 AS _1_2,
+  visit.seconds AS _1_3,
+  COALESCE(asked.P = visit.page || '*', FALSE) AS _2,
+  COALESCE(visit.seconds > 10, FALSE) AS _3
+FROM reach_x2_values__asked AS asked
+LEFT JOIN visit__after AS visit
+  ON visit.user_ = asked.x2
+"""
 
 
 REACH_X2_VALUES_STRATUM = Stratum(
@@ -716,6 +816,9 @@ REACH_X2_VALUES_STRATUM = Stratum(
             full=REACH_1_X2_VALUES_ALL,
             deltas=(Delta("visit", REACH_1_X2_VALUES_DELTA_VISIT),),
             filtered=True,
+            text="reach(P, count<distinct U>) :- visit(P, U, _).",
+            steps=(Step("visit(P, U, _)", "visit"),),
+            asked=REACH_1_X2_VALUES_ASKED,
         ),
         Rule(
             label="reach_2_x2_values",
@@ -724,6 +827,9 @@ REACH_X2_VALUES_STRATUM = Stratum(
             full=REACH_2_X2_VALUES_ALL,
             deltas=(Delta("visit", REACH_2_X2_VALUES_DELTA_VISIT),),
             filtered=True,
+            text='reach(P, count<distinct U>) :- visit(Q, U, S), P = Q ++ "*", S > 10.',
+            steps=(Step("visit(Q, U, S)", "visit"), Step('P = Q ++ "*"'), Step("S > 10")),
+            asked=REACH_2_X2_VALUES_ASKED,
         ),
     ),
 )
@@ -772,6 +878,16 @@ SELECT
 FROM reach__groups AS groups
 JOIN reach_x2_values__after AS reach_x2_values
   ON reach_x2_values.P = groups.P
+"""
+# reach, step by step for one head
+REACH_ASKED = """
+SELECT
+  COALESCE(reach_x2_values.P IS NOT NULL, FALSE) AS _1,
+  asked.P AS _1_1,
+  reach_x2_values.x2 AS _1_2
+FROM reach__asked AS asked
+LEFT JOIN reach_x2_values__after AS reach_x2_values
+  ON reach_x2_values.P = asked.P
 """
 
 # The rows of groups, from all their derivations
@@ -835,6 +951,9 @@ REACH_STRATUM = Stratum(
             deltas=(Delta("reach_x2_values", REACH_DELTA_REACH_X2_VALUES),),
             returns=REACH_RETURNING,
             filtered=True,
+            text="`count<distinct U>` of reach",
+            steps=(Step("reach_x2_values(P, x2)", "reach_x2_values"),),
+            asked=REACH_ASKED,
         ),
     ),
     groups=("P",),
@@ -890,6 +1009,22 @@ FROM member__delta AS member
 JOIN visit__after AS visit
   ON visit.user_ = member.user_
 """
+# plans_1_x2_values, step by step for one head
+PLANS_1_X2_VALUES_ASKED = """
+SELECT
+  COALESCE(visit.page IS NOT NULL, FALSE) AS _1,
+  asked.x2 AS _1_1,
+  visit.user_ AS _1_2,
+  visit.seconds AS _1_3,
+  COALESCE(member.user_ IS NOT NULL, FALSE) AS _2,
+  visit.user_ AS _2_1,
+  asked.T AS _2_2
+FROM plans_x2_values__asked AS asked
+LEFT JOIN visit__after AS visit
+  ON visit.page = asked.x2
+LEFT JOIN member__after AS member
+  ON member.user_ = visit.user_ AND member.plan = asked.T
+"""
 
 
 PLANS_X2_VALUES_STRATUM = Stratum(
@@ -909,6 +1044,9 @@ PLANS_X2_VALUES_STRATUM = Stratum(
                 Delta("member", PLANS_1_X2_VALUES_DELTA_MEMBER),
             ),
             filtered=True,
+            text="plans(T, count<distinct P>, sum<distinct S>, min<distinct S>) :- visit(P, U, S), member(U, T).",
+            steps=(Step("visit(P, U, S)", "visit"), Step("member(U, T)", "member")),
+            asked=PLANS_1_X2_VALUES_ASKED,
         ),
     ),
 )
@@ -957,6 +1095,16 @@ SELECT
 FROM plans_x2__groups AS groups
 JOIN plans_x2_values__after AS plans_x2_values
   ON plans_x2_values.T = groups.T
+"""
+# plans_x2, step by step for one head
+PLANS_X2_ASKED = """
+SELECT
+  COALESCE(plans_x2_values.T IS NOT NULL, FALSE) AS _1,
+  asked.T AS _1_1,
+  plans_x2_values.x2 AS _1_2
+FROM plans_x2__asked AS asked
+LEFT JOIN plans_x2_values__after AS plans_x2_values
+  ON plans_x2_values.T = asked.T
 """
 
 # The rows of groups, from all their derivations
@@ -1019,6 +1167,9 @@ PLANS_X2_STRATUM = Stratum(
             full=PLANS_X2_ALL,
             deltas=(Delta("plans_x2_values", PLANS_X2_DELTA_PLANS_X2_VALUES),),
             returns=PLANS_X2_RETURNING,
+            text="`count<distinct P>` of plans",
+            steps=(Step("plans_x2_values(T, x2)", "plans_x2_values"),),
+            asked=PLANS_X2_ASKED,
         ),
     ),
     groups=("T",),
@@ -1074,6 +1225,22 @@ FROM member__delta AS member
 JOIN visit__after AS visit
   ON visit.user_ = member.user_
 """
+# plans_1_x3_values, step by step for one head
+PLANS_1_X3_VALUES_ASKED = """
+SELECT
+  COALESCE(visit.page IS NOT NULL, FALSE) AS _1,
+  visit.page AS _1_1,
+  visit.user_ AS _1_2,
+  asked.x3 AS _1_3,
+  COALESCE(member.user_ IS NOT NULL, FALSE) AS _2,
+  visit.user_ AS _2_1,
+  asked.T AS _2_2
+FROM plans_x3_values__asked AS asked
+LEFT JOIN visit__after AS visit
+  ON visit.seconds = asked.x3
+LEFT JOIN member__after AS member
+  ON member.user_ = visit.user_ AND member.plan = asked.T
+"""
 
 
 PLANS_X3_VALUES_STRATUM = Stratum(
@@ -1093,6 +1260,9 @@ PLANS_X3_VALUES_STRATUM = Stratum(
                 Delta("member", PLANS_1_X3_VALUES_DELTA_MEMBER),
             ),
             filtered=True,
+            text="plans(T, count<distinct P>, sum<distinct S>, min<distinct S>) :- visit(P, U, S), member(U, T).",
+            steps=(Step("visit(P, U, S)", "visit"), Step("member(U, T)", "member")),
+            asked=PLANS_1_X3_VALUES_ASKED,
         ),
     ),
 )
@@ -1141,6 +1311,16 @@ SELECT
 FROM plans_x3__groups AS groups
 JOIN plans_x3_values__after AS plans_x3_values
   ON plans_x3_values.T = groups.T
+"""
+# plans_x3, step by step for one head
+PLANS_X3_ASKED = """
+SELECT
+  COALESCE(plans_x3_values.T IS NOT NULL, FALSE) AS _1,
+  asked.T AS _1_1,
+  plans_x3_values.x3 AS _1_2
+FROM plans_x3__asked AS asked
+LEFT JOIN plans_x3_values__after AS plans_x3_values
+  ON plans_x3_values.T = asked.T
 """
 
 # The rows of groups, from all their derivations
@@ -1208,6 +1388,9 @@ PLANS_X3_STRATUM = Stratum(
             full=PLANS_X3_ALL,
             deltas=(Delta("plans_x3_values", PLANS_X3_DELTA_PLANS_X3_VALUES),),
             returns=PLANS_X3_RETURNING,
+            text="`sum<distinct S>` of plans",
+            steps=(Step("plans_x3_values(T, x3)", "plans_x3_values"),),
+            asked=PLANS_X3_ASKED,
         ),
     ),
     groups=("T",),
@@ -1274,6 +1457,23 @@ FROM plans_rest__groups AS groups
 JOIN member__after AS member
   ON member.plan = groups.T
 JOIN visit__after AS visit
+  ON visit.user_ = member.user_
+"""
+# plans_1_rest, step by step for one head
+PLANS_1_REST_ASKED = """
+SELECT
+  COALESCE(member.user_ IS NOT NULL, FALSE) AS _1,
+  member.user_ AS _1_1,
+  asked.T AS _1_2,
+  COALESCE(visit.page IS NOT NULL, FALSE) AS _2,
+  visit.page AS _2_1,
+  member.user_ AS _2_2,
+  visit.seconds AS _2_3,
+  COALESCE(asked.S = visit.seconds, FALSE) AS _3
+FROM plans_rest__asked AS asked
+LEFT JOIN member__after AS member
+  ON member.plan = asked.T
+LEFT JOIN visit__after AS visit
   ON visit.user_ = member.user_
 """
 
@@ -1378,6 +1578,9 @@ PLANS_REST_STRATUM = Stratum(
             ),
             returns=PLANS_1_REST_RETURNING,
             filtered=True,
+            text="plans(T, count<distinct P>, sum<distinct S>, min<distinct S>) :- visit(P, U, S), member(U, T).",
+            steps=(Step("member(U, T)", "member"), Step("visit(P, U, S)", "visit"), Step("S = S")),
+            asked=PLANS_1_REST_ASKED,
         ),
     ),
     groups=("T",),
@@ -1460,6 +1663,26 @@ JOIN plans_x2__after AS plans_x2
 JOIN plans_x3__after AS plans_x3
   ON plans_x3.T = plans_rest.T
 """
+# plans, step by step for one head
+PLANS_ASKED = """
+SELECT
+  COALESCE(plans_x2.T IS NOT NULL, FALSE) AS _1,
+  asked.T AS _1_1,
+  asked.x2 AS _1_2,
+  COALESCE(plans_x3.T IS NOT NULL, FALSE) AS _2,
+  asked.T AS _2_1,
+  asked.x3 AS _2_2,
+  COALESCE(plans_rest.T IS NOT NULL, FALSE) AS _3,
+  asked.T AS _3_1,
+  asked.S AS _3_2
+FROM plans__asked AS asked
+LEFT JOIN plans_x2__after AS plans_x2
+  ON plans_x2.T = asked.T AND plans_x2.x2 = asked.x2
+LEFT JOIN plans_x3__after AS plans_x3
+  ON plans_x3.T = asked.T AND plans_x3.x3 = asked.x3
+LEFT JOIN plans_rest__after AS plans_rest
+  ON plans_rest.T = asked.T AND plans_rest.S = asked.S
+"""
 
 
 PLANS_STRATUM = Stratum(
@@ -1479,6 +1702,13 @@ PLANS_STRATUM = Stratum(
                 Delta("plans_x3", PLANS_DELTA_PLANS_X3),
                 Delta("plans_rest", PLANS_DELTA_PLANS_REST),
             ),
+            text="plans as a whole",
+            steps=(
+                Step("plans_x2(T, x2)", "plans_x2"),
+                Step("plans_x3(T, x3)", "plans_x3"),
+                Step("plans_rest(T, S)", "plans_rest"),
+            ),
+            asked=PLANS_ASKED,
         ),
     ),
 )
@@ -1513,6 +1743,17 @@ SELECT
   visit.user_ AS x1
 FROM visit__delta AS visit
 """
+# all_users_1_x1_values, step by step for one head
+ALL_USERS_1_X1_VALUES_ASKED = """
+SELECT
+  COALESCE(visit.page IS NOT NULL, FALSE) AS _1,
+  visit.page AS _1_1,
+  asked.x1 AS _1_2,
+  visit.seconds AS _1_3
+FROM all_users_x1_values__asked AS asked
+LEFT JOIN visit__after AS visit
+  ON visit.user_ = asked.x1
+"""
 
 
 ALL_USERS_X1_VALUES_STRATUM = Stratum(
@@ -1529,6 +1770,9 @@ ALL_USERS_X1_VALUES_STRATUM = Stratum(
             full=ALL_USERS_1_X1_VALUES_ALL,
             deltas=(Delta("visit", ALL_USERS_1_X1_VALUES_DELTA_VISIT),),
             filtered=True,
+            text="all_users(count<distinct U>, avg<distinct S>) :- visit(_, U, S).",
+            steps=(Step("visit(_, U, S)", "visit"),),
+            asked=ALL_USERS_1_X1_VALUES_ASKED,
         ),
     ),
 )
@@ -1572,6 +1816,15 @@ SELECT
   all_users_x1_values.x1 AS x1
 FROM all_users_x1__groups AS groups
 CROSS JOIN all_users_x1_values__after AS all_users_x1_values
+"""
+# all_users_x1, step by step for one head
+ALL_USERS_X1_ASKED = """
+SELECT
+  COALESCE(all_users_x1_values.x1 IS NOT NULL, FALSE) AS _1,
+  all_users_x1_values.x1 AS _1_1
+FROM all_users_x1__asked AS asked
+LEFT JOIN all_users_x1_values__after AS all_users_x1_values
+  ON TRUE
 """
 
 # The rows of groups, from all their derivations
@@ -1634,6 +1887,9 @@ ALL_USERS_X1_STRATUM = Stratum(
             full=ALL_USERS_X1_ALL,
             deltas=(Delta("all_users_x1_values", ALL_USERS_X1_DELTA_ALL_USERS_X1_VALUES),),
             returns=ALL_USERS_X1_RETURNING,
+            text="`count<distinct U>` of all_users",
+            steps=(Step("all_users_x1_values(x1)", "all_users_x1_values"),),
+            asked=ALL_USERS_X1_ASKED,
         ),
     ),
     groups=("_unit",),
@@ -1671,6 +1927,17 @@ SELECT
   visit.seconds AS x2
 FROM visit__delta AS visit
 """
+# all_users_1_x2_values, step by step for one head
+ALL_USERS_1_X2_VALUES_ASKED = """
+SELECT
+  COALESCE(visit.page IS NOT NULL, FALSE) AS _1,
+  visit.page AS _1_1,
+  visit.user_ AS _1_2,
+  asked.x2 AS _1_3
+FROM all_users_x2_values__asked AS asked
+LEFT JOIN visit__after AS visit
+  ON visit.seconds = asked.x2
+"""
 
 
 ALL_USERS_X2_VALUES_STRATUM = Stratum(
@@ -1687,6 +1954,9 @@ ALL_USERS_X2_VALUES_STRATUM = Stratum(
             full=ALL_USERS_1_X2_VALUES_ALL,
             deltas=(Delta("visit", ALL_USERS_1_X2_VALUES_DELTA_VISIT),),
             filtered=True,
+            text="all_users(count<distinct U>, avg<distinct S>) :- visit(_, U, S).",
+            steps=(Step("visit(_, U, S)", "visit"),),
+            asked=ALL_USERS_1_X2_VALUES_ASKED,
         ),
     ),
 )
@@ -1734,6 +2004,15 @@ SELECT
   all_users_x2_values.x2 AS x2
 FROM all_users_x2__groups AS groups
 CROSS JOIN all_users_x2_values__after AS all_users_x2_values
+"""
+# all_users_x2, step by step for one head
+ALL_USERS_X2_ASKED = """
+SELECT
+  COALESCE(all_users_x2_values.x2 IS NOT NULL, FALSE) AS _1,
+  all_users_x2_values.x2 AS _1_1
+FROM all_users_x2__asked AS asked
+LEFT JOIN all_users_x2_values__after AS all_users_x2_values
+  ON TRUE
 """
 
 # The rows of groups, from all their derivations
@@ -1801,6 +2080,9 @@ ALL_USERS_X2_STRATUM = Stratum(
             full=ALL_USERS_X2_ALL,
             deltas=(Delta("all_users_x2_values", ALL_USERS_X2_DELTA_ALL_USERS_X2_VALUES),),
             returns=ALL_USERS_X2_RETURNING,
+            text="`avg<distinct S>` of all_users",
+            steps=(Step("all_users_x2_values(x2)", "all_users_x2_values"),),
+            asked=ALL_USERS_X2_ASKED,
         ),
     ),
     groups=("_unit",),
@@ -1852,6 +2134,19 @@ SELECT
 FROM all_users_x2__delta AS all_users_x2
 CROSS JOIN all_users_x1__after AS all_users_x1
 """
+# all_users, step by step for one head
+ALL_USERS_ASKED = """
+SELECT
+  COALESCE(all_users_x1.x1 IS NOT NULL, FALSE) AS _1,
+  asked.x1 AS _1_1,
+  COALESCE(all_users_x2.x2 IS NOT NULL, FALSE) AS _2,
+  asked.x2 AS _2_1
+FROM all_users__asked AS asked
+LEFT JOIN all_users_x1__after AS all_users_x1
+  ON all_users_x1.x1 = asked.x1
+LEFT JOIN all_users_x2__after AS all_users_x2
+  ON all_users_x2.x2 = asked.x2
+"""
 
 
 ALL_USERS_STRATUM = Stratum(
@@ -1870,6 +2165,12 @@ ALL_USERS_STRATUM = Stratum(
                 Delta("all_users_x1", ALL_USERS_DELTA_ALL_USERS_X1),
                 Delta("all_users_x2", ALL_USERS_DELTA_ALL_USERS_X2),
             ),
+            text="all_users as a whole",
+            steps=(
+                Step("all_users_x1(x1)", "all_users_x1"),
+                Step("all_users_x2(x2)", "all_users_x2"),
+            ),
+            asked=ALL_USERS_ASKED,
         ),
     ),
 )
@@ -4421,6 +4722,7 @@ def program_record(program: Program) -> Manifest:
         "name": program.name,
         "sha256": program.sha256,
         "compiler": program.compiler,
+        "hidden": [relation.table for relation in program.relations if relation.hidden],
         "relations": {
             relation.table: {
                 "name": relation.name,
@@ -6310,6 +6612,296 @@ def table_lines(columns: list[str], rows: Iterator[Any]) -> Iterator[str]:
         ).rstrip()
 
 
+# ---- support: explain, version 1 -----------------------------------------------------------------
+# Why a tuple is in the state, or why not. In a recursion every tuple has a derivation from tuples of lower
+# rank: following these gives a finite proof, and nothing is recomputed.
+
+MOST_PROOF_TUPLES = 1000
+FEW_DERIVATIONS = 3
+
+Values = tuple[Any, ...]
+Known = tuple[str, Values]
+"""A tuple: its table and its values."""
+
+
+def parse_tuple(program: Program, text: str) -> tuple[Relation, Values]:
+    """A tuple as programs write it, ``reachable(@1, "x")``, as values of its relation's types."""
+    found = re.fullmatch(r"\s*([\w.]+)\s*(?:\((.*)\))?\s*\.?\s*", text, re.DOTALL)
+    if not found:
+        raise JobError(f"{shown(text)} is no tuple; write one as in a program: reachable(1, 4)")
+    relation = program.relation(found[1])
+    words = split_values(found[2] or "")
+    wanted = ", ".join(f"{column.name}: {column.type}" for column in relation.columns)
+    if len(words) != len(relation.columns):
+        raise JobError(
+            f"{relation.name} has {len(relation.columns)} columns ({wanted}), and {text.strip()} has {len(words)} values"
+        )
+    values = []
+    for word, column in zip(words, relation.columns, strict=True):
+        bare = word.removeprefix("@").strip()
+        quoted = re.fullmatch(r'(?:date|timestamp)?("(?:[^"\\]|\\.)*")', bare)
+        try:
+            if column.type == "string" and not quoted:
+                raise ValueError(f"{bare} is no string in quotes")
+            values.append(
+                value_reader(column.type, True)(json.loads(quoted[1]) if quoted else bare)
+            )
+        except ValueError as error:
+            raise JobError(f"{text.strip()}: {column.name}: {error}") from error
+    return relation, tuple(values)
+
+
+def split_values(text: str) -> list[str]:
+    """Values between commas, of which there are others in quotes and brackets."""
+    parts = re.findall(r'"(?:[^"\\]|\\.)*"|[\[\]]|,|[^",\[\]]+', text)
+    values, depth = [""], 0
+    for part in parts:
+        depth += (part == "[") - (part == "]")
+        if part == "," and depth == 0:
+            values.append("")
+        else:
+            values[-1] += part
+    return [value.strip() for value in values] if text.strip() else []
+
+
+def tuple_text(relation: Relation, values: Sequence[Any]) -> str:
+    """A tuple as programs write it, ``_`` for a value that is not known."""
+    texts = [
+        "_" if value is None else constant_text(value, column.type)
+        for value, column in zip(values, relation.columns, strict=True)
+    ]
+    return f"{relation.name}({', '.join(texts)})" if texts else relation.name
+
+
+def constant_text(value: Any, kind: str) -> str:
+    """A value as programs write it."""
+    if is_list(kind):
+        return f"[{', '.join(constant_text(item, element_type(kind)) for item in value)}]"
+    text = value_text(value)
+    if kind == "string":
+        return json.dumps(text, ensure_ascii=False)
+    return f'{kind}"{text}"' if kind in ("date", "timestamp") else text
+
+
+def sql_constant(value: Any, kind: str, engine: str) -> str:
+    """A value in SQL."""
+    if is_list(kind):
+        items = ", ".join(sql_constant(item, element_type(kind), engine) for item in value)
+        listed = f"[{items}]" if engine == "duckdb" else f"ARRAY({items})"
+        return f"CAST({listed} AS {sql_type(kind, engine)})"
+    text = repr(value) if isinstance(value, float) else value_text(value)
+    if engine == "spark":
+        text = text.replace("\\", "\\\\").replace("'", "\\'")
+    else:
+        text = text.replace("'", "''")
+    return f"CAST('{text}' AS {sql_type(kind, engine)})"
+
+
+class Explainer:
+    """Looks at the relations of a state as they are, without loading them."""
+
+    def __init__(self, engine: Engine, task: Task) -> None:
+        """Let the tables that rules read stand for the files of the state."""
+        self.engine = engine
+        self.relations = {relation.table: relation for relation in PROGRAM.relations}
+        strata = [stratum for stage in PROGRAM.stages for stratum in stage.strata]
+        self.rules = {
+            table: [rule for stratum in strata for rule in stratum.rules if rule.head == table]
+            for table in self.relations
+        }
+        self.aggregates = {r.table for s in strata if s.kind == "aggregate" for r in s.relations}
+        for table, relation in self.relations.items():
+            entries = bucket_files(task.relations, relation, None)
+            engine.view(f"{table}__stored", stored_rows(engine, task.state, relation, entries))
+            rank = ", _rank" if relation.kind == "ranked" else ""
+            rows = f"SELECT {names(relation.tuple_columns)}{rank} FROM {table}__stored"
+            engine.view(f"{table}__after", rows)
+            engine.view(f"{table}__absent_after", rows)
+
+    def explain(self, relation: Relation, values: Values, limit: int) -> dict[str, Any]:
+        """What the command prints."""
+        stored = self.stored(relation, values)
+        result: dict[str, Any] = {
+            "program": PROGRAM.name,
+            "tuple": tuple_text(relation, values),
+            "present": stored is not None,
+        }
+        if stored is not None:
+            return {**result, "tuples": self.proof((relation.table, values), limit)}
+        rules = [self.attempt(rule, relation, values) for rule in self.rules[relation.table]]
+        return {**result, "input": relation.kind == "input", "rules": rules}
+
+    def ask(self, relation: Relation, values: Values) -> None:
+        """Make r__asked of a tuple."""
+        columns = [
+            f"{sql_constant(value, column.type, self.engine.name)} AS {column.sql}"
+            for value, column in zip(values or (True,), relation.tuple_columns, strict=True)
+        ]
+        self.engine.table(f"{relation.table}__asked", f"SELECT {', '.join(columns)}")
+
+    def stored(self, relation: Relation, values: Values) -> dict[str, Any] | None:
+        """The stored row of a tuple, with the columns kept with it; None if there is none."""
+        self.ask(relation, values)
+        table = relation.table
+        same = " AND ".join(f"s.{name} = a.{name}" for name in tuple_names(relation))
+        rows = f"SELECT s.* FROM {table}__stored AS s JOIN {table}__asked AS a ON {same}"
+        return next(iter(self.engine.first(rows, 1)), None)
+
+    def proof(self, root: Known, limit: int) -> list[dict[str, Any]]:
+        """The tuples of a proof, the one to be proved first, each before those that it follows from for the first
+        time."""
+        numbers: dict[Known, int] = {root: 0}
+        made: list[dict[str, Any]] = []
+        waiting = [root]
+        while waiting:
+            known = waiting.pop(0)
+            table, values = known
+            node, sources = self.derived(self.relations[table], values)
+            because = []
+            for source in sources:
+                if source not in numbers:
+                    if len(numbers) >= limit:
+                        node["cut"] = True
+                        continue
+                    numbers[source] = len(numbers)
+                    waiting.append(source)
+                because.append(numbers[source])
+            made.append({"id": numbers[known], **node, "because": because})
+        return made
+
+    def derived(self, relation: Relation, values: Values) -> tuple[dict[str, Any], list[Known]]:
+        """A tuple of the state, by which rule it is there, and from which tuples."""
+        stored = self.stored(relation, values)
+        assert stored is not None, "a derivation uses tuples that are there"
+        node: dict[str, Any] = {"tuple": tuple_text(relation, values)}
+        node |= {"relation": relation.name, "values": list(values)}
+        if relation.hidden:
+            node["internal"] = True
+        node |= {name: stored[f"_{name}"] for name in ("rank", "support") if f"_{name}" in stored}
+        if relation.kind == "input":
+            return {**node, "given": True}, []
+        for rule in self.rules[relation.table]:
+            held = [f"_{place}" for place, _ in enumerate(rule.steps, 1)]
+            if relation.kind == "ranked":
+                held.append(f"_rank < {stored['_rank']}")
+            query = f"SELECT * FROM ({self.engine.text(rule.asked)}) AS q WHERE {' AND '.join(held) or 'TRUE'}"
+            several = relation.table in self.aggregates
+            if relation.kind == "ranked":
+                query += " ORDER BY _rank"
+            rows = self.engine.first(query, FEW_DERIVATIONS if several else 1)
+            if not rows:
+                continue
+            node |= {"rule": rule.label, "source": rule.source, "text": rule.text}
+            if several:
+                node["derivations"] = self.engine.first(
+                    f"SELECT COUNT(*) AS n FROM ({query}) AS c", 1
+                )[0]["n"]
+            absent = [
+                tuple_text(self.relations[step.table], terms)
+                for row in rows
+                for step, terms in self.literals(rule, row)
+                if step.negated
+            ]
+            if absent:
+                node["absent"] = list(dict.fromkeys(absent))
+            sources = [
+                (step.table, terms)
+                for row in rows
+                for step, terms in self.literals(rule, row)
+                if not step.negated
+            ]
+            return node, list(dict.fromkeys(sources))
+        raise JobError(
+            f"no rule derives {node['tuple']} from what is stored; `verify` tells what is wrong with the state"
+        )
+
+    def literals(self, rule: Rule, row: Mapping[str, Any]) -> Iterator[tuple[Step, Values]]:
+        """The literals of a rule, with the values that a derivation gives them, and None for those it does not."""
+        for place, step in enumerate(rule.steps, 1):
+            if step.table:
+                columns = self.relations[step.table].columns
+                values = (row[f"_{place}_{index}"] for index, _ in enumerate(columns, 1))
+                yield step, tuple(map(hashable, values))
+
+    def attempt(self, rule: Rule, relation: Relation, values: Values) -> dict[str, Any]:
+        """How far a rule comes: the tuples that it ``found`` on its longest way, and the step that is ``missing``; or that
+        it comes to its end, and another value is better."""
+        self.ask(relation, values)
+        order = ", ".join(f"_{place} DESC" for place, _ in enumerate(rule.steps, 1))
+        query = f"SELECT * FROM ({self.engine.text(rule.asked)}) AS q"
+        row = self.engine.first(f"{query} ORDER BY {order}" if order else query, 1)[0]
+        said: dict[str, Any] = {"rule": rule.label, "source": rule.source, "text": rule.text}
+        terms = self.literals(rule, row)
+        found = []
+        for place, step in enumerate(rule.steps, 1):
+            text = step.text
+            if step.table:
+                text = tuple_text(self.relations[step.table], next(terms)[1])
+            if not row[f"_{place}"]:
+                why = (
+                    "is there"
+                    if step.negated
+                    else "is not there" if step.table else "does not hold"
+                )
+                return {**said, "found": found, "missing": text, "why": why, "step": step.text}
+            if step.table and not step.negated:
+                found.append(text)
+        return {**said, "found": found}
+
+
+def report_explanation(result: Mapping[str, Any]) -> Iterator[str]:
+    """A proof as a tree, or for each rule how far it comes."""
+    if not result["present"]:
+        yield f"{result['tuple']} is not there"
+        if result["input"]:
+            yield "  it is an input, and has no such row"
+        for attempt in result["rules"]:
+            yield f"  {rule_note(attempt)}"
+            yield from (f"    found {text}" for text in attempt["found"])
+            if "missing" in attempt:
+                step = "" if attempt["step"] == attempt["missing"] else f", for {attempt['step']}"
+                yield f"    {attempt['missing']} {attempt['why']}{step}"
+            else:
+                yield "    derives it, but another value of its group is better"
+        return
+    tuples = {node["id"]: node for node in result["tuples"]}
+    told: set[int] = set()
+    # What is still to be printed, the next at the end: the lines before it, its mark, and its number.
+    waiting: list[tuple[str, str, int]] = [("", "", 0)]
+    while waiting:
+        before, mark, number = waiting.pop()
+        node = tuples[number]
+        inside = before + {"": "", "├─ ": "│  ", "└─ ": "   "}[mark]
+        yield f"{before}{mark}{node['tuple']}{proof_note(node, number in told)}"
+        if number in told:
+            continue
+        told.add(number)
+        yield from (f"{inside}   no {text}" for text in node.get("absent", ()))
+        children = [*node["because"]]
+        for place, child in reversed(list(enumerate(children))):
+            last = place == len(children) - 1
+            waiting.append((inside, "└─ " if last else "├─ ", child))
+
+
+def proof_note(node: Mapping[str, Any], told: bool) -> str:
+    """What stands behind a tuple of a proof."""
+    if node.get("given"):
+        return "  given"
+    if told:
+        return "  see above"
+    more = node.get("derivations", 0)
+    notes = f"  by {rule_note(node)}"
+    if more > FEW_DERIVATIONS:
+        notes += f"  {more:,} derivations, {FEW_DERIVATIONS} of them shown"
+    return notes + ("  ... (--limit shows more)" if node.get("cut") else "")
+
+
+def rule_note(said: Mapping[str, Any]) -> str:
+    """A rule with its label and its place."""
+    text = said["text"].removeprefix(f"{said['rule']}:").strip()
+    return f"{said['rule']}: {text}  ({said['source']})"
+
+
 # ---- support: commands, version 1 ----------------------------------------------------------------
 # What the job can do, as functions that take a SparkSession and as a command line.
 
@@ -6844,6 +7436,8 @@ def upgrade_plan(
     was, now = before["program"]["relations"], program_record(PROGRAM)["relations"]
     same = {table for table in now if was.get(table) == now[table] and now[table]["definition"]}
     same -= {relation.table for relation in PROGRAM.relations if relation.name in given}
+    # States of earlier versions do not tell.
+    internal = {*before["program"].get("hidden", ())}
     known = before.get("functions", {})
     sources = supplied.sources if supplied else {}
     other_functions = any(sources.get(name, known[name]) != known[name] for name in known)
@@ -6867,7 +7461,7 @@ def upgrade_plan(
     return UpgradePlan(
         [relation.table for relation in PROGRAM.relations if relation.table not in same],
         [relation.table for relation in PROGRAM.relations if relation.table in same],
-        sorted({was[table]["name"] for table in was.keys() - now.keys()}),
+        sorted({was[table]["name"] for table in was.keys() - now.keys() - internal}),
         frozenset(rebuilt),
     )
 
@@ -6876,6 +7470,39 @@ def visible_names(tables: Iterable[str]) -> list[str]:
     """The names of those of these relations that users see."""
     wanted = set(tables)
     return [r.name for r in PROGRAM.relations if r.table in wanted and not r.hidden]
+
+
+def explain(
+    spark: SparkSession | None,
+    state: str,
+    asked: str,
+    engine: str = "auto",
+    functions: FunctionSource = None,
+    limit: int = MOST_PROOF_TUPLES,
+) -> dict[str, Any]:
+    """Why a tuple is in the state, or why not. ``asked`` is a tuple as programs write it: ``reachable(1, "x")``.
+
+    Of a tuple that is there, ``tuples`` has a proof: the first is the tuple itself, and each says by which rule and from
+    which others it follows, or that it is given. They are at most ``limit``. Of one that is not there, ``rules`` says for
+    each rule how far it comes. Where DuckDB opens the state, Spark is not needed.
+    """
+    supplied = SUPPLY(functions)
+    root = given_place(state)
+    manifest = read_state(root)
+    check_program(PROGRAM, manifest)
+    options = Options(manifest["buckets"], engine, functions=supplied)
+    task = Task(options, str(root), manifest["relations"])
+    relation, values = parse_tuple(PROGRAM, asked)
+    if choose_engine(task, engine)[0] == "duckdb":
+        with duck_engine(task, os.cpu_count() or 1) as duck:
+            return Explainer(duck, task).explain(relation, values, limit)
+    rounds = SparkEngine(spark or open_session(), options.buckets)
+    try:
+        if supplied:
+            supplied.define(rounds)
+        return Explainer(rounds, task).explain(relation, values, limit)
+    finally:
+        rounds.close()
 
 
 def compact(
@@ -7015,7 +7642,15 @@ def command_line() -> argparse.ArgumentParser:
     working.add_argument(
         "--memory-limit", default="", metavar="SIZE", help="DuckDB's memory in a task, such as 2GB"
     )
-    running = argparse.ArgumentParser(add_help=False, parents=[working])
+    calling = argparse.ArgumentParser(add_help=False)
+    if PROGRAM.functions:
+        calling.add_argument(
+            "--functions",
+            required=True,
+            metavar="FILE.py",
+            help="the Python file that has " + ", ".join(map(str, PROGRAM.functions)),
+        )
+    running = argparse.ArgumentParser(add_help=False, parents=[working, calling])
     running.add_argument(
         "--max-rounds",
         type=positive,
@@ -7023,13 +7658,6 @@ def command_line() -> argparse.ArgumentParser:
         metavar="N",
         help="give up a recursion after N rounds",
     )
-    if PROGRAM.functions:
-        running.add_argument(
-            "--functions",
-            required=True,
-            metavar="FILE.py",
-            help="the Python file that has " + ", ".join(map(str, PROGRAM.functions)),
-        )
     giving = argparse.ArgumentParser(add_help=False)
     giving.add_argument(
         "--input",
@@ -7085,6 +7713,26 @@ def command_line() -> argparse.ArgumentParser:
         help="whether relations follow the changes or are computed from scratch (default: as is cheaper for each)",
     )
     commands.add_parser("status", parents=[common], help="say what the state holds")
+    explaining = commands.add_parser(
+        "explain",
+        parents=[common, calling],
+        help="say why a tuple is there, or why not",
+        description="Prints a proof of a tuple, down to rows of the inputs; or, of a tuple that is not there, how far "
+        "each rule comes.",
+    )
+    explaining.add_argument(
+        "asked", metavar="TUPLE", help="""such as 'reachable(1, "x")', values as in a program"""
+    )
+    explaining.add_argument(
+        "--engine", choices=["auto", "duckdb", "spark"], default="auto", help="what looks for it"
+    )
+    explaining.add_argument(
+        "--limit",
+        type=positive,
+        default=MOST_PROOF_TUPLES,
+        metavar="N",
+        help="at most N tuples of the proof (default: %(default)s)",
+    )
     showing = commands.add_parser("show", parents=[common], help="print a relation")
     showing.add_argument("relation", metavar="REL", help="the relation")
     showing.add_argument("--at", metavar="LOCATION", help="only the tuples at this location")
@@ -7135,6 +7783,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     try:
         if command == "status":
             result = status(**arguments)
+        elif command == "explain":
+            result = explain(None, **arguments)
         elif command == "show":
             form = arguments.pop("format")
             print_relation(
@@ -7266,6 +7916,7 @@ REPORTS = {
     "compact": report_compact,
     "status": report_status,
     "verify": report_verify,
+    "explain": report_explanation,
 }
 
 

@@ -123,11 +123,21 @@ class Delta:
 
 
 @dataclass(frozen=True)
+class Step:
+    """A step of a rule in the words of the program: a condition, a literal over ``table``, or one that must be absent."""
+
+    text: str
+    table: str = ""
+    negated: bool = False
+
+
+@dataclass(frozen=True)
 class Rule:
     """A rule: ``full`` gives its derivations, ``deltas`` those that follow a change of a relation of an earlier
     stratum, ``rounds`` those that follow a change of its own stratum, ``returns`` those of dead tuples (for an
     aggregate: of the groups to recompute). ``filtered`` rules see more than their bucket and are cut to it. Columns
-    that are ``partial`` hold NULL where arithmetic or one of ``calls`` has no value, which stops the batch.
+    that are ``partial`` hold NULL where arithmetic or one of ``calls`` has no value, which stops the batch. For one head
+    ``asked`` goes through the ``steps`` of the rule.
     """
 
     label: str
@@ -140,6 +150,9 @@ class Rule:
     filtered: bool = False
     partial: tuple[str, ...] = ()
     calls: tuple[str, ...] = ()
+    text: str = ""
+    steps: tuple[Step, ...] = ()
+    asked: str | Both = ""
 
 
 @dataclass(frozen=True)
@@ -269,6 +282,15 @@ SELECT
   node_in.x AS x
 FROM node_in__delta AS node_in
 """
+# node_input, step by step for one head
+NODE_INPUT_ASKED = """
+SELECT
+  COALESCE(node_in.x IS NOT NULL, FALSE) AS _1,
+  asked.x AS _1_1
+FROM node__asked AS asked
+LEFT JOIN node_in__after AS node_in
+  ON node_in.x = asked.x
+"""
 
 # node_1                                                                                program.dl:7
 #   node(1).
@@ -276,6 +298,12 @@ FROM node_in__delta AS node_in
 NODE_1_ALL = """
 SELECT
   CAST(1 AS BIGINT) AS x
+"""
+# node_1, step by step for one head
+NODE_1_ASKED = """
+SELECT
+  COALESCE(asked.x = 1, FALSE) AS _1
+FROM node__asked AS asked
 """
 
 
@@ -293,6 +321,9 @@ NODE_STRATUM = Stratum(
             full=NODE_INPUT_ALL,
             deltas=(Delta("node_in", NODE_INPUT_DELTA_NODE_IN),),
             filtered=True,
+            text="input node",
+            steps=(Step("node_in(x)", "node_in"),),
+            asked=NODE_INPUT_ASKED,
         ),
         Rule(
             label="node_1",
@@ -300,6 +331,9 @@ NODE_STRATUM = Stratum(
             head="node",
             full=NODE_1_ALL,
             filtered=True,
+            text="node(1).",
+            steps=(Step("x = 1"),),
+            asked=NODE_1_ASKED,
         ),
     ),
 )
@@ -337,6 +371,13 @@ SELECT
   CAST('one' AS STRING) AS x2
 """,
 )
+# seed_1, step by step for one head
+SEED_1_ASKED = """
+SELECT
+  COALESCE(asked.x1 = 1, FALSE) AS _1,
+  COALESCE(asked.x2 = 'one', FALSE) AS _2
+FROM seed__asked AS asked
+"""
 
 # seed_2                                                                                program.dl:9
 #   seed(2, "two").
@@ -353,6 +394,13 @@ SELECT
   CAST('two' AS STRING) AS x2
 """,
 )
+# seed_2, step by step for one head
+SEED_2_ASKED = """
+SELECT
+  COALESCE(asked.x1 = 2, FALSE) AS _1,
+  COALESCE(asked.x2 = 'two', FALSE) AS _2
+FROM seed__asked AS asked
+"""
 
 
 SEED_STRATUM = Stratum(
@@ -368,6 +416,9 @@ SEED_STRATUM = Stratum(
             head="seed",
             full=SEED_1_ALL,
             filtered=True,
+            text='seed(1, "one").',
+            steps=(Step("x1 = 1"), Step('x2 = "one"')),
+            asked=SEED_1_ASKED,
         ),
         Rule(
             label="seed_2",
@@ -375,6 +426,9 @@ SEED_STRATUM = Stratum(
             head="seed",
             full=SEED_2_ALL,
             filtered=True,
+            text='seed(2, "two").',
+            steps=(Step("x1 = 2"), Step('x2 = "two"')),
+            asked=SEED_2_ASKED,
         ),
     ),
 )
@@ -416,6 +470,17 @@ SELECT
 FROM reached__dead AS dead
 JOIN seed__after AS seed
   ON seed.x1 = dead.X
+"""
+# reached_1, step by step for one head
+REACHED_1_ASKED = """
+SELECT
+  COALESCE(seed.x1 IS NOT NULL, FALSE) AS _1,
+  asked.X AS _1_1,
+  seed.x2 AS _1_2,
+  CAST(0 AS BIGINT) AS _rank
+FROM reached__asked AS asked
+LEFT JOIN seed__after AS seed
+  ON seed.x1 = asked.X
 """
 
 # reached_2                                                                            program.dl:11
@@ -506,6 +571,37 @@ WHERE
   dead.X = TRY_ADD(reached.X, 1)
 """,
 )
+# reached_2, step by step for one head
+REACHED_2_ASKED = Both(
+    duckdb="""
+SELECT
+  COALESCE(node.x IS NOT NULL, FALSE) AS _1,
+  asked.X AS _1_1,
+  COALESCE(reached.X IS NOT NULL, FALSE) AS _2,
+  reached.X AS _2_1,
+  COALESCE(asked.X = TRY(reached.X + 1), FALSE) AS _3,
+  reached._rank AS _rank
+FROM reached__asked AS asked
+LEFT JOIN node__after AS node
+  ON node.x = asked.X
+LEFT JOIN reached__after AS reached
+  ON TRUE
+""",
+    spark="""
+SELECT
+  COALESCE(node.x IS NOT NULL, FALSE) AS _1,
+  asked.X AS _1_1,
+  COALESCE(reached.X IS NOT NULL, FALSE) AS _2,
+  reached.X AS _2_1,
+  COALESCE(asked.X = TRY_ADD(reached.X, 1), FALSE) AS _3,
+  reached._rank AS _rank
+FROM reached__asked AS asked
+LEFT JOIN node__after AS node
+  ON node.x = asked.X
+LEFT JOIN reached__after AS reached
+  ON TRUE
+""",
+)
 
 
 REACHED_STRATUM = Stratum(
@@ -522,6 +618,9 @@ REACHED_STRATUM = Stratum(
             full=REACHED_1_ALL,
             deltas=(Delta("seed", REACHED_1_DELTA_SEED),),
             returns=REACHED_1_RETURNING,
+            text="reached(X) :- seed(X, _).",
+            steps=(Step("seed(X, _)", "seed"),),
+            asked=REACHED_1_ASKED,
         ),
         Rule(
             label="reached_2",
@@ -532,6 +631,9 @@ REACHED_STRATUM = Stratum(
             rounds=(Delta("reached", REACHED_2_DELTA_REACHED),),
             returns=REACHED_2_RETURNING,
             partial=("X",),
+            text="reached(Y) :- reached(X), node(Y), Y = X + 1.",
+            steps=(Step("node(Y)", "node"), Step("reached(X)", "reached"), Step("Y = X + 1")),
+            asked=REACHED_2_ASKED,
         ),
     ),
 )
@@ -3283,6 +3385,7 @@ def program_record(program: Program) -> Manifest:
         "name": program.name,
         "sha256": program.sha256,
         "compiler": program.compiler,
+        "hidden": [relation.table for relation in program.relations if relation.hidden],
         "relations": {
             relation.table: {
                 "name": relation.name,
@@ -5172,6 +5275,296 @@ def table_lines(columns: list[str], rows: Iterator[Any]) -> Iterator[str]:
         ).rstrip()
 
 
+# ---- support: explain, version 1 -----------------------------------------------------------------
+# Why a tuple is in the state, or why not. In a recursion every tuple has a derivation from tuples of lower
+# rank: following these gives a finite proof, and nothing is recomputed.
+
+MOST_PROOF_TUPLES = 1000
+FEW_DERIVATIONS = 3
+
+Values = tuple[Any, ...]
+Known = tuple[str, Values]
+"""A tuple: its table and its values."""
+
+
+def parse_tuple(program: Program, text: str) -> tuple[Relation, Values]:
+    """A tuple as programs write it, ``reachable(@1, "x")``, as values of its relation's types."""
+    found = re.fullmatch(r"\s*([\w.]+)\s*(?:\((.*)\))?\s*\.?\s*", text, re.DOTALL)
+    if not found:
+        raise JobError(f"{shown(text)} is no tuple; write one as in a program: reachable(1, 4)")
+    relation = program.relation(found[1])
+    words = split_values(found[2] or "")
+    wanted = ", ".join(f"{column.name}: {column.type}" for column in relation.columns)
+    if len(words) != len(relation.columns):
+        raise JobError(
+            f"{relation.name} has {len(relation.columns)} columns ({wanted}), and {text.strip()} has {len(words)} values"
+        )
+    values = []
+    for word, column in zip(words, relation.columns, strict=True):
+        bare = word.removeprefix("@").strip()
+        quoted = re.fullmatch(r'(?:date|timestamp)?("(?:[^"\\]|\\.)*")', bare)
+        try:
+            if column.type == "string" and not quoted:
+                raise ValueError(f"{bare} is no string in quotes")
+            values.append(
+                value_reader(column.type, True)(json.loads(quoted[1]) if quoted else bare)
+            )
+        except ValueError as error:
+            raise JobError(f"{text.strip()}: {column.name}: {error}") from error
+    return relation, tuple(values)
+
+
+def split_values(text: str) -> list[str]:
+    """Values between commas, of which there are others in quotes and brackets."""
+    parts = re.findall(r'"(?:[^"\\]|\\.)*"|[\[\]]|,|[^",\[\]]+', text)
+    values, depth = [""], 0
+    for part in parts:
+        depth += (part == "[") - (part == "]")
+        if part == "," and depth == 0:
+            values.append("")
+        else:
+            values[-1] += part
+    return [value.strip() for value in values] if text.strip() else []
+
+
+def tuple_text(relation: Relation, values: Sequence[Any]) -> str:
+    """A tuple as programs write it, ``_`` for a value that is not known."""
+    texts = [
+        "_" if value is None else constant_text(value, column.type)
+        for value, column in zip(values, relation.columns, strict=True)
+    ]
+    return f"{relation.name}({', '.join(texts)})" if texts else relation.name
+
+
+def constant_text(value: Any, kind: str) -> str:
+    """A value as programs write it."""
+    if is_list(kind):
+        return f"[{', '.join(constant_text(item, element_type(kind)) for item in value)}]"
+    text = value_text(value)
+    if kind == "string":
+        return json.dumps(text, ensure_ascii=False)
+    return f'{kind}"{text}"' if kind in ("date", "timestamp") else text
+
+
+def sql_constant(value: Any, kind: str, engine: str) -> str:
+    """A value in SQL."""
+    if is_list(kind):
+        items = ", ".join(sql_constant(item, element_type(kind), engine) for item in value)
+        listed = f"[{items}]" if engine == "duckdb" else f"ARRAY({items})"
+        return f"CAST({listed} AS {sql_type(kind, engine)})"
+    text = repr(value) if isinstance(value, float) else value_text(value)
+    if engine == "spark":
+        text = text.replace("\\", "\\\\").replace("'", "\\'")
+    else:
+        text = text.replace("'", "''")
+    return f"CAST('{text}' AS {sql_type(kind, engine)})"
+
+
+class Explainer:
+    """Looks at the relations of a state as they are, without loading them."""
+
+    def __init__(self, engine: Engine, task: Task) -> None:
+        """Let the tables that rules read stand for the files of the state."""
+        self.engine = engine
+        self.relations = {relation.table: relation for relation in PROGRAM.relations}
+        strata = [stratum for stage in PROGRAM.stages for stratum in stage.strata]
+        self.rules = {
+            table: [rule for stratum in strata for rule in stratum.rules if rule.head == table]
+            for table in self.relations
+        }
+        self.aggregates = {r.table for s in strata if s.kind == "aggregate" for r in s.relations}
+        for table, relation in self.relations.items():
+            entries = bucket_files(task.relations, relation, None)
+            engine.view(f"{table}__stored", stored_rows(engine, task.state, relation, entries))
+            rank = ", _rank" if relation.kind == "ranked" else ""
+            rows = f"SELECT {names(relation.tuple_columns)}{rank} FROM {table}__stored"
+            engine.view(f"{table}__after", rows)
+            engine.view(f"{table}__absent_after", rows)
+
+    def explain(self, relation: Relation, values: Values, limit: int) -> dict[str, Any]:
+        """What the command prints."""
+        stored = self.stored(relation, values)
+        result: dict[str, Any] = {
+            "program": PROGRAM.name,
+            "tuple": tuple_text(relation, values),
+            "present": stored is not None,
+        }
+        if stored is not None:
+            return {**result, "tuples": self.proof((relation.table, values), limit)}
+        rules = [self.attempt(rule, relation, values) for rule in self.rules[relation.table]]
+        return {**result, "input": relation.kind == "input", "rules": rules}
+
+    def ask(self, relation: Relation, values: Values) -> None:
+        """Make r__asked of a tuple."""
+        columns = [
+            f"{sql_constant(value, column.type, self.engine.name)} AS {column.sql}"
+            for value, column in zip(values or (True,), relation.tuple_columns, strict=True)
+        ]
+        self.engine.table(f"{relation.table}__asked", f"SELECT {', '.join(columns)}")
+
+    def stored(self, relation: Relation, values: Values) -> dict[str, Any] | None:
+        """The stored row of a tuple, with the columns kept with it; None if there is none."""
+        self.ask(relation, values)
+        table = relation.table
+        same = " AND ".join(f"s.{name} = a.{name}" for name in tuple_names(relation))
+        rows = f"SELECT s.* FROM {table}__stored AS s JOIN {table}__asked AS a ON {same}"
+        return next(iter(self.engine.first(rows, 1)), None)
+
+    def proof(self, root: Known, limit: int) -> list[dict[str, Any]]:
+        """The tuples of a proof, the one to be proved first, each before those that it follows from for the first
+        time."""
+        numbers: dict[Known, int] = {root: 0}
+        made: list[dict[str, Any]] = []
+        waiting = [root]
+        while waiting:
+            known = waiting.pop(0)
+            table, values = known
+            node, sources = self.derived(self.relations[table], values)
+            because = []
+            for source in sources:
+                if source not in numbers:
+                    if len(numbers) >= limit:
+                        node["cut"] = True
+                        continue
+                    numbers[source] = len(numbers)
+                    waiting.append(source)
+                because.append(numbers[source])
+            made.append({"id": numbers[known], **node, "because": because})
+        return made
+
+    def derived(self, relation: Relation, values: Values) -> tuple[dict[str, Any], list[Known]]:
+        """A tuple of the state, by which rule it is there, and from which tuples."""
+        stored = self.stored(relation, values)
+        assert stored is not None, "a derivation uses tuples that are there"
+        node: dict[str, Any] = {"tuple": tuple_text(relation, values)}
+        node |= {"relation": relation.name, "values": list(values)}
+        if relation.hidden:
+            node["internal"] = True
+        node |= {name: stored[f"_{name}"] for name in ("rank", "support") if f"_{name}" in stored}
+        if relation.kind == "input":
+            return {**node, "given": True}, []
+        for rule in self.rules[relation.table]:
+            held = [f"_{place}" for place, _ in enumerate(rule.steps, 1)]
+            if relation.kind == "ranked":
+                held.append(f"_rank < {stored['_rank']}")
+            query = f"SELECT * FROM ({self.engine.text(rule.asked)}) AS q WHERE {' AND '.join(held) or 'TRUE'}"
+            several = relation.table in self.aggregates
+            if relation.kind == "ranked":
+                query += " ORDER BY _rank"
+            rows = self.engine.first(query, FEW_DERIVATIONS if several else 1)
+            if not rows:
+                continue
+            node |= {"rule": rule.label, "source": rule.source, "text": rule.text}
+            if several:
+                node["derivations"] = self.engine.first(
+                    f"SELECT COUNT(*) AS n FROM ({query}) AS c", 1
+                )[0]["n"]
+            absent = [
+                tuple_text(self.relations[step.table], terms)
+                for row in rows
+                for step, terms in self.literals(rule, row)
+                if step.negated
+            ]
+            if absent:
+                node["absent"] = list(dict.fromkeys(absent))
+            sources = [
+                (step.table, terms)
+                for row in rows
+                for step, terms in self.literals(rule, row)
+                if not step.negated
+            ]
+            return node, list(dict.fromkeys(sources))
+        raise JobError(
+            f"no rule derives {node['tuple']} from what is stored; `verify` tells what is wrong with the state"
+        )
+
+    def literals(self, rule: Rule, row: Mapping[str, Any]) -> Iterator[tuple[Step, Values]]:
+        """The literals of a rule, with the values that a derivation gives them, and None for those it does not."""
+        for place, step in enumerate(rule.steps, 1):
+            if step.table:
+                columns = self.relations[step.table].columns
+                values = (row[f"_{place}_{index}"] for index, _ in enumerate(columns, 1))
+                yield step, tuple(map(hashable, values))
+
+    def attempt(self, rule: Rule, relation: Relation, values: Values) -> dict[str, Any]:
+        """How far a rule comes: the tuples that it ``found`` on its longest way, and the step that is ``missing``; or that
+        it comes to its end, and another value is better."""
+        self.ask(relation, values)
+        order = ", ".join(f"_{place} DESC" for place, _ in enumerate(rule.steps, 1))
+        query = f"SELECT * FROM ({self.engine.text(rule.asked)}) AS q"
+        row = self.engine.first(f"{query} ORDER BY {order}" if order else query, 1)[0]
+        said: dict[str, Any] = {"rule": rule.label, "source": rule.source, "text": rule.text}
+        terms = self.literals(rule, row)
+        found = []
+        for place, step in enumerate(rule.steps, 1):
+            text = step.text
+            if step.table:
+                text = tuple_text(self.relations[step.table], next(terms)[1])
+            if not row[f"_{place}"]:
+                why = (
+                    "is there"
+                    if step.negated
+                    else "is not there" if step.table else "does not hold"
+                )
+                return {**said, "found": found, "missing": text, "why": why, "step": step.text}
+            if step.table and not step.negated:
+                found.append(text)
+        return {**said, "found": found}
+
+
+def report_explanation(result: Mapping[str, Any]) -> Iterator[str]:
+    """A proof as a tree, or for each rule how far it comes."""
+    if not result["present"]:
+        yield f"{result['tuple']} is not there"
+        if result["input"]:
+            yield "  it is an input, and has no such row"
+        for attempt in result["rules"]:
+            yield f"  {rule_note(attempt)}"
+            yield from (f"    found {text}" for text in attempt["found"])
+            if "missing" in attempt:
+                step = "" if attempt["step"] == attempt["missing"] else f", for {attempt['step']}"
+                yield f"    {attempt['missing']} {attempt['why']}{step}"
+            else:
+                yield "    derives it, but another value of its group is better"
+        return
+    tuples = {node["id"]: node for node in result["tuples"]}
+    told: set[int] = set()
+    # What is still to be printed, the next at the end: the lines before it, its mark, and its number.
+    waiting: list[tuple[str, str, int]] = [("", "", 0)]
+    while waiting:
+        before, mark, number = waiting.pop()
+        node = tuples[number]
+        inside = before + {"": "", "├─ ": "│  ", "└─ ": "   "}[mark]
+        yield f"{before}{mark}{node['tuple']}{proof_note(node, number in told)}"
+        if number in told:
+            continue
+        told.add(number)
+        yield from (f"{inside}   no {text}" for text in node.get("absent", ()))
+        children = [*node["because"]]
+        for place, child in reversed(list(enumerate(children))):
+            last = place == len(children) - 1
+            waiting.append((inside, "└─ " if last else "├─ ", child))
+
+
+def proof_note(node: Mapping[str, Any], told: bool) -> str:
+    """What stands behind a tuple of a proof."""
+    if node.get("given"):
+        return "  given"
+    if told:
+        return "  see above"
+    more = node.get("derivations", 0)
+    notes = f"  by {rule_note(node)}"
+    if more > FEW_DERIVATIONS:
+        notes += f"  {more:,} derivations, {FEW_DERIVATIONS} of them shown"
+    return notes + ("  ... (--limit shows more)" if node.get("cut") else "")
+
+
+def rule_note(said: Mapping[str, Any]) -> str:
+    """A rule with its label and its place."""
+    text = said["text"].removeprefix(f"{said['rule']}:").strip()
+    return f"{said['rule']}: {text}  ({said['source']})"
+
+
 # ---- support: commands, version 1 ----------------------------------------------------------------
 # What the job can do, as functions that take a SparkSession and as a command line.
 
@@ -5706,6 +6099,8 @@ def upgrade_plan(
     was, now = before["program"]["relations"], program_record(PROGRAM)["relations"]
     same = {table for table in now if was.get(table) == now[table] and now[table]["definition"]}
     same -= {relation.table for relation in PROGRAM.relations if relation.name in given}
+    # States of earlier versions do not tell.
+    internal = {*before["program"].get("hidden", ())}
     known = before.get("functions", {})
     sources = supplied.sources if supplied else {}
     other_functions = any(sources.get(name, known[name]) != known[name] for name in known)
@@ -5729,7 +6124,7 @@ def upgrade_plan(
     return UpgradePlan(
         [relation.table for relation in PROGRAM.relations if relation.table not in same],
         [relation.table for relation in PROGRAM.relations if relation.table in same],
-        sorted({was[table]["name"] for table in was.keys() - now.keys()}),
+        sorted({was[table]["name"] for table in was.keys() - now.keys() - internal}),
         frozenset(rebuilt),
     )
 
@@ -5738,6 +6133,39 @@ def visible_names(tables: Iterable[str]) -> list[str]:
     """The names of those of these relations that users see."""
     wanted = set(tables)
     return [r.name for r in PROGRAM.relations if r.table in wanted and not r.hidden]
+
+
+def explain(
+    spark: SparkSession | None,
+    state: str,
+    asked: str,
+    engine: str = "auto",
+    functions: FunctionSource = None,
+    limit: int = MOST_PROOF_TUPLES,
+) -> dict[str, Any]:
+    """Why a tuple is in the state, or why not. ``asked`` is a tuple as programs write it: ``reachable(1, "x")``.
+
+    Of a tuple that is there, ``tuples`` has a proof: the first is the tuple itself, and each says by which rule and from
+    which others it follows, or that it is given. They are at most ``limit``. Of one that is not there, ``rules`` says for
+    each rule how far it comes. Where DuckDB opens the state, Spark is not needed.
+    """
+    supplied = SUPPLY(functions)
+    root = given_place(state)
+    manifest = read_state(root)
+    check_program(PROGRAM, manifest)
+    options = Options(manifest["buckets"], engine, functions=supplied)
+    task = Task(options, str(root), manifest["relations"])
+    relation, values = parse_tuple(PROGRAM, asked)
+    if choose_engine(task, engine)[0] == "duckdb":
+        with duck_engine(task, os.cpu_count() or 1) as duck:
+            return Explainer(duck, task).explain(relation, values, limit)
+    rounds = SparkEngine(spark or open_session(), options.buckets)
+    try:
+        if supplied:
+            supplied.define(rounds)
+        return Explainer(rounds, task).explain(relation, values, limit)
+    finally:
+        rounds.close()
 
 
 def compact(
@@ -5877,7 +6305,15 @@ def command_line() -> argparse.ArgumentParser:
     working.add_argument(
         "--memory-limit", default="", metavar="SIZE", help="DuckDB's memory in a task, such as 2GB"
     )
-    running = argparse.ArgumentParser(add_help=False, parents=[working])
+    calling = argparse.ArgumentParser(add_help=False)
+    if PROGRAM.functions:
+        calling.add_argument(
+            "--functions",
+            required=True,
+            metavar="FILE.py",
+            help="the Python file that has " + ", ".join(map(str, PROGRAM.functions)),
+        )
+    running = argparse.ArgumentParser(add_help=False, parents=[working, calling])
     running.add_argument(
         "--max-rounds",
         type=positive,
@@ -5885,13 +6321,6 @@ def command_line() -> argparse.ArgumentParser:
         metavar="N",
         help="give up a recursion after N rounds",
     )
-    if PROGRAM.functions:
-        running.add_argument(
-            "--functions",
-            required=True,
-            metavar="FILE.py",
-            help="the Python file that has " + ", ".join(map(str, PROGRAM.functions)),
-        )
     giving = argparse.ArgumentParser(add_help=False)
     giving.add_argument(
         "--input",
@@ -5947,6 +6376,26 @@ def command_line() -> argparse.ArgumentParser:
         help="whether relations follow the changes or are computed from scratch (default: as is cheaper for each)",
     )
     commands.add_parser("status", parents=[common], help="say what the state holds")
+    explaining = commands.add_parser(
+        "explain",
+        parents=[common, calling],
+        help="say why a tuple is there, or why not",
+        description="Prints a proof of a tuple, down to rows of the inputs; or, of a tuple that is not there, how far "
+        "each rule comes.",
+    )
+    explaining.add_argument(
+        "asked", metavar="TUPLE", help="""such as 'reachable(1, "x")', values as in a program"""
+    )
+    explaining.add_argument(
+        "--engine", choices=["auto", "duckdb", "spark"], default="auto", help="what looks for it"
+    )
+    explaining.add_argument(
+        "--limit",
+        type=positive,
+        default=MOST_PROOF_TUPLES,
+        metavar="N",
+        help="at most N tuples of the proof (default: %(default)s)",
+    )
     showing = commands.add_parser("show", parents=[common], help="print a relation")
     showing.add_argument("relation", metavar="REL", help="the relation")
     showing.add_argument("--at", metavar="LOCATION", help="only the tuples at this location")
@@ -5997,6 +6446,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     try:
         if command == "status":
             result = status(**arguments)
+        elif command == "explain":
+            result = explain(None, **arguments)
         elif command == "show":
             form = arguments.pop("format")
             print_relation(
@@ -6128,6 +6579,7 @@ REPORTS = {
     "compact": report_compact,
     "status": report_status,
     "verify": report_verify,
+    "explain": report_explanation,
 }
 
 

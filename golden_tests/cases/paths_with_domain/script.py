@@ -142,11 +142,21 @@ class Delta:
 
 
 @dataclass(frozen=True)
+class Step:
+    """A step of a rule in the words of the program: a condition, a literal over ``table``, or one that must be absent."""
+
+    text: str
+    table: str = ""
+    negated: bool = False
+
+
+@dataclass(frozen=True)
 class Rule:
     """A rule: ``full`` gives its derivations, ``deltas`` those that follow a change of a relation of an earlier
     stratum, ``rounds`` those that follow a change of its own stratum, ``returns`` those of dead tuples (for an
     aggregate: of the groups to recompute). ``filtered`` rules see more than their bucket and are cut to it. Columns
-    that are ``partial`` hold NULL where arithmetic or one of ``calls`` has no value, which stops the batch.
+    that are ``partial`` hold NULL where arithmetic or one of ``calls`` has no value, which stops the batch. For one head
+    ``asked`` goes through the ``steps`` of the rule.
     """
 
     label: str
@@ -159,6 +169,9 @@ class Rule:
     filtered: bool = False
     partial: tuple[str, ...] = ()
     calls: tuple[str, ...] = ()
+    text: str = ""
+    steps: tuple[Step, ...] = ()
+    asked: str | Both = ""
 
 
 @dataclass(frozen=True)
@@ -334,6 +347,17 @@ FROM inv_knows_or_knows_star__dead AS dead
 JOIN knows__after AS knows
   ON knows.x = dead.y AND knows.y = dead.x
 """
+# inv_knows_or_knows_star_1, step by step for one head
+INV_KNOWS_OR_KNOWS_STAR_1_ASKED = """
+SELECT
+  COALESCE(knows.x IS NOT NULL, FALSE) AS _1,
+  asked.y AS _1_1,
+  asked.x AS _1_2,
+  CAST(0 AS BIGINT) AS _rank
+FROM inv_knows_or_knows_star__asked AS asked
+LEFT JOIN knows__after AS knows
+  ON knows.x = asked.y AND knows.y = asked.x
+"""
 
 # inv_knows_or_knows_star_2                                                            program.dl:13
 #   inv_knows_or_knows_star(x, y) :- knows(x, y).
@@ -362,6 +386,17 @@ SELECT
 FROM inv_knows_or_knows_star__dead AS dead
 JOIN knows__after AS knows
   ON knows.x = dead.x AND knows.y = dead.y
+"""
+# inv_knows_or_knows_star_2, step by step for one head
+INV_KNOWS_OR_KNOWS_STAR_2_ASKED = """
+SELECT
+  COALESCE(knows.x IS NOT NULL, FALSE) AS _1,
+  asked.x AS _1_1,
+  asked.y AS _1_2,
+  CAST(0 AS BIGINT) AS _rank
+FROM inv_knows_or_knows_star__asked AS asked
+LEFT JOIN knows__after AS knows
+  ON knows.x = asked.x AND knows.y = asked.y
 """
 
 # inv_knows_or_knows_star_3                                                            program.dl:13
@@ -408,6 +443,22 @@ JOIN knows__after AS knows
 JOIN inv_knows_or_knows_star__after AS inv_knows_or_knows_star
   ON inv_knows_or_knows_star.x = dead.x AND inv_knows_or_knows_star.y = knows.y
 """
+# inv_knows_or_knows_star_3, step by step for one head
+INV_KNOWS_OR_KNOWS_STAR_3_ASKED = """
+SELECT
+  COALESCE(knows.x IS NOT NULL, FALSE) AS _1,
+  asked.y AS _1_1,
+  knows.y AS _1_2,
+  COALESCE(inv_knows_or_knows_star.x IS NOT NULL, FALSE) AS _2,
+  asked.x AS _2_1,
+  knows.y AS _2_2,
+  inv_knows_or_knows_star._rank AS _rank
+FROM inv_knows_or_knows_star__asked AS asked
+LEFT JOIN knows__after AS knows
+  ON knows.x = asked.y
+LEFT JOIN inv_knows_or_knows_star__after AS inv_knows_or_knows_star
+  ON inv_knows_or_knows_star.x = asked.x AND inv_knows_or_knows_star.y = knows.y
+"""
 
 # inv_knows_or_knows_star_4                                                            program.dl:13
 #   inv_knows_or_knows_star(x, y) :- inv_knows_or_knows_star(x, z), knows(z, y).
@@ -453,6 +504,22 @@ JOIN knows__after AS knows
 JOIN inv_knows_or_knows_star__after AS inv_knows_or_knows_star
   ON inv_knows_or_knows_star.x = dead.x AND inv_knows_or_knows_star.y = knows.x
 """
+# inv_knows_or_knows_star_4, step by step for one head
+INV_KNOWS_OR_KNOWS_STAR_4_ASKED = """
+SELECT
+  COALESCE(knows.x IS NOT NULL, FALSE) AS _1,
+  knows.x AS _1_1,
+  asked.y AS _1_2,
+  COALESCE(inv_knows_or_knows_star.x IS NOT NULL, FALSE) AS _2,
+  asked.x AS _2_1,
+  knows.x AS _2_2,
+  inv_knows_or_knows_star._rank AS _rank
+FROM inv_knows_or_knows_star__asked AS asked
+LEFT JOIN knows__after AS knows
+  ON knows.y = asked.y
+LEFT JOIN inv_knows_or_knows_star__after AS inv_knows_or_knows_star
+  ON inv_knows_or_knows_star.x = asked.x AND inv_knows_or_knows_star.y = knows.x
+"""
 
 # inv_knows_or_knows_star_5                                                            program.dl:13
 #   inv_knows_or_knows_star(x, x) :- person(x, _).
@@ -484,6 +551,18 @@ JOIN person__after AS person
 WHERE
   dead.y = dead.x
 """
+# inv_knows_or_knows_star_5, step by step for one head
+INV_KNOWS_OR_KNOWS_STAR_5_ASKED = """
+SELECT
+  COALESCE(asked.y = asked.x, FALSE) AS _1,
+  COALESCE(person.id IS NOT NULL, FALSE) AS _2,
+  asked.x AS _2_1,
+  person.kind AS _2_2,
+  CAST(0 AS BIGINT) AS _rank
+FROM inv_knows_or_knows_star__asked AS asked
+LEFT JOIN person__after AS person
+  ON person.id = asked.x
+"""
 
 
 INV_KNOWS_OR_KNOWS_STAR_STRATUM = Stratum(
@@ -501,6 +580,9 @@ INV_KNOWS_OR_KNOWS_STAR_STRATUM = Stratum(
             deltas=(Delta("knows", INV_KNOWS_OR_KNOWS_STAR_1_DELTA_KNOWS),),
             returns=INV_KNOWS_OR_KNOWS_STAR_1_RETURNING,
             filtered=True,
+            text="inv_knows_or_knows_star(x, y) :- knows(y, x).",
+            steps=(Step("knows(y, x)", "knows"),),
+            asked=INV_KNOWS_OR_KNOWS_STAR_1_ASKED,
         ),
         Rule(
             label="inv_knows_or_knows_star_2",
@@ -510,6 +592,9 @@ INV_KNOWS_OR_KNOWS_STAR_STRATUM = Stratum(
             deltas=(Delta("knows", INV_KNOWS_OR_KNOWS_STAR_2_DELTA_KNOWS),),
             returns=INV_KNOWS_OR_KNOWS_STAR_2_RETURNING,
             filtered=True,
+            text="inv_knows_or_knows_star(x, y) :- knows(x, y).",
+            steps=(Step("knows(x, y)", "knows"),),
+            asked=INV_KNOWS_OR_KNOWS_STAR_2_ASKED,
         ),
         Rule(
             label="inv_knows_or_knows_star_3",
@@ -524,6 +609,12 @@ INV_KNOWS_OR_KNOWS_STAR_STRATUM = Stratum(
                 ),
             ),
             returns=INV_KNOWS_OR_KNOWS_STAR_3_RETURNING,
+            text="inv_knows_or_knows_star(x, y) :- inv_knows_or_knows_star(x, z), knows(y, z).",
+            steps=(
+                Step("knows(y, z)", "knows"),
+                Step("inv_knows_or_knows_star(x, z)", "inv_knows_or_knows_star"),
+            ),
+            asked=INV_KNOWS_OR_KNOWS_STAR_3_ASKED,
         ),
         Rule(
             label="inv_knows_or_knows_star_4",
@@ -538,6 +629,12 @@ INV_KNOWS_OR_KNOWS_STAR_STRATUM = Stratum(
                 ),
             ),
             returns=INV_KNOWS_OR_KNOWS_STAR_4_RETURNING,
+            text="inv_knows_or_knows_star(x, y) :- inv_knows_or_knows_star(x, z), knows(z, y).",
+            steps=(
+                Step("knows(z, y)", "knows"),
+                Step("inv_knows_or_knows_star(x, z)", "inv_knows_or_knows_star"),
+            ),
+            asked=INV_KNOWS_OR_KNOWS_STAR_4_ASKED,
         ),
         Rule(
             label="inv_knows_or_knows_star_5",
@@ -547,6 +644,9 @@ INV_KNOWS_OR_KNOWS_STAR_STRATUM = Stratum(
             deltas=(Delta("person", INV_KNOWS_OR_KNOWS_STAR_5_DELTA_PERSON),),
             returns=INV_KNOWS_OR_KNOWS_STAR_5_RETURNING,
             filtered=True,
+            text="inv_knows_or_knows_star(x, x) :- person(x, _).",
+            steps=(Step("what the head has twice is equal"), Step("person(x, _)", "person")),
+            asked=INV_KNOWS_OR_KNOWS_STAR_5_ASKED,
         ),
     ),
     closure="end",
@@ -586,6 +686,16 @@ SELECT
   inv_knows_or_knows_star.y AS Y
 FROM inv_knows_or_knows_star__delta AS inv_knows_or_knows_star
 """
+# close_1, step by step for one head
+CLOSE_1_ASKED = """
+SELECT
+  COALESCE(inv_knows_or_knows_star.x IS NOT NULL, FALSE) AS _1,
+  asked.X AS _1_1,
+  asked.Y AS _1_2
+FROM close__asked AS asked
+LEFT JOIN inv_knows_or_knows_star__after AS inv_knows_or_knows_star
+  ON inv_knows_or_knows_star.x = asked.X AND inv_knows_or_knows_star.y = asked.Y
+"""
 
 
 CLOSE_STRATUM = Stratum(
@@ -601,6 +711,9 @@ CLOSE_STRATUM = Stratum(
             head="close",
             full=CLOSE_1_ALL,
             deltas=(Delta("inv_knows_or_knows_star", CLOSE_1_DELTA_INV_KNOWS_OR_KNOWS_STAR),),
+            text="close(X, Y) :- (knows | ^knows)*(X, Y).",
+            steps=(Step("inv_knows_or_knows_star(X, Y)", "inv_knows_or_knows_star"),),
+            asked=CLOSE_1_ASKED,
         ),
     ),
 )
@@ -640,6 +753,17 @@ SELECT
   person.id AS x2
 FROM person__delta AS person
 """
+# same_or_knows_1, step by step for one head
+SAME_OR_KNOWS_1_ASKED = """
+SELECT
+  COALESCE(asked.x2 = asked.x1, FALSE) AS _1,
+  COALESCE(person.id IS NOT NULL, FALSE) AS _2,
+  asked.x1 AS _2_1,
+  person.kind AS _2_2
+FROM same_or_knows__asked AS asked
+LEFT JOIN person__after AS person
+  ON person.id = asked.x1
+"""
 
 # same_or_knows_2                                                                      program.dl:14
 #   same_or_knows(x, y) :- knows(x, y).
@@ -658,6 +782,16 @@ SELECT
   knows.y AS x2
 FROM knows__delta AS knows
 """
+# same_or_knows_2, step by step for one head
+SAME_OR_KNOWS_2_ASKED = """
+SELECT
+  COALESCE(knows.x IS NOT NULL, FALSE) AS _1,
+  asked.x1 AS _1_1,
+  asked.x2 AS _1_2
+FROM same_or_knows__asked AS asked
+LEFT JOIN knows__after AS knows
+  ON knows.x = asked.x1 AND knows.y = asked.x2
+"""
 
 
 SAME_OR_KNOWS_STRATUM = Stratum(
@@ -674,6 +808,9 @@ SAME_OR_KNOWS_STRATUM = Stratum(
             full=SAME_OR_KNOWS_1_ALL,
             deltas=(Delta("person", SAME_OR_KNOWS_1_DELTA_PERSON),),
             filtered=True,
+            text="same_or_knows(x, x) :- person(x, _).",
+            steps=(Step("what the head has twice is equal"), Step("person(x, _)", "person")),
+            asked=SAME_OR_KNOWS_1_ASKED,
         ),
         Rule(
             label="same_or_knows_2",
@@ -682,6 +819,9 @@ SAME_OR_KNOWS_STRATUM = Stratum(
             full=SAME_OR_KNOWS_2_ALL,
             deltas=(Delta("knows", SAME_OR_KNOWS_2_DELTA_KNOWS),),
             filtered=True,
+            text="same_or_knows(x, y) :- knows(x, y).",
+            steps=(Step("knows(x, y)", "knows"),),
+            asked=SAME_OR_KNOWS_2_ASKED,
         ),
     ),
 )
@@ -734,6 +874,21 @@ FROM same_or_knows__delta AS same_or_knows
 JOIN knows__after AS knows
   ON knows.y = same_or_knows.x1
 """
+# knows_then_same_or_knows_1, step by step for one head
+KNOWS_THEN_SAME_OR_KNOWS_1_ASKED = """
+SELECT
+  COALESCE(knows.x IS NOT NULL, FALSE) AS _1,
+  asked.x AS _1_1,
+  knows.y AS _1_2,
+  COALESCE(same_or_knows.x1 IS NOT NULL, FALSE) AS _2,
+  knows.y AS _2_1,
+  asked.y AS _2_2
+FROM knows_then_same_or_knows__asked AS asked
+LEFT JOIN knows__after AS knows
+  ON knows.x = asked.x
+LEFT JOIN same_or_knows__after AS same_or_knows
+  ON same_or_knows.x1 = knows.y AND same_or_knows.x2 = asked.y
+"""
 
 
 KNOWS_THEN_SAME_OR_KNOWS_STRATUM = Stratum(
@@ -753,6 +908,9 @@ KNOWS_THEN_SAME_OR_KNOWS_STRATUM = Stratum(
                 Delta("same_or_knows", KNOWS_THEN_SAME_OR_KNOWS_1_DELTA_SAME_OR_KNOWS),
             ),
             filtered=True,
+            text="knows_then_same_or_knows(x, y) :- knows(x, z1), same_or_knows(z1, y).",
+            steps=(Step("knows(x, z1)", "knows"), Step("same_or_knows(z1, y)", "same_or_knows")),
+            asked=KNOWS_THEN_SAME_OR_KNOWS_1_ASKED,
         ),
     ),
 )
@@ -797,6 +955,16 @@ SELECT
 FROM circle__groups AS groups
 JOIN knows_then_same_or_knows__after AS knows_then_same_or_knows
   ON knows_then_same_or_knows.x = groups.X
+"""
+# circle_1, step by step for one head
+CIRCLE_1_ASKED = """
+SELECT
+  COALESCE(knows_then_same_or_knows.x IS NOT NULL, FALSE) AS _1,
+  asked.X AS _1_1,
+  knows_then_same_or_knows.y AS _1_2
+FROM circle__asked AS asked
+LEFT JOIN knows_then_same_or_knows__after AS knows_then_same_or_knows
+  ON knows_then_same_or_knows.x = asked.X
 """
 
 # The rows of groups, from all their derivations
@@ -859,6 +1027,9 @@ CIRCLE_STRATUM = Stratum(
             full=CIRCLE_1_ALL,
             deltas=(Delta("knows_then_same_or_knows", CIRCLE_1_DELTA_KNOWS_THEN_SAME_OR_KNOWS),),
             returns=CIRCLE_1_RETURNING,
+            text="circle(X, count<*>) :- (knows / knows?)(X, _).",
+            steps=(Step("knows_then_same_or_knows(X, _)", "knows_then_same_or_knows"),),
+            asked=CIRCLE_1_ASKED,
         ),
     ),
     groups=("X",),
@@ -945,6 +1116,26 @@ JOIN person__after AS person_1
 JOIN person__after AS person_2
   ON person_2.id = inv_knows_or_knows_star.y
 """
+# apart_1, step by step for one head
+APART_1_ASKED = """
+SELECT
+  COALESCE(person_1.id IS NOT NULL, FALSE) AS _1,
+  asked.X AS _1_1,
+  person_1.kind AS _1_2,
+  COALESCE(person_2.id IS NOT NULL, FALSE) AS _2,
+  asked.Y AS _2_1,
+  person_2.kind AS _2_2,
+  COALESCE(absent_0.x IS NULL, FALSE) AS _3,
+  asked.X AS _3_1,
+  asked.Y AS _3_2
+FROM apart__asked AS asked
+LEFT JOIN person__after AS person_1
+  ON person_1.id = asked.X
+LEFT JOIN person__after AS person_2
+  ON person_2.id = asked.Y
+LEFT JOIN inv_knows_or_knows_star__absent_after AS absent_0
+  ON absent_0.x = asked.X AND absent_0.y = asked.Y
+"""
 
 
 APART_STRATUM = Stratum(
@@ -967,6 +1158,13 @@ APART_STRATUM = Stratum(
                 ),
             ),
             filtered=True,
+            text="apart(X, Y) :- person(X, _), person(Y, _), !(knows | ^knows)*(X, Y).",
+            steps=(
+                Step("person(X, _)", "person"),
+                Step("person(Y, _)", "person"),
+                Step("!inv_knows_or_knows_star(X, Y)", "inv_knows_or_knows_star", negated=True),
+            ),
+            asked=APART_1_ASKED,
         ),
     ),
 )
@@ -1006,6 +1204,17 @@ SELECT
   person.id AS x2
 FROM person__delta AS person
 """
+# same_or_bot_1, step by step for one head
+SAME_OR_BOT_1_ASKED = """
+SELECT
+  COALESCE(asked.x2 = asked.x1, FALSE) AS _1,
+  COALESCE(person.id IS NOT NULL, FALSE) AS _2,
+  asked.x1 AS _2_1,
+  person.kind AS _2_2
+FROM same_or_bot__asked AS asked
+LEFT JOIN person__after AS person
+  ON person.id = asked.x1
+"""
 
 # same_or_bot_2                                                                        program.dl:16
 #   same_or_bot(x, y) :- bot(x, y).
@@ -1024,6 +1233,16 @@ SELECT
   bot.of AS x2
 FROM bot__delta AS bot
 """
+# same_or_bot_2, step by step for one head
+SAME_OR_BOT_2_ASKED = """
+SELECT
+  COALESCE(bot.x IS NOT NULL, FALSE) AS _1,
+  asked.x1 AS _1_1,
+  asked.x2 AS _1_2
+FROM same_or_bot__asked AS asked
+LEFT JOIN bot__after AS bot
+  ON bot.x = asked.x1 AND bot.of = asked.x2
+"""
 
 
 SAME_OR_BOT_STRATUM = Stratum(
@@ -1040,6 +1259,9 @@ SAME_OR_BOT_STRATUM = Stratum(
             full=SAME_OR_BOT_1_ALL,
             deltas=(Delta("person", SAME_OR_BOT_1_DELTA_PERSON),),
             filtered=True,
+            text="same_or_bot(x, x) :- person(x, _).",
+            steps=(Step("what the head has twice is equal"), Step("person(x, _)", "person")),
+            asked=SAME_OR_BOT_1_ASKED,
         ),
         Rule(
             label="same_or_bot_2",
@@ -1048,6 +1270,9 @@ SAME_OR_BOT_STRATUM = Stratum(
             full=SAME_OR_BOT_2_ALL,
             deltas=(Delta("bot", SAME_OR_BOT_2_DELTA_BOT),),
             filtered=True,
+            text="same_or_bot(x, y) :- bot(x, y).",
+            steps=(Step("bot(x, y)", "bot"),),
+            asked=SAME_OR_BOT_2_ASKED,
         ),
     ),
 )
@@ -1098,6 +1323,17 @@ FROM knows_star__dead AS dead
 JOIN knows__after AS knows
   ON knows.x = dead.x AND knows.y = dead.y
 """
+# knows_star_1, step by step for one head
+KNOWS_STAR_1_ASKED = """
+SELECT
+  COALESCE(knows.x IS NOT NULL, FALSE) AS _1,
+  asked.x AS _1_1,
+  asked.y AS _1_2,
+  CAST(0 AS BIGINT) AS _rank
+FROM knows_star__asked AS asked
+LEFT JOIN knows__after AS knows
+  ON knows.x = asked.x AND knows.y = asked.y
+"""
 
 # knows_star_2                                                                         program.dl:16
 #   knows_star(x, y) :- knows_star(x, z), knows(z, y).
@@ -1143,6 +1379,22 @@ JOIN knows__after AS knows
 JOIN knows_star__after AS knows_star
   ON knows_star.x = dead.x AND knows_star.y = knows.x
 """
+# knows_star_2, step by step for one head
+KNOWS_STAR_2_ASKED = """
+SELECT
+  COALESCE(knows.x IS NOT NULL, FALSE) AS _1,
+  knows.x AS _1_1,
+  asked.y AS _1_2,
+  COALESCE(knows_star.x IS NOT NULL, FALSE) AS _2,
+  asked.x AS _2_1,
+  knows.x AS _2_2,
+  knows_star._rank AS _rank
+FROM knows_star__asked AS asked
+LEFT JOIN knows__after AS knows
+  ON knows.y = asked.y
+LEFT JOIN knows_star__after AS knows_star
+  ON knows_star.x = asked.x AND knows_star.y = knows.x
+"""
 
 # knows_star_3                                                                         program.dl:16
 #   knows_star(x, x) :- person(x, _).
@@ -1174,6 +1426,18 @@ JOIN person__after AS person
 WHERE
   dead.y = dead.x
 """
+# knows_star_3, step by step for one head
+KNOWS_STAR_3_ASKED = """
+SELECT
+  COALESCE(asked.y = asked.x, FALSE) AS _1,
+  COALESCE(person.id IS NOT NULL, FALSE) AS _2,
+  asked.x AS _2_1,
+  person.kind AS _2_2,
+  CAST(0 AS BIGINT) AS _rank
+FROM knows_star__asked AS asked
+LEFT JOIN person__after AS person
+  ON person.id = asked.x
+"""
 
 
 KNOWS_STAR_STRATUM = Stratum(
@@ -1191,6 +1455,9 @@ KNOWS_STAR_STRATUM = Stratum(
             deltas=(Delta("knows", KNOWS_STAR_1_DELTA_KNOWS),),
             returns=KNOWS_STAR_1_RETURNING,
             filtered=True,
+            text="knows_star(x, y) :- knows(x, y).",
+            steps=(Step("knows(x, y)", "knows"),),
+            asked=KNOWS_STAR_1_ASKED,
         ),
         Rule(
             label="knows_star_2",
@@ -1200,6 +1467,9 @@ KNOWS_STAR_STRATUM = Stratum(
             deltas=(Delta("knows", KNOWS_STAR_2_DELTA_KNOWS),),
             rounds=(Delta("knows_star", KNOWS_STAR_2_DELTA_KNOWS_STAR),),
             returns=KNOWS_STAR_2_RETURNING,
+            text="knows_star(x, y) :- knows_star(x, z), knows(z, y).",
+            steps=(Step("knows(z, y)", "knows"), Step("knows_star(x, z)", "knows_star")),
+            asked=KNOWS_STAR_2_ASKED,
         ),
         Rule(
             label="knows_star_3",
@@ -1209,6 +1479,9 @@ KNOWS_STAR_STRATUM = Stratum(
             deltas=(Delta("person", KNOWS_STAR_3_DELTA_PERSON),),
             returns=KNOWS_STAR_3_RETURNING,
             filtered=True,
+            text="knows_star(x, x) :- person(x, _).",
+            steps=(Step("what the head has twice is equal"), Step("person(x, _)", "person")),
+            asked=KNOWS_STAR_3_ASKED,
         ),
     ),
     closure="end",
@@ -1261,6 +1534,21 @@ FROM knows_star__delta AS knows_star
 JOIN same_or_bot__after AS same_or_bot
   ON same_or_bot.x2 = knows_star.x
 """
+# near_1, step by step for one head
+NEAR_1_ASKED = """
+SELECT
+  COALESCE(same_or_bot.x1 IS NOT NULL, FALSE) AS _1,
+  asked.X AS _1_1,
+  same_or_bot.x2 AS _1_2,
+  COALESCE(knows_star.x IS NOT NULL, FALSE) AS _2,
+  same_or_bot.x2 AS _2_1,
+  asked.Y AS _2_2
+FROM near__asked AS asked
+LEFT JOIN same_or_bot__after AS same_or_bot
+  ON same_or_bot.x1 = asked.X
+LEFT JOIN knows_star__after AS knows_star
+  ON knows_star.x = same_or_bot.x2 AND knows_star.y = asked.Y
+"""
 
 
 NEAR_STRATUM = Stratum(
@@ -1280,6 +1568,12 @@ NEAR_STRATUM = Stratum(
                 Delta("knows_star", NEAR_1_DELTA_KNOWS_STAR),
             ),
             filtered=True,
+            text="near(X, Y) :- (bot? / knows*)(X, Y).",
+            steps=(
+                Step("same_or_bot(X, z1)", "same_or_bot"),
+                Step("knows_star(z1, Y)", "knows_star"),
+            ),
+            asked=NEAR_1_ASKED,
         ),
     ),
 )
@@ -1332,6 +1626,21 @@ FROM knows__delta AS knows
 JOIN bot__after AS bot
   ON bot.of = knows.x
 """
+# bot_then_knows_1, step by step for one head
+BOT_THEN_KNOWS_1_ASKED = """
+SELECT
+  COALESCE(bot.x IS NOT NULL, FALSE) AS _1,
+  asked.x AS _1_1,
+  bot.of AS _1_2,
+  COALESCE(knows.x IS NOT NULL, FALSE) AS _2,
+  bot.of AS _2_1,
+  asked.y AS _2_2
+FROM bot_then_knows__asked AS asked
+LEFT JOIN bot__after AS bot
+  ON bot.x = asked.x
+LEFT JOIN knows__after AS knows
+  ON knows.x = bot.of AND knows.y = asked.y
+"""
 
 
 BOT_THEN_KNOWS_STRATUM = Stratum(
@@ -1351,6 +1660,9 @@ BOT_THEN_KNOWS_STRATUM = Stratum(
                 Delta("knows", BOT_THEN_KNOWS_1_DELTA_KNOWS),
             ),
             filtered=True,
+            text="bot_then_knows(x, y) :- bot(x, z1), knows(z1, y).",
+            steps=(Step("bot(x, z1)", "bot"), Step("knows(z1, y)", "knows")),
+            asked=BOT_THEN_KNOWS_1_ASKED,
         ),
     ),
 )
@@ -1401,6 +1713,17 @@ FROM bot_then_knows_star__dead AS dead
 JOIN bot_then_knows__after AS bot_then_knows
   ON bot_then_knows.x = dead.x AND bot_then_knows.y = dead.y
 """
+# bot_then_knows_star_1, step by step for one head
+BOT_THEN_KNOWS_STAR_1_ASKED = """
+SELECT
+  COALESCE(bot_then_knows.x IS NOT NULL, FALSE) AS _1,
+  asked.x AS _1_1,
+  asked.y AS _1_2,
+  CAST(0 AS BIGINT) AS _rank
+FROM bot_then_knows_star__asked AS asked
+LEFT JOIN bot_then_knows__after AS bot_then_knows
+  ON bot_then_knows.x = asked.x AND bot_then_knows.y = asked.y
+"""
 
 # bot_then_knows_star_2                                                                program.dl:17
 #   bot_then_knows_star(x, y) :- bot_then_knows_star(x, z), bot_then_knows(z, y).
@@ -1446,6 +1769,22 @@ JOIN bot_then_knows__after AS bot_then_knows
 JOIN bot_then_knows_star__after AS bot_then_knows_star
   ON bot_then_knows_star.x = dead.x AND bot_then_knows_star.y = bot_then_knows.x
 """
+# bot_then_knows_star_2, step by step for one head
+BOT_THEN_KNOWS_STAR_2_ASKED = """
+SELECT
+  COALESCE(bot_then_knows.x IS NOT NULL, FALSE) AS _1,
+  bot_then_knows.x AS _1_1,
+  asked.y AS _1_2,
+  COALESCE(bot_then_knows_star.x IS NOT NULL, FALSE) AS _2,
+  asked.x AS _2_1,
+  bot_then_knows.x AS _2_2,
+  bot_then_knows_star._rank AS _rank
+FROM bot_then_knows_star__asked AS asked
+LEFT JOIN bot_then_knows__after AS bot_then_knows
+  ON bot_then_knows.y = asked.y
+LEFT JOIN bot_then_knows_star__after AS bot_then_knows_star
+  ON bot_then_knows_star.x = asked.x AND bot_then_knows_star.y = bot_then_knows.x
+"""
 
 # bot_then_knows_star_3                                                                program.dl:17
 #   bot_then_knows_star(x, x) :- person(x, _).
@@ -1477,6 +1816,18 @@ JOIN person__after AS person
 WHERE
   dead.y = dead.x
 """
+# bot_then_knows_star_3, step by step for one head
+BOT_THEN_KNOWS_STAR_3_ASKED = """
+SELECT
+  COALESCE(asked.y = asked.x, FALSE) AS _1,
+  COALESCE(person.id IS NOT NULL, FALSE) AS _2,
+  asked.x AS _2_1,
+  person.kind AS _2_2,
+  CAST(0 AS BIGINT) AS _rank
+FROM bot_then_knows_star__asked AS asked
+LEFT JOIN person__after AS person
+  ON person.id = asked.x
+"""
 
 
 BOT_THEN_KNOWS_STAR_STRATUM = Stratum(
@@ -1494,6 +1845,9 @@ BOT_THEN_KNOWS_STAR_STRATUM = Stratum(
             deltas=(Delta("bot_then_knows", BOT_THEN_KNOWS_STAR_1_DELTA_BOT_THEN_KNOWS),),
             returns=BOT_THEN_KNOWS_STAR_1_RETURNING,
             filtered=True,
+            text="bot_then_knows_star(x, y) :- bot_then_knows(x, y).",
+            steps=(Step("bot_then_knows(x, y)", "bot_then_knows"),),
+            asked=BOT_THEN_KNOWS_STAR_1_ASKED,
         ),
         Rule(
             label="bot_then_knows_star_2",
@@ -1503,6 +1857,12 @@ BOT_THEN_KNOWS_STAR_STRATUM = Stratum(
             deltas=(Delta("bot_then_knows", BOT_THEN_KNOWS_STAR_2_DELTA_BOT_THEN_KNOWS),),
             rounds=(Delta("bot_then_knows_star", BOT_THEN_KNOWS_STAR_2_DELTA_BOT_THEN_KNOWS_STAR),),
             returns=BOT_THEN_KNOWS_STAR_2_RETURNING,
+            text="bot_then_knows_star(x, y) :- bot_then_knows_star(x, z), bot_then_knows(z, y).",
+            steps=(
+                Step("bot_then_knows(z, y)", "bot_then_knows"),
+                Step("bot_then_knows_star(x, z)", "bot_then_knows_star"),
+            ),
+            asked=BOT_THEN_KNOWS_STAR_2_ASKED,
         ),
         Rule(
             label="bot_then_knows_star_3",
@@ -1512,6 +1872,9 @@ BOT_THEN_KNOWS_STAR_STRATUM = Stratum(
             deltas=(Delta("person", BOT_THEN_KNOWS_STAR_3_DELTA_PERSON),),
             returns=BOT_THEN_KNOWS_STAR_3_RETURNING,
             filtered=True,
+            text="bot_then_knows_star(x, x) :- person(x, _).",
+            steps=(Step("what the head has twice is equal"), Step("person(x, _)", "person")),
+            asked=BOT_THEN_KNOWS_STAR_3_ASKED,
         ),
     ),
     closure="end",
@@ -1563,6 +1926,17 @@ FROM knows_plus__dead AS dead
 JOIN knows__after AS knows
   ON knows.x = dead.x AND knows.y = dead.y
 """
+# knows_plus_1, step by step for one head
+KNOWS_PLUS_1_ASKED = """
+SELECT
+  COALESCE(knows.x IS NOT NULL, FALSE) AS _1,
+  asked.x AS _1_1,
+  asked.y AS _1_2,
+  CAST(0 AS BIGINT) AS _rank
+FROM knows_plus__asked AS asked
+LEFT JOIN knows__after AS knows
+  ON knows.x = asked.x AND knows.y = asked.y
+"""
 
 # knows_plus_2                                                                         program.dl:17
 #   knows_plus(x, y) :- knows_plus(x, z), knows(z, y).
@@ -1608,6 +1982,22 @@ JOIN knows__after AS knows
 JOIN knows_plus__after AS knows_plus
   ON knows_plus.x = dead.x AND knows_plus.y = knows.x
 """
+# knows_plus_2, step by step for one head
+KNOWS_PLUS_2_ASKED = """
+SELECT
+  COALESCE(knows.x IS NOT NULL, FALSE) AS _1,
+  knows.x AS _1_1,
+  asked.y AS _1_2,
+  COALESCE(knows_plus.x IS NOT NULL, FALSE) AS _2,
+  asked.x AS _2_1,
+  knows.x AS _2_2,
+  knows_plus._rank AS _rank
+FROM knows_plus__asked AS asked
+LEFT JOIN knows__after AS knows
+  ON knows.y = asked.y
+LEFT JOIN knows_plus__after AS knows_plus
+  ON knows_plus.x = asked.x AND knows_plus.y = knows.x
+"""
 
 
 KNOWS_PLUS_STRATUM = Stratum(
@@ -1625,6 +2015,9 @@ KNOWS_PLUS_STRATUM = Stratum(
             deltas=(Delta("knows", KNOWS_PLUS_1_DELTA_KNOWS),),
             returns=KNOWS_PLUS_1_RETURNING,
             filtered=True,
+            text="knows_plus(x, y) :- knows(x, y).",
+            steps=(Step("knows(x, y)", "knows"),),
+            asked=KNOWS_PLUS_1_ASKED,
         ),
         Rule(
             label="knows_plus_2",
@@ -1634,6 +2027,9 @@ KNOWS_PLUS_STRATUM = Stratum(
             deltas=(Delta("knows", KNOWS_PLUS_2_DELTA_KNOWS),),
             rounds=(Delta("knows_plus", KNOWS_PLUS_2_DELTA_KNOWS_PLUS),),
             returns=KNOWS_PLUS_2_RETURNING,
+            text="knows_plus(x, y) :- knows_plus(x, z), knows(z, y).",
+            steps=(Step("knows(z, y)", "knows"), Step("knows_plus(x, z)", "knows_plus")),
+            asked=KNOWS_PLUS_2_ASKED,
         ),
     ),
     closure="end",
@@ -1674,6 +2070,17 @@ SELECT
   person.id AS x2
 FROM person__delta AS person
 """
+# same_or_inv_bot_or_knows_1, step by step for one head
+SAME_OR_INV_BOT_OR_KNOWS_1_ASKED = """
+SELECT
+  COALESCE(asked.x2 = asked.x1, FALSE) AS _1,
+  COALESCE(person.id IS NOT NULL, FALSE) AS _2,
+  asked.x1 AS _2_1,
+  person.kind AS _2_2
+FROM same_or_inv_bot_or_knows__asked AS asked
+LEFT JOIN person__after AS person
+  ON person.id = asked.x1
+"""
 
 # same_or_inv_bot_or_knows_2                                                           program.dl:17
 #   same_or_inv_bot_or_knows(x, y) :- bot(y, x).
@@ -1691,6 +2098,16 @@ SELECT
   bot.of AS x1,
   bot.x AS x2
 FROM bot__delta AS bot
+"""
+# same_or_inv_bot_or_knows_2, step by step for one head
+SAME_OR_INV_BOT_OR_KNOWS_2_ASKED = """
+SELECT
+  COALESCE(bot.x IS NOT NULL, FALSE) AS _1,
+  asked.x2 AS _1_1,
+  asked.x1 AS _1_2
+FROM same_or_inv_bot_or_knows__asked AS asked
+LEFT JOIN bot__after AS bot
+  ON bot.x = asked.x2 AND bot.of = asked.x1
 """
 
 # same_or_inv_bot_or_knows_3                                                           program.dl:17
@@ -1710,6 +2127,16 @@ SELECT
   knows.y AS x2
 FROM knows__delta AS knows
 """
+# same_or_inv_bot_or_knows_3, step by step for one head
+SAME_OR_INV_BOT_OR_KNOWS_3_ASKED = """
+SELECT
+  COALESCE(knows.x IS NOT NULL, FALSE) AS _1,
+  asked.x1 AS _1_1,
+  asked.x2 AS _1_2
+FROM same_or_inv_bot_or_knows__asked AS asked
+LEFT JOIN knows__after AS knows
+  ON knows.x = asked.x1 AND knows.y = asked.x2
+"""
 
 
 SAME_OR_INV_BOT_OR_KNOWS_STRATUM = Stratum(
@@ -1726,6 +2153,9 @@ SAME_OR_INV_BOT_OR_KNOWS_STRATUM = Stratum(
             full=SAME_OR_INV_BOT_OR_KNOWS_1_ALL,
             deltas=(Delta("person", SAME_OR_INV_BOT_OR_KNOWS_1_DELTA_PERSON),),
             filtered=True,
+            text="same_or_inv_bot_or_knows(x, x) :- person(x, _).",
+            steps=(Step("what the head has twice is equal"), Step("person(x, _)", "person")),
+            asked=SAME_OR_INV_BOT_OR_KNOWS_1_ASKED,
         ),
         Rule(
             label="same_or_inv_bot_or_knows_2",
@@ -1734,6 +2164,9 @@ SAME_OR_INV_BOT_OR_KNOWS_STRATUM = Stratum(
             full=SAME_OR_INV_BOT_OR_KNOWS_2_ALL,
             deltas=(Delta("bot", SAME_OR_INV_BOT_OR_KNOWS_2_DELTA_BOT),),
             filtered=True,
+            text="same_or_inv_bot_or_knows(x, y) :- bot(y, x).",
+            steps=(Step("bot(y, x)", "bot"),),
+            asked=SAME_OR_INV_BOT_OR_KNOWS_2_ASKED,
         ),
         Rule(
             label="same_or_inv_bot_or_knows_3",
@@ -1742,6 +2175,9 @@ SAME_OR_INV_BOT_OR_KNOWS_STRATUM = Stratum(
             full=SAME_OR_INV_BOT_OR_KNOWS_3_ALL,
             deltas=(Delta("knows", SAME_OR_INV_BOT_OR_KNOWS_3_DELTA_KNOWS),),
             filtered=True,
+            text="same_or_inv_bot_or_knows(x, y) :- knows(x, y).",
+            steps=(Step("knows(x, y)", "knows"),),
+            asked=SAME_OR_INV_BOT_OR_KNOWS_3_ASKED,
         ),
     ),
 )
@@ -1794,6 +2230,21 @@ FROM same_or_inv_bot_or_knows__delta AS same_or_inv_bot_or_knows
 JOIN knows_plus__after AS knows_plus
   ON knows_plus.y = same_or_inv_bot_or_knows.x1
 """
+# knows_plus_then_same_or_inv_bot_or_knows_1, step by step for one head
+KNOWS_PLUS_THEN_SAME_OR_INV_BOT_OR_KNOWS_1_ASKED = """
+SELECT
+  COALESCE(knows_plus.x IS NOT NULL, FALSE) AS _1,
+  asked.x AS _1_1,
+  knows_plus.y AS _1_2,
+  COALESCE(same_or_inv_bot_or_knows.x1 IS NOT NULL, FALSE) AS _2,
+  knows_plus.y AS _2_1,
+  asked.y AS _2_2
+FROM knows_plus_then_same_or_inv_bot_or_knows__asked AS asked
+LEFT JOIN knows_plus__after AS knows_plus
+  ON knows_plus.x = asked.x
+LEFT JOIN same_or_inv_bot_or_knows__after AS same_or_inv_bot_or_knows
+  ON same_or_inv_bot_or_knows.x1 = knows_plus.y AND same_or_inv_bot_or_knows.x2 = asked.y
+"""
 
 
 KNOWS_PLUS_THEN_SAME_OR_INV_BOT_OR_KNOWS_STRATUM = Stratum(
@@ -1816,6 +2267,12 @@ KNOWS_PLUS_THEN_SAME_OR_INV_BOT_OR_KNOWS_STRATUM = Stratum(
                 ),
             ),
             filtered=True,
+            text="knows_plus_then_same_or_inv_bot_or_knows(x, y) :- knows_plus(x, z1), same_or_inv_bot_or_knows(z1, y).",
+            steps=(
+                Step("knows_plus(x, z1)", "knows_plus"),
+                Step("same_or_inv_bot_or_knows(z1, y)", "same_or_inv_bot_or_knows"),
+            ),
+            asked=KNOWS_PLUS_THEN_SAME_OR_INV_BOT_OR_KNOWS_1_ASKED,
         ),
     ),
 )
@@ -1867,6 +2324,18 @@ JOIN knows_plus_then_same_or_inv_bot_or_knows__after AS knows_plus_then_same_or_
   ON knows_plus_then_same_or_inv_bot_or_knows.x = dead.x
   AND knows_plus_then_same_or_inv_bot_or_knows.y = dead.y
 """
+# knows_plus_then_same_or_inv_bot_o_da19d6_1, step by step for one head
+KNOWS_PLUS_THEN_SAME_OR_INV_BOT_O_DA19D6_1_ASKED = """
+SELECT
+  COALESCE(knows_plus_then_same_or_inv_bot_or_knows.x IS NOT NULL, FALSE) AS _1,
+  asked.x AS _1_1,
+  asked.y AS _1_2,
+  CAST(0 AS BIGINT) AS _rank
+FROM knows_plus_then_same_or_inv_bot_o_da19d6__asked AS asked
+LEFT JOIN knows_plus_then_same_or_inv_bot_or_knows__after AS knows_plus_then_same_or_inv_bot_or_knows
+  ON knows_plus_then_same_or_inv_bot_or_knows.x = asked.x
+  AND knows_plus_then_same_or_inv_bot_or_knows.y = asked.y
+"""
 
 # knows_plus_then_same_or_inv_bot_o_da19d6_2                                           program.dl:17
 #   knows_plus_then_same_or_inv_bot_o_da19d6(x, y) :- knows_plus_then_same_or_inv_bot_o_da19d6(x, z), knows_plus_then_same_or_inv_bot_or_knows(z, y).
@@ -1913,6 +2382,23 @@ JOIN knows_plus_then_same_or_inv_bot_o_da19d6__after AS knows_plus_then_same_or_
   ON knows_plus_then_same_or_inv_bot_o_da19d6.x = dead.x
   AND knows_plus_then_same_or_inv_bot_o_da19d6.y = knows_plus_then_same_or_inv_bot_or_knows.x
 """
+# knows_plus_then_same_or_inv_bot_o_da19d6_2, step by step for one head
+KNOWS_PLUS_THEN_SAME_OR_INV_BOT_O_DA19D6_2_ASKED = """
+SELECT
+  COALESCE(knows_plus_then_same_or_inv_bot_or_knows.x IS NOT NULL, FALSE) AS _1,
+  knows_plus_then_same_or_inv_bot_or_knows.x AS _1_1,
+  asked.y AS _1_2,
+  COALESCE(knows_plus_then_same_or_inv_bot_o_da19d6.x IS NOT NULL, FALSE) AS _2,
+  asked.x AS _2_1,
+  knows_plus_then_same_or_inv_bot_or_knows.x AS _2_2,
+  knows_plus_then_same_or_inv_bot_o_da19d6._rank AS _rank
+FROM knows_plus_then_same_or_inv_bot_o_da19d6__asked AS asked
+LEFT JOIN knows_plus_then_same_or_inv_bot_or_knows__after AS knows_plus_then_same_or_inv_bot_or_knows
+  ON knows_plus_then_same_or_inv_bot_or_knows.y = asked.y
+LEFT JOIN knows_plus_then_same_or_inv_bot_o_da19d6__after AS knows_plus_then_same_or_inv_bot_o_da19d6
+  ON knows_plus_then_same_or_inv_bot_o_da19d6.x = asked.x
+  AND knows_plus_then_same_or_inv_bot_o_da19d6.y = knows_plus_then_same_or_inv_bot_or_knows.x
+"""
 
 
 KNOWS_PLUS_THEN_SAME_OR_INV_BOT_O_DA19D6_STRATUM = Stratum(
@@ -1935,6 +2421,14 @@ KNOWS_PLUS_THEN_SAME_OR_INV_BOT_O_DA19D6_STRATUM = Stratum(
             ),
             returns=KNOWS_PLUS_THEN_SAME_OR_INV_BOT_O_DA19D6_1_RETURNING,
             filtered=True,
+            text="knows_plus_then_same_or_inv_bot_o_da19d6(x, y) :- knows_plus_then_same_or_inv_bot_or_knows(x, y).",
+            steps=(
+                Step(
+                    "knows_plus_then_same_or_inv_bot_or_knows(x, y)",
+                    "knows_plus_then_same_or_inv_bot_or_knows",
+                ),
+            ),
+            asked=KNOWS_PLUS_THEN_SAME_OR_INV_BOT_O_DA19D6_1_ASKED,
         ),
         Rule(
             label="knows_plus_then_same_or_inv_bot_o_da19d6_2",
@@ -1954,6 +2448,18 @@ KNOWS_PLUS_THEN_SAME_OR_INV_BOT_O_DA19D6_STRATUM = Stratum(
                 ),
             ),
             returns=KNOWS_PLUS_THEN_SAME_OR_INV_BOT_O_DA19D6_2_RETURNING,
+            text="knows_plus_then_same_or_inv_bot_o_da19d6(x, y) :- knows_plus_then_same_or_inv_bot_o_da19d6(x, z), knows_plus_then_same_or_inv_bot_or_knows(z, y).",
+            steps=(
+                Step(
+                    "knows_plus_then_same_or_inv_bot_or_knows(z, y)",
+                    "knows_plus_then_same_or_inv_bot_or_knows",
+                ),
+                Step(
+                    "knows_plus_then_same_or_inv_bot_o_da19d6(x, z)",
+                    "knows_plus_then_same_or_inv_bot_o_da19d6",
+                ),
+            ),
+            asked=KNOWS_PLUS_THEN_SAME_OR_INV_BOT_O_DA19D6_2_ASKED,
         ),
     ),
     closure="end",
@@ -2009,6 +2515,22 @@ JOIN bot_then_knows_star__after AS bot_then_knows_star
 WHERE
   knows_plus_then_same_or_inv_bot_o_da19d6.y = knows_plus_then_same_or_inv_bot_o_da19d6.x
 """
+# same_1, step by step for one head
+SAME_1_ASKED = """
+SELECT
+  COALESCE(bot_then_knows_star.x IS NOT NULL, FALSE) AS _1,
+  asked.X AS _1_1,
+  asked.X AS _1_2,
+  COALESCE(knows_plus_then_same_or_inv_bot_o_da19d6.x IS NOT NULL, FALSE) AS _2,
+  asked.X AS _2_1,
+  asked.X AS _2_2
+FROM same__asked AS asked
+LEFT JOIN bot_then_knows_star__after AS bot_then_knows_star
+  ON bot_then_knows_star.x = asked.X AND bot_then_knows_star.y = asked.X
+LEFT JOIN knows_plus_then_same_or_inv_bot_o_da19d6__after AS knows_plus_then_same_or_inv_bot_o_da19d6
+  ON knows_plus_then_same_or_inv_bot_o_da19d6.x = asked.X
+  AND knows_plus_then_same_or_inv_bot_o_da19d6.y = asked.X
+"""
 
 
 SAME_STRATUM = Stratum(
@@ -2030,6 +2552,15 @@ SAME_STRATUM = Stratum(
                     SAME_1_DELTA_KNOWS_PLUS_THEN_SAME_OR_INV_BOT_O_DA19D6,
                 ),
             ),
+            text="same(X) :- (bot/knows)*(X, X), (knows+ / (knows | ^bot)?)+(X, X).",
+            steps=(
+                Step("bot_then_knows_star(X, X)", "bot_then_knows_star"),
+                Step(
+                    "knows_plus_then_same_or_inv_bot_o_da19d6(X, X)",
+                    "knows_plus_then_same_or_inv_bot_o_da19d6",
+                ),
+            ),
+            asked=SAME_1_ASKED,
         ),
     ),
 )
@@ -4945,6 +5476,7 @@ def program_record(program: Program) -> Manifest:
         "name": program.name,
         "sha256": program.sha256,
         "compiler": program.compiler,
+        "hidden": [relation.table for relation in program.relations if relation.hidden],
         "relations": {
             relation.table: {
                 "name": relation.name,
@@ -6834,6 +7366,296 @@ def table_lines(columns: list[str], rows: Iterator[Any]) -> Iterator[str]:
         ).rstrip()
 
 
+# ---- support: explain, version 1 -----------------------------------------------------------------
+# Why a tuple is in the state, or why not. In a recursion every tuple has a derivation from tuples of lower
+# rank: following these gives a finite proof, and nothing is recomputed.
+
+MOST_PROOF_TUPLES = 1000
+FEW_DERIVATIONS = 3
+
+Values = tuple[Any, ...]
+Known = tuple[str, Values]
+"""A tuple: its table and its values."""
+
+
+def parse_tuple(program: Program, text: str) -> tuple[Relation, Values]:
+    """A tuple as programs write it, ``reachable(@1, "x")``, as values of its relation's types."""
+    found = re.fullmatch(r"\s*([\w.]+)\s*(?:\((.*)\))?\s*\.?\s*", text, re.DOTALL)
+    if not found:
+        raise JobError(f"{shown(text)} is no tuple; write one as in a program: reachable(1, 4)")
+    relation = program.relation(found[1])
+    words = split_values(found[2] or "")
+    wanted = ", ".join(f"{column.name}: {column.type}" for column in relation.columns)
+    if len(words) != len(relation.columns):
+        raise JobError(
+            f"{relation.name} has {len(relation.columns)} columns ({wanted}), and {text.strip()} has {len(words)} values"
+        )
+    values = []
+    for word, column in zip(words, relation.columns, strict=True):
+        bare = word.removeprefix("@").strip()
+        quoted = re.fullmatch(r'(?:date|timestamp)?("(?:[^"\\]|\\.)*")', bare)
+        try:
+            if column.type == "string" and not quoted:
+                raise ValueError(f"{bare} is no string in quotes")
+            values.append(
+                value_reader(column.type, True)(json.loads(quoted[1]) if quoted else bare)
+            )
+        except ValueError as error:
+            raise JobError(f"{text.strip()}: {column.name}: {error}") from error
+    return relation, tuple(values)
+
+
+def split_values(text: str) -> list[str]:
+    """Values between commas, of which there are others in quotes and brackets."""
+    parts = re.findall(r'"(?:[^"\\]|\\.)*"|[\[\]]|,|[^",\[\]]+', text)
+    values, depth = [""], 0
+    for part in parts:
+        depth += (part == "[") - (part == "]")
+        if part == "," and depth == 0:
+            values.append("")
+        else:
+            values[-1] += part
+    return [value.strip() for value in values] if text.strip() else []
+
+
+def tuple_text(relation: Relation, values: Sequence[Any]) -> str:
+    """A tuple as programs write it, ``_`` for a value that is not known."""
+    texts = [
+        "_" if value is None else constant_text(value, column.type)
+        for value, column in zip(values, relation.columns, strict=True)
+    ]
+    return f"{relation.name}({', '.join(texts)})" if texts else relation.name
+
+
+def constant_text(value: Any, kind: str) -> str:
+    """A value as programs write it."""
+    if is_list(kind):
+        return f"[{', '.join(constant_text(item, element_type(kind)) for item in value)}]"
+    text = value_text(value)
+    if kind == "string":
+        return json.dumps(text, ensure_ascii=False)
+    return f'{kind}"{text}"' if kind in ("date", "timestamp") else text
+
+
+def sql_constant(value: Any, kind: str, engine: str) -> str:
+    """A value in SQL."""
+    if is_list(kind):
+        items = ", ".join(sql_constant(item, element_type(kind), engine) for item in value)
+        listed = f"[{items}]" if engine == "duckdb" else f"ARRAY({items})"
+        return f"CAST({listed} AS {sql_type(kind, engine)})"
+    text = repr(value) if isinstance(value, float) else value_text(value)
+    if engine == "spark":
+        text = text.replace("\\", "\\\\").replace("'", "\\'")
+    else:
+        text = text.replace("'", "''")
+    return f"CAST('{text}' AS {sql_type(kind, engine)})"
+
+
+class Explainer:
+    """Looks at the relations of a state as they are, without loading them."""
+
+    def __init__(self, engine: Engine, task: Task) -> None:
+        """Let the tables that rules read stand for the files of the state."""
+        self.engine = engine
+        self.relations = {relation.table: relation for relation in PROGRAM.relations}
+        strata = [stratum for stage in PROGRAM.stages for stratum in stage.strata]
+        self.rules = {
+            table: [rule for stratum in strata for rule in stratum.rules if rule.head == table]
+            for table in self.relations
+        }
+        self.aggregates = {r.table for s in strata if s.kind == "aggregate" for r in s.relations}
+        for table, relation in self.relations.items():
+            entries = bucket_files(task.relations, relation, None)
+            engine.view(f"{table}__stored", stored_rows(engine, task.state, relation, entries))
+            rank = ", _rank" if relation.kind == "ranked" else ""
+            rows = f"SELECT {names(relation.tuple_columns)}{rank} FROM {table}__stored"
+            engine.view(f"{table}__after", rows)
+            engine.view(f"{table}__absent_after", rows)
+
+    def explain(self, relation: Relation, values: Values, limit: int) -> dict[str, Any]:
+        """What the command prints."""
+        stored = self.stored(relation, values)
+        result: dict[str, Any] = {
+            "program": PROGRAM.name,
+            "tuple": tuple_text(relation, values),
+            "present": stored is not None,
+        }
+        if stored is not None:
+            return {**result, "tuples": self.proof((relation.table, values), limit)}
+        rules = [self.attempt(rule, relation, values) for rule in self.rules[relation.table]]
+        return {**result, "input": relation.kind == "input", "rules": rules}
+
+    def ask(self, relation: Relation, values: Values) -> None:
+        """Make r__asked of a tuple."""
+        columns = [
+            f"{sql_constant(value, column.type, self.engine.name)} AS {column.sql}"
+            for value, column in zip(values or (True,), relation.tuple_columns, strict=True)
+        ]
+        self.engine.table(f"{relation.table}__asked", f"SELECT {', '.join(columns)}")
+
+    def stored(self, relation: Relation, values: Values) -> dict[str, Any] | None:
+        """The stored row of a tuple, with the columns kept with it; None if there is none."""
+        self.ask(relation, values)
+        table = relation.table
+        same = " AND ".join(f"s.{name} = a.{name}" for name in tuple_names(relation))
+        rows = f"SELECT s.* FROM {table}__stored AS s JOIN {table}__asked AS a ON {same}"
+        return next(iter(self.engine.first(rows, 1)), None)
+
+    def proof(self, root: Known, limit: int) -> list[dict[str, Any]]:
+        """The tuples of a proof, the one to be proved first, each before those that it follows from for the first
+        time."""
+        numbers: dict[Known, int] = {root: 0}
+        made: list[dict[str, Any]] = []
+        waiting = [root]
+        while waiting:
+            known = waiting.pop(0)
+            table, values = known
+            node, sources = self.derived(self.relations[table], values)
+            because = []
+            for source in sources:
+                if source not in numbers:
+                    if len(numbers) >= limit:
+                        node["cut"] = True
+                        continue
+                    numbers[source] = len(numbers)
+                    waiting.append(source)
+                because.append(numbers[source])
+            made.append({"id": numbers[known], **node, "because": because})
+        return made
+
+    def derived(self, relation: Relation, values: Values) -> tuple[dict[str, Any], list[Known]]:
+        """A tuple of the state, by which rule it is there, and from which tuples."""
+        stored = self.stored(relation, values)
+        assert stored is not None, "a derivation uses tuples that are there"
+        node: dict[str, Any] = {"tuple": tuple_text(relation, values)}
+        node |= {"relation": relation.name, "values": list(values)}
+        if relation.hidden:
+            node["internal"] = True
+        node |= {name: stored[f"_{name}"] for name in ("rank", "support") if f"_{name}" in stored}
+        if relation.kind == "input":
+            return {**node, "given": True}, []
+        for rule in self.rules[relation.table]:
+            held = [f"_{place}" for place, _ in enumerate(rule.steps, 1)]
+            if relation.kind == "ranked":
+                held.append(f"_rank < {stored['_rank']}")
+            query = f"SELECT * FROM ({self.engine.text(rule.asked)}) AS q WHERE {' AND '.join(held) or 'TRUE'}"
+            several = relation.table in self.aggregates
+            if relation.kind == "ranked":
+                query += " ORDER BY _rank"
+            rows = self.engine.first(query, FEW_DERIVATIONS if several else 1)
+            if not rows:
+                continue
+            node |= {"rule": rule.label, "source": rule.source, "text": rule.text}
+            if several:
+                node["derivations"] = self.engine.first(
+                    f"SELECT COUNT(*) AS n FROM ({query}) AS c", 1
+                )[0]["n"]
+            absent = [
+                tuple_text(self.relations[step.table], terms)
+                for row in rows
+                for step, terms in self.literals(rule, row)
+                if step.negated
+            ]
+            if absent:
+                node["absent"] = list(dict.fromkeys(absent))
+            sources = [
+                (step.table, terms)
+                for row in rows
+                for step, terms in self.literals(rule, row)
+                if not step.negated
+            ]
+            return node, list(dict.fromkeys(sources))
+        raise JobError(
+            f"no rule derives {node['tuple']} from what is stored; `verify` tells what is wrong with the state"
+        )
+
+    def literals(self, rule: Rule, row: Mapping[str, Any]) -> Iterator[tuple[Step, Values]]:
+        """The literals of a rule, with the values that a derivation gives them, and None for those it does not."""
+        for place, step in enumerate(rule.steps, 1):
+            if step.table:
+                columns = self.relations[step.table].columns
+                values = (row[f"_{place}_{index}"] for index, _ in enumerate(columns, 1))
+                yield step, tuple(map(hashable, values))
+
+    def attempt(self, rule: Rule, relation: Relation, values: Values) -> dict[str, Any]:
+        """How far a rule comes: the tuples that it ``found`` on its longest way, and the step that is ``missing``; or that
+        it comes to its end, and another value is better."""
+        self.ask(relation, values)
+        order = ", ".join(f"_{place} DESC" for place, _ in enumerate(rule.steps, 1))
+        query = f"SELECT * FROM ({self.engine.text(rule.asked)}) AS q"
+        row = self.engine.first(f"{query} ORDER BY {order}" if order else query, 1)[0]
+        said: dict[str, Any] = {"rule": rule.label, "source": rule.source, "text": rule.text}
+        terms = self.literals(rule, row)
+        found = []
+        for place, step in enumerate(rule.steps, 1):
+            text = step.text
+            if step.table:
+                text = tuple_text(self.relations[step.table], next(terms)[1])
+            if not row[f"_{place}"]:
+                why = (
+                    "is there"
+                    if step.negated
+                    else "is not there" if step.table else "does not hold"
+                )
+                return {**said, "found": found, "missing": text, "why": why, "step": step.text}
+            if step.table and not step.negated:
+                found.append(text)
+        return {**said, "found": found}
+
+
+def report_explanation(result: Mapping[str, Any]) -> Iterator[str]:
+    """A proof as a tree, or for each rule how far it comes."""
+    if not result["present"]:
+        yield f"{result['tuple']} is not there"
+        if result["input"]:
+            yield "  it is an input, and has no such row"
+        for attempt in result["rules"]:
+            yield f"  {rule_note(attempt)}"
+            yield from (f"    found {text}" for text in attempt["found"])
+            if "missing" in attempt:
+                step = "" if attempt["step"] == attempt["missing"] else f", for {attempt['step']}"
+                yield f"    {attempt['missing']} {attempt['why']}{step}"
+            else:
+                yield "    derives it, but another value of its group is better"
+        return
+    tuples = {node["id"]: node for node in result["tuples"]}
+    told: set[int] = set()
+    # What is still to be printed, the next at the end: the lines before it, its mark, and its number.
+    waiting: list[tuple[str, str, int]] = [("", "", 0)]
+    while waiting:
+        before, mark, number = waiting.pop()
+        node = tuples[number]
+        inside = before + {"": "", "├─ ": "│  ", "└─ ": "   "}[mark]
+        yield f"{before}{mark}{node['tuple']}{proof_note(node, number in told)}"
+        if number in told:
+            continue
+        told.add(number)
+        yield from (f"{inside}   no {text}" for text in node.get("absent", ()))
+        children = [*node["because"]]
+        for place, child in reversed(list(enumerate(children))):
+            last = place == len(children) - 1
+            waiting.append((inside, "└─ " if last else "├─ ", child))
+
+
+def proof_note(node: Mapping[str, Any], told: bool) -> str:
+    """What stands behind a tuple of a proof."""
+    if node.get("given"):
+        return "  given"
+    if told:
+        return "  see above"
+    more = node.get("derivations", 0)
+    notes = f"  by {rule_note(node)}"
+    if more > FEW_DERIVATIONS:
+        notes += f"  {more:,} derivations, {FEW_DERIVATIONS} of them shown"
+    return notes + ("  ... (--limit shows more)" if node.get("cut") else "")
+
+
+def rule_note(said: Mapping[str, Any]) -> str:
+    """A rule with its label and its place."""
+    text = said["text"].removeprefix(f"{said['rule']}:").strip()
+    return f"{said['rule']}: {text}  ({said['source']})"
+
+
 # ---- support: commands, version 1 ----------------------------------------------------------------
 # What the job can do, as functions that take a SparkSession and as a command line.
 
@@ -7368,6 +8190,8 @@ def upgrade_plan(
     was, now = before["program"]["relations"], program_record(PROGRAM)["relations"]
     same = {table for table in now if was.get(table) == now[table] and now[table]["definition"]}
     same -= {relation.table for relation in PROGRAM.relations if relation.name in given}
+    # States of earlier versions do not tell.
+    internal = {*before["program"].get("hidden", ())}
     known = before.get("functions", {})
     sources = supplied.sources if supplied else {}
     other_functions = any(sources.get(name, known[name]) != known[name] for name in known)
@@ -7391,7 +8215,7 @@ def upgrade_plan(
     return UpgradePlan(
         [relation.table for relation in PROGRAM.relations if relation.table not in same],
         [relation.table for relation in PROGRAM.relations if relation.table in same],
-        sorted({was[table]["name"] for table in was.keys() - now.keys()}),
+        sorted({was[table]["name"] for table in was.keys() - now.keys() - internal}),
         frozenset(rebuilt),
     )
 
@@ -7400,6 +8224,39 @@ def visible_names(tables: Iterable[str]) -> list[str]:
     """The names of those of these relations that users see."""
     wanted = set(tables)
     return [r.name for r in PROGRAM.relations if r.table in wanted and not r.hidden]
+
+
+def explain(
+    spark: SparkSession | None,
+    state: str,
+    asked: str,
+    engine: str = "auto",
+    functions: FunctionSource = None,
+    limit: int = MOST_PROOF_TUPLES,
+) -> dict[str, Any]:
+    """Why a tuple is in the state, or why not. ``asked`` is a tuple as programs write it: ``reachable(1, "x")``.
+
+    Of a tuple that is there, ``tuples`` has a proof: the first is the tuple itself, and each says by which rule and from
+    which others it follows, or that it is given. They are at most ``limit``. Of one that is not there, ``rules`` says for
+    each rule how far it comes. Where DuckDB opens the state, Spark is not needed.
+    """
+    supplied = SUPPLY(functions)
+    root = given_place(state)
+    manifest = read_state(root)
+    check_program(PROGRAM, manifest)
+    options = Options(manifest["buckets"], engine, functions=supplied)
+    task = Task(options, str(root), manifest["relations"])
+    relation, values = parse_tuple(PROGRAM, asked)
+    if choose_engine(task, engine)[0] == "duckdb":
+        with duck_engine(task, os.cpu_count() or 1) as duck:
+            return Explainer(duck, task).explain(relation, values, limit)
+    rounds = SparkEngine(spark or open_session(), options.buckets)
+    try:
+        if supplied:
+            supplied.define(rounds)
+        return Explainer(rounds, task).explain(relation, values, limit)
+    finally:
+        rounds.close()
 
 
 def compact(
@@ -7539,7 +8396,15 @@ def command_line() -> argparse.ArgumentParser:
     working.add_argument(
         "--memory-limit", default="", metavar="SIZE", help="DuckDB's memory in a task, such as 2GB"
     )
-    running = argparse.ArgumentParser(add_help=False, parents=[working])
+    calling = argparse.ArgumentParser(add_help=False)
+    if PROGRAM.functions:
+        calling.add_argument(
+            "--functions",
+            required=True,
+            metavar="FILE.py",
+            help="the Python file that has " + ", ".join(map(str, PROGRAM.functions)),
+        )
+    running = argparse.ArgumentParser(add_help=False, parents=[working, calling])
     running.add_argument(
         "--max-rounds",
         type=positive,
@@ -7547,13 +8412,6 @@ def command_line() -> argparse.ArgumentParser:
         metavar="N",
         help="give up a recursion after N rounds",
     )
-    if PROGRAM.functions:
-        running.add_argument(
-            "--functions",
-            required=True,
-            metavar="FILE.py",
-            help="the Python file that has " + ", ".join(map(str, PROGRAM.functions)),
-        )
     giving = argparse.ArgumentParser(add_help=False)
     giving.add_argument(
         "--input",
@@ -7609,6 +8467,26 @@ def command_line() -> argparse.ArgumentParser:
         help="whether relations follow the changes or are computed from scratch (default: as is cheaper for each)",
     )
     commands.add_parser("status", parents=[common], help="say what the state holds")
+    explaining = commands.add_parser(
+        "explain",
+        parents=[common, calling],
+        help="say why a tuple is there, or why not",
+        description="Prints a proof of a tuple, down to rows of the inputs; or, of a tuple that is not there, how far "
+        "each rule comes.",
+    )
+    explaining.add_argument(
+        "asked", metavar="TUPLE", help="""such as 'reachable(1, "x")', values as in a program"""
+    )
+    explaining.add_argument(
+        "--engine", choices=["auto", "duckdb", "spark"], default="auto", help="what looks for it"
+    )
+    explaining.add_argument(
+        "--limit",
+        type=positive,
+        default=MOST_PROOF_TUPLES,
+        metavar="N",
+        help="at most N tuples of the proof (default: %(default)s)",
+    )
     showing = commands.add_parser("show", parents=[common], help="print a relation")
     showing.add_argument("relation", metavar="REL", help="the relation")
     showing.add_argument("--at", metavar="LOCATION", help="only the tuples at this location")
@@ -7659,6 +8537,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     try:
         if command == "status":
             result = status(**arguments)
+        elif command == "explain":
+            result = explain(None, **arguments)
         elif command == "show":
             form = arguments.pop("format")
             print_relation(
@@ -7790,6 +8670,7 @@ REPORTS = {
     "compact": report_compact,
     "status": report_status,
     "verify": report_verify,
+    "explain": report_explanation,
 }
 
 

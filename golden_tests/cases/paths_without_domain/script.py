@@ -138,11 +138,21 @@ class Delta:
 
 
 @dataclass(frozen=True)
+class Step:
+    """A step of a rule in the words of the program: a condition, a literal over ``table``, or one that must be absent."""
+
+    text: str
+    table: str = ""
+    negated: bool = False
+
+
+@dataclass(frozen=True)
 class Rule:
     """A rule: ``full`` gives its derivations, ``deltas`` those that follow a change of a relation of an earlier
     stratum, ``rounds`` those that follow a change of its own stratum, ``returns`` those of dead tuples (for an
     aggregate: of the groups to recompute). ``filtered`` rules see more than their bucket and are cut to it. Columns
-    that are ``partial`` hold NULL where arithmetic or one of ``calls`` has no value, which stops the batch.
+    that are ``partial`` hold NULL where arithmetic or one of ``calls`` has no value, which stops the batch. For one head
+    ``asked`` goes through the ``steps`` of the rule.
     """
 
     label: str
@@ -155,6 +165,9 @@ class Rule:
     filtered: bool = False
     partial: tuple[str, ...] = ()
     calls: tuple[str, ...] = ()
+    text: str = ""
+    steps: tuple[Step, ...] = ()
+    asked: str | Both = ""
 
 
 @dataclass(frozen=True)
@@ -327,6 +340,17 @@ FROM e_or_f_plus__dead AS dead
 JOIN e__after AS e
   ON e.x = dead.x AND e.y = dead.y
 """
+# e_or_f_plus_1, step by step for one head
+E_OR_F_PLUS_1_ASKED = """
+SELECT
+  COALESCE(e.x IS NOT NULL, FALSE) AS _1,
+  asked.x AS _1_1,
+  asked.y AS _1_2,
+  CAST(0 AS BIGINT) AS _rank
+FROM e_or_f_plus__asked AS asked
+LEFT JOIN e__after AS e
+  ON e.x = asked.x AND e.y = asked.y
+"""
 
 # e_or_f_plus_2                                                                        program.dl:16
 #   e_or_f_plus(x, y) :- f(x, y).
@@ -355,6 +379,17 @@ SELECT
 FROM e_or_f_plus__dead AS dead
 JOIN f__after AS f
   ON f.x = dead.x AND f.y = dead.y
+"""
+# e_or_f_plus_2, step by step for one head
+E_OR_F_PLUS_2_ASKED = """
+SELECT
+  COALESCE(f.x IS NOT NULL, FALSE) AS _1,
+  asked.x AS _1_1,
+  asked.y AS _1_2,
+  CAST(0 AS BIGINT) AS _rank
+FROM e_or_f_plus__asked AS asked
+LEFT JOIN f__after AS f
+  ON f.x = asked.x AND f.y = asked.y
 """
 
 # e_or_f_plus_3                                                                        program.dl:16
@@ -401,6 +436,22 @@ JOIN e__after AS e
 JOIN e_or_f_plus__after AS e_or_f_plus
   ON e_or_f_plus.x = dead.x AND e_or_f_plus.y = e.x
 """
+# e_or_f_plus_3, step by step for one head
+E_OR_F_PLUS_3_ASKED = """
+SELECT
+  COALESCE(e.x IS NOT NULL, FALSE) AS _1,
+  e.x AS _1_1,
+  asked.y AS _1_2,
+  COALESCE(e_or_f_plus.x IS NOT NULL, FALSE) AS _2,
+  asked.x AS _2_1,
+  e.x AS _2_2,
+  e_or_f_plus._rank AS _rank
+FROM e_or_f_plus__asked AS asked
+LEFT JOIN e__after AS e
+  ON e.y = asked.y
+LEFT JOIN e_or_f_plus__after AS e_or_f_plus
+  ON e_or_f_plus.x = asked.x AND e_or_f_plus.y = e.x
+"""
 
 # e_or_f_plus_4                                                                        program.dl:16
 #   e_or_f_plus(x, y) :- e_or_f_plus(x, z), f(z, y).
@@ -446,6 +497,22 @@ JOIN f__after AS f
 JOIN e_or_f_plus__after AS e_or_f_plus
   ON e_or_f_plus.x = dead.x AND e_or_f_plus.y = f.x
 """
+# e_or_f_plus_4, step by step for one head
+E_OR_F_PLUS_4_ASKED = """
+SELECT
+  COALESCE(f.x IS NOT NULL, FALSE) AS _1,
+  f.x AS _1_1,
+  asked.y AS _1_2,
+  COALESCE(e_or_f_plus.x IS NOT NULL, FALSE) AS _2,
+  asked.x AS _2_1,
+  f.x AS _2_2,
+  e_or_f_plus._rank AS _rank
+FROM e_or_f_plus__asked AS asked
+LEFT JOIN f__after AS f
+  ON f.y = asked.y
+LEFT JOIN e_or_f_plus__after AS e_or_f_plus
+  ON e_or_f_plus.x = asked.x AND e_or_f_plus.y = f.x
+"""
 
 
 E_OR_F_PLUS_STRATUM = Stratum(
@@ -463,6 +530,9 @@ E_OR_F_PLUS_STRATUM = Stratum(
             deltas=(Delta("e", E_OR_F_PLUS_1_DELTA_E),),
             returns=E_OR_F_PLUS_1_RETURNING,
             filtered=True,
+            text="e_or_f_plus(x, y) :- e(x, y).",
+            steps=(Step("e(x, y)", "e"),),
+            asked=E_OR_F_PLUS_1_ASKED,
         ),
         Rule(
             label="e_or_f_plus_2",
@@ -472,6 +542,9 @@ E_OR_F_PLUS_STRATUM = Stratum(
             deltas=(Delta("f", E_OR_F_PLUS_2_DELTA_F),),
             returns=E_OR_F_PLUS_2_RETURNING,
             filtered=True,
+            text="e_or_f_plus(x, y) :- f(x, y).",
+            steps=(Step("f(x, y)", "f"),),
+            asked=E_OR_F_PLUS_2_ASKED,
         ),
         Rule(
             label="e_or_f_plus_3",
@@ -481,6 +554,9 @@ E_OR_F_PLUS_STRATUM = Stratum(
             deltas=(Delta("e", E_OR_F_PLUS_3_DELTA_E),),
             rounds=(Delta("e_or_f_plus", E_OR_F_PLUS_3_DELTA_E_OR_F_PLUS),),
             returns=E_OR_F_PLUS_3_RETURNING,
+            text="e_or_f_plus(x, y) :- e_or_f_plus(x, z), e(z, y).",
+            steps=(Step("e(z, y)", "e"), Step("e_or_f_plus(x, z)", "e_or_f_plus")),
+            asked=E_OR_F_PLUS_3_ASKED,
         ),
         Rule(
             label="e_or_f_plus_4",
@@ -490,6 +566,9 @@ E_OR_F_PLUS_STRATUM = Stratum(
             deltas=(Delta("f", E_OR_F_PLUS_4_DELTA_F),),
             rounds=(Delta("e_or_f_plus", E_OR_F_PLUS_4_DELTA_E_OR_F_PLUS),),
             returns=E_OR_F_PLUS_4_RETURNING,
+            text="e_or_f_plus(x, y) :- e_or_f_plus(x, z), f(z, y).",
+            steps=(Step("f(z, y)", "f"), Step("e_or_f_plus(x, z)", "e_or_f_plus")),
+            asked=E_OR_F_PLUS_4_ASKED,
         ),
     ),
     closure="end",
@@ -528,6 +607,16 @@ FROM e_or_f_plus__delta AS e_or_f_plus
 WHERE
   e_or_f_plus.x = 1
 """
+# reached_1, step by step for one head
+REACHED_1_ASKED = """
+SELECT
+  COALESCE(e_or_f_plus.x IS NOT NULL, FALSE) AS _1,
+  1 AS _1_1,
+  asked.Y AS _1_2
+FROM reached__asked AS asked
+LEFT JOIN e_or_f_plus__after AS e_or_f_plus
+  ON e_or_f_plus.x = 1 AND e_or_f_plus.y = asked.Y
+"""
 
 
 REACHED_STRATUM = Stratum(
@@ -544,6 +633,9 @@ REACHED_STRATUM = Stratum(
             full=REACHED_1_ALL,
             deltas=(Delta("e_or_f_plus", REACHED_1_DELTA_E_OR_F_PLUS),),
             filtered=True,
+            text="reached(Y) :- (e | f)+(1, Y).",
+            steps=(Step("e_or_f_plus(1, Y)", "e_or_f_plus"),),
+            asked=REACHED_1_ASKED,
         ),
     ),
 )
@@ -596,6 +688,21 @@ FROM e__delta AS e
 JOIN f__after AS f
   ON f.x = e.y
 """
+# inv_f_then_inv_e_1, step by step for one head
+INV_F_THEN_INV_E_1_ASKED = """
+SELECT
+  COALESCE(f.x IS NOT NULL, FALSE) AS _1,
+  f.x AS _1_1,
+  asked.x AS _1_2,
+  COALESCE(e.x IS NOT NULL, FALSE) AS _2,
+  asked.y AS _2_1,
+  f.x AS _2_2
+FROM inv_f_then_inv_e__asked AS asked
+LEFT JOIN f__after AS f
+  ON f.y = asked.x
+LEFT JOIN e__after AS e
+  ON e.x = asked.y AND e.y = f.x
+"""
 
 
 INV_F_THEN_INV_E_STRATUM = Stratum(
@@ -615,6 +722,9 @@ INV_F_THEN_INV_E_STRATUM = Stratum(
                 Delta("e", INV_F_THEN_INV_E_1_DELTA_E),
             ),
             filtered=True,
+            text="inv_f_then_inv_e(x, y) :- f(z1, x), e(y, z1).",
+            steps=(Step("f(z1, x)", "f"), Step("e(y, z1)", "e")),
+            asked=INV_F_THEN_INV_E_1_ASKED,
         ),
     ),
 )
@@ -662,6 +772,17 @@ FROM inv_f_then_inv_e_plus_from_4__dead AS dead
 JOIN inv_f_then_inv_e__after AS inv_f_then_inv_e
   ON inv_f_then_inv_e.x = 4 AND inv_f_then_inv_e.y = dead.y
 """
+# inv_f_then_inv_e_plus_from_4_1, step by step for one head
+INV_F_THEN_INV_E_PLUS_FROM_4_1_ASKED = """
+SELECT
+  COALESCE(inv_f_then_inv_e.x IS NOT NULL, FALSE) AS _1,
+  4 AS _1_1,
+  asked.y AS _1_2,
+  CAST(0 AS BIGINT) AS _rank
+FROM inv_f_then_inv_e_plus_from_4__asked AS asked
+LEFT JOIN inv_f_then_inv_e__after AS inv_f_then_inv_e
+  ON inv_f_then_inv_e.x = 4 AND inv_f_then_inv_e.y = asked.y
+"""
 
 # inv_f_then_inv_e_plus_from_4_2                                                       program.dl:14
 #   inv_f_then_inv_e_plus_from_4(y) :- inv_f_then_inv_e_plus_from_4(z), inv_f_then_inv_e(z, y).
@@ -703,6 +824,21 @@ JOIN inv_f_then_inv_e__after AS inv_f_then_inv_e
 JOIN inv_f_then_inv_e_plus_from_4__after AS inv_f_then_inv_e_plus_from_4
   ON inv_f_then_inv_e_plus_from_4.y = inv_f_then_inv_e.x
 """
+# inv_f_then_inv_e_plus_from_4_2, step by step for one head
+INV_F_THEN_INV_E_PLUS_FROM_4_2_ASKED = """
+SELECT
+  COALESCE(inv_f_then_inv_e.x IS NOT NULL, FALSE) AS _1,
+  inv_f_then_inv_e.x AS _1_1,
+  asked.y AS _1_2,
+  COALESCE(inv_f_then_inv_e_plus_from_4.y IS NOT NULL, FALSE) AS _2,
+  inv_f_then_inv_e.x AS _2_1,
+  inv_f_then_inv_e_plus_from_4._rank AS _rank
+FROM inv_f_then_inv_e_plus_from_4__asked AS asked
+LEFT JOIN inv_f_then_inv_e__after AS inv_f_then_inv_e
+  ON inv_f_then_inv_e.y = asked.y
+LEFT JOIN inv_f_then_inv_e_plus_from_4__after AS inv_f_then_inv_e_plus_from_4
+  ON inv_f_then_inv_e_plus_from_4.y = inv_f_then_inv_e.x
+"""
 
 
 INV_F_THEN_INV_E_PLUS_FROM_4_STRATUM = Stratum(
@@ -721,6 +857,9 @@ INV_F_THEN_INV_E_PLUS_FROM_4_STRATUM = Stratum(
                 Delta("inv_f_then_inv_e", INV_F_THEN_INV_E_PLUS_FROM_4_1_DELTA_INV_F_THEN_INV_E),
             ),
             returns=INV_F_THEN_INV_E_PLUS_FROM_4_1_RETURNING,
+            text="inv_f_then_inv_e_plus_from_4(y) :- inv_f_then_inv_e(4, y).",
+            steps=(Step("inv_f_then_inv_e(4, y)", "inv_f_then_inv_e"),),
+            asked=INV_F_THEN_INV_E_PLUS_FROM_4_1_ASKED,
         ),
         Rule(
             label="inv_f_then_inv_e_plus_from_4_2",
@@ -737,6 +876,12 @@ INV_F_THEN_INV_E_PLUS_FROM_4_STRATUM = Stratum(
                 ),
             ),
             returns=INV_F_THEN_INV_E_PLUS_FROM_4_2_RETURNING,
+            text="inv_f_then_inv_e_plus_from_4(y) :- inv_f_then_inv_e_plus_from_4(z), inv_f_then_inv_e(z, y).",
+            steps=(
+                Step("inv_f_then_inv_e(z, y)", "inv_f_then_inv_e"),
+                Step("inv_f_then_inv_e_plus_from_4(z)", "inv_f_then_inv_e_plus_from_4"),
+            ),
+            asked=INV_F_THEN_INV_E_PLUS_FROM_4_2_ASKED,
         ),
     ),
 )
@@ -769,6 +914,15 @@ SELECT
   inv_f_then_inv_e_plus_from_4.y AS X
 FROM inv_f_then_inv_e_plus_from_4__delta AS inv_f_then_inv_e_plus_from_4
 """
+# back_1, step by step for one head
+BACK_1_ASKED = """
+SELECT
+  COALESCE(inv_f_then_inv_e_plus_from_4.y IS NOT NULL, FALSE) AS _1,
+  asked.X AS _1_1
+FROM back__asked AS asked
+LEFT JOIN inv_f_then_inv_e_plus_from_4__after AS inv_f_then_inv_e_plus_from_4
+  ON inv_f_then_inv_e_plus_from_4.y = asked.X
+"""
 
 
 BACK_STRATUM = Stratum(
@@ -786,6 +940,9 @@ BACK_STRATUM = Stratum(
             deltas=(
                 Delta("inv_f_then_inv_e_plus_from_4", BACK_1_DELTA_INV_F_THEN_INV_E_PLUS_FROM_4),
             ),
+            text="back(X) :- (e / f)+(X, 4).",
+            steps=(Step("inv_f_then_inv_e_plus_from_4(X)", "inv_f_then_inv_e_plus_from_4"),),
+            asked=BACK_1_ASKED,
         ),
     ),
 )
@@ -836,6 +993,17 @@ FROM e_plus__dead AS dead
 JOIN e__after AS e
   ON e.x = dead.x AND e.y = dead.y
 """
+# e_plus_1, step by step for one head
+E_PLUS_1_ASKED = """
+SELECT
+  COALESCE(e.x IS NOT NULL, FALSE) AS _1,
+  asked.x AS _1_1,
+  asked.y AS _1_2,
+  CAST(0 AS BIGINT) AS _rank
+FROM e_plus__asked AS asked
+LEFT JOIN e__after AS e
+  ON e.x = asked.x AND e.y = asked.y
+"""
 
 # e_plus_2                                                                             program.dl:15
 #   e_plus(x, y) :- e_plus(x, z), e(z, y).
@@ -881,6 +1049,22 @@ JOIN e__after AS e
 JOIN e_plus__after AS e_plus
   ON e_plus.x = dead.x AND e_plus.y = e.x
 """
+# e_plus_2, step by step for one head
+E_PLUS_2_ASKED = """
+SELECT
+  COALESCE(e.x IS NOT NULL, FALSE) AS _1,
+  e.x AS _1_1,
+  asked.y AS _1_2,
+  COALESCE(e_plus.x IS NOT NULL, FALSE) AS _2,
+  asked.x AS _2_1,
+  e.x AS _2_2,
+  e_plus._rank AS _rank
+FROM e_plus__asked AS asked
+LEFT JOIN e__after AS e
+  ON e.y = asked.y
+LEFT JOIN e_plus__after AS e_plus
+  ON e_plus.x = asked.x AND e_plus.y = e.x
+"""
 
 
 E_PLUS_STRATUM = Stratum(
@@ -898,6 +1082,9 @@ E_PLUS_STRATUM = Stratum(
             deltas=(Delta("e", E_PLUS_1_DELTA_E),),
             returns=E_PLUS_1_RETURNING,
             filtered=True,
+            text="e_plus(x, y) :- e(x, y).",
+            steps=(Step("e(x, y)", "e"),),
+            asked=E_PLUS_1_ASKED,
         ),
         Rule(
             label="e_plus_2",
@@ -907,6 +1094,9 @@ E_PLUS_STRATUM = Stratum(
             deltas=(Delta("e", E_PLUS_2_DELTA_E),),
             rounds=(Delta("e_plus", E_PLUS_2_DELTA_E_PLUS),),
             returns=E_PLUS_2_RETURNING,
+            text="e_plus(x, y) :- e_plus(x, z), e(z, y).",
+            steps=(Step("e(z, y)", "e"), Step("e_plus(x, z)", "e_plus")),
+            asked=E_PLUS_2_ASKED,
         ),
     ),
     closure="end",
@@ -947,6 +1137,16 @@ SELECT
   e_plus.y AS y
 FROM e_plus__delta AS e_plus
 """
+# e_plus_or_e_plus_then_f_or_f_1, step by step for one head
+E_PLUS_OR_E_PLUS_THEN_F_OR_F_1_ASKED = """
+SELECT
+  COALESCE(e_plus.x IS NOT NULL, FALSE) AS _1,
+  asked.x AS _1_1,
+  asked.y AS _1_2
+FROM e_plus_or_e_plus_then_f_or_f__asked AS asked
+LEFT JOIN e_plus__after AS e_plus
+  ON e_plus.x = asked.x AND e_plus.y = asked.y
+"""
 
 # e_plus_or_e_plus_then_f_or_f_2                                                       program.dl:15
 #   e_plus_or_e_plus_then_f_or_f(x, y) :- e_plus(x, z1), f(z1, y).
@@ -978,6 +1178,21 @@ FROM f__delta AS f
 JOIN e_plus__after AS e_plus
   ON e_plus.y = f.x
 """
+# e_plus_or_e_plus_then_f_or_f_2, step by step for one head
+E_PLUS_OR_E_PLUS_THEN_F_OR_F_2_ASKED = """
+SELECT
+  COALESCE(e_plus.x IS NOT NULL, FALSE) AS _1,
+  asked.x AS _1_1,
+  e_plus.y AS _1_2,
+  COALESCE(f.x IS NOT NULL, FALSE) AS _2,
+  e_plus.y AS _2_1,
+  asked.y AS _2_2
+FROM e_plus_or_e_plus_then_f_or_f__asked AS asked
+LEFT JOIN e_plus__after AS e_plus
+  ON e_plus.x = asked.x
+LEFT JOIN f__after AS f
+  ON f.x = e_plus.y AND f.y = asked.y
+"""
 
 # e_plus_or_e_plus_then_f_or_f_3                                                       program.dl:15
 #   e_plus_or_e_plus_then_f_or_f(x, y) :- f(x, y).
@@ -996,6 +1211,16 @@ SELECT
   f.y AS y
 FROM f__delta AS f
 """
+# e_plus_or_e_plus_then_f_or_f_3, step by step for one head
+E_PLUS_OR_E_PLUS_THEN_F_OR_F_3_ASKED = """
+SELECT
+  COALESCE(f.x IS NOT NULL, FALSE) AS _1,
+  asked.x AS _1_1,
+  asked.y AS _1_2
+FROM e_plus_or_e_plus_then_f_or_f__asked AS asked
+LEFT JOIN f__after AS f
+  ON f.x = asked.x AND f.y = asked.y
+"""
 
 
 E_PLUS_OR_E_PLUS_THEN_F_OR_F_STRATUM = Stratum(
@@ -1011,6 +1236,9 @@ E_PLUS_OR_E_PLUS_THEN_F_OR_F_STRATUM = Stratum(
             head="e_plus_or_e_plus_then_f_or_f",
             full=E_PLUS_OR_E_PLUS_THEN_F_OR_F_1_ALL,
             deltas=(Delta("e_plus", E_PLUS_OR_E_PLUS_THEN_F_OR_F_1_DELTA_E_PLUS),),
+            text="e_plus_or_e_plus_then_f_or_f(x, y) :- e_plus(x, y).",
+            steps=(Step("e_plus(x, y)", "e_plus"),),
+            asked=E_PLUS_OR_E_PLUS_THEN_F_OR_F_1_ASKED,
         ),
         Rule(
             label="e_plus_or_e_plus_then_f_or_f_2",
@@ -1021,6 +1249,9 @@ E_PLUS_OR_E_PLUS_THEN_F_OR_F_STRATUM = Stratum(
                 Delta("e_plus", E_PLUS_OR_E_PLUS_THEN_F_OR_F_2_DELTA_E_PLUS),
                 Delta("f", E_PLUS_OR_E_PLUS_THEN_F_OR_F_2_DELTA_F),
             ),
+            text="e_plus_or_e_plus_then_f_or_f(x, y) :- e_plus(x, z1), f(z1, y).",
+            steps=(Step("e_plus(x, z1)", "e_plus"), Step("f(z1, y)", "f")),
+            asked=E_PLUS_OR_E_PLUS_THEN_F_OR_F_2_ASKED,
         ),
         Rule(
             label="e_plus_or_e_plus_then_f_or_f_3",
@@ -1029,6 +1260,9 @@ E_PLUS_OR_E_PLUS_THEN_F_OR_F_STRATUM = Stratum(
             full=E_PLUS_OR_E_PLUS_THEN_F_OR_F_3_ALL,
             deltas=(Delta("f", E_PLUS_OR_E_PLUS_THEN_F_OR_F_3_DELTA_F),),
             filtered=True,
+            text="e_plus_or_e_plus_then_f_or_f(x, y) :- f(x, y).",
+            steps=(Step("f(x, y)", "f"),),
+            asked=E_PLUS_OR_E_PLUS_THEN_F_OR_F_3_ASKED,
         ),
     ),
 )
@@ -1087,6 +1321,21 @@ JOIN n__after AS n
 WHERE
   e_plus_or_e_plus_then_f_or_f.x <> e_plus_or_e_plus_then_f_or_f.y
 """
+# around_1.1, step by step for one head
+AROUND_1_1_ASKED = """
+SELECT
+  COALESCE(e_plus_or_e_plus_then_f_or_f.x IS NOT NULL, FALSE) AS _1,
+  asked.X AS _1_1,
+  asked.Y AS _1_2,
+  COALESCE(n.x IS NOT NULL, FALSE) AS _2,
+  asked.X AS _2_1,
+  COALESCE(asked.X <> asked.Y, FALSE) AS _3
+FROM around__asked AS asked
+LEFT JOIN e_plus_or_e_plus_then_f_or_f__after AS e_plus_or_e_plus_then_f_or_f
+  ON e_plus_or_e_plus_then_f_or_f.x = asked.X AND e_plus_or_e_plus_then_f_or_f.y = asked.Y
+LEFT JOIN n__after AS n
+  ON n.x = asked.X
+"""
 
 # around_1.2                                                                           program.dl:15
 #   around(X, Y) :- n(X), (e* / f?)(X, Y).
@@ -1104,6 +1353,16 @@ SELECT
   n.x AS X,
   n.x AS Y
 FROM n__delta AS n
+"""
+# around_1.2, step by step for one head
+AROUND_1_2_ASKED = """
+SELECT
+  COALESCE(n.x IS NOT NULL, FALSE) AS _1,
+  asked.X AS _1_1,
+  COALESCE(asked.Y = asked.X, FALSE) AS _2
+FROM around__asked AS asked
+LEFT JOIN n__after AS n
+  ON n.x = asked.X
 """
 
 
@@ -1125,6 +1384,13 @@ AROUND_STRATUM = Stratum(
                     "e_plus_or_e_plus_then_f_or_f", AROUND_1_1_DELTA_E_PLUS_OR_E_PLUS_THEN_F_OR_F
                 ),
             ),
+            text="around(X, Y) :- n(X), (e* / f?)(X, Y).",
+            steps=(
+                Step("e_plus_or_e_plus_then_f_or_f(X, Y)", "e_plus_or_e_plus_then_f_or_f"),
+                Step("n(X)", "n"),
+                Step("X != Y"),
+            ),
+            asked=AROUND_1_1_ASKED,
         ),
         Rule(
             label="around_1.2",
@@ -1133,6 +1399,9 @@ AROUND_STRATUM = Stratum(
             full=AROUND_1_2_ALL,
             deltas=(Delta("n", AROUND_1_2_DELTA_N),),
             filtered=True,
+            text="around(X, Y) :- n(X), (e* / f?)(X, Y).",
+            steps=(Step("n(X)", "n"), Step("Y = X")),
+            asked=AROUND_1_2_ASKED,
         ),
     ),
 )
@@ -1201,6 +1470,21 @@ JOIN e_or_f_plus__after AS e_or_f_plus
 WHERE
   groups.X <> e_or_f_plus.y
 """
+# counted_1.1, step by step for one head
+COUNTED_1_1_ASKED = """
+SELECT
+  COALESCE(n.x IS NOT NULL, FALSE) AS _1,
+  asked.X AS _1_1,
+  COALESCE(e_or_f_plus.x IS NOT NULL, FALSE) AS _2,
+  asked.X AS _2_1,
+  e_or_f_plus.y AS _2_2,
+  COALESCE(asked.X <> e_or_f_plus.y, FALSE) AS _3
+FROM counted__asked AS asked
+LEFT JOIN n__after AS n
+  ON n.x = asked.X
+LEFT JOIN e_or_f_plus__after AS e_or_f_plus
+  ON e_or_f_plus.x = asked.X
+"""
 
 # counted_1.2                                                                          program.dl:16
 #   counted(X, count<*>) :- n(X), (e | f)*(X, _).
@@ -1224,6 +1508,15 @@ SELECT
 FROM counted__groups AS groups
 JOIN n__after AS n
   ON n.x = groups.X
+"""
+# counted_1.2, step by step for one head
+COUNTED_1_2_ASKED = """
+SELECT
+  COALESCE(n.x IS NOT NULL, FALSE) AS _1,
+  asked.X AS _1_1
+FROM counted__asked AS asked
+LEFT JOIN n__after AS n
+  ON n.x = asked.X
 """
 
 # The rows of groups, from all their derivations
@@ -1290,6 +1583,9 @@ COUNTED_STRATUM = Stratum(
             ),
             returns=COUNTED_1_1_RETURNING,
             filtered=True,
+            text="counted(X, count<*>) :- n(X), (e | f)*(X, _).",
+            steps=(Step("n(X)", "n"), Step("e_or_f_plus(X, any)", "e_or_f_plus"), Step("X != any")),
+            asked=COUNTED_1_1_ASKED,
         ),
         Rule(
             label="counted_1.2",
@@ -1299,6 +1595,9 @@ COUNTED_STRATUM = Stratum(
             deltas=(Delta("n", COUNTED_1_2_DELTA_N),),
             returns=COUNTED_1_2_RETURNING,
             filtered=True,
+            text="counted(X, count<*>) :- n(X), (e | f)*(X, _).",
+            steps=(Step("n(X)", "n"),),
+            asked=COUNTED_1_2_ASKED,
         ),
     ),
     groups=("X",),
@@ -1352,6 +1651,17 @@ FROM inv_f_or_e_plus__dead AS dead
 JOIN f__after AS f
   ON f.x = dead.y AND f.y = dead.x
 """
+# inv_f_or_e_plus_1, step by step for one head
+INV_F_OR_E_PLUS_1_ASKED = """
+SELECT
+  COALESCE(f.x IS NOT NULL, FALSE) AS _1,
+  asked.y AS _1_1,
+  asked.x AS _1_2,
+  CAST(0 AS BIGINT) AS _rank
+FROM inv_f_or_e_plus__asked AS asked
+LEFT JOIN f__after AS f
+  ON f.x = asked.y AND f.y = asked.x
+"""
 
 # inv_f_or_e_plus_2                                                                    program.dl:17
 #   inv_f_or_e_plus(x, y) :- e(x, y).
@@ -1380,6 +1690,17 @@ SELECT
 FROM inv_f_or_e_plus__dead AS dead
 JOIN e__after AS e
   ON e.x = dead.x AND e.y = dead.y
+"""
+# inv_f_or_e_plus_2, step by step for one head
+INV_F_OR_E_PLUS_2_ASKED = """
+SELECT
+  COALESCE(e.x IS NOT NULL, FALSE) AS _1,
+  asked.x AS _1_1,
+  asked.y AS _1_2,
+  CAST(0 AS BIGINT) AS _rank
+FROM inv_f_or_e_plus__asked AS asked
+LEFT JOIN e__after AS e
+  ON e.x = asked.x AND e.y = asked.y
 """
 
 # inv_f_or_e_plus_3                                                                    program.dl:17
@@ -1426,6 +1747,22 @@ JOIN f__after AS f
 JOIN inv_f_or_e_plus__after AS inv_f_or_e_plus
   ON inv_f_or_e_plus.x = dead.x AND inv_f_or_e_plus.y = f.y
 """
+# inv_f_or_e_plus_3, step by step for one head
+INV_F_OR_E_PLUS_3_ASKED = """
+SELECT
+  COALESCE(f.x IS NOT NULL, FALSE) AS _1,
+  asked.y AS _1_1,
+  f.y AS _1_2,
+  COALESCE(inv_f_or_e_plus.x IS NOT NULL, FALSE) AS _2,
+  asked.x AS _2_1,
+  f.y AS _2_2,
+  inv_f_or_e_plus._rank AS _rank
+FROM inv_f_or_e_plus__asked AS asked
+LEFT JOIN f__after AS f
+  ON f.x = asked.y
+LEFT JOIN inv_f_or_e_plus__after AS inv_f_or_e_plus
+  ON inv_f_or_e_plus.x = asked.x AND inv_f_or_e_plus.y = f.y
+"""
 
 # inv_f_or_e_plus_4                                                                    program.dl:17
 #   inv_f_or_e_plus(x, y) :- inv_f_or_e_plus(x, z), e(z, y).
@@ -1471,6 +1808,22 @@ JOIN e__after AS e
 JOIN inv_f_or_e_plus__after AS inv_f_or_e_plus
   ON inv_f_or_e_plus.x = dead.x AND inv_f_or_e_plus.y = e.x
 """
+# inv_f_or_e_plus_4, step by step for one head
+INV_F_OR_E_PLUS_4_ASKED = """
+SELECT
+  COALESCE(e.x IS NOT NULL, FALSE) AS _1,
+  e.x AS _1_1,
+  asked.y AS _1_2,
+  COALESCE(inv_f_or_e_plus.x IS NOT NULL, FALSE) AS _2,
+  asked.x AS _2_1,
+  e.x AS _2_2,
+  inv_f_or_e_plus._rank AS _rank
+FROM inv_f_or_e_plus__asked AS asked
+LEFT JOIN e__after AS e
+  ON e.y = asked.y
+LEFT JOIN inv_f_or_e_plus__after AS inv_f_or_e_plus
+  ON inv_f_or_e_plus.x = asked.x AND inv_f_or_e_plus.y = e.x
+"""
 
 
 INV_F_OR_E_PLUS_STRATUM = Stratum(
@@ -1488,6 +1841,9 @@ INV_F_OR_E_PLUS_STRATUM = Stratum(
             deltas=(Delta("f", INV_F_OR_E_PLUS_1_DELTA_F),),
             returns=INV_F_OR_E_PLUS_1_RETURNING,
             filtered=True,
+            text="inv_f_or_e_plus(x, y) :- f(y, x).",
+            steps=(Step("f(y, x)", "f"),),
+            asked=INV_F_OR_E_PLUS_1_ASKED,
         ),
         Rule(
             label="inv_f_or_e_plus_2",
@@ -1497,6 +1853,9 @@ INV_F_OR_E_PLUS_STRATUM = Stratum(
             deltas=(Delta("e", INV_F_OR_E_PLUS_2_DELTA_E),),
             returns=INV_F_OR_E_PLUS_2_RETURNING,
             filtered=True,
+            text="inv_f_or_e_plus(x, y) :- e(x, y).",
+            steps=(Step("e(x, y)", "e"),),
+            asked=INV_F_OR_E_PLUS_2_ASKED,
         ),
         Rule(
             label="inv_f_or_e_plus_3",
@@ -1506,6 +1865,9 @@ INV_F_OR_E_PLUS_STRATUM = Stratum(
             deltas=(Delta("f", INV_F_OR_E_PLUS_3_DELTA_F),),
             rounds=(Delta("inv_f_or_e_plus", INV_F_OR_E_PLUS_3_DELTA_INV_F_OR_E_PLUS),),
             returns=INV_F_OR_E_PLUS_3_RETURNING,
+            text="inv_f_or_e_plus(x, y) :- inv_f_or_e_plus(x, z), f(y, z).",
+            steps=(Step("f(y, z)", "f"), Step("inv_f_or_e_plus(x, z)", "inv_f_or_e_plus")),
+            asked=INV_F_OR_E_PLUS_3_ASKED,
         ),
         Rule(
             label="inv_f_or_e_plus_4",
@@ -1515,6 +1877,9 @@ INV_F_OR_E_PLUS_STRATUM = Stratum(
             deltas=(Delta("e", INV_F_OR_E_PLUS_4_DELTA_E),),
             rounds=(Delta("inv_f_or_e_plus", INV_F_OR_E_PLUS_4_DELTA_INV_F_OR_E_PLUS),),
             returns=INV_F_OR_E_PLUS_4_RETURNING,
+            text="inv_f_or_e_plus(x, y) :- inv_f_or_e_plus(x, z), e(z, y).",
+            steps=(Step("e(z, y)", "e"), Step("inv_f_or_e_plus(x, z)", "inv_f_or_e_plus")),
+            asked=INV_F_OR_E_PLUS_4_ASKED,
         ),
     ),
     closure="end",
@@ -1604,6 +1969,25 @@ JOIN n__after AS n_2
 WHERE
   inv_f_or_e_plus.x <> inv_f_or_e_plus.y
 """
+# cut_off_1, step by step for one head
+CUT_OFF_1_ASKED = """
+SELECT
+  COALESCE(n_1.x IS NOT NULL, FALSE) AS _1,
+  asked.X AS _1_1,
+  COALESCE(n_2.x IS NOT NULL, FALSE) AS _2,
+  asked.Y AS _2_1,
+  COALESCE(asked.X <> asked.Y, FALSE) AS _3,
+  COALESCE(absent_0.x IS NULL, FALSE) AS _4,
+  asked.X AS _4_1,
+  asked.Y AS _4_2
+FROM cut_off__asked AS asked
+LEFT JOIN n__after AS n_1
+  ON n_1.x = asked.X
+LEFT JOIN n__after AS n_2
+  ON n_2.x = asked.Y
+LEFT JOIN inv_f_or_e_plus__absent_after AS absent_0
+  ON absent_0.x = asked.X AND absent_0.y = asked.Y
+"""
 
 
 CUT_OFF_STRATUM = Stratum(
@@ -1624,6 +2008,14 @@ CUT_OFF_STRATUM = Stratum(
                 Delta("inv_f_or_e_plus", CUT_OFF_1_DELTA_INV_F_OR_E_PLUS, negated=True),
             ),
             filtered=True,
+            text="cut_off(X, Y) :- n(X), n(Y), !(e | ^f)*(X, Y).",
+            steps=(
+                Step("n(X)", "n"),
+                Step("n(Y)", "n"),
+                Step("X != Y"),
+                Step("!inv_f_or_e_plus(X, Y)", "inv_f_or_e_plus", negated=True),
+            ),
+            asked=CUT_OFF_1_ASKED,
         ),
     ),
 )
@@ -1676,6 +2068,21 @@ FROM f__delta AS f
 JOIN e__after AS e
   ON e.y = f.y
 """
+# e_then_inv_f_or_f_1, step by step for one head
+E_THEN_INV_F_OR_F_1_ASKED = """
+SELECT
+  COALESCE(e.x IS NOT NULL, FALSE) AS _1,
+  asked.x AS _1_1,
+  e.y AS _1_2,
+  COALESCE(f.x IS NOT NULL, FALSE) AS _2,
+  asked.y AS _2_1,
+  e.y AS _2_2
+FROM e_then_inv_f_or_f__asked AS asked
+LEFT JOIN e__after AS e
+  ON e.x = asked.x
+LEFT JOIN f__after AS f
+  ON f.x = asked.y AND f.y = e.y
+"""
 
 # e_then_inv_f_or_f_2                                                                  program.dl:18
 #   e_then_inv_f_or_f(x, y) :- f(x, y).
@@ -1693,6 +2100,16 @@ SELECT
   f.x AS x,
   f.y AS y
 FROM f__delta AS f
+"""
+# e_then_inv_f_or_f_2, step by step for one head
+E_THEN_INV_F_OR_F_2_ASKED = """
+SELECT
+  COALESCE(f.x IS NOT NULL, FALSE) AS _1,
+  asked.x AS _1_1,
+  asked.y AS _1_2
+FROM e_then_inv_f_or_f__asked AS asked
+LEFT JOIN f__after AS f
+  ON f.x = asked.x AND f.y = asked.y
 """
 
 
@@ -1713,6 +2130,9 @@ E_THEN_INV_F_OR_F_STRATUM = Stratum(
                 Delta("f", E_THEN_INV_F_OR_F_1_DELTA_F),
             ),
             filtered=True,
+            text="e_then_inv_f_or_f(x, y) :- e(x, z1), f(y, z1).",
+            steps=(Step("e(x, z1)", "e"), Step("f(y, z1)", "f")),
+            asked=E_THEN_INV_F_OR_F_1_ASKED,
         ),
         Rule(
             label="e_then_inv_f_or_f_2",
@@ -1721,6 +2141,9 @@ E_THEN_INV_F_OR_F_STRATUM = Stratum(
             full=E_THEN_INV_F_OR_F_2_ALL,
             deltas=(Delta("f", E_THEN_INV_F_OR_F_2_DELTA_F),),
             filtered=True,
+            text="e_then_inv_f_or_f(x, y) :- f(x, y).",
+            steps=(Step("f(x, y)", "f"),),
+            asked=E_THEN_INV_F_OR_F_2_ASKED,
         ),
     ),
 )
@@ -1784,6 +2207,21 @@ FROM e_plus__absent_delta AS e_plus
 JOIN e_then_inv_f_or_f__after AS e_then_inv_f_or_f
   ON e_then_inv_f_or_f.x = e_plus.y AND e_then_inv_f_or_f.y = e_plus.x
 """
+# step_1, step by step for one head
+STEP_1_ASKED = """
+SELECT
+  COALESCE(e_then_inv_f_or_f.x IS NOT NULL, FALSE) AS _1,
+  asked.X AS _1_1,
+  asked.Y AS _1_2,
+  COALESCE(absent_0.x IS NULL, FALSE) AS _2,
+  asked.Y AS _2_1,
+  asked.X AS _2_2
+FROM step__asked AS asked
+LEFT JOIN e_then_inv_f_or_f__after AS e_then_inv_f_or_f
+  ON e_then_inv_f_or_f.x = asked.X AND e_then_inv_f_or_f.y = asked.Y
+LEFT JOIN e_plus__absent_after AS absent_0
+  ON absent_0.x = asked.Y AND absent_0.y = asked.X
+"""
 
 
 STEP_STRATUM = Stratum(
@@ -1803,6 +2241,12 @@ STEP_STRATUM = Stratum(
                 Delta("e_plus", STEP_1_DELTA_E_PLUS, negated=True),
             ),
             filtered=True,
+            text="step(X, Y) :- (e / ^f | f)(X, Y), !e+(Y, X).",
+            steps=(
+                Step("e_then_inv_f_or_f(X, Y)", "e_then_inv_f_or_f"),
+                Step("!e_plus(Y, X)", "e_plus", negated=True),
+            ),
+            asked=STEP_1_ASKED,
         ),
     ),
 )
@@ -4702,6 +5146,7 @@ def program_record(program: Program) -> Manifest:
         "name": program.name,
         "sha256": program.sha256,
         "compiler": program.compiler,
+        "hidden": [relation.table for relation in program.relations if relation.hidden],
         "relations": {
             relation.table: {
                 "name": relation.name,
@@ -6591,6 +7036,296 @@ def table_lines(columns: list[str], rows: Iterator[Any]) -> Iterator[str]:
         ).rstrip()
 
 
+# ---- support: explain, version 1 -----------------------------------------------------------------
+# Why a tuple is in the state, or why not. In a recursion every tuple has a derivation from tuples of lower
+# rank: following these gives a finite proof, and nothing is recomputed.
+
+MOST_PROOF_TUPLES = 1000
+FEW_DERIVATIONS = 3
+
+Values = tuple[Any, ...]
+Known = tuple[str, Values]
+"""A tuple: its table and its values."""
+
+
+def parse_tuple(program: Program, text: str) -> tuple[Relation, Values]:
+    """A tuple as programs write it, ``reachable(@1, "x")``, as values of its relation's types."""
+    found = re.fullmatch(r"\s*([\w.]+)\s*(?:\((.*)\))?\s*\.?\s*", text, re.DOTALL)
+    if not found:
+        raise JobError(f"{shown(text)} is no tuple; write one as in a program: reachable(1, 4)")
+    relation = program.relation(found[1])
+    words = split_values(found[2] or "")
+    wanted = ", ".join(f"{column.name}: {column.type}" for column in relation.columns)
+    if len(words) != len(relation.columns):
+        raise JobError(
+            f"{relation.name} has {len(relation.columns)} columns ({wanted}), and {text.strip()} has {len(words)} values"
+        )
+    values = []
+    for word, column in zip(words, relation.columns, strict=True):
+        bare = word.removeprefix("@").strip()
+        quoted = re.fullmatch(r'(?:date|timestamp)?("(?:[^"\\]|\\.)*")', bare)
+        try:
+            if column.type == "string" and not quoted:
+                raise ValueError(f"{bare} is no string in quotes")
+            values.append(
+                value_reader(column.type, True)(json.loads(quoted[1]) if quoted else bare)
+            )
+        except ValueError as error:
+            raise JobError(f"{text.strip()}: {column.name}: {error}") from error
+    return relation, tuple(values)
+
+
+def split_values(text: str) -> list[str]:
+    """Values between commas, of which there are others in quotes and brackets."""
+    parts = re.findall(r'"(?:[^"\\]|\\.)*"|[\[\]]|,|[^",\[\]]+', text)
+    values, depth = [""], 0
+    for part in parts:
+        depth += (part == "[") - (part == "]")
+        if part == "," and depth == 0:
+            values.append("")
+        else:
+            values[-1] += part
+    return [value.strip() for value in values] if text.strip() else []
+
+
+def tuple_text(relation: Relation, values: Sequence[Any]) -> str:
+    """A tuple as programs write it, ``_`` for a value that is not known."""
+    texts = [
+        "_" if value is None else constant_text(value, column.type)
+        for value, column in zip(values, relation.columns, strict=True)
+    ]
+    return f"{relation.name}({', '.join(texts)})" if texts else relation.name
+
+
+def constant_text(value: Any, kind: str) -> str:
+    """A value as programs write it."""
+    if is_list(kind):
+        return f"[{', '.join(constant_text(item, element_type(kind)) for item in value)}]"
+    text = value_text(value)
+    if kind == "string":
+        return json.dumps(text, ensure_ascii=False)
+    return f'{kind}"{text}"' if kind in ("date", "timestamp") else text
+
+
+def sql_constant(value: Any, kind: str, engine: str) -> str:
+    """A value in SQL."""
+    if is_list(kind):
+        items = ", ".join(sql_constant(item, element_type(kind), engine) for item in value)
+        listed = f"[{items}]" if engine == "duckdb" else f"ARRAY({items})"
+        return f"CAST({listed} AS {sql_type(kind, engine)})"
+    text = repr(value) if isinstance(value, float) else value_text(value)
+    if engine == "spark":
+        text = text.replace("\\", "\\\\").replace("'", "\\'")
+    else:
+        text = text.replace("'", "''")
+    return f"CAST('{text}' AS {sql_type(kind, engine)})"
+
+
+class Explainer:
+    """Looks at the relations of a state as they are, without loading them."""
+
+    def __init__(self, engine: Engine, task: Task) -> None:
+        """Let the tables that rules read stand for the files of the state."""
+        self.engine = engine
+        self.relations = {relation.table: relation for relation in PROGRAM.relations}
+        strata = [stratum for stage in PROGRAM.stages for stratum in stage.strata]
+        self.rules = {
+            table: [rule for stratum in strata for rule in stratum.rules if rule.head == table]
+            for table in self.relations
+        }
+        self.aggregates = {r.table for s in strata if s.kind == "aggregate" for r in s.relations}
+        for table, relation in self.relations.items():
+            entries = bucket_files(task.relations, relation, None)
+            engine.view(f"{table}__stored", stored_rows(engine, task.state, relation, entries))
+            rank = ", _rank" if relation.kind == "ranked" else ""
+            rows = f"SELECT {names(relation.tuple_columns)}{rank} FROM {table}__stored"
+            engine.view(f"{table}__after", rows)
+            engine.view(f"{table}__absent_after", rows)
+
+    def explain(self, relation: Relation, values: Values, limit: int) -> dict[str, Any]:
+        """What the command prints."""
+        stored = self.stored(relation, values)
+        result: dict[str, Any] = {
+            "program": PROGRAM.name,
+            "tuple": tuple_text(relation, values),
+            "present": stored is not None,
+        }
+        if stored is not None:
+            return {**result, "tuples": self.proof((relation.table, values), limit)}
+        rules = [self.attempt(rule, relation, values) for rule in self.rules[relation.table]]
+        return {**result, "input": relation.kind == "input", "rules": rules}
+
+    def ask(self, relation: Relation, values: Values) -> None:
+        """Make r__asked of a tuple."""
+        columns = [
+            f"{sql_constant(value, column.type, self.engine.name)} AS {column.sql}"
+            for value, column in zip(values or (True,), relation.tuple_columns, strict=True)
+        ]
+        self.engine.table(f"{relation.table}__asked", f"SELECT {', '.join(columns)}")
+
+    def stored(self, relation: Relation, values: Values) -> dict[str, Any] | None:
+        """The stored row of a tuple, with the columns kept with it; None if there is none."""
+        self.ask(relation, values)
+        table = relation.table
+        same = " AND ".join(f"s.{name} = a.{name}" for name in tuple_names(relation))
+        rows = f"SELECT s.* FROM {table}__stored AS s JOIN {table}__asked AS a ON {same}"
+        return next(iter(self.engine.first(rows, 1)), None)
+
+    def proof(self, root: Known, limit: int) -> list[dict[str, Any]]:
+        """The tuples of a proof, the one to be proved first, each before those that it follows from for the first
+        time."""
+        numbers: dict[Known, int] = {root: 0}
+        made: list[dict[str, Any]] = []
+        waiting = [root]
+        while waiting:
+            known = waiting.pop(0)
+            table, values = known
+            node, sources = self.derived(self.relations[table], values)
+            because = []
+            for source in sources:
+                if source not in numbers:
+                    if len(numbers) >= limit:
+                        node["cut"] = True
+                        continue
+                    numbers[source] = len(numbers)
+                    waiting.append(source)
+                because.append(numbers[source])
+            made.append({"id": numbers[known], **node, "because": because})
+        return made
+
+    def derived(self, relation: Relation, values: Values) -> tuple[dict[str, Any], list[Known]]:
+        """A tuple of the state, by which rule it is there, and from which tuples."""
+        stored = self.stored(relation, values)
+        assert stored is not None, "a derivation uses tuples that are there"
+        node: dict[str, Any] = {"tuple": tuple_text(relation, values)}
+        node |= {"relation": relation.name, "values": list(values)}
+        if relation.hidden:
+            node["internal"] = True
+        node |= {name: stored[f"_{name}"] for name in ("rank", "support") if f"_{name}" in stored}
+        if relation.kind == "input":
+            return {**node, "given": True}, []
+        for rule in self.rules[relation.table]:
+            held = [f"_{place}" for place, _ in enumerate(rule.steps, 1)]
+            if relation.kind == "ranked":
+                held.append(f"_rank < {stored['_rank']}")
+            query = f"SELECT * FROM ({self.engine.text(rule.asked)}) AS q WHERE {' AND '.join(held) or 'TRUE'}"
+            several = relation.table in self.aggregates
+            if relation.kind == "ranked":
+                query += " ORDER BY _rank"
+            rows = self.engine.first(query, FEW_DERIVATIONS if several else 1)
+            if not rows:
+                continue
+            node |= {"rule": rule.label, "source": rule.source, "text": rule.text}
+            if several:
+                node["derivations"] = self.engine.first(
+                    f"SELECT COUNT(*) AS n FROM ({query}) AS c", 1
+                )[0]["n"]
+            absent = [
+                tuple_text(self.relations[step.table], terms)
+                for row in rows
+                for step, terms in self.literals(rule, row)
+                if step.negated
+            ]
+            if absent:
+                node["absent"] = list(dict.fromkeys(absent))
+            sources = [
+                (step.table, terms)
+                for row in rows
+                for step, terms in self.literals(rule, row)
+                if not step.negated
+            ]
+            return node, list(dict.fromkeys(sources))
+        raise JobError(
+            f"no rule derives {node['tuple']} from what is stored; `verify` tells what is wrong with the state"
+        )
+
+    def literals(self, rule: Rule, row: Mapping[str, Any]) -> Iterator[tuple[Step, Values]]:
+        """The literals of a rule, with the values that a derivation gives them, and None for those it does not."""
+        for place, step in enumerate(rule.steps, 1):
+            if step.table:
+                columns = self.relations[step.table].columns
+                values = (row[f"_{place}_{index}"] for index, _ in enumerate(columns, 1))
+                yield step, tuple(map(hashable, values))
+
+    def attempt(self, rule: Rule, relation: Relation, values: Values) -> dict[str, Any]:
+        """How far a rule comes: the tuples that it ``found`` on its longest way, and the step that is ``missing``; or that
+        it comes to its end, and another value is better."""
+        self.ask(relation, values)
+        order = ", ".join(f"_{place} DESC" for place, _ in enumerate(rule.steps, 1))
+        query = f"SELECT * FROM ({self.engine.text(rule.asked)}) AS q"
+        row = self.engine.first(f"{query} ORDER BY {order}" if order else query, 1)[0]
+        said: dict[str, Any] = {"rule": rule.label, "source": rule.source, "text": rule.text}
+        terms = self.literals(rule, row)
+        found = []
+        for place, step in enumerate(rule.steps, 1):
+            text = step.text
+            if step.table:
+                text = tuple_text(self.relations[step.table], next(terms)[1])
+            if not row[f"_{place}"]:
+                why = (
+                    "is there"
+                    if step.negated
+                    else "is not there" if step.table else "does not hold"
+                )
+                return {**said, "found": found, "missing": text, "why": why, "step": step.text}
+            if step.table and not step.negated:
+                found.append(text)
+        return {**said, "found": found}
+
+
+def report_explanation(result: Mapping[str, Any]) -> Iterator[str]:
+    """A proof as a tree, or for each rule how far it comes."""
+    if not result["present"]:
+        yield f"{result['tuple']} is not there"
+        if result["input"]:
+            yield "  it is an input, and has no such row"
+        for attempt in result["rules"]:
+            yield f"  {rule_note(attempt)}"
+            yield from (f"    found {text}" for text in attempt["found"])
+            if "missing" in attempt:
+                step = "" if attempt["step"] == attempt["missing"] else f", for {attempt['step']}"
+                yield f"    {attempt['missing']} {attempt['why']}{step}"
+            else:
+                yield "    derives it, but another value of its group is better"
+        return
+    tuples = {node["id"]: node for node in result["tuples"]}
+    told: set[int] = set()
+    # What is still to be printed, the next at the end: the lines before it, its mark, and its number.
+    waiting: list[tuple[str, str, int]] = [("", "", 0)]
+    while waiting:
+        before, mark, number = waiting.pop()
+        node = tuples[number]
+        inside = before + {"": "", "├─ ": "│  ", "└─ ": "   "}[mark]
+        yield f"{before}{mark}{node['tuple']}{proof_note(node, number in told)}"
+        if number in told:
+            continue
+        told.add(number)
+        yield from (f"{inside}   no {text}" for text in node.get("absent", ()))
+        children = [*node["because"]]
+        for place, child in reversed(list(enumerate(children))):
+            last = place == len(children) - 1
+            waiting.append((inside, "└─ " if last else "├─ ", child))
+
+
+def proof_note(node: Mapping[str, Any], told: bool) -> str:
+    """What stands behind a tuple of a proof."""
+    if node.get("given"):
+        return "  given"
+    if told:
+        return "  see above"
+    more = node.get("derivations", 0)
+    notes = f"  by {rule_note(node)}"
+    if more > FEW_DERIVATIONS:
+        notes += f"  {more:,} derivations, {FEW_DERIVATIONS} of them shown"
+    return notes + ("  ... (--limit shows more)" if node.get("cut") else "")
+
+
+def rule_note(said: Mapping[str, Any]) -> str:
+    """A rule with its label and its place."""
+    text = said["text"].removeprefix(f"{said['rule']}:").strip()
+    return f"{said['rule']}: {text}  ({said['source']})"
+
+
 # ---- support: commands, version 1 ----------------------------------------------------------------
 # What the job can do, as functions that take a SparkSession and as a command line.
 
@@ -7125,6 +7860,8 @@ def upgrade_plan(
     was, now = before["program"]["relations"], program_record(PROGRAM)["relations"]
     same = {table for table in now if was.get(table) == now[table] and now[table]["definition"]}
     same -= {relation.table for relation in PROGRAM.relations if relation.name in given}
+    # States of earlier versions do not tell.
+    internal = {*before["program"].get("hidden", ())}
     known = before.get("functions", {})
     sources = supplied.sources if supplied else {}
     other_functions = any(sources.get(name, known[name]) != known[name] for name in known)
@@ -7148,7 +7885,7 @@ def upgrade_plan(
     return UpgradePlan(
         [relation.table for relation in PROGRAM.relations if relation.table not in same],
         [relation.table for relation in PROGRAM.relations if relation.table in same],
-        sorted({was[table]["name"] for table in was.keys() - now.keys()}),
+        sorted({was[table]["name"] for table in was.keys() - now.keys() - internal}),
         frozenset(rebuilt),
     )
 
@@ -7157,6 +7894,39 @@ def visible_names(tables: Iterable[str]) -> list[str]:
     """The names of those of these relations that users see."""
     wanted = set(tables)
     return [r.name for r in PROGRAM.relations if r.table in wanted and not r.hidden]
+
+
+def explain(
+    spark: SparkSession | None,
+    state: str,
+    asked: str,
+    engine: str = "auto",
+    functions: FunctionSource = None,
+    limit: int = MOST_PROOF_TUPLES,
+) -> dict[str, Any]:
+    """Why a tuple is in the state, or why not. ``asked`` is a tuple as programs write it: ``reachable(1, "x")``.
+
+    Of a tuple that is there, ``tuples`` has a proof: the first is the tuple itself, and each says by which rule and from
+    which others it follows, or that it is given. They are at most ``limit``. Of one that is not there, ``rules`` says for
+    each rule how far it comes. Where DuckDB opens the state, Spark is not needed.
+    """
+    supplied = SUPPLY(functions)
+    root = given_place(state)
+    manifest = read_state(root)
+    check_program(PROGRAM, manifest)
+    options = Options(manifest["buckets"], engine, functions=supplied)
+    task = Task(options, str(root), manifest["relations"])
+    relation, values = parse_tuple(PROGRAM, asked)
+    if choose_engine(task, engine)[0] == "duckdb":
+        with duck_engine(task, os.cpu_count() or 1) as duck:
+            return Explainer(duck, task).explain(relation, values, limit)
+    rounds = SparkEngine(spark or open_session(), options.buckets)
+    try:
+        if supplied:
+            supplied.define(rounds)
+        return Explainer(rounds, task).explain(relation, values, limit)
+    finally:
+        rounds.close()
 
 
 def compact(
@@ -7296,7 +8066,15 @@ def command_line() -> argparse.ArgumentParser:
     working.add_argument(
         "--memory-limit", default="", metavar="SIZE", help="DuckDB's memory in a task, such as 2GB"
     )
-    running = argparse.ArgumentParser(add_help=False, parents=[working])
+    calling = argparse.ArgumentParser(add_help=False)
+    if PROGRAM.functions:
+        calling.add_argument(
+            "--functions",
+            required=True,
+            metavar="FILE.py",
+            help="the Python file that has " + ", ".join(map(str, PROGRAM.functions)),
+        )
+    running = argparse.ArgumentParser(add_help=False, parents=[working, calling])
     running.add_argument(
         "--max-rounds",
         type=positive,
@@ -7304,13 +8082,6 @@ def command_line() -> argparse.ArgumentParser:
         metavar="N",
         help="give up a recursion after N rounds",
     )
-    if PROGRAM.functions:
-        running.add_argument(
-            "--functions",
-            required=True,
-            metavar="FILE.py",
-            help="the Python file that has " + ", ".join(map(str, PROGRAM.functions)),
-        )
     giving = argparse.ArgumentParser(add_help=False)
     giving.add_argument(
         "--input",
@@ -7366,6 +8137,26 @@ def command_line() -> argparse.ArgumentParser:
         help="whether relations follow the changes or are computed from scratch (default: as is cheaper for each)",
     )
     commands.add_parser("status", parents=[common], help="say what the state holds")
+    explaining = commands.add_parser(
+        "explain",
+        parents=[common, calling],
+        help="say why a tuple is there, or why not",
+        description="Prints a proof of a tuple, down to rows of the inputs; or, of a tuple that is not there, how far "
+        "each rule comes.",
+    )
+    explaining.add_argument(
+        "asked", metavar="TUPLE", help="""such as 'reachable(1, "x")', values as in a program"""
+    )
+    explaining.add_argument(
+        "--engine", choices=["auto", "duckdb", "spark"], default="auto", help="what looks for it"
+    )
+    explaining.add_argument(
+        "--limit",
+        type=positive,
+        default=MOST_PROOF_TUPLES,
+        metavar="N",
+        help="at most N tuples of the proof (default: %(default)s)",
+    )
     showing = commands.add_parser("show", parents=[common], help="print a relation")
     showing.add_argument("relation", metavar="REL", help="the relation")
     showing.add_argument("--at", metavar="LOCATION", help="only the tuples at this location")
@@ -7416,6 +8207,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     try:
         if command == "status":
             result = status(**arguments)
+        elif command == "explain":
+            result = explain(None, **arguments)
         elif command == "show":
             form = arguments.pop("format")
             print_relation(
@@ -7547,6 +8340,7 @@ REPORTS = {
     "compact": report_compact,
     "status": report_status,
     "verify": report_verify,
+    "explain": report_explanation,
 }
 
 

@@ -1,0 +1,1 @@
+"""Jobs on a Spark standalone cluster, and through Spark Connect."""

@@ -1,0 +1,18 @@
+"""The same commands through Spark Connect, which has no SparkContext and no JVM to reach into."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from golden_tests.stores.test_stores import World, check, walk
+
+
+def test_connect(tmp_path: Path) -> None:
+    """A server of its own, as ``--remote local`` starts one."""
+    pytest.importorskip("grpc", reason="what Spark Connect needs is not installed")
+    world = World(tmp_path)
+    said = walk(world, str(tmp_path / "state"), {"spark.remote": "local[2]"}, {})
+    check(world, said, "duckdb")
+    assert "is damaged" in said["changed"]

@@ -1,0 +1,278 @@
+"""Why a tuple is there, or not: proofs and attempts on random programs against the oracle, and as they print."""
+
+from __future__ import annotations
+
+import json
+import random
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from golden_tests.checks import Checked
+from golden_tests.harness import LocalJob, Row, compile_text, load_script
+from golden_tests.oracle.evaluate import evaluate
+from golden_tests.random_search import scenario_of, strategy_for
+
+TUPLES = 3
+"""Of each relation, so many tuples are asked for, and as many that are not there."""
+
+
+class Asked:
+    """A job with a state that the oracle knows too, and the answers to questions about it."""
+
+    def __init__(self, text: str, folder: Path, buckets: int = 1, spark: Any = None) -> None:
+        """Nothing is built yet; with ``spark``, its engine answers."""
+        self.compilation, script = compile_text(text)
+        self.text = text
+        self.job = LocalJob(script, folder, buckets)
+        self.spark = spark
+        self.checked = Checked(self.job, text, self.compilation)
+
+    def explain(self, relation: Any, row: Row, limit: int = 1000) -> dict[str, Any]:
+        """The answer of the job, after a way through text and back."""
+        job: Any = self.job.module
+        text = job.tuple_text(relation, row)
+        found, values = job.parse_tuple(self.job.program, text)
+        assert (found, tuple(map(job.hashable, values))) == (relation, row), text
+        task = job.Task(self.job.options, str(self.job.folder), self.job.manifest["relations"])  # type: ignore[index]
+        engine = job.SparkEngine(self.spark, 1) if self.spark else job.DuckEngine()
+        try:
+            answer: dict[str, Any] = job.Explainer(engine, task).explain(relation, row, limit)
+        finally:
+            if engine.name == "spark":
+                engine.close()
+        assert answer["tuple"] == text
+        assert list(job.report_explanation(answer))
+        json.dumps(answer, default=job.value_text)
+        return answer
+
+    def relations(self) -> Iterator[tuple[Any, set[Row]]]:
+        """The relations that users see, and what they hold."""
+        for relation in self.job.program.relations:
+            if not relation.hidden:
+                known = self.checked.state if relation.name in self.checked.state else self.checked.inputs
+                yield relation, known.get(relation.name, set())
+
+    def holds(self, name: str) -> set[Row]:
+        """What a relation holds."""
+        return next(rows for relation, rows in self.relations() if relation.name == name)
+
+    def check_proof(self, relation: Any, row: Row) -> None:
+        """Every tuple of a proof is there, follows from others without a circle, and in the end from inputs."""
+        answer = self.explain(relation, row)
+        assert answer["present"], answer
+        nodes = {node["id"]: node for node in answer["tuples"]}
+        assert nodes[0]["tuple"] == answer["tuple"]
+        hashable: Any = self.job.module.hashable  # type: ignore[attr-defined]
+        leaves: dict[str, set[Row]] = {}
+        for node in nodes.values():
+            values = tuple(map(hashable, node["values"]))
+            assert node.get("internal") or values in self.holds(node["relation"]), node
+            if node.get("given"):
+                leaves.setdefault(node["relation"], set()).add(values)
+        self.check_order(nodes)
+        positive = not any(node.get("absent") or "derivations" in node for node in nodes.values())
+        if positive and "!" not in self.text:
+            # What the proof uses is enough.
+            alone = {name: leaves.get(name, set()) for name in self.checked.inputs}
+            assert row in {**alone, **evaluate(self.checked.program, alone)}[relation.name]
+
+    def check_order(self, nodes: dict[int, dict[str, Any]]) -> None:
+        """No tuple is among its own reasons."""
+        done: set[int] = set()
+        while len(done) < len(nodes):
+            ready = {n for n, node in nodes.items() if n not in done and set(node["because"]) <= done}
+            assert ready, "a proof goes in a circle"
+            done |= ready
+
+    def check_attempts(self, relation: Any, row: Row) -> None:
+        """Of a tuple that is not there: what rules found is there, and what they miss is not."""
+        answer = self.explain(relation, row)
+        assert not answer["present"]
+        assert answer["input"] == (relation.kind == "input")
+        hidden = {r.name for r in self.job.program.relations if r.hidden}
+        for attempt in answer["rules"]:
+            for text in attempt["found"]:
+                assert self.matching(text, hidden), (text, attempt)
+            if attempt.get("why") == "is not there":
+                assert not self.matching(attempt["missing"], hidden) or attempt["missing"].split("(")[0] in hidden
+            elif attempt.get("why") == "is there":
+                assert self.matching(attempt["missing"], hidden), attempt
+            elif "missing" not in attempt:
+                assert relation.best, "a rule that derives a tuple makes it be there"
+
+    def matching(self, text: str, hidden: set[str]) -> bool:
+        """Whether there are tuples like a text, in which ``_`` is any value; of internal relations there are."""
+        name, _, inside = text.partition("(")
+        if name in hidden:
+            return True
+        job: Any = self.job.module
+        relation = self.job.relation(name)
+        words = job.split_values(inside.removesuffix(")"))
+        return any(
+            all(
+                word in ("_", job.constant_text(value, column.type))
+                for word, value, column in zip(words, row, relation.columns, strict=True)
+            )
+            for row in self.holds(name)
+        )
+
+    def check(self, draw: random.Random) -> int:
+        """Ask for tuples of all relations, and for some that are not there; returns how many."""
+        asked = 0
+        for relation, rows in self.relations():
+            known = sorted(rows, key=repr)
+            for row in draw.sample(known, min(TUPLES, len(known))):
+                self.check_proof(relation, row)
+                other = draw.choice(known)
+                place = draw.randrange(len(row)) if row else 0
+                mixed = (*row[:place], *other[place:])
+                asked += 1
+                if mixed not in rows:
+                    self.check_attempts(relation, mixed)
+                    asked += 1
+        return asked
+
+
+@pytest.mark.parametrize("seed", range(14))
+def test_random_programs(seed: int, tmp_path: Path) -> None:
+    """After the rows at first, and after a batch: what is kept of a recursion that lost tuples proves the rest."""
+    scenario = scenario_of(7000 + seed)
+    asked = Asked(scenario.text, tmp_path, 1 + seed % 3)
+    asked.job.use_strategy(strategy_for(scenario))
+    try:
+        problems = asked.checked.build(scenario.inputs)
+        assert not problems
+        if asked.checked.refused:
+            return
+        count = asked.check(random.Random(seed))
+        for batch in scenario.batches[:2]:
+            assert not asked.checked.apply(batch, recount=False)
+        count += asked.check(random.Random(seed))
+        assert count or not any(rows for _, rows in asked.relations())
+    finally:
+        asked.job.close()
+
+
+def test_in_spark(spark: Any, tmp_path: Path) -> None:
+    """Spark's engine says the same."""
+    scenario = scenario_of(7001)
+    asked = Asked(scenario.text, tmp_path, spark=spark)
+    try:
+        assert not asked.checked.build(scenario.inputs)
+        assert asked.check(random.Random(1)) > 0
+    finally:
+        asked.job.close()
+
+
+PROGRAM = """
+input relation link(@src: int, dst: int)
+input relation closed(node: int)
+input relation road(a: string, b: string, len: int)
+output relation reachable(@src: int, dst: int)
+output relation degree(src: int, nodes: int)
+output relation dist(b: string, len: int)
+r1: reachable(@S, D) :- link(@S, D).
+r2: reachable(@S, D) :- link(@S, Z), reachable(@Z, D).
+r3: degree(S, count<D>) :- reachable(S, D), !closed(S).
+r4: dist(B, min<L>) :- road("home", B, L).
+r5: dist(C, min<L>) :- dist(B, M), road(B, C, N), L = M + N, L < 100.
+"""
+ROWS = {
+    "link": "src,dst\n1,2\n2,3\n3,1\n3,4\n7,8\n",
+    "closed": "node\n7\n",
+    "road": "a,b,len\nhome,x,5\nx,y,6\nhome,y,20\ny,z,95\n",
+}
+ANSWERS = {
+    "reachable(@1, 4)": """
+reachable(1, 4)  by r2: reachable(@S, D) :- link(@S, Z), reachable(@Z, D).  (test.dl:9)
+├─ link(1, 2)  given
+└─ reachable(2, 4)  by r2: reachable(@S, D) :- link(@S, Z), reachable(@Z, D).  (test.dl:9)
+   ├─ link(2, 3)  given
+   └─ reachable(3, 4)  by r1: reachable(@S, D) :- link(@S, D).  (test.dl:8)
+      └─ link(3, 4)  given
+""",
+    "degree(3, 4)": """
+degree(3, 4)  by r3: degree(S, count<D>) :- reachable(S, D), !closed(S).  (test.dl:10)  4 derivations, 3 of them shown
+   no closed(3)
+├─ reachable(3, 1)  by r1: reachable(@S, D) :- link(@S, D).  (test.dl:8)
+│  └─ link(3, 1)  given
+├─ reachable(3, 2)  by r2: reachable(@S, D) :- link(@S, Z), reachable(@Z, D).  (test.dl:9)
+│  ├─ link(3, 1)  given
+│  └─ reachable(1, 2)  by r1: reachable(@S, D) :- link(@S, D).  (test.dl:8)
+│     └─ link(1, 2)  given
+└─ reachable(3, 3)  by r2: reachable(@S, D) :- link(@S, Z), reachable(@Z, D).  (test.dl:9)
+   ├─ link(3, 1)  given
+   └─ reachable(1, 3)  by r2: reachable(@S, D) :- link(@S, Z), reachable(@Z, D).  (test.dl:9)
+      ├─ link(1, 2)  given
+      └─ reachable(2, 3)  by r1: reachable(@S, D) :- link(@S, D).  (test.dl:8)
+         └─ link(2, 3)  given
+""",
+    "degree(7, 1)": """
+degree(7, 1) is not there
+  r3: degree(S, count<D>) :- reachable(S, D), !closed(S).  (test.dl:10)
+    found reachable(7, 8)
+    closed(7) is there, for !closed(S)
+""",
+    'dist("y", 20)': """
+dist("y", 20) is not there
+  r4: dist(B, min<L>) :- road("home", B, L).  (test.dl:11)
+    found road("home", "y", 20)
+    derives it, but another value of its group is better
+  r5: dist(C, min<L>) :- dist(B, M), road(B, C, N), L = M + N, L < 100.  (test.dl:12)
+    found road("x", "y", 6)
+    found dist("x", 5)
+    len = L does not hold
+""",
+    'dist("z", 106)': """
+dist("z", 106) is not there
+  r4: dist(B, min<L>) :- road("home", B, L).  (test.dl:11)
+    road("home", "z", _) is not there, for road("home", B, L)
+  r5: dist(C, min<L>) :- dist(B, M), road(B, C, N), L = M + N, L < 100.  (test.dl:12)
+    found road("y", "z", 95)
+    found dist("y", 11)
+    L < 100 does not hold
+""",
+    "link(9, 9)": """
+link(9, 9) is not there
+  it is an input, and has no such row
+""",
+}
+REFUSED = {
+    "dist(y, 3)": "dist(y, 3): b: y is no string in quotes",
+    "degree(1, x)": 'degree(1, x): nodes: "x" is not an int',
+    "nope(1)": "there is no relation nope in test.dl; it has closed, degree, dist, link, reachable, road",
+    "reachable(1)": "reachable has 2 columns (src: int, dst: int), and reachable(1) has 1 values",
+    "reachable": "reachable has 2 columns (src: int, dst: int), and reachable has 0 values",
+    "reachable(1, 2": '"reachable(1, 2" is no tuple; write one as in a program: reachable(1, 4)',
+}
+
+
+def test_command(spark: Any, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """What the command prints, and what it refuses; it starts no session."""
+    _, script = compile_text(PROGRAM)
+    job: Any = load_script(script)
+    try:
+        (tmp_path / "rows").mkdir()
+        for name, text in ROWS.items():
+            (tmp_path / "rows" / f"{name}.csv").write_text(text, encoding="utf-8")
+        state = str(tmp_path / "state")
+        job.init(spark, state, str(tmp_path / "rows"), buckets=2, log=job.Log(quiet=True))
+        job.open_session = None
+        for asked, expected in ANSWERS.items():
+            assert job.main(["explain", "--state", state, asked]) == 0
+            assert capsys.readouterr().out == expected.lstrip("\n")
+        for asked, expected in REFUSED.items():
+            assert job.main(["explain", "--state", state, asked]) == 1
+            assert capsys.readouterr().err == f"explain: {expected}\n"
+        assert job.main(["explain", "--state", state, "reachable(1, 4)", "--json", "--limit", "2"]) == 0
+        said = json.loads(capsys.readouterr().out)
+        assert [node["tuple"] for node in said["tuples"]] == ["reachable(1, 4)", "link(1, 2)"]
+        first = said["tuples"][0]
+        assert (first["relation"], first["values"], first["rule"], first["because"]) == ("reachable", [1, 4], "r2", [1])
+        assert first["cut"] is True
+    finally:
+        del sys.modules[job.__name__]

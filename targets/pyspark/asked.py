@@ -1,0 +1,132 @@
+"""The query behind ``explain``: from one head that is asked for through a rule, step by step.
+
+A step is a literal, an absence or a condition. Literals are joined from the left, so that the query also tells how far
+a rule comes that does not derive the head: column ``_i`` says whether the i-th step holds, and ``_i_j`` gives the j-th
+term of its literal, as far as it is known there. For a recursive rule ``_rank`` is the rank of the derivation.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from flintlog.compiler.ir import typed
+from flintlog.compiler.ir.delta import Versioned
+from flintlog.compiler.ir.plan import Query
+from sqlglot import exp
+
+from .names import Names
+from .sql import COMPARISONS, QueryBuilder, Sql, all_of, print_sql, unlike
+
+
+@dataclass(frozen=True)
+class Step:
+    """A step in the words of the program; of a literal also its table, and whether that must have no such tuple."""
+
+    text: str
+    table: str = ""
+    negated: bool = False
+
+
+def asked_sql(query: Query, names: Names, kind: str, members: frozenset[str]) -> tuple[Sql, tuple[Step, ...]]:
+    """The query for a rule of a stratum of ``kind`` whose relations are ``members``, and its steps in their order."""
+    builder = _AskedBuilder(query, names, kind, members)
+    return builder.build(), tuple(builder.steps)
+
+
+class _AskedBuilder(QueryBuilder):
+    """Builds the tree of the query."""
+
+    def __init__(self, query: Query, names: Names, kind: str, members: frozenset[str]) -> None:
+        super().__init__(query, names, kind, members)
+        self.list = "asked"
+        self.listed = unlike(self.list, self.aliases)
+        self.steps: list[Step] = []
+        self.selected: list[exp.Expr] = []
+
+    def build(self) -> Sql:
+        """Literals in the planned order, then conditions, the head's own values and absences."""
+        self.join_listed()
+        for twice in self.tables[0][1]:
+            self.step(Step("what the head has twice is equal"), twice)
+        self.tables[0][1].clear()
+        for versioned, alias in zip(self.query.joins, self.aliases, strict=True):
+            terms = [
+                self.tried(term) if self.is_known(term) else self.column(alias, versioned.atom.relation, index)
+                for index, term in enumerate(versioned.atom.terms)
+            ]
+            self.join(versioned, alias)
+            held = _there(self.first_column(versioned, alias))
+            self.step(Step(str(versioned.atom), self.names.tables[versioned.atom.relation]), held, terms)
+        for condition in self.query.conditions:
+            self.check(condition)
+        for index, argument in enumerate(self.head.arguments):
+            self.compare_head(index, argument)
+        for number, versioned in enumerate(self.query.negations):
+            self.join_absent(versioned, unlike(f"absent_{number}", (*self.aliases, self.listed)))
+        if self.ranked:
+            self.selected.append(exp.alias_(self.rank(), "_rank"))
+        select = exp.select(*self.selected or [exp.alias_(exp.true(), "_any")]).from_(self.tables[0][0])
+        for table, matches in self.tables[1:]:
+            select = select.join(table, on=all_of(matches) if matches else exp.true(), join_type="LEFT")
+        return print_sql(select)
+
+    def step(self, step: Step, held: exp.Expr, terms: Sequence[exp.Expr] = ()) -> None:
+        """Add a step, whether it holds, and the terms of its literal."""
+        self.steps.append(step)
+        place = len(self.steps)
+        self.selected.append(exp.alias_(exp.Coalesce(this=held, expressions=[exp.false()]), f"_{place}"))
+        for index, term in enumerate(terms, 1):
+            self.selected.append(exp.alias_(term.copy(), f"_{place}_{index}"))
+
+    def is_known(self, term: typed.Term) -> bool:
+        """Whether a term has a value before its literal is joined."""
+        return isinstance(term, typed.Constant) or (isinstance(term, typed.Variable) and term.name in self.values)
+
+    def first_column(self, versioned: Versioned, alias: str) -> exp.Expr:
+        """A column of a joined table, none of which is ever NULL."""
+        return exp.column(self.names.tuple_columns(versioned.atom.relation)[0], table=alias)
+
+    def check(self, condition: typed.Assignment | typed.Comparison) -> None:
+        """Add a comparison; an assignment gives a variable its value, or is one if it has one."""
+        if isinstance(condition, typed.Assignment):
+            name = condition.variable.name
+            if name in self.values:
+                self.step(Step(str(condition)), self.equal(self.values[name].copy(), condition.value))
+                return
+            self.add_condition(condition)
+            return
+        sides = self.tried(condition.left), self.tried(condition.right)
+        self.step(Step(str(condition)), COMPARISONS[condition.op](this=sides[0], expression=sides[1]))
+
+    def compare_head(self, index: int, argument: typed.Expression | typed.Aggregate) -> None:
+        """Compare a value of the head with what the rule computes; what many derivations make together is not."""
+        if isinstance(argument, typed.Aggregate):
+            if argument.function not in ("min", "max") or argument.argument is None:
+                return
+            argument = argument.argument
+        elif isinstance(argument, typed.Variable):
+            return
+        column = self.column(self.listed, self.head.relation, index)
+        name = self.names.columns[self.head.relation][index]
+        self.step(Step(f"{name} = {argument}"), self.equal(column, argument))
+
+    def equal(self, value: exp.Expr, expression: typed.Expression) -> exp.Expr:
+        """The condition that an expression has a value."""
+        return exp.EQ(this=value, expression=self.tried(expression))
+
+    def join_absent(self, versioned: Versioned, alias: str) -> None:
+        """Look for a tuple of a negated literal."""
+        terms = [self.tried(term) for term in versioned.atom.terms]
+        columns = [self.column(alias, versioned.atom.relation, index) for index in range(len(terms))]
+        matches: list[exp.Expr] = [
+            exp.EQ(this=column, expression=term.copy()) for column, term in zip(columns, terms, strict=True)
+        ]
+        self.tables.append((exp.to_table(self.table_name(versioned), alias=alias), matches))
+        absent = exp.Is(this=self.first_column(versioned, alias), expression=exp.Null())
+        table = self.names.tables[versioned.atom.relation]
+        self.step(Step(f"!{versioned.atom}", table, negated=True), absent, terms)
+
+
+def _there(column: exp.Expr) -> exp.Expr:
+    return exp.Is(this=column, expression=exp.Not(this=exp.Null()))
