@@ -4906,7 +4906,7 @@ class Explainer:
         row = self.engine.first(f"{query} ORDER BY {order}" if order else query, 1)[0]
         said: dict[str, Any] = {"rule": rule.label, "source": rule.source, "text": rule.text}
         terms = self.literals(rule, row)
-        found = []
+        found: list[str] = []
         for place, step in enumerate(rule.steps, 1):
             text = step.text
             if step.table:
