@@ -201,7 +201,7 @@ def measured_example(bench: Any) -> Any:
         results.Result("cyclic", "in session", "init", 4.0, 4.0, 300.0, 7),
         results.Result("cyclic", "by hand", "init", 80.0, 80.0, 900.0, 0, ended=True),
         results.Result("cyclic", "duckdb", "apply 1 %", 3.0, 2.5, 100.0, 9),
-        results.Result("cyclic", "in session", "apply 1 %", 0.1, 0.1, 300.0, 9),
+        results.Result("cyclic", "in session", "apply 1 %", 0.1, 0.1, 300.0, 9, parts={"spark": 0.02, "rules": 0.05}),
         results.Result("compile 100 rules", "compiler", "formatted", 2.0, None, 80.0, 100),
     ]
     scaling = [
@@ -218,13 +218,14 @@ def measured_example(bench: Any) -> Any:
 def test_tables(bench: Any, tmp_path: Path) -> None:
     """Numbers and ratios, written to a document that a second writing leaves as it is."""
     grids = bench.report.grids(measured_example(bench), {"cyclic": "a closure"})
-    assert [grid.name for grid in grids] == ["workloads", "memory", "scaling", "strategies", "compiler"]
+    assert [grid.name for grid in grids] == ["workloads", "memory", "parts", "scaling", "strategies", "compiler"]
     assert grids[0].rows == [
         ("a closure", "init", "7", "", "", "4.00", "2.00", "", "over 80", "2.00 x", "", "under 0.050 x", ""),
         ("", "apply 1 %", "9", "", "", "0.10", "2.50", "", "", "0.040 x", "", "under 0.001 x", "0.025 x"),
     ]
-    assert grids[2].rows[1] == ("", "100", "1,000", "4", "5.00", "0.40", "2.0 x", "10.0 x")
-    assert grids[3].rows == [("closure", "1 %", "4", "0.50", "2.00"), ("", "10 %", "4", "", "2.50")]
+    assert grids[2].rows == [("", "apply 1 %", "0.10", "0.00", "0.02", "0.00", "0.05", "0.00", "0.03")]
+    assert grids[3].rows[1] == ("", "100", "1,000", "4", "5.00", "0.40", "2.0 x", "10.0 x")
+    assert grids[4].rows == [("closure", "1 %", "4", "0.50", "2.00"), ("", "10 %", "4", "", "2.50")]
     document = tmp_path / "performance.md"
     document.write_text((BENCHMARKS.parent / "docs" / "performance.md").read_text(encoding="utf-8"), encoding="utf-8")
     bench.report.write_document(document, grids)
