@@ -9,10 +9,11 @@ import pytest
 from golden_tests.stores.test_stores import World, check, walk
 
 
-def test_connect(tmp_path: Path) -> None:
+@pytest.mark.parametrize("engine", ["duckdb", "spark"])
+def test_connect(engine: str, tmp_path: Path) -> None:
     """A server of its own, as ``--remote local`` starts one."""
     pytest.importorskip("grpc", reason="what Spark Connect needs is not installed")
     world = World(tmp_path)
-    said = walk(world, str(tmp_path / "state"), {"spark.remote": "local[2]"}, {})
-    check(world, said, "duckdb")
+    said = walk(world, str(tmp_path / "state"), {"spark.remote": "local[2]"}, {}, engine)
+    check(world, said, engine)
     assert "is damaged" in said["changed"]

@@ -41,10 +41,11 @@ FOLDER = Path({folder!r})
 
 
 def paused(x):
-    """x; a certain one takes long as long as nobody was killed."""
-    if x == 99 and not (FOLDER / "killed").exists():
-        (FOLDER / "pausing").write_text(str(os.getpid()))
-        time.sleep(120)
+    """x; a certain one takes until somebody was killed."""
+    end = time.monotonic() + 120
+    while x == 99 and not (FOLDER / "killed").exists() and time.monotonic() < end:
+        (FOLDER / f"pausing-{{os.getpid()}}").touch()
+        time.sleep(0.1)
     return x
 '''
 LINKS = {(n, (n * 7 + 3) % 40) for n in range(40)} | {(n, n // 2) for n in range(40)}
@@ -102,13 +103,12 @@ def test_worker_killed(cluster: Cluster, tmp_path: Path, nightly: bool) -> None:
     common = ("--state", str(state), "--functions", str(functions))
     said(submit(cluster, script, "init", *common, "--input", str(tmp_path / "rows"), "--buckets", "2"))
     command = submit(cluster, script, "apply", *common, "--changes", str(tmp_path / "changes"), "--batch", "b")
-    pausing = tmp_path / "pausing"
     end = time.monotonic() + 120
-    while not (pausing.exists() and pausing.read_text(encoding="utf-8")):
+    while not (pausing := [*tmp_path.glob("pausing-*")]):
         assert command.poll() is None, command.communicate()[1][-4000:]
-        assert time.monotonic() < end, "the task did not come so far"
+        assert time.monotonic() < end, "no task came so far"
         time.sleep(0.05)
-    worker = cluster.worker_of(int(pausing.read_text(encoding="utf-8")))
+    worker = cluster.worker_of(int(pausing[0].name.removeprefix("pausing-")))
     (tmp_path / "killed").touch()
     assert cluster.kill(worker) >= 3, "the worker, its executor, and Python"
     result = said(command)

@@ -108,11 +108,13 @@ def write(folder: Path, tables: dict[str, list[tuple[Any, ...]]]) -> None:
         (folder / f"{name}.csv").write_text("\n".join([header, *lines]) + "\n", encoding="utf-8")
 
 
-def walk(world: World, state: str, settings: dict[str, str], environment: dict[str, str]) -> dict[str, Any]:
+def walk(
+    world: World, state: str, settings: dict[str, str], environment: dict[str, str], engine: str = "auto"
+) -> dict[str, Any]:
     """Go through the commands in a process of its own; returns what they said."""
     command = [sys.executable, str(HERE / "walk.py"), str(world.script), state, str(world.script.parent)]
     done = subprocess.run(
-        [*command, json.dumps(settings)],
+        [*command, json.dumps(settings), engine],
         env={**os.environ, **environment, "PYSPARK_PYTHON": sys.executable},
         capture_output=True,
         text=True,

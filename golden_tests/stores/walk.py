@@ -1,13 +1,16 @@
 """Builds, changes, checks and breaks a state somewhere, in a Spark session of its own; prints what came of it as JSON.
 
-Called with a script, a place for the state, a folder with the rows and changes, and settings of Spark as JSON.
+Called with a script, a place for the state, a folder with the rows and changes, settings of Spark as JSON, and the
+engine.
 """
 
 from __future__ import annotations
 
 import importlib.util
 import json
+import os
 import sys
+import traceback
 from collections.abc import Callable
 from pathlib import Path
 from types import ModuleType
@@ -34,7 +37,7 @@ def main() -> None:
     # As if the state were large: a task for each bucket, and files of changes beside the base.
     job.FEW_ROWS = 0
     root = job.given_place(state)
-    options = {"log": job.Log(quiet=True)}
+    options = {"log": job.Log(quiet=True), "engine": sys.argv[5]}
     said: dict[str, Any] = {}
     said["init"] = job.init(spark, state, str(data / "rows"), buckets=2, **options)
     said["first"] = rows_of(job, spark, state)
@@ -103,4 +106,11 @@ def refusal(job: ModuleType, command: Callable[[], object]) -> str:
 
 
 if __name__ == "__main__":
-    main()
+    # A local server of Spark Connect would keep the process alive.
+    try:
+        main()
+    except BaseException:
+        traceback.print_exc()
+        os._exit(1)
+    sys.stdout.flush()
+    os._exit(0)
