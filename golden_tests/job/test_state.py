@@ -445,6 +445,25 @@ def test_a_damaged_manifest_is_named(job: ModuleType, built: Path, write: Write)
         job.status(str(built))
 
 
+def test_files_elsewhere(
+    job: ModuleType, spark: Any, built: Path, write: Write, quiet: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What a task has written on a disk of its own machine is not committed."""
+    path = write("link.csv", "src,dst\n7,8\n")
+    before, real = files_below(built), job.run_stages
+
+    def run_elsewhere(*arguments: Any) -> Any:
+        outcome = real(*arguments)
+        (name,) = outcome.changes["link"]
+        (built / name).unlink()
+        return outcome
+
+    monkeypatch.setattr(job, "run_stages", run_elsewhere)
+    with pytest.raises(job.JobError, match="is not there for the driver: the state must lie where all machines see"):
+        job.apply(spark, str(built), path, log=quiet)
+    assert files_below(built) == before
+
+
 def test_no_state(job: ModuleType, spark: Any, state: str, quiet: Any) -> None:
     """The message says what makes one, or that there is no such place."""
     for command in (lambda: job.status(state), lambda: job.apply(spark, state, "x", log=quiet)):

@@ -2164,7 +2164,9 @@ class SparkEngine:
             )
         except ArithmeticException as error:
             raise out_of_range(error) from error
-        self._tables[name] = (kept, int(counted.get["rows"]))
+        # Spark Connect says nothing of what it observed in a checkpoint.
+        rows = counted.get.get("rows")
+        self._tables[name] = (kept, kept.count() if rows is None else int(rows))
         kept.createOrReplaceTempView(name)
         return self._tables[name][1]
 
@@ -3301,6 +3303,18 @@ def commit_manifest(root: Path, manifest: Manifest) -> None:
     text = json.dumps(manifest, ensure_ascii=False)
     if not write_exclusively(manifest_path(root, manifest["commit"]), text):
         raise lost_race(root)
+
+
+def check_arrival(root: Path, manifest: Manifest) -> None:
+    """Refuse to commit files that tasks have written where the driver does not see them."""
+    start = f"data/{manifest['attempt']}/"
+    there = {start + name for name in files_under(root / "data" / manifest["attempt"])}
+    for name in referenced_files(manifest):
+        if name.startswith(start) and name not in there:
+            raise JobError(
+                f"{root / name}, which a task has written, is not there for the driver: the state must lie where all "
+                "machines see the same files; nothing was committed"
+            )
 
 
 def lost_race(root: Path) -> JobError:
@@ -5651,6 +5665,7 @@ def run_and_commit(
             # What each task did in each round is for the report only.
             "steps": [{k: v for k, v in step.items() if k != "tasks"} for step in outcome.steps],
         }
+        check_arrival(root, manifest)
         commit_manifest(root, manifest)
     except BaseException as error:
         winner = read_manifest(root, commit)
