@@ -206,8 +206,8 @@ def script_text(program: str = PROGRAM, fakes: str = FAKES) -> str:
     def block(name: str) -> str:
         return (SUPPORT / f"{name}.py.jinja").read_text("utf-8")
 
-    names = ("engine", "places", "progress", "state", "records", "inputs", "no_functions", "printing", "explain", "commands")
-    blocks = [block(name) for name in names]
+    names = "engine places progress state records inputs no_functions printing explain commands"
+    blocks = [block(name) for name in names.split()]
     end = 'SUPPLY = no_functions\n\nif __name__ == "__main__":\n    sys.exit(main())\n'
     return "\n\n".join([HEADER + block("shapes"), program, *blocks, fakes, end])
 
