@@ -109,7 +109,7 @@ class LocalJob:
                 engine._later: dict[str, str] = {}
                 engine._read: dict[str, int] = {}
                 engine.failed_calls = str
-                engine.fetch, engine.folder = str, spill
+                engine.fetch, engine.folder = module.checked_file, spill
 
         module.DuckEngine = Engine
 

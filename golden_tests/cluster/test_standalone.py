@@ -54,8 +54,10 @@ INSERTED = {(3, 99), (99, 5), (20, 21)}
 
 
 @pytest.fixture
-def cluster(tmp_path: Path) -> Iterator[Cluster]:
+def cluster(tmp_path: Path, nightly: bool) -> Iterator[Cluster]:
     """A master and two workers."""
+    if not nightly:
+        pytest.skip("takes more than a minute: make nightly")
     made = Cluster(tmp_path / "cluster")
     yield made
     made.stop()
@@ -88,10 +90,8 @@ def write_links(path: Path, changes: list[tuple[str, tuple[int, int]]]) -> None:
     path.write_text("\n".join(["op,src,dst", *lines]) + "\n", encoding="utf-8")
 
 
-def test_worker_killed(cluster: Cluster, tmp_path: Path, nightly: bool) -> None:
+def test_worker_killed(cluster: Cluster, tmp_path: Path) -> None:
     """Spark gives the dead worker's tasks to the other; what they had written is not part of the commit."""
-    if not nightly:
-        pytest.skip("takes minutes: make nightly")
     _, text = compile_text(PROGRAM)
     script, functions, state = tmp_path / "job.py", tmp_path / "pauses.py", tmp_path / "state"
     # As if the state were large: several tasks.

@@ -112,10 +112,10 @@ def walk(
     world: World, state: str, settings: dict[str, str], environment: dict[str, str], engine: str = "auto"
 ) -> dict[str, Any]:
     """Go through the commands in a process of its own; returns what they said."""
-    command = [sys.executable, str(HERE / "walk.py"), str(world.script), state, str(world.script.parent)]
+    command = [sys.executable, "-m", "golden_tests.stores.walk", str(world.script), state, str(world.script.parent)]
     done = subprocess.run(
         [*command, json.dumps(settings), engine],
-        env={**os.environ, **environment, "PYSPARK_PYTHON": sys.executable},
+        env={**os.environ, **environment, "PYSPARK_PYTHON": sys.executable, "PYTHONPATH": str(HERE.parents[1])},
         capture_output=True,
         text=True,
         check=False,

@@ -6,7 +6,6 @@ engine.
 
 from __future__ import annotations
 
-import importlib.util
 import json
 import os
 import sys
@@ -21,10 +20,12 @@ from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
+from golden_tests.faults.runner import load
+
 
 def main() -> None:
     """Go through the commands."""
-    script, state, data = sys.argv[1], sys.argv[2], Path(sys.argv[3])
+    script, state, data = Path(sys.argv[1]), sys.argv[2], Path(sys.argv[3])
     settings = json.loads(sys.argv[4])
     remote = settings.pop("spark.remote", None)
     builder = SparkSession.builder.remote(remote) if remote else SparkSession.builder.master("local[2]")
@@ -36,6 +37,8 @@ def main() -> None:
     job = load(script)
     # As if the state were large: a task for each bucket, and files of changes beside the base.
     job.FEW_ROWS = 0
+    if not job.opened_in_tasks(state):
+        job.SMALL_PUBLICATION = 0
     root = job.given_place(state)
     options = {"log": job.Log(quiet=True), "engine": sys.argv[5]}
     said: dict[str, Any] = {}
@@ -45,6 +48,14 @@ def main() -> None:
     said["again"] = job.apply(spark, state, str(data / "one"), batch="one", **options)
     said["second"] = rows_of(job, spark, state)
     said["published"] = published(job, said["apply"])
+    # As if the command had been killed when all was published but the mark, or when part of it was.
+    for rest in (None,) if job.is_local(root) else (None, "part-00007.parquet"):
+        job.manifest_path(root, said["apply"]["commit"]).with_suffix(".published").unlink()
+        for folder in map(job.place_of, said["apply"]["published"].values() if rest else ()):
+            first = next(path for path in folder.iterdir() if path.suffix == ".parquet")
+            (folder / rest).write_bytes(first.read_bytes())
+        job.open_state(spark, root)
+        assert published(job, said["apply"]) == said["published"], rest
     said["race"] = refusal(job, lambda: job.commit_manifest(root, {**job.read_state(root), "attempt": "other"}))
     said["verify"] = job.verify(spark, state, **options)
     said["compact"] = job.compact(spark, state, **options)
@@ -67,17 +78,6 @@ def main() -> None:
     spark.stop()
 
 
-def load(path: str) -> ModuleType:
-    """Import a generated script."""
-    spec = importlib.util.spec_from_file_location(Path(path).stem, path)
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[spec.name] = module
-    spec.loader.exec_module(module)
-    return module
-
-
 def rows_of(job: ModuleType, spark: SparkSession, state: str) -> dict[str, list[list[Any]]]:
     """The tuples of all relations."""
     names = [relation.name for relation in job.PROGRAM.relations if not relation.hidden]
@@ -89,7 +89,7 @@ def published(job: ModuleType, result: dict[str, Any]) -> dict[str, list[Any]]:
     found = {}
     for name, folder in result["published"].items():
         rows = []
-        for path in job.place_of(folder).iterdir():
+        for path in (path for path in job.place_of(folder).iterdir() if path.suffix == ".parquet"):
             with path.open("rb") as file:
                 rows += [list(row.values()) for row in pq.read_table(file).to_pylist()]
         found[name] = sorted(rows)

@@ -600,15 +600,20 @@ def check_file(path: Path, whole: bool, called: str = "") -> None:
         raise damaged(called or str(path), problem)
 
 
+def checked_file(path: str) -> str:
+    """The path of a file that a statement reads, of the state if its name says so: DuckDB would take many a changed byte for
+    a value."""
+    if FINGERPRINT.search(path):
+        check_file(Path(path), whole=True)
+    return path
+
+
 def damaged(name: str, problem: str) -> JobError:
     """What to say of a file of the state."""
     return JobError(
         f"{name} {problem}; `rebuild` recomputes what is derived; if the file holds rows of an input, "
         "give them again with `rebuild --input`"
     )
-
-
-ARROW_ROWS = 100_000
 
 
 class DuckEngine:
@@ -652,8 +657,8 @@ class DuckEngine:
         self._later: dict[str, str] = {}
         self._read: dict[str, int] = {}
         self.failed_calls: Callable[[], str] = str
-        #: Gives the path of a file that a statement reads.
-        self.fetch: Callable[[str], str] = str
+        #: Where DuckDB finds a file that a statement names.
+        self.fetch: Callable[[str], str] = checked_file
 
     def run(self, sql: str) -> list[tuple[Any, ...]]:
         """Run a statement and return its rows."""
@@ -665,7 +670,7 @@ class DuckEngine:
         import duckdb
 
         if "read_parquet(" in sql:
-            sql = READ_FILES.sub(self._checked, sql)
+            sql = READ_FILES.sub(self._fetched, sql)
         try:
             return self.connection.execute(sql)
         except duckdb.OutOfMemoryException as error:
@@ -684,11 +689,9 @@ class DuckEngine:
                 raise
             raise JobError(f"{' or '.join(read)} is damaged, or cannot be read: {error}") from error
 
-    def _checked(self, quoted: re.Match[str]) -> str:
-        """The file that a statement reads, as DuckDB finds it; DuckDB would take many a changed byte for a value."""
+    def _fetched(self, quoted: re.Match[str]) -> str:
+        """A file in a statement, where DuckDB finds it."""
         path = self.fetch(quoted[1].replace("''", "'"))
-        if FINGERPRINT.search(path):
-            check_file(Path(path), whole=True)
         return "'" + path.replace("'", "''") + "'"
 
     def _make_named(self, sql: str) -> None:
@@ -757,10 +760,10 @@ class DuckEngine:
         self.run(f"DROP TABLE IF EXISTS {to}")
         self.run(f"ALTER TABLE {name} RENAME TO {to}")
 
-    def arrow(self, sql: str) -> Any:
-        """The rows of a query in Arrow batches, one after the other."""
+    def arrow(self, sql: str, rows: int) -> Any:
+        """The rows of a query in Arrow batches of so many ``rows``, one after the other."""
         self._make_named(sql)
-        return self._execute(sql).to_arrow_reader(ARROW_ROWS)
+        return self._execute(sql).to_arrow_reader(rows)
 
     def since_read(self, name: str) -> str:
         """Rows are numbered in the order in which they come."""
@@ -1915,28 +1918,27 @@ def store_place(location: str) -> Path:
         ) from error
     options = {"use_listings_cache": False} if package else {}
     if not package:
-        register_hadoop_files(scheme, location)
+        register_hadoop_files(scheme)
     with warnings.catch_warnings():
         # It was tested with some schemes, and says so of others.
         warnings.simplefilter("ignore")
         return importlib.import_module("upath").UPath(location, **options)  # type: ignore[no-any-return]
 
 
-def spark_path(place: Path) -> str:
-    """A place as Spark's readers take it: never on another default file system, never a pattern."""
-    uri = f"file://{place}" if is_local(place) else str(place)
-    return re.sub(r"([\\{}\[\]*?])", r"\\\1", uri)
+def spark_folder(place: Path | str) -> str:
+    """An absolute place as Spark's writers take it: never on another default file system."""
+    return str(place) if scheme_of(str(place)) else f"file://{place}"
 
 
-def spark_folder(place: Path) -> str:
-    """A place as Spark's writers take it."""
-    return f"file://{place}" if is_local(place) else str(place)
+def spark_path(place: Path | str) -> str:
+    """The same as Spark's readers take it: never a pattern."""
+    return re.sub(r"([\\{}\[\]*?])", r"\\\1", spark_folder(place))
 
 
 def local_copy(folder: str, location: str) -> str:
     """The path of a file for DuckDB: of one in a store, that of its copy in ``folder``, which is made once."""
     if not scheme_of(location):
-        return location
+        return checked_file(location)
     copy = Path(folder, "read", location.partition("://")[2])
     if not copy.exists():
         copy.parent.mkdir(parents=True, exist_ok=True)
@@ -1983,14 +1985,14 @@ def sync(path: Path) -> None:
         os.close(descriptor)
 
 
-def register_hadoop_files(scheme: str, location: str) -> None:
+def register_hadoop_files(scheme: str) -> None:
     """Let the driver open what the scheme names through Spark's JVM; what tasks do is up to Spark's engine then."""
     fsspec, spec = map(importlib.import_module, ("fsspec", "fsspec.spec"))
     session = SparkSession.getActiveSession() or SparkSession.builder.getOrCreate()
     context: Any = getattr(session, "sparkContext", None)
     if context is None:
         raise JobError(
-            f"{location} is a place that only Spark opens, which Spark Connect does not offer"
+            f"{scheme}:// is opened by Spark only, and Spark Connect does not let the driver do that"
         )
     jvm = context._jvm
 
@@ -1998,7 +2000,8 @@ def register_hadoop_files(scheme: str, location: str) -> None:
         """A file behind Hadoop's interface; ``x`` among the letters of its mode creates it or fails."""
 
         def _fetch_range(self, start: int, end: int) -> bytes:
-            stream = self.fs.files.open(self.fs.hadoop_path(self.path))
+            files, path = self.fs.at(self.path)
+            stream = files.open(path)
             try:
                 stream.seek(start)
                 return bytes(jvm.org.apache.commons.io.IOUtils.toByteArray(stream, end - start))
@@ -2006,9 +2009,9 @@ def register_hadoop_files(scheme: str, location: str) -> None:
                 stream.close()
 
         def _initiate_upload(self) -> None:
-            path = self.fs.hadoop_path(self.path)
+            files, path = self.fs.at(self.path)
             with hadoop_errors():
-                self.stream = self.fs.files.create(path, "x" not in self.mode)
+                self.stream = files.create(path, "x" not in self.mode)
 
         def _upload_chunk(self, final: bool = False) -> bool:
             self.stream.write(bytearray(self.buffer.getvalue()))
@@ -2022,17 +2025,11 @@ def register_hadoop_files(scheme: str, location: str) -> None:
         protocol = scheme
         cachable = False
 
-        def __init__(self, *arguments: Any, **options: Any) -> None:
-            super().__init__(*arguments, **options)
-            uri = jvm.java.net.URI(location)
+        def at(self, path: str) -> tuple[Any, Any]:
+            """The file system of a path, and the path, as Hadoop has them."""
+            found = jvm.org.apache.hadoop.fs.Path(f"{scheme}://{self._strip_protocol(path)}")
             with hadoop_errors():
-                self.files = jvm.org.apache.hadoop.fs.FileSystem.get(
-                    uri, context._jsc.hadoopConfiguration()
-                )
-
-        def hadoop_path(self, path: str) -> Any:
-            """A path as Hadoop has it."""
-            return jvm.org.apache.hadoop.fs.Path(f"{scheme}://{self._strip_protocol(path)}")
+                return found.getFileSystem(context._jsc.hadoopConfiguration()), found
 
         def described(self, status: Any) -> dict[str, Any]:
             """What is known of a file or folder."""
@@ -2043,36 +2040,45 @@ def register_hadoop_files(scheme: str, location: str) -> None:
             }
 
         def info(self, path: str, **options: Any) -> dict[str, Any]:
+            files, found = self.at(path)
             with hadoop_errors():
-                return self.described(self.files.getFileStatus(self.hadoop_path(path)))
+                return self.described(files.getFileStatus(found))
+
+        def exists(self, path: str, **options: Any) -> bool:
+            with contextlib.suppress(FileNotFoundError):
+                return bool(self.info(path))
+            return False
 
         def ls(self, path: str, detail: bool = True, **options: Any) -> list[Any]:
+            files, folder = self.at(path)
             with hadoop_errors():
-                found = [*map(self.described, self.files.listStatus(self.hadoop_path(path)))]
+                found = [*map(self.described, files.listStatus(folder))]
             return found if detail else [item["name"] for item in found]
 
         def mkdir(self, path: str, create_parents: bool = True, **options: Any) -> None:
             self.makedirs(path)
 
         def makedirs(self, path: str, exist_ok: bool = True) -> None:
+            files, folder = self.at(path)
             with hadoop_errors():
-                self.files.mkdirs(self.hadoop_path(path))
+                files.mkdirs(folder)
 
         def rm_file(self, path: str) -> None:
-            with hadoop_errors():
-                self.files.delete(self.hadoop_path(path), False)
+            self.rm(path)
 
         def rmdir(self, path: str) -> None:
-            self.rm_file(path)
+            self.rm(path)
 
         def rm(self, path: Any, recursive: bool = False, maxdepth: Any = None) -> None:
-            with hadoop_errors():
-                for one in [path] if isinstance(path, str) else path:
-                    self.files.delete(self.hadoop_path(one), recursive)
+            for one in [path] if isinstance(path, str) else path:
+                files, found = self.at(one)
+                with hadoop_errors():
+                    files.delete(found, recursive)
 
         def mv(self, path1: str, path2: str, **options: Any) -> None:
+            (files, old), (_, new) = self.at(path1), self.at(path2)
             with hadoop_errors():
-                if not self.files.rename(self.hadoop_path(path1), self.hadoop_path(path2)):
+                if not files.rename(old, new):
                     raise OSError(f"{path1} cannot be renamed to {path2}")
 
         def _open(self, path: str, mode: str = "rb", **options: Any) -> Any:
@@ -2135,9 +2141,8 @@ class SparkEngine:
         """The rows of Parquet files, as a view to select from; of files that do not all have the same, ``columns``."""
         name = f"files__{len(self._views)}"
         self._views.add(name)
-        places = (spark_path(place_of(path)) for path in paths)
         reader = self.spark.read.schema(columns_schema(columns)) if columns else self.spark.read
-        reader.parquet(*places).createOrReplaceTempView(name)
+        reader.parquet(*map(spark_path, paths)).createOrReplaceTempView(name)
         return name
 
     def keep(self, name: str, frame: DataFrame) -> int:
@@ -2256,9 +2261,10 @@ class Outcome:
 @dataclass(frozen=True)
 class Task:
     """What a task needs to know. ``inputs`` are the input relations to change in it, ``stages`` the stages to run;
-    ``fused``: they are all there are, and small. Inputs that are cut into buckets in another way than the stages are
-    changed as a whole in every task, and written by the first. Strata that are ``rebuilt`` are computed from scratch, and compared with
-    what was stored, which may have been cut into buckets in another way."""
+    ``fused``: they are all there are, and small. Beside stages, inputs are changed as a whole in every task, since they are
+    cut into buckets by columns of their own, and written by the first. Strata that are ``rebuilt`` are computed from
+    scratch, and compared with what was stored, which may have been cut into buckets in another way.
+    """
 
     options: Options
     state: str
@@ -2554,14 +2560,14 @@ def rows_by_bucket(engine: Engine, task: Task, table: str, number: str) -> dict[
 
 
 def with_changes(
-    entry: Mapping[str, Any], replaced: int, added: Sequence[Written], rows: int
+    entry: Mapping[str, Any], replaced: int, paths: Sequence[str], added: Sequence[int], rows: int
 ) -> dict[str, Any]:
-    """A bucket's entry after files of changes took the place of its last ones."""
+    """A bucket's entry after files of changes, with the rows they have, took the place of its last ones."""
     stays = len(entry["changes"]) - replaced
     return {
         **entry,
-        "changes": [*entry["changes"][:stays], *(file.name for file in added)],
-        "change_rows": [*entry["change_rows"][:stays], *(file.rows for file in added)],
+        "changes": [*entry["changes"][:stays], *paths],
+        "change_rows": [*entry["change_rows"][:stays], *added],
         "rows": rows,
     }
 
@@ -2659,16 +2665,9 @@ def run_task(task: Task, number: int) -> dict[str, Any]:
     }
 
 
-class Written(NamedTuple):
-    """A file that was written: its name, relative to the state, and the number of its rows."""
-
-    name: str
-    rows: int
-
-
 def write_parts(
     engine: Engine, task: Task, folder: str, sql: str, number: str, order: Sequence[str] = ()
-) -> dict[int, list[Written]]:
+) -> dict[int, list[str]]:
     """Write the rows of a query, those of a bucket, of which SQL gives the ``number``, to files of their own, in
     ``order``; returns the files of each bucket."""
     state = place_of(task.state)
@@ -2692,19 +2691,19 @@ def write_parts(
         parts = engine.spark.sql(rows).repartition(task.buckets, "_bucket")
         parts = parts.sortWithinPartitions("_bucket", *order) if order else parts
         parts.write.partitionBy("_bucket").parquet(spark_folder(place))
-    files: dict[int, list[Written]] = {}
+    files: dict[int, list[str]] = {}
     for path in sorted(place.glob("_bucket=*/*.parquet")):
         bucket = int(path.parent.name.removeprefix("_bucket="))
         files.setdefault(bucket, []).append(keep_file(state, base, path))
     return files
 
 
-def keep_file(state: Path, base: Path, path: Path) -> Written:
-    """Put a file that was just written below ``base`` to its place in the state, under a name by which damage is seen. On
-    a disk it is flushed; what Spark has written into a store stays as it is."""
-    rows = rows_of_file(path)
+def keep_file(state: Path, base: Path, path: Path) -> str:
+    """Put a file that was just written below ``base`` to its place in the state, under a name by which damage is seen; returns
+    that, relative to the state. On a disk it is flushed; what Spark has written into a store stays as it is.
+    """
     if not is_local(path):
-        return Written(path.relative_to(state).as_posix(), rows)
+        return path.relative_to(state).as_posix()
     name = f"{path.stem}.{checksum(path)}.{path.stat().st_size}.parquet"
     kept = path.relative_to(base).with_name(name).as_posix()
     if is_local(state):
@@ -2714,7 +2713,7 @@ def keep_file(state: Path, base: Path, path: Path) -> Written:
         target = state / kept
         target.fs.put_file(str(path), target.path)  # type: ignore[attr-defined]
         path.unlink()
-    return Written(kept, rows)
+    return kept
 
 
 def write_computed(run: Run, task: Task, part: int | None) -> dict[str, Any]:
@@ -2756,19 +2755,18 @@ def write_relation(run: Run, task: Task, relation: Relation, part: int | None) -
     for place, bucket in enumerate(numbers):
         files, count = written.get(bucket, []), rows.get(bucket, 0)
         if wanted.kind == "base":
-            buckets[str(bucket)] = new_bucket([file.name for file in files if count], count)
+            buckets[str(bucket)] = new_bucket(files if count else [], count)
         else:
+            added = [rows_of_file(place_of(task.state) / path) for path in files]
             buckets[str(bucket)] = with_changes(
-                entries[place], wanted.replaced[place], files, count
+                entries[place], wanted.replaced[place], files, added, count
             )
     net = []
     if task.initial:
         gained = engine.rows(relation.table)
     elif lost + gained:
         name = f"{folder}/net-{unique}"
-        net = [
-            file.name for file in write_parts(engine, task, name, net_changes_sql(relation), "0")[0]
-        ]
+        net = write_parts(engine, task, name, net_changes_sql(relation), "0")[0]
     return {"buckets": buckets, "net": net, "gained": gained, "lost": lost}
 
 
@@ -2839,15 +2837,22 @@ def on_buckets(
                 column.append(said)
                 yield pyarrow.RecordBatch.from_arrays([column.finish()], ["report"])
 
-    ship_functions_by_value()
-    places = spark.range(0, len(numbers), 1, len(numbers)).selectExpr("CAST(id AS INT) AS bucket")
-    rows = places.mapInArrow(run_bucket, "report string").collect()
+    rows = in_tasks(spark, len(numbers), run_bucket, "report string").collect()
     reports = sorted((json.loads(row.report) for row in rows), key=lambda said: int(said["number"]))
     assert [said["number"] for said in reports] == list(numbers), "each bucket reports once"
     for said in reports:
         if "refused" in said:
             raise JobError(said["refused"])
     return [said["report"] for said in reports]
+
+
+def in_tasks(
+    spark: SparkSession, count: int, work: Callable[[Iterator[Any]], Iterator[Any]], schema: str
+) -> DataFrame:
+    """What ``work`` makes, in so many tasks, of Arrow batches whose first column has the number of the task."""
+    ship_functions_by_value()
+    places = spark.range(0, count, 1, count).selectExpr("CAST(id AS INT) AS bucket")
+    return places.mapInArrow(work, schema)
 
 
 def collect_reports(outcome: Outcome, task: Task, reports: list[dict[str, Any]]) -> None:
@@ -3099,7 +3104,7 @@ def compact_bucket(engine: Engine, task: Task, number: int) -> dict[str, list[st
                 if entry["rows"]:
                     order = base_order(relation)
                     found = write_parts(engine, task, folder, rows, str(number), order)
-                    written[relation.table] = [file.name for file in found[number]]
+                    written[relation.table] = found[number]
     return written
 
 
@@ -3465,7 +3470,7 @@ def frame_from_tasks(
     root: Path,
     manifest: Manifest,
     relation: Relation,
-    columns: Iterable[Column],
+    columns: Sequence[Column],
 ) -> DataFrame:
     """The same out of a store, which Spark itself may not open: a task reads a bucket."""
     task = Task(Options(manifest["buckets"]), str(root), manifest["relations"], (relation,))
@@ -3475,12 +3480,9 @@ def frame_from_tasks(
         for number in itertools.chain.from_iterable(b.column(0).to_pylist() for b in batches):
             with duck_engine(task) as engine:
                 load_computed(engine, task, relation, number)
-                found = engine.arrow(f"SELECT {selected} FROM {relation.table}")
-                yield from found
+                yield from engine.arrow(f"SELECT {selected} FROM {relation.table}", ROWS_AT_ONCE)
 
-    ship_functions_by_value()
-    places = spark.range(0, task.buckets, 1, task.buckets).selectExpr("CAST(id AS INT) AS bucket")
-    return places.mapInArrow(rows_of_buckets, columns_schema(columns))
+    return in_tasks(spark, task.buckets, rows_of_buckets, columns_schema(columns))
 
 
 def columns_schema(columns: Iterable[Column]) -> str:
@@ -3553,7 +3555,9 @@ def finish_publication(spark: SparkSession | None, root: Path, manifest: Manifes
         return False
     try:
         for publication in manifest["publish"]:
-            if not is_published(place_of(publication["folder"]), manifest["attempt"]):
+            folder = place_of(publication["folder"])
+            # In a store part of it may be there.
+            if not (is_local(folder) and is_published(folder, manifest["attempt"])):
                 check_files(root, publication["files"])
                 publish_changes(spark, root, publication, manifest["attempt"])
         write_exclusively(mark, "")
@@ -3581,23 +3585,25 @@ def publish_changes(
     spark: SparkSession | None, root: Path, publication: Mapping[str, Any], attempt: str
 ) -> None:
     """Write the net changes of one relation beside their place, under the program's names, and move them there. In a
-    store they are written in place, a few as one file."""
+    store they are written in place, after what a command that was interrupted has left there."""
     folder, columns = place_of(publication["folder"]), publication["columns"]
     files = [root / name for name in publication["files"]]
     few = sum(file.stat().st_size for file in files) <= SMALL_PUBLICATION
-    if not is_local(folder):
+
+    def write(target: Path) -> None:
         if spark is None or few:
-            write_renamed(files, columns, folder, attempt)
+            write_renamed(files, columns, target, attempt)
         else:
-            write_renamed_with_spark(spark, files, columns, folder, attempt)
+            write_renamed_with_spark(spark, files, columns, target, attempt)
+
+    if not is_local(folder):
+        remove_tree(folder)
+        write(folder)
         return
     folder.parent.mkdir(parents=True, exist_ok=True)
     temporary = folder.with_name(f".{folder.name}.{uuid.uuid4().hex}")
     try:
-        if spark is None or few:
-            write_renamed(files, columns, temporary, attempt)
-        else:
-            write_renamed_with_spark(spark, files, columns, temporary, attempt)
+        write(temporary)
         try:
             temporary.rename(folder)
         except OSError as error:
@@ -3631,8 +3637,7 @@ def write_renamed_with_spark(
     describe(spark, f"publish {folder.parent.parent.name}")
     frame = spark.read.parquet(*map(spark_path, files))
     renamed = [functions.col(f"`{old}`").alias(new) for old, new in names.items()]
-    # In a store a command that was interrupted may have left some.
-    frame.select(*renamed).write.mode("overwrite").parquet(spark_folder(folder))
+    frame.select(*renamed).write.parquet(spark_folder(folder))
     for number, path in enumerate(sorted(folder.iterdir())):
         if path.suffix == ".parquet":
             path.rename(path.with_name(f"{attempt}-{number:05d}.parquet"))
@@ -5100,7 +5105,7 @@ def net_with_spark(
     describe(spark, f"net changes of {shape.relation.name}")
     column, order = functions.col, functions.col("_order")
     last = (
-        spark.read.parquet(*(spark_path(place_of(file)) for file in files))
+        spark.read.parquet(*map(spark_path, files))
         .groupBy(*names)
         .agg(
             functions.max(functions.when(column("_op") == "+", order)).alias("_added"),
@@ -5378,8 +5383,7 @@ class Explainer:
         numbers: dict[Known, int] = {root: 0}
         made: list[dict[str, Any]] = []
         waiting = [root]
-        while waiting:
-            known = waiting.pop(0)
+        for known in waiting:
             table, values = known
             node, sources = self.derived(self.relations[table], values)
             because = []
@@ -6234,8 +6238,8 @@ def differences(
         come.unionByName(gone).observe(counted, *signs), folder / "changes" / relation.table
     )
     counts = (int(counted.get["+"]), int(counted.get["-"]))
-    names = [place_of(file).relative_to(root).as_posix() for file in files]
-    return (names if any(counts) else []), counts
+    written = [place_of(file).relative_to(root).as_posix() for file in files]
+    return (written if any(counts) else []), counts
 
 
 # Printing a relation
@@ -6253,7 +6257,9 @@ def command_line() -> argparse.ArgumentParser:
     )
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
     common = argparse.ArgumentParser(add_help=False)
-    common.add_argument("--state", required=True, metavar="DIR", help="the directory of the state")
+    common.add_argument(
+        "--state", required=True, metavar="DIR", help="the directory of the state, or its URI"
+    )
     common.add_argument(
         "--json", action="store_true", help="print the result as JSON, in the last line"
     )
