@@ -64,7 +64,7 @@ def test_closures_in_files(rules: str, seed: int, tmp_path: Path) -> None:
     """As jobs do it, in one bucket or several."""
     compilation, script = compile_text(INPUTS + rules)
     job = LocalJob(script, tmp_path / "state", buckets=1 + (seed + len(rules)) % 3)
-    job.module.ROUNDS_BEFORE_LEAPS = 1  # type: ignore[attr-defined]
+    job.module.DuckEngine.rounds_before_leaps = 1
     checked = Checked(job, INPUTS + rules, compilation)
     for batch in batches(seed):
         assert checked.apply(batch) == []
@@ -77,8 +77,9 @@ def test_leaps_and_rounds_agree(rules: str, seed: int) -> None:
     """From the first round on, however much is leapt over; generic rounds come to the same relations and changes."""
     compilation = compile_text(INPUTS + rules)[0]
     leaping, generic = MemoryJob(compilation), MemoryJob(compilation)
-    leaping.module.ROUNDS_BEFORE_LEAPS, leaping.module.SMALL_LEAP = seed % 2, 10**9  # type: ignore[attr-defined]
-    generic.module.ROUNDS_BEFORE_LEAPS = 10**9  # type: ignore[attr-defined]
+    leaping.module.DuckEngine.rounds_before_leaps = seed % 2
+    leaping.module.SMALL_LEAP = 10**9  # type: ignore[attr-defined]
+    generic.module.DuckEngine.rounds_before_leaps = 10**9
     checked = Checked(leaping, INPUTS + rules, compilation)
     rounds = [0, 0]
     for batch in batches(seed):

@@ -22,9 +22,8 @@ from golden_tests.checks import Checked, Inputs
 from golden_tests.harness import LocalJob, RoundsJob, TaskJob, arrow_type, compile_text, load_script
 from golden_tests.oracle.batches import Batch
 from golden_tests.oracle.evaluate import Undefined, operate
-from golden_tests.random_search import check, scenario_of
 from golden_tests.test_cases import CASES, compiled, functions_of, read_batch, whole_text
-from golden_tests.test_random import NIGHTLY, START
+from golden_tests.test_random import NIGHTLY
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -241,17 +240,6 @@ def test_engines_take_turns_on_one_state(tmp_path: Path, spark: SparkSession) ->
     job.close()
 
 
-@pytest.mark.skipif(not NIGHTLY, reason="takes a minute a program; set FLINTLOG_NIGHTLY=1")
-@pytest.mark.parametrize("seed", range(START, START + 50))
-def test_random_programs_in_spark(seed: int, spark: SparkSession) -> None:
-    """Random programs and batches with all rounds in Spark SQL."""
-
-    def rounds(script: str, folder: Path, buckets: int) -> LocalJob:
-        return RoundsJob(script, folder, spark, buckets)
-
-    assert check(scenario_of(seed), 1 + seed % 3, make_job=rounds) == []
-
-
 # ---- operations, one by one ----------------------------------------------------------------------------------------
 
 
@@ -346,7 +334,7 @@ def test_rows_keep_their_row_ids(tmp_path: Path) -> None:
         for number in range(12):
             found = engine.table("hit", f"SELECT *, rowid AS _row FROM r WHERE HASH(x + {number}) % 20 = 0")
             engine.table("other", "SELECT 1 AS x FROM range(1000)")
-            engine.remove("r", "hit", ["x", "y"], found=True)
+            engine.remove("r", "hit", ["x", "y"], found, numbered=True)
             engine.insert("r", "SELECT x, y FROM hit WHERE x % 2 = 0")
             hit = {x for (x,) in engine.run("SELECT x FROM hit")}
             inserted = (inserted - hit) | {x for x in hit if x % 2 == 0}

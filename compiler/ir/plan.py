@@ -72,6 +72,23 @@ class StratumPlan:
     pivots: tuple[Pivot, ...]
     rules: tuple[RulePlan, ...]
 
+    @property
+    def joined_by(self) -> dict[str, int]:
+        """The columns (indexes) by which relations are joined in the rounds of a recursion, by name.
+
+        Of each relation it is the first that is found; one that is not joined by a variable has none.
+        """
+        found: dict[str, int] = {}
+        for query in (query for rule in self.rules for query in rule.following if len(query.joins) > 1):
+            changed, other = (versioned.atom for versioned in query.joins[:2])
+            named = [str(term) for term in other.terms]
+            for index, term in enumerate(changed.terms):
+                if isinstance(term, typed.Variable) and term.name in named:
+                    found.setdefault(changed.relation, index)
+                    found.setdefault(other.relation, named.index(term.name))
+                    break
+        return found
+
     def __str__(self) -> str:
         lines = [f"stratum {self.stratum.name}: {self.stratum.kind}"]
         lines += [f"  {_pivot_text(pivot, self.stratum)}" for pivot in self.pivots]

@@ -264,6 +264,10 @@ class Viewer:
                 options.append(("ranged", _tuple(map(quote, group.ranged))))
         if stratum.closure is not None:
             options.append(("closure", quote(stratum.closure.grows)))
+        if placed.joined_by:
+            columns_of = self.names.columns
+            pairs = ((self.names.tables[name], columns_of[name][i]) for name, i in placed.joined_by.items())
+            options.append(("joined_by", f"{{{', '.join(f'{quote(t)}: {quote(c)}' for t, c in pairs)}}}"))
         read = {atom.relation for rule in stratum.rules for atom in rule.atoms} - stratum.members
         negated = {negation.atom.relation for rule in stratum.rules for negation in rule.negations}
         return StratumView(

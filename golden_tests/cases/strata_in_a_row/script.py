@@ -50,7 +50,7 @@ from typing import Any, NamedTuple, Protocol
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
-from pyspark import cloudpickle
+from pyspark import StorageLevel, cloudpickle
 from pyspark.errors import ArithmeticException, PySparkException
 from pyspark.sql import Column as SparkColumn
 from pyspark.sql import DataFrame, Observation, SparkSession, Window, functions
@@ -169,7 +169,8 @@ class Stratum:
 
     ``kind`` is that of its relations. An aggregate groups by ``groups``: ``compute`` makes its rows from all derivations
     of a group, ``fold`` from the old row and what changed. Values of ``ranged`` columns are NULL if out of range.
-    ``closure`` is the side at which the paths of a transitive closure grow by a step, ``start`` or ``end``.
+    ``closure`` is the side at which the paths of a transitive closure grow by a step, ``start`` or ``end``. In the rounds
+    of a recursion tables are ``joined_by`` these columns: where Spark runs them, rows lie by them.
     """
 
     name: str
@@ -183,6 +184,7 @@ class Stratum:
     fold: str | Both = ""
     ranged: tuple[str, ...] = ()
     closure: str = ""
+    joined_by: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -516,6 +518,7 @@ BELONGS_STRATUM = Stratum(
             asked=BELONGS_2_ASKED,
         ),
     ),
+    joined_by={"belongs": "G", "nested": "inner_"},
 )
 
 # ---- entitled (not recursive, in buckets of U) ---------------------------------------------------
@@ -1152,6 +1155,7 @@ NEAR_STRATUM = Stratum(
             asked=NEAR_2_ASKED,
         ),
     ),
+    joined_by={"near": "S"},
 )
 
 # ---- the program ---------------------------------------------------------------------------------
@@ -1201,11 +1205,22 @@ class Engine(Protocol):
     name: str
     row_id: str
     """What a query selects to say later which rows of a table it means; empty if the engine has nothing of the kind."""
+    rounds_before_leaps: int
+    """How many rounds of a closure are taken one by one."""
+    most_rows_to_leap: float
+    """Up to how many rows a relation has leaps."""
     failed_calls: Callable[[], str]
     """What external functions that failed have said, to be added to a message."""
 
-    def table(self, name: str, sql: str | Both) -> int:
-        """Compute a query now and keep its rows as table ``name``; return their number."""
+    def begin(self, stratum: Stratum) -> None:
+        """Get ready to maintain a stratum."""
+
+    def table(self, name: str, sql: str | Both, counts: Sequence[str] = ()) -> int:
+        """Compute a query now and keep its rows as table ``name``; return their number. It will be asked how many meet the
+        conditions ``counts``."""
+
+    def part(self, name: str, of: str, columns: str, condition: str) -> int:
+        """Make table ``name`` of the rows of another that meet a condition; return their number."""
 
     def later(self, name: str, sql: str, rows: int) -> None:
         """Let table ``name`` have the rows of a query over files, ``rows`` of them, which are read if it is used."""
@@ -1213,18 +1228,32 @@ class Engine(Protocol):
     def empty(self, name: str, columns: Iterable[Column]) -> None:
         """Make a table ``name`` without rows."""
 
-    def view(self, name: str, sql: str) -> None:
-        """Let ``name`` stand for a query over tables."""
+    def view(self, name: str, sql: str, rows: int | None = None) -> None:
+        """Let ``name`` stand for a query over tables, which gives so many ``rows`` if that is known."""
 
     def rows(self, name: str) -> int:
         """The number of rows of a table."""
 
+    def counted(self, name: str, condition: str) -> int | None:
+        """How many rows of a table meet a condition, if they were counted when it was made."""
+
+    def add(self, name: str, of: str, columns: str = "*", condition: str = "TRUE") -> None:
+        """Add the rows of a table that meet a condition to table ``name``, whose columns they have."""
+
     def insert(self, name: str, sql: str) -> None:
         """Add the rows of a query to table ``name``, whose columns it has."""
 
-    def remove(self, name: str, keys: str, columns: Sequence[str], found: bool = False) -> None:
-        """Remove from table ``name`` the rows that agree with a row of table ``keys`` in ``columns``; ``found``: each is
-        one row of the table, and its ``row_id`` stands in ``_row``."""
+    def remove(
+        self,
+        name: str,
+        keys: str,
+        columns: Sequence[str],
+        count: int | None = None,
+        numbered: bool = False,
+    ) -> None:
+        """Remove from table ``name`` the rows that agree with a row of table ``keys`` in ``columns``, which are ``count`` if
+        that is known; ``numbered``: each key is one row of the table, and its ``row_id`` stands in ``_row``.
+        """
 
     def rename(self, name: str, to: str) -> None:
         """Call table ``name`` by another name, which it takes from the table that had it."""
@@ -1232,6 +1261,16 @@ class Engine(Protocol):
     def since_read(self, name: str) -> str:
         """What to select from for the rows of table ``name`` that were inserted after it was read from files; there may be
         others among them."""
+
+    def prepare(self, relations: Iterable[Relation], rows: int) -> None:
+        """Get ready for queries that join so many rows with these relations."""
+
+    def meeting(
+        self, relation: Relation, derived: str, after: int, columns: Sequence[str] = ()
+    ) -> tuple[str, list[str]]:
+        """The rows of a query that derives tuples of ``relation``, as something to select from, and the parts of its table
+        whose rows they may agree with, in ``columns`` or in all that identify a tuple. ``after`` rows lead to them.
+        """
 
     def text(self, sql: str | Both) -> str:
         """A query in the engine's dialect."""
@@ -1313,6 +1352,8 @@ class DuckEngine:
 
     name = "duckdb"
     row_id = "rowid"
+    rounds_before_leaps = 3
+    most_rows_to_leap = math.inf
 
     def __init__(self, memory_limit: str = "", spill: str = "", threads: int = 1) -> None:
         """Open a database; ``memory_limit`` as DuckDB writes it (``2GB``), empty for DuckDB's own choice."""
@@ -1396,7 +1437,19 @@ class DuckEngine:
         """A query in DuckDB's dialect."""
         return sql if isinstance(sql, str) else sql.duckdb
 
-    def table(self, name: str, sql: str | Both) -> int:
+    def begin(self, stratum: Stratum) -> None:
+        """Nothing: all is at hand."""
+
+    def prepare(self, relations: Iterable[Relation], rows: int) -> None:
+        """Nothing either."""
+
+    def meeting(
+        self, relation: Relation, derived: str, after: int, columns: Sequence[str] = ()
+    ) -> tuple[str, list[str]]:
+        """The query, and the table."""
+        return f"({derived})", [relation.table]
+
+    def table(self, name: str, sql: str | Both, counts: Sequence[str] = ()) -> int:
         """Compute a query now and keep its rows."""
         self._later.pop(name, None)
         self._read.pop(name, None)
@@ -1413,7 +1466,11 @@ class DuckEngine:
         """Make a table without rows when it is named."""
         self.later(name, no_rows(columns, self.name), 0)
 
-    def view(self, name: str, sql: str) -> None:
+    def part(self, name: str, of: str, columns: str, condition: str) -> int:
+        """Copy rows of a table."""
+        return self.table(name, f"SELECT {columns} FROM {of} WHERE {condition}")
+
+    def view(self, name: str, sql: str, rows: int | None = None) -> None:
         """Let ``name`` stand for a query."""
         if self._views.get(name) != sql:
             self._views[name] = self._later[name] = sql
@@ -1422,20 +1479,37 @@ class DuckEngine:
         """The number of rows of a table."""
         return self._rows[name]
 
+    def counted(self, name: str, condition: str) -> int | None:
+        """Nothing is counted before it is asked for."""
+        return None
+
+    def add(self, name: str, of: str, columns: str = "*", condition: str = "TRUE") -> None:
+        """Copy rows of a table into another."""
+        self.insert(name, f"SELECT {columns} FROM {of} WHERE {condition}")
+
     def insert(self, name: str, sql: str) -> None:
         """Add the rows of a query to a table."""
         self._rows[name] += int(self.run(f"INSERT INTO {name} BY NAME {sql}")[0][0])
 
-    def remove(self, name: str, keys: str, columns: Sequence[str], found: bool = False) -> None:
+    def remove(
+        self,
+        name: str,
+        keys: str,
+        columns: Sequence[str],
+        count: int | None = None,
+        numbered: bool = False,
+    ) -> None:
         """Remove rows; where they are known by row ID the columns of the whole table are not compared."""
         if self.rows(keys):
             matches = " AND ".join(f"{name}.{column} = {keys}.{column}" for column in columns)
-            if found and self.row_id:
+            if numbered and self.row_id:
                 # Never a wrong row, should one have moved.
                 same = f"CASE WHEN {matches} THEN TRUE ELSE error('a row of {name} has moved') END"
                 matches = f"{name}.{self.row_id} = {keys}._row AND {same}"
             removed = int(self.run(f"DELETE FROM {name} USING {keys} WHERE {matches}")[0][0])
-            assert not found or removed == self.rows(keys), f"rows of {name} have moved"
+            assert (
+                count is None or removed == count
+            ), f"rows of {name} are not those that were looked up"
             self._rows[name] -= removed
 
     def rename(self, name: str, to: str) -> None:
@@ -1455,6 +1529,8 @@ class DuckEngine:
 
     def since_read(self, name: str) -> str:
         """Rows are numbered in the order in which they come."""
+        if not self.row_id:
+            return name
         return f"(SELECT * FROM {name} WHERE {self.row_id} >= {self._read.get(name, 0)})"
 
     def first(self, sql: str, limit: int) -> list[dict[str, Any]]:
@@ -1644,14 +1720,22 @@ def show_versions(engine: Engine, stratum: Stratum, phase: str) -> None:
             before, after, delta = (old, mid, lost) if phase == "delete" else (mid, new, gained)
             engine.view(f"{table}__before", before)
             engine.view(f"{table}__after", after)
-            engine.view(f"{table}__delta", delta)
+            engine.view(
+                f"{table}__delta",
+                delta,
+                engine.rows(f"{table}__{'lost' if phase == 'delete' else 'gained'}"),
+            )
         if relation in stratum.negates:
             before, after, delta = (
                 (old, either, gained) if phase == "delete" else (either, new, lost)
             )
             engine.view(f"{table}__absent_before", before)
             engine.view(f"{table}__absent_after", after)
-            engine.view(f"{table}__absent_delta", delta)
+            engine.view(
+                f"{table}__absent_delta",
+                delta,
+                engine.rows(f"{table}__{'gained' if phase == 'delete' else 'lost'}"),
+            )
 
 
 def pending(engine: Engine, delta: Delta, phase: str) -> bool:
@@ -1668,6 +1752,7 @@ def arriving(
     engine: Engine, stratum: Stratum, relation: Relation, phase: str, bucket: Bucket
 ) -> list[str]:
     """The queries for the derivations of ``relation`` that changed because a relation below did."""
+    engine.prepare(stratum.reads, changes_below(engine, stratum))
     return [
         derivations(engine, rule, delta.sql, relation, bucket)
         for rule in stratum.rules
@@ -1675,6 +1760,12 @@ def arriving(
         for delta in rule.deltas
         if pending(engine, delta, phase)
     ]
+
+
+def changes_below(engine: Engine, stratum: Stratum) -> int:
+    """How many tuples of the relations below a stratum have changed."""
+    below = {r.table for r in (*stratum.reads, *stratum.negates)}
+    return sum(engine.rows(f"{t}__lost") + engine.rows(f"{t}__gained") for t in below)
 
 
 def all_derivations(
@@ -1753,18 +1844,24 @@ def resolve_input(engine: Engine, relation: Relation) -> None:
     engine.table(
         f"{table}__touched", f"SELECT * FROM {table}__lost UNION ALL SELECT * FROM {table}__gained"
     )
-    engine.remove(table, f"{table}__lost", tuple_names(relation))
+    engine.remove(table, f"{table}__lost", tuple_names(relation), engine.rows(f"{table}__lost"))
     if engine.rows(f"{table}__gained"):
-        engine.insert(table, f"SELECT * FROM {table}__gained")
+        engine.add(table, f"{table}__gained")
+
+
+def lacking(stratum: Stratum, relation: Relation) -> str:
+    """The condition that a derivation lacks a value that it needs; empty if none can."""
+    rules = [rule for rule in stratum.rules if rule.head == relation.table]
+    columns = dict.fromkeys(column for rule in rules for column in rule.partial)
+    return " OR ".join(f"{column} IS NULL" for column in columns)
 
 
 def check_defined(engine: Engine, stratum: Stratum, relation: Relation, table: str) -> None:
     """Stop if a derivation in ``table`` needs a value that arithmetic or a function does not give."""
     rules = [rule for rule in stratum.rules if rule.head == relation.table and rule.partial]
-    columns = list(dict.fromkeys(column for rule in rules for column in rule.partial))
-    if not columns:
+    missing = lacking(stratum, relation)
+    if not missing or engine.counted(table, missing) == 0:
         return
-    missing = " OR ".join(f"{column} IS NULL" for column in columns)
     for row in engine.first(f"SELECT * FROM {table} WHERE {missing}", 1):
         named = ", ".join(f"{rule.label} ({rule.source})" for rule in rules)
         known = ", ".join(
@@ -1773,9 +1870,9 @@ def check_defined(engine: Engine, stratum: Stratum, relation: Relation, table: s
             if row.get(column.sql) is not None
         )
         calls = list(dict.fromkeys(call for rule in rules for call in rule.calls))
-        lacking = f", or {' or '.join(calls)} without a value," if calls else ""
+        unanswered = f", or {' or '.join(calls)} without a value," if calls else ""
         raise JobError(
-            f"arithmetic overflow or division by zero{lacking} in {named}, for a tuple of {relation.name}"
+            f"arithmetic overflow or division by zero{unanswered} in {named}, for a tuple of {relation.name}"
             f"{f' with {known}' if known else ''}; the batch was refused and the state is as it was"
             f"{engine.failed_calls()}"
         )
@@ -1955,6 +2052,7 @@ class Finding(NamedTuple):
 
 def recount(engine: Engine, stratum: Stratum, bucket: Bucket) -> list[Finding]:
     """All that may be wrong with the relations of a stratum, in the state as it is."""
+    engine.begin(stratum)
     show_versions(engine, stratum, "insert")
     return RECOUNT[stratum.kind](engine, stratum, bucket)
 
@@ -1970,7 +2068,9 @@ def matching(relation: Relation, left: str, right: str) -> str:
 
 def check_supports(engine: Engine, relation: Relation, table: str) -> None:
     """Stop if more derivations were lost than there were: the state was not made by this program."""
-    if engine.first(f"SELECT * FROM {table} WHERE _support < 0", 1):
+    if engine.counted(table, "_support < 0") != 0 and engine.first(
+        f"SELECT * FROM {table} WHERE _support < 0", 1
+    ):
         raise JobError(
             f"the state of {relation.name} does not agree with its inputs: more derivations were lost than it counted; "
             "nothing was changed; `verify` shows the differences, `rebuild` mends them"
@@ -2008,11 +2108,15 @@ def support_findings(
 # Strata without recursion: derivations are counted (Nigam et al. 2012, section 3).
 
 
+GONE, NEW = "_was > 0 AND _support = 0", "_was = 0"
+
+
 def maintain_counted(run: Run, stratum: Stratum, clock: int) -> int:
     """Add the gained derivations of the one relation of a stratum, subtract the lost ones; the clock stands still."""
     engine, bucket = run.engine, run.bucket
     relation = stratum.relations[0]
     table, columns = relation.table, names(relation.tuple_columns)
+    engine.begin(stratum)
     show_versions(engine, stratum, "insert")
     if run.initial:
         derived = union(all_derivations(engine, stratum, relation, bucket, exits=False))
@@ -2042,21 +2146,24 @@ def maintain_counted(run: Run, stratum: Stratum, clock: int) -> int:
         f"SELECT {columns}, CAST(SUM(_sign) AS BIGINT) AS _change FROM ({union(changes)}) AS q "
         f"GROUP BY {columns} HAVING SUM(_sign) <> 0",
     )
+    counts = f"{table}__counts"
+    found, parts = engine.meeting(relation, f"SELECT * FROM {counts}", engine.rows(counts))
+    stored = union(f"SELECT * FROM {part}" for part in parts)
     engine.table(
         f"{table}__next",
         f"SELECT {names(relation.tuple_columns, 'c.')}, COALESCE(s._support, 0) AS _was, "
         f"COALESCE(s._support, 0) + c._change AS _support "
-        f"FROM {table}__counts AS c LEFT JOIN {table} AS s ON {matching(relation, 'c', 's')}",
+        f"FROM {found} AS c LEFT JOIN ({stored}) AS s ON {matching(relation, 'c', 's')}",
+        (GONE, NEW, "_was > 0", "_support > 0", "_support < 0"),
     )
     check_supports(engine, relation, f"{table}__next")
     check_defined(engine, stratum, relation, f"{table}__next")
-    engine.table(
-        f"{table}__lost", f"SELECT {columns} FROM {table}__next WHERE _was > 0 AND _support = 0"
-    )
-    engine.table(f"{table}__gained", f"SELECT {columns} FROM {table}__next WHERE _was = 0")
-    engine.table(f"{table}__touched", f"SELECT {columns} FROM {table}__next")
-    engine.remove(table, f"{table}__next", tuple_names(relation))
-    engine.insert(table, f"SELECT {columns}, _support FROM {table}__next WHERE _support > 0")
+    following = f"{table}__next"
+    engine.part(f"{table}__lost", following, columns, GONE)
+    engine.part(f"{table}__gained", following, columns, NEW)
+    engine.part(f"{table}__touched", following, columns, "TRUE")
+    engine.remove(table, following, tuple_names(relation), engine.counted(following, "_was > 0"))
+    engine.add(table, following, f"{columns}, _support", "_support > 0")
     run.note(
         stratum.name, "count", 1, engine.rows(f"{table}__lost") + engine.rows(f"{table}__gained")
     )
@@ -2084,6 +2191,7 @@ def maintain_aggregate(run: Run, stratum: Stratum, clock: int) -> int:
         names(relation.tuple_columns),
         ", ".join(stratum.groups),
     )
+    engine.begin(stratum)
     show_versions(engine, stratum, "insert")
     if run.initial:
         derived = all_derivations(engine, stratum, relation, run.bucket, exits=False)
@@ -2097,8 +2205,10 @@ def maintain_aggregate(run: Run, stratum: Stratum, clock: int) -> int:
     if not changed_derivations(run, stratum, relation):
         no_changes(engine, relation)
         return clock
-    reached = f"SELECT {groups} FROM {table}__minus UNION SELECT {groups} FROM {table}__plus"
-    engine.table(f"{table}__reached", reached)
+    reached = f"{table}__reached"
+    engine.table(
+        reached, f"SELECT {groups} FROM {table}__minus UNION SELECT {groups} FROM {table}__plus"
+    )
     rows = []
     state = names(relation.state_columns)
     if stratum.fold:
@@ -2106,7 +2216,7 @@ def maintain_aggregate(run: Run, stratum: Stratum, clock: int) -> int:
         engine.table(f"{table}__groups", f"SELECT {groups} FROM {table}__folded WHERE _stale")
         rows.append(f"SELECT {state} FROM {table}__folded WHERE NOT _stale AND _rows > 0")
     else:
-        engine.table(f"{table}__groups", f"SELECT {groups} FROM {table}__reached")
+        engine.table(f"{table}__groups", f"SELECT {groups} FROM {reached}")
     if engine.rows(f"{table}__groups"):
         engine.view(f"{table}__rows", union(engine.text(rule.returns) for rule in stratum.rules))
         engine.table(f"{table}__computed", stratum.compute)
@@ -2115,16 +2225,18 @@ def maintain_aggregate(run: Run, stratum: Stratum, clock: int) -> int:
         f"{table}__next", union(rows) if rows else f"SELECT {state} FROM {table} WHERE FALSE"
     )
     check_range(engine, stratum, f"{table}__next")
-    engine.table(
-        f"{table}__was", f"SELECT {state} FROM {table} SEMI JOIN {table}__reached USING ({groups})"
+    found, parts = engine.meeting(
+        relation, f"SELECT * FROM {reached}", engine.rows(reached), stratum.groups
     )
+    was = (f"SELECT {state} FROM {part} SEMI JOIN {found} AS g USING ({groups})" for part in parts)
+    engine.table(f"{table}__was", union(was))
     note_changes(engine, relation, f"{table}__was", f"{table}__next")
     engine.table(
         f"{table}__touched",
         f"SELECT {columns} FROM {table}__was UNION SELECT {columns} FROM {table}__next",
     )
-    engine.remove(table, f"{table}__reached", stratum.groups)
-    engine.insert(table, f"SELECT * FROM {table}__next")
+    engine.remove(table, reached, stratum.groups, engine.rows(f"{table}__was"))
+    engine.add(table, f"{table}__next")
     run.note(
         stratum.name,
         "aggregate",
@@ -2208,6 +2320,7 @@ def lose_support(run: Run, stratum: Stratum) -> None:
         gone = Column("_gone", "bool", "_gone")
         run.engine.empty(f"{relation.table}__touched", (*relation.tuple_columns, gone))
         run.engine.empty(f"{relation.table}__changed", with_rank(relation))
+    run.engine.begin(stratum)
     if not run.initial:
         delete_unsupported(run, stratum)
 
@@ -2225,11 +2338,18 @@ def lost_and_gained(run: Run, stratum: Stratum, entered: str) -> None:
 def show_state(engine: Engine, stratum: Stratum, before: str) -> None:
     """Define what the queries see of the stratum's own relations; ``before`` is SQL for what stood there before the
     last step, with ``{table}`` and ``{columns}`` to fill in."""
+    engine.prepare(stratum.reads, changed_rows(engine, stratum))
     for relation in stratum.relations:
         table, columns = relation.table, f"{names(relation.tuple_columns)}, _rank"
+        changed = engine.rows(f"{table}__changed")
         engine.view(f"{table}__before", before.format(table=table, columns=columns))
-        engine.view(f"{table}__delta", f"SELECT {columns} FROM {table}__changed")
+        engine.view(f"{table}__delta", f"SELECT {columns} FROM {table}__changed", changed)
         engine.view(f"{table}__after", f"SELECT {columns} FROM {table}")
+
+
+def changed_rows(engine: Engine, stratum: Stratum) -> int:
+    """How many rows the tables r__changed of a stratum have."""
+    return sum(engine.rows(f"{relation.table}__changed") for relation in stratum.relations)
 
 
 def following(engine: Engine, stratum: Stratum, relation: Relation) -> list[str]:
@@ -2243,11 +2363,13 @@ def following(engine: Engine, stratum: Stratum, relation: Relation) -> list[str]
     ]
 
 
-def entering(relation: Relation, derived: str, clock: int) -> str:
-    """The heads of derivations that are not there yet, with the clock as rank and the derivations counted."""
+def entering(engine: Engine, relation: Relation, derived: str, clock: int, after: int) -> str:
+    """The heads of derivations that are not there yet, with the clock as rank and the derivations counted; ``after`` rows
+    lead to them."""
     columns = names(relation.tuple_columns)
-    new = f"SELECT {columns} FROM ({derived}) AS d ANTI JOIN {relation.table} USING ({columns})"
-    return counted(relation, new, clock)
+    found, parts = engine.meeting(relation, derived, after)
+    absent = " ".join(f"ANTI JOIN {part} USING ({columns})" for part in parts)
+    return counted(relation, f"SELECT {columns} FROM {found} AS d {absent}", clock)
 
 
 def counted(relation: Relation, derived: str, clock: int) -> str:
@@ -2283,15 +2405,22 @@ def check_suspects(run: Run, stratum: Stratum, done: int) -> None:
         )
 
 
-def find_supported(engine: Engine, relation: Relation, derived: str, sign: str) -> None:
-    """Make r__hit of the tuples that derivations support, with the support that they have with them or without."""
-    table, columns = relation.table, names(relation.tuple_columns, "s.")
+def find_supported(engine: Engine, relation: Relation, derived: str, sign: str, after: int) -> None:
+    """Make r__hit of the tuples that derivations support, with the support that they have with them or without;
+    ``after`` rows lead to the derivations."""
+    table, columns = relation.table, names(relation.tuple_columns)
     row = f"s.{engine.row_id}" if engine.row_id else "NULL"
+    found, parts = engine.meeting(relation, derived, after)
+    met = union(
+        f"SELECT {names(relation.tuple_columns, 's.')}, s._support, s._rank, {row} AS _row "
+        f"FROM {part} AS s JOIN {found} AS d ON {matching(relation, 's', 'd')} WHERE d._rank < s._rank"
+        for part in parts
+    )
     engine.table(
         f"{table}__hit",
-        f"SELECT {columns}, s._support {sign} COUNT(*) AS _support, s._rank, {row} AS _row "
-        f"FROM {table} AS s JOIN ({derived}) AS d ON {matching(relation, 's', 'd')} "
-        f"WHERE d._rank < s._rank GROUP BY {columns}, s._support, s._rank, {row}",
+        f"SELECT {columns}, _support {sign} COUNT(*) AS _support, _rank, _row FROM ({met}) AS m "
+        f"GROUP BY {columns}, m._support, _rank, _row",
+        ("_support = 0", "_support > 0", "_support < 0"),
     )
 
 
@@ -2299,15 +2428,15 @@ def take_out(engine: Engine, relation: Relation) -> None:
     """Remove r__hit from r, and note it in r__touched: those without support as gone."""
     table = relation.table
     check_supports(engine, relation, f"{table}__hit")
-    engine.remove(table, f"{table}__hit", tuple_names(relation), found=True)
-    noted = f"SELECT {names(relation.tuple_columns)}, _support = 0 AS _gone FROM {table}__hit"
-    engine.insert(f"{table}__touched", noted)
+    hit = f"{table}__hit"
+    engine.remove(table, hit, tuple_names(relation), engine.rows(hit), numbered=True)
+    noted = f"{names(relation.tuple_columns)}, _support = 0 AS _gone"
+    engine.add(f"{table}__touched", hit, noted)
 
 
 def put_back(engine: Engine, relation: Relation, condition: str = "TRUE") -> None:
     """Insert r__hit, as far as a condition holds, into r."""
-    columns = names(relation.state_columns)
-    engine.insert(relation.table, f"SELECT {columns} FROM {relation.table}__hit WHERE {condition}")
+    engine.add(relation.table, f"{relation.table}__hit", names(relation.state_columns), condition)
 
 
 def delete_unsupported(run: Run, stratum: Stratum) -> None:
@@ -2316,6 +2445,7 @@ def delete_unsupported(run: Run, stratum: Stratum) -> None:
     show_versions(engine, stratum, "delete")
     show_state(engine, stratum, "SELECT {columns} FROM {table}")
     lost = {r.table: arriving(engine, stratum, r, "delete", bucket) for r in stratum.relations}
+    after = changes_below(engine, stratum)
     died = dict.fromkeys(lost, 0)
     done = 0
     while any(lost.values()):
@@ -2323,16 +2453,14 @@ def delete_unsupported(run: Run, stratum: Stratum) -> None:
         done += 1
         for relation in stratum.relations:
             if lost[relation.table]:
-                find_supported(engine, relation, union(lost[relation.table]), "-")
+                find_supported(engine, relation, union(lost[relation.table]), "-", after)
         before = sum(died.values())
         for relation in stratum.relations:
             table, columns = relation.table, names(relation.tuple_columns)
             if not lost[table]:
                 engine.empty(f"{table}__changed", with_rank(relation))
                 continue
-            engine.table(
-                f"{table}__changed", f"SELECT {columns}, _rank FROM {table}__hit WHERE _support = 0"
-            )
+            engine.part(f"{table}__changed", f"{table}__hit", f"{columns}, _rank", "_support = 0")
             if engine.rows(f"{table}__hit"):
                 take_out(engine, relation)
             if engine.rows(f"{table}__hit") > engine.rows(f"{table}__changed"):
@@ -2345,6 +2473,7 @@ def delete_unsupported(run: Run, stratum: Stratum) -> None:
             "SELECT {columns} FROM {table} UNION ALL SELECT {columns} FROM {table}__changed",
         )
         lost = {r.table: following(engine, stratum, r) for r in stratum.relations}
+        after = changed_rows(engine, stratum)
         if any(lost.values()):
             check_suspects(run, stratum, done)
     for relation in stratum.relations:
@@ -2356,7 +2485,6 @@ def delete_unsupported(run: Run, stratum: Stratum) -> None:
 # ---- support: ranked support, version 1 ----------------------------------------------------------
 # Recursive strata: what lost its support dies, returns if it has some after all, and new tuples enter.
 
-ROUNDS_BEFORE_LEAPS = 3
 SMALL_LEAP = 1000
 
 
@@ -2383,9 +2511,9 @@ def insert_supported(run: Run, stratum: Stratum, clock: int) -> int:
         done += 1
         for table in entered:
             if engine.rows(f"{table}__changed"):
-                engine.insert(table, f"SELECT * FROM {table}__changed")
+                engine.add(table, f"{table}__changed")
         derived = {r.table: following(engine, stratum, r) for r in stratum.relations}
-        if stratum.closure and done > ROUNDS_BEFORE_LEAPS:
+        if stratum.closure and done > engine.rounds_before_leaps:
             derived, clock = leap(engine, stratum, derived, clock)
         changed = {table: engine.rows(f"{table}__changed") for table in entered}
         entered = {table: number + changed[table] for table, number in entered.items()}
@@ -2396,9 +2524,9 @@ def insert_supported(run: Run, stratum: Stratum, clock: int) -> int:
     for relation in stratum.relations if not run.initial else ():
         table, columns = relation.table, names(relation.tuple_columns)
         if entered[table]:
-            found = f"SELECT {columns} FROM {table} WHERE _rank > {start}"
+            found = f"SELECT {columns} FROM {engine.since_read(table)} AS q WHERE _rank > {start}"
             engine.table(f"{table}__entered", found)
-            engine.insert(f"{table}__touched", f"SELECT *, FALSE AS _gone FROM {table}__entered")
+            engine.add(f"{table}__touched", f"{table}__entered", "*, FALSE AS _gone")
     return clock
 
 
@@ -2408,10 +2536,13 @@ def enter_next(
     """Make r__changed of what the derivations that use r__changed, ``derived``, bring in."""
     # Where there are several relations, each reads what the others had.
     name = "changed" if len(stratum.relations) == 1 else "entering"
+    after = changed_rows(engine, stratum)
     for relation in stratum.relations:
         if derived[relation.table]:
-            found = union(derived[relation.table])
-            engine.table(f"{relation.table}__{name}", entering(relation, found, clock))
+            found = entering(engine, relation, union(derived[relation.table]), clock, after)
+            engine.table(
+                f"{relation.table}__{name}", found, [*filter(None, [lacking(stratum, relation)])]
+            )
         else:
             engine.empty(f"{relation.table}__{name}", relation.state_columns)
     for relation in stratum.relations:
@@ -2433,6 +2564,8 @@ def leap(
     """
     (relation,) = stratum.relations
     table, columns = relation.table, names(relation.tuple_columns)
+    if engine.rows(table) > engine.most_rows_to_leap:
+        return derived, clock
     first, last = tuple_names(relation)
     if stratum.closure == "end":
         meet, start, end = (last, first), f"d.{first}", f"s.{last}"
@@ -2479,7 +2612,7 @@ def enter_first(run: Run, stratum: Stratum, relation: Relation, clock: int) -> N
     if run.initial:
         derived = all_derivations(engine, stratum, relation, bucket, exits=True)
         if derived:
-            engine.table(f"{table}__changed", entering(relation, union(derived), clock))
+            engine.table(f"{table}__changed", entering(engine, relation, union(derived), clock, 0))
             check_defined(engine, stratum, relation, f"{table}__changed")
         else:
             engine.empty(f"{table}__changed", relation.state_columns)
@@ -2514,11 +2647,14 @@ def find_arrived(engine: Engine, relation: Relation) -> str:
     """Make r__hit of the tuples that the derivations in r__arrived support, with the support that they have then; return
     SQL for the heads that are not there."""
     table, columns = relation.table, names(relation.tuple_columns)
-    row = f"s.{engine.row_id}" if engine.row_id else "NULL"
+    row = engine.row_id or "NULL"
+    arrived = f"{table}__arrived"
+    found, parts = engine.meeting(relation, f"SELECT * FROM {arrived}", engine.rows(arrived))
+    stored = (f"SELECT *, {row} AS _row FROM {part}" for part in parts)
     engine.table(
         f"{table}__met",
-        f"SELECT {names(relation.tuple_columns, 'd.')}, d._rank AS _behind, s._support, s._rank, {row} AS _row "
-        f"FROM {table}__arrived AS d LEFT JOIN {table} AS s ON {matching(relation, 'd', 's')}",
+        f"SELECT {names(relation.tuple_columns, 'd.')}, d._rank AS _behind, s._support, s._rank, s._row "
+        f"FROM {found} AS d LEFT JOIN ({union(stored)}) AS s ON {matching(relation, 'd', 's')}",
     )
     engine.table(
         f"{table}__hit",
@@ -2799,33 +2935,136 @@ def hadoop_errors() -> Iterator[None]:
         raise
 
 
-# ---- support: Spark's engine, version 1 ----------------------------------------------------------
+# ---- support: Spark's engine, version 2 ----------------------------------------------------------
 # The same operations by Spark, for what is too large for a task, or where DuckDB is missing.
+#
+# A table is a list of segments: the rows that a query gave, checkpointed, so that no plan grows with the number
+# of rounds. To insert adds a segment, and to remove notes which rows are gone, so a round costs what it changes and a
+# look at what is stored; now and then segments are merged. The segments of a relation lie in partitions by one
+# of its columns, sorted. What is derived is brought there, and meets them without their being moved or sorted again.
+
+FEW_SPARK_ROWS = 300_000
+"""Up to so many rows are sent to all executors instead of moving what they are joined with."""
+
+PARTITION_ROWS = 2_000_000
+"""If a relation has more rows in a partition, there are to be more partitions."""
+
+DISTRIBUTED = "DISTRIBUTE BY"
+"""What a query says that brings its rows to where they belong."""
+
+FILE_BITS = 40
+MOST_BITS = 20_000
+"""Spark takes the size of a join for the product of the sizes of its sides, also of what is checkpointed: from round to
+round the number gets more bits, until planning does nothing but multiply. With more of them a table goes through a file."""
+
+MOST_SEGMENTS = 8
+"""A table of more segments, or with more steps of removals, is merged; one of few rows much earlier."""
+
+
+@dataclass
+class Removal:
+    """Rows that are gone: those that agree with one of ``rows`` keys in ``columns``."""
+
+    keys: DataFrame
+    rows: int
+    columns: tuple[str, ...]
+
+    def applied(
+        self, frame: DataFrame, sent: Callable[[DataFrame], DataFrame] | None = None
+    ) -> DataFrame:
+        """The other rows of ``frame``; ``sent`` says how Spark is to bring the keys to them."""
+        keys = sent(self.keys) if sent else self.keys
+        kept = frame.join(keys, list(self.columns), "left_anti")
+        # Under new names, or Spark takes the two sides of a join of the table with itself for one.
+        return renewed(kept, frame.columns)
+
+
+@dataclass
+class Segment:
+    """Rows of a table: those of ``frame``, which has so many, without the ``removed`` ones. ``placed`` says in how many
+    partitions they lie, sorted; 0: as they come, in files or where a query left them. ``bits``: see MOST_BITS.
+    """
+
+    frame: DataFrame
+    rows: int
+    placed: int = 0
+    filed: bool = False
+    bits: int = FILE_BITS
+    removed: list[Removal] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self.shown, self.taken = self.frame, 0
+
+    def left(self) -> DataFrame:
+        """The rows that are there."""
+        for removal in self.removed[self.taken :]:
+            few = removal.rows <= FEW_SPARK_ROWS < self.rows
+            self.shown = removal.applied(self.shown, functions.broadcast if few else None)
+        self.taken = len(self.removed)
+        return self.shown
+
+    def meeting(self, keys: DataFrame, columns: Sequence[str]) -> DataFrame:
+        """Those that agree with one of a few ``keys`` in ``columns``: these are looked for first, and are few again."""
+        met = self.frame.join(functions.broadcast(keys), list(columns), "left_semi")
+        met = renewed(met, self.frame.columns)
+        return functools.reduce(lambda rows, removal: removal.applied(rows), self.removed, met)
+
+
+def renewed(frame: DataFrame, columns: Sequence[str]) -> DataFrame:
+    """Columns of a frame, for Spark with an identity of their own."""
+    return frame.selectExpr(*(f"{name} AS {name}" for name in columns))
+
+
+@dataclass
+class Table:
+    """A table: its segments, the number of its rows, and how many of these meet the conditions that were asked for."""
+
+    segments: list[Segment]
+    rows: int
+    counted: dict[str, int] = field(default_factory=dict)
+
+    def frame(self) -> DataFrame:
+        """All rows."""
+        return functools.reduce(DataFrame.unionByName, [s.left() for s in self.segments])
 
 
 class SparkEngine:
-    """Spark SQL; every table is checkpointed, so that no plan grows with the number of rounds."""
+    """Spark SQL."""
 
     name = "spark"
     row_id = ""
+    rounds_before_leaps = 10
+    most_rows_to_leap = 1_000_000.0
 
-    def __init__(self, spark: SparkSession, partitions: int) -> None:
-        """Use ``spark``; ``partitions`` bounds the partitions of a table."""
+    def __init__(self, spark: SparkSession, partitions: int, folder: Path | None = None) -> None:
+        """Use ``spark``, with so many partitions at first, and a ``folder`` for files that last as long as the engine."""
         self.spark = spark
+        self.folder = folder
         self.partitions = partitions
-        # Rounds are small and many; constraints cost planning, and a checkpoint of some unions fails on them.
+        # Rounds are small and many; constraints cost planning, and a checkpoint of some unions fails on them. Rows that
+        # lie by one column also lie by more, and what is sorted is counted without a hash table.
         # A decimal result keeps all its digits behind the point or overflows.
         self.settings = {
             "spark.sql.shuffle.partitions": str(partitions),
             "spark.sql.adaptive.enabled": "false",
             "spark.sql.constraintPropagation.enabled": "false",
+            "spark.sql.requireAllClusterKeysForCoPartition": "false",
+            "spark.sql.execution.replaceHashWithSortAgg": "true",
             "spark.sql.decimalOperations.allowPrecisionLoss": "false",
+            "spark.sql.optimizer.excludedRules": "org.apache.spark.sql.catalyst.optimizer.PushDownLeftSemiAntiJoin,org.apache.spark.sql.catalyst.optimizer.RemoveRedundantAliases",
         }
         self.found = {name: spark.conf.get(name, None) for name in self.settings}
         for name, value in self.settings.items():
             spark.conf.set(name, value)
-        self._tables: dict[str, tuple[DataFrame, int]] = {}
-        self._views: set[str] = set()
+        self._tables: dict[str, Table] = {}
+        self._views: dict[str, tuple[str, int | None]] = {}
+        self._places: dict[str, tuple[str, list[str]]] = {}
+        self._stale: set[str] = set()
+        self._made: set[str] = set()
+        self._bits: dict[str, int] = {}
+        self._arriving: list[str] = []
+        self._files = 0
+        self._large = False
         self.failed_calls: Callable[[], str] = str
 
     def text(self, sql: str | Both) -> str:
@@ -2834,84 +3073,337 @@ class SparkEngine:
 
     def files(self, paths: Sequence[str], columns: Sequence[Column] = ()) -> str:
         """The rows of Parquet files, as a view to select from; of files that do not all have the same, ``columns``."""
-        name = f"files__{len(self._views)}"
-        self._views.add(name)
+        self._files += 1
         reader = self.spark.read.schema(columns_schema(columns)) if columns else self.spark.read
+        name = f"files__{self._files}"
+        self._made.add(name)
         reader.parquet(*map(spark_path, paths)).createOrReplaceTempView(name)
         return name
 
-    def keep(self, name: str, frame: DataFrame) -> int:
-        """Compute ``frame`` now, in one action, and keep its rows as table ``name``."""
+    def begin(self, stratum: Stratum) -> None:
+        """Decide by which column the relations of a stratum, and those it reads, lie in partitions: by the pivot, which lets
+        derivations stay where they are, if all else is few and sent to all executors; or else by the column that joins
+        them, the location of localized rules, so that only what is derived is sent."""
+        large = any(self.rows(relation.table) > FEW_SPARK_ROWS for relation in stratum.reads)
+        for relation in (*stratum.reads, *stratum.relations):
+            columns = tuple_names(relation)
+            group = stratum.groups if relation in stratum.relations and stratum.groups else columns
+            group = [name for name in group if not relation.best or name != relation.best[1]]
+            order = [*group, *(name for name in columns if name not in group)]
+            joined = stratum.joined_by.get(relation.table, relation.location)
+            wanted = (joined, relation.bucket_by) if large else (relation.bucket_by, joined)
+            home = next(name for name in (*wanted, group[0]) if name in group)
+            if relation in stratum.reads:
+                order.sort(key=lambda name, home=home: name != home)  # type: ignore[misc]
+            self._places[relation.table] = (home, order)
+
+    def query(self, sql: str) -> DataFrame:
+        """The rows of a query."""
+        for name in set(re.findall(r"\w+", sql)) & self._stale:
+            table = self._tables[name]
+            frame = table.frame()
+            if name.endswith("__dead") and self._few(table.rows):
+                frame = functions.broadcast(frame)
+            frame.createOrReplaceTempView(name)
+            self._stale.discard(name)
+            self._made.add(name)
+        return self.spark.sql(sql)
+
+    def bits(self, sql: str) -> int:
+        """How many bits Spark's estimate of the size of a query may have."""
+        joined = re.findall(r"(?:FROM|(?<!ANTI )(?<!SEMI )JOIN)\s+(\w+)", sql)
+        return sum(self._bits.get(name, 0) for name in joined)
+
+    def _set(self, name: str, table: Table) -> None:
+        """Let a name stand for a table from now on."""
+        self._tables[name] = table
+        self._stale.add(name)
+        self._bits[name] = sum(segment.bits for segment in table.segments)
+        self._large = self._large or table.rows > FEW_SPARK_ROWS
+
+    def _kept(
+        self, frame: DataFrame, placed: bool, bits: int, counts: Sequence[str] = ()
+    ) -> tuple[Segment, dict[str, int]]:
+        """Compute ``frame`` now, in one action; returns its rows, and how many meet each condition."""
         counted = Observation()
+        wanted = [functions.count(functions.lit(1)).alias("rows")]
+        wanted += [
+            functions.expr(f"COUNT(CASE WHEN {condition} THEN 1 END)").alias(f"c{number}")
+            for number, condition in enumerate(counts)
+        ]
+        # Rows that lie where they belong are left there; a union may have come with all partitions of its parts.
+        if placed:
+            frame = renewed(frame, frame.columns)
+        else:
+            frame = frame.coalesce(self.partitions)
         try:
-            kept = (
-                frame.coalesce(self.partitions)
-                .observe(counted, functions.count(functions.lit(1)).alias("rows"))
-                .localCheckpoint(eager=True)
+            kept = frame.observe(counted, *wanted).localCheckpoint(
+                eager=True, storageLevel=StorageLevel.DISK_ONLY
             )
         except ArithmeticException as error:
             raise out_of_range(error) from error
         # Spark Connect says nothing of what it observed in a checkpoint.
-        rows = counted.get.get("rows")
-        self._tables[name] = (kept, kept.count() if rows is None else int(rows))
-        kept.createOrReplaceTempView(name)
-        return self._tables[name][1]
+        found = counted.get or kept.agg(*wanted).collect()[0].asDict()
+        segment = Segment(kept, int(found["rows"]), self.partitions if placed else 0, bits=bits)
+        return segment, {name: int(found[f"c{number}"]) for number, name in enumerate(counts)}
 
-    def table(self, name: str, sql: str | Both) -> int:
+    def table(self, name: str, sql: str | Both, counts: Sequence[str] = ()) -> int:
         """Compute a query now and keep its rows."""
-        return self.keep(name, self.spark.sql(self.text(sql)))
+        text = self.text(sql)
+        frame, bits, placed = self.query(text), self.bits(text), DISTRIBUTED in text
+        if placed:
+            # Where it is sorted already, Spark sees that.
+            columns = frame.columns
+            frame = frame.sortWithinPartitions(*(n for n in self._arriving if n in columns))
+        segment, counted = self._kept(frame, placed, bits, counts)
+        if bits > MOST_BITS and self.folder:
+            segment = self._through_file(name, segment)
+            for other in self._places.keys() & self._tables.keys():
+                self._refresh(other)
+        self._set(name, Table([segment], segment.rows, counted))
+        return segment.rows
+
+    def _through_file(self, name: str, segment: Segment) -> Segment:
+        """The same rows, of which Spark knows no more than that they are in files."""
+        assert self.folder
+        self._files += 1
+        place = self.folder / f"{name}-{self._files}"
+        segment.left().write.parquet(spark_folder(place))
+        read = self.spark.read.schema(segment.frame.schema).parquet(spark_path(place))
+        return Segment(read, segment.rows, filed=segment.filed)
+
+    def _refresh(self, name: str) -> None:
+        """Write those segments of a relation to files whose size Spark overestimates by far."""
+        table = self._tables[name]
+        if any(segment.bits > MOST_BITS // 64 for segment in table.segments):
+            segments = [
+                self._through_file(name, segment) if segment.bits > MOST_BITS // 64 else segment
+                for segment in table.segments
+            ]
+            self._set(name, Table(segments, table.rows))
+
+    def part(self, name: str, of: str, columns: str, condition: str) -> int:
+        """Rows of a table that was made, as a table: they are not copied if it is known how many they are."""
+        self._set(name, Table([self._part(of, columns, condition)], 0))
+        self._tables[name].rows = self._tables[name].segments[0].rows
+        return self._tables[name].rows
+
+    def _part(self, of: str, columns: str, condition: str) -> Segment:
+        """Rows of a table."""
+        table = self._tables[of]
+        rows = table.rows if condition == "TRUE" else table.counted.get(condition)
+        frame = self.query(f"SELECT {columns} FROM {of} WHERE {condition}")
+        placed = table.segments[0].placed if len(table.segments) == 1 else 0
+        if rows is None:
+            return self._kept(frame, placed == self.partitions, self._bits[of])[0]
+        return Segment(frame, rows, placed, bits=self._bits[of])
 
     def later(self, name: str, sql: str, rows: int) -> None:
         """Let a table over files be read by each query that uses it."""
-        frame = self.spark.sql(sql)
-        self._tables[name] = (frame, rows)
-        frame.createOrReplaceTempView(name)
+        self._set(name, Table([Segment(self.query(sql), rows, filed=True)], rows))
 
     def empty(self, name: str, columns: Iterable[Column]) -> None:
         """Make a table without rows, without a Spark job."""
-        self.later(name, no_rows(columns, self.name), 0)
+        self._set(name, Table([Segment(self.spark.sql(no_rows(columns, self.name)), 0)], 0))
 
-    def view(self, name: str, sql: str) -> None:
+    def view(self, name: str, sql: str, rows: int | None = None) -> None:
         """Let ``name`` stand for a query; it is resolved now, against the tables as they are."""
-        self._views.add(name)
-        self.spark.sql(sql).createOrReplaceTempView(name)
+        frame = self.query(sql)
+        self._views[name] = (sql, rows)
+        self._bits[name] = self.bits(sql)
+        few = rows is not None and self._few(rows)
+        (functions.broadcast(frame) if few else frame).createOrReplaceTempView(name)
+
+    def _few(self, rows: int) -> bool:
+        """Whether so many rows are better sent to all executors: where all is small, that costs more than it saves."""
+        return self._large and rows <= FEW_SPARK_ROWS
 
     def rows(self, name: str) -> int:
         """The number of rows of a table."""
-        return self._tables[name][1]
+        return self._tables[name].rows
+
+    def counted(self, name: str, condition: str) -> int | None:
+        """How many rows meet a condition, if they were counted when the table was made."""
+        known = self._tables.get(name)
+        return known.counted.get(condition) if known else None
 
     def insert(self, name: str, sql: str) -> None:
         """Add the rows of a query to a table."""
-        self.keep(name, self._tables[name][0].unionByName(self.spark.sql(sql)))
+        text = self.text(sql)
+        frame, bits = self.query(text), self.bits(text)
+        self._add(name, self._kept(frame, DISTRIBUTED in text, bits)[0])
 
-    def remove(self, name: str, keys: str, columns: Sequence[str], found: bool = False) -> None:
+    def add(self, name: str, of: str, columns: str = "*", condition: str = "TRUE") -> None:
+        """Add rows of a table to another."""
+        self._add(name, self._part(of, columns, condition))
+
+    def _add(self, name: str, segment: Segment) -> None:
+        """Add a segment to a table."""
+        table = self._tables[name]
+        if segment.rows:
+            ordered = segment.frame.select(*table.segments[0].frame.columns)
+            segments = [s for s in table.segments if s.rows]
+            self._set(
+                name, Table([*segments, replace(segment, frame=ordered)], table.rows + segment.rows)
+            )
+            self._tidy(name)
+
+    def remove(
+        self,
+        name: str,
+        keys: str,
+        columns: Sequence[str],
+        count: int | None = None,
+        numbered: bool = False,
+    ) -> None:
         """Remove the rows that agree with a row of ``keys``."""
-        if self.rows(keys):
-            kept, removed = self._tables[name][0], self._tables[keys][0].select(*columns)
-            self.keep(name, kept.join(removed, list(columns), "left_anti").select(*kept.columns))
+        if not self.rows(keys) or not self.rows(name):
+            return
+        table, removed = self._tables[name], self._tables[keys].frame().select(*columns)
+        removal = Removal(removed, self.rows(keys), tuple(columns))
+        segments = table.segments
+        for segment in segments:
+            segment.removed.append(removal)
+        if count is None:
+            count = table.rows - sum(s.left().count() for s in segments)
+        self._set(name, Table(segments, table.rows - count))
+        self._tidy(name)
+
+    def _tidy(self, name: str) -> None:
+        """Merge segments, and steps of removals, if they have become many."""
+        table = self._tables[name]
+        most = MOST_SEGMENTS if table.rows > FEW_SPARK_ROWS else 2
+        steps = max(len(segment.removed) for segment in table.segments)
+        if len(table.segments) <= most and steps <= most:
+            return
+        describe(self.spark, f"merge the parts of {name}")
+        large = [s for s in table.segments if s.rows > max(FEW_SPARK_ROWS, table.rows // 8)]
+        small = [s for s in table.segments if not any(s is other for other in large)]
+        kept = [replace(segment, removed=self._merged(segment)) for segment in large]
+        if small:
+            segment = self._placed(name, Table(small, 0))
+            kept += [segment] if segment.rows or not kept else []
+        self._set(name, Table(kept, table.rows))
+
+    def _merged(self, segment: Segment) -> list[Removal]:
+        """The steps of removals from a segment, in one for each choice of columns."""
+        steps: dict[tuple[str, ...], DataFrame] = {}
+        for removal in segment.removed:
+            known = steps.get(removal.columns)
+            steps[removal.columns] = known.unionByName(removal.keys) if known else removal.keys
+        merged = [
+            (self._kept(keys.distinct(), False, 0)[0], names) for names, keys in steps.items()
+        ]
+        return [Removal(kept.frame, kept.rows, names) for kept, names in merged]
+
+    def _placed(self, name: str, table: Table) -> Segment:
+        """The rows of a relation, or of another table, computed now and put where they belong."""
+        bits = max(segment.bits for segment in table.segments) + len(table.segments)
+        if name not in self._places:
+            return self._kept(table.frame(), False, bits)[0]
+        home, columns = self._places[name]
+        sent = table.frame().repartition(self.partitions, home).sortWithinPartitions(*columns)
+        return self._kept(sent, True, bits)[0]
+
+    def place(self, name: str) -> None:
+        """Put all rows of a relation where they belong, in one segment."""
+        table = self._tables[name]
+        if table.rows > PARTITION_ROWS * self.partitions:
+            self.partitions = 1 + table.rows // (PARTITION_ROWS // 2)
+            self.spark.conf.set("spark.sql.shuffle.partitions", str(self.partitions))
+        if any(segment.placed != self.partitions for segment in table.segments):
+            describe(
+                self.spark, f"sort {table.rows} rows of {name} into {self.partitions} partitions"
+            )
+            self._set(name, Table([self._placed(name, table)], table.rows))
+            for view, (sql, rows) in self._views.items():
+                if re.search(rf"\b{name}\b", sql):
+                    self.view(view, sql, rows)
+
+    def prepare(self, relations: Iterable[Relation], rows: int) -> None:
+        """So many ``rows`` are to be joined with these relations: if they are many, put these where they belong."""
+        for relation in relations:
+            if min(rows, self.rows(relation.table)) > FEW_SPARK_ROWS:
+                self.place(relation.table)
+
+    def meeting(
+        self, relation: Relation, derived: str, after: int, columns: Sequence[str] = ()
+    ) -> tuple[str, list[str]]:
+        """The rows of a query that derives tuples of a relation, and the parts of what is stored that they may agree with,
+        in ``columns`` or in all that identify a tuple, as things to select from; ``after`` rows lead to them.
+
+        Few are computed at once and sent to the executors, where they find the stored rows that they meet in files or
+        wherever these are. Many are brought to where the relation's rows lie.
+        """
+        table, keys = relation.table, list(columns) or tuple_names(relation)
+        stored = self._tables[table]
+        large = stored.rows > FEW_SPARK_ROWS
+        if (
+            large
+            and after <= FEW_SPARK_ROWS
+            and not all(s.placed == self.partitions for s in stored.segments)
+        ):
+            if self.table(f"{table}__derived", derived) <= FEW_SPARK_ROWS:
+                found = self._tables[f"{table}__derived"].frame().select(*keys)
+                parts = [
+                    self._named(table, number, segment, segment.meeting(found, keys))
+                    for number, segment in enumerate(s for s in stored.segments if s.rows)
+                ]
+                return f"{table}__derived", parts
+            derived = f"SELECT * FROM {table}__derived"
+        if large:
+            self.place(table)
+        segments = self._tables[table].segments
+        parts = [self._named(table, number, s, s.left()) for number, s in enumerate(segments)]
+        home = next(name for name in (self._places[table][0], *keys) if name in keys)
+        self._arriving = keys
+        return (
+            f"(SELECT * FROM ({derived}) AS q {DISTRIBUTED} {home} SORT BY {', '.join(keys)})",
+            parts,
+        )
+
+    def _named(self, table: str, number: int, segment: Segment, frame: DataFrame) -> str:
+        """A part of a table, as something to select from."""
+        name = f"{table}__part{number}"
+        self._made.add(name)
+        self._bits[name] = segment.bits
+        frame.createOrReplaceTempView(name)
+        return name
 
     def rename(self, name: str, to: str) -> None:
         """Call a table by another name."""
-        self._tables[to] = self._tables.pop(name)
-        self._tables[to][0].createOrReplaceTempView(to)
-        self.spark.catalog.dropTempView(name)
+        self._set(to, self._tables.pop(name))
+        self._stale.discard(name)
+        if name in self._made:
+            self._made.discard(name)
+            self.spark.catalog.dropTempView(name)
 
     def since_read(self, name: str) -> str:
-        """All rows: they are not numbered."""
-        return name
+        """The segments that did not come from files, or all if they were put where they belong."""
+        segments = [segment for segment in self._tables[name].segments if not segment.filed]
+        if len(segments) == len(self._tables[name].segments):
+            return name
+        self._set(f"{name}__recent", Table(segments, 0))
+        if not segments:
+            self._set(
+                f"{name}__recent", Table([Segment(self._tables[name].frame().limit(0), 0)], 0)
+            )
+        return f"{name}__recent"
 
     def first(self, sql: str, limit: int) -> list[dict[str, Any]]:
         """The first rows of a query."""
-        return [row.asDict() for row in self.spark.sql(sql).limit(limit).collect()]
+        return [row.asDict() for row in self.query(sql).limit(limit).collect()]
 
     def close(self) -> None:
         """Forget all tables and views, and leave the session's settings as they were."""
+        if self.folder:
+            remove_tree(self.folder)
         for setting, value in self.found.items():
             if value is None:
                 self.spark.conf.unset(setting)
             else:
                 self.spark.conf.set(setting, value)
-        for name in [*self._views, *self._tables]:
+        for name in [*self._views, *self._made]:
             self.spark.catalog.dropTempView(name)
         self._tables.clear()
         self._views.clear()
@@ -3250,6 +3742,8 @@ def to_write(
 
 def rows_by_bucket(engine: Engine, task: Task, table: str, number: str) -> dict[int, int]:
     """How many rows of a table are in each bucket, in which there are any."""
+    if not engine.rows(table) or number.isdigit():
+        return {int(number): engine.rows(table)} if number.isdigit() else {}
     counts = f"SELECT {number} AS _bucket, COUNT(*) AS _count FROM {table} AS q GROUP BY 1"
     return {row["_bucket"]: row["_count"] for row in engine.first(counts, task.buckets)}
 
@@ -3383,7 +3877,7 @@ def write_parts(
         engine.run(f"COPY ({rows}) TO '{escaped}' ({form}, PARTITION_BY (_bucket))")
     else:
         assert isinstance(engine, SparkEngine)
-        parts = engine.spark.sql(rows).repartition(task.buckets, "_bucket")
+        parts = engine.query(rows).repartition(task.buckets, "_bucket")
         parts = parts.sortWithinPartitions("_bucket", *order) if order else parts
         parts.write.partitionBy("_bucket").parquet(spark_folder(place))
     files: dict[int, list[str]] = {}
@@ -3440,22 +3934,25 @@ def write_relation(run: Run, task: Task, relation: Relation, part: int | None) -
     if wanted.kind == "nothing":
         kept = {str(bucket): stored[str(bucket)] for bucket in numbers}
         return {"buckets": kept, "net": [], "gained": 0, "lost": 0}
-    rows = {numbers[0]: engine.rows(relation.table)}
-    if len(numbers) > 1:
-        rows = rows_by_bucket(engine, task, relation.table, number)
     name = f"{folder}/{wanted.kind}-{unique}"
     order = base_order(relation) if wanted.kind == "base" else ()
     written = write_parts(engine, task, name, wanted.sql, number, order)
     buckets = {}
+    come, gone = (
+        rows_by_bucket(engine, task, f"{relation.table}__{name}", number)
+        for name in ("gained", "lost")
+    )
     for place, bucket in enumerate(numbers):
-        files, count = written.get(bucket, []), rows.get(bucket, 0)
+        files = written.get(bucket, [])
+        rows = [rows_of_file(place_of(task.state) / path) for path in files]
         if wanted.kind == "base":
-            buckets[str(bucket)] = new_bucket(files if count else [], count)
+            buckets[str(bucket)] = new_bucket(files if sum(rows) else [], sum(rows))
         else:
-            added = [rows_of_file(place_of(task.state) / path) for path in files]
+            count = entries[place]["rows"] + come.get(bucket, 0) - gone.get(bucket, 0)
             buckets[str(bucket)] = with_changes(
-                entries[place], wanted.replaced[place], files, added, count
+                entries[place], wanted.replaced[place], files, rows, count
             )
+    assert sum(b["rows"] for b in buckets.values()) == engine.rows(relation.table)
     net = []
     if task.initial:
         gained = engine.rows(relation.table)
@@ -3580,7 +4077,8 @@ def run_rounds(spark: SparkSession, task: Task, log: Log) -> dict[str, Any]:
     """Run a task's strata on the whole state, with Spark's engine; returns a report like a task's."""
     started = time.monotonic()
     rounds: list[tuple[str, str, int, int, float]] = []
-    engine = SparkEngine(spark, task.buckets)
+    folder = place_of(task.state) / "data" / task.attempt / "rounds"
+    engine = SparkEngine(spark, task.buckets, folder)
 
     def note(stratum: str, phase: str, done: int, tuples: int) -> None:
         rounds.append((stratum, phase, done, tuples, round(time.monotonic() - started, 3)))
