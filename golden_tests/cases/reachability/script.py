@@ -1986,6 +1986,13 @@ FEW_SPARK_ROWS = 300_000
 PARTITION_ROWS = 2_000_000
 """If a relation has more rows in a partition, there are to be more partitions."""
 
+UNWANTED_RULES = (
+    "org.apache.spark.sql.catalyst.optimizer.PushDownLeftSemiAntiJoin",
+    "org.apache.spark.sql.catalyst.optimizer.RemoveRedundantAliases",
+)
+"""Steps of Spark's optimizer: the one would compare what is derived before it is brought to what is stored, so that this is
+moved; after the other a checkpoint does not know any more by which columns its rows lie."""
+
 DISTRIBUTED = "DISTRIBUTE BY"
 """What a query says that brings its rows to where they belong."""
 
@@ -2088,7 +2095,7 @@ class SparkEngine:
             "spark.sql.requireAllClusterKeysForCoPartition": "false",
             "spark.sql.execution.replaceHashWithSortAgg": "true",
             "spark.sql.decimalOperations.allowPrecisionLoss": "false",
-            "spark.sql.optimizer.excludedRules": "org.apache.spark.sql.catalyst.optimizer.PushDownLeftSemiAntiJoin,org.apache.spark.sql.catalyst.optimizer.RemoveRedundantAliases",
+            "spark.sql.optimizer.excludedRules": ",".join(UNWANTED_RULES),
         }
         self.found = {name: spark.conf.get(name, None) for name in self.settings}
         for name, value in self.settings.items():
