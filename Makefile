@@ -7,7 +7,7 @@
 #
 #   make bench     measure, write benchmarks/results.json and docs/performance.md     (make bench ARGS=--quick on small data)
 #   make gmark     check and measure path queries on gMark graphs, if their folder is there (make gmark ARGS=--quick)
-#   make nightly   make test, with 100 kills of jobs instead of 10
+#   make nightly   make test, with thousands of new random programs and 100 kills of jobs; takes hours
 #   make golden    write the golden files anew from what the compiler prints now
 #   make lint      ruff and mypy only
 #   make venv      the virtual environment only
@@ -40,7 +40,7 @@ test: java lint
 	@$(WITH_JAVA) && "$(PY)" -m pytest $(ARGS)
 
 nightly:
-	@$(MAKE) --no-print-directory test ARGS="--nightly $(ARGS)"
+	@FLINTLOG_NIGHTLY=1 $(MAKE) --no-print-directory test
 
 bench: $(READY)
 	@$(WITH_JAVA) && "$(PY)" benchmarks/bench.py $(ARGS)

@@ -18,26 +18,13 @@ if TYPE_CHECKING:
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """Add ``--update-golden`` and ``--nightly``."""
+    """Add ``--update-golden``."""
     parser.addoption(
         "--update-golden",
         action="store_true",
         default=False,
         help="write the expected files of golden cases anew instead of comparing with them",
     )
-
-    parser.addoption(
-        "--nightly",
-        action="store_true",
-        default=False,
-        help="take the time for many more kills of jobs",
-    )
-
-
-@pytest.fixture
-def nightly(request: pytest.FixtureRequest) -> bool:
-    """Whether tests may take as long as a night is."""
-    return bool(request.config.getoption("--nightly"))
 
 
 @pytest.fixture

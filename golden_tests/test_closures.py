@@ -12,8 +12,8 @@ import pytest
 
 from golden_tests.checks import Checked
 from golden_tests.harness import LocalJob, MemoryJob, compile_text
+from golden_tests.nightly import NIGHTLY, START
 from golden_tests.oracle.batches import Batch
-from golden_tests.test_random import NIGHTLY, START
 
 CLOSURES = {
     "at the start": "p(X, Y) :- e(X, Y).  p(X, Y) :- e(X, Z), p(Z, Y).",

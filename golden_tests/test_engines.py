@@ -20,10 +20,10 @@ import pytest
 
 from golden_tests.checks import Checked, Inputs
 from golden_tests.harness import LocalJob, RoundsJob, TaskJob, arrow_type, compile_text, load_script
+from golden_tests.nightly import AT_NIGHT
 from golden_tests.oracle.batches import Batch
 from golden_tests.oracle.evaluate import Undefined, operate
 from golden_tests.test_cases import CASES, compiled, functions_of, read_batch, whole_text
-from golden_tests.test_random import NIGHTLY
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -196,10 +196,6 @@ def play_case(job: LocalJob, case: Path) -> Iterator[str]:
 def case_of(name: str) -> Path:
     """The folder of a golden case."""
     return next(case for case in CASES if case.name == name)
-
-
-AT_NIGHT = pytest.mark.skipif(not NIGHTLY, reason="takes a minute; set FLINTLOG_NIGHTLY=1")
-"""Small programs do by day."""
 
 
 @pytest.mark.parametrize(

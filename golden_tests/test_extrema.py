@@ -12,8 +12,8 @@ import pytest
 
 from golden_tests.checks import Checked
 from golden_tests.harness import LocalJob, Row, compile_text
+from golden_tests.nightly import NIGHTLY, START
 from golden_tests.oracle.batches import Batch
-from golden_tests.test_random import NIGHTLY, START
 
 PROGRAMS = {
     "linear": "p(X, Y, min<C>) :- e(X, Y, C). p(X, Y, min<C>) :- p(X, Z, C1), e(Z, Y, C2), C = C1 + C2.",

@@ -1,12 +1,10 @@
 """Random programs and random batches: whatever happens, a job's state and changes are those of recomputation.
 
-The default run is the same every time. With ``FLINTLOG_NIGHTLY=1`` in the environment it takes thousands of new
-programs, and says how to find a failure again; ``golden_tests/random_search.py`` does the same by hand.
+By day the same every time, at night thousands of new programs; ``golden_tests/random_search.py`` does the same by hand.
 """
 
 from __future__ import annotations
 
-import os
 import random
 from dataclasses import replace
 from pathlib import Path
@@ -17,13 +15,11 @@ from hypothesis import strategies as st
 
 from golden_tests.checks import Checked
 from golden_tests.harness import LocalJob, Row, compile_text
+from golden_tests.nightly import NIGHTLY, START
 from golden_tests.oracle.batches import Batch, split
 from golden_tests.oracle.language import parse
 from golden_tests.oracle.strategies import FEATURES, Scenario, random_scenario, scenarios
 from golden_tests.random_search import check, check_in_memory, made_daring, scenario_of
-
-NIGHTLY = os.environ.get("FLINTLOG_NIGHTLY", "") not in ("", "0")
-START = random.SystemRandom().randrange(10**6, 10**9) if NIGHTLY else 0
 
 settings.register_profile(
     "jobs",

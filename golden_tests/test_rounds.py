@@ -12,8 +12,8 @@ import pytest
 
 from golden_tests.checks import Checked
 from golden_tests.harness import LocalJob, QuietLog, RoundsJob, compile_text
+from golden_tests.nightly import AT_NIGHT, START
 from golden_tests.random_search import check, scenario_of
-from golden_tests.test_random import NIGHTLY, START
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -149,7 +149,7 @@ def test_sizes(sizes: dict[str, int], tmp_path: Path, spark: SparkSession) -> No
     job.close()
 
 
-@pytest.mark.skipif(not NIGHTLY, reason="takes a minute a program; set FLINTLOG_NIGHTLY=1")
+@AT_NIGHT
 @pytest.mark.parametrize("seed", range(START, START + 120))
 def test_strategies_agree(seed: int, spark: SparkSession) -> None:
     """By bucket, gathered, and in distributed rounds in which all, some or nothing counts as large.

@@ -6,14 +6,13 @@ from pathlib import Path
 
 import pytest
 
+from golden_tests.nightly import AT_NIGHT
 from golden_tests.stores.test_stores import World, check, walk
 
 
-@pytest.mark.parametrize("engine", ["duckdb", "spark"])
-def test_connect(engine: str, tmp_path: Path, nightly: bool) -> None:
+@pytest.mark.parametrize("engine", ["duckdb", pytest.param("spark", marks=AT_NIGHT)])
+def test_connect(engine: str, tmp_path: Path) -> None:
     """A server of its own, as ``--remote local`` starts one."""
-    if engine == "spark" and not nightly:
-        pytest.skip("takes a minute: make nightly")
     pytest.importorskip("grpc", reason="what Spark Connect needs is not installed")
     world = World(tmp_path)
     said = walk(world, str(tmp_path / "state"), {"spark.remote": "local[2]"}, {}, engine)

@@ -54,10 +54,8 @@ INSERTED = {(3, 99), (99, 5), (20, 21)}
 
 
 @pytest.fixture
-def cluster(tmp_path: Path, nightly: bool) -> Iterator[Cluster]:
+def cluster(tmp_path: Path) -> Iterator[Cluster]:
     """A master and two workers."""
-    if not nightly:
-        pytest.skip("takes more than a minute: make nightly")
     made = Cluster(tmp_path / "cluster")
     yield made
     made.stop()

@@ -19,6 +19,7 @@ import pytest
 
 from golden_tests.faults.runner import Kill
 from golden_tests.faults.world import Runner, World, class_archive
+from golden_tests.nightly import NIGHTLY
 
 KILLS = 10
 NIGHTLY_KILLS = 100
@@ -110,14 +111,14 @@ class Killer:
         self.kill(command, settings, Kill(place, self.rng.randrange(steps)) if steps else None)
 
 
-def test_killed_at_any_moment(world: World, nightly: bool, request: pytest.FixtureRequest) -> None:
-    """The chosen kills; with ``--nightly`` many more, at random."""
+def test_killed_at_any_moment(world: World, request: pytest.FixtureRequest) -> None:
+    """The chosen kills; at night many more, at random."""
     killer = Killer(world)
     for kill in CHOSEN:
         killer.kill(*kill)
     # What was to be killed may have been done before.
-    while len(killer.kills) < (NIGHTLY_KILLS if nightly else KILLS):
-        killer.random_kill() if nightly else killer.kill("apply", {}, None)
+    while len(killer.kills) < (NIGHTLY_KILLS if NIGHTLY else KILLS):
+        killer.random_kill() if NIGHTLY else killer.kill("apply", {}, None)
     if request.config.cache:
         request.config.cache.set("flintlog/kills", killer.kills)
 

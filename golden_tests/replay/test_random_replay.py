@@ -1,6 +1,6 @@
 """Random programs, their batches written as random commands: what is printed is what the oracle comes to.
 
-With ``FLINTLOG_NIGHTLY=1`` in the environment there are a hundred times as many, each time others.
+At night there are a hundred times as many, each time others.
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ from flintlog.compiler.source import SourceFile
 from flintlog.targets.local import load
 
 from golden_tests.checks import REFUSALS
+from golden_tests.nightly import NIGHTLY, START
 from golden_tests.oracle.batches import Batch, Changes, diff, key_of
 from golden_tests.oracle.evaluate import evaluate
 from golden_tests.oracle.language import Relation, Row, parse
 from golden_tests.oracle.programs import Scenario
 from golden_tests.random_search import scenario_of
-from golden_tests.test_random import NIGHTLY, START
 
 State = Mapping[str, Set[Row]]
 

@@ -3174,32 +3174,26 @@ def show_versions(engine: Engine, stratum: Stratum, phase: str) -> None:
             before, after, delta = (old, mid, lost) if phase == "delete" else (mid, new, gained)
             engine.view(f"{table}__before", before)
             engine.view(f"{table}__after", after)
-            engine.view(
-                f"{table}__delta",
-                delta,
-                engine.rows(f"{table}__{'lost' if phase == 'delete' else 'gained'}"),
-            )
+            changes = changed_table(table, phase, negated=False)
+            engine.view(f"{table}__delta", delta, engine.rows(changes))
         if relation in stratum.negates:
             before, after, delta = (
                 (old, either, gained) if phase == "delete" else (either, new, lost)
             )
             engine.view(f"{table}__absent_before", before)
             engine.view(f"{table}__absent_after", after)
-            engine.view(
-                f"{table}__absent_delta",
-                delta,
-                engine.rows(f"{table}__{'gained' if phase == 'delete' else 'lost'}"),
-            )
+            changes = changed_table(table, phase, negated=True)
+            engine.view(f"{table}__absent_delta", delta, engine.rows(changes))
+
+
+def changed_table(table: str, phase: str, negated: bool) -> str:
+    """The table of the changes of another that a phase follows; where that is ``negated``, what was lost is gained."""
+    return f"{table}__{'lost' if (phase == 'delete') != negated else 'gained'}"
 
 
 def pending(engine: Engine, delta: Delta, phase: str) -> bool:
     """Whether the changes that ``delta`` follows are any in this phase."""
-    return (
-        engine.rows(
-            f"{delta.table}__{'lost' if (phase == 'delete') != delta.negated else 'gained'}"
-        )
-        > 0
-    )
+    return engine.rows(changed_table(delta.table, phase, delta.negated)) > 0
 
 
 def arriving(
@@ -3603,21 +3597,21 @@ def maintain_counted(run: Run, stratum: Stratum, clock: int) -> int:
     counts = f"{table}__counts"
     found, parts = engine.meeting(relation, f"SELECT * FROM {counts}", engine.rows(counts))
     stored = union(f"SELECT * FROM {part}" for part in parts)
+    outcome = f"{table}__next"
     engine.table(
-        f"{table}__next",
+        outcome,
         f"SELECT {names(relation.tuple_columns, 'c.')}, COALESCE(s._support, 0) AS _was, "
         f"COALESCE(s._support, 0) + c._change AS _support "
         f"FROM {found} AS c LEFT JOIN ({stored}) AS s ON {matching(relation, 'c', 's')}",
         (GONE, NEW, "_was > 0", "_support > 0", "_support < 0"),
     )
-    check_supports(engine, relation, f"{table}__next")
-    check_defined(engine, stratum, relation, f"{table}__next")
-    following = f"{table}__next"
-    engine.part(f"{table}__lost", following, columns, GONE)
-    engine.part(f"{table}__gained", following, columns, NEW)
-    engine.part(f"{table}__touched", following, columns, "TRUE")
-    engine.remove(table, following, tuple_names(relation), engine.counted(following, "_was > 0"))
-    engine.add(table, following, f"{columns}, _support", "_support > 0")
+    check_supports(engine, relation, outcome)
+    check_defined(engine, stratum, relation, outcome)
+    engine.part(f"{table}__lost", outcome, columns, GONE)
+    engine.part(f"{table}__gained", outcome, columns, NEW)
+    engine.part(f"{table}__touched", outcome, columns, "TRUE")
+    engine.remove(table, outcome, tuple_names(relation), engine.counted(outcome, "_was > 0"))
+    engine.add(table, outcome, f"{columns}, _support", "_support > 0")
     run.note(
         stratum.name, "count", 1, engine.rows(f"{table}__lost") + engine.rows(f"{table}__gained")
     )
@@ -3960,7 +3954,7 @@ def insert_supported(run: Run, stratum: Stratum, clock: int) -> int:
         enter_first(run, stratum, relation, clock)
     entered = dict.fromkeys((relation.table for relation in stratum.relations), 0)
     done = 0
-    while any(engine.rows(f"{table}__changed") for table in entered):
+    while changed_rows(engine, stratum):
         check_round(stratum, done, run.max_rounds)
         done += 1
         for table in entered:
@@ -4410,8 +4404,8 @@ UNWANTED_RULES = (
 """Steps of Spark's optimizer: the one would compare what is derived before it is brought to what is stored, so that this is
 moved; after the other a checkpoint does not know any more by which columns its rows lie."""
 
-DISTRIBUTED = "DISTRIBUTE BY"
-"""What a query says that brings its rows to where they belong."""
+ARRIVING = re.compile(r"DISTRIBUTE BY \w+ SORT BY ([\w, ]+)\)")
+"""What a query says that brings its rows to where they belong, sorted by these columns."""
 
 FILE_BITS = 40
 MOST_BITS = 20_000
@@ -4430,11 +4424,9 @@ class Removal:
     rows: int
     columns: tuple[str, ...]
 
-    def applied(
-        self, frame: DataFrame, sent: Callable[[DataFrame], DataFrame] | None = None
-    ) -> DataFrame:
-        """The other rows of ``frame``; ``sent`` says how Spark is to bring the keys to them."""
-        keys = sent(self.keys) if sent else self.keys
+    def applied(self, frame: DataFrame, sent: bool = False) -> DataFrame:
+        """The other rows of ``frame``; ``sent``: they stay where they are, and all executors get the keys."""
+        keys = functions.broadcast(self.keys) if sent else self.keys
         kept = frame.join(keys, list(self.columns), "left_anti")
         # Under new names, or Spark takes the two sides of a join of the table with itself for one.
         return renewed(kept, frame.columns)
@@ -4442,8 +4434,9 @@ class Removal:
 
 @dataclass
 class Segment:
-    """Rows of a table: those of ``frame``, which has so many, without the ``removed`` ones. ``placed`` says in how many
-    partitions they lie, sorted; 0: as they come, in files or where a query left them. ``bits``: see MOST_BITS.
+    """Rows of a table: those of ``frame``, which has so many, without the ``removed`` ones; these are ``left``. ``placed``
+    says in how many partitions they lie, sorted; 0: as they come, in files or where a query left them. ``bits``: see
+    MOST_BITS.
     """
 
     frame: DataFrame
@@ -4454,15 +4447,17 @@ class Segment:
     removed: list[Removal] = field(default_factory=list)
 
     def __post_init__(self) -> None:
-        self.shown, self.taken = self.frame, 0
+        self.left = self.frame
+        for removal in self.removed:
+            self._take_out(removal)
 
-    def left(self) -> DataFrame:
-        """The rows that are there."""
-        for removal in self.removed[self.taken :]:
-            few = removal.rows <= FEW_SPARK_ROWS < self.rows
-            self.shown = removal.applied(self.shown, functions.broadcast if few else None)
-        self.taken = len(self.removed)
-        return self.shown
+    def _take_out(self, removal: Removal) -> None:
+        self.left = removal.applied(self.left, removal.rows <= FEW_SPARK_ROWS < self.rows)
+
+    def remove(self, removal: Removal) -> None:
+        """Note that rows are gone."""
+        self.removed.append(removal)
+        self._take_out(removal)
 
     def meeting(self, keys: DataFrame, columns: Sequence[str]) -> DataFrame:
         """Those that agree with one of a few ``keys`` in ``columns``: these are looked for first, and are few again."""
@@ -4486,7 +4481,12 @@ class Table:
 
     def frame(self) -> DataFrame:
         """All rows."""
-        return functools.reduce(DataFrame.unionByName, [s.left() for s in self.segments])
+        return functools.reduce(DataFrame.unionByName, [s.left for s in self.segments])
+
+    @property
+    def bits(self) -> int:
+        """How many bits Spark's estimate of the size may have."""
+        return sum(segment.bits for segment in self.segments)
 
 
 class SparkEngine:
@@ -4512,9 +4512,11 @@ class SparkEngine:
             "spark.sql.requireAllClusterKeysForCoPartition": "false",
             "spark.sql.execution.replaceHashWithSortAgg": "true",
             "spark.sql.decimalOperations.allowPrecisionLoss": "false",
-            "spark.sql.optimizer.excludedRules": ",".join(UNWANTED_RULES),
+            "spark.sql.optimizer.excludedRules": "",
         }
         self.found = {name: spark.conf.get(name, None) for name in self.settings}
+        rules = "spark.sql.optimizer.excludedRules"
+        self.settings[rules] = ",".join([*filter(None, [self.found[rules]]), *UNWANTED_RULES])
         for name, value in self.settings.items():
             spark.conf.set(name, value)
         self._tables: dict[str, Table] = {}
@@ -4523,9 +4525,7 @@ class SparkEngine:
         self._stale: set[str] = set()
         self._made: set[str] = set()
         self._bits: dict[str, int] = {}
-        self._arriving: list[str] = []
         self._files = 0
-        self._large = False
         self.failed_calls: Callable[[], str] = str
 
     def text(self, sql: str | Both) -> str:
@@ -4570,17 +4570,16 @@ class SparkEngine:
             self._made.add(name)
         return self.spark.sql(sql)
 
-    def bits(self, sql: str) -> int:
+    def _bits_of(self, sql: str) -> int:
         """How many bits Spark's estimate of the size of a query may have."""
         joined = re.findall(r"(?:FROM|(?<!ANTI )(?<!SEMI )JOIN)\s+(\w+)", sql)
-        return sum(self._bits.get(name, 0) for name in joined)
+        tables = sum(self._tables[name].bits for name in joined if name in self._tables)
+        return tables + sum(self._bits.get(name, 0) for name in joined)
 
     def _set(self, name: str, table: Table) -> None:
         """Let a name stand for a table from now on."""
         self._tables[name] = table
         self._stale.add(name)
-        self._bits[name] = sum(segment.bits for segment in table.segments)
-        self._large = self._large or table.rows > FEW_SPARK_ROWS
 
     def _kept(
         self, frame: DataFrame, placed: bool, bits: int, counts: Sequence[str] = ()
@@ -4611,12 +4610,13 @@ class SparkEngine:
     def table(self, name: str, sql: str | Both, counts: Sequence[str] = ()) -> int:
         """Compute a query now and keep its rows."""
         text = self.text(sql)
-        frame, bits, placed = self.query(text), self.bits(text), DISTRIBUTED in text
-        if placed:
+        frame, bits, arriving = self.query(text), self._bits_of(text), ARRIVING.search(text)
+        if arriving:
             # Where it is sorted already, Spark sees that.
             columns = frame.columns
-            frame = frame.sortWithinPartitions(*(n for n in self._arriving if n in columns))
-        segment, counted = self._kept(frame, placed, bits, counts)
+            order = [column for column in arriving[1].split(", ") if column in columns]
+            frame = frame.sortWithinPartitions(*order)
+        segment, counted = self._kept(frame, bool(arriving), bits, counts)
         if bits > MOST_BITS and self.folder:
             segment = self._through_file(name, segment)
             for other in self._places.keys() & self._tables.keys():
@@ -4629,25 +4629,24 @@ class SparkEngine:
         assert self.folder
         self._files += 1
         place = self.folder / f"{name}-{self._files}"
-        segment.left().write.parquet(spark_folder(place))
+        segment.left.write.parquet(spark_folder(place))
         read = self.spark.read.schema(segment.frame.schema).parquet(spark_path(place))
-        return Segment(read, segment.rows, filed=segment.filed)
+        return Segment(read, segment.rows)
 
     def _refresh(self, name: str) -> None:
         """Write those segments of a relation to files whose size Spark overestimates by far."""
         table = self._tables[name]
-        if any(segment.bits > MOST_BITS // 64 for segment in table.segments):
-            segments = [
-                self._through_file(name, segment) if segment.bits > MOST_BITS // 64 else segment
-                for segment in table.segments
-            ]
-            self._set(name, Table(segments, table.rows))
+        segments = [
+            self._through_file(name, segment) if segment.bits > MOST_BITS // 64 else segment
+            for segment in table.segments
+        ]
+        self._set(name, Table(segments, table.rows))
 
     def part(self, name: str, of: str, columns: str, condition: str) -> int:
         """Rows of a table that was made, as a table: they are not copied if it is known how many they are."""
-        self._set(name, Table([self._part(of, columns, condition)], 0))
-        self._tables[name].rows = self._tables[name].segments[0].rows
-        return self._tables[name].rows
+        segment = self._part(of, columns, condition)
+        self._set(name, Table([segment], segment.rows))
+        return segment.rows
 
     def _part(self, of: str, columns: str, condition: str) -> Segment:
         """Rows of a table."""
@@ -4656,8 +4655,8 @@ class SparkEngine:
         frame = self.query(f"SELECT {columns} FROM {of} WHERE {condition}")
         placed = table.segments[0].placed if len(table.segments) == 1 else 0
         if rows is None:
-            return self._kept(frame, placed == self.partitions, self._bits[of])[0]
-        return Segment(frame, rows, placed, bits=self._bits[of])
+            return self._kept(frame, placed == self.partitions, table.bits)[0]
+        return Segment(frame, rows, placed, bits=table.bits)
 
     def later(self, name: str, sql: str, rows: int) -> None:
         """Let a table over files be read by each query that uses it."""
@@ -4671,13 +4670,14 @@ class SparkEngine:
         """Let ``name`` stand for a query; it is resolved now, against the tables as they are."""
         frame = self.query(sql)
         self._views[name] = (sql, rows)
-        self._bits[name] = self.bits(sql)
+        self._bits[name] = self._bits_of(sql)
         few = rows is not None and self._few(rows)
         (functions.broadcast(frame) if few else frame).createOrReplaceTempView(name)
 
     def _few(self, rows: int) -> bool:
         """Whether so many rows are better sent to all executors: where all is small, that costs more than it saves."""
-        return self._large and rows <= FEW_SPARK_ROWS
+        large = any(table.rows > FEW_SPARK_ROWS for table in self._tables.values())
+        return large and rows <= FEW_SPARK_ROWS
 
     def rows(self, name: str) -> int:
         """The number of rows of a table."""
@@ -4690,17 +4690,12 @@ class SparkEngine:
 
     def insert(self, name: str, sql: str) -> None:
         """Add the rows of a query to a table."""
-        text = self.text(sql)
-        frame, bits = self.query(text), self.bits(text)
-        self._add(name, self._kept(frame, DISTRIBUTED in text, bits)[0])
+        self.table(f"{name}__inserted", sql)
+        self.add(name, f"{name}__inserted")
 
     def add(self, name: str, of: str, columns: str = "*", condition: str = "TRUE") -> None:
-        """Add rows of a table to another."""
-        self._add(name, self._part(of, columns, condition))
-
-    def _add(self, name: str, segment: Segment) -> None:
-        """Add a segment to a table."""
-        table = self._tables[name]
+        """Add rows of a table to another, as a segment."""
+        table, segment = self._tables[name], self._part(of, columns, condition)
         if segment.rows:
             ordered = segment.frame.select(*table.segments[0].frame.columns)
             segments = [s for s in table.segments if s.rows]
@@ -4722,12 +4717,11 @@ class SparkEngine:
             return
         table, removed = self._tables[name], self._tables[keys].frame().select(*columns)
         removal = Removal(removed, self.rows(keys), tuple(columns))
-        segments = table.segments
-        for segment in segments:
-            segment.removed.append(removal)
+        for segment in table.segments:
+            segment.remove(removal)
         if count is None:
-            count = table.rows - sum(s.left().count() for s in segments)
-        self._set(name, Table(segments, table.rows - count))
+            count = table.rows - sum(segment.left.count() for segment in table.segments)
+        self._set(name, Table(table.segments, table.rows - count))
         self._tidy(name)
 
     def _tidy(self, name: str) -> None:
@@ -4799,37 +4793,31 @@ class SparkEngine:
         table, keys = relation.table, list(columns) or tuple_names(relation)
         stored = self._tables[table]
         large = stored.rows > FEW_SPARK_ROWS
-        if (
-            large
-            and after <= FEW_SPARK_ROWS
-            and not all(s.placed == self.partitions for s in stored.segments)
-        ):
-            if self.table(f"{table}__derived", derived) <= FEW_SPARK_ROWS:
-                found = self._tables[f"{table}__derived"].frame().select(*keys)
-                parts = [
-                    self._named(table, number, segment, segment.meeting(found, keys))
-                    for number, segment in enumerate(s for s in stored.segments if s.rows)
-                ]
-                return f"{table}__derived", parts
-            derived = f"SELECT * FROM {table}__derived"
+        in_place = all(segment.placed == self.partitions for segment in stored.segments)
+        if large and not in_place and after <= FEW_SPARK_ROWS:
+            few = f"{table}__derived"
+            if self.table(few, derived) <= FEW_SPARK_ROWS:
+                found = self._tables[few].frame().select(*keys)
+                segments = [segment for segment in stored.segments if segment.rows]
+                return few, self._parts(table, segments, [s.meeting(found, keys) for s in segments])
+            derived = f"SELECT * FROM {few}"
         if large:
             self.place(table)
-        segments = self._tables[table].segments
-        parts = [self._named(table, number, s, s.left()) for number, s in enumerate(segments)]
         home = next(name for name in (self._places[table][0], *keys) if name in keys)
-        self._arriving = keys
-        return (
-            f"(SELECT * FROM ({derived}) AS q {DISTRIBUTED} {home} SORT BY {', '.join(keys)})",
-            parts,
-        )
+        rows = f"(SELECT * FROM ({derived}) AS q DISTRIBUTE BY {home} SORT BY {', '.join(keys)})"
+        segments = self._tables[table].segments
+        return rows, self._parts(table, segments, [segment.left for segment in segments])
 
-    def _named(self, table: str, number: int, segment: Segment, frame: DataFrame) -> str:
-        """A part of a table, as something to select from."""
-        name = f"{table}__part{number}"
-        self._made.add(name)
-        self._bits[name] = segment.bits
-        frame.createOrReplaceTempView(name)
-        return name
+    def _parts(
+        self, table: str, segments: Sequence[Segment], frames: Sequence[DataFrame]
+    ) -> list[str]:
+        """Rows of the segments of a table, as things to select from."""
+        parts = [f"{table}__part{number}" for number in range(len(segments))]
+        for name, segment, frame in zip(parts, segments, frames, strict=True):
+            self._made.add(name)
+            self._bits[name] = segment.bits
+            frame.createOrReplaceTempView(name)
+        return parts
 
     def rename(self, name: str, to: str) -> None:
         """Call a table by another name."""
@@ -4844,11 +4832,8 @@ class SparkEngine:
         segments = [segment for segment in self._tables[name].segments if not segment.filed]
         if len(segments) == len(self._tables[name].segments):
             return name
-        self._set(f"{name}__recent", Table(segments, 0))
-        if not segments:
-            self._set(
-                f"{name}__recent", Table([Segment(self._tables[name].frame().limit(0), 0)], 0)
-            )
+        none = Segment(self._tables[name].frame().limit(0), 0)
+        self._set(f"{name}__recent", Table(segments or [none], 0))
         return f"{name}__recent"
 
     def first(self, sql: str, limit: int) -> list[dict[str, Any]]:
@@ -5202,9 +5187,12 @@ def to_write(
 
 
 def rows_by_bucket(engine: Engine, task: Task, table: str, number: str) -> dict[int, int]:
-    """How many rows of a table are in each bucket, in which there are any."""
-    if not engine.rows(table) or number.isdigit():
-        return {int(number): engine.rows(table)} if number.isdigit() else {}
+    """How many rows of a table are in each bucket, in which there are any; ``number`` is SQL for the bucket of a row."""
+    rows = engine.rows(table)
+    if not rows:
+        return {}
+    if number.isdigit():
+        return {int(number): rows}
     counts = f"SELECT {number} AS _bucket, COUNT(*) AS _count FROM {table} AS q GROUP BY 1"
     return {row["_bucket"]: row["_count"] for row in engine.first(counts, task.buckets)}
 
@@ -5315,9 +5303,16 @@ def run_task(task: Task, number: int) -> dict[str, Any]:
     }
 
 
+class Written(NamedTuple):
+    """A file that a task has written: its path relative to the state, and the number of its rows."""
+
+    path: str
+    rows: int
+
+
 def write_parts(
     engine: Engine, task: Task, folder: str, sql: str, number: str, order: Sequence[str] = ()
-) -> dict[int, list[str]]:
+) -> dict[int, list[Written]]:
     """Write the rows of a query, those of a bucket, of which SQL gives the ``number``, to files of their own, in
     ``order``; returns the files of each bucket."""
     state = place_of(task.state)
@@ -5341,19 +5336,20 @@ def write_parts(
         parts = engine.query(rows).repartition(task.buckets, "_bucket")
         parts = parts.sortWithinPartitions("_bucket", *order) if order else parts
         parts.write.partitionBy("_bucket").parquet(spark_folder(place))
-    files: dict[int, list[str]] = {}
+    files: dict[int, list[Written]] = {}
     for path in sorted(place.glob("_bucket=*/*.parquet")):
         bucket = int(path.parent.name.removeprefix("_bucket="))
         files.setdefault(bucket, []).append(keep_file(state, base, path))
     return files
 
 
-def keep_file(state: Path, base: Path, path: Path) -> str:
-    """Put a file that was just written below ``base`` to its place in the state, under a name by which damage is seen; returns
-    that, relative to the state. On a disk it is flushed; what Spark has written into a store stays as it is.
+def keep_file(state: Path, base: Path, path: Path) -> Written:
+    """Put a file that was just written below ``base`` to its place in the state, under a name by which damage is seen. On a
+    disk it is flushed; what Spark has written into a store stays as it is.
     """
+    rows = rows_of_file(path)
     if not is_local(path):
-        return path.relative_to(state).as_posix()
+        return Written(path.relative_to(state).as_posix(), rows)
     name = f"{path.stem}.{checksum(path)}.{path.stat().st_size}.parquet"
     kept = path.relative_to(base).with_name(name).as_posix()
     if is_local(state):
@@ -5363,7 +5359,7 @@ def keep_file(state: Path, base: Path, path: Path) -> str:
         target = state / kept
         target.fs.put_file(str(path), target.path)  # type: ignore[attr-defined]
         path.unlink()
-    return kept
+    return Written(kept, rows)
 
 
 def write_computed(run: Run, task: Task, part: int | None) -> dict[str, Any]:
@@ -5400,12 +5396,12 @@ def write_relation(run: Run, task: Task, relation: Relation, part: int | None) -
     written = write_parts(engine, task, name, wanted.sql, number, order)
     buckets = {}
     come, gone = (
-        rows_by_bucket(engine, task, f"{relation.table}__{name}", number)
-        for name in ("gained", "lost")
+        rows_by_bucket(engine, task, table, number) if wanted.kind == "changes" else {}
+        for table in (f"{relation.table}__gained", f"{relation.table}__lost")
     )
     for place, bucket in enumerate(numbers):
-        files = written.get(bucket, [])
-        rows = [rows_of_file(place_of(task.state) / path) for path in files]
+        files = [file.path for file in written.get(bucket, ())]
+        rows = [file.rows for file in written.get(bucket, ())]
         if wanted.kind == "base":
             buckets[str(bucket)] = new_bucket(files if sum(rows) else [], sum(rows))
         else:
@@ -5419,7 +5415,9 @@ def write_relation(run: Run, task: Task, relation: Relation, part: int | None) -
         gained = engine.rows(relation.table)
     elif lost + gained:
         name = f"{folder}/net-{unique}"
-        net = write_parts(engine, task, name, net_changes_sql(relation), "0")[0]
+        net = [
+            file.path for file in write_parts(engine, task, name, net_changes_sql(relation), "0")[0]
+        ]
     return {"buckets": buckets, "net": net, "gained": gained, "lost": lost}
 
 
@@ -5758,7 +5756,7 @@ def compact_bucket(engine: Engine, task: Task, number: int) -> dict[str, list[st
                 if entry["rows"]:
                     order = base_order(relation)
                     found = write_parts(engine, task, folder, rows, str(number), order)
-                    written[relation.table] = found[number]
+                    written[relation.table] = [file.path for file in found[number]]
     return written
 
 
