@@ -1,6 +1,6 @@
 """Measure Flintlog's jobs against DuckDB, Soufflé and loops written by hand; ``make bench`` runs this.
 
-Four parts:
+Five parts:
 
 * ``workloads``: six programs (see ``workloads.py``), each built from scratch and then kept up to date through two
   batches of changes, by these contenders:
@@ -16,6 +16,7 @@ Four parts:
 
 * ``scaling``: batches of the same number of changes on small and large states;
 * ``strategies``: batches from 0.001 % to 50 % of the rows, incrementally and by recomputing;
+* ``rounds``: more than 50 million tuples built, changed and verified by Spark's engine, in a heap of 3 GiB;
 * ``compile``: the compiler on a program of 100 rules, the fastest of three runs.
 
 Each measurement is a process of its own and gets two threads: wall-clock seconds from its start to its end, the seconds
@@ -35,6 +36,7 @@ import sys
 from dataclasses import asdict
 from pathlib import Path
 
+import distributed
 import report
 import scaling
 import strategies
@@ -42,13 +44,13 @@ import workloads
 from comparison import CONTENDERS, Comparison
 from measure import CommandFailed, machine
 from report import Measured
-from results import Result, Scaled, Strategy, WrongAnswer, console
+from results import Distributed, Result, Scaled, Strategy, WrongAnswer, console
 
 HERE = Path(__file__).absolute().parent
 DOCS = HERE.parent / "docs"
 DOCUMENT = "performance.md"
 RESULTS = "default benchmarks/results.json; document and pictures go beside any other; with --quick in --folder"
-PARTS = ("workloads", "scaling", "strategies", "compile")
+PARTS = ("workloads", "scaling", "strategies", "rounds", "compile")
 
 
 def main() -> int:
@@ -119,6 +121,8 @@ def measure(options: argparse.Namespace, folder: Path, measured: Measured) -> No
     if "strategies" in parts:
         chosen = strategies.QUICK if options.quick else strategies.WORKLOADS
         measured.strategies = strategies.measure_strategies(folder, chosen)
+    if "rounds" in parts:
+        measured.distributed = distributed.rounds(folder, distributed.QUICK if options.quick else distributed.WORKLOAD)
 
 
 def load(path: Path) -> Measured:
@@ -131,6 +135,7 @@ def load(path: Path) -> Measured:
         [Result(**one) for one in known["comparison"]],
         [Scaled(**one) for one in known["scaling"]],
         [Strategy(**one) for one in known["strategies"]],
+        [Distributed(**one) for one in known.get("distributed", ())],
     )
 
 
@@ -140,7 +145,13 @@ def merged(before: Measured, now: Measured) -> Measured:
     comparison = [one for one in before.comparison if (one.workload, one.contender) not in new] + now.comparison
     names = [workload.name for workload in workloads.WORKLOADS]
     comparison.sort(key=lambda one: names.index(one.workload) if one.workload in names else len(names))
-    return Measured(now.machine, comparison, now.scaling or before.scaling, now.strategies or before.strategies)
+    return Measured(
+        now.machine,
+        comparison,
+        now.scaling or before.scaling,
+        now.strategies or before.strategies,
+        now.distributed or before.distributed,
+    )
 
 
 if __name__ == "__main__":

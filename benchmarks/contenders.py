@@ -92,12 +92,14 @@ class FlintlogJob:
 
     def run(self, step: Step) -> Outcome:
         """Do a step by ``spark-submit``."""
-        arguments: list[str | Path] = ["init", "--state", self.state, "--input", self.place.tables(step)]
-        if step.name != "init":
-            changes = self.place.changes(step)
-            arguments = ["apply", "--state", self.state, "--changes", changes, "--batch", step.batch]
-        measured = run((*SPARK_SUBMIT, self.script, *arguments, "--json"), self.place.log(step, self.name))
+        measured = run((*SPARK_SUBMIT, self.script, *self.command(step), "--json"), self.place.log(step, self.name))
         return Outcome(measured, last_object(measured)["seconds"], self.answers())
+
+    def command(self, step: Step) -> tuple[str | Path, ...]:
+        """The job's arguments for a step."""
+        if step.name == "init":
+            return ("init", "--state", self.state, "--input", self.place.tables(step))
+        return ("apply", "--state", self.state, "--changes", self.place.changes(step), "--batch", step.batch)
 
     def in_session(
         self, steps: Sequence[Step], options: Sequence[str | Path] = ()

@@ -8,7 +8,7 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
-from results import Result, Scaled, Strategy
+from results import Distributed, Result, Scaled, Strategy
 from rich.table import Table
 
 #: How far a heading's column is set to the right: all but those of words.
@@ -25,6 +25,7 @@ class Measured:
     comparison: list[Result] = field(default_factory=list)
     scaling: list[Scaled] = field(default_factory=list)
     strategies: list[Strategy] = field(default_factory=list)
+    distributed: list[Distributed] = field(default_factory=list)
 
 
 @dataclass(frozen=True)
@@ -65,6 +66,8 @@ def grids(measured: Measured, titles: dict[str, str]) -> list[Grid]:
         made.append(scaling_grid(measured.scaling))
     if measured.strategies:
         made.append(strategies_grid(measured.strategies))
+    if measured.distributed:
+        made.append(distributed_grid(measured.distributed))
     if compiler:
         rows = [(one.workload, one.step, f"{one.seconds:.2f}", f"{one.peak_mb:,.0f}") for one in compiler]
         made.append(Grid("compiler", "The compiler", ("program", "output", "seconds", "peak MB"), rows))
@@ -191,6 +194,26 @@ def strategies_grid(results: Sequence[Strategy]) -> Grid:
             cells = [f"{seconds[name].seconds:.2f}" if name in seconds else "" for name in names]
             rows.append(("" if number else workload, f"{100 * share:.2g} %", changes, *cells))
     return Grid("strategies", "Seconds of a batch by strategy", ("workload", "share", "changes", *names), rows)
+
+
+def distributed_grid(results: Sequence[Distributed]) -> Grid:
+    """What each step of a job in distributed rounds took."""
+    headings = ("workload", "step", "rows", "changed", "rounds", "seconds", "its job", "heap MB", "peak MB")
+    rows = [
+        (
+            one.workload if not number or results[number - 1].workload != one.workload else "",
+            one.step,
+            f"{one.rows:,}",
+            f"{one.changed:,}",
+            f"{one.rounds}",
+            f"{one.seconds:.0f}",
+            f"{one.job_seconds:.0f}",
+            f"{one.heap_mb:,}",
+            f"{one.peak_mb:,.0f}",
+        )
+        for number, one in enumerate(results)
+    ]
+    return Grid("rounds", "Distributed rounds in a fixed memory", headings, rows)
 
 
 def shown(result: Result | None, whole: bool = False) -> str:

@@ -53,6 +53,23 @@ class Strategy:
     seconds: float
 
 
+@dataclass(frozen=True)
+class Distributed:
+    """A step of a job whose rounds are Spark jobs; ``heap_mb`` is what the JVM of driver and executors may use,
+    ``peak_mb`` what the process tree held. ``changed``: tuples that came or went, those of the whole relation at first.
+    """
+
+    workload: str
+    step: str
+    rows: int
+    changed: int
+    rounds: int
+    seconds: float
+    job_seconds: float
+    heap_mb: int
+    peak_mb: float
+
+
 class WrongAnswer(Exception):
     """A contender's answers are not those of DuckDB."""
 

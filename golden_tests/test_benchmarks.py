@@ -212,13 +212,25 @@ def measured_example(bench: Any) -> Any:
         results.Strategy("closure", share, 4, strategy, seconds)
         for share, strategy, seconds in ((0.01, "incremental", 0.5), (0.01, "recompute", 2.0), (0.1, "recompute", 2.5))
     ]
-    return report.Measured({"cores": 2}, comparison, scaling, strategies)
+    distributed = [
+        results.Distributed("closure", "init", 1_000, 1_000, 7, 20.4, 9.6, 3_072, 1_234.5),
+        results.Distributed("closure", "verify", 1_000, 0, 0, 10.0, 5.0, 3_072, 999.0),
+    ]
+    return report.Measured({"cores": 2}, comparison, scaling, strategies, distributed)
 
 
 def test_tables(bench: Any, tmp_path: Path) -> None:
     """Numbers and ratios, written to a document that a second writing leaves as it is."""
     grids = bench.report.grids(measured_example(bench), {"cyclic": "a closure"})
-    assert [grid.name for grid in grids] == ["workloads", "memory", "parts", "scaling", "strategies", "compiler"]
+    assert [grid.name for grid in grids] == [
+        "workloads",
+        "memory",
+        "parts",
+        "scaling",
+        "strategies",
+        "rounds",
+        "compiler",
+    ]
     assert grids[0].rows == [
         ("a closure", "init", "7", "", "", "4.00", "2.00", "", "over 80", "2.00 x", "", "under 0.050 x", ""),
         ("", "apply 1 %", "9", "", "", "0.10", "2.50", "", "", "0.040 x", "", "under 0.001 x", "0.025 x"),
@@ -226,6 +238,10 @@ def test_tables(bench: Any, tmp_path: Path) -> None:
     assert grids[2].rows == [("", "apply 1 %", "0.10", "0.00", "0.02", "0.00", "0.05", "0.00", "0.03")]
     assert grids[3].rows[1] == ("", "100", "1,000", "4", "5.00", "0.40", "2.0 x", "10.0 x")
     assert grids[4].rows == [("closure", "1 %", "4", "0.50", "2.00"), ("", "10 %", "4", "", "2.50")]
+    assert grids[5].rows == [
+        ("closure", "init", "1,000", "1,000", "7", "20", "10", "3,072", "1,234"),
+        ("", "verify", "1,000", "0", "0", "10", "5", "3,072", "999"),
+    ]
     document = tmp_path / "performance.md"
     document.write_text((BENCHMARKS.parent / "docs" / "performance.md").read_text(encoding="utf-8"), encoding="utf-8")
     bench.report.write_document(document, grids)
@@ -261,6 +277,7 @@ def test_committed_results(bench: Any) -> None:
         [results.Result(**one) for one in known["comparison"]],
         [results.Scaled(**one) for one in known["scaling"]],
         [results.Strategy(**one) for one in known["strategies"]],
+        [results.Distributed(**one) for one in known["distributed"]],
     )
     document = (BENCHMARKS.parent / "docs" / "performance.md").read_text(encoding="utf-8")
     titles = {workload.name: workload.title for workload in bench.workloads.WORKLOADS}

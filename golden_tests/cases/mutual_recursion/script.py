@@ -3198,8 +3198,29 @@ def collect_reports(outcome: Outcome, task: Task, reports: list[dict[str, Any]])
 
 # The same rounds as Spark jobs.
 
+LOST_ROWS = ("CHECKPOINT_RDD_BLOCK_ID_NOT_FOUND", "BlockFetchException")
+"""How Spark says that rows which an executor kept on its disk are gone with it."""
+
+MOST_STARTS = 5
+"""So many times a stage is computed, if executors are lost again and again."""
+
 
 def run_rounds(spark: SparkSession, task: Task, log: Log) -> dict[str, Any]:
+    """Run a task's strata on the whole state, with Spark's engine, and again from their beginning if an executor was lost;
+    returns a report like a task's."""
+    for start in range(1, MOST_STARTS + 1):
+        try:
+            return rounds_once(spark, task, log)
+        except Exception as error:
+            if start == MOST_STARTS or not any(words in str(error) for words in LOST_ROWS):
+                raise
+            log.event(
+                "again", start=start + 1, reason="an executor was lost, and rows that it kept"
+            )
+    raise AssertionError("the last start returns or raises")
+
+
+def rounds_once(spark: SparkSession, task: Task, log: Log) -> dict[str, Any]:
     """Run a task's strata on the whole state, with Spark's engine; returns a report like a task's."""
     started = time.monotonic()
     rounds: list[tuple[str, str, int, int, float]] = []
