@@ -35,13 +35,15 @@ def _version() -> str:
 
 @dataclass(frozen=True)
 class CompileOptions:
-    """How to compile: for which target, and whether to format what it prints.
+    """How to compile: for which target, how recursions are to be maintained (by ``ranks`` or ``derivation-sets``), and
+    whether to format what is printed.
 
     ``compiler`` is the version that headers name, by default that of the installed package.
     """
 
     target: str = "pyspark"
     format: bool = True
+    recursion: str = "ranks"
     compiler: str = field(default_factory=_version)
 
 
@@ -70,7 +72,7 @@ def compile_source(
     from .pipeline import compile_program
 
     options = options or CompileOptions()
-    compilation = compile_program(source, load)
+    compilation = compile_program(source, load, options.recursion)
     return Compiled(emit(compilation, options), compilation)
 
 

@@ -47,6 +47,16 @@ diagnostics_option = click.option(
 )
 
 
+recursion_option = click.option(
+    "--recursion",
+    type=click.Choice(("ranks", "derivation-sets")),
+    default="ranks",
+    show_default=True,
+    help="How recursions are maintained: by ranked support, or by derivation sets, which tell all that a fact was "
+    "derived from, and of which there can be very many.",
+)
+
+
 @click.group(context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(package_name="flintlog", prog_name="flintlog")
 def main() -> None:
@@ -67,6 +77,7 @@ def main() -> None:
     help=f"Print a stage on the way to the script: {', '.join(STAGES)}, or all. Can be repeated.",
 )
 @click.option("--no-format", "plain", is_flag=True, help="Do not format the scripts with black, which takes a second.")
+@recursion_option
 @diagnostics_option
 def compile_command(
     programs: tuple[Path, ...],
@@ -75,6 +86,7 @@ def compile_command(
     to_stdout: bool,
     stages: tuple[str, ...],
     plain: bool,
+    recursion: str,
     form: str,
 ) -> None:
     """Compile programs to scripts, DIR/PROG.py for PROG.dl.
@@ -91,8 +103,8 @@ def compile_command(
     from . import CompileOptions, emit
 
     wanted = tuple(stage for stage in STAGES if stage in stages or "all" in stages)
-    options = CompileOptions(target=target, format=not plain)
-    report = Report(programs, form)
+    options = CompileOptions(target=target, format=not plain, recursion=recursion)
+    report = Report(programs, form, recursion)
     written: dict[str, Path] = {}
     for program, compilation in report.compilations():
         files = emit(compilation, options) if folder is not None or to_stdout or "script" in wanted else {}
@@ -112,8 +124,9 @@ def compile_command(
 
 @main.command()
 @programs_argument
+@recursion_option
 @diagnostics_option
-def check(programs: tuple[Path, ...], form: str) -> None:
+def check(programs: tuple[Path, ...], recursion: str, form: str) -> None:
     """Check programs and print what is wrong with them.
 
     \b
@@ -127,7 +140,7 @@ def check(programs: tuple[Path, ...], form: str) -> None:
                    where docs/errors.md describes the code
       failures     a list of messages: what could not be read or written
     """
-    report = Report(programs, form)
+    report = Report(programs, form, recursion)
     for _ in report.compilations():
         pass
     report.finish(always=True)
@@ -135,11 +148,12 @@ def check(programs: tuple[Path, ...], form: str) -> None:
 
 @main.command()
 @programs_argument
-def explain(programs: tuple[Path, ...]) -> None:
+@recursion_option
+def explain(programs: tuple[Path, ...], recursion: str) -> None:
     """Tell in prose what was decided about programs, and why."""
     from .explain import explain as explanation
 
-    report = Report(programs)
+    report = Report(programs, recursion=recursion)
     texts = [explanation(compilation) for _, compilation in report.compilations(warn=False)]
     if texts:
         _print("\n\n".join(texts).rstrip("\n"), _headed)
@@ -338,9 +352,10 @@ class Report:
     ``form`` is ``text``, which is printed at once, or the name of a document that is printed in the end.
     """
 
-    def __init__(self, programs: tuple[Path, ...], form: str = "text") -> None:
+    def __init__(self, programs: tuple[Path, ...], form: str = "text", recursion: str = "ranks") -> None:
         """Begin with nothing to say."""
         self.programs = programs
+        self.recursion = recursion
         self.form = form
         self.code = OK
         self.found: list[tuple[Path, int, int]] = []
@@ -358,7 +373,7 @@ class Report:
 
         for program in self.programs:
             try:
-                compilation = compile_program(program)
+                compilation = compile_program(program, recursion=self.recursion)
             except CompileError as error:
                 self.refused(program, error)
             except OSError as error:

@@ -83,6 +83,7 @@ CODES: dict[str, str] = {
     "E0501": "A relation depends on its own negation.",
     "E0502": "An aggregate is part of a recursion.",
     "E0503": "The extremum of a recursion does not flow in one direction.",
+    "E0504": "Derivation sets do not cover a recursion.",
     "E0520": "An aggregate stands outside of a head.",
     "E0521": "An aggregate stands inside an aggregate.",
     "E0522": "An aggregate function does not exist.",

@@ -386,6 +386,8 @@ class _Explainer:
             "extremal": "Ranked support of extrema. A group keeps its best value, with the round in which it entered "
             "and the number of derivations from earlier rounds that give it. A group that loses all of these, or finds "
             "a better value, leaves and enters again with the best value that what stays derives.",
+            "entries": "Derivation sets. Each fact is kept once for every set of facts that it was derived from; a "
+            "batch follows these derivations, whatever the order in which they come; each goes round a cycle once.",
             "aggregate": "Recomputed groups. A batch computes anew the groups that lost or gained a row, no others.",
         }
         for kind in texts:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +12,7 @@ from .frontend import Load, read_program
 from .ir import delta, localized, plan, strata, syntax
 from .ir.syntax_printer import syntax_text
 from .ir.typed import Program as TypedProgram
+from .passes.annotate_derivations import annotate_derivations
 from .passes.check_safety import check_safety
 from .passes.derive_deltas import derive_deltas
 from .passes.expand_paths import expand_paths
@@ -44,7 +45,9 @@ def _typed(program: syntax.Program, diagnostics: Diagnostics) -> TypedProgram:
 
 
 def _rewritten(program: TypedProgram, diagnostics: Diagnostics) -> TypedProgram:
-    return mark_closures(project_negations(linearize(split_inputs(split_aggregates(program)))))
+    split = split_inputs(split_aggregates(program))
+    annotates = split.recursion == "derivation-sets"
+    return mark_closures(project_negations(annotate_derivations(split, diagnostics) if annotates else linearize(split)))
 
 
 def _strata(program: localized.Program, diagnostics: Diagnostics) -> strata.Program:
@@ -93,14 +96,16 @@ class Compilation:
         return str(getattr(self, stage))
 
 
-def compile_program(source: Path | SourceFile, load: Load | None = None) -> Compilation:
-    """Read a program and run all passes.
+def compile_program(
+    source: Path | SourceFile, load: Load | None = None, recursion: str = syntax.RECURSIONS[0]
+) -> Compilation:
+    """Read a program and run all passes; ``recursion`` is one of :data:`.syntax.RECURSIONS`.
 
     Raises :class:`~flintlog.compiler.diagnostics.CompileError` with all diagnostics if the program is refused, and
     OSError if the main file cannot be read.
     """
     diagnostics = Diagnostics()
-    program = read_program(source, diagnostics, load)
+    program = replace(read_program(source, diagnostics, load), recursion=recursion)
     representation: Any = program
     made = {"syntax": representation}
     try:

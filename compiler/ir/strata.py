@@ -13,7 +13,8 @@ class Stratum:
     """One component of derived relations and their rules, in source order.
 
     ``name`` joins the relations' names. ``kind`` says how it is maintained: ``counted`` (no recursion), ``ranked``
-    (recursive), ``aggregate`` (no recursion, an aggregate head) or ``extremal`` (recursive, with ``min`` or ``max``).
+    (recursive), ``aggregate`` (no recursion, an aggregate head), ``extremal`` (recursive, with ``min`` or ``max``) or
+    ``entries`` (recursive, annotated with derivations).
     """
 
     name: str
@@ -24,7 +25,7 @@ class Stratum:
     @property
     def recursive(self) -> bool:
         """Whether its relations read each other."""
-        return self.kind in ("ranked", "extremal")
+        return self.kind in ("ranked", "extremal", "entries")
 
     @property
     def closure(self) -> typed.Closure | None:

@@ -324,15 +324,21 @@ class Made:
     reflexive: bool = False
 
 
+#: How recursions are maintained: by ranked support, or by derivation sets.
+RECURSIONS = ("ranks", "derivation-sets")
+
+
 @dataclass(frozen=True)
 class Program:
     """The statements of the main file and of the files it includes, each file once, in the order of reading.
 
     ``sources[0]`` is the main file. A program is not ``complete`` if statements were left out because the reader had to
     refuse them; what it lacks is then no error of its own. ``made`` are the relations that ``expand_paths`` adds.
+    ``recursion`` says how recursions are maintained, one of :data:`RECURSIONS`.
     """
 
     statements: tuple[Statement, ...]
     sources: tuple[SourceFile, ...]
     complete: bool = True
     made: tuple[Made, ...] = ()
+    recursion: str = RECURSIONS[0]

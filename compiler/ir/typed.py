@@ -380,6 +380,7 @@ class Relation:
     why: str = ""  # for hidden relations: one clause that says what it is there for
     closure: Closure | None = None
     witnesses: tuple[int, ...] = ()  # the columns that hold what reaches an extremum
+    annotates: str = ""  # the relation whose facts it holds, each with what it was derived from
 
     def __str__(self) -> str:
         columns = ", ".join(f"{'@' if i == self.location else ''}{c}" for i, c in enumerate(self.columns))
@@ -458,12 +459,16 @@ class ExternalFunction:
 
 @dataclass(frozen=True)
 class Program:
-    """A typed program. ``relations`` and ``rules`` are in source order; ``sources[0]`` is the main file."""
+    """A typed program. ``relations`` and ``rules`` are in source order; ``sources[0]`` is the main file.
+
+    ``recursion`` says how recursions are maintained: by ``ranks`` or by ``derivation-sets``.
+    """
 
     relations: tuple[Relation, ...]
     rules: tuple[Rule, ...]
     sources: tuple[SourceFile, ...]
     functions: tuple[ExternalFunction, ...] = ()
+    recursion: str = "ranks"
 
     def relation(self, name: str) -> Relation:
         """The relation called ``name``; KeyError if there is none."""

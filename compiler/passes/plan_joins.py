@@ -28,7 +28,7 @@ def plan_rule(deltas: RuleDeltas, kind: str, filtered: bool) -> RulePlan:
     arriving = tuple(_query(deltas, "arriving", list(d.body), d.changed, set()) for d in deltas.arriving)
     following = tuple(_query(deltas, "following", list(d.body), d.changed, set()) for d in deltas.following)
     given = {argument.name for argument in rule.head.arguments if isinstance(argument, typed.Variable)}
-    returning = None if kind == "counted" else _query(deltas, "returning", after, None, given)
+    returning = None if kind in ("counted", "entries") else _query(deltas, "returning", after, None, given)
     asked = _query(deltas, "asked", after, None, given)
     return RulePlan(rule, full, arriving, following, returning, asked, filtered)
 

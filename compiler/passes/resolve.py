@@ -59,7 +59,9 @@ def resolve(program: syntax.Program, diagnostics: Diagnostics) -> typed.Program:
     functions = declarations.functions()
     rules = _Rules(program, relations, functions, diagnostics)
     typed_rules = tuple(rules.rules())
-    return typed.Program(tuple(rules.relations.values()), typed_rules, program.sources, tuple(functions.values()))
+    return typed.Program(
+        tuple(rules.relations.values()), typed_rules, program.sources, tuple(functions.values()), program.recursion
+    )
 
 
 def _did_you_mean(name: str, known: Iterable[str]) -> str | None:

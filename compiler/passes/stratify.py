@@ -24,24 +24,17 @@ from ..ir import typed
 from ..ir.localized import Program as LocalizedProgram
 from ..ir.strata import Program, Stratum
 from .check_monotone import check_monotone
+from .components import components, is_recursive
 
 
 def stratify(localized: LocalizedProgram, diagnostics: Diagnostics) -> Program:
     """Return the strata; refuse negation (E0501) and aggregates (E0502, E0503) through recursion."""
     program = localized.program
-    derived = [relation.name for relation in program.relations if relation.role == "derived"]
-    reads: dict[str, list[str]] = {name: [] for name in derived}
-    for rule in program.rules:
-        for literal in _read(rule):
-            if _atom(literal).relation in reads:
-                reads[rule.head.relation].append(_atom(literal).relation)
-    components = _components(derived, reads)
-    member_of = {name: index for index, members in enumerate(components) for name in members}
     strata = []
-    for members in components:
+    for members in components(program):
         inside = set(members)
         rules = tuple(rule for rule in program.rules if rule.head.relation in inside)
-        recursive = any(_atom(literal).relation in inside for rule in rules for literal in _read(rule))
+        recursive = is_recursive(rules, inside)
         aggregate = any(rule.aggregates for rule in rules)
         if recursive:
             _check_cycles(program, rules, inside, diagnostics)
@@ -51,52 +44,15 @@ def stratify(localized: LocalizedProgram, diagnostics: Diagnostics) -> Program:
         kind = "ranked" if recursive else "counted"
         if aggregate:
             kind = "extremal" if recursive else "aggregate"
+        elif any(relation.annotates for relation in relations):
+            kind = "entries"
         strata.append(Stratum("+".join(r.name for r in relations), relations, rules, kind))
-    assert all(member_of[b] <= member_of[a] for a, targets in reads.items() for b in targets)
     diagnostics.check()
     return Program(localized, tuple(strata))
 
 
 def _read(rule: typed.Rule) -> list[typed.Atom | typed.Negation]:
     return [*rule.atoms, *rule.negations]
-
-
-def _components(nodes: list[str], edges: dict[str, list[str]]) -> list[list[str]]:
-    """The strongly connected components, each after those it has edges to (Tarjan), deterministic in ``nodes``."""
-    index: dict[str, int] = {}
-    low: dict[str, int] = {}
-    stack: list[str] = []
-    on_stack: set[str] = set()
-    result: list[list[str]] = []
-    for root in nodes:
-        if root in index:
-            continue
-        work = [(root, iter(edges[root]))]
-        index[root] = low[root] = len(index)
-        stack.append(root)
-        on_stack.add(root)
-        while work:
-            node, targets = work[-1]
-            for target in targets:
-                if target not in index:
-                    index[target] = low[target] = len(index)
-                    stack.append(target)
-                    on_stack.add(target)
-                    work.append((target, iter(edges[target])))
-                    break
-                if target in on_stack:
-                    low[node] = min(low[node], index[target])
-            else:
-                work.pop()
-                if work:
-                    low[work[-1][0]] = min(low[work[-1][0]], low[node])
-                if low[node] == index[node]:
-                    members: list[str] = []
-                    while not members or members[-1] != node:
-                        members.append(stack.pop())
-                        on_stack.remove(members[-1])
-                    result.append([name for name in nodes if name in members])
-    return result
 
 
 def _check_cycles(

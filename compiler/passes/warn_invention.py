@@ -6,12 +6,13 @@ the job's limit of rounds stops it with an error.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Iterator, Mapping
 
 from ..diagnostics import Diagnostics
 from ..functions import FUNCTIONS
 from ..ir import typed
 from ..ir.strata import Program, Stratum
+from ..source import Span
 
 
 def warn_invention(program: Program, diagnostics: Diagnostics) -> None:
@@ -22,28 +23,34 @@ def warn_invention(program: Program, diagnostics: Diagnostics) -> None:
     what a recursion chooses by ``min`` or ``max`` the value ends where costs are not negative, a witness need not.
     """
     for stratum in program.strata:
-        if not stratum.recursive:
+        if not stratum.recursive or stratum.kind == "entries":
             continue
         chosen = _chosen(stratum)
         for rule in stratum.rules:
-            recursive = {v.name for a in rule.atoms if a.relation in stratum.members for v in typed.variables_of(a)}
-            values = {x.variable.name: x.value for x in rule.body if isinstance(x, typed.Assignment)}
-            outside = {v.name for a in rule.atoms if a.relation not in stratum.members for v in typed.variables_of(a)}
-            if _lengthens_without_repeating(rule, values, recursive, outside):
-                continue
-            for place, argument in enumerate(rule.head.arguments):
-                if (rule.head.relation, place) in chosen:
-                    continue
-                value: object = argument
-                while isinstance(value, typed.Variable) and value.name in values:
-                    value = values[value.name]
-                if _is_new(value) and _feeds(value, values, recursive):
+            for place, value, span in inventions(rule, stratum.members):
+                if (rule.head.relation, place) not in chosen:
                     diagnostics.report(
                         "W0803",
                         f"the recursion computes `{value}` from its own tuples and may not end",
-                        argument.span,
+                        span,
                         help=_UNBOUNDED + _WITHOUT_COST if stratum.kind == "extremal" else _UNBOUNDED + _BOUNDS,
                     )
+
+
+def inventions(rule: typed.Rule, members: Collection[str]) -> Iterator[tuple[int, object, Span]]:
+    """The places of a head at which a rule computes new values from the tuples of its recursion, whose relations are
+    ``members``, the values, and where they stand."""
+    recursive = {v.name for a in rule.atoms if a.relation in members for v in typed.variables_of(a)}
+    values = {x.variable.name: x.value for x in rule.body if isinstance(x, typed.Assignment)}
+    outside = {v.name for a in rule.atoms if a.relation not in members for v in typed.variables_of(a)}
+    if _lengthens_without_repeating(rule, values, recursive, outside):
+        return
+    for place, argument in enumerate(rule.head.arguments):
+        value: object = argument
+        while isinstance(value, typed.Variable) and value.name in values:
+            value = values[value.name]
+        if _is_new(value) and _feeds(value, values, recursive):
+            yield place, value, argument.span
 
 
 _UNBOUNDED = "the job stops with an error after --max-rounds rounds; "

@@ -222,12 +222,12 @@ def check_value(value: Any, kind: Any, path: str) -> None:
 
 
 def test_sarif_is_valid_for_all_golden_errors() -> None:
-    """One log for all of them, but those of command files: what the JSON document says, in SARIF's words."""
+    """One log for all of them, but those of command files and of other options: what JSON says, in SARIF's words."""
     log = document("sarif", *PROGRAMS, code=1)
     check_log(log)
     (run,) = log["runs"]
     found = document("json", *PROGRAMS, code=1)["diagnostics"]
-    assert {item["code"] for item in found} == {code for code in CODES if code[1:3] != "09"}
+    assert {item["code"] for item in found} == {code for code in CODES if code[1:3] != "09"} - {"E0504"}
     for item, result in zip(found, run["results"], strict=True):
         assert (result["ruleId"], result["level"]) == (item["code"], item["severity"])
         text = result["message"]["text"].replace("{{", "{").replace("}}", "}").replace("\\[", "[")

@@ -88,6 +88,10 @@ _BOTH = {
 }
 
 DUCKDB = _BOTH | {
+    # Of derivation sets; no program calls them.
+    "in_set": "LIST_CONTAINS(a, b)",
+    "pick": "CASE WHEN LIST_CONTAINS(b, c) THEN LIST_SORT(LIST_APPEND(a, c)) ELSE a END",
+    "set_of": "LIST_SORT(LIST_DISTINCT(a))",
     "add_months": f"CASE WHEN YEAR(a) * 12 + MONTH(a) + {_MONTHS} BETWEEN 13 AND 120000 "
     f"THEN CAST(a + TO_MONTHS(CAST({_MONTHS} AS INT)) AS DATE) END",
     "array_append": "LIST_CONCAT(a, [b])",
@@ -162,6 +166,9 @@ DUCKDB = _BOTH | {
 }
 
 SPARK = _BOTH | {
+    "in_set": "ARRAY_CONTAINS(a, b)",
+    "pick": "CASE WHEN ARRAY_CONTAINS(b, c) THEN ARRAY_SORT(CONCAT(a, ARRAY(c))) ELSE a END",
+    "set_of": "ARRAY_SORT(ARRAY_DISTINCT(a))",
     "add_months": f"CASE WHEN YEAR(a) * 12 + MONTH(a) + {_MONTHS} BETWEEN 13 AND 120000 "
     f"THEN ADD_MONTHS(a, CAST({_MONTHS} AS INT)) END",
     "array_append": "CONCAT(a, ARRAY(b))",

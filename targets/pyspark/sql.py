@@ -139,6 +139,7 @@ class QueryBuilder:
         self.values: dict[str, exp.Expr] = {}
         self.uncertain: set[str] = set()
         self.ranks: list[exp.Expr] = []
+        self.copies: list[exp.Expr] = []
         self.tables: list[tuple[exp.Expr, list[exp.Expr]]] = []
         self.conditions: list[exp.Expr] = []
         self.required: list[exp.Expr] = []
@@ -222,6 +223,8 @@ class QueryBuilder:
                 self.values[term.name] = column
         if relation in self.members and self.ranked:
             self.ranks.append(exp.column("_rank", table=alias))
+        if relation in self.members and self.kind == "entries":
+            self.copies.append(exp.column("_support", table=alias))
         self.tables.append((exp.to_table(self.table_name(versioned), alias=alias), matches))
 
     def add_condition(self, condition: typed.Assignment | typed.Comparison) -> None:
@@ -296,6 +299,9 @@ class QueryBuilder:
             partial = list(dict.fromkeys([first.alias, *partial]))
         if self.ranked and not self.returning:
             columns.append(exp.alias_(self.rank(), "_rank"))
+        if self.kind == "entries":
+            times = reduce(lambda left, right: exp.Mul(this=left, expression=right), self.copies or [_one()])
+            columns.append(exp.alias_(times, "_copies"))
         return columns, tuple(partial)
 
     def rank(self) -> exp.Expr:
@@ -392,6 +398,11 @@ class QueryBuilder:
                 value = exp.cast(exp.Literal.string(outside), exp.DataType.build("DOUBLE"))
                 result = exp.Nullif(this=result, expression=value)
         return result
+
+
+def _one() -> exp.Expr:
+    """The number of copies of a derivation that uses no entries."""
+    return exp.cast(exp.Literal.number(1), exp.DataType.build("BIGINT"))
 
 
 def _is_positive(expression: typed.Expression) -> bool:

@@ -410,5 +410,10 @@ def _tuple(items: Iterable[str]) -> str:
 
 
 def _kind_text(kind: str) -> str:
-    known = {"ranked": "recursive", "counted": "not recursive", "extremal": "recursive, by extrema"}
+    known = {
+        "ranked": "recursive",
+        "counted": "not recursive",
+        "extremal": "recursive, by extrema",
+        "entries": "recursive, with derivation sets",
+    }
     return known.get(kind, kind)

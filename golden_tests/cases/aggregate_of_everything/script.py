@@ -68,7 +68,8 @@ class Column:
 @dataclass(frozen=True)
 class Relation:
     """A relation. ``kind`` says how its tuples are kept: input, counted (``_support`` derivations), ranked (recursive:
-    ``_support`` derivations of a rank below ``_rank``) or aggregate, with partial results in ``extra``. A recursive one
+    ``_support`` derivations of a rank below ``_rank``), entries (facts with derivation sets, ``_support`` copies of each) or
+    aggregate, with partial results in ``extra``. A recursive one
     may keep only the ``best`` tuple of a group, by MIN or MAX of a column. ``bucket_by`` is the column by which it is cut
     into buckets. ``definition`` changes with the rules and with the layout.
     """
@@ -100,6 +101,7 @@ class Relation:
         hidden = {
             "input": (),
             "counted": (support,),
+            "entries": (support,),
             "ranked": (support, rank),
             "aggregate": self.extra,
         }[self.kind]
@@ -1160,6 +1162,7 @@ class Run(NamedTuple):
     bucket: Bucket
     initial: bool
     max_rounds: int
+    max_entries: int
     note: Callable[[str, str, int, int], None]
     choice: Choice
 
@@ -2923,7 +2926,15 @@ def run_task(task: Task, number: int) -> dict[str, Any]:
     bucket = Bucket() if part is None else Bucket(part, task.buckets)
     choice = choice_for(task, part)
     with duck_engine(task, task.threads) as engine:
-        run = Run(engine, bucket, task.initial, task.options.max_rounds, note, choice)
+        run = Run(
+            engine,
+            bucket,
+            task.initial,
+            task.options.max_rounds,
+            task.options.max_entries,
+            note,
+            choice,
+        )
         clocks = compute(run, task, part)
         written = write_computed(run, task, part)
     seconds = round(time.monotonic() - started, 3)
@@ -3206,7 +3217,15 @@ def rounds_once(spark: SparkSession, task: Task, log: Log) -> dict[str, Any]:
             notes = place_of(task.state) / "data" / task.attempt / "failed_calls"
             task.options.functions.define(engine, notes if opened_in_tasks(task.state) else None)
         choice = choice_for(task, None)
-        run = Run(engine, Bucket(), task.initial, task.options.max_rounds, note, choice)
+        run = Run(
+            engine,
+            Bucket(),
+            task.initial,
+            task.options.max_rounds,
+            task.options.max_entries,
+            note,
+            choice,
+        )
         clocks = compute(run, task, None)
         written = write_computed(run, task, None)
     finally:
@@ -5857,6 +5876,7 @@ class Options:
     buckets: int
     engine: str = "auto"
     max_rounds: int = 10_000
+    max_entries: int = 10_000_000
     memory_limit: str = ""
     functions: SuppliedFunctions | None = None
     strategy: str = "auto"
@@ -6049,6 +6069,7 @@ def init(
     buckets: int | None = None,
     engine: str = "auto",
     max_rounds: int = 10_000,
+    max_entries: int = 10_000_000,
     memory_limit: str = "",
     functions: FunctionSource = None,
     log: Log | None = None,
@@ -6068,7 +6089,9 @@ def init(
         if relation.kind == "input" and relation.name not in sources:
             log.warn(f"{relation.name} starts empty: no --input {relation.name}=PATH was given")
     (root / "manifest").mkdir(parents=True, exist_ok=True)
-    options = Options(buckets or default_buckets(spark), engine, max_rounds, memory_limit, supplied)
+    options = Options(
+        buckets or default_buckets(spark), engine, max_rounds, max_entries, memory_limit, supplied
+    )
 
     def work(attempt: str) -> Any:
         into = root / "data" / attempt / "input"
@@ -6090,6 +6113,7 @@ def apply(
     op_column: str = "op",
     engine: str = "auto",
     max_rounds: int = 10_000,
+    max_entries: int = 10_000_000,
     memory_limit: str = "",
     functions: FunctionSource = None,
     strategy: str = "auto",
@@ -6118,7 +6142,9 @@ def apply(
         supplied.check(before)
     sources = relation_sources(PROGRAM, changes)
     check_files(root, stored_files(before))
-    options = Options(before["buckets"], engine, max_rounds, memory_limit, supplied, strategy)
+    options = Options(
+        before["buckets"], engine, max_rounds, max_entries, memory_limit, supplied, strategy
+    )
     where = str(given_place(publish)) if publish else PUBLISHED
 
     def work(attempt: str) -> Any:
@@ -6182,6 +6208,7 @@ def verify(
     state: str,
     engine: str = "auto",
     max_rounds: int = 10_000,
+    max_entries: int = 10_000_000,
     memory_limit: str = "",
     functions: FunctionSource = None,
     log: Log | None = None,
@@ -6193,7 +6220,7 @@ def verify(
     root = given_place(state)
     manifest = open_state(spark, root)
     check_files(root, stored_files(manifest), whole=True)
-    options = Options(manifest["buckets"], engine, max_rounds, memory_limit, supplied)
+    options = Options(manifest["buckets"], engine, max_rounds, max_entries, memory_limit, supplied)
     log.event("verify", commit=manifest["commit"])
     differences = verify_stages(spark, PROGRAM, manifest, str(root), options)
     return {
@@ -6212,6 +6239,7 @@ def rebuild(
     buckets: int | None = None,
     engine: str = "auto",
     max_rounds: int = 10_000,
+    max_entries: int = 10_000_000,
     memory_limit: str = "",
     functions: FunctionSource = None,
     log: Log | None = None,
@@ -6230,7 +6258,9 @@ def rebuild(
         log.warn(f"the changes of batch {before['batch']} cannot be published: {error}")
     sources = relation_sources(PROGRAM, inputs)
     kept = kept_inputs(root, before, set(sources), log)
-    options = Options(buckets or before["buckets"], engine, max_rounds, memory_limit, supplied)
+    options = Options(
+        buckets or before["buckets"], engine, max_rounds, max_entries, memory_limit, supplied
+    )
     batch = f"rebuild-{before['commit'] + 1:06d}"
 
     def work(attempt: str) -> Any:
@@ -6267,6 +6297,7 @@ def upgrade(
     inputs: str | Sequence[str] | Mapping[str, Source | Sequence[Source]] = (),
     engine: str = "auto",
     max_rounds: int = 10_000,
+    max_entries: int = 10_000_000,
     memory_limit: str = "",
     functions: FunctionSource = None,
     log: Log | None = None,
@@ -6299,7 +6330,7 @@ def upgrade(
         }
     stored = kept_inputs(root, before, set(sources), log)
     check_files(root, stored_files(before, planned.kept))
-    options = Options(before["buckets"], engine, max_rounds, memory_limit, supplied)
+    options = Options(before["buckets"], engine, max_rounds, max_entries, memory_limit, supplied)
     batch = f"upgrade-{before['commit'] + 1:06d}"
 
     def work(attempt: str) -> Any:
@@ -6599,6 +6630,14 @@ def command_line() -> argparse.ArgumentParser:
         metavar="N",
         help="give up a recursion after N rounds",
     )
+    if any(relation.kind == "entries" for relation in PROGRAM.relations):
+        running.add_argument(
+            "--max-entries",
+            type=positive,
+            default=10_000_000,
+            metavar="N",
+            help="give up a recursion whose facts have more than N derivation sets",
+        )
     giving = argparse.ArgumentParser(add_help=False)
     giving.add_argument(
         "--input",

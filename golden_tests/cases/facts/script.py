@@ -67,7 +67,8 @@ class Column:
 @dataclass(frozen=True)
 class Relation:
     """A relation. ``kind`` says how its tuples are kept: input, counted (``_support`` derivations), ranked (recursive:
-    ``_support`` derivations of a rank below ``_rank``) or aggregate, with partial results in ``extra``. A recursive one
+    ``_support`` derivations of a rank below ``_rank``), entries (facts with derivation sets, ``_support`` copies of each) or
+    aggregate, with partial results in ``extra``. A recursive one
     may keep only the ``best`` tuple of a group, by MIN or MAX of a column. ``bucket_by`` is the column by which it is cut
     into buckets. ``definition`` changes with the rules and with the layout.
     """
@@ -99,6 +100,7 @@ class Relation:
         hidden = {
             "input": (),
             "counted": (support,),
+            "entries": (support,),
             "ranked": (support, rank),
             "aggregate": self.extra,
         }[self.kind]
@@ -1042,6 +1044,7 @@ class Run(NamedTuple):
     bucket: Bucket
     initial: bool
     max_rounds: int
+    max_entries: int
     note: Callable[[str, str, int, int], None]
     choice: Choice
 
@@ -1543,12 +1546,17 @@ def check_supports(engine: Engine, relation: Relation, table: str) -> None:
 
 
 def support_findings(
-    engine: Engine, relation: Relation, derived: str, extra: Sequence[str], counted: str
+    engine: Engine,
+    relation: Relation,
+    derived: str,
+    extra: Sequence[str],
+    counted: str,
+    own: Sequence[str] = (),
 ) -> list[Finding]:
     """What is wrong with stored supports, given all derivations; ``counted`` is SQL for the support of tuple s by its
-    derivations d, which have the tuple's columns and the ``extra`` ones."""
+    derivations d, which have the tuple's columns, the ``extra`` ones, and some of their ``own``."""
     table, columns = relation.table, names(relation.tuple_columns)
-    known = ", ".join([columns, *extra])
+    known = ", ".join([columns, *extra, *own])
     engine.table(f"{table}__recount", f"SELECT {known}, 1 AS _one FROM ({derived}) AS q")
     stored = ", ".join(
         [names(relation.tuple_columns, "s."), "s._support", *(f"s.{e}" for e in extra)]
@@ -1611,6 +1619,16 @@ def maintain_counted(run: Run, stratum: Stratum, clock: int) -> int:
         f"SELECT {columns}, CAST(SUM(_sign) AS BIGINT) AS _change FROM ({union(changes)}) AS q "
         f"GROUP BY {columns} HAVING SUM(_sign) <> 0",
     )
+    add_counts(engine, stratum, relation)
+    run.note(
+        stratum.name, "count", 1, engine.rows(f"{table}__lost") + engine.rows(f"{table}__gained")
+    )
+    return clock
+
+
+def add_counts(engine: Engine, stratum: Stratum, relation: Relation) -> None:
+    """Add r__counts, the changes (``_change``) of numbers of derivations, to r; makes r__lost, r__gained and r__touched."""
+    table, columns = relation.table, names(relation.tuple_columns)
     counts = f"{table}__counts"
     found, parts = engine.meeting(relation, f"SELECT * FROM {counts}", engine.rows(counts))
     stored = union(f"SELECT * FROM {part}" for part in parts)
@@ -1629,10 +1647,6 @@ def maintain_counted(run: Run, stratum: Stratum, clock: int) -> int:
     engine.part(f"{table}__touched", outcome, columns, "TRUE")
     engine.remove(table, outcome, tuple_names(relation), engine.counted(outcome, "_was > 0"))
     engine.add(table, outcome, f"{columns}, _support", "_support > 0")
-    run.note(
-        stratum.name, "count", 1, engine.rows(f"{table}__lost") + engine.rows(f"{table}__gained")
-    )
-    return clock
 
 
 def recount_counted(engine: Engine, stratum: Stratum, bucket: Bucket) -> list[Finding]:
@@ -1640,6 +1654,35 @@ def recount_counted(engine: Engine, stratum: Stratum, bucket: Bucket) -> list[Fi
     relation = stratum.relations[0]
     derived = union(all_derivations(engine, stratum, relation, bucket, exits=False))
     return support_findings(engine, relation, derived, [], "COUNT(d._one)")
+
+
+# ---- support: recursion, version 1 ---------------------------------------------------------------
+# What all recursive strata have in common: rounds, until nothing changes any more.
+
+
+def changed_rows(engine: Engine, stratum: Stratum) -> int:
+    """How many rows the tables r__changed of a stratum have."""
+    return sum(engine.rows(f"{relation.table}__changed") for relation in stratum.relations)
+
+
+def following(engine: Engine, stratum: Stratum, relation: Relation) -> list[str]:
+    """The queries for the derivations of ``relation`` that use a tuple of r__changed of its own stratum."""
+    return [
+        engine.text(delta.sql)
+        for rule in stratum.rules
+        if rule.head == relation.table
+        for delta in rule.rounds
+        if engine.rows(f"{delta.table}__changed")
+    ]
+
+
+def check_round(stratum: Stratum, done: int, max_rounds: int) -> None:
+    """Stop a recursion that does not end."""
+    if done >= max_rounds:
+        raise JobError(
+            f"{stratum.name}: no end after {max_rounds} rounds; if the recursion is meant to go on for longer, "
+            "raise --max-rounds; nothing was changed"
+        )
 
 
 # ---- support: rounds, version 1 ------------------------------------------------------------------
@@ -1691,22 +1734,6 @@ def show_state(engine: Engine, stratum: Stratum, before: str) -> None:
         engine.view(f"{table}__after", f"SELECT {columns} FROM {table}")
 
 
-def changed_rows(engine: Engine, stratum: Stratum) -> int:
-    """How many rows the tables r__changed of a stratum have."""
-    return sum(engine.rows(f"{relation.table}__changed") for relation in stratum.relations)
-
-
-def following(engine: Engine, stratum: Stratum, relation: Relation) -> list[str]:
-    """The queries for the derivations of ``relation`` that use a tuple of r__changed of its own stratum."""
-    return [
-        engine.text(delta.sql)
-        for rule in stratum.rules
-        if rule.head == relation.table
-        for delta in rule.rounds
-        if engine.rows(f"{delta.table}__changed")
-    ]
-
-
 def entering(engine: Engine, relation: Relation, derived: str, clock: int, after: int) -> str:
     """The heads of derivations that are not there yet, with the clock as rank and the derivations counted; ``after`` rows
     lead to them."""
@@ -1723,15 +1750,6 @@ def counted(relation: Relation, derived: str, clock: int) -> str:
         f"SELECT {columns}, COUNT(*) AS _support, CAST({clock} AS BIGINT) AS _rank "
         f"FROM ({derived}) AS d GROUP BY {columns}"
     )
-
-
-def check_round(stratum: Stratum, done: int, max_rounds: int) -> None:
-    """Stop a recursion that does not end."""
-    if done >= max_rounds:
-        raise JobError(
-            f"{stratum.name}: no end after {max_rounds} rounds; if the recursion is meant to go on for longer, "
-            "raise --max-rounds; nothing was changed"
-        )
 
 
 def check_suspects(run: Run, stratum: Stratum, done: int) -> None:
@@ -3183,7 +3201,15 @@ def run_task(task: Task, number: int) -> dict[str, Any]:
     bucket = Bucket() if part is None else Bucket(part, task.buckets)
     choice = choice_for(task, part)
     with duck_engine(task, task.threads) as engine:
-        run = Run(engine, bucket, task.initial, task.options.max_rounds, note, choice)
+        run = Run(
+            engine,
+            bucket,
+            task.initial,
+            task.options.max_rounds,
+            task.options.max_entries,
+            note,
+            choice,
+        )
         clocks = compute(run, task, part)
         written = write_computed(run, task, part)
     seconds = round(time.monotonic() - started, 3)
@@ -3466,7 +3492,15 @@ def rounds_once(spark: SparkSession, task: Task, log: Log) -> dict[str, Any]:
             notes = place_of(task.state) / "data" / task.attempt / "failed_calls"
             task.options.functions.define(engine, notes if opened_in_tasks(task.state) else None)
         choice = choice_for(task, None)
-        run = Run(engine, Bucket(), task.initial, task.options.max_rounds, note, choice)
+        run = Run(
+            engine,
+            Bucket(),
+            task.initial,
+            task.options.max_rounds,
+            task.options.max_entries,
+            note,
+            choice,
+        )
         clocks = compute(run, task, None)
         written = write_computed(run, task, None)
     finally:
@@ -6117,6 +6151,7 @@ class Options:
     buckets: int
     engine: str = "auto"
     max_rounds: int = 10_000
+    max_entries: int = 10_000_000
     memory_limit: str = ""
     functions: SuppliedFunctions | None = None
     strategy: str = "auto"
@@ -6309,6 +6344,7 @@ def init(
     buckets: int | None = None,
     engine: str = "auto",
     max_rounds: int = 10_000,
+    max_entries: int = 10_000_000,
     memory_limit: str = "",
     functions: FunctionSource = None,
     log: Log | None = None,
@@ -6328,7 +6364,9 @@ def init(
         if relation.kind == "input" and relation.name not in sources:
             log.warn(f"{relation.name} starts empty: no --input {relation.name}=PATH was given")
     (root / "manifest").mkdir(parents=True, exist_ok=True)
-    options = Options(buckets or default_buckets(spark), engine, max_rounds, memory_limit, supplied)
+    options = Options(
+        buckets or default_buckets(spark), engine, max_rounds, max_entries, memory_limit, supplied
+    )
 
     def work(attempt: str) -> Any:
         into = root / "data" / attempt / "input"
@@ -6350,6 +6388,7 @@ def apply(
     op_column: str = "op",
     engine: str = "auto",
     max_rounds: int = 10_000,
+    max_entries: int = 10_000_000,
     memory_limit: str = "",
     functions: FunctionSource = None,
     strategy: str = "auto",
@@ -6378,7 +6417,9 @@ def apply(
         supplied.check(before)
     sources = relation_sources(PROGRAM, changes)
     check_files(root, stored_files(before))
-    options = Options(before["buckets"], engine, max_rounds, memory_limit, supplied, strategy)
+    options = Options(
+        before["buckets"], engine, max_rounds, max_entries, memory_limit, supplied, strategy
+    )
     where = str(given_place(publish)) if publish else PUBLISHED
 
     def work(attempt: str) -> Any:
@@ -6442,6 +6483,7 @@ def verify(
     state: str,
     engine: str = "auto",
     max_rounds: int = 10_000,
+    max_entries: int = 10_000_000,
     memory_limit: str = "",
     functions: FunctionSource = None,
     log: Log | None = None,
@@ -6453,7 +6495,7 @@ def verify(
     root = given_place(state)
     manifest = open_state(spark, root)
     check_files(root, stored_files(manifest), whole=True)
-    options = Options(manifest["buckets"], engine, max_rounds, memory_limit, supplied)
+    options = Options(manifest["buckets"], engine, max_rounds, max_entries, memory_limit, supplied)
     log.event("verify", commit=manifest["commit"])
     differences = verify_stages(spark, PROGRAM, manifest, str(root), options)
     return {
@@ -6472,6 +6514,7 @@ def rebuild(
     buckets: int | None = None,
     engine: str = "auto",
     max_rounds: int = 10_000,
+    max_entries: int = 10_000_000,
     memory_limit: str = "",
     functions: FunctionSource = None,
     log: Log | None = None,
@@ -6490,7 +6533,9 @@ def rebuild(
         log.warn(f"the changes of batch {before['batch']} cannot be published: {error}")
     sources = relation_sources(PROGRAM, inputs)
     kept = kept_inputs(root, before, set(sources), log)
-    options = Options(buckets or before["buckets"], engine, max_rounds, memory_limit, supplied)
+    options = Options(
+        buckets or before["buckets"], engine, max_rounds, max_entries, memory_limit, supplied
+    )
     batch = f"rebuild-{before['commit'] + 1:06d}"
 
     def work(attempt: str) -> Any:
@@ -6527,6 +6572,7 @@ def upgrade(
     inputs: str | Sequence[str] | Mapping[str, Source | Sequence[Source]] = (),
     engine: str = "auto",
     max_rounds: int = 10_000,
+    max_entries: int = 10_000_000,
     memory_limit: str = "",
     functions: FunctionSource = None,
     log: Log | None = None,
@@ -6559,7 +6605,7 @@ def upgrade(
         }
     stored = kept_inputs(root, before, set(sources), log)
     check_files(root, stored_files(before, planned.kept))
-    options = Options(before["buckets"], engine, max_rounds, memory_limit, supplied)
+    options = Options(before["buckets"], engine, max_rounds, max_entries, memory_limit, supplied)
     batch = f"upgrade-{before['commit'] + 1:06d}"
 
     def work(attempt: str) -> Any:
@@ -6859,6 +6905,14 @@ def command_line() -> argparse.ArgumentParser:
         metavar="N",
         help="give up a recursion after N rounds",
     )
+    if any(relation.kind == "entries" for relation in PROGRAM.relations):
+        running.add_argument(
+            "--max-entries",
+            type=positive,
+            default=10_000_000,
+            metavar="N",
+            help="give up a recursion whose facts have more than N derivation sets",
+        )
     giving = argparse.ArgumentParser(add_help=False)
     giving.add_argument(
         "--input",

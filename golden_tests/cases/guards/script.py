@@ -65,7 +65,8 @@ class Column:
 @dataclass(frozen=True)
 class Relation:
     """A relation. ``kind`` says how its tuples are kept: input, counted (``_support`` derivations), ranked (recursive:
-    ``_support`` derivations of a rank below ``_rank``) or aggregate, with partial results in ``extra``. A recursive one
+    ``_support`` derivations of a rank below ``_rank``), entries (facts with derivation sets, ``_support`` copies of each) or
+    aggregate, with partial results in ``extra``. A recursive one
     may keep only the ``best`` tuple of a group, by MIN or MAX of a column. ``bucket_by`` is the column by which it is cut
     into buckets. ``definition`` changes with the rules and with the layout.
     """
@@ -97,6 +98,7 @@ class Relation:
         hidden = {
             "input": (),
             "counted": (support,),
+            "entries": (support,),
             "ranked": (support, rank),
             "aggregate": self.extra,
         }[self.kind]
@@ -935,6 +937,7 @@ class Run(NamedTuple):
     bucket: Bucket
     initial: bool
     max_rounds: int
+    max_entries: int
     note: Callable[[str, str, int, int], None]
     choice: Choice
 
@@ -1436,12 +1439,17 @@ def check_supports(engine: Engine, relation: Relation, table: str) -> None:
 
 
 def support_findings(
-    engine: Engine, relation: Relation, derived: str, extra: Sequence[str], counted: str
+    engine: Engine,
+    relation: Relation,
+    derived: str,
+    extra: Sequence[str],
+    counted: str,
+    own: Sequence[str] = (),
 ) -> list[Finding]:
     """What is wrong with stored supports, given all derivations; ``counted`` is SQL for the support of tuple s by its
-    derivations d, which have the tuple's columns and the ``extra`` ones."""
+    derivations d, which have the tuple's columns, the ``extra`` ones, and some of their ``own``."""
     table, columns = relation.table, names(relation.tuple_columns)
-    known = ", ".join([columns, *extra])
+    known = ", ".join([columns, *extra, *own])
     engine.table(f"{table}__recount", f"SELECT {known}, 1 AS _one FROM ({derived}) AS q")
     stored = ", ".join(
         [names(relation.tuple_columns, "s."), "s._support", *(f"s.{e}" for e in extra)]
@@ -1504,6 +1512,16 @@ def maintain_counted(run: Run, stratum: Stratum, clock: int) -> int:
         f"SELECT {columns}, CAST(SUM(_sign) AS BIGINT) AS _change FROM ({union(changes)}) AS q "
         f"GROUP BY {columns} HAVING SUM(_sign) <> 0",
     )
+    add_counts(engine, stratum, relation)
+    run.note(
+        stratum.name, "count", 1, engine.rows(f"{table}__lost") + engine.rows(f"{table}__gained")
+    )
+    return clock
+
+
+def add_counts(engine: Engine, stratum: Stratum, relation: Relation) -> None:
+    """Add r__counts, the changes (``_change``) of numbers of derivations, to r; makes r__lost, r__gained and r__touched."""
+    table, columns = relation.table, names(relation.tuple_columns)
     counts = f"{table}__counts"
     found, parts = engine.meeting(relation, f"SELECT * FROM {counts}", engine.rows(counts))
     stored = union(f"SELECT * FROM {part}" for part in parts)
@@ -1522,10 +1540,6 @@ def maintain_counted(run: Run, stratum: Stratum, clock: int) -> int:
     engine.part(f"{table}__touched", outcome, columns, "TRUE")
     engine.remove(table, outcome, tuple_names(relation), engine.counted(outcome, "_was > 0"))
     engine.add(table, outcome, f"{columns}, _support", "_support > 0")
-    run.note(
-        stratum.name, "count", 1, engine.rows(f"{table}__lost") + engine.rows(f"{table}__gained")
-    )
-    return clock
 
 
 def recount_counted(engine: Engine, stratum: Stratum, bucket: Bucket) -> list[Finding]:
@@ -2697,7 +2711,15 @@ def run_task(task: Task, number: int) -> dict[str, Any]:
     bucket = Bucket() if part is None else Bucket(part, task.buckets)
     choice = choice_for(task, part)
     with duck_engine(task, task.threads) as engine:
-        run = Run(engine, bucket, task.initial, task.options.max_rounds, note, choice)
+        run = Run(
+            engine,
+            bucket,
+            task.initial,
+            task.options.max_rounds,
+            task.options.max_entries,
+            note,
+            choice,
+        )
         clocks = compute(run, task, part)
         written = write_computed(run, task, part)
     seconds = round(time.monotonic() - started, 3)
@@ -2980,7 +3002,15 @@ def rounds_once(spark: SparkSession, task: Task, log: Log) -> dict[str, Any]:
             notes = place_of(task.state) / "data" / task.attempt / "failed_calls"
             task.options.functions.define(engine, notes if opened_in_tasks(task.state) else None)
         choice = choice_for(task, None)
-        run = Run(engine, Bucket(), task.initial, task.options.max_rounds, note, choice)
+        run = Run(
+            engine,
+            Bucket(),
+            task.initial,
+            task.options.max_rounds,
+            task.options.max_entries,
+            note,
+            choice,
+        )
         clocks = compute(run, task, None)
         written = write_computed(run, task, None)
     finally:
@@ -5631,6 +5661,7 @@ class Options:
     buckets: int
     engine: str = "auto"
     max_rounds: int = 10_000
+    max_entries: int = 10_000_000
     memory_limit: str = ""
     functions: SuppliedFunctions | None = None
     strategy: str = "auto"
@@ -5823,6 +5854,7 @@ def init(
     buckets: int | None = None,
     engine: str = "auto",
     max_rounds: int = 10_000,
+    max_entries: int = 10_000_000,
     memory_limit: str = "",
     functions: FunctionSource = None,
     log: Log | None = None,
@@ -5842,7 +5874,9 @@ def init(
         if relation.kind == "input" and relation.name not in sources:
             log.warn(f"{relation.name} starts empty: no --input {relation.name}=PATH was given")
     (root / "manifest").mkdir(parents=True, exist_ok=True)
-    options = Options(buckets or default_buckets(spark), engine, max_rounds, memory_limit, supplied)
+    options = Options(
+        buckets or default_buckets(spark), engine, max_rounds, max_entries, memory_limit, supplied
+    )
 
     def work(attempt: str) -> Any:
         into = root / "data" / attempt / "input"
@@ -5864,6 +5898,7 @@ def apply(
     op_column: str = "op",
     engine: str = "auto",
     max_rounds: int = 10_000,
+    max_entries: int = 10_000_000,
     memory_limit: str = "",
     functions: FunctionSource = None,
     strategy: str = "auto",
@@ -5892,7 +5927,9 @@ def apply(
         supplied.check(before)
     sources = relation_sources(PROGRAM, changes)
     check_files(root, stored_files(before))
-    options = Options(before["buckets"], engine, max_rounds, memory_limit, supplied, strategy)
+    options = Options(
+        before["buckets"], engine, max_rounds, max_entries, memory_limit, supplied, strategy
+    )
     where = str(given_place(publish)) if publish else PUBLISHED
 
     def work(attempt: str) -> Any:
@@ -5956,6 +5993,7 @@ def verify(
     state: str,
     engine: str = "auto",
     max_rounds: int = 10_000,
+    max_entries: int = 10_000_000,
     memory_limit: str = "",
     functions: FunctionSource = None,
     log: Log | None = None,
@@ -5967,7 +6005,7 @@ def verify(
     root = given_place(state)
     manifest = open_state(spark, root)
     check_files(root, stored_files(manifest), whole=True)
-    options = Options(manifest["buckets"], engine, max_rounds, memory_limit, supplied)
+    options = Options(manifest["buckets"], engine, max_rounds, max_entries, memory_limit, supplied)
     log.event("verify", commit=manifest["commit"])
     differences = verify_stages(spark, PROGRAM, manifest, str(root), options)
     return {
@@ -5986,6 +6024,7 @@ def rebuild(
     buckets: int | None = None,
     engine: str = "auto",
     max_rounds: int = 10_000,
+    max_entries: int = 10_000_000,
     memory_limit: str = "",
     functions: FunctionSource = None,
     log: Log | None = None,
@@ -6004,7 +6043,9 @@ def rebuild(
         log.warn(f"the changes of batch {before['batch']} cannot be published: {error}")
     sources = relation_sources(PROGRAM, inputs)
     kept = kept_inputs(root, before, set(sources), log)
-    options = Options(buckets or before["buckets"], engine, max_rounds, memory_limit, supplied)
+    options = Options(
+        buckets or before["buckets"], engine, max_rounds, max_entries, memory_limit, supplied
+    )
     batch = f"rebuild-{before['commit'] + 1:06d}"
 
     def work(attempt: str) -> Any:
@@ -6041,6 +6082,7 @@ def upgrade(
     inputs: str | Sequence[str] | Mapping[str, Source | Sequence[Source]] = (),
     engine: str = "auto",
     max_rounds: int = 10_000,
+    max_entries: int = 10_000_000,
     memory_limit: str = "",
     functions: FunctionSource = None,
     log: Log | None = None,
@@ -6073,7 +6115,7 @@ def upgrade(
         }
     stored = kept_inputs(root, before, set(sources), log)
     check_files(root, stored_files(before, planned.kept))
-    options = Options(before["buckets"], engine, max_rounds, memory_limit, supplied)
+    options = Options(before["buckets"], engine, max_rounds, max_entries, memory_limit, supplied)
     batch = f"upgrade-{before['commit'] + 1:06d}"
 
     def work(attempt: str) -> Any:
@@ -6373,6 +6415,14 @@ def command_line() -> argparse.ArgumentParser:
         metavar="N",
         help="give up a recursion after N rounds",
     )
+    if any(relation.kind == "entries" for relation in PROGRAM.relations):
+        running.add_argument(
+            "--max-entries",
+            type=positive,
+            default=10_000_000,
+            metavar="N",
+            help="give up a recursion whose facts have more than N derivation sets",
+        )
     giving = argparse.ArgumentParser(add_help=False)
     giving.add_argument(
         "--input",

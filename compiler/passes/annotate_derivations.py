@@ -1,0 +1,240 @@
+"""Annotate the tuples of recursions with their derivations (Nigam et al. 2012, section 5).
+
+Before::
+
+    r1: reachable(S, D) :- link(S, D).
+    r2: reachable(S, D) :- link(S, Z), reachable(Z, D).
+
+After (``reachable_entries`` is hidden; "link(S,Z)" stands for the text of that fact)::
+
+    r1: reachable_entries(S, D, derivation, infinite) :-
+        link(S, D), derivation = set_of(["link(S,D)"]), infinite = [].
+    r2: reachable_entries(S, D, derivation, infinite) :-
+        link(S, Z), reachable_entries(Z, D, set, inf),
+        derivation = set_of(concat(["link(S,Z)", "reachable(Z,D)"], set)),
+        in_set(inf, "reachable(S,D)") = false,
+        infinite = pick(inf, concat(["link(S,Z)", "reachable(Z,D)"], set), "reachable(S,D)").
+    reachable_entry: reachable(S, D) :- reachable_entries(S, D, _, _).
+
+An entry (p, S, H) is a fact with the set S of all facts that it was derived from, its derivation set, and the set H of
+those among them that are on a cycle of the derivation, its infinite-count set. The fire rule unites the sets of the
+body; it does not fire for a head in H. The pick rule adds a head that is in S to H. So a derivation goes round a cycle
+once. Entries are derived from smaller ones only, and so their derivations can be counted, whatever the order in which
+these come.
+
+In the lists a fact is a text: the name of its relation and its values.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import replace
+from functools import reduce
+
+from ..diagnostics import Diagnostics
+from ..functions import FUNCTIONS
+from ..ir import typed
+from ..naming import unused
+from ..source import Span
+from .components import components, is_recursive
+from .warn_invention import inventions
+
+SET = typed.list_of(typed.STRING)
+
+#: Functions that no program calls: the elements of a list, sorted and each once; whether a set holds a fact; and a set,
+#: with a fact in it if a list has that fact too.
+UNION, HOLDS, PICK = "set_of", "in_set", "pick"
+
+_HELP = "maintain it with ranks: leave out `--recursion derivation-sets`"
+
+
+def annotate_derivations(program: typed.Program, diagnostics: Diagnostics) -> typed.Program:
+    """Return the program with entries for all recursions; refuse (E0504) those whose facts are not finitely many, or
+    that choose among them."""
+    for members in components(program):
+        rules = [rule for rule in program.rules if rule.head.relation in members]
+        inside = frozenset(members)
+        negates = any(negation.atom.relation in inside for rule in rules for negation in rule.negations)
+        aggregates = [aggregate for rule in rules for aggregate in rule.aggregates]
+        if not is_recursive(rules, inside) or negates or any(a.function not in ("min", "max") for a in aggregates):
+            continue
+        if _refused(program, rules, inside, aggregates, diagnostics):
+            continue
+        program = _Annotation(program, inside).program()
+    return program
+
+
+def _refused(
+    program: typed.Program,
+    rules: list[typed.Rule],
+    members: frozenset[str],
+    aggregates: list[typed.Aggregate],
+    diagnostics: Diagnostics,
+) -> bool:
+    """Report what derivation sets do not cover; whether there is anything."""
+    found: list[tuple[str, Span]] = [
+        (f"derivation sets do not cover a recursion by `{aggregate.function}`", aggregate.span)
+        for aggregate in aggregates
+    ]
+    for rule in rules if not aggregates else ():
+        found += [
+            (f"derivation sets do not cover a recursion that computes `{value}` from its own tuples", span)
+            for _, value, span in inventions(rule, members)
+        ]
+        for atom in rule.atoms:
+            for column in program.relation(atom.relation).columns:
+                if _text_of(typed.Variable("", column.type, rule.span)) is None:
+                    message = f"a derivation set cannot name `{atom.relation}`, whose column `{column.name}` is of type"
+                    found.append((f"{message} `{column.type}`", atom.span))
+                    break
+    for message, span in found:
+        diagnostics.report("E0504", message, span, help=_HELP)
+    return bool(found)
+
+
+class _Annotation:
+    """The relations of one recursion, and the program around them."""
+
+    def __init__(self, program: typed.Program, members: frozenset[str]) -> None:
+        self.before = program
+        self.members = members
+        names = {relation.name for relation in program.relations}
+        self.labels = {rule.label for rule in program.rules}
+        self.entries: dict[str, typed.Relation] = {}
+        for relation in program.relations:
+            if relation.name in members:
+                made = entries_of(relation, names)
+                names.add(made.name)
+                self.entries[relation.name] = made
+
+    def program(self) -> typed.Program:
+        """The program with entries."""
+        relations: list[typed.Relation] = []
+        for relation in self.before.relations:
+            relations += [self.entries[relation.name]] if relation.name in self.members else []
+            relations.append(relation)
+        rules: list[typed.Rule] = []
+        last = {rule.head.relation: rule for rule in self.before.rules}
+        for rule in self.before.rules:
+            name = rule.head.relation
+            rules.append(self._annotated(rule) if name in self.members else rule)
+            if name in self.members and last[name] is rule:
+                rules.append(self._visible(name, rule))
+        return replace(self.before, relations=tuple(relations), rules=tuple(rules))
+
+    def _visible(self, name: str, last: typed.Rule) -> typed.Rule:
+        """The rule by which a fact is there if it has an entry."""
+        relation = self.before.relation(name)
+        columns = tuple(typed.Variable(f"x{n}", c.type, last.span) for n, c in enumerate(relation.columns, 1))
+        open_sets = (typed.Wildcard(SET, last.span), typed.Wildcard(SET, last.span))
+        label = unused(f"{name}_entry", self.labels)
+        self.labels.add(label)
+        head = typed.Head(name, columns, last.span)
+        body = (typed.Atom(self.entries[name].name, (*columns, *open_sets), last.span),)
+        text = f"{name}, whatever it was derived from"
+        return typed.Rule(label, head, body, last.span, text, f"takes the facts of {self.entries[name].name}")
+
+    def _annotated(self, rule: typed.Rule) -> typed.Rule:
+        """A rule for entries: its head has the united sets of the body."""
+        names = {variable.name for variable in typed.variables_of(rule)}
+        span = rule.span
+
+        def variable(wish: str, kind: typed.Type) -> typed.Variable:
+            made = typed.Variable(unused(wish, names), kind, span)
+            names.add(made.name)
+            return made
+
+        facts: list[typed.Expression] = []
+        sets: list[typed.Expression] = []
+        infinite: list[typed.Expression] = []
+        body: list[typed.Literal] = []
+        for literal in rule.body:
+            if not isinstance(literal, typed.Atom):
+                body.append(literal)
+                continue
+            columns = self.before.relation(literal.relation).columns
+            terms: list[typed.Variable | typed.Constant] = [
+                variable(column.name, column.type) if isinstance(term, typed.Wildcard) else term
+                for term, column in zip(literal.terms, columns, strict=True)
+            ]
+            facts.append(fact(literal.relation, terms, span))
+            if literal.relation in self.members:
+                derivation, cycle = variable("set", SET), variable("inf", SET)
+                sets.append(derivation)
+                infinite.append(cycle)
+                entry = self.entries[literal.relation].name
+                body.append(replace(literal, relation=entry, terms=(*terms, derivation, cycle)))
+            else:
+                body.append(replace(literal, terms=tuple(terms)))
+        arguments = [argument for argument in rule.head.arguments if not isinstance(argument, typed.Aggregate)]
+        head = fact(rule.head.relation, arguments, span)
+        derived, on_cycle = variable("derivation", SET), variable("infinite", SET)
+        used = _joined([typed.ListLiteral(tuple(facts), SET, span), *sets], span)
+        body.append(typed.Assignment(derived, typed.Call(UNION, (used,), SET, span), span))
+        if infinite:
+            cycles = infinite[0] if len(infinite) == 1 else typed.Call(UNION, (_joined(infinite, span),), SET, span)
+            holds = typed.Call(HOLDS, (cycles, head), typed.BOOL, span)
+            body.append(typed.Comparison("=", holds, typed.Constant(False, typed.BOOL, span), span))
+            body.append(typed.Assignment(on_cycle, typed.Call(PICK, (cycles, used, head), SET, span), span))
+        else:
+            body.append(typed.Assignment(on_cycle, typed.ListLiteral((), SET, span), span))
+        entry = self.entries[rule.head.relation].name
+        made = replace(rule.head, relation=entry, arguments=(*arguments, derived, on_cycle))
+        return replace(rule, head=made, body=tuple(body), origin="annotated with its derivations")
+
+
+def entries_of(relation: typed.Relation, taken: Iterable[str]) -> typed.Relation:
+    """The relation of the entries of ``relation``: its columns, the derivation set and the infinite-count set."""
+    columns = [column.name for column in relation.columns]
+    added = [typed.Column(unused(name, columns), SET) for name in ("derivation", "infinite")]
+    return replace(
+        relation,
+        name=unused(f"{relation.name}_entries", taken),
+        columns=(*relation.columns, *added),
+        output=False,
+        key=(),
+        symmetric=False,
+        declared=False,
+        hidden=True,
+        public="",
+        why=f"each fact of {relation.name} with what it was derived from",
+        closure=None,
+        annotates=relation.name,
+    )
+
+
+def fact(relation: str, terms: Iterable[typed.Expression], span: Span) -> typed.Expression:
+    """An expression for the text of a fact: ``reachable(1,"a")``. Different facts have different texts."""
+    parts: list[typed.Expression] = [_string(f"{relation}(", span)]
+    for place, term in enumerate(terms):
+        text = _text_of(term)
+        assert text is not None, term
+        parts += [_string(",", span)] if place else []
+        parts.append(text)
+    parts.append(_string(")", span))
+    if any(not isinstance(part, typed.Constant) for part in parts):
+        return reduce(lambda left, right: typed.Binary("++", left, right, typed.STRING, span), parts)
+    return _string("".join(str(part.value) for part in parts if isinstance(part, typed.Constant)), span)
+
+
+def _text_of(term: typed.Expression) -> typed.Expression | None:
+    """A value as text, strings in quotes; None if values of its type have no text that is the same everywhere."""
+    span = term.span
+    if term.type == typed.STRING:
+        quoted: typed.Expression = term
+        for character in ("\\", '"'):
+            arguments = (quoted, _string(character, span), _string(f"\\{character}", span))
+            quoted = typed.Call("replace", arguments, typed.STRING, span)
+        mark = _string('"', span)
+        left = typed.Binary("++", mark, quoted, typed.STRING, span)
+        return typed.Binary("++", left, mark, typed.STRING, span)
+    known = [signature.parameters[0].name for signature in FUNCTIONS["string"].signatures]
+    return typed.Call("string", (term,), typed.STRING, span) if term.type.name in known else None
+
+
+def _string(text: str, span: Span) -> typed.Constant:
+    return typed.Constant(text, typed.STRING, span)
+
+
+def _joined(lists: list[typed.Expression], span: Span) -> typed.Expression:
+    return lists[0] if len(lists) == 1 else typed.Call("concat", tuple(lists), SET, span)
