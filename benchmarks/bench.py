@@ -16,7 +16,7 @@ Five parts:
 
 * ``scaling``: batches of the same number of changes on small and large states;
 * ``strategies``: batches from 0.001 % to 50 % of the rows, incrementally and by recomputing;
-* ``rounds``: more than 50 million tuples built, changed and verified by Spark's engine, in a heap of 3 GiB;
+* ``rounds``: more than 50 million tuples built, changed and verified by Spark's engine, in a heap of 2.75 GiB;
 * ``compile``: the compiler on a program of 100 rules, the fastest of three runs.
 
 Each measurement is a process of its own and gets two threads: wall-clock seconds from its start to its end, the seconds

@@ -9,13 +9,13 @@ from __future__ import annotations
 from pathlib import Path
 
 from comparison import difference
-from contenders import DuckDB, FlintlogJob, Place, last_object
+from contenders import Answers, DuckDB, FlintlogJob, Place, last_object
 from measure import Run, run
 from results import Distributed, WrongAnswer, compare, console, working
 from workloads import Step, Workload, cyclic, steps, write_changes, write_tables
 
 CHANGES = 18
-HEAP_MB = 3 * 1024
+HEAP_MB = 2816
 
 WORKLOAD = cyclic(17_850, 10_200)
 QUICK = cyclic(400, 150)
@@ -26,7 +26,7 @@ def rounds(folder: Path, workload: Workload) -> list[Distributed]:
     console.print(f"[bold]distributed rounds: {workload.title}")
     place = Place(workload, folder / "rounds")
     duckdb, job, found = DuckDB(place), FlintlogJob(place), []
-    before = {}
+    before: Answers = {}
     for step in steps(workload, [(f"apply {CHANGES} changes", CHANGES)]):
         write_tables(workload, step, place.tables(step))
         write_changes(workload, step, place.changes(step))

@@ -2310,7 +2310,11 @@ class Segment:
 
     def meeting(self, keys: DataFrame, columns: Sequence[str]) -> DataFrame:
         """Those that agree with one of a few ``keys`` in ``columns``: these are looked for first, and are few again."""
-        met = self.frame.join(functions.broadcast(keys), list(columns), "left_semi")
+        # A number is looked up much faster than several columns.
+        mark = functions.xxhash64(*columns)
+        marked = functions.broadcast(keys.select(mark.alias("_mark")))
+        found = self.frame.join(marked, mark == marked["_mark"], "left_semi")
+        met = found.join(functions.broadcast(keys), list(columns), "left_semi")
         met = renewed(met, self.frame.columns)
         return functools.reduce(lambda rows, removal: removal.applied(rows), self.removed, met)
 
@@ -2510,6 +2514,15 @@ class SparkEngine:
     def later(self, name: str, sql: str, rows: int) -> None:
         """Let a table over files be read by each query that uses it."""
         self._set(name, Table([Segment(self.query(sql), rows, filed=True)], rows))
+
+    def overlay(self, name: str, changes: str, columns: Sequence[str], rows: int) -> None:
+        """Lay few changes over a table over files, which has so many ``rows`` then: rows that agree with one of ``changes``
+        in ``columns`` are gone, and those of them are there that are ``_present``."""
+        (base,) = self._tables[name].segments
+        few = self._tables[changes]
+        base.remove(Removal(few.frame().select(*columns), few.rows, tuple(columns)))
+        shown = few.frame().where("_present").select(*base.frame.columns)
+        self._set(name, Table([base, Segment(shown, few.rows, filed=True)], rows))
 
     def empty(self, name: str, columns: Iterable[Column]) -> None:
         """Make a table without rows, without a Spark job."""
@@ -2823,23 +2836,62 @@ def stored_rows(
     engine: Engine, state: str, relation: Relation, entries: list[dict[str, Any]]
 ) -> str:
     """SQL for the stored rows of a relation."""
-    columns = names(relation.state_columns)
+    columns = relation.state_columns
+    return merged(relation, columns, *stored_parts(engine, state, relation, entries, columns))
+
+
+def merged(relation: Relation, columns: Sequence[Column], base: str, changes: str) -> str:
+    """SQL for base rows and the changes over them."""
+    if not changes:
+        return base
+    key = names(relation.tuple_columns)
+    return (
+        f"SELECT * FROM ({base}) AS b ANTI JOIN (SELECT {key} FROM ({changes}) AS k) AS c USING ({key}) "
+        f"UNION ALL SELECT {names(columns)} FROM ({changes}) AS n WHERE _present"
+    )
+
+
+def stored_parts(
+    engine: Engine,
+    state: str,
+    relation: Relation,
+    entries: list[dict[str, Any]],
+    columns: Sequence[Column],
+) -> tuple[str, str]:
+    """SQL for columns of a relation's base rows, and for the changes over them, of each tuple the latest, with whether it is
+    ``_present``; empty if there are none."""
     base = [f"{state}/{path}" for entry in entries for path in entry["base"]]
     changed = [f"{state}/{path}" for entry in entries for path in entry["changes"]]
-    rows = (
-        f"SELECT {columns} FROM {files_table(engine, base)}"
-        if base
-        else no_rows(relation.state_columns, engine.name)
-    )
+    rows = no_rows(columns, engine.name)
+    if base:
+        rows = f"SELECT {names(columns)} FROM {files_table(engine, base)}"
     if not changed:
-        return rows
-    key = names(relation.tuple_columns)
+        return rows, ""
     several = any(len(entry["changes"]) > 1 for entry in entries)
-    changes = latest_changes(engine, relation, changed, several)
-    return (
-        f"SELECT * FROM ({rows}) AS b ANTI JOIN (SELECT {key} FROM {changes}) AS c USING ({key}) "
-        f"UNION ALL SELECT {columns} FROM {changes} WHERE _present"
-    )
+    latest = latest_changes(engine, relation, changed, several)
+    return rows, f"SELECT {names(columns)}, _present FROM {latest}"
+
+
+def load_stored(
+    engine: Engine,
+    task: Task,
+    relation: Relation,
+    entries: list[dict[str, Any]],
+    columns: Sequence[Column],
+) -> None:
+    """Make the table of a relation of what is stored of it, to be read if it is used."""
+    rows = sum(entry["rows"] for entry in entries)
+    if not rows:
+        engine.empty(relation.table, columns)
+        return
+    base, changes = stored_parts(engine, task.state, relation, entries, columns)
+    changed = sum(sum(entry["change_rows"]) for entry in entries)
+    if isinstance(engine, SparkEngine) and changes and changed <= FEW_SPARK_ROWS:
+        engine.later(relation.table, base, sum(entry["base_rows"] for entry in entries))
+        engine.table(f"{relation.table}__stored", changes)
+        engine.overlay(relation.table, f"{relation.table}__stored", tuple_names(relation), rows)
+    else:
+        engine.later(relation.table, merged(relation, columns, base, changes), rows)
 
 
 def latest_changes(engine: Engine, relation: Relation, paths: Sequence[str], several: bool) -> str:
@@ -2869,11 +2921,7 @@ def files_table(engine: Engine, paths: Sequence[str], columns: Sequence[Column] 
 def load_computed(engine: Engine, task: Task, relation: Relation, bucket: int | None) -> None:
     """Make the table of a relation that the task computes, as it was before."""
     entries = [] if task.initial else bucket_files(task.relations, relation, bucket)
-    rows = sum(entry["rows"] for entry in entries)
-    if rows:
-        engine.later(relation.table, stored_rows(engine, task.state, relation, entries), rows)
-    else:
-        engine.empty(relation.table, relation.state_columns)
+    load_stored(engine, task, relation, entries, relation.state_columns)
 
 
 def load_former(engine: Engine, task: Task, relation: Relation, bucket: Bucket) -> None:
@@ -2890,12 +2938,7 @@ def load_external(engine: Engine, task: Task, relation: Relation) -> None:
     """Make the table of a relation that an earlier stage computed, as it is now, and its net changes."""
     columns = names(relation.tuple_columns)
     entries = bucket_files(task.relations, relation, None)
-    rows = sum(entry["rows"] for entry in entries)
-    if rows:
-        stored = stored_rows(engine, task.state, relation, entries)
-        engine.later(relation.table, f"SELECT {columns} FROM ({stored}) AS q", rows)
-    else:
-        engine.empty(relation.table, relation.tuple_columns)
+    load_stored(engine, task, relation, entries, relation.tuple_columns)
     paths = (
         []
         if task.initial
