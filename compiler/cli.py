@@ -141,8 +141,7 @@ def check(programs: tuple[Path, ...], recursion: str, form: str) -> None:
       failures     a list of messages: what could not be read or written
     """
     report = Report(programs, form, recursion)
-    for _ in report.compilations():
-        pass
+    report.check()
     report.finish(always=True)
 
 
@@ -368,20 +367,34 @@ class Report:
 
         ``warn`` says whether to print the warnings of those that are accepted.
         """
-        from .diagnostics import CompileError
         from .pipeline import compile_program
 
         for program in self.programs:
-            try:
+            with self.reporting(program):
                 compilation = compile_program(program, recursion=self.recursion)
-            except CompileError as error:
-                self.refused(program, error)
-            except OSError as error:
-                self.fail(UNUSABLE, f"cannot read {program}: {_reason(error)}")
-            else:
                 if warn:
                     self.diagnostics(program, compilation.warnings, compilation.sources)
                 yield program, compilation
+
+    def check(self) -> None:
+        """Compile the programs in turn, also those that have several processes, and report what there is to say."""
+        from .processes import check_program
+
+        for program in self.programs:
+            with self.reporting(program):
+                self.diagnostics(program, *check_program(program, recursion=self.recursion))
+
+    @contextmanager
+    def reporting(self, program: Path) -> Iterator[None]:
+        """Report a program that the body refuses or cannot read."""
+        from .diagnostics import CompileError
+
+        try:
+            yield
+        except CompileError as error:
+            self.refused(program, error)
+        except OSError as error:
+            self.fail(UNUSABLE, f"cannot read {program}: {_reason(error)}")
 
     def refused(self, program: Path, error: CompileError) -> None:
         """Report why a program is refused."""

@@ -38,6 +38,7 @@ CODES: dict[str, str] = {
     "E0120": "A location specifier stands where none is allowed.",
     "E0121": "A domain does not name its nodes by one variable.",
     "E0122": "A path is not well formed.",
+    "E0123": "A process is not closed.",
     # Names and declarations
     "E0201": "A relation is neither declared nor derived.",
     "E0202": "A relation or type is declared twice.",
@@ -94,10 +95,18 @@ CODES: dict[str, str] = {
     "E0601": "The location of a relation differs between its uses.",
     "E0602": "A relation has two locations.",
     # Not supported by this version
-    "E0704": "Several processes in one program are not supported.",
+    "E0704": "A program of processes is not one script.",
     "E0710": "A disjunction has too many alternatives.",
     "E0711": "An expression is nested too deeply.",
     "E0714": "Directives of Soufflé are not supported.",
+    # Processes
+    "E0731": "Two processes have one name.",
+    "E0732": "A process cannot be made from a pattern.",
+    "E0733": "A statement stands outside of the processes.",
+    "E0734": "A file does not say which process it is.",
+    "E0735": "A process outputs a relation of another one.",
+    "E0736": "No process outputs a relation that is read.",
+    "E0737": "The ends of a channel do not agree.",
     # Command files
     "E0901": "A command of a command file is not well formed.",
     "E0902": "A command names a relation that it does not apply to.",

@@ -46,8 +46,9 @@ def _typed(program: syntax.Program, diagnostics: Diagnostics) -> TypedProgram:
 
 def _rewritten(program: TypedProgram, diagnostics: Diagnostics) -> TypedProgram:
     split = split_inputs(split_aggregates(program))
-    annotates = split.recursion == "derivation-sets"
-    return mark_closures(project_negations(annotate_derivations(split, diagnostics) if annotates else linearize(split)))
+    if split.recursion == "ranks":
+        split = linearize(split)
+    return mark_closures(project_negations(annotate_derivations(split, diagnostics)))
 
 
 def _strata(program: localized.Program, diagnostics: Diagnostics) -> strata.Program:
@@ -106,6 +107,14 @@ def compile_program(
     """
     diagnostics = Diagnostics()
     program = replace(read_program(source, diagnostics, load), recursion=recursion)
+    for process in program.processes[:1]:
+        help = "compile it with --target processes"
+        diagnostics.report("E0704", "this program has processes, and is not one script", process.span, help=help)
+    return run_passes(program, diagnostics)
+
+
+def run_passes(program: syntax.Program, diagnostics: Diagnostics) -> Compilation:
+    """Run all passes on a program that was read; raises CompileError as :func:`compile_program` does."""
     representation: Any = program
     made = {"syntax": representation}
     try:

@@ -31,6 +31,13 @@ if TYPE_CHECKING:
 #: The compiler version in scripts made by tests, so that a release changes no golden file.
 VERSION = "0.0.0"
 
+#: The examples that are programs of one process.
+EXAMPLES = sorted(
+    path
+    for path in (Path(__file__).parents[1] / "examples").glob("*/*.dl")
+    if not re.search(r"^process ", path.read_text(encoding="utf-8"), re.MULTILINE)
+)
+
 Row = tuple[Any, ...]
 Changes = Mapping[str, list[tuple[str, Row]]]
 

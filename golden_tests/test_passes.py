@@ -10,10 +10,10 @@ from flintlog.compiler.ir.verify import CHECKS
 from flintlog.compiler.pipeline import PASSES, Compilation, compile_program
 from flintlog.compiler.source import SourceFile
 
+from golden_tests.harness import EXAMPLES
 from golden_tests.oracle import strategies
 
 ROOT = Path(__file__).parents[1]
-EXAMPLES = sorted((ROOT / "examples").glob("*/*.dl"))
 
 
 def check(compilation: Compilation) -> None:

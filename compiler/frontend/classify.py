@@ -36,6 +36,20 @@ class Include:
     span: Span
 
 
+@dataclass(frozen=True)
+class Opening:
+    """``process S1 {``, or ``process Switch(n: int) {``; its name is None where that could not be read."""
+
+    name: str | None
+    parameters: tuple[syntax.ColumnDeclaration, ...]
+    span: Span
+
+
+@dataclass(frozen=True)
+class Closing:
+    """The brace that ends a process."""
+
+
 class _Refused(Exception):
     """The construct at hand was reported and has no syntax."""
 
@@ -47,7 +61,7 @@ class Classifier:
     source: SourceFile
     diagnostics: Diagnostics
 
-    def statement(self, tree: Node) -> syntax.Statement | Include | None:
+    def statement(self, tree: Node) -> syntax.Statement | syntax.Instance | Include | Opening | Closing | None:
         """The statement that ``tree`` stands for; None if it had to be refused, which is then reported."""
         try:
             self._check_depth(tree)
@@ -65,6 +79,12 @@ class Classifier:
                     return self._domain(tree)
                 case "external":
                     return self._external(tree)
+                case "process":
+                    return self._opening(tree)
+                case "closing":
+                    return Closing()
+                case "instance":
+                    return self._instance(tree)
                 case "include":
                     path = tree.children[1]
                     assert isinstance(path, Token)
@@ -167,6 +187,26 @@ class Classifier:
         trees = [child for child in tree.children if isinstance(child, Tree)]
         parameters = tuple(self._column(child) for child in trees if child.data == "parameter")
         return syntax.ExternalFunction(str(name), parameters, self._type(trees[-1]), self._span(name), self._text(tree))
+
+    def _opening(self, tree: Node) -> Opening:
+        if not tree.children:
+            return Opening(None, (), Span(self.source.name, 1, 1, 1))
+        name = tree.children[1]
+        assert isinstance(name, Token)
+        trees = [child for child in tree.children if isinstance(child, Tree)]
+        return Opening(str(name), tuple(map(self._column, trees)), self._span(name))
+
+    def _instance(self, tree: Node) -> syntax.Instance:
+        tokens = [child for child in tree.children if isinstance(child, Token) and child.type == "NAME"]
+        trees = [child for child in tree.children if isinstance(child, Tree)]
+        name, template = tokens
+        arguments = tuple(self._constant_of(child) for child in trees)
+        return syntax.Instance(str(name), str(template), arguments, self._span(name), self._span(template))
+
+    def _constant_of(self, tree: Node) -> syntax.Constant:
+        """The value of a literal, which may have a minus before it."""
+        *minus, token = tree.children
+        return self._constant(Tree("constant", [token], tree.meta), negative=bool(minus), whole=tree)
 
     def _type(self, tree: Node) -> syntax.TypeName:
         name, *rest = tree.children

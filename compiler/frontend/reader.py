@@ -6,10 +6,10 @@ import posixpath
 from collections.abc import Callable
 from pathlib import Path
 
-from ..diagnostics import Diagnostics
+from ..diagnostics import Diagnostics, Note
 from ..ir import syntax
 from ..source import SourceFile, Span
-from .classify import Classifier, Include
+from .classify import Classifier, Closing, Include, Opening
 from .statements import parse_statements
 
 #: Finds a program file by name, relative to the folder of the main file; None if there is none.
@@ -52,7 +52,8 @@ def read_program(
         main = SourceFile(path_or_source.name, text)
     reading = _Reading(diagnostics, load or (lambda name: None))
     reading.read(main)
-    return syntax.Program(tuple(reading.statements), tuple(reading.sources), complete=not diagnostics.failed)
+    complete, processes = not diagnostics.failed, tuple(reading.processes)
+    return syntax.Program(tuple(reading.statements), tuple(reading.sources), complete, processes=processes)
 
 
 class _Reading:
@@ -62,18 +63,49 @@ class _Reading:
         self.diagnostics = diagnostics
         self.load = load
         self.statements: list[syntax.Statement] = []
+        self.processes: list[syntax.Process | syntax.Instance] = []
+        self.opened: list[tuple[Opening, list[syntax.Statement]]] = []
         self.sources: list[SourceFile] = []
 
     def read(self, source: SourceFile) -> None:
         """Read one file; the statements of an included file stand where the include stands."""
         self.sources.append(source)
         classifier = Classifier(source, self.diagnostics)
+        outside = len(self.opened)
         for tree in parse_statements(source, self.diagnostics):
             statement = classifier.statement(tree)
-            if isinstance(statement, Include):
-                self._include(statement, source)
-            elif statement is not None:
-                self.statements.append(statement)
+            match statement:
+                case Include():
+                    self._include(statement, source)
+                case Opening():
+                    self._open(statement)
+                case Closing():
+                    self._close()
+                case syntax.Instance():
+                    self.processes.append(statement)
+                case None:
+                    pass
+                case _:
+                    (self.opened[-1][1] if self.opened else self.statements).append(statement)
+        for opening, _ in self.opened[outside:]:
+            message = f"the process `{opening.name}` is never closed"
+            self.diagnostics.report("E0123", message, opening.span, help="end it with `}`")
+        while len(self.opened) > outside:
+            self._close()
+
+    def _open(self, opening: Opening) -> None:
+        """Begin a process; what follows belongs to it."""
+        if self.opened and opening.name is not None:
+            message = f"the process `{opening.name}` begins inside the process `{self.opened[-1][0].name}`"
+            notes = (Note("which begins here", self.opened[-1][0].span),)
+            self.diagnostics.report("E0123", message, opening.span, help="end that one with `}`", notes=notes)
+        self.opened.append((opening, []))
+
+    def _close(self) -> None:
+        """End the process that was opened last."""
+        opening, statements = self.opened.pop()
+        if opening.name is not None:
+            self.processes.append(syntax.Process(opening.name, opening.parameters, tuple(statements), opening.span))
 
     def _include(self, include: Include, source: SourceFile) -> None:
         if not include.path or posixpath.isabs(include.path) or "\\" in include.path:

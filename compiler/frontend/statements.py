@@ -88,6 +88,7 @@ class _Statements:
         self.diagnostics = diagnostics
         self.tokens: list[Token] = []
         self.next = 0
+        self.open = 0
         for token in _parser().lex(source.text):
             self._add(token)
 
@@ -151,9 +152,11 @@ class _Statements:
         """Parse statement by statement."""
         while self.next < len(self.tokens):
             start = self.next
-            if self._skip_refused():
+            if self._tag_process(start):
+                tree = self._parse_process(start)
+            elif self._skip_refused():
                 continue
-            if self._tag_declaration(start):
+            elif self._tag_declaration(start):
                 tree = self._parse_declaration(start)
             else:
                 self._tag_clause(start)
@@ -189,10 +192,6 @@ class _Statements:
             return True
         if token.type != "NAME" or self._kind(start + 1) not in (*NAMES, "STRING"):
             return False
-        if word == "process":
-            self._report("E0704", "this version does not support several processes in one program", token)
-            self._skip_braces(start)
-            return True
         return False
 
     def _skip_line(self, start: int) -> None:
@@ -201,16 +200,43 @@ class _Statements:
         while self.next < len(self.tokens) and not self._first_on_line(self.next):
             self.next += 1
 
-    def _skip_braces(self, start: int) -> None:
-        """Go on behind the closing brace of a ``process``."""
-        depth = 0
-        for index in range(start, len(self.tokens)):
-            text = str(self.tokens[index])
-            depth += (text == "{") - (text == "}")
-            if text == "}" and depth <= 0:
-                self.next = index + 1
-                return
-        self.next = len(self.tokens)
+    def _tag_process(self, start: int) -> bool:
+        """Mark the words and braces that begin or end a process; whether one does at ``start``."""
+        if str(self.tokens[start]) == "}" and self.open:
+            self.open -= 1
+            self._retag(start, "CLOSE")
+            return True
+        if str(self.tokens[start]) != "process" or self._kind(start + 1) not in NAMES:
+            return False
+        self._retag(start, "PROCESS")
+        return True
+
+    def _parse_process(self, start: int) -> Tree[Token] | None:
+        """Parse ``process NAME (...) {``, up to the brace, or ``process NAME = ...``, or a closing brace."""
+        if self._kind(start) == "CLOSE":
+            self.next = start + 1
+            parser = _statement_parser()
+            self._feed(parser, start)
+            return parser.feed_eof()
+        index, depth = start + 2, 0
+        while index < len(self.tokens) and (depth or self._kind(index) == "LPAR"):
+            depth += (self._kind(index) == "LPAR") - (self._kind(index) == "RPAR")
+            index += 1
+        if self._kind(index) == "EQUAL" and index == start + 2:
+            return self._parse_declaration(start)
+        if index < len(self.tokens) and str(self.tokens[index]) == "{":
+            self._retag(index, "OPEN")
+            self.open += 1
+        parser = _statement_parser()
+        for place in range(start, index + 1):
+            if place == len(self.tokens) or not self._feed(parser, place):
+                self._complain(start, place)
+                if self._kind(index) == "OPEN":  # What stands inside is read, so that it is checked.
+                    self.next = index + 1
+                    return Tree("process", [])
+                return None
+        self.next = index + 1
+        return parser.feed_eof()
 
     def _tag_declaration(self, start: int) -> bool:
         """Mark the words that open a declaration; whether one begins at ``start``.
@@ -253,6 +279,10 @@ class _Statements:
             and str(self.tokens[index]) in DECLARATION_WORDS
             and self._kind(index + 1) in (*NAMES, "STRING")
         )
+
+    def _closes(self, index: int) -> bool:
+        """Whether a process ends at a token."""
+        return self.open > 0 and str(self.tokens[index]) == "}"
 
     def _label_end(self, start: int) -> int:
         """The index behind the colon of a label such as ``r2-1:`` that begins at ``start``, or ``start``."""
@@ -447,6 +477,8 @@ class _Statements:
         for index in range(bad, len(self.tokens)):
             if self._kind(index) == "END":
                 return index + 1
+            if self._closes(index):
+                return index
             opens = self._opens_declaration(index) or self._label_end(index) > index
             if index > start and opens and self._first_on_line(index):
                 return index
@@ -457,6 +489,8 @@ class _Statements:
         for index in range(bad, len(self.tokens)):
             if self._kind(index) == "END":
                 return index + 1
+            if self._closes(index):
+                return index
             opens = self._opens_declaration(index) or self._label_end(index) > index
             opens = opens or (self._kind(index) in NAMES and self._kind(index + 1) in ("LPAR", "IF", "AT", *NAMES))
             if index > start + 1 and opens and self._first_on_line(index):

@@ -299,6 +299,28 @@ Statement = RelationDeclaration | OutputDirective | Typedef | Domain | ExternalF
 
 
 @dataclass(frozen=True)
+class Process:
+    """``process S1 { ... }``: the statements of one process. With ``parameters``, ``process Switch(n: int) { ... }``,
+    it is a pattern for several. The span is that of the name."""
+
+    name: str
+    parameters: tuple[ColumnDeclaration, ...]
+    statements: tuple[Statement, ...]
+    span: Span
+
+
+@dataclass(frozen=True)
+class Instance:
+    """``process S1 = Switch(1)``: a process made from a pattern; the spans are those of the two names."""
+
+    name: str
+    pattern: str
+    arguments: tuple[Constant, ...]
+    span: Span
+    pattern_span: Span
+
+
+@dataclass(frozen=True)
 class Edge:
     """The pairs of a relation, turned round if ``inverse``; prints as ``e`` or ``^e``."""
 
@@ -334,11 +356,16 @@ class Program:
 
     ``sources[0]`` is the main file. A program is not ``complete`` if statements were left out because the reader had to
     refuse them; what it lacks is then no error of its own. ``made`` are the relations that ``expand_paths`` adds.
-    ``recursion`` says how recursions are maintained, one of :data:`RECURSIONS`.
+    ``processes`` are those that blocks declare. ``recursion`` says how recursions are maintained, one of
+    :data:`RECURSIONS`; the relations of each of ``spanning`` are a part of a recursion over several processes,
+    of which the program is the one called ``process``.
     """
 
     statements: tuple[Statement, ...]
     sources: tuple[SourceFile, ...]
     complete: bool = True
     made: tuple[Made, ...] = ()
+    processes: tuple[Process | Instance, ...] = ()
     recursion: str = RECURSIONS[0]
+    spanning: tuple[frozenset[str], ...] = ()
+    process: str = ""

@@ -461,7 +461,8 @@ class ExternalFunction:
 class Program:
     """A typed program. ``relations`` and ``rules`` are in source order; ``sources[0]`` is the main file.
 
-    ``recursion`` says how recursions are maintained: by ``ranks`` or by ``derivation-sets``.
+    ``recursion`` says how recursions are maintained: by ``ranks`` or by ``derivation-sets``; the relations of each of
+    ``spanning`` are a part of a recursion over several processes, of which this is the one called ``process``.
     """
 
     relations: tuple[Relation, ...]
@@ -469,6 +470,8 @@ class Program:
     sources: tuple[SourceFile, ...]
     functions: tuple[ExternalFunction, ...] = ()
     recursion: str = "ranks"
+    spanning: tuple[frozenset[str], ...] = ()
+    process: str = ""
 
     def relation(self, name: str) -> Relation:
         """The relation called ``name``; KeyError if there is none."""

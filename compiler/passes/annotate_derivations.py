@@ -46,21 +46,30 @@ SET = typed.list_of(typed.STRING)
 UNION, HOLDS, PICK = "set_of", "in_set", "pick"
 
 _HELP = "maintain it with ranks: leave out `--recursion derivation-sets`"
+_SPANNING = "a recursion over several processes is maintained with derivation sets; derive this in one process"
 
 
 def annotate_derivations(program: typed.Program, diagnostics: Diagnostics) -> typed.Program:
-    """Return the program with entries for all recursions; refuse (E0504) those whose facts are not finitely many, or
-    that choose among them."""
-    for members in components(program):
+    """Return the program with entries for the recursions that are to have them; refuse (E0504) those whose facts are
+    not finitely many, or that choose among them.
+
+    These are all, or those that span several processes. Of such a recursion the process reads the entries of others as
+    inputs, and outputs its own.
+    """
+    groups = list(program.spanning)
+    if program.recursion != "ranks":
+        known = frozenset().union(*groups)
+        groups += [frozenset(members) for members in components(program) if known.isdisjoint(members)]
+    for members in groups:
         rules = [rule for rule in program.rules if rule.head.relation in members]
-        inside = frozenset(members)
-        negates = any(negation.atom.relation in inside for rule in rules for negation in rule.negations)
+        negates = any(negation.atom.relation in members for rule in rules for negation in rule.negations)
         aggregates = [aggregate for rule in rules for aggregate in rule.aggregates]
-        if not is_recursive(rules, inside) or negates or any(a.function not in ("min", "max") for a in aggregates):
+        recursive = members in program.spanning or is_recursive(rules, members)
+        if not recursive or negates or any(a.function not in ("min", "max") for a in aggregates):
             continue
-        if _refused(program, rules, inside, aggregates, diagnostics):
+        if _refused(program, rules, members, aggregates, diagnostics):
             continue
-        program = _Annotation(program, inside).program()
+        program = _Annotation(program, members).program()
     return program
 
 
@@ -88,7 +97,7 @@ def _refused(
                     found.append((f"{message} `{column.type}`", atom.span))
                     break
     for message, span in found:
-        diagnostics.report("E0504", message, span, help=_HELP)
+        diagnostics.report("E0504", message, span, help=_SPANNING if members in program.spanning else _HELP)
     return bool(found)
 
 
@@ -103,36 +112,39 @@ class _Annotation:
         self.entries: dict[str, typed.Relation] = {}
         for relation in program.relations:
             if relation.name in members:
-                made = entries_of(relation, names)
+                made = entries_of(relation, names, relation.output and members in program.spanning)
                 names.add(made.name)
                 self.entries[relation.name] = made
 
     def program(self) -> typed.Program:
         """The program with entries."""
         relations: list[typed.Relation] = []
+        rules: list[typed.Rule] = []
         for relation in self.before.relations:
             relations += [self.entries[relation.name]] if relation.name in self.members else []
+            if relation.name in self.members and relation.role == "input":
+                relation = replace(relation, role="derived")
+                rules.append(self._visible(relation.name, relation.span))
             relations.append(relation)
-        rules: list[typed.Rule] = []
         last = {rule.head.relation: rule for rule in self.before.rules}
         for rule in self.before.rules:
             name = rule.head.relation
             rules.append(self._annotated(rule) if name in self.members else rule)
             if name in self.members and last[name] is rule:
-                rules.append(self._visible(name, rule))
+                rules.append(self._visible(name, rule.span))
         return replace(self.before, relations=tuple(relations), rules=tuple(rules))
 
-    def _visible(self, name: str, last: typed.Rule) -> typed.Rule:
+    def _visible(self, name: str, span: Span) -> typed.Rule:
         """The rule by which a fact is there if it has an entry."""
         relation = self.before.relation(name)
-        columns = tuple(typed.Variable(f"x{n}", c.type, last.span) for n, c in enumerate(relation.columns, 1))
-        open_sets = (typed.Wildcard(SET, last.span), typed.Wildcard(SET, last.span))
+        columns = tuple(typed.Variable(f"x{n}", c.type, span) for n, c in enumerate(relation.columns, 1))
+        open_sets = (typed.Wildcard(SET, span), typed.Wildcard(SET, span))
         label = unused(f"{name}_entry", self.labels)
         self.labels.add(label)
-        head = typed.Head(name, columns, last.span)
-        body = (typed.Atom(self.entries[name].name, (*columns, *open_sets), last.span),)
+        head = typed.Head(name, columns, span)
+        body = (typed.Atom(self.entries[name].name, (*columns, *open_sets), span),)
         text = f"{name}, whatever it was derived from"
-        return typed.Rule(label, head, body, last.span, text, f"takes the facts of {self.entries[name].name}")
+        return typed.Rule(label, head, body, span, text, f"takes the facts of {self.entries[name].name}")
 
     def _annotated(self, rule: typed.Rule) -> typed.Rule:
         """A rule for entries: its head has the united sets of the body."""
@@ -157,7 +169,7 @@ class _Annotation:
                 variable(column.name, column.type) if isinstance(term, typed.Wildcard) else term
                 for term, column in zip(literal.terms, columns, strict=True)
             ]
-            facts.append(fact(literal.relation, terms, span))
+            facts.append(self._fact(literal.relation, terms, span))
             if literal.relation in self.members:
                 derivation, cycle = variable("set", SET), variable("inf", SET)
                 sets.append(derivation)
@@ -167,7 +179,7 @@ class _Annotation:
             else:
                 body.append(replace(literal, terms=tuple(terms)))
         arguments = [argument for argument in rule.head.arguments if not isinstance(argument, typed.Aggregate)]
-        head = fact(rule.head.relation, arguments, span)
+        head = self._fact(rule.head.relation, arguments, span)
         derived, on_cycle = variable("derivation", SET), variable("infinite", SET)
         used = _joined([typed.ListLiteral(tuple(facts), SET, span), *sets], span)
         body.append(typed.Assignment(derived, typed.Call(UNION, (used,), SET, span), span))
@@ -182,8 +194,13 @@ class _Annotation:
         made = replace(rule.head, relation=entry, arguments=(*arguments, derived, on_cycle))
         return replace(rule, head=made, body=tuple(body), origin="annotated with its derivations")
 
+    def _fact(self, relation: str, terms: Iterable[typed.Expression], span: Span) -> typed.Expression:
+        """The text of a fact; names of relations are those that all processes have for them."""
+        local = self.before.process and "." not in relation
+        return fact(f"{self.before.process}::{relation}" if local else relation, terms, span)
 
-def entries_of(relation: typed.Relation, taken: Iterable[str]) -> typed.Relation:
+
+def entries_of(relation: typed.Relation, taken: Iterable[str], output: bool) -> typed.Relation:
     """The relation of the entries of ``relation``: its columns, the derivation set and the infinite-count set."""
     columns = [column.name for column in relation.columns]
     added = [typed.Column(unused(name, columns), SET) for name in ("derivation", "infinite")]
@@ -191,7 +208,7 @@ def entries_of(relation: typed.Relation, taken: Iterable[str]) -> typed.Relation
         relation,
         name=unused(f"{relation.name}_entries", taken),
         columns=(*relation.columns, *added),
-        output=False,
+        output=output,
         key=(),
         symmetric=False,
         declared=False,

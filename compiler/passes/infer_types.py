@@ -411,7 +411,7 @@ class _RuleTyper:
             if isinstance(term, typed.Wildcard):
                 terms.append(replace(term, type=column.type))
                 continue
-            value = self._in_column(self._expression(term), column, relation)
+            value = self._in_column(self._expression(term), column, relation, matched=True)
             assert isinstance(value, typed.Variable | typed.Constant)
             terms.append(value)
         return replace(atom, terms=tuple(terms))
@@ -427,8 +427,13 @@ class _RuleTyper:
                 arguments.append(self._in_column(self._expression(argument), column, relation))
         return replace(head, arguments=tuple(arguments))
 
-    def _in_column(self, value: typed.Expression, column: typed.Column, relation: typed.Relation) -> typed.Expression:
-        """``value``, which has to be of the column's type, or a literal of one that has its value there."""
+    def _in_column(
+        self, value: typed.Expression, column: typed.Column, relation: typed.Relation, matched: bool = False
+    ) -> typed.Expression:
+        """``value``, which has to be of the column's type, or a literal of one that has its value there.
+
+        A variable that is ``matched`` with a column is not converted.
+        """
         if typed.BROKEN in (value.type, column.type) or value.type == column.type:
             return value
         name = _column_name(column, relation)
@@ -436,7 +441,8 @@ class _RuleTyper:
             return self._convert(value, column.type)
         if isinstance(value, typed.ListLiteral) and _retyped(value, column.type):
             return self._convert(value, column.type)
-        if relation.declared and _takes_decimal(column.type, value.type):
+        converted = relation.declared and not (matched and isinstance(value, typed.Variable))
+        if converted and _takes_decimal(column.type, value.type):
             return self._convert(value, column.type)
         if isinstance(value, typed.Constant) and _widens(value.type, column.type):
             fitting = _fit(value, column.type)

@@ -60,7 +60,13 @@ def resolve(program: syntax.Program, diagnostics: Diagnostics) -> typed.Program:
     rules = _Rules(program, relations, functions, diagnostics)
     typed_rules = tuple(rules.rules())
     return typed.Program(
-        tuple(rules.relations.values()), typed_rules, program.sources, tuple(functions.values()), program.recursion
+        relations=tuple(rules.relations.values()),
+        rules=typed_rules,
+        sources=program.sources,
+        functions=tuple(functions.values()),
+        recursion=program.recursion,
+        spanning=program.spanning,
+        process=program.process,
     )
 
 

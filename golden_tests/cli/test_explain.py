@@ -13,10 +13,10 @@ from flintlog.compiler.pipeline import compile_program
 from flintlog.compiler.source import SourceFile
 
 from golden_tests.frontend.golden import compare
+from golden_tests.harness import EXAMPLES
 from golden_tests.oracle.programs import FEATURES, random_scenario
 
 CASES = sorted((Path(__file__).parent / "explain").iterdir())
-EXAMPLES = sorted((Path(__file__).parents[2] / "examples").rglob("*.dl"))
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from flintlog.compiler.diagnostics import CODES, CompileError, Diagnostics
 from flintlog.compiler.pipeline import compile_program
+from flintlog.compiler.processes import check_program, compile_processes
 
 from golden_tests.frontend.golden import compare, front, rendered
 
@@ -16,12 +18,22 @@ CASES = sorted(path.parent for path in ERRORS.glob("*/program.dl"))
 
 
 def diagnose(case: Path) -> str:
-    """What the compiler reports about a case."""
+    """What the compiler reports about a case: a program of one process or of several, in one file or in more.
+
+    Where there is a file ``one_script``, it is compiled as a program of one process.
+    """
+    files = [case / "program.dl", *case.glob("process_*.dl")]
     try:
-        found = compile_program(case / "program.dl").warnings
+        if len(files) > 1:
+            found, sources = compile_processes(files).warnings, ()
+        elif (case / "one_script").exists():
+            found, sources = compile_program(files[0]).warnings, ()
+        else:
+            found, sources = check_program(files[0])
     except CompileError as error:
-        found = error.diagnostics
-    return rendered(Diagnostics(list(found)), front(case / "program.dl")[0])
+        found, sources = error.diagnostics, error.sources
+    program = front(case / "program.dl")[0]
+    return rendered(Diagnostics(list(found)), replace(program, sources=sources or program.sources))
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)

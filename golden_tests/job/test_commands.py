@@ -169,7 +169,7 @@ def test_options_reach_the_stages(main: Any, built: str, job: ModuleType, monkey
     monkeypatch.setattr(job, "verify_stages", lambda *arguments: seen.append(arguments[-1]) or [])
     options = ["--engine", "spark", "--max-rounds", "7", "--memory-limit", "3GB"]
     assert main("verify", "--state", built, "--quiet", *options)[0] == 0
-    assert seen == [job.Options(2, "spark", 7, "3GB")]
+    assert seen == [job.Options(2, "spark", 7, memory_limit="3GB")]
 
 
 # ---- show ----------------------------------------------------------------------------------------------------------

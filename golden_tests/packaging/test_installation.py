@@ -7,9 +7,8 @@ import shutil
 import zipfile
 from pathlib import Path
 
+from golden_tests.harness import EXAMPLES
 from golden_tests.packaging.installations import FOLDERS, ROOT, Installation, project, project_files, run
-
-EXAMPLES = sorted((ROOT / "examples").rglob("*.dl"))
 
 FIND = """
 import importlib, importlib.util, json, sys

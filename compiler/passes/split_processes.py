@@ -1,0 +1,233 @@
+"""Find the processes of a program, and name their relations.
+
+Before (two files, or blocks of one)::
+
+    process Switch(n: int) {
+      input relation host(hostID: int, switchID: int)
+      Switch.host(id) :- host(id, n).
+    }
+    process S1 = Switch(1)
+    process S3 {
+      S3.host(id, 1) :- S1.host(id).
+    }
+
+After::
+
+    S1:  input relation host(hostID: int, switchID: int)
+         S1.host(id) :- host(id, 1).
+    S3:  S3.host(id, 1) :- S1.host(id).
+
+A name without a process belongs to the process it stands in: ``host`` of S1 is neither ``S1.host`` nor the ``host`` of
+another process. A relation of another process is read under its full name, and only that process derives it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, fields, is_dataclass, replace
+from typing import Any, TypeVar
+
+from ..diagnostics import Diagnostics, Note
+from ..ir import syntax
+from ..source import SourceFile, Span
+
+T = TypeVar("T")
+
+#: What all processes of a file may use, wherever it stands outside of them.
+_SHARED = (syntax.Typedef, syntax.ExternalFunction)
+
+
+@dataclass(frozen=True)
+class ProcessSyntax:
+    """A process: its statements, those that it shares with others first, and the files these are from."""
+
+    name: str
+    statements: tuple[syntax.Statement, ...]
+    sources: tuple[SourceFile, ...]
+    span: Span
+
+    @property
+    def declared(self) -> dict[str, syntax.RelationDeclaration]:
+        """The relations that are declared, by name."""
+        found = [s for s in self.statements if isinstance(s, syntax.RelationDeclaration)]
+        return {declaration.name: declaration for declaration in reversed(found)}
+
+    @property
+    def derived(self) -> dict[str, Span]:
+        """Where each relation that rules derive is first derived."""
+        heads = [s.head for s in self.statements if isinstance(s, syntax.Rule)]
+        return {head.relation: named(head.span, head.relation) for head in reversed(heads)}
+
+    def owns(self, name: str) -> bool:
+        """Whether a relation is this process's: ``S1.host`` or ``host`` in S1."""
+        return "." not in name or owner(name) == self.name
+
+    def imports(self) -> dict[str, Span]:
+        """Relations of other processes that are read or declared here, and where first."""
+        found: dict[str, Span] = {}
+        for statement in self.statements:
+            for name, span in mentioned(statement):
+                if not self.owns(name):
+                    found.setdefault(name, span)
+        return found
+
+
+def split_processes(programs: Sequence[syntax.Program], diagnostics: Diagnostics) -> tuple[ProcessSyntax, ...]:
+    """The processes of all programs, in source order. A file without process blocks is one process."""
+    found: list[ProcessSyntax] = []
+    for program in programs:
+        found += _blocks(program, diagnostics) if program.processes else _file(program, diagnostics)
+    first: dict[str, ProcessSyntax] = {}
+    for process in found:
+        known = first.setdefault(process.name, process)
+        if known is not process:
+            notes = (Note("the first one is here", known.span),)
+            message = f"there are two processes called `{process.name}`"
+            diagnostics.report("E0731", message, process.span, notes=notes)
+    for process in first.values():
+        _check_heads(process, first, diagnostics)
+    return tuple(first.values())
+
+
+def owner(name: str) -> str:
+    """The process that a relation's name begins with; empty if it has none."""
+    return name.rpartition(".")[0]
+
+
+def named(span: Span, name: str) -> Span:
+    """The part of a span that the name at its beginning takes."""
+    return replace(span, length=min(span.length, len(name)))
+
+
+def _blocks(program: syntax.Program, diagnostics: Diagnostics) -> Iterator[ProcessSyntax]:
+    """The processes of a file with blocks."""
+    shared = tuple(s for s in program.statements if isinstance(s, _SHARED))
+    for statement in program.statements:
+        if not isinstance(statement, _SHARED):
+            help = "move it into the process that it belongs to; only typedefs and external functions are shared"
+            diagnostics.report("E0733", "this stands outside of the processes", statement.span, help=help)
+    patterns = {p.name: p for p in program.processes if isinstance(p, syntax.Process) and p.parameters}
+    for process in program.processes:
+        if isinstance(process, syntax.Process) and not process.parameters:
+            yield ProcessSyntax(process.name, (*shared, *process.statements), program.sources, process.span)
+        elif isinstance(process, syntax.Instance):
+            pattern = patterns.get(process.pattern)
+            if pattern is None:
+                message = f"there is no pattern `{process.pattern}` of processes"
+                help = f"write one, as in `process {process.pattern}(n: int) {{ ... }}`"
+                diagnostics.report("E0732", message, process.pattern_span, help=help)
+            elif len(pattern.parameters) != len(process.arguments):
+                count = len(pattern.parameters)
+                message = f"`{pattern.name}` takes {count} argument{'s' * (count != 1)}, not {len(process.arguments)}"
+                diagnostics.report("E0732", message, process.span, notes=(Note("declared here", pattern.span),))
+            else:
+                yield ProcessSyntax(
+                    process.name, (*shared, *_instantiated(pattern, process)), program.sources, process.span
+                )
+
+
+def _instantiated(pattern: syntax.Process, instance: syntax.Instance) -> tuple[syntax.Statement, ...]:
+    """The statements of a pattern with the name and the arguments of an instance."""
+    values = {
+        parameter.name: argument for parameter, argument in zip(pattern.parameters, instance.arguments, strict=True)
+    }
+
+    def name(relation: str) -> str:
+        own = owner(relation) == pattern.name
+        return f"{instance.name}.{relation.rpartition('.')[2]}" if own else relation
+
+    return tuple(rewritten(statement, name, values) for statement in pattern.statements)
+
+
+def _file(program: syntax.Program, diagnostics: Diagnostics) -> Iterator[ProcessSyntax]:
+    """The one process of a file without blocks: the one that what it derives and outputs is named after."""
+    heads = [s.head for s in program.statements if isinstance(s, syntax.Rule)]
+    places = [(head.relation, named(head.span, head.relation)) for head in heads]
+    for statement in program.statements:
+        if isinstance(statement, syntax.RelationDeclaration) and statement.is_output:
+            places.append((statement.name, statement.name_span))
+        elif isinstance(statement, syntax.OutputDirective):
+            places.append((statement.name, statement.span))
+    qualified: dict[str, Span] = {}
+    for relation, span in places:
+        if owner(relation):
+            qualified.setdefault(owner(relation), span)
+    file = program.sources[0]
+    if len(qualified) > 1:
+        (first, _), (second, span), *_ = qualified.items()
+        message = f"this file derives relations of two processes, `{first}` and `{second}`"
+        notes = (Note(f"`{first}` is named here", qualified[first]),)
+        help = "give each process a file of its own, or write `process NAME { ... }` around the rules of each"
+        diagnostics.report("E0734", message, span, help=help, notes=notes)
+    elif not qualified and not diagnostics.failed:
+        message = "this file does not say which process it is"
+        help = "name what it derives after the process, as in `S1.host(id) :- ...`, or write `process S1 { ... }`"
+        diagnostics.report("E0734", message, file.span(0, 1), help=help)
+    else:
+        name = next(iter(qualified), file.name)
+        yield ProcessSyntax(name, program.statements, program.sources, qualified.get(name, file.span(0, 1)))
+
+
+def _check_heads(process: ProcessSyntax, known: Mapping[str, ProcessSyntax], diagnostics: Diagnostics) -> None:
+    """Report relations of others that a process derives or outputs (E0735)."""
+    places = list(process.derived.items())
+    places += [(d.name, d.name_span) for d in process.declared.values() if d.is_output]
+    places += [(s.name, s.span) for s in process.statements if isinstance(s, syntax.OutputDirective)]
+    reported: set[str] = set()
+    for relation, span in places:
+        if process.owns(relation) or relation in reported:
+            continue
+        reported.add(relation)
+        other = known.get(owner(relation))
+        message = f"the process `{process.name}` cannot output `{relation}`"
+        notes: tuple[Note, ...] = ()
+        if other is not None and relation in other.derived:
+            message = f"two processes output `{relation}`: `{other.name}` and `{process.name}`"
+            notes = (Note(f"`{other.name}` derives it here", other.derived[relation]),)
+        help = f"a process derives relations under its own name, as in `{process.name}.{relation.rpartition('.')[2]}`"
+        diagnostics.report("E0735", message, span, help=help, notes=notes)
+
+
+# ---- names in syntax -----------------------------------------------------------------------------------------------
+
+
+def mentioned(node: object) -> Iterator[tuple[str, Span]]:
+    """The relations that a piece of syntax names, and where."""
+    match node:
+        case syntax.Atom():
+            yield node.relation, named(node.span, node.relation)
+        case syntax.Step():
+            yield node.relation, node.span
+        case syntax.RelationDeclaration():
+            yield node.name, node.name_span
+            return
+        case syntax.OutputDirective():
+            yield node.name, node.span
+            return
+    for part in _parts(node):
+        yield from mentioned(part)
+
+
+def rewritten(node: T, name: Callable[[str], str], values: Mapping[str, syntax.Constant]) -> T:
+    """A piece of syntax with relations under other names, and with values in the place of variables."""
+    made: Any = node
+    if isinstance(node, tuple):
+        made = tuple(rewritten(part, name, values) for part in node)
+    elif isinstance(node, syntax.Variable) and node.name in values:
+        made = replace(values[node.name], span=node.span)
+    elif is_dataclass(node) and not isinstance(node, Span | type):
+        changes = {f.name: rewritten(getattr(node, f.name), name, values) for f in fields(node)}
+        if isinstance(node, syntax.Atom | syntax.Step):
+            changes["relation"] = name(node.relation)
+        elif isinstance(node, syntax.RelationDeclaration | syntax.OutputDirective):
+            changes["name"] = name(node.name)
+        made = replace(node, **changes)
+    result: T = made
+    return result
+
+
+def _parts(node: object) -> Iterator[object]:
+    if isinstance(node, tuple):
+        yield from node
+    elif is_dataclass(node) and not isinstance(node, Span | type):
+        yield from (getattr(node, f.name) for f in fields(node))
