@@ -439,6 +439,11 @@ class Rule:
         return tuple(literal for literal in self.body if isinstance(literal, Negation))
 
     @property
+    def read(self) -> tuple[Atom, ...]:
+        """The atoms of all literals, the negated ones included."""
+        return (*self.atoms, *(negation.atom for negation in self.negations))
+
+    @property
     def aggregates(self) -> tuple[Aggregate, ...]:
         """The aggregates of the head."""
         return tuple(argument for argument in self.head.arguments if isinstance(argument, Aggregate))

@@ -10,7 +10,7 @@ def components(program: typed.Program) -> list[list[str]]:
     derived = [relation.name for relation in program.relations if relation.role == "derived"]
     reads: dict[str, list[str]] = {name: [] for name in derived}
     for rule in program.rules:
-        for atom in read_by(rule):
+        for atom in rule.read:
             if atom.relation in reads:
                 reads[rule.head.relation].append(atom.relation)
     found = _components(derived, reads)
@@ -19,14 +19,9 @@ def components(program: typed.Program) -> list[list[str]]:
     return found
 
 
-def read_by(rule: typed.Rule) -> list[typed.Atom]:
-    """The atoms of a body, the negated ones included."""
-    return [*rule.atoms, *(negation.atom for negation in rule.negations)]
-
-
 def is_recursive(rules: tuple[typed.Rule, ...] | list[typed.Rule], members: set[str] | frozenset[str]) -> bool:
     """Whether the rules of a component read its own relations."""
-    return any(atom.relation in members for rule in rules for atom in read_by(rule))
+    return any(atom.relation in members for rule in rules for atom in rule.read)
 
 
 def _components(nodes: list[str], edges: dict[str, list[str]]) -> list[list[str]]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
 from flintlog.compiler.ir import plan
@@ -60,28 +60,47 @@ def emit_script(program: plan.Program, compiler: str, format_code: bool = True) 
     ``compiler`` is the version that the header names. Support blocks are kept formatted, so only what was printed for
     the program is formatted here; a placeholder stands for each block until then.
     """
-    loader = PackageLoader("flintlog.templates", "pyspark")
-    environment = template_environment(loader)
+    environment = template_environment(PackageLoader("flintlog.templates", "pyspark"))
+    return emit_with(environment, program, compiler, format_code)
+
+
+def emit_with(
+    environment: Environment,
+    program: plan.Program,
+    compiler: str,
+    format_code: bool,
+    before: Sequence[str] = ("shapes",),
+    after: Sequence[str] = (),
+    **views: object,
+) -> str:
+    """A script of the templates of an ``environment``, with the support blocks ``before`` the program, those that it
+    needs and those ``after`` them, and with further ``views``."""
+    loader = environment.loader
+    assert loader is not None
 
     def source(name: str) -> str:
         return loader.get_source(environment, f"support/{name}.py.jinja")[0].rstrip("\n")
 
-    blocks = needed_blocks(program)
+    blocks = (*needed_blocks(program), *after)
     # All blocks, also those left out: a rule that brings one in changes nobody's name.
-    reserved = reserved_names(source("imports"), (source(b.name) for b in BLOCKS))
+    names = (*before, *(b.name for b in BLOCKS), *after)
+    reserved = reserved_names(source("imports"), map(source, names))
     view = Viewer(program, reserved).script(compiler, source("imports"), blocks)
-    text = environment.get_template("script.py.jinja").render(view=view, block=_placeholder)
+    text = environment.get_template("script.py.jinja").render(view=view, block=_placeholder, **views)
     if format_code:
         text = format_script(text)
-    before, mark, text = text.partition(_placeholder("shapes"))
-    assert mark
+    first: list[str] = []
+    for name in before:
+        begun, mark, text = text.partition(_placeholder(name))
+        assert mark
+        first += [begun, source(name)]
     # From behind, since only the program stands before these, and may quote anything.
-    after: list[str] = []
+    last: list[str] = []
     for name in reversed(blocks):
         text, mark, rest = text.rpartition(_placeholder(name))
         assert mark
-        after = [source(name), rest, *after]
-    return "".join([before, source("shapes"), text, *after])
+        last = [source(name), rest, *last]
+    return "".join([*first, text, *last])
 
 
 def template_environment(loader: BaseLoader) -> Environment:
@@ -105,7 +124,7 @@ def needed_blocks(program: plan.Program) -> tuple[str, ...]:
 
 def reserved_names(imports: str, blocks: Iterable[str]) -> list[str]:
     """The constants of support code, which those of a program must not hide."""
-    names = ["PROGRAM", "SUPPLY", "MAINTAIN", "RECOUNT", *re.findall(r"\b[A-Z][A-Z0-9_]*\b", imports)]
+    names = ["PROGRAM", "PROCESS", "SUPPLY", "MAINTAIN", "RECOUNT", *re.findall(r"\b[A-Z][A-Z0-9_]*\b", imports)]
     return names + re.findall(r"^([A-Z][A-Z0-9_]*)(?=:| =)", "\n".join(blocks), re.MULTILINE)
 
 

@@ -1,0 +1,84 @@
+"""The view of a process: what its script prints beside that of a job, as ready strings."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from flintlog.compiler.ir import plan, typed
+from flintlog.compiler.ir.topology import Channel, Topology
+
+from ..pyspark.view import quote, section
+
+
+@dataclass(frozen=True)
+class ProcessView:
+    """The section of a process: its name and its channels as arguments of ``Channel``, and what it is fed."""
+
+    rule: str
+    name: str
+    receives: tuple[str, ...]
+    sends: tuple[str, ...]
+    fed: tuple[str, ...]
+
+
+def process_view(name: str, topology: Topology, plans: dict[str, plan.Program]) -> ProcessView:
+    """The section of the process called ``name``."""
+    return ProcessView(
+        rule=section("the process"),
+        name=quote(name),
+        receives=tuple(channel_arguments(c, topology, plans) for c in topology.channels if c.reader == name),
+        sends=tuple(channel_arguments(c, topology, plans) for c in topology.channels if c.sender == name),
+        fed=tuple(quote(feed.relation) for feed in topology.feeds if feed.reader == name),
+    )
+
+
+def channel_arguments(channel: Channel, topology: Topology, plans: dict[str, plan.Program]) -> str:
+    """The arguments of a channel."""
+    names = [channel.relation, channel.sender, channel.reader]
+    for process in (channel.sender, channel.reader):
+        names.append(carried(channel, plans[process]))
+    needs = needed(channel, topology, plans)
+    listed = f", needs=({', '.join(map(quote, needs))},)" if needs else ""
+    return ", ".join(map(quote, names)) + listed
+
+
+def needed(channel: Channel, topology: Topology, plans: dict[str, plan.Program]) -> list[str]:
+    """The inputs of the sender that what a channel carries is made of, but for those that are made of this themselves:
+    to wait for these would never end."""
+    found = inputs_of(carried(channel, plans[channel.sender]), plans[channel.sender].program)
+    carriers = {carried(c, plans[c.reader]): c for c in topology.channels if c.reader == channel.sender}
+    waiting = []
+    for name in found:
+        seen: set[Channel] = set()
+        todo = [carriers[name]] if name in carriers else []
+        while todo:
+            one = todo.pop()
+            if one in seen:
+                continue
+            seen.add(one)
+            behind = inputs_of(carried(one, plans[one.sender]), plans[one.sender].program)
+            others = {carried(c, plans[c.reader]): c for c in topology.channels if c.reader == one.sender}
+            todo += [others[other] for other in behind if other in others]
+        if not any((c.relation, c.sender) == (channel.relation, channel.sender) for c in seen):
+            waiting.append(name)
+    return waiting
+
+
+def inputs_of(name: str, program: typed.Program) -> list[str]:
+    """The inputs that a relation of a program is made of, as users call them."""
+    by_name = {relation.public or relation.name: relation.name for relation in program.relations}
+    seen, todo = set(), [by_name[name]]
+    while todo:
+        relation = todo.pop()
+        if relation not in seen:
+            seen.add(relation)
+            todo += [atom.relation for rule in program.rules_of(relation) for atom in rule.read]
+    return [r.public or r.name for r in program.relations if r.name in seen and r.role == "input"]
+
+
+def carried(channel: Channel, program: plan.Program) -> str:
+    """What a process calls the relation whose tuples a channel carries: that of the entries, if it carries these."""
+    if not channel.entries:
+        return channel.relation
+    found = next(r for r in program.program.relations if r.annotates == channel.relation)
+    return found.public or found.name
