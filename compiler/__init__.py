@@ -12,7 +12,7 @@ A program that is refused raises :class:`flintlog.compiler.diagnostics.CompileEr
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -21,9 +21,10 @@ if TYPE_CHECKING:
     from .diagnostics import Diagnostic
     from .frontend import Load
     from .pipeline import Compilation
+    from .processes import Processes
     from .source import SourceFile
 
-__all__ = ["CompileOptions", "Compiled", "compile_source", "emit"]
+__all__ = ["CompileOptions", "Compiled", "compile_process_files", "compile_source", "emit"]
 
 
 def _version() -> str:
@@ -74,6 +75,25 @@ def compile_source(
     options = options or CompileOptions()
     compilation = compile_program(source, load, options.recursion)
     return Compiled(emit(compilation, options), compilation)
+
+
+def compile_process_files(
+    programs: Sequence[SourceFile | Path],
+    options: CompileOptions | None = None,
+    load: Load | None = None,
+    outside: Collection[str] = (),
+) -> tuple[Mapping[str, str], Processes]:
+    """Compile the processes of some programs to the files of the target ``processes``; relations named in ``outside``
+    are fed from outside. Raises as :func:`compile_source` does."""
+    from flintlog.targets import EmitOptions
+    from flintlog.targets.processes.emit import emit_processes
+
+    from .processes import compile_processes
+
+    options = options or CompileOptions()
+    found = compile_processes(programs, load, outside)
+    plans = {name: compilation.plan for name, compilation in found.compilations.items()}
+    return emit_processes(found.topology, plans, EmitOptions(options.compiler, options.format)), found
 
 
 def emit(compilation: Compilation, options: CompileOptions) -> Mapping[str, str]:

@@ -28,6 +28,9 @@ if TYPE_CHECKING:
 
 OK, REFUSED, UNUSABLE = 0, 1, 2
 
+#: The target that makes a script for each process, of all programs together.
+PROCESSES = "processes"
+
 #: What ``--dump`` prints: the stages of ``pipeline.STAGES``, which is imported only when a program is compiled.
 STAGES = ("syntax", "typed", "rewritten", "localized", "strata", "delta", "plan", "script")
 
@@ -66,7 +69,19 @@ def main() -> None:
 @main.command("compile")
 @programs_argument
 @click.option("-o", "--output", "folder", type=click.Path(path_type=Path), metavar="DIR", help="Where to write.")
-@click.option("--target", type=click.Choice(TARGETS), default=TARGETS[0], show_default=True, help="What to make.")
+@click.option(
+    "--target",
+    type=click.Choice((*TARGETS, PROCESSES)),
+    default=TARGETS[0],
+    show_default=True,
+    help=f"What to make: a script per program, or with {PROCESSES} one per process of all PROGs together.",
+)
+@click.option(
+    "--outside",
+    multiple=True,
+    metavar="REL",
+    help=f"A relation, or all of a process, that is fed from outside, with --target {PROCESSES}. Can be repeated.",
+)
 @click.option("--stdout", "to_stdout", is_flag=True, help="Print the script instead of writing it.")
 @click.option(
     "--dump",
@@ -83,6 +98,7 @@ def compile_command(
     programs: tuple[Path, ...],
     folder: Path | None,
     target: str,
+    outside: tuple[str, ...],
     to_stdout: bool,
     stages: tuple[str, ...],
     plain: bool,
@@ -100,8 +116,14 @@ def compile_command(
         raise click.UsageError("say where to write the scripts with -o DIR, or print one with --stdout")
     if to_stdout and len(programs) > 1:
         raise click.UsageError("--stdout prints one script; write several with -o DIR")
+    if target == PROCESSES and (to_stdout or stages):
+        raise click.UsageError(f"--target {PROCESSES} makes several files; write them with -o DIR")
     from . import CompileOptions, emit
 
+    if target == PROCESSES:
+        assert folder is not None
+        _compile_processes(programs, folder, outside, plain, form)
+        return
     wanted = tuple(stage for stage in STAGES if stage in stages or "all" in stages)
     options = CompileOptions(target=target, format=not plain, recursion=recursion)
     report = Report(programs, form, recursion)
@@ -436,6 +458,21 @@ class Report:
             among = f" in {len(self.found)} of {len(self.programs)} programs" if len(self.programs) > 1 else ""
             _print(_totals(self.found) + among, _coloured, sys.stderr)
         click.get_current_context().exit(self.code)
+
+
+def _compile_processes(
+    programs: tuple[Path, ...], folder: Path, outside: tuple[str, ...], plain: bool, form: str
+) -> None:
+    """Compile programs to processes."""
+    from . import CompileOptions, compile_process_files
+
+    report = Report(programs, form)
+    with report.reporting(programs[0]):
+        options = CompileOptions(format=not plain)
+        files, found = compile_process_files(programs, options, outside=outside)
+        report.diagnostics(programs[0], found.warnings, found.sources)
+        _write(folder, files, programs[0], {}, report)
+    report.finish()
 
 
 def _write(folder: Path, files: Mapping[str, str], program: Path, written: dict[str, Path], report: Report) -> None:

@@ -232,7 +232,8 @@ class _Compiler:
             frozenset(name for name in self.names_of(process) if self.name_in_whole(process.name, name) in members)
             for members in spanning
         )
-        spanning = tuple(part for part in parts if part)
+        # Who reads a relation of a recursion without being part of it needs its facts only.
+        spanning = tuple(part for part in parts if not part.isdisjoint(process.derived))
         return syntax.Program(tuple(statements), process.sources, spanning=spanning, process=process.name)
 
     def names_of(self, process: ProcessSyntax) -> set[str]:

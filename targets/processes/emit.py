@@ -5,12 +5,13 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 
+from flintlog.compiler.diagnostics import listed
 from flintlog.compiler.ir import plan
 from flintlog.compiler.ir.topology import Topology
 from jinja2 import ChoiceLoader, PackageLoader
 
 from .. import EmitOptions, module_name
-from ..pyspark.emit import emit_with, template_environment
+from ..pyspark.emit import emit_with, format_script, template_environment
 from .view import process_view
 
 #: Support code beside that of a job, in the order of printing; the first block stands before the program.
@@ -24,7 +25,13 @@ def emit_processes(topology: Topology, plans: Mapping[str, plan.Program], option
     for process in topology.processes:
         view = process_view(process.name, topology, known)
         files[f"{module_name(process.name)}.py"] = emit_process(known[process.name], view, options)
+    own = template_environment(PackageLoader("flintlog.templates", "processes"))
+    sources = listed(dict.fromkeys(s.name for p in known.values() for s in p.program.sources))
+    names = listed(process.name for process in topology.processes)
+    text = own.get_template("run_local.py.jinja").render(compiler=options.compiler, sources=sources, listed=names)
+    files["run_local.py"] = format_script(text) if options.format else text
     files["topology.json"] = topology_json(topology)
+    files["topology.mmd"] = topology_mermaid(topology)
     return files
 
 
@@ -36,6 +43,19 @@ def emit_process(program: plan.Program, view: object, options: EmitOptions) -> s
     return emit_with(
         environment, program, options.compiler, options.format, before=("shapes", "channels"), after=OWN, process=view
     )
+
+
+def topology_mermaid(topology: Topology) -> str:
+    """The topology as a Mermaid flowchart, which code hosts draw: processes, what flows between them, and feeds."""
+    names = {process.name: f"p{number}" for number, process in enumerate(topology.processes)}
+    lines = ["flowchart LR"]
+    lines += [f'    {node}["{name}"]' for name, node in names.items()]
+    for number, feed in enumerate(topology.feeds):
+        lines.append(f'    f{number}[/"{feed.relation}"/] -.-> {names[feed.reader]}')
+    for channel in topology.channels:
+        what = channel.relation + (" with derivations" if channel.entries else "")
+        lines.append(f'    {names[channel.sender]} -->|"{what}"| {names[channel.reader]}')
+    return "\n".join(lines) + "\n"
 
 
 def topology_json(topology: Topology) -> str:

@@ -1,0 +1,1 @@
+"""Tests of programs of several processes: the compiler, the accumulators, and processes as they run."""

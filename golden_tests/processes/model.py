@@ -1,0 +1,247 @@
+"""Processes without Spark: the code of the generated scripts over relations in memory, with accidents at random.
+
+Each process is a script of its own, loaded as a module; its state is its program in one database, and its clock is that
+of the test. Channels are folders, but what has come is told late, out of order and repeatedly.
+"""
+
+from __future__ import annotations
+
+import random
+import shutil
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from types import ModuleType, SimpleNamespace
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+from flintlog.compiler.processes import Processes, compile_processes
+from flintlog.compiler.source import SourceFile
+from flintlog.targets import EmitOptions
+from flintlog.targets.processes.emit import emit_processes
+
+from golden_tests.harness import VERSION, MemoryJob, QuietLog, arrow_type, frozen_row, load_script
+from golden_tests.oracle.language import Row
+
+
+class Killed(BaseException):
+    """A process was killed at some point of its work."""
+
+
+class MemoryState:
+    """What a worker needs of a state, in memory; it outlives the worker, as files do."""
+
+    def __init__(self, job: MemoryJob) -> None:
+        self.job = job
+        self.applied = 0
+        self.published: dict[str, set[tuple[str, Row]]] = {}
+        self.job.run({})
+
+    def apply(self, step: int, files: Mapping[str, Sequence[str]]) -> dict[str, int] | None:
+        """Apply a step, unless it was applied."""
+        if step <= self.applied:
+            return None
+        changes: dict[str, list[tuple[str, Row]]] = {}
+        for name, paths in files.items():
+            relation = next(r for r in self.job.program.relations if r.kind == "input" and r.name == name)
+            for path in paths:
+                for record in pq.ParquetFile(path).read().to_pylist():
+                    row = frozen_row(record[column.name] for column in relation.columns)
+                    changes.setdefault(name, []).append((record["op"], row))
+        before = {name: self.tuples(name, "input") for name in changes}
+        for name, found in changes.items():
+            for op, row in found:
+                assert (row in before[name]) == (op == "-"), "a step changes what it says"
+        self.published = self.job.run(changes)
+        self.applied = step
+        return {name: len(found) for name, found in changes.items()}
+
+    def tuples(self, name: str, kind: str = "") -> set[Row]:
+        """The tuples of a relation."""
+        known = [r for r in self.job.program.relations if r.name == name and (r.kind == "input") == (kind == "input")]
+        return self.job.tuples(known[0])
+
+    def whole(self, relation: Any) -> pa.Table:
+        """All rows of a relation."""
+        return self._table(relation, [("+", row) for row in sorted(self.tuples(relation.name), key=repr)])
+
+    def changes(self, relation: Any, step: int) -> pa.Table | None:
+        """What the last step has changed."""
+        assert step == self.applied
+        found = self.published.get(relation.name)
+        return self._table(relation, sorted(found, key=repr)) if found else None
+
+    def _table(self, relation: Any, rows: Sequence[tuple[str, Row]]) -> pa.Table:
+        columns = [pa.array([1 if op == "+" else -1 for op, _ in rows], pa.int64())]
+        for place, column in enumerate(relation.columns):
+            columns.append(pa.array([row[place] for _, row in rows], arrow_type(column.type)))
+        return pa.table(columns, ["_op", *(column.sql for column in relation.columns)])
+
+
+class World:
+    """Some processes, and what happens to them."""
+
+    def __init__(self, text: str, folder: Path, rng: random.Random, hold: float = 0.0) -> None:
+        """Compile the processes; none runs yet."""
+        self.rng, self.folder, self.hold = rng, folder, hold
+        self.compiled: Processes = compile_processes([SourceFile("test.dl", text)])
+        plans = {name: compilation.plan for name, compilation in self.compiled.compilations.items()}
+        files = emit_processes(self.compiled.topology, plans, EmitOptions(VERSION, format=False))
+        self.scripts = {p.name: files[f"{p.name}.py"] for p in self.compiled.topology.processes}
+        self.names = list(self.scripts)
+        self.now = 0.0
+        self.calm = False
+        self.lives = dict.fromkeys(self.names, 0)
+        self.modules: dict[str, ModuleType] = {name: self._module(text) for name, text in self.scripts.items()}
+        self.states: dict[str, MemoryState] = {}
+        self.workers: dict[str, Any] = {}
+
+    def _module(self, text: str) -> ModuleType:
+        module = load_script(text)
+        self_ = self
+        real_time = module.time
+
+        class Channels(module.DirectoryChannels):  # type: ignore[misc, name-defined]
+            """Tells late, out of order and repeatedly what has come."""
+
+            def waiting(self, channel: Any) -> list[Any]:
+                found: list[Any] = super().waiting(channel)
+                if self_.calm:
+                    return found
+                return self_.rng.sample(found, self_.rng.randint(0, len(found)))
+
+            def done(self, channel: Any, message: Any) -> None:
+                if self_.calm or self_.rng.random() < 0.7:
+                    super().done(channel, message)
+
+            def send(self, channel: Any, message: Any, rows: Any) -> None:
+                self_.perhaps_killed()
+                super().send(channel, message, rows)
+                self_.perhaps_killed()
+
+        class Beat:
+            """Beats when the test says so."""
+
+            def __init__(self, channels: Any, process: str, incarnation: int, every: float) -> None:
+                self.channels, self.process, self.incarnation, self.beat = channels, process, incarnation, 0
+                self.go_on()
+
+            def go_on(self) -> None:
+                """Beat once."""
+                self.beat += 1
+                self.channels.renew(self.process, module.Lease(self.incarnation, self.beat, True))
+
+            def end(self) -> None:
+                """Say goodbye."""
+                self.channels.renew(self.process, module.Lease(self.incarnation, self.beat + 1, False))
+
+        vars(module).update(
+            DirectoryChannels=Channels,
+            Beat=Beat,
+            time=SimpleNamespace(**{**vars(real_time), "monotonic": lambda: self.now}),
+        )
+        return module
+
+    def perhaps_killed(self) -> None:
+        """Kill the process that is at work, now and then."""
+        if not self.calm and self.rng.random() < 0.01:
+            raise Killed
+
+    def start(self, name: str, elsewhere: bool = False) -> None:
+        """Start a process, with what its last run has left or ``elsewhere`` without."""
+        module: Any = self.modules[name]
+        if name not in self.states or elsewhere:
+            self.lives[name] += 1
+            if name in self.states:
+                self.states[name].job.close()
+            self.states[name] = MemoryState(MemoryJob(self.compiled.compilations[name]))
+        home = self.folder / "homes" / f"{name}-{self.lives[name]}"
+        settings = module.Settings(self.folder, home, lease=5.0, hold=self.hold)
+        channels = module.DirectoryChannels(self.folder)
+        try:
+            self.workers[name] = module.Worker(self.states[name], channels, module.PROCESS, settings, QuietLog())
+        except Killed:
+            self.kill(name)
+
+    def feed(self, process: str, relation: str, columns: Sequence[str], changes: Sequence[tuple[str, Row]]) -> None:
+        """Give a process rows from outside."""
+        folder = self.folder / "feeds" / process / relation
+        folder.mkdir(parents=True, exist_ok=True)
+        rows = [{"op": op, **dict(zip(columns, row, strict=True))} for op, row in changes]
+        pq.write_table(pa.Table.from_pylist(rows), folder / f"{len(list(folder.iterdir())):06d}.parquet")
+
+    def kill(self, name: str) -> None:
+        """End a process without a word; what it has written stays."""
+        worker = self.workers.pop(name, None)
+        if worker is not None:
+            worker.inbox.connection.close()
+
+    def stop(self, name: str) -> None:
+        """End a process that says goodbye."""
+        self.workers.pop(name).end()
+
+    def turn(self, name: str) -> bool:
+        """Let a process look for news; whether there were any."""
+        worker = self.workers[name]
+        try:
+            busy: bool = worker.turn()
+        except Killed:
+            self.kill(name)
+            return True
+        return busy
+
+    def pass_time(self, seconds: float) -> None:
+        """Let time pass; who lives renews its lease."""
+        self.now += seconds
+        for worker in self.workers.values():
+            worker.beat.go_on()
+
+    def settle(self) -> None:
+        """Let everything run without accidents until nobody has anything to do."""
+        self.calm = True
+        for name in self.names:
+            if name not in self.workers:
+                self.start(name)
+        self._turn_until_quiet()
+        self.pass_time(self.hold + 1.0)
+        self._turn_until_quiet()
+        self.calm = False
+
+    def _turn_until_quiet(self) -> None:
+        for _ in range(500):
+            self.pass_time(1.0)
+            busy = [self.turn(name) for name in self.names]
+            if not any(busy):
+                return
+        raise AssertionError("the processes do not come to rest")
+
+    def relations(self) -> dict[str, set[Row]]:
+        """What each process publishes."""
+        found = {}
+        for process in self.compiled.topology.processes:
+            for relation in process.outputs:
+                found[relation] = self.states[process.name].tuples(relation)
+        return found
+
+    def close(self) -> None:
+        """Forget everything."""
+        for name in list(self.workers):
+            self.kill(name)
+        for state in self.states.values():
+            state.job.close()
+        shutil.rmtree(self.folder, ignore_errors=True)
+
+
+def evaluated(compiled: Processes, inputs: Mapping[tuple[str, str], set[Row]]) -> dict[str, set[Row]]:
+    """What one process computes from the rules and the inputs of all; inputs by process and relation."""
+    job = MemoryJob(compiled.whole)
+    names = {r.name for r in job.program.relations if r.kind == "input"}
+    batch = {}
+    for (process, relation), rows in inputs.items():
+        name = f"{process}::{relation}" if f"{process}::{relation}" in names else relation
+        batch[name] = [("+", row) for row in sorted(rows)]
+    job.run(batch)
+    outputs = [relation for process in compiled.topology.processes for relation in process.outputs]
+    found = {relation: job.rows(relation) for relation in outputs}
+    job.close()
+    return found

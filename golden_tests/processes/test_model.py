@@ -1,0 +1,80 @@
+"""Random programs over several processes, and random accidents: in the end all is as if one process had computed it."""
+
+from __future__ import annotations
+
+import random
+from pathlib import Path
+
+import pytest
+
+from golden_tests.nightly import NIGHTLY, START
+from golden_tests.oracle.language import Row
+from golden_tests.processes.model import World, evaluated
+
+COLUMNS = {"e": ("c0", "c1"), "f": ("c0",)}
+
+
+def random_processes(rng: random.Random) -> str:
+    """Two or three processes with relations that read each other's, recursions across them among these, and one that
+    counts and negates."""
+    names = "AB" if rng.random() < 0.5 else "ABC"
+    lines = []
+    for name in names:
+        lines += [f"process {name} {{", "  input relation e(c0: int, c1: int)", "  input relation f(c0: int)"]
+        for place in range(rng.randint(2, 3)):
+            others = [f"{other}.p" for other in names] if place else []
+            body = [rng.choice(["e", "f", *others, *others, *others]) for _ in range(rng.randint(1, 2))]
+            atoms = [(atom, [rng.choice("XYZ") for _ in range(1 if atom == "f" else 2)]) for atom in body]
+            bound = sorted({variable for _, terms in atoms for variable in terms})
+            head = ", ".join(rng.choice(bound) for _ in range(2))
+            text = ", ".join(f"{atom}({', '.join(terms)})" for atom, terms in atoms)
+            lines.append(f"  {name}.p({head}) :- {text}.")
+        lines.append("}")
+    lines += ["process D {", "  input relation f(c0: int)"]
+    lines += [f"  D.reached(X, count<Y>) :- {rng.choice(names)}.p(X, Y)."]
+    lines += [f"  D.missing(X) :- f(X), !{rng.choice(names)}.p(X, _).", "}"]
+    return "\n".join(lines) + "\n"
+
+
+def random_changes(rng: random.Random, known: set[Row], arity: int) -> list[tuple[str, Row]]:
+    """A few rows to delete, and a few to insert."""
+    gone = [row for row in sorted(known) if rng.random() < 0.4]
+    new = {tuple(rng.randrange(3) for _ in range(arity)) for _ in range(rng.randint(0, 3))} - known
+    known.difference_update(gone)
+    known.update(new)
+    return [*(("-", row) for row in gone), *(("+", row) for row in sorted(new))]
+
+
+@pytest.mark.parametrize("seed", range(START, START + (600 if NIGHTLY else 12)))
+def test_any_schedule(seed: int, tmp_path: Path) -> None:
+    """Messages late, out of order and twice; processes killed at any point, stopped, and started with and without what
+    they had."""
+    rng = random.Random(seed)
+    world = World(random_processes(rng), tmp_path / "world", rng, hold=rng.choice([0.0, 0.0, 20.0]))
+    inputs: dict[tuple[str, str], set[Row]] = {
+        (feed.reader, feed.relation): set() for feed in world.compiled.topology.feeds
+    }
+    try:
+        for _ in range(3):
+            for _ in range(rng.randint(5, 60)):
+                name = rng.choice(world.names)
+                match rng.choices(["turn", "feed", "time", "start", "kill", "stop"], [30, 4, 8, 4, 1, 1])[0]:
+                    case "turn" if name in world.workers:
+                        world.turn(name)
+                    case "feed":
+                        place = rng.choice(sorted(inputs))
+                        changes = random_changes(rng, inputs[place], len(COLUMNS[place[1]]))
+                        if changes:
+                            world.feed(*place, COLUMNS[place[1]], changes)
+                    case "time":
+                        world.pass_time(rng.choice([0.5, 1.0, 6.0]))
+                    case "start" if name not in world.workers:
+                        world.start(name, elsewhere=rng.random() < 0.3)
+                    case "kill" if name in world.workers:
+                        world.kill(name)
+                    case "stop" if name in world.workers:
+                        world.stop(name)
+            world.settle()
+            assert world.relations() == evaluated(world.compiled, inputs)
+    finally:
+        world.close()
