@@ -3,6 +3,8 @@
 #   make demo      compile an example, build its views from real input, apply two batches of changes, verify
 #   make test      lint, types, golden files, execution tests
 #
+#   make demo-switches    several processes, one of which is killed and comes back
+#
 # and for those who work on it:
 #
 #   make bench     measure, write benchmarks/results.json and docs/performance.md     (make bench ARGS=--quick on small data)
@@ -16,7 +18,7 @@
 SHELL := /bin/sh
 .SHELLFLAGS := -ec
 .DEFAULT_GOAL := demo
-.PHONY: demo test nightly bench gmark golden lint java venv clean
+.PHONY: demo demo-switches test nightly bench gmark golden lint java venv clean
 
 VENV := $(CURDIR)/.venv
 PY := $(VENV)/bin/python
@@ -34,6 +36,9 @@ WITH_JAVA := JAVA_HOME="$$("$(PY)" .ci/java_home.py)" && export JAVA_HOME
 
 demo: $(READY)
 	@$(WITH_JAVA) && "$(PY)" examples/imports/demo.py $(ARGS)
+
+demo-switches: $(READY)
+	@$(WITH_JAVA) && "$(PY)" examples/switches/demo.py $(ARGS)
 
 test: java lint
 	@echo "== tests"
@@ -63,6 +68,7 @@ lint: $(READY)
 	@"$(PY)" -m pip install --quiet --no-deps --no-build-isolation --target build/types .
 	@MYPYPATH=build/types "$(PY)" -m mypy -p flintlog.compiler -p flintlog.targets -p flintlog.templates
 	@"$(PY)" -m mypy .ci/java_home.py examples/imports/demo.py
+	@"$(PY)" -m mypy examples/switches/demo.py
 	@"$(PY)" -m mypy benchmarks/bench.py
 
 venv: $(READY)

@@ -1,0 +1,128 @@
+"""Real processes, real kills: after all that happened, each has the tables that one process would compute."""
+
+from __future__ import annotations
+
+import random
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from golden_tests.nightly import AT_NIGHT
+from golden_tests.processes.model import evaluated
+from golden_tests.processes.real import RealWorld
+
+ROOT = Path(__file__).parents[2]
+SWITCHES = (ROOT / "examples" / "switches" / "switches.dl").read_text(encoding="utf-8")
+
+#: The program of Nigam et al. 2012, section 5, over three processes: p and q support each other, and a supports p.
+CYCLE = """
+process A {
+  input relation a(x: int)
+  A.a(X) :- a(X).
+}
+process P {
+  P.p(X) :- A.a(X).
+  P.p(X) :- Q.q(X).
+}
+process Q {
+  input relation b(x: int)
+  Q.q(X) :- P.p(X), !b(X).
+  Q.reached(count<X>) :- Q.q(X).
+}
+"""
+
+
+@pytest.fixture
+def worlds() -> Iterator[list[RealWorld]]:
+    """The worlds of a test, ended with it."""
+    made: list[RealWorld] = []
+    yield made
+    for world in made:
+        world.close()
+
+
+def check(world: RealWorld) -> None:
+    """All is as if one process had computed it."""
+    world.wait()
+    assert world.relations() == evaluated(world.compiled, world.inputs)
+
+
+def until(what: str, condition: object, seconds: float = 60.0) -> None:
+    """Wait for something."""
+    assert callable(condition)
+    end = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < end, what
+        time.sleep(0.02)
+
+
+def test_switches(worlds: list[RealWorld], tmp_path: Path) -> None:
+    """The controller killed in mid-batch and started elsewhere, a switch killed, another cut off and back."""
+    world = RealWorld(SWITCHES, tmp_path)
+    worlds.append(world)
+    world.start("S1", "S2", "S3")
+    world.feed("S1", "host", [("+", (host, 1)) for host in range(20)] + [("+", (5, 2))])
+    world.feed("S2", "host", [("+", (host, 2)) for host in range(30, 50)])
+    world.feed("S3", "blacklist", [("+", (host,)) for host in range(0, 60, 3)])
+    check(world)
+    world.feed("S3", "blacklist", [("-", (0,)), ("+", (1,))])
+    until("S3 is busy", lambda: world.local.status("S3")["busy"])
+    world.kill("S3")
+    lines = [("S1", "S3.blacklist--S1"), ("S2", "S3.blacklist--S2")]
+    for name, line in lines:
+        until(f"{name} notices", lambda n=name, at=line: world.local.status(n)["receives"][at].startswith("cut"))
+    world.feed("S2", "host", [("-", (33, 2))])
+    world.wait()
+    assert world.relations()["S1.blacklist"] == world.relations()["S2.blacklist"] == set()
+    world.start_elsewhere("S3")
+    check(world)
+    world.kill("S1")
+    world.feed("S3", "blacklist", [("-", (3,)), ("+", (4,))])
+    world.start("S1")
+    world.pause("S2")
+    until("S3 notices", lambda: world.local.status("S3")["receives"]["S2.host--S3"].startswith("cut"))
+    world.feed("S2", "host", [("+", (99, 2))])
+    world.feed("S3", "blacklist", [("+", (99,))])
+    world.go_on("S2")
+    until("S2 is back", lambda: world.local.status("S3")["receives"]["S2.host--S3"].startswith("open"))
+    check(world)
+
+
+@AT_NIGHT
+@pytest.mark.parametrize("attempt", range(3))
+def test_unreliable_switches(attempt: int, worlds: list[RealWorld], tmp_path: Path) -> None:
+    """Messages late, out of order and twice, while processes are killed and started."""
+    rng = random.Random(attempt)
+    world = RealWorld(SWITCHES, tmp_path, unreliable=True)
+    worlds.append(world)
+    world.start("S1", "S2", "S3")
+    for turn in range(12):
+        for number, name in ((1, "S1"), (2, "S2")):
+            world.feed(name, "host", [(rng.choice("+-"), (rng.randrange(9), number))])
+        world.feed("S3", "blacklist", [(rng.choice("+-"), (rng.randrange(9),))])
+        if turn % 4 == 3:
+            name = rng.choice(["S1", "S2", "S3"])
+            world.kill(name)
+            world.start_elsewhere(name) if rng.random() < 0.5 else world.start(name)
+        time.sleep(rng.random())
+    check(world)
+
+
+def test_cycle_over_processes(worlds: list[RealWorld], tmp_path: Path) -> None:
+    """Insertions and deletions race around a cycle of processes, with unreliable messages; what supports only itself
+    goes."""
+    rng = random.Random(1)
+    world = RealWorld(CYCLE, tmp_path, unreliable=True)
+    worlds.append(world)
+    assert world.compiled.topology.recursions == (("P.p", "Q.q"),)
+    world.start("A", "P", "Q")
+    for _ in range(6):
+        world.feed("A", "a", [(rng.choice("+-"), (n,)) for n in rng.sample(range(5), 2)])
+        world.feed("Q", "b", [(rng.choice("+-"), (rng.randrange(5),))])
+        time.sleep(rng.random())
+    check(world)
+    world.feed("A", "a", [("-", (n,)) for n in range(5)])
+    check(world)
+    assert world.relations()["P.p"] == set()
