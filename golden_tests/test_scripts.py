@@ -13,7 +13,8 @@ from flintlog.targets.pyspark.emit import format_script
 
 ROOT = Path(__file__).parents[1]
 CASES = ROOT / "golden_tests" / "cases"
-SCRIPTS = sorted(CASES.glob("*/script.py"))
+PROCESSES = ROOT / "golden_tests" / "processes" / "cases"
+SCRIPTS = [*sorted(CASES.glob("*/script.py")), *sorted(PROCESSES.glob("*/expected/*.py"))]
 
 CONFIG = """
 [mypy]
@@ -23,6 +24,11 @@ python_version = 3.11
 [mypy-pyarrow.*]
 ignore_missing_imports = true
 """
+
+
+def named(script: Path) -> str:
+    """A name for a script that no other has."""
+    return "_".join(script.with_suffix("").relative_to(ROOT / "golden_tests").parts)
 
 
 def run(*command: str | Path, **environment: str) -> subprocess.CompletedProcess[str]:
@@ -39,7 +45,7 @@ def run(*command: str | Path, **environment: str) -> subprocess.CompletedProcess
 
 def test_scripts_pass_ruff() -> None:
     """No script has an unused import, an unused variable or an undefined name; ``cases/ruff.toml`` has the rules."""
-    ran = run("ruff", "check", CASES)
+    ran = run("ruff", "check", CASES, PROCESSES)
     assert ran.returncode == 0, ran.stdout + ran.stderr
     assert SCRIPTS
 
@@ -48,7 +54,7 @@ def test_scripts_pass_mypy(request: pytest.FixtureRequest, tmp_path: Path) -> No
     """All scripts in one run, as strict as it gets."""
     (tmp_path / "mypy.ini").write_text(CONFIG, encoding="utf-8")
     for script in SCRIPTS:
-        (tmp_path / f"{script.parent.name}_script.py").write_bytes(script.read_bytes())
+        (tmp_path / f"{named(script)}_script.py").write_bytes(script.read_bytes())
     cache = request.config.cache.mkdir("mypy") if request.config.cache else tmp_path / "cache"
     ran = run(
         "mypy", "--config-file", tmp_path / "mypy.ini", "--cache-dir", cache, *sorted(tmp_path.glob("*_script.py"))
@@ -80,8 +86,9 @@ def unused(script: str) -> set[str]:
 
 
 def test_scripts_have_no_unused_helpers() -> None:
-    """Support code that a program has no use for is left out of its script."""
-    left_over = {script.parent.name: unused(script.read_text(encoding="utf-8")) for script in SCRIPTS}
+    """Support code that a program has no use for is left out of its script; run_local.py is for other programs too."""
+    scripts = [script for script in SCRIPTS if script.name != "run_local.py"]
+    left_over = {named(script): unused(script.read_text(encoding="utf-8")) for script in scripts}
     assert {name: names for name, names in left_over.items() if names} == {}
 
 

@@ -1,0 +1,77 @@
+"""What programs of several processes become, file by file; ``--update-golden`` writes it anew."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+
+import pytest
+from flintlog.compiler import CompileOptions, compile_process_files
+from flintlog.compiler.processes import compile_processes
+from flintlog.compiler.source import SourceFile
+
+from golden_tests.frontend.golden import compare
+from golden_tests.harness import VERSION
+
+CASES = sorted(path.parent for path in Path(__file__).parent.glob("cases/*/program.dl"))
+EXAMPLE = Path(__file__).parents[2] / "examples" / "switches" / "switches.dl"
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
+def test_files(case: Path, update_golden: bool) -> None:
+    """Scripts, topology and picture; nothing else stands in the folder."""
+    files, found = compile_process_files([case / "program.dl"], CompileOptions(compiler=VERSION))
+    texts = {**files, "topology.txt": str(found.topology)}
+    for name, text in texts.items():
+        compare(text, case / "expected" / name, update_golden)
+    assert {path.name for path in (case / "expected").iterdir()} == set(texts)
+
+
+def test_the_example_is_a_case() -> None:
+    """What is shown to readers is what is compared."""
+    case = next(case for case in CASES if case.name == "switches")
+    assert (case / "program.dl").read_text(encoding="utf-8") == EXAMPLE.read_text(encoding="utf-8")
+
+
+def test_files_and_blocks_are_alike() -> None:
+    """The note's listings, each a file, and the same as blocks; but for its slip, which is an error."""
+    listing_1 = """
+        input relation host(hostID: int, switchID: int)
+        input relation S3.blacklist(hostID: int, switchID: int)
+        output relation S1.host(hostID: int)
+        output relation S1.blacklist(hostID: int)
+        S1.host(id) :- host(id, 1).
+        S1.blacklist(id) :- S3.blacklist(id, 1).
+        """
+    listing_2 = """
+        input relation S1.host(hostID: int)
+        input relation S2.host(hostID: int)
+        input relation blacklist(hostID: int)
+        output relation S3.host(hostID: int, switchID: int)
+        output relation S3.blacklist(hostID: int, switchID: int)
+        S3.host(id, 1) :- S1.host(id).
+        S3.host(id, 2) :- S2.host(id).
+        S3.blacklist(hostID, switchID) :- blacklist(hostID), S3.host(hostID, switchID).
+        """
+    second = re.sub(r"\bS1\b", "S2", listing_1).replace("(id, 1)", "(id, 2)")
+    files = [SourceFile(f"{n}.dl", text) for n, text in enumerate((listing_1, second, listing_2))]
+    from_files = compile_processes(files)
+    from_blocks = compile_processes([EXAMPLE])
+    assert str(from_files.topology).splitlines() == str(from_blocks.topology).splitlines()
+    alone = compile_processes([files[0], files[2]], outside=["S2"])
+    assert "outside -> S3: S2.host(hostID: int)" in str(alone.topology)
+
+
+def test_topology_is_for_programs() -> None:
+    """The JSON names all that connects the processes."""
+    files, _ = compile_process_files([EXAMPLE], CompileOptions(format=False))
+    topology = json.loads(files["topology.json"])
+    assert [process["name"] for process in topology["processes"]] == ["S1", "S2", "S3"]
+    assert {(c["sender"], c["reader"], c["relation"]) for c in topology["channels"]} == {
+        ("S1", "S3", "S1.host"),
+        ("S2", "S3", "S2.host"),
+        ("S3", "S1", "S3.blacklist"),
+        ("S3", "S2", "S3.blacklist"),
+    }
+    assert all(process["script"] in files for process in topology["processes"])
