@@ -146,6 +146,40 @@ def compile_command(
 
 @main.command()
 @programs_argument
+@click.option(
+    "--outside", multiple=True, metavar="REL", help="A relation, or all of a process, that is fed from outside."
+)
+@click.option("--html", "page", type=click.Path(path_type=Path), metavar="FILE", help="Write a page with a picture.")
+@click.option(
+    "--root",
+    type=click.Path(path_type=Path, exists=True, file_okay=False),
+    metavar="DIR",
+    help="The folder of a run; the page then says what has flowed.",
+)
+def topology(programs: tuple[Path, ...], outside: tuple[str, ...], page: Path | None, root: Path | None) -> None:
+    """Tell how the processes of programs are connected.
+
+    Prints processes, what they are fed, and the channels between them.
+    """
+    from .processes import compile_processes
+    from .topology_page import flows, topology_page
+
+    if root is not None and page is None:
+        raise click.UsageError("--root is for the page; say where to write it with --html FILE")
+    report = Report(programs)
+    with report.reporting(programs[0]):
+        found = compile_processes(programs, outside=outside)
+        report.diagnostics(programs[0], found.warnings, found.sources)
+        click.echo(str(found.topology), nl=False)
+        if page is not None:
+            title = ", ".join(path.name for path in programs)
+            write_file(page, topology_page(found.topology, title, flows(root / "logs") if root else {}))
+            click.echo(f"wrote {page}", err=True)
+    report.finish()
+
+
+@main.command()
+@programs_argument
 @recursion_option
 @diagnostics_option
 def check(programs: tuple[Path, ...], recursion: str, form: str) -> None:

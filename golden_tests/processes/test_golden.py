@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -75,3 +76,30 @@ def test_topology_is_for_programs() -> None:
         ("S3", "S2", "S3.blacklist"),
     }
     assert all(process["script"] in files for process in topology["processes"])
+
+
+def test_topology_page(tmp_path: Path) -> None:
+    """One file that needs no network: the picture, and what the logs of a run say."""
+    logs = tmp_path / "root" / "logs"
+    logs.mkdir(parents=True)
+    (logs / "S3.log").write_text(
+        "event=sent seconds=1.0 channel=S3.blacklist--S1 kind=snapshot incarnation=1 session=1 sequence=1 "
+        "inserted=1500 deleted=0 caught_up=True\nevent=step seconds=2 step=1 handled=1\n"
+        "event=sent seconds=3.0 channel=S3.blacklist--S1 kind=changes incarnation=1 session=1 sequence=2 "
+        "inserted=2 deleted=7 caught_up=True\n",
+        encoding="utf-8",
+    )
+    page = tmp_path / "page.html"
+    ran = subprocess.run(
+        ["flintlog", "topology", EXAMPLE, "--html", page, "--root", tmp_path / "root"],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert "S1 -> S3: S1.host(hostID: int)" in ran.stdout
+    text = page.read_text(encoding="utf-8")
+    assert "http" not in text
+    assert text.count('class="process"') == 3 and text.count('marker-end="url(#tip)"') == 4
+    cells = re.findall(r"<td class=number>([\d,]+)</td>", text)
+    assert cells[:4] == ["2", "1", "1,502", "7"]
+    assert set(cells[4:]) == {"0"}
