@@ -114,8 +114,10 @@ class Checked:
             return problems
         ranked = {name: self.job.supports(t) for name, t in tables.items() if t.kind == "ranked"}
         recursive = {name for stratum in strata(self.rewritten) if stratum.recursive for name in stratum.relations}
-        assert set(ranked) == recursive, "what is ranked is what is recursive"
-        problems += supports_ok(self.rewritten, known, ranked)
+        annotated = {name for name, table in tables.items() if table.kind == "entries"}
+        assert set(ranked) == recursive - annotated, "what is recursive is ranked, or annotated with derivations"
+        unranked = {f"{name}: recursive, but not in the state" for name in annotated}
+        problems += [found for found in supports_ok(self.rewritten, known, ranked) if found not in unranked]
         counted = counts(self.rewritten, known)
         for name, table in tables.items():
             if table.kind == "counted":
@@ -139,8 +141,17 @@ def compared(what: str, found: set[Any], expected: set[Any]) -> list[str]:
 # ---- the compiler's programs in the oracle's form ------------------------------------------------------------------
 
 
+#: What the compiler adds to rules to annotate facts with their derivations.
+ANNOTATING: Functions = {
+    "set_of": lambda facts: tuple(sorted(set(facts))),
+    "in_set": lambda facts, fact: fact in facts,
+    "pick": lambda infinite, used, head: tuple(sorted({*infinite, head})) if head in used else infinite,
+}
+
+
 def as_oracle(program: typed.Program, known: Functions) -> language.Program:
     """A typed program as the oracle holds programs."""
+    known = {**known, **ANNOTATING}
     relations = {
         relation.name: language.Relation(
             relation.name,

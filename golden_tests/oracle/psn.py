@@ -68,13 +68,24 @@ class System:
 
     def step(self) -> None:
         """Pick, fire and commit one update."""
-        for place in self.choose(len(self.updates)):
-            sign, (fact, derived, infinite) = self.updates[place]
-            picked = (fact, derived, infinite | {fact} if fact in derived else infinite)
-            if sign > 0 or self.view[picked] > 0:
-                break
-        else:
+        place = next((place for place in self.choose(len(self.updates)) if self.may_pick(place)), None)
+        if place is None:
             raise Stuck
+        self.process(place)
+
+    def picked(self, place: int) -> Entry:
+        """The entry of an update as it is picked."""
+        fact, derived, infinite = self.updates[place][1]
+        return fact, derived, infinite | {fact} if fact in derived else infinite
+
+    def may_pick(self, place: int) -> bool:
+        """Whether an update may be picked."""
+        return self.updates[place][0] > 0 or self.view[self.picked(place)] > 0
+
+    def process(self, place: int) -> None:
+        """Pick, fire and commit the update at a place."""
+        picked = self.picked(place)
+        (fact, _, _), sign = picked, self.updates[place][0]
         del self.updates[place]
         after = self.view.copy()
         after[picked] += sign
@@ -128,6 +139,32 @@ def matched(atom: Atom, fact: Fact, bound: dict[str, object]) -> dict[str, objec
         elif isinstance(term, Variable) and found.setdefault(term.name, given) != given:
             return None
     return found
+
+
+def all_ends(rules: tuple[Rule, ...], view: Counter[Entry], changes: list[tuple[int, Fact]]) -> list[Counter[Entry]]:
+    """The views in which a burst of changes may end, in any order of its updates; raises :class:`Stuck`."""
+    first = System(rules, lambda count: list(range(count)))
+    first.view = +view
+    first.burst(changes)
+    waiting, known, ends = [first], set(), {}
+    while waiting:
+        system = waiting.pop()
+        key = (frozenset(system.view.items()), frozenset(Counter(system.updates).items()))
+        if key in known:
+            continue
+        known.add(key)
+        if not system.updates:
+            ends[key[0]] = system.view
+            continue
+        places = [place for place in range(len(system.updates)) if system.may_pick(place)]
+        if not places:
+            raise Stuck
+        for place in places:
+            other = System(rules, system.choose)
+            other.view, other.updates = system.view.copy(), list(system.updates)
+            other.process(place)
+            waiting.append(other)
+    return list(ends.values())
 
 
 def shuffled(rng: random.Random) -> Callable[[int], list[int]]:

@@ -203,6 +203,8 @@ class Viewer:
             options.append(("extra", _tuple(extra)))
         if self.kinds[relation.name] == "extremal":
             options += self.best(relation)
+        if relation.annotates:
+            options.append(("annotates", quote(relation.annotates)))
         options.append(("definition", quote(self.definition(relation))))
         return RelationView(
             constant=self.relation_constants[relation.name],
