@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 
 from .diagnostics import CompileError, Diagnostic, Diagnostics, Note
@@ -78,11 +79,13 @@ class _Compiler:
         self.processes = split_processes(programs, diagnostics)
         diagnostics.check()
         self.by_name = {process.name: process for process in self.processes}
+        #: The processes that have a relation of their own under a name.
+        self.local: dict[str, list[str]] = {}
 
     def run(self) -> Processes:
         """Check how the processes fit together, and compile each."""
         whole = self.whole()
-        known = self.typed(whole)
+        known = self.inferred(whole)
         incomplete = {process.name for process in self.processes if self.check_imports(process, known)}
         compilations: dict[str, Compilation] = {}
         spanning = self.spanning(known) if not self.diagnostics.failed else []
@@ -100,11 +103,10 @@ class _Compiler:
 
     def whole(self) -> syntax.Program:
         """All processes as one program; names that are local to a process differ from those of the others."""
-        local: dict[str, list[str]] = {}
         for process in self.processes:
             for name in {*process.declared, *process.derived}:
                 if "." not in name:
-                    local.setdefault(name, []).append(process.name)
+                    self.local.setdefault(name, []).append(process.name)
         labels: dict[str, int] = {}
         for process in self.processes:
             for statement in process.statements:
@@ -114,11 +116,7 @@ class _Compiler:
         shared: set[tuple[type, str]] = set()
         imported: set[str] = set()
         for process in self.processes:
-
-            def name(relation: str, process: ProcessSyntax = process) -> str:
-                several = "." not in relation and len(local.get(relation, ())) > 1
-                return f"{process.name}::{relation}" if several else relation
-
+            named = partial(self.name_in_whole, process.name)
             for statement in process.statements:
                 if isinstance(statement, syntax.Typedef | syntax.ExternalFunction):
                     if (type(statement), statement.name) in shared:
@@ -130,8 +128,7 @@ class _Compiler:
                     imported.add(statement.name)
                 elif isinstance(statement, syntax.Rule) and labels.get(statement.label or "", 0) > 1:
                     statement = replace(statement, label=f"{process.name}.{statement.label}")
-                statements.append(rewritten(statement, name, {}))
-        self.local = local
+                statements.append(rewritten(statement, named, {}))
         return syntax.Program(tuple(statements), self.sources)
 
     def name_in_whole(self, process: str, relation: str) -> str:
@@ -139,7 +136,7 @@ class _Compiler:
         several = "." not in relation and len(self.local.get(relation, ())) > 1
         return f"{process}::{relation}" if several else relation
 
-    def typed(self, whole: syntax.Program) -> typed.Program:
+    def inferred(self, whole: syntax.Program) -> typed.Program:
         """The whole program with types, as far as they can be told; what is wrong with it is reported per process."""
         unheard = Diagnostics()
         return infer_types(resolve(expand_paths(whole, unheard), unheard), unheard)

@@ -69,8 +69,9 @@ class Relation:
     """A relation. ``kind`` says how its tuples are kept: input, counted (``_support`` derivations), ranked (recursive:
     ``_support`` derivations of a rank below ``_rank``), entries (facts with derivation sets, ``_support`` copies of each) or
     aggregate, with partial results in ``extra``. A recursive one
-    may keep only the ``best`` tuple of a group, by MIN or MAX of a column. ``bucket_by`` is the column by which it is cut
-    into buckets. ``definition`` changes with the rules and with the layout.
+    may keep only the ``best`` tuple of a group, by MIN or MAX of a column. Entries ``annotates`` the facts of another,
+    in their last two columns with the facts that they were derived from, and those on a cycle. ``bucket_by`` is the column
+    by which it is cut into buckets. ``definition`` changes with the rules and with the layout.
     """
 
     name: str
@@ -85,6 +86,7 @@ class Relation:
     bucket_by: str = ""
     extra: tuple[Column, ...] = ()
     best: tuple[str, str] | None = None
+    annotates: str = ""
     definition: str = ""
 
     @property
@@ -5514,7 +5516,11 @@ def tuple_text(relation: Relation, values: Sequence[Any]) -> str:
         "_" if value is None else constant_text(value, column.type)
         for value, column in zip(values, relation.columns, strict=True)
     ]
-    return f"{relation.name}({', '.join(texts)})" if texts else relation.name
+    if relation.annotates:
+        # What a fact was derived from is the rest of its proof.
+        texts = texts[:-2]
+    name = relation.annotates or relation.name
+    return f"{name}({', '.join(texts)})" if texts else name
 
 
 def constant_text(value: Any, kind: str) -> str:
@@ -5631,6 +5637,10 @@ class Explainer:
             several = relation.table in self.aggregates
             if relation.kind == "ranked":
                 query += " ORDER BY _rank"
+            elif place := self.place_of_derivation(relation, rule):
+                # The shortest way, which goes around no cycle.
+                size = "LEN" if self.engine.name == "duckdb" else "SIZE"
+                query += f" ORDER BY {size}({place})"
             rows = self.engine.first(query, FEW_DERIVATIONS if several else 1)
             if not rows:
                 continue
@@ -5657,6 +5667,13 @@ class Explainer:
         raise JobError(
             f"no rule derives {node['tuple']} from what is stored; `verify` tells what is wrong with the state"
         )
+
+    def place_of_derivation(self, relation: Relation, rule: Rule) -> str:
+        """Where the rule by which a fact is there has the set of what it was derived from; empty for another rule."""
+        first = self.relations.get(rule.steps[0].table) if rule.steps else None
+        if relation.annotates or first is None or not first.annotates:
+            return ""
+        return f"_1_{len(first.columns) - 1}"
 
     def literals(self, rule: Rule, row: Mapping[str, Any]) -> Iterator[tuple[Step, Values]]:
         """The literals of a rule, with the values that a derivation gives them, and None for those it does not."""
