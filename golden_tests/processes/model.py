@@ -75,7 +75,9 @@ class MemoryState:
         columns = [pa.array([1 if op == "+" else -1 for op, _ in rows], pa.int64())]
         for place, column in enumerate(relation.columns):
             columns.append(pa.array([row[place] for _, row in rows], arrow_type(column.type)))
-        return pa.table(columns, ["_op", *(column.sql for column in relation.columns)])
+        if not relation.columns:
+            columns.append(pa.array([True] * len(rows), pa.bool_()))
+        return pa.table(columns, ["_op", *(column.sql for column in relation.tuple_columns)])
 
 
 class World:

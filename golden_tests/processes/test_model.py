@@ -78,3 +78,30 @@ def test_any_schedule(seed: int, tmp_path: Path) -> None:
             assert world.relations() == evaluated(world.compiled, inputs)
     finally:
         world.close()
+
+
+def test_names(tmp_path: Path) -> None:
+    """Relations may be called as what a process keeps for itself, have texts, or no columns at all."""
+    text = """
+    process A {
+      input relation n(x: int, text: string)
+      A.steps(X, S) :- n(X, S).
+      A.seen(X) :- n(X, _).
+      A.any :- n(_, _).
+    }
+    process B {
+      B.lines(X, S) :- A.steps(X, S), A.seen(X), A.any.
+      B.before(count<X>) :- A.seen(X).
+    }
+    """
+    world = World(text, tmp_path / "world", random.Random(1))
+    rows: set[Row] = {(1, "a'b"), (2, 'c"d'), (2, "")}
+    try:
+        world.feed("A", "n", ("x", "text"), [("+", row) for row in sorted(rows)])
+        world.settle()
+        assert world.relations() == evaluated(world.compiled, {("A", "n"): rows})
+        world.feed("A", "n", ("x", "text"), [("-", row) for row in sorted(rows)])
+        world.settle()
+        assert world.relations()["B.lines"] == world.relations()["A.any"] == set()
+    finally:
+        world.close()

@@ -65,11 +65,11 @@ class Column:
 @dataclass(frozen=True)
 class Relation:
     """A relation. ``kind`` says how its tuples are kept: input, counted (``_support`` derivations), ranked (recursive:
-    ``_support`` derivations of a rank below ``_rank``), entries (facts with derivation sets, ``_support`` copies of each) or
-    aggregate, with partial results in ``extra``. A recursive one
-    may keep only the ``best`` tuple of a group, by MIN or MAX of a column. Entries ``annotates`` the facts of another,
-    in their last two columns with the facts that they were derived from, and those on a cycle. ``bucket_by`` is the column
-    by which it is cut into buckets. ``definition`` changes with the rules and with the layout.
+    ``_support`` derivations of a rank below ``_rank``), entries (facts with derivation sets, ``_support`` copies of each)
+    or aggregate, with partial results in ``extra``. A recursive one may keep only the ``best`` tuple of a group, by MIN or
+    MAX of a column. Entries ``annotates`` the facts of another relation: their last two columns hold the facts that one
+    was derived from, and those of them on a cycle. ``bucket_by`` is the column by which it is cut into buckets.
+    ``definition`` changes with the rules and with the layout.
     """
 
     name: str

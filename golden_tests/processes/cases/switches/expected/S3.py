@@ -68,11 +68,11 @@ class Column:
 @dataclass(frozen=True)
 class Relation:
     """A relation. ``kind`` says how its tuples are kept: input, counted (``_support`` derivations), ranked (recursive:
-    ``_support`` derivations of a rank below ``_rank``), entries (facts with derivation sets, ``_support`` copies of each) or
-    aggregate, with partial results in ``extra``. A recursive one
-    may keep only the ``best`` tuple of a group, by MIN or MAX of a column. Entries ``annotates`` the facts of another,
-    in their last two columns with the facts that they were derived from, and those on a cycle. ``bucket_by`` is the column
-    by which it is cut into buckets. ``definition`` changes with the rules and with the layout.
+    ``_support`` derivations of a rank below ``_rank``), entries (facts with derivation sets, ``_support`` copies of each)
+    or aggregate, with partial results in ``extra``. A recursive one may keep only the ``best`` tuple of a group, by MIN or
+    MAX of a column. Entries ``annotates`` the facts of another relation: their last two columns hold the facts that one
+    was derived from, and those of them on a cycle. ``bucket_by`` is the column by which it is cut into buckets.
+    ``definition`` changes with the rules and with the layout.
     """
 
     name: str
@@ -6942,12 +6942,12 @@ class Inbox:
         self.connection = duckdb.connect(str(home / "inbox.duckdb"), config={"threads": 1})
         named = {r.name: r for r in program.relations if r.kind == "input"}
         self.relations = {channel.input: named[channel.input] for channel in process.receives}
-        self.run("CREATE TABLE IF NOT EXISTS lines (channel VARCHAR, line VARCHAR)")
+        self.run("CREATE TABLE IF NOT EXISTS inbox__lines (channel VARCHAR, line VARCHAR)")
         self.run(
-            "CREATE TABLE IF NOT EXISTS seen (channel VARCHAR, incarnation INT, session INT, sequence INT)"
+            "CREATE TABLE IF NOT EXISTS inbox__seen (channel VARCHAR, incarnation INT, session INT, sequence INT)"
         )
-        self.run("CREATE TABLE IF NOT EXISTS steps (step INT, files VARCHAR, done BOOLEAN)")
-        self.run("CREATE TABLE IF NOT EXISTS fed (relation VARCHAR, file VARCHAR)")
+        self.run("CREATE TABLE IF NOT EXISTS inbox__steps (step INT, files VARCHAR, done BOOLEAN)")
+        self.run("CREATE TABLE IF NOT EXISTS inbox__fed (relation VARCHAR, file VARCHAR)")
         for relation in self.relations.values():
             columns = ", ".join(
                 f"{column.sql} {sql_type(column.type, 'duckdb')}"
@@ -6958,7 +6958,7 @@ class Inbox:
                 f"(_channel VARCHAR, _shown BOOLEAN, {columns}, _copies BIGINT)"
             )
             self.run(f"CREATE TEMP TABLE {relation.table}__net ({columns}, _op BIGINT)")
-        known = dict(self.run("SELECT channel, line FROM lines"))
+        known = dict(self.run("SELECT channel, line FROM inbox__lines"))
         self.lines = {
             channel.name: (
                 Line(**json.loads(known[channel.name])) if channel.name in known else Line()
@@ -6968,6 +6968,8 @@ class Inbox:
         for line in self.lines.values():
             line.life = (line.life[0], line.life[1])
             line.next = line.next and (line.next[0], line.next[1])
+            # The clock of another run says nothing.
+            line.held_since = time.monotonic()
 
     def run(self, sql: str, values: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
         """Run a statement; its rows."""
@@ -6995,10 +6997,10 @@ class Inbox:
                 return False
             self._begin_life(channel, line, message)
         values = [channel.name, *message]
-        known = "SELECT 1 FROM seen WHERE channel = ? AND incarnation = ? AND session = ? AND sequence = ?"
+        known = "SELECT 1 FROM inbox__seen WHERE channel = ? AND incarnation = ? AND session = ? AND sequence = ?"
         if self.run(known, values[:4]):
             return True
-        self.run("INSERT INTO seen VALUES (?, ?, ?, ?)", values[:4])
+        self.run("INSERT INTO inbox__seen VALUES (?, ?, ?, ?)", values[:4])
         line.messages += 1
         line.highest = max(line.highest, message.sequence)
         if message.complete:
@@ -7030,7 +7032,7 @@ class Inbox:
 
     def _begin_life(self, channel: Channel, line: Line, message: Message) -> None:
         """A snapshot of a newer life has come: older ones are void."""
-        self.run("DELETE FROM seen WHERE channel = ?", [channel.name])
+        self.run("DELETE FROM inbox__seen WHERE channel = ?", [channel.name])
         line.messages = line.highest = line.complete = 0
         self._clear(channel, shown=False)
         if line.state == "held" and not message.complete:
@@ -7070,38 +7072,38 @@ class Inbox:
         table, columns = relation.table, names(relation.tuple_columns)
         same = " AND ".join(f"r.{c.sql} = d.{c.sql}" for c in relation.tuple_columns)
         given = rows.rename_columns(["_op", *(c.sql for c in relation.tuple_columns)])
-        self.connection.register("given", given)
+        self.connection.register("inbox__given", given)
         self.run(
-            f"CREATE OR REPLACE TEMP TABLE added AS SELECT {columns}, CAST(SUM(_op) AS BIGINT) AS _copies "
-            f"FROM given GROUP BY {columns} HAVING SUM(_op) <> 0"
+            f"CREATE OR REPLACE TEMP TABLE inbox__added AS SELECT {columns}, CAST(SUM(_op) AS BIGINT) AS _copies "
+            f"FROM inbox__given GROUP BY {columns} HAVING SUM(_op) <> 0"
         )
-        self.connection.unregister("given")
+        self.connection.unregister("inbox__given")
         there = (
             f"CREATE OR REPLACE TEMP TABLE {{}} AS SELECT {names(relation.tuple_columns, 'd.')}, "
-            f"COALESCE(BOOL_OR(r._copies > 0), FALSE) AS _there FROM added AS d "
+            f"COALESCE(BOOL_OR(r._copies > 0), FALSE) AS _there FROM inbox__added AS d "
             f"LEFT JOIN {table} AS r ON {same} AND r._shown GROUP BY ALL"
         )
-        self.run(there.format("before"))
+        self.run(there.format("inbox__before"))
         mine = f"r._channel = '{channel.name}' AND r._shown = {shown} AND {same}"
         self.run(
-            f"CREATE OR REPLACE TEMP TABLE counts AS SELECT {names(relation.tuple_columns, 'd.')}, "
-            f"d._copies + COALESCE(r._copies, 0) AS _copies FROM added AS d LEFT JOIN {table} AS r ON {mine}"
+            f"CREATE OR REPLACE TEMP TABLE inbox__counts AS SELECT {names(relation.tuple_columns, 'd.')}, "
+            f"d._copies + COALESCE(r._copies, 0) AS _copies FROM inbox__added AS d LEFT JOIN {table} AS r ON {mine}"
         )
-        self.run(f"DELETE FROM {table} AS r USING added AS d WHERE {mine}")
+        self.run(f"DELETE FROM {table} AS r USING inbox__added AS d WHERE {mine}")
         self.run(
-            f"INSERT INTO {table} SELECT '{channel.name}', {shown}, {columns}, _copies FROM counts "
+            f"INSERT INTO {table} SELECT '{channel.name}', {shown}, {columns}, _copies FROM inbox__counts "
             "WHERE _copies <> 0"
         )
-        self.run(there.format("after"))
+        self.run(there.format("inbox__after"))
         self.run(
             f"INSERT INTO {table}__net SELECT {columns}, CAST(a._there AS INT) - CAST(b._there AS INT) "
-            f"FROM after AS a JOIN before AS b USING ({columns}) WHERE a._there <> b._there"
+            f"FROM inbox__after AS a JOIN inbox__before AS b USING ({columns}) WHERE a._there <> b._there"
         )
 
     def finish(self, fed: Mapping[str, Path]) -> tuple[int, dict[str, list[str]]] | None:
         """End the step, with the files ``fed`` from outside; its number and the files of its changes, or None if nothing
         has changed."""
-        number = 1 + max((step for (step,) in self.run("SELECT step FROM steps")), default=0)
+        number = 1 + max((step for (step,) in self.run("SELECT step FROM inbox__steps")), default=0)
         files: dict[str, list[str]] = {name: [str(path)] for name, path in fed.items()}
         for name, relation in self.relations.items():
             columns = ", ".join(f'{c.sql} AS "{c.name}"' for c in relation.columns)
@@ -7116,34 +7118,34 @@ class Inbox:
                 pq.write_table(net, path)
                 files[name] = [str(path)]
         if files:
-            self.run("DELETE FROM steps")
-            self.run("INSERT INTO steps VALUES (?, ?, FALSE)", [number, json.dumps(files)])
+            self.run("DELETE FROM inbox__steps")
+            self.run("INSERT INTO inbox__steps VALUES (?, ?, FALSE)", [number, json.dumps(files)])
         for name, path in fed.items():
-            self.run("INSERT INTO fed VALUES (?, ?)", [name, path.name])
-        self.run("DELETE FROM lines")
+            self.run("INSERT INTO inbox__fed VALUES (?, ?)", [name, path.name])
+        self.run("DELETE FROM inbox__lines")
         for channel, line in self.lines.items():
-            self.run("INSERT INTO lines VALUES (?, ?)", [channel, json.dumps(vars(line))])
+            self.run("INSERT INTO inbox__lines VALUES (?, ?)", [channel, json.dumps(vars(line))])
         self.run("COMMIT")
         return (number, files) if files else None
 
     def unfinished(self) -> tuple[int, dict[str, list[str]]] | None:
         """The step that was begun and not done, if there is one."""
-        for step, files in self.run("SELECT step, files FROM steps WHERE NOT done"):
+        for step, files in self.run("SELECT step, files FROM inbox__steps WHERE NOT done"):
             return step, json.loads(files)
         return None
 
     def done(self, step: int) -> None:
         """A step was applied."""
-        self.run("UPDATE steps SET done = TRUE")
+        self.run("UPDATE inbox__steps SET done = TRUE")
         shutil.rmtree(self.home / "steps" / f"{step:09d}", ignore_errors=True)
 
     def was_not_fed(self, relation: str, file: str) -> None:
         """A file from outside was refused."""
-        self.run("DELETE FROM fed WHERE relation = ? AND file = ?", [relation, file])
+        self.run("DELETE FROM inbox__fed WHERE relation = ? AND file = ?", [relation, file])
 
     def files_fed(self, relation: str) -> list[str]:
         """The files from outside that were taken in."""
-        found = self.run("SELECT file FROM fed WHERE relation = ? ORDER BY file", [relation])
+        found = self.run("SELECT file FROM inbox__fed WHERE relation = ? ORDER BY file", [relation])
         return [file for (file,) in found]
 
 
