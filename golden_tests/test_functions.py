@@ -233,7 +233,7 @@ def spark_type(kind: pa.DataType) -> str:
 
 
 def test_tables_have_the_same_functions() -> None:
-    """Every function has an entry in both dialects, or is composed; besides these those for derivation sets have one."""
+    """Every function has an entry in both dialects, or is composed; so have those of derivation sets, and no other."""
     composed = {"greatest", "least", "concat", "concat_ws"}
     for table in (DUCKDB, SPARK):
         names = {key.partition(":")[0].partition("/")[0] for key in table}
