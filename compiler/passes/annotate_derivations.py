@@ -56,21 +56,44 @@ def annotate_derivations(program: typed.Program, diagnostics: Diagnostics) -> ty
     These are all, or those that span several processes. Of such a recursion the process reads the entries of others as
     inputs, and outputs its own.
     """
-    groups = list(program.spanning)
+    groups = spanning = [_between(program, members) for members in program.spanning]
     if program.recursion != "ranks":
         known = frozenset().union(*groups)
-        groups += [frozenset(members) for members in components(program) if known.isdisjoint(members)]
+        groups = [*groups, *(frozenset(members) for members in components(program) if known.isdisjoint(members))]
     for members in groups:
         rules = [rule for rule in program.rules if rule.head.relation in members]
         negates = any(negation.atom.relation in members for rule in rules for negation in rule.negations)
         aggregates = [aggregate for rule in rules for aggregate in rule.aggregates]
-        recursive = members in program.spanning or is_recursive(rules, members)
+        recursive = members in spanning or is_recursive(rules, members)
         if not recursive or negates or any(a.function not in ("min", "max") for a in aggregates):
             continue
-        if _refused(program, rules, members, aggregates, diagnostics):
+        help = _SPANNING if members in spanning else _HELP
+        if _refused(program, rules, members, aggregates, help, diagnostics):
             continue
-        program = _Annotation(program, members).program()
+        program = _Annotation(program, members, members in spanning).program()
     return program
+
+
+def _between(program: typed.Program, members: frozenset[str]) -> frozenset[str]:
+    """The members, and what the compiler has put between them: relations that are derived from some, and of which some
+    are derived."""
+    read = {(rule.head.relation, atom.relation) for rule in program.rules for atom in rule.read}
+    from_members = _reached(members, {(source, head) for head, source in read})
+    return members | (from_members & _reached(members, read))
+
+
+def _reached(starts: Iterable[str], edges: Iterable[tuple[str, str]]) -> set[str]:
+    """All that some edges lead to from the starts."""
+    targets: dict[str, list[str]] = {}
+    for start, end in edges:
+        targets.setdefault(start, []).append(end)
+    found: set[str] = set()
+    waiting = list(starts)
+    while waiting:
+        new = set(targets.get(waiting.pop(), ())) - found
+        found |= new
+        waiting += new
+    return found
 
 
 def _refused(
@@ -78,6 +101,7 @@ def _refused(
     rules: list[typed.Rule],
     members: frozenset[str],
     aggregates: list[typed.Aggregate],
+    help: str,
     diagnostics: Diagnostics,
 ) -> bool:
     """Report what derivation sets do not cover; whether there is anything."""
@@ -97,14 +121,14 @@ def _refused(
                     found.append((f"{message} `{column.type}`", atom.span))
                     break
     for message, span in found:
-        diagnostics.report("E0504", message, span, help=_SPANNING if members in program.spanning else _HELP)
+        diagnostics.report("E0504", message, span, help=help)
     return bool(found)
 
 
 class _Annotation:
     """The relations of one recursion, and the program around them."""
 
-    def __init__(self, program: typed.Program, members: frozenset[str]) -> None:
+    def __init__(self, program: typed.Program, members: frozenset[str], spanning: bool) -> None:
         self.before = program
         self.members = members
         names = {relation.name for relation in program.relations}
@@ -112,7 +136,7 @@ class _Annotation:
         self.entries: dict[str, typed.Relation] = {}
         for relation in program.relations:
             if relation.name in members:
-                made = entries_of(relation, names, relation.output and members in program.spanning)
+                made = entries_of(relation, names, relation.output and spanning)
                 names.add(made.name)
                 self.entries[relation.name] = made
 
