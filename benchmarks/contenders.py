@@ -20,9 +20,14 @@ from measure import Run, run
 from workloads import Step, Workload
 
 HERE = Path(__file__).parent
-SPARK_SUBMIT = ("spark-submit", "--master", "local[2]", "--driver-memory", "4g")
+HEAP_MB = 4096
 
 Answers = dict[str, Answer]
+
+
+def spark_submit(heap_mb: int = HEAP_MB) -> tuple[str | Path, ...]:
+    """The command before a script, with this much heap for driver and executors together."""
+    return ("spark-submit", "--master", "local[2]", "--driver-memory", f"{heap_mb}m")
 
 
 @dataclass(frozen=True)
@@ -92,7 +97,7 @@ class FlintlogJob:
 
     def run(self, step: Step) -> Outcome:
         """Do a step by ``spark-submit``."""
-        measured = run((*SPARK_SUBMIT, self.script, *self.command(step), "--json"), self.place.log(step, self.name))
+        measured = run((*spark_submit(), self.script, *self.command(step), "--json"), self.place.log(step, self.name))
         return Outcome(measured, last_object(measured)["seconds"], self.answers())
 
     def command(self, step: Step) -> tuple[str | Path, ...]:
@@ -106,7 +111,7 @@ class FlintlogJob:
     ) -> tuple[Run, list[Mapping[str, Any]]]:
         """Do all steps in one session; the whole run, and what it says of each step."""
         folders = [self.place.tables(steps[0]), *(self.place.changes(step) for step in steps[1:])]
-        command = (*SPARK_SUBMIT, HERE / "in_session.py", self.script, self.state, *folders, *options)
+        command = (*spark_submit(), HERE / "in_session.py", self.script, self.state, *folders, *options)
         measured = run(command, self.place.log(None, self.name))
         return measured, [json.loads(line) for line in measured.output.splitlines() if line.startswith('{"seconds"')]
 
@@ -170,7 +175,7 @@ class ByHand:
         """The answers after a step; raises :class:`measure.OutOfTime`."""
         out = self.place.folder / step.batch / "by-hand"
         script, program = HERE / "hand_loops.py", self.place.workload.program
-        command = (*SPARK_SUBMIT, script, program, self.place.tables(step), out)
+        command = (*spark_submit(), script, program, self.place.tables(step), out)
         measured = run(command, self.place.log(step, "by hand"), self.limit)
         with database() as connection:
             answers = {

@@ -9,7 +9,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from comparison import difference
-from contenders import Answers, DuckDB, FlintlogJob, Place, last_object
+from contenders import Answers, DuckDB, FlintlogJob, Place, last_object, spark_submit
 from measure import Run, run
 from results import Distributed, WrongAnswer, compare, console, working
 from workloads import Step, Workload, cyclic, steps, write_changes, write_tables
@@ -53,9 +53,8 @@ def rounds(folder: Path, workload: Workload) -> list[Distributed]:
 
 def submit(job: FlintlogJob, step: Step, *arguments: str | Path) -> Run:
     """Run a command of the job by Spark's engine."""
-    spark = ("spark-submit", "--master", "local[2]", "--driver-memory", f"{HEAP_MB}m")
     options = ("--engine", "spark", "--json")
-    return run((*spark, job.script, *arguments, *options), job.place.log(step, "rounds"))
+    return run((*spark_submit(HEAP_MB), job.script, *arguments, *options), job.place.log(step, "rounds"))
 
 
 def result(workload: Workload, step: Step, measured: Run, rows: int, changed: int) -> Distributed:

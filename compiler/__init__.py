@@ -91,7 +91,7 @@ def compile_process_files(
     from .processes import compile_processes
 
     options = options or CompileOptions()
-    found = compile_processes(programs, load, outside)
+    found = compile_processes(programs, load, outside, options.recursion)
     plans = {name: compilation.plan for name, compilation in found.compilations.items()}
     return emit_processes(found.topology, plans, EmitOptions(options.compiler, options.format)), found
 

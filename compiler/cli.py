@@ -18,9 +18,12 @@ from typing import IO, TYPE_CHECKING, Any, TextIO
 import click
 from flintlog.targets import TARGETS
 
+from .naming import counted
+
 if TYPE_CHECKING:
     from rich.text import Text
 
+    from . import CompileOptions
     from .diagnostics import CompileError, Diagnostic
     from .pipeline import Compilation
     from .reports import Finding
@@ -116,17 +119,19 @@ def compile_command(
         raise click.UsageError("say where to write the scripts with -o DIR, or print one with --stdout")
     if to_stdout and len(programs) > 1:
         raise click.UsageError("--stdout prints one script; write several with -o DIR")
+    if outside and target != PROCESSES:
+        raise click.UsageError(f"--outside is for channels between processes, with --target {PROCESSES}")
     if target == PROCESSES and (to_stdout or stages):
         raise click.UsageError(f"--target {PROCESSES} makes several files; write them with -o DIR")
     from . import CompileOptions, emit
 
-    if target == PROCESSES:
-        assert folder is not None
-        _compile_processes(programs, folder, outside, plain, form)
-        return
-    wanted = tuple(stage for stage in STAGES if stage in stages or "all" in stages)
     options = CompileOptions(target=target, format=not plain, recursion=recursion)
     report = Report(programs, form, recursion)
+    if target == PROCESSES:
+        assert folder is not None
+        _compile_processes(programs, folder, outside, options, report)
+        return
+    wanted = tuple(stage for stage in STAGES if stage in stages or "all" in stages)
     written: dict[str, Path] = {}
     for program, compilation in report.compilations():
         files = emit(compilation, options) if folder is not None or to_stdout or "script" in wanted else {}
@@ -230,7 +235,7 @@ def certify(programs: tuple[Path, ...]) -> None:
         if broken:
             report.fail(REFUSED, f"{program}: the certificate does not hold for {', '.join(broken)}")
         else:
-            click.echo(f"{program}: the certificate holds for {_count(len(found), 'rule')}")
+            click.echo(f"{program}: the certificate holds for {counted(len(found), 'rule')}")
     report.finish()
 
 
@@ -315,7 +320,7 @@ def run_command(
                     rows = session.rows(relation)
                     lines = module.relation_lines([c.name for c in relation.columns], rows, "table")
                     between = [""] if place else []
-                    click.echo("\n".join([*between, f"{relation.name} ({_count(len(rows), 'row')})", *lines]))
+                    click.echo("\n".join([*between, f"{relation.name} ({counted(len(rows), 'row')})", *lines]))
                 else:
                     _write_relation(module, session, relation, out / f"{relation.name}.{form or 'csv'}", report)
         except module.JobError as error:
@@ -331,7 +336,7 @@ def _write_relation(module: Any, session: Any, relation: Any, path: Path, report
     except OSError as error:
         report.fail(UNUSABLE, f"cannot write {path}: {_reason(error)}")
     else:
-        click.echo(f"wrote {path} ({_count(written, 'row')})", err=True)
+        click.echo(f"wrote {path} ({counted(written, 'row')})", err=True)
 
 
 @main.command()
@@ -495,14 +500,12 @@ class Report:
 
 
 def _compile_processes(
-    programs: tuple[Path, ...], folder: Path, outside: tuple[str, ...], plain: bool, form: str
+    programs: tuple[Path, ...], folder: Path, outside: tuple[str, ...], options: CompileOptions, report: Report
 ) -> None:
     """Compile programs to processes."""
-    from . import CompileOptions, compile_process_files
+    from . import compile_process_files
 
-    report = Report(programs, form)
     with report.reporting(programs[0]):
-        options = CompileOptions(format=not plain)
         files, found = compile_process_files(programs, options, outside=outside)
         report.diagnostics(programs[0], found.warnings, found.sources)
         _write(folder, files, programs[0], {}, report)
@@ -522,7 +525,7 @@ def _write(folder: Path, files: Mapping[str, str], program: Path, written: dict[
         except OSError as error:
             report.fail(UNUSABLE, f"cannot write {path}: {_reason(error)}")
         else:
-            lines = _count(text.count("\n"), "line")
+            lines = counted(text.count("\n"), "line")
             click.echo(f"wrote {path} ({lines})" if changed else f"{path} is up to date ({lines})", err=True)
 
 
@@ -556,14 +559,10 @@ def replacing(path: Path) -> Iterator[Path]:
 # ---- words and colours -----------------------------------------------------------------------------------------------
 
 
-def _count(number: int, noun: str) -> str:
-    return f"{number or 'no'} {noun}{'' if number == 1 else 's'}"
-
-
 def _totals(found: Iterable[tuple[Path, int, int]]) -> str:
     numbers = list(found)
     errors, warnings = sum(n for _, n, _ in numbers), sum(n for _, _, n in numbers)
-    return f"{_count(errors, 'error')}, {_count(warnings, 'warning')}"
+    return f"{counted(errors, 'error')}, {counted(warnings, 'warning')}"
 
 
 def _reason(error: OSError) -> str:

@@ -320,7 +320,7 @@ class _Explainer:
         read = [
             (rule, literal, literal in rule.atoms)
             for rule in planned.stratum.rules
-            for literal in _literals(rule)
+            for literal in rule.read
             if literal.relation in earlier
         ]
         if not stage.bucketed:
@@ -354,7 +354,7 @@ class _Explainer:
             why = [f"cut by {' or '.join(columns)}, {found}" for found, columns in reasons.items()]
         else:
             why = [self.first_broken(stratum, {**fixed, **{p.relation: p.column or 0 for p in planned.pivots}})]
-        read = dict.fromkeys(x.relation for r in stratum.rules for x in _literals(r) if x.relation in fixed)
+        read = dict.fromkeys(x.relation for r in stratum.rules for x in r.read if x.relation in fixed)
         cuts = listed(f"{name} by {self.relations[name].columns[fixed[name]].name}" for name in read)
         return f"It begins a stage, since the one before has cut {cuts}: {'; '.join(why[:MOST_TOLD])}."
 
@@ -426,12 +426,6 @@ class _Explainer:
         """Rules, set off from the prose."""
         yield from (f"      {self.shown(rule)}" for rule in rules)
         yield ""
-
-
-def _literals(rule: typed.Rule) -> Iterator[typed.Atom]:
-    yield from rule.atoms
-    for negation in rule.negations:
-        yield negation.atom
 
 
 def _signature(relation: typed.Relation) -> str:

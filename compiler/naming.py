@@ -1,4 +1,5 @@
-"""Stable names: what relations and columns are called in SQL and Python, derived from the names in the source."""
+"""Stable names: what relations and columns are called in SQL and Python, derived from the names in the source; and
+how many of something there are, in words."""
 
 from __future__ import annotations
 
@@ -56,3 +57,8 @@ def unused(name: str, taken: Iterable[str]) -> str:
     while candidate in known:
         candidate, number = f"{name}_{number}", number + 1
     return candidate
+
+
+def counted(number: int, noun: str) -> str:
+    """How many there are: ``1 row``, ``2 rows``, ``no rows``."""
+    return f"{number or 'no'} {noun}{'' if number == 1 else 's'}"

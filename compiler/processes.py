@@ -16,12 +16,13 @@ from .diagnostics import CompileError, Diagnostic, Diagnostics, Note
 from .frontend import Load, read_program
 from .ir import syntax, typed
 from .ir.topology import Channel, Feed, Process, Topology
+from .naming import counted
 from .passes.components import components, is_recursive
 from .passes.expand_paths import expand_paths
 from .passes.infer_types import infer_types
 from .passes.resolve import resolve
 from .passes.split_processes import ProcessSyntax, owner, rewritten, split_processes
-from .pipeline import Compilation, compile_program, run_passes
+from .pipeline import Compilation, run_passes
 from .source import SourceFile, Span
 
 
@@ -40,24 +41,35 @@ def check_program(
     program: Path | SourceFile, load: Load | None = None, recursion: str = syntax.RECURSIONS[0]
 ) -> tuple[tuple[Diagnostic, ...], tuple[SourceFile, ...]]:
     """The warnings about a program of one process or of several, and its files; raises as :func:`compile_program`."""
-    if read_program(program, Diagnostics(), load).processes:
-        found = compile_processes([program], load)
+    diagnostics = Diagnostics()
+    read = replace(read_program(program, diagnostics, load), recursion=recursion)
+    if read.processes:
+        found = _compiled([read], diagnostics, ())
         return found.warnings, found.sources
-    compiled = compile_program(program, load, recursion)
+    compiled = run_passes(read, diagnostics)
     return compiled.warnings, compiled.sources
 
 
 def compile_processes(
-    programs: Sequence[Path | SourceFile], load: Load | None = None, outside: Collection[str] = ()
+    programs: Sequence[Path | SourceFile],
+    load: Load | None = None,
+    outside: Collection[str] = (),
+    recursion: str = syntax.RECURSIONS[0],
 ) -> Processes:
     """Compile the processes of some files, each file one process or several. Relations and processes named in
-    ``outside`` may be read though no process derives them: they are fed from outside.
+    ``outside`` may be read though no process derives them: they are fed from outside. ``recursion``, one of
+    :data:`.syntax.RECURSIONS`, is for those inside a process.
 
     Raises :class:`~flintlog.compiler.diagnostics.CompileError` with all diagnostics if they are refused, and OSError if
     a file cannot be read.
     """
     diagnostics = Diagnostics()
-    read = [read_program(program, diagnostics, load) for program in programs]
+    read = [replace(read_program(program, diagnostics, load), recursion=recursion) for program in programs]
+    return _compiled(read, diagnostics, outside)
+
+
+def _compiled(read: Sequence[syntax.Program], diagnostics: Diagnostics, outside: Collection[str]) -> Processes:
+    """Compile processes that were read."""
     sources = tuple({source.name: source for program in read for source in program.sources}.values())
     try:
         return _Compiler(read, sources, diagnostics, outside).run()
@@ -76,6 +88,7 @@ class _Compiler:
         outside: Collection[str],
     ) -> None:
         self.sources, self.diagnostics, self.outside = sources, diagnostics, outside
+        self.recursion = programs[0].recursion
         self.processes = split_processes(programs, diagnostics)
         diagnostics.check()
         self.by_name = {process.name: process for process in self.processes}
@@ -129,7 +142,7 @@ class _Compiler:
                 elif isinstance(statement, syntax.Rule) and labels.get(statement.label or "", 0) > 1:
                     statement = replace(statement, label=f"{process.name}.{statement.label}")
                 statements.append(rewritten(statement, named, {}))
-        return syntax.Program(tuple(statements), self.sources)
+        return syntax.Program(tuple(statements), self.sources, recursion=self.recursion)
 
     def name_in_whole(self, process: str, relation: str) -> str:
         """The name in the whole program of what a process calls ``relation``."""
@@ -196,7 +209,7 @@ class _Compiler:
         place = sender.declared[sent.name].name_span if sent.name in sender.declared else sender.derived[sent.name]
         problem = ""
         if len(given) != len(wanted):
-            problem = f"`{sender.name}` sends {_columns(len(given))}, `{process.name}` reads {len(wanted)}"
+            problem = f"`{sender.name}` sends {counted(len(given), 'column')}, `{process.name}` reads {len(wanted)}"
         elif not any(kind in (typed.BROKEN, typed.UNKNOWN) for kind in (*given, *wanted)):
             for number, (one, other) in enumerate(zip(given, wanted, strict=True)):
                 if one != other:
@@ -225,17 +238,23 @@ class _Compiler:
         for name, span in process.derived.items():
             if owner(name) == process.name and name not in outputs:
                 statements.append(syntax.OutputDirective(name, span))
-        parts = tuple(
-            frozenset(name for name in self.names_of(process) if self.name_in_whole(process.name, name) in members)
+        return syntax.Program(
+            tuple(statements),
+            process.sources,
+            recursion=self.recursion,
+            spanning=self.parts(process, spanning),
+            process=process.name,
+        )
+
+    def parts(self, process: ProcessSyntax, spanning: Sequence[frozenset[str]]) -> tuple[frozenset[str], ...]:
+        """What of each recursion over several processes a process names, of those that it has a part in: who reads a
+        relation without being part of the recursion needs its facts only."""
+        names = {*process.declared, *process.derived, *process.imports()}
+        found = (
+            frozenset(name for name in names if self.name_in_whole(process.name, name) in members)
             for members in spanning
         )
-        # Who reads a relation of a recursion without being part of it needs its facts only.
-        spanning = tuple(part for part in parts if not part.isdisjoint(process.derived))
-        return syntax.Program(tuple(statements), process.sources, spanning=spanning, process=process.name)
-
-    def names_of(self, process: ProcessSyntax) -> set[str]:
-        """All relations that a process names."""
-        return {*process.declared, *process.derived, *process.imports()}
+        return tuple(part for part in found if not part.isdisjoint(process.derived))
 
     def topology(self, known: typed.Program, spanning: Sequence[frozenset[str]]) -> Topology:
         """What connects the processes."""
@@ -244,14 +263,11 @@ class _Compiler:
         for process in self.processes:
             outputs = [name for name in relations if owner(name) == process.name and name in process.derived]
             processes.append(Process(process.name, process.span, tuple(outputs)))
+            recursive = frozenset[str]().union(*self.parts(process, spanning))
             for name in process.imports():
                 relation = relations[name]
                 if owner(name) in self.by_name:
-                    entries = any(
-                        name in members and any(self.owner_of(other) == process.name for other in members)
-                        for members in spanning
-                    )
-                    channels.append(Channel(name, owner(name), process.name, relation.columns, entries))
+                    channels.append(Channel(name, owner(name), process.name, relation.columns, name in recursive))
                 else:
                     feeds.append(Feed(name, process.name, relation.columns))
             for name, declaration in process.declared.items():
@@ -284,7 +300,3 @@ def _type_name(kind: typed.Type, span: Span) -> syntax.TypeName:
         return syntax.TypeName("list", (), _type_name(kind.element, span), span)
     parameters = (kind.precision, kind.scale) if kind.name == "decimal" else ()
     return syntax.TypeName(kind.name, parameters, None, span)
-
-
-def _columns(count: int) -> str:
-    return f"{count} column{'s' * (count != 1)}"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from bisect import bisect_right
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 
@@ -23,6 +23,10 @@ class Span:
 
     def __str__(self) -> str:
         return f"{self.file}:{self.line}"
+
+    def start(self, name: str) -> Span:
+        """The part that ``name`` takes, which the text begins with."""
+        return replace(self, length=min(self.length, len(name)))
 
 
 @dataclass(frozen=True)

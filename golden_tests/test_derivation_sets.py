@@ -37,10 +37,10 @@ def text_of(fact: psn.Fact) -> str:
     return f"{fact[0]}({','.join(values)})"
 
 
-def expected_entries(system: psn.System, members: set[str], kept: set[str]) -> Counter[tuple[Any, ...]]:
-    """The entries of some relations as the job holds them."""
+def expected_entries(view: Counter[psn.Entry], members: set[str], kept: set[str]) -> Counter[tuple[Any, ...]]:
+    """The entries of some relations in a view as the job holds them."""
     found: Counter[tuple[Any, ...]] = Counter()
-    for (fact, derived, infinite), count in (+system.view).items():
+    for (fact, derived, infinite), count in (+view).items():
         if fact[0] in members:
             assert kept >= {name for name, _ in derived}
             sets = (tuple(sorted(map(text_of, facts))) for facts in (derived, infinite))
@@ -100,7 +100,7 @@ def run_both(text: str, bursts: list[Inputs], rng: random.Random) -> int:
             assert facts == evaluate(program, inputs)
             assert {name: job.rows(name) for name in facts} == facts
             assert job.differences() == []
-            expected = expected_entries(system, members, kept)
+            expected = expected_entries(system.view, members, kept)
             assert entries_in(job, members) == expected
             compared += expected.total()
     finally:
@@ -163,20 +163,13 @@ def test_every_order_of_section_5() -> None:
     }
     job = MemoryJob(annotated(SUPPORT))
     job.run({"a": [("+", ())]})
-    assert entries_in(job, {"p", "q"}) == expected_entries_of(came, {"p", "q"})
+    assert entries_in(job, {"p", "q"}) == expected_entries(came, {"p", "q"}, {name for (name, _), _, _ in came})
     assert ends_of(SUPPORT, [(-1, a)], came) == Counter()
     job.run({"a": [("-", ())]})
     assert entries_in(job, {"p", "q"}) == Counter()
     job.close()
     assert ends_of(SUPPORT, [(1, a), (-1, a)], Counter()) == Counter()
     assert ends_of(SUPPORT, [(-1, a), (1, a)], came) == came
-
-
-def expected_entries_of(view: Counter[psn.Entry], members: set[str]) -> Counter[tuple[Any, ...]]:
-    """The entries of some relations in a view, as a job has them; facts without values are written alike."""
-    system = psn.System((), lambda count: list(range(count)))
-    system.view = view
-    return expected_entries(system, members, {name for (name, _), _, _ in view})
 
 
 def test_every_order_of_section_3() -> None:
@@ -186,8 +179,7 @@ def test_every_order_of_section_3() -> None:
         before = ends_of(HOPS, [(1, ("link", pair))], before)
     burst = [(1, ("link", ("d", "f"))), (1, ("link", ("a", "f"))), (-1, ("link", ("a", "b")))]
     after = ends_of(HOPS, burst, before)
-    inputs = {"link": LINKS | {("d", "f"), ("a", "f")} - {("a", "b")} - {("a", "b")}}
-    inputs["link"] -= {("a", "b")}
+    inputs = {"link": (LINKS | {("d", "f"), ("a", "f")}) - {("a", "b")}}
     found: Inputs = {"hop": set(), "tri_hop": set()}
     for (name, row), _, _ in after:
         if name in found:

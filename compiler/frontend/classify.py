@@ -199,9 +199,9 @@ class Classifier:
     def _instance(self, tree: Node) -> syntax.Instance:
         tokens = [child for child in tree.children if isinstance(child, Token) and child.type == "NAME"]
         trees = [child for child in tree.children if isinstance(child, Tree)]
-        name, template = tokens
+        name, pattern = tokens
         arguments = tuple(self._constant_of(child) for child in trees)
-        return syntax.Instance(str(name), str(template), arguments, self._span(name), self._span(template))
+        return syntax.Instance(str(name), str(pattern), arguments, self._span(name), self._span(pattern))
 
     def _constant_of(self, tree: Node) -> syntax.Constant:
         """The value of a literal, which may have a minus before it."""

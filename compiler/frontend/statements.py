@@ -190,8 +190,6 @@ class _Statements:
             )
             self._skip_line(start)
             return True
-        if token.type != "NAME" or self._kind(start + 1) not in (*NAMES, "STRING"):
-            return False
         return False
 
     def _skip_line(self, start: int) -> None:

@@ -92,7 +92,7 @@ def check_localized(program: localized.Program) -> None:
     for rule in program.rules:
         for part in () if rule.broadcast else rule.parts:
             places = set()
-            for atom in (*part.atoms, *(negation.atom for negation in part.negations)):
+            for atom in part.read:
                 relation = local.relation(atom.relation)
                 if relation.location is not None:
                     places.add(_place(part, str(atom.terms[relation.location])))

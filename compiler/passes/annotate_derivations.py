@@ -33,6 +33,7 @@ from functools import reduce
 
 from ..diagnostics import Diagnostics
 from ..functions import FUNCTIONS
+from ..graphs import reached
 from ..ir import typed
 from ..naming import unused
 from ..source import Span
@@ -58,7 +59,7 @@ def annotate_derivations(program: typed.Program, diagnostics: Diagnostics) -> ty
     """
     groups = spanning = [_between(program, members) for members in program.spanning]
     if program.recursion != "ranks":
-        known = frozenset().union(*groups)
+        known = frozenset[str]().union(*groups)
         groups = [*groups, *(frozenset(members) for members in components(program) if known.isdisjoint(members))]
     for members in groups:
         rules = [rule for rule in program.rules if rule.head.relation in members]
@@ -78,22 +79,8 @@ def _between(program: typed.Program, members: frozenset[str]) -> frozenset[str]:
     """The members, and what the compiler has put between them: relations that are derived from some, and of which some
     are derived."""
     read = {(rule.head.relation, atom.relation) for rule in program.rules for atom in rule.read}
-    from_members = _reached(members, {(source, head) for head, source in read})
-    return members | (from_members & _reached(members, read))
-
-
-def _reached(starts: Iterable[str], edges: Iterable[tuple[str, str]]) -> set[str]:
-    """All that some edges lead to from the starts."""
-    targets: dict[str, list[str]] = {}
-    for start, end in edges:
-        targets.setdefault(start, []).append(end)
-    found: set[str] = set()
-    waiting = list(starts)
-    while waiting:
-        new = set(targets.get(waiting.pop(), ())) - found
-        found |= new
-        waiting += new
-    return found
+    from_members = reached(members, {(source, head) for head, source in read})
+    return members | (from_members & reached(members, read))
 
 
 def _refused(

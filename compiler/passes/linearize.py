@@ -18,6 +18,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from ..graphs import reached
 from ..ir import typed
 from ..naming import unused
 
@@ -47,28 +48,14 @@ def is_transitive(rule: typed.Rule) -> bool:
     return len({x, y, left[1]}) == 3 and left[0] == x and right == (left[1], y)
 
 
-def _depends(program: typed.Program, on: str) -> frozenset[str]:
-    """The relations that depend on the relation ``on``, directly or not, ``on`` itself included."""
-    found = {on}
-    while True:
-        more = {
-            rule.head.relation
-            for rule in program.rules
-            if any(literal.relation in found for literal in (*rule.atoms, *(n.atom for n in rule.negations)))
-        } | found
-        if more == found:
-            return frozenset(found)
-        found = more
-
-
 def rules_that_need(program: typed.Program, rule: typed.Rule) -> list[typed.Rule]:
     """The other rules of the relation that ``rule`` derives, those that depend on it themselves."""
-    dependent = _depends(program, rule.head.relation)
+    name = rule.head.relation
+    dependent = {name} | reached([name], ((atom.relation, r.head.relation) for r in program.rules for atom in r.read))
     return [
         other
-        for other in program.rules_of(rule.head.relation)
-        if other is not rule
-        and any(atom.relation in dependent for atom in (*other.atoms, *(n.atom for n in other.negations)))
+        for other in program.rules_of(name)
+        if other is not rule and any(atom.relation in dependent for atom in other.read)
     ]
 
 

@@ -139,7 +139,7 @@ class _Localizer:
 
     def places(self) -> set[str]:
         """Where the literals of the rule live, as they are written."""
-        return {self.place_of(literal) for literal in (*self.rule.atoms, *(n.atom for n in self.rule.negations))}
+        return {self.place_of(literal) for literal in self.rule.read}
 
     def address(self, group: _Group, place: str) -> _Address | None:
         """How ``group`` knows the address ``place``: it holds it, it is a constant, or it can be computed."""
@@ -169,7 +169,7 @@ class _Localizer:
 
     def constants(self) -> Iterator[typed.Constant]:
         """The constants that say where a literal of the rule lives."""
-        for atom in (*self.rule.atoms, *(negation.atom for negation in self.rule.negations)):
+        for atom in self.rule.read:
             relation = self.program.relation(atom.relation)
             if relation.at is not None:
                 yield relation.at

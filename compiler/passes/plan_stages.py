@@ -60,7 +60,7 @@ def _fuse(stage: Stage, stratum: StratumDeltas) -> StratumPlan | None:
     """The stratum as a further one of ``stage``, or None if it has to start its own."""
     pivots = {pivot.relation: pivot.column for plan in stage.strata for pivot in plan.pivots}
     if not stage.bucketed:
-        reads_it = any(x.relation in stage.relations for rule in stratum.stratum.rules for x in _literals(rule))
+        reads_it = any(x.relation in stage.relations for rule in stratum.stratum.rules for x in rule.read)
         if _assign(stratum.stratum, {}) is None or (not stratum.stratum.recursive and reads_it):
             return _gathered(stratum)
         return None
@@ -87,12 +87,6 @@ def _stratum_plan(
         rules.append(plan_rule(rule, deltas.stratum.kind, filtered))
     chosen = tuple(Pivot(r.name, pivots[r.name], reasons[r.name]) for r in deltas.stratum.relations)
     return StratumPlan(deltas.stratum, chosen, tuple(rules))
-
-
-def _literals(rule: typed.Rule) -> Iterator[typed.Atom]:
-    yield from rule.atoms
-    for negation in rule.negations:
-        yield negation.atom
 
 
 def candidates(stratum: Stratum, relation: typed.Relation) -> list[int]:
@@ -146,7 +140,7 @@ def broken_literals(rule: typed.Rule, pivots: Mapping[str, int]) -> Iterator[typ
     argument = rule.head.arguments[pivots[rule.head.relation]]
     plain = isinstance(argument, typed.Variable | typed.Constant)
     wanted = same.get(str(argument), str(argument)) if plain else None
-    for atom in _literals(rule):
+    for atom in rule.read:
         if atom.relation in pivots:
             term = atom.terms[pivots[atom.relation]]
             given = None if isinstance(term, typed.Wildcard) else same.get(str(term), str(term))

@@ -31,6 +31,7 @@ from dataclasses import dataclass, field, replace
 from ..diagnostics import Diagnostics, Note
 from ..functions import FUNCTIONS
 from ..ir import syntax, typed
+from ..naming import counted
 from ..source import Span
 from .order_body import order_body
 from .syntax_names import literal_names, variable_names
@@ -76,16 +77,7 @@ def _did_you_mean(name: str, known: Iterable[str]) -> str | None:
 
 
 def _name_span(atom: syntax.Atom) -> Span:
-    return _start(atom.span, atom.relation)
-
-
-def _start(span: Span, name: str) -> Span:
-    """The part of a span that the name at its beginning takes."""
-    return replace(span, length=min(span.length, len(name)))
-
-
-def _count(number: int, noun: str) -> str:
-    return f"{number} {noun}{'' if number == 1 else 's'}"
+    return atom.span.start(atom.relation)
 
 
 def _atoms(body: Iterable[syntax.Literal]) -> Iterable[syntax.Atom]:
@@ -470,7 +462,7 @@ class _Rules:
         for rule in self.source_rules:
             if rule.label is None:
                 continue
-            span = replace(rule.span, length=min(rule.span.length, len(rule.label)))
+            span = rule.span.start(rule.label)
             if rule.label in unlabelled:
                 other = unlabelled[rule.label]
                 message = f"the label `{rule.label}` is the name of a rule without a label"
@@ -478,7 +470,7 @@ class _Rules:
                 self.diagnostics.report("E0206", message, span, notes=notes)
             elif first.setdefault(rule.label, rule) is not rule:
                 message = f"the label `{rule.label}` names two rules"
-                notes = (Note("first used here", replace(first[rule.label].span, length=len(rule.label))),)
+                notes = (Note("first used here", first[rule.label].span.start(rule.label)),)
                 self.diagnostics.report("E0206", message, span, notes=notes)
         return labels
 
@@ -607,7 +599,7 @@ class _Rules:
             return self._stand_in(atom, name)
         if len(relation.columns) == number:
             return name
-        columns = f"{_count(len(relation.columns), 'column')}, but {_count(number, 'argument')} here"
+        columns = f"{counted(len(relation.columns), 'column')}, but {counted(number, 'argument')} here"
         place = "declared here" if relation.declared else "first derived here"
         notes = (Note(place, relation.span),)
         self.diagnostics.report("E0203", f"`{name}` has {columns}", atom.span, notes=notes)
@@ -634,7 +626,7 @@ class _Rules:
             help = f"an aggregate is written `{name}<...>`, and stands in a head"
         help = help or _did_you_mean(name, {*FUNCTIONS, *self.functions})
         help = help or f"declare it with `extern function {name}(...): type` if you have it in Python"
-        self.diagnostics.report("E0212", f"there is no function `{name}`", _start(call.span, name), help=help)
+        self.diagnostics.report("E0212", f"there is no function `{name}`", call.span.start(name), help=help)
         return typed.Constant(False, typed.BROKEN, call.span)
 
     def _expression(self, expression: syntax.Expression) -> typed.Expression:

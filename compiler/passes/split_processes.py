@@ -29,6 +29,7 @@ from typing import Any, TypeVar
 
 from ..diagnostics import Diagnostics, Note
 from ..ir import syntax
+from ..naming import counted
 from ..source import SourceFile, Span
 
 T = TypeVar("T")
@@ -56,7 +57,7 @@ class ProcessSyntax:
     def derived(self) -> dict[str, Span]:
         """Where each relation that rules derive is first derived."""
         heads = [s.head for s in self.statements if isinstance(s, syntax.Rule)]
-        return {head.relation: named(head.span, head.relation) for head in reversed(heads)}
+        return {head.relation: head.span.start(head.relation) for head in reversed(heads)}
 
     def owns(self, name: str) -> bool:
         """Whether a relation is this process's: ``S1.host`` or ``host`` in S1."""
@@ -94,11 +95,6 @@ def owner(name: str) -> str:
     return name.rpartition(".")[0]
 
 
-def named(span: Span, name: str) -> Span:
-    """The part of a span that the name at its beginning takes."""
-    return replace(span, length=min(span.length, len(name)))
-
-
 def _blocks(program: syntax.Program, diagnostics: Diagnostics) -> Iterator[ProcessSyntax]:
     """The processes of a file with blocks."""
     shared = tuple(s for s in program.statements if isinstance(s, _SHARED))
@@ -117,8 +113,8 @@ def _blocks(program: syntax.Program, diagnostics: Diagnostics) -> Iterator[Proce
                 help = f"write one, as in `process {process.pattern}(n: int) {{ ... }}`"
                 diagnostics.report("E0732", message, process.pattern_span, help=help)
             elif len(pattern.parameters) != len(process.arguments):
-                count = len(pattern.parameters)
-                message = f"`{pattern.name}` takes {count} argument{'s' * (count != 1)}, not {len(process.arguments)}"
+                takes = counted(len(pattern.parameters), "argument")
+                message = f"`{pattern.name}` takes {takes}, not {len(process.arguments)}"
                 diagnostics.report("E0732", message, process.span, notes=(Note("declared here", pattern.span),))
             else:
                 yield ProcessSyntax(
@@ -142,7 +138,7 @@ def _instantiated(pattern: syntax.Process, instance: syntax.Instance) -> tuple[s
 def _file(program: syntax.Program, diagnostics: Diagnostics) -> Iterator[ProcessSyntax]:
     """The one process of a file without blocks: the one that what it derives and outputs is named after."""
     heads = [s.head for s in program.statements if isinstance(s, syntax.Rule)]
-    places = [(head.relation, named(head.span, head.relation)) for head in heads]
+    places = [(head.relation, head.span.start(head.relation)) for head in heads]
     for statement in program.statements:
         if isinstance(statement, syntax.RelationDeclaration) and statement.is_output:
             places.append((statement.name, statement.name_span))
@@ -195,7 +191,7 @@ def mentioned(node: object) -> Iterator[tuple[str, Span]]:
     """The relations that a piece of syntax names, and where."""
     match node:
         case syntax.Atom():
-            yield node.relation, named(node.span, node.relation)
+            yield node.relation, node.span.start(node.relation)
         case syntax.Step():
             yield node.relation, node.span
         case syntax.RelationDeclaration():

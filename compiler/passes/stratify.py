@@ -51,7 +51,7 @@ def stratify(localized: LocalizedProgram, diagnostics: Diagnostics) -> Program:
     return Program(localized, tuple(strata))
 
 
-def _read(rule: typed.Rule) -> list[typed.Atom | typed.Negation]:
+def _literals(rule: typed.Rule) -> list[typed.Atom | typed.Negation]:
     return [*rule.atoms, *rule.negations]
 
 
@@ -79,7 +79,7 @@ def _check_cycles(
         for aggregate in rule.aggregates:
             if aggregate.function in ("min", "max"):
                 continue
-            literal = next((x for x in _read(rule) if _atom(x).relation in inside), None)
+            literal = next((x for x in _literals(rule) if _atom(x).relation in inside), None)
             if literal is None:
                 continue
             steps, through = _cycle(program, rules, rule, literal)
@@ -112,7 +112,7 @@ def _cycle(
         node = queue.pop(0)
         for other in rules:
             if other.head.relation == node:
-                for step in _read(other):
+                for step in _literals(other):
                     if _atom(step).relation not in ways:
                         ways[_atom(step).relation] = [*ways[node], (other, step)]
                         queue.append(_atom(step).relation)

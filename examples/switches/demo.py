@@ -66,6 +66,7 @@ class Story:
     network: Network
     hold: float
     local: Any = None
+    homes: dict[str, Path] = field(default_factory=dict)
     handled: dict[str, list[int]] = field(default_factory=dict)
 
     def begin(self) -> None:
@@ -110,7 +111,8 @@ class Story:
 
     def recover(self) -> None:
         """Start S3 again, in an empty folder."""
-        self.local.start("S3", self.folder / "elsewhere")
+        self.homes["S3"] = self.folder / "elsewhere"
+        self.local.start("S3", self.homes["S3"])
         self.local.wait_until_quiet(180)
 
     def line(self, name: str) -> str:
@@ -133,18 +135,13 @@ class Story:
 
     def rows(self, name: str, relation: str) -> set[tuple[int, ...]]:
         """The rows of a relation, by the process's own script."""
-        home = self.folder / ("elsewhere" if name == "S3" and len(self.handled.get("S1", ())) > 1 else f"homes/{name}")
-        spec = importlib.util.spec_from_file_location(f"job_{name}", HERE_JOBS / f"{name}.py")
-        assert spec is not None
-        assert spec.loader is not None
-        job: Any = importlib.util.module_from_spec(spec)
-        sys.modules[f"job_{name}"] = job
-        spec.loader.exec_module(job)
-        manifest = job.read_state(home / "state")
+        job: Any = loaded(self.jobs.HERE / f"{name}.py")
+        state = self.homes.get(name, self.folder / "homes" / name) / "state"
+        manifest = job.read_state(state)
         engine = job.DuckEngine()
         known = job.PROGRAM.relation(relation)
         entries = job.bucket_files(manifest["relations"], known, None)
-        stored = job.stored_rows(engine, str(home / "state"), known, entries)
+        stored = job.stored_rows(engine, str(state), known, entries)
         columns = ", ".join(column.sql for column in known.columns)
         connection: duckdb.DuckDBPyConnection = engine.connection
         found = set(connection.execute(f"SELECT {columns} FROM ({stored}) AS q").fetchall())
@@ -173,7 +170,15 @@ class Story:
                 raise WrongTables(f"{relation} has {len(found[relation])} tuples, not the {len(rows)} of the rules")
 
 
-HERE_JOBS = Path()
+def loaded(script: Path) -> ModuleType:
+    """A generated script as a module."""
+    spec = importlib.util.spec_from_file_location(script.stem, script)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[script.stem] = module
+    spec.loader.exec_module(module)
+    return module
 
 
 def tell(folder: Path, jobs: ModuleType, size: int, hold: float) -> dict[str, int]:
@@ -202,21 +207,15 @@ def tell(folder: Path, jobs: ModuleType, size: int, hold: float) -> dict[str, in
 
 def main() -> int:
     """Compile, tell the story without and with the gadget, and print what it saves."""
-    global HERE_JOBS
     parser = argparse.ArgumentParser(description="two switches and a controller that is killed and comes back")
     parser.add_argument("--folder", type=Path, default=Path("build/switches"), help="where everything is written")
     parser.add_argument("--size", type=int, default=1_000, help="hosts of each switch (default: %(default)s)")
     options = parser.parse_args()
     folder = options.folder.absolute()
-    HERE_JOBS = folder / "jobs"
-    console.print(f"[bold]flintlog compile {PROGRAM.name} --target processes -o {HERE_JOBS}")
-    subprocess.run(["flintlog", "compile", PROGRAM, "--target", "processes", "-o", HERE_JOBS], check=True)
-    spec = importlib.util.spec_from_file_location("run_local", HERE_JOBS / "run_local.py")
-    assert spec is not None
-    assert spec.loader is not None
-    jobs = importlib.util.module_from_spec(spec)
-    sys.modules["run_local"] = jobs
-    spec.loader.exec_module(jobs)
+    scripts = folder / "jobs"
+    console.print(f"[bold]flintlog compile {PROGRAM.name} --target processes -o {scripts}")
+    subprocess.run(["flintlog", "compile", PROGRAM, "--target", "processes", "-o", scripts], check=True)
+    jobs = loaded(scripts / "run_local.py")
     handled = {}
     for title, hold in (("as it is", 0.0), ("with the gadget", HOLD)):
         console.print(f"\n[bold]{title}")

@@ -336,6 +336,7 @@ def test_files_that_are_not_text(tmp_path: Path) -> None:
         (("compile", "a.dl", "b.dl", "--stdout"), "--stdout prints one script; write several with -o DIR"),
         (("compile", "a.dl", "--dump", "soup"), "'soup' is not one of 'syntax', 'typed',"),
         (("compile", "a.dl", "-o", "jobs", "--target", "flink"), "'flink' is not"),
+        (("compile", "a.dl", "-o", "jobs", "--outside", "S1"), "--outside is for channels between processes"),
         (("compile", "a.dl", "--stdout", "--diagnostics", "json"), "json and --stdout both print to standard output"),
         (("compile", "a.dl", "--dump", "plan", "--diagnostics", "sarif"), "sarif and --dump both print to standard"),
         (("check", "a.dl", "--diagnostics", "xml"), "'xml' is not one of 'text', 'json', 'sarif'"),

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 from flintlog.compiler import CompileOptions, compile_process_files
+from flintlog.compiler.ir.syntax import RECURSIONS
 from flintlog.compiler.processes import compile_processes
 from flintlog.compiler.source import SourceFile
 
@@ -62,6 +63,22 @@ def test_files_and_blocks_are_alike() -> None:
     assert str(from_files.topology).splitlines() == str(from_blocks.topology).splitlines()
     alone = compile_processes([files[0], files[2]], outside=["S2"])
     assert "outside -> S3: S2.host(hostID: int)" in str(alone.topology)
+
+
+def test_recursions_inside_a_process() -> None:
+    """They are maintained as the options say."""
+    text = """
+    process A {
+      input relation e(x: int, y: int)
+      A.p(X, Y) :- e(X, Y).
+      A.p(X, Z) :- e(X, Y), A.p(Y, Z).
+    }
+    """
+    kinds = {}
+    for recursion in RECURSIONS:
+        _, found = compile_process_files([SourceFile("a.dl", text)], CompileOptions(format=False, recursion=recursion))
+        kinds[recursion] = [s.kind for s in found.compilations["A"].strata.strata]
+    assert kinds == {"ranks": ["ranked"], "derivation-sets": ["entries", "counted"]}
 
 
 def test_topology_is_for_programs() -> None:

@@ -14,7 +14,7 @@ from .. import EmitOptions, module_name
 from ..pyspark.emit import emit_with, format_script, template_environment
 from .view import process_view
 
-#: Support code beside that of a job, in the order of printing; the first block stands before the program.
+#: Support code of a process that stands behind that of a job, in the order of printing.
 OWN = ("inbox", "serve")
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from flintlog.compiler.graphs import reached
 from flintlog.compiler.ir import plan, typed
 from flintlog.compiler.ir.topology import Channel, Topology
 
@@ -45,35 +46,30 @@ def channel_arguments(channel: Channel, topology: Topology, plans: dict[str, pla
 def needed(channel: Channel, topology: Topology, plans: dict[str, plan.Program]) -> list[str]:
     """The inputs of the sender that what a channel carries is made of, but for those that are made of this themselves:
     to wait for these would never end."""
-    found = inputs_of(carried(channel, plans[channel.sender]), plans[channel.sender].program)
-    carriers = {carried(c, plans[c.reader]): c for c in topology.channels if c.reader == channel.sender}
+    feeding = [(c, other) for c in topology.channels for other in brought(c, topology, plans).values()]
+    through = brought(channel, topology, plans)
     waiting = []
-    for name in found:
-        seen: set[Channel] = set()
-        todo = [carriers[name]] if name in carriers else []
-        while todo:
-            one = todo.pop()
-            if one in seen:
-                continue
-            seen.add(one)
-            behind = inputs_of(carried(one, plans[one.sender]), plans[one.sender].program)
-            others = {carried(c, plans[c.reader]): c for c in topology.channels if c.reader == one.sender}
-            todo += [others[other] for other in behind if other in others]
-        if not any((c.relation, c.sender) == (channel.relation, channel.sender) for c in seen):
+    for name in inputs_of(carried(channel, plans[channel.sender]), plans[channel.sender].program):
+        behind = {through[name], *reached([through[name]], feeding)} if name in through else set()
+        if channel.relation not in {c.relation for c in behind}:
             waiting.append(name)
     return waiting
 
 
+def brought(channel: Channel, topology: Topology, plans: dict[str, plan.Program]) -> dict[str, Channel]:
+    """The inputs of the sender that what a channel carries is made of and that channels bring, and these channels."""
+    sender = plans[channel.sender]
+    inputs = inputs_of(carried(channel, sender), sender.program)
+    carriers = {carried(c, sender): c for c in topology.channels if c.reader == channel.sender}
+    return {name: carriers[name] for name in inputs if name in carriers}
+
+
 def inputs_of(name: str, program: typed.Program) -> list[str]:
     """The inputs that a relation of a program is made of, as users call them."""
-    by_name = {relation.public or relation.name: relation.name for relation in program.relations}
-    seen, todo = set(), [by_name[name]]
-    while todo:
-        relation = todo.pop()
-        if relation not in seen:
-            seen.add(relation)
-            todo += [atom.relation for rule in program.rules_of(relation) for atom in rule.read]
-    return [r.public or r.name for r in program.relations if r.name in seen and r.role == "input"]
+    start = next(relation.name for relation in program.relations if name == (relation.public or relation.name))
+    read = ((rule.head.relation, atom.relation) for rule in program.rules for atom in rule.read)
+    found = {start} | reached([start], read)
+    return [r.public or r.name for r in program.relations if r.name in found and r.role == "input"]
 
 
 def carried(channel: Channel, program: plan.Program) -> str:

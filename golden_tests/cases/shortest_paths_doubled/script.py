@@ -983,6 +983,10 @@ class Bucket:
     count: int = 1
 
 
+#: How many rounds a recursion may take, and how many derivation sets one may have, unless told otherwise.
+MOST_ROUNDS, MOST_ENTRIES = 10_000, 10_000_000
+
+
 class Run(NamedTuple):
     """How strata are being maintained: where, on what part of the state, whether for the first time, and in which way.
     ``note`` is called once a round with the stratum, the phase, the round and the number of tuples that changed.
@@ -2892,6 +2896,19 @@ class Task:
         gathered = bool(self.stages) and not any(stage.bucketed for stage in self.stages)
         return self.fused or gathered or self.buckets == 1
 
+    def run(
+        self,
+        engine: Engine,
+        bucket: Bucket,
+        note: Callable[[str, str, int, int], None],
+        choice: Choice,
+    ) -> Run:
+        """The task at work."""
+        options = self.options
+        return Run(
+            engine, bucket, self.initial, options.max_rounds, options.max_entries, note, choice
+        )
+
     def part_of(self, relation: Relation, part: int | None) -> int | None:
         """The bucket of ``relation`` that the task for bucket ``part`` changes; None: all of it."""
         return None if relation in self.inputs and self.stages else part
@@ -3279,15 +3296,7 @@ def run_task(task: Task, number: int) -> dict[str, Any]:
     bucket = Bucket() if part is None else Bucket(part, task.buckets)
     choice = choice_for(task, part)
     with duck_engine(task, task.threads) as engine:
-        run = Run(
-            engine,
-            bucket,
-            task.initial,
-            task.options.max_rounds,
-            task.options.max_entries,
-            note,
-            choice,
-        )
+        run = task.run(engine, bucket, note, choice)
         clocks = compute(run, task, part)
         written = write_computed(run, task, part)
     seconds = round(time.monotonic() - started, 3)
@@ -3541,16 +3550,15 @@ MOST_STARTS = 5
 def run_rounds(spark: SparkSession, task: Task, log: Log) -> dict[str, Any]:
     """Run a task's strata on the whole state, with Spark's engine, and again from their beginning if an executor was lost;
     returns a report like a task's."""
-    for start in range(1, MOST_STARTS + 1):
+    start = 1
+    while True:
         try:
             return rounds_once(spark, task, log)
         except Exception as error:
             if start == MOST_STARTS or not any(words in str(error) for words in LOST_ROWS):
                 raise
-            log.event(
-                "again", start=start + 1, reason="an executor was lost, and rows that it kept"
-            )
-    raise AssertionError("the last start returns or raises")
+            start += 1
+            log.event("again", start=start, reason="an executor was lost, and rows that it kept")
 
 
 def rounds_once(spark: SparkSession, task: Task, log: Log) -> dict[str, Any]:
@@ -3570,15 +3578,7 @@ def rounds_once(spark: SparkSession, task: Task, log: Log) -> dict[str, Any]:
             notes = place_of(task.state) / "data" / task.attempt / "failed_calls"
             task.options.functions.define(engine, notes if opened_in_tasks(task.state) else None)
         choice = choice_for(task, None)
-        run = Run(
-            engine,
-            Bucket(),
-            task.initial,
-            task.options.max_rounds,
-            task.options.max_entries,
-            note,
-            choice,
-        )
+        run = task.run(engine, Bucket(), note, choice)
         clocks = compute(run, task, None)
         written = write_computed(run, task, None)
     finally:
@@ -6243,8 +6243,8 @@ class Options:
 
     buckets: int
     engine: str = "auto"
-    max_rounds: int = 10_000
-    max_entries: int = 10_000_000
+    max_rounds: int = MOST_ROUNDS
+    max_entries: int = MOST_ENTRIES
     memory_limit: str = ""
     functions: SuppliedFunctions | None = None
     strategy: str = "auto"
@@ -6436,8 +6436,8 @@ def init(
     inputs: str | Sequence[str] | Mapping[str, Source | Sequence[Source]],
     buckets: int | None = None,
     engine: str = "auto",
-    max_rounds: int = 10_000,
-    max_entries: int = 10_000_000,
+    max_rounds: int = MOST_ROUNDS,
+    max_entries: int = MOST_ENTRIES,
     memory_limit: str = "",
     functions: FunctionSource = None,
     log: Log | None = None,
@@ -6480,8 +6480,8 @@ def apply(
     order_column: str | None = None,
     op_column: str = "op",
     engine: str = "auto",
-    max_rounds: int = 10_000,
-    max_entries: int = 10_000_000,
+    max_rounds: int = MOST_ROUNDS,
+    max_entries: int = MOST_ENTRIES,
     memory_limit: str = "",
     functions: FunctionSource = None,
     strategy: str = "auto",
@@ -6575,8 +6575,8 @@ def verify(
     spark: SparkSession,
     state: str,
     engine: str = "auto",
-    max_rounds: int = 10_000,
-    max_entries: int = 10_000_000,
+    max_rounds: int = MOST_ROUNDS,
+    max_entries: int = MOST_ENTRIES,
     memory_limit: str = "",
     functions: FunctionSource = None,
     log: Log | None = None,
@@ -6606,8 +6606,8 @@ def rebuild(
     inputs: str | Sequence[str] | Mapping[str, Source | Sequence[Source]] = (),
     buckets: int | None = None,
     engine: str = "auto",
-    max_rounds: int = 10_000,
-    max_entries: int = 10_000_000,
+    max_rounds: int = MOST_ROUNDS,
+    max_entries: int = MOST_ENTRIES,
     memory_limit: str = "",
     functions: FunctionSource = None,
     log: Log | None = None,
@@ -6664,8 +6664,8 @@ def upgrade(
     state: str,
     inputs: str | Sequence[str] | Mapping[str, Source | Sequence[Source]] = (),
     engine: str = "auto",
-    max_rounds: int = 10_000,
-    max_entries: int = 10_000_000,
+    max_rounds: int = MOST_ROUNDS,
+    max_entries: int = MOST_ENTRIES,
     memory_limit: str = "",
     functions: FunctionSource = None,
     log: Log | None = None,
@@ -6994,7 +6994,7 @@ def command_line() -> argparse.ArgumentParser:
     running.add_argument(
         "--max-rounds",
         type=positive,
-        default=10_000,
+        default=MOST_ROUNDS,
         metavar="N",
         help="give up a recursion after N rounds",
     )
@@ -7002,7 +7002,7 @@ def command_line() -> argparse.ArgumentParser:
         running.add_argument(
             "--max-entries",
             type=positive,
-            default=10_000_000,
+            default=MOST_ENTRIES,
             metavar="N",
             help="give up a recursion whose facts have more than N derivation sets",
         )

@@ -1742,6 +1742,10 @@ class Bucket:
     count: int = 1
 
 
+#: How many rounds a recursion may take, and how many derivation sets one may have, unless told otherwise.
+MOST_ROUNDS, MOST_ENTRIES = 10_000, 10_000_000
+
+
 class Run(NamedTuple):
     """How strata are being maintained: where, on what part of the state, whether for the first time, and in which way.
     ``note`` is called once a round with the stratum, the phase, the round and the number of tuples that changed.
@@ -2308,29 +2312,35 @@ def maintain_counted(run: Run, stratum: Stratum, clock: int) -> int:
         no_changes(engine, relation)
         run.note(stratum.name, "build", 1, engine.rows(table))
         return clock
-    changes = []
-    for phase, sign in (("delete", "-1"), ("insert", "1")):
-        queries = arriving(engine, stratum, relation, phase, bucket)
-        if queries:
-            show_versions(engine, stratum, phase)
-            engine.table(
-                f"{table}__{phase}",
-                f"SELECT {columns}, {sign} AS _sign FROM ({union(queries)}) AS q",
-            )
-            changes.append(f"SELECT * FROM {table}__{phase}")
+    changes = signed_arrivals(run, stratum, relation, "1")
     if not changes:
         no_changes(engine, relation)
         return clock
     engine.table(
         f"{table}__counts",
-        f"SELECT {columns}, CAST(SUM(_sign) AS BIGINT) AS _change FROM ({union(changes)}) AS q "
-        f"GROUP BY {columns} HAVING SUM(_sign) <> 0",
+        f"SELECT {columns}, CAST(SUM(_copies) AS BIGINT) AS _change FROM ({union(changes)}) AS q "
+        f"GROUP BY {columns} HAVING SUM(_copies) <> 0",
     )
     add_counts(engine, stratum, relation)
     run.note(
         stratum.name, "count", 1, engine.rows(f"{table}__lost") + engine.rows(f"{table}__gained")
     )
     return clock
+
+
+def signed_arrivals(run: Run, stratum: Stratum, relation: Relation, copies: str) -> list[str]:
+    """Make r__delete and r__insert of the derivations that come or go because a relation below changes, each ``copies``
+    times (``_copies``, negative if they go); returns queries of what there is."""
+    engine, changes = run.engine, []
+    for phase, sign in (("delete", "-"), ("insert", "")):
+        queries = arriving(engine, stratum, relation, phase, run.bucket)
+        if queries:
+            show_versions(engine, stratum, phase)
+            name = f"{relation.table}__{phase}"
+            signed = f"{names(relation.tuple_columns)}, {sign}{copies} AS _copies"
+            engine.table(name, f"SELECT {signed} FROM ({union(queries)}) AS q")
+            changes.append(f"SELECT * FROM {name}")
+    return changes
 
 
 def add_counts(engine: Engine, stratum: Stratum, relation: Relation) -> None:
@@ -3302,6 +3312,19 @@ class Task:
         gathered = bool(self.stages) and not any(stage.bucketed for stage in self.stages)
         return self.fused or gathered or self.buckets == 1
 
+    def run(
+        self,
+        engine: Engine,
+        bucket: Bucket,
+        note: Callable[[str, str, int, int], None],
+        choice: Choice,
+    ) -> Run:
+        """The task at work."""
+        options = self.options
+        return Run(
+            engine, bucket, self.initial, options.max_rounds, options.max_entries, note, choice
+        )
+
     def part_of(self, relation: Relation, part: int | None) -> int | None:
         """The bucket of ``relation`` that the task for bucket ``part`` changes; None: all of it."""
         return None if relation in self.inputs and self.stages else part
@@ -3689,15 +3712,7 @@ def run_task(task: Task, number: int) -> dict[str, Any]:
     bucket = Bucket() if part is None else Bucket(part, task.buckets)
     choice = choice_for(task, part)
     with duck_engine(task, task.threads) as engine:
-        run = Run(
-            engine,
-            bucket,
-            task.initial,
-            task.options.max_rounds,
-            task.options.max_entries,
-            note,
-            choice,
-        )
+        run = task.run(engine, bucket, note, choice)
         clocks = compute(run, task, part)
         written = write_computed(run, task, part)
     seconds = round(time.monotonic() - started, 3)
@@ -3951,16 +3966,15 @@ MOST_STARTS = 5
 def run_rounds(spark: SparkSession, task: Task, log: Log) -> dict[str, Any]:
     """Run a task's strata on the whole state, with Spark's engine, and again from their beginning if an executor was lost;
     returns a report like a task's."""
-    for start in range(1, MOST_STARTS + 1):
+    start = 1
+    while True:
         try:
             return rounds_once(spark, task, log)
         except Exception as error:
             if start == MOST_STARTS or not any(words in str(error) for words in LOST_ROWS):
                 raise
-            log.event(
-                "again", start=start + 1, reason="an executor was lost, and rows that it kept"
-            )
-    raise AssertionError("the last start returns or raises")
+            start += 1
+            log.event("again", start=start, reason="an executor was lost, and rows that it kept")
 
 
 def rounds_once(spark: SparkSession, task: Task, log: Log) -> dict[str, Any]:
@@ -3980,15 +3994,7 @@ def rounds_once(spark: SparkSession, task: Task, log: Log) -> dict[str, Any]:
             notes = place_of(task.state) / "data" / task.attempt / "failed_calls"
             task.options.functions.define(engine, notes if opened_in_tasks(task.state) else None)
         choice = choice_for(task, None)
-        run = Run(
-            engine,
-            Bucket(),
-            task.initial,
-            task.options.max_rounds,
-            task.options.max_entries,
-            note,
-            choice,
-        )
+        run = task.run(engine, Bucket(), note, choice)
         clocks = compute(run, task, None)
         written = write_computed(run, task, None)
     finally:
@@ -6653,8 +6659,8 @@ class Options:
 
     buckets: int
     engine: str = "auto"
-    max_rounds: int = 10_000
-    max_entries: int = 10_000_000
+    max_rounds: int = MOST_ROUNDS
+    max_entries: int = MOST_ENTRIES
     memory_limit: str = ""
     functions: SuppliedFunctions | None = None
     strategy: str = "auto"
@@ -6846,8 +6852,8 @@ def init(
     inputs: str | Sequence[str] | Mapping[str, Source | Sequence[Source]],
     buckets: int | None = None,
     engine: str = "auto",
-    max_rounds: int = 10_000,
-    max_entries: int = 10_000_000,
+    max_rounds: int = MOST_ROUNDS,
+    max_entries: int = MOST_ENTRIES,
     memory_limit: str = "",
     functions: FunctionSource = None,
     log: Log | None = None,
@@ -6890,8 +6896,8 @@ def apply(
     order_column: str | None = None,
     op_column: str = "op",
     engine: str = "auto",
-    max_rounds: int = 10_000,
-    max_entries: int = 10_000_000,
+    max_rounds: int = MOST_ROUNDS,
+    max_entries: int = MOST_ENTRIES,
     memory_limit: str = "",
     functions: FunctionSource = None,
     strategy: str = "auto",
@@ -6985,8 +6991,8 @@ def verify(
     spark: SparkSession,
     state: str,
     engine: str = "auto",
-    max_rounds: int = 10_000,
-    max_entries: int = 10_000_000,
+    max_rounds: int = MOST_ROUNDS,
+    max_entries: int = MOST_ENTRIES,
     memory_limit: str = "",
     functions: FunctionSource = None,
     log: Log | None = None,
@@ -7016,8 +7022,8 @@ def rebuild(
     inputs: str | Sequence[str] | Mapping[str, Source | Sequence[Source]] = (),
     buckets: int | None = None,
     engine: str = "auto",
-    max_rounds: int = 10_000,
-    max_entries: int = 10_000_000,
+    max_rounds: int = MOST_ROUNDS,
+    max_entries: int = MOST_ENTRIES,
     memory_limit: str = "",
     functions: FunctionSource = None,
     log: Log | None = None,
@@ -7074,8 +7080,8 @@ def upgrade(
     state: str,
     inputs: str | Sequence[str] | Mapping[str, Source | Sequence[Source]] = (),
     engine: str = "auto",
-    max_rounds: int = 10_000,
-    max_entries: int = 10_000_000,
+    max_rounds: int = MOST_ROUNDS,
+    max_entries: int = MOST_ENTRIES,
     memory_limit: str = "",
     functions: FunctionSource = None,
     log: Log | None = None,
@@ -7404,7 +7410,7 @@ def command_line() -> argparse.ArgumentParser:
     running.add_argument(
         "--max-rounds",
         type=positive,
-        default=10_000,
+        default=MOST_ROUNDS,
         metavar="N",
         help="give up a recursion after N rounds",
     )
@@ -7412,7 +7418,7 @@ def command_line() -> argparse.ArgumentParser:
         running.add_argument(
             "--max-entries",
             type=positive,
-            default=10_000_000,
+            default=MOST_ENTRIES,
             metavar="N",
             help="give up a recursion whose facts have more than N derivation sets",
         )
