@@ -117,8 +117,8 @@ class Story:
 
     def line(self, name: str) -> str:
         """The state of a switch's channel from S3."""
-        state: str = self.local.status(name)["receives"][f"S3.blacklist--{name}"]
-        return state.split()[0]
+        state: str = self.local.status(name)["receives"][f"S3.blacklist--{name}"]["state"]
+        return state
 
     def note(self) -> None:
         """Note how many tuples each switch has handled so far."""

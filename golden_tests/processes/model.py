@@ -1,13 +1,14 @@
 """Processes without Spark: the code of the generated scripts over relations in memory, with accidents at random.
 
 Each process is a script of its own, loaded as a module; its state is its program in one database, and its clock is that
-of the test. Channels are folders, but what has come is told late, out of order and repeatedly.
+of the test. Channels are folders or topics of Kafka, but what has come is told late, out of order and repeatedly.
 """
 
 from __future__ import annotations
 
 import random
 import shutil
+import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import ModuleType, SimpleNamespace
@@ -23,6 +24,9 @@ from flintlog.targets.processes.emit import emit_processes
 from golden_tests.harness import VERSION, MemoryJob, QuietLog, arrow_type, frozen_row, load_script
 from golden_tests.oracle.language import Row
 
+#: A recursion with more derivation sets is refused.
+MOST_ENTRIES = 3_000
+
 
 class Killed(BaseException):
     """A process was killed at some point of its work."""
@@ -35,6 +39,7 @@ class MemoryState:
         self.job = job
         self.applied = 0
         self.published: dict[str, set[tuple[str, Row]]] = {}
+        self.job.module.MOST_ENTRIES = MOST_ENTRIES  # type: ignore[attr-defined]
         self.job.run({})
 
     def apply(self, step: int, files: Mapping[str, Sequence[str]]) -> dict[str, int] | None:
@@ -83,9 +88,9 @@ class MemoryState:
 class World:
     """Some processes, and what happens to them."""
 
-    def __init__(self, text: str, folder: Path, rng: random.Random, hold: float = 0.0) -> None:
-        """Compile the processes; none runs yet."""
-        self.rng, self.folder, self.hold = rng, folder, hold
+    def __init__(self, text: str, folder: Path, rng: random.Random, hold: float = 0.0, kafka: str = "") -> None:
+        """Compile the processes; none runs yet. Channels are in ``folder`` unless there is an address of Kafka's."""
+        self.rng, self.folder, self.hold, self.kafka = rng, folder, hold, kafka
         self.compiled: Processes = compile_processes([SourceFile("test.dl", text)])
         plans = {name: compilation.plan for name, compilation in self.compiled.compilations.items()}
         files = emit_processes(self.compiled.topology, plans, EmitOptions(VERSION, format=False))
@@ -103,7 +108,9 @@ class World:
         self_ = self
         real_time = module.time
 
-        class Channels(module.DirectoryChannels):  # type: ignore[misc, name-defined]
+        kind = module.KafkaChannels if self.kafka else module.DirectoryChannels
+
+        class Channels(kind):  # type: ignore[misc, valid-type]
             """Tells late, out of order and repeatedly what has come."""
 
             def waiting(self, channel: Any) -> list[Any]:
@@ -138,7 +145,7 @@ class World:
                 self.channels.renew(self.process, module.Lease(self.incarnation, self.beat + 1, False))
 
         vars(module).update(
-            DirectoryChannels=Channels,
+            Channels=Channels,
             Beat=Beat,
             time=SimpleNamespace(**{**vars(real_time), "monotonic": lambda: self.now}),
         )
@@ -159,7 +166,7 @@ class World:
             self.states[name] = MemoryState(MemoryJob(self.compiled.compilations[name]))
         home = self.folder / "homes" / f"{name}-{self.lives[name]}"
         settings = module.Settings(self.folder, home, lease=5.0, hold=self.hold)
-        channels = module.DirectoryChannels(self.folder)
+        channels = module.Channels(*((self.kafka, module.PROCESS, {}) if self.kafka else (self.folder,)))
         try:
             self.workers[name] = module.Worker(self.states[name], channels, module.PROCESS, settings, QuietLog())
         except Killed:
@@ -177,6 +184,8 @@ class World:
         worker = self.workers.pop(name, None)
         if worker is not None:
             worker.inbox.connection.close()
+            if self.kafka:
+                worker.channels.consumer.close()
 
     def stop(self, name: str) -> None:
         """End a process that says goodbye."""
@@ -210,11 +219,15 @@ class World:
         self.calm = False
 
     def _turn_until_quiet(self) -> None:
+        quiet = 0
         for _ in range(500):
             self.pass_time(1.0)
             busy = [self.turn(name) for name in self.names]
-            if not any(busy):
+            quiet = 0 if any(busy) else quiet + 1
+            # What is on its way in a network is seen by nobody.
+            if quiet > (5 if self.kafka else 0):
                 return
+            time.sleep(0.05 if self.kafka and quiet else 0.0)
         raise AssertionError("the processes do not come to rest")
 
     def relations(self) -> dict[str, set[Row]]:

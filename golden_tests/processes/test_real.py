@@ -72,7 +72,7 @@ def test_switches(worlds: list[RealWorld], tmp_path: Path) -> None:
     world.kill("S3")
     lines = [("S1", "S3.blacklist--S1"), ("S2", "S3.blacklist--S2")]
     for name, line in lines:
-        until(f"{name} notices", lambda n=name, at=line: world.local.status(n)["receives"][at].startswith("cut"))
+        until(f"{name} notices", lambda n=name, at=line: world.local.status(n)["receives"][at]["state"] == "cut")
     world.feed("S2", "host", [("-", (33, 2))])
     world.wait()
     assert world.relations()["S1.blacklist"] == world.relations()["S2.blacklist"] == set()
@@ -82,11 +82,11 @@ def test_switches(worlds: list[RealWorld], tmp_path: Path) -> None:
     world.feed("S3", "blacklist", [("-", (3,)), ("+", (4,))])
     world.start("S1")
     world.pause("S2")
-    until("S3 notices", lambda: world.local.status("S3")["receives"]["S2.host--S3"].startswith("cut"))
+    until("S3 notices", lambda: world.local.status("S3")["receives"]["S2.host--S3"]["state"] == "cut")
     world.feed("S2", "host", [("+", (99, 2))])
     world.feed("S3", "blacklist", [("+", (99,))])
     world.go_on("S2")
-    until("S2 is back", lambda: world.local.status("S3")["receives"]["S2.host--S3"].startswith("open"))
+    until("S2 is back", lambda: world.local.status("S3")["receives"]["S2.host--S3"]["state"] == "open")
     check(world)
 
 

@@ -15,7 +15,7 @@ from ..pyspark.emit import emit_with, format_script, template_environment
 from .view import process_view
 
 #: Support code of a process that stands behind that of a job, in the order of printing.
-OWN = ("inbox", "serve")
+OWN = ("inbox", "kafka", "serve")
 
 
 def emit_processes(topology: Topology, plans: Mapping[str, plan.Program], options: EmitOptions) -> Mapping[str, str]:

@@ -322,6 +322,12 @@ class DirectoryChannels:
         self.root = root
         root.mkdir(parents=True, exist_ok=True)
 
+    def look(self) -> None:
+        """Take notice of what has come; here that is done when it is asked for."""
+
+    def close(self) -> None:
+        """End."""
+
     def take_incarnation(self, process: str) -> int:
         """A number that is higher than that of any other run of the process, wherever it was."""
         return take_number(self.root / "processes" / process / "incarnations")
@@ -7722,9 +7728,256 @@ class Inbox:
         return [file for (file,) in found]
 
 
+# ---- support: channels by Kafka, version 1 -------------------------------------------------------
+# What processes share can be topics of Kafka instead of a folder, each with one partition: one with what is known of
+# the processes, and one per channel. Numbers of incarnations and sessions are the offsets of the records that take
+# them, so nobody else has them. A reader begins at the end of a channel's topic: to what is older a new session is deaf.
+
+#: Messages are cut into records of so many bytes; brokers take 1 MB unless they are told otherwise.
+RECORD_BYTES = 512 * 1024
+#: For so many seconds a broker may not answer.
+KAFKA_PATIENCE = 60.0
+
+
+class KafkaChannels:
+    """Channels that are topics of Kafka, as ``DirectoryChannels`` are folders."""
+
+    def __init__(self, address: str, process: Process, settings: Mapping[str, Any]) -> None:
+        """``address`` is ``kafka://HOST:PORT,HOST:PORT/NAME``, topics begin with ``NAME.``; ``settings`` are further ones
+        of librdkafka."""
+        try:
+            import confluent_kafka
+        except ImportError:
+            raise JobError(
+                "channels by Kafka need its client: pip install confluent-kafka"
+            ) from None
+        self.hosts, self.prefix = kafka_address(address)
+        common = {"bootstrap.servers": self.hosts, "log_level": 0, **settings}
+        given = {"group.id": self.prefix, "enable.auto.commit": False, "auto.offset.reset": "error"}
+        self.registry = f"{self.prefix}.processes"
+        self.topics = {self.topic(channel): channel for channel in process.receives}
+        self.numbers: dict[str, int] = {}
+        self.leases: dict[str, Lease] = {}
+        self.parts: dict[str, dict[Message, list[bytes]]] = {c.name: {} for c in process.receives}
+        self.whole: dict[str, dict[Message, bytes]] = {c.name: {} for c in process.receives}
+        try:
+            sent = [self.topic(channel) for channel in process.sends]
+            make_topics(common, self.registry, [*self.topics, *sent])
+            self.producer = confluent_kafka.Producer({**common, "enable.idempotence": True})
+            self.consumer = confluent_kafka.Consumer({**common, **given})
+            self._begin(sent)
+        except confluent_kafka.KafkaException as error:
+            raise JobError(f"cannot use Kafka at {self.hosts}: {error.args[0].str()}") from None
+
+    def _begin(self, sent: Sequence[str]) -> None:
+        """Find the ends of the topics, and read what is known of the processes."""
+        from confluent_kafka import TopicPartition
+
+        begins, end = self._offsets(self.registry)
+        places = [TopicPartition(self.registry, 0, begins)]
+        places += [TopicPartition(topic, 0, self._offsets(topic)[1]) for topic in self.topics]
+        for topic in sent:
+            self._offsets(topic)
+        self.consumer.assign(places)
+        stop = time.monotonic() + KAFKA_PATIENCE
+        while (
+            begins < end
+            and self.consumer.position([TopicPartition(self.registry, 0)])[0].offset < end
+        ):
+            self.look(0.1)
+            if time.monotonic() > stop:
+                raise JobError(f"Kafka at {self.hosts} does not answer")
+
+    def _offsets(self, topic: str) -> tuple[int, int]:
+        """Where a topic begins and ends, as soon as the brokers agree who has it."""
+        from confluent_kafka import KafkaError, KafkaException, TopicPartition
+
+        early = (
+            KafkaError.NOT_LEADER_FOR_PARTITION,
+            KafkaError.LEADER_NOT_AVAILABLE,
+            KafkaError.UNKNOWN_TOPIC_OR_PART,
+        )
+        stop = time.monotonic() + KAFKA_PATIENCE
+        while True:
+            try:
+                found = self.consumer.get_watermark_offsets(
+                    TopicPartition(topic, 0), timeout=KAFKA_PATIENCE
+                )
+            except KafkaException as error:
+                if error.args[0].code() not in early or time.monotonic() > stop:
+                    raise
+                time.sleep(0.1)
+                continue
+            if found is None:
+                raise JobError(f"Kafka at {self.hosts} does not answer")
+            return found
+
+    def look(self, patience: float = 0.0) -> None:
+        """Take notice of what has come."""
+        while records := self.consumer.consume(500, timeout=patience):
+            for record in records:
+                problem, topic = record.error(), str(record.topic())
+                key, value, offset = record.key(), record.value(), record.offset()
+                if problem is not None:
+                    raise JobError(
+                        f"Kafka at {self.hosts}: {topic}: {problem.str()}; start the process again"
+                    )
+                assert key is not None
+                assert value is not None
+                assert offset is not None
+                if topic == self.registry:
+                    self._note(key.decode(), value, offset)
+                else:
+                    self._collect(self.topics[topic], key.decode(), value)
+
+    def _note(self, key: str, value: bytes, offset: int) -> None:
+        """Note what is said of a process or a session. A lease of an older incarnation comes too late."""
+        about, _, name = key.partition("/")
+        if about == "lease":
+            lease = Lease(*json.loads(value))
+            if name not in self.leases or lease.incarnation >= self.leases[name].incarnation:
+                self.leases[name] = lease
+        else:
+            self.numbers[key] = max(offset + 1, self.numbers.get(key, 0))
+
+    def _collect(self, channel: Channel, key: str, value: bytes) -> None:
+        """Put together the records of a message, which come in their order."""
+        name, _, count = key.rpartition("/")
+        message = parsed_message(name)
+        parts = self.parts[channel.name].setdefault(message, [])
+        parts.append(value)
+        if len(parts) == int(count):
+            del self.parts[channel.name][message]
+            self.whole[channel.name][message] = b"".join(parts)
+
+    def take_incarnation(self, process: str) -> int:
+        """A number that is higher than that of any other run of the process, wherever it was."""
+        return self._take(f"incarnation/{process}")
+
+    def last_incarnation(self, process: str) -> int:
+        """The incarnation that was taken last, as far as is known here; 0 if there was none."""
+        return self.numbers.get(f"incarnation/{process}", 0)
+
+    def renew(self, process: str, lease: Lease) -> None:
+        """Say that a process lives, or that it ends."""
+        key = f"lease/{process}"
+        self.producer.produce(self.registry, json.dumps(lease).encode(), key, partition=0)
+        self.producer.poll(0)
+
+    def lease(self, process: str) -> Lease | None:
+        """What a process last said; None if it never did."""
+        return self.leases.get(process)
+
+    def open_session(self, channel: Channel) -> int:
+        """Begin anew as the reader of a channel: the sender answers with a snapshot, and what it sent before is void."""
+        session = self._take(f"session/{channel.name}")
+        for messages in (self.parts[channel.name], self.whole[channel.name]):
+            for message in [m for m in messages if m.session < session]:
+                del messages[message]
+        return session
+
+    def session(self, channel: Channel) -> int:
+        """The reader's last session, as far as is known here; 0 if there was none."""
+        return self.numbers.get(f"session/{channel.name}", 0)
+
+    def send(self, channel: Channel, message: Message, rows: pa.Table) -> None:
+        """Put a message on its way: rows with ``_op``, 1 or -1, and then the relation's columns."""
+        content = pa.BufferOutputStream()
+        pq.write_table(rows, content)
+        content = content.getvalue().to_pybytes()
+        parts = [
+            content[begin : begin + RECORD_BYTES] for begin in range(0, len(content), RECORD_BYTES)
+        ]
+        self._produce(self.topic(channel), f"{message.file_name()}/{len(parts)}", parts)
+
+    def waiting(self, channel: Channel) -> list[Message]:
+        """The messages that have come."""
+        return sorted(self.whole[channel.name])
+
+    def read(self, channel: Channel, message: Message) -> pa.Table:
+        """The rows of a message."""
+        return pq.read_table(pa.BufferReader(self.whole[channel.name][message]))
+
+    def done(self, channel: Channel, message: Message) -> None:
+        """A message was processed, and what follows from it was sent."""
+        self.whole[channel.name].pop(message, None)
+
+    def topic(self, channel: Channel) -> str:
+        """The topic of a channel."""
+        return f"{self.prefix}.{channel.name}"
+
+    def close(self) -> None:
+        """Let what was said go out, and end."""
+        self.producer.flush(10)
+        self.consumer.close()
+
+    def _take(self, key: str) -> int:
+        """Take a number."""
+        number = self._produce(self.registry, key, [b"taken"]) + 1
+        self.numbers[key] = max(number, self.numbers.get(key, 0))
+        return number
+
+    def _produce(self, topic: str, key: str, values: Sequence[bytes]) -> int:
+        """Write records with one key, and wait until Kafka has them; the offset of the last one."""
+        offsets: list[int] = []
+        problems: list[str] = []
+
+        def written(problem: Any, record: Any) -> None:
+            if problem is None:
+                offsets.append(record.offset())
+            else:
+                problems.append(problem.str())
+
+        for value in values:
+            self.producer.produce(topic, value, key, partition=0, on_delivery=written)
+            self.producer.poll(0)
+        if self.producer.flush(KAFKA_PATIENCE) or problems:
+            why = problems[0] if problems else f"no answer for {KAFKA_PATIENCE:g} seconds"
+            raise JobError(f"Kafka at {self.hosts} does not take what goes to {topic}: {why}")
+        return max(offsets)
+
+
+def kafka_address(address: str) -> tuple[str, str]:
+    """The brokers and the name of ``kafka://HOST:PORT,HOST:PORT/NAME``."""
+    found = re.fullmatch(r"kafka://([^/\s]+)/([A-Za-z0-9._-]{1,80})", address)
+    if not found:
+        raise JobError(
+            f"{address}: an address of channels is kafka://HOST:PORT/NAME, where topics begin with NAME"
+        )
+    return found[1], found[2]
+
+
+def make_topics(settings: Mapping[str, Any], registry: str, topics: Sequence[str]) -> None:
+    """Make the topics that are not there, with one partition and as many replicas as the brokers want."""
+    from confluent_kafka import KafkaError, KafkaException
+    from confluent_kafka.admin import AdminClient
+    from confluent_kafka.cimpl import NewTopic
+
+    admin = AdminClient(dict(settings))
+    known = admin.list_topics(timeout=KAFKA_PATIENCE).topics
+    for topic in (registry, *topics):
+        if len(known[topic].partitions if topic in known else ()) > 1:
+            raise JobError(f"the topic {topic} has several partitions, and would lose the order")
+    compacted = {"cleanup.policy": "compact", "segment.ms": "600000"}
+    wanted = [
+        NewTopic(topic, num_partitions=1, replication_factor=-1, config=config)
+        for topic, config in ((registry, compacted), *((topic, {}) for topic in topics))
+        if topic not in known
+    ]
+    for made in (admin.create_topics(wanted) if wanted else {}).values():
+        try:
+            made.result()
+        except KafkaException as error:
+            if error.args[0].code() != KafkaError.TOPIC_ALREADY_EXISTS:
+                raise
+
+
 # ---- support: a process, version 1 ---------------------------------------------------------------
 # A process takes in what its channels bring and what it is fed, applies it to its state as a batch, and sends on what
 # that changes. It needs no other process to be there, and nobody tells it what to do.
+
+
+Channels = DirectoryChannels | KafkaChannels
 
 
 @dataclass(frozen=True)
@@ -7743,9 +7996,7 @@ class Settings:
 class Beat:
     """Renews the lease of a process, from a thread of its own, until it ends."""
 
-    def __init__(
-        self, channels: DirectoryChannels, process: str, incarnation: int, every: float
-    ) -> None:
+    def __init__(self, channels: Channels, process: str, incarnation: int, every: float) -> None:
         """Start."""
         self.channels, self.process, self.incarnation = channels, process, incarnation
         self.ended = threading.Event()
@@ -7829,7 +8080,7 @@ class Worker:
     def __init__(
         self,
         state: JobState,
-        channels: DirectoryChannels,
+        channels: Channels,
         process: Process,
         settings: Settings,
         log: Log,
@@ -7857,6 +8108,7 @@ class Worker:
 
     def turn(self) -> bool:
         """Look for news once and handle them; whether there were any."""
+        self.channels.look()
         if self.channels.last_incarnation(self.process.name) > self.incarnation:
             raise JobError(f"another run of {self.process.name} has taken over")
         now = time.monotonic()
@@ -8011,9 +8263,19 @@ class Worker:
 
     def report(self, busy: bool = False) -> None:
         """Say how things are, for who wants to look."""
-        lines = {
-            name: f"{line.state} {line.life[0]}.{line.life[1]}"
+        receives = {
+            name: {
+                "state": line.state,
+                "life": line.last,
+                "session": line.session,
+                "messages": line.messages,
+                "highest": line.highest,
+            }
             for name, line in self.inbox.lines.items()
+        }
+        sends = {
+            name: {"life": (self.incarnation, session), "messages": self.sequences[name]}
+            for name, session in self.sessions.items()
         }
         said = {
             "process": self.process.name,
@@ -8022,8 +8284,8 @@ class Worker:
             "caught_up": all(self.caught_up.values()),
             "busy": busy,
             "fed": {relation: self.inbox.files_fed(relation) for relation in self.process.fed},
-            "receives": lines,
-            "sends": dict(self.sessions),
+            "receives": receives,
+            "sends": sends,
             "refused": [message for _, _, message in self.refused.values()],
             "last": self.last,
             **self.counts,
@@ -8036,6 +8298,7 @@ class Worker:
     def end(self) -> None:
         """Say goodbye."""
         self.beat.end()
+        self.channels.close()
         self.inbox.connection.close()
 
 
@@ -8050,9 +8313,12 @@ def serve(
     lease: float = 5.0,
     hold: float = 0.0,
     poll: float = 0.1,
+    channels: str = "",
+    kafka_settings: str = "",
     functions: str | None = None,
 ) -> int:
-    """Run the process until it is told to end, by SIGTERM or SIGINT."""
+    """Run the process until it is told to end, by SIGTERM or SIGINT. ``channels`` is the address of Kafka's, if they are
+    not in ``root``."""
     shared = Path(root)
     own = Path(home) if home else shared / "homes" / PROCESS.name
     settings = Settings(shared, own, lease, hold)
@@ -8060,8 +8326,10 @@ def serve(
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: ended.set())
     log = Log()
+    further = json.loads(Path(kafka_settings).read_text(encoding="utf-8")) if kafka_settings else {}
+    way = KafkaChannels(channels, PROCESS, further) if channels else DirectoryChannels(shared)
     state = JobState(open_session(), own / "state", functions)
-    worker = Worker(state, DirectoryChannels(shared), PROCESS, settings, log)
+    worker = Worker(state, way, PROCESS, settings, log)
     log.event("serving", process=PROCESS.name, incarnation=worker.incarnation)
     try:
         while not ended.is_set():
@@ -8083,7 +8351,22 @@ def process_main(argv: Sequence[str]) -> int:
     )
     seconds: dict[str, Any] = {"type": float, "metavar": "SECONDS"}
     parser.add_argument(
-        "--root", required=True, metavar="DIR", help="the folder that all processes share"
+        "--root",
+        required=True,
+        metavar="DIR",
+        help="the folder that all processes share; with --channels it can be this one's own",
+    )
+    parser.add_argument(
+        "--channels",
+        default="",
+        metavar="kafka://HOST:PORT/NAME",
+        help="send and receive by Kafka, in topics that begin with NAME, instead of by --root",
+    )
+    parser.add_argument(
+        "--kafka-settings",
+        default="",
+        metavar="FILE.json",
+        help="an object with further settings of Kafka's client, such as security.protocol",
     )
     parser.add_argument(
         "--home", metavar="DIR", help="the folder of this process (default: ROOT/homes/NAME)"

@@ -109,8 +109,8 @@ class Local:
     def is_quiet(self) -> bool:
         """Whether all running processes have done all that is to be done: what was sent to them was processed, what they
         are fed was taken in, their readers have begun, and they are not at work."""
-        for name in self.running:
-            said = self.status(name)
+        known = {name: self.status(name) for name in self.running}
+        for name, said in known.items():
             if said.get("pid") != self.running[name].pid or said["busy"]:
                 return False
             for relation, last in said["fed"].items():
@@ -123,24 +123,22 @@ class Local:
                 if set(names) - set(last):
                     return False
         for channel in TOPOLOGY["channels"]:
+            name, sender = f"{channel['relation']}--{channel['reader']}", channel["sender"]
             if channel["reader"] not in self.running:
                 continue
-            folder = self.root / "channels" / f"{channel['relation']}--{channel['reader']}"
-            messages, sessions = folder / "messages", folder / "sessions"
-            if messages.is_dir() and any(f.suffix == ".parquet" for f in messages.iterdir()):
-                return False
-            if channel["sender"] in self.running:
-                last_session = (
-                    max((int(f.name) for f in sessions.iterdir()), default=0)
-                    if sessions.is_dir()
-                    else 0
-                )
-                sent = self.status(channel["sender"])["sends"].get(
-                    f"{channel['relation']}--{channel['reader']}"
-                )
-                if sent != last_session or last_session == 0:
+            line = known[channel["reader"]]["receives"][name]
+            if sender not in self.running:
+                if line["state"] == "open":
                     return False
+            elif self.waiting(known[sender]["sends"][name], line) != 0:
+                return False
         return True
+
+    def waiting(self, sent: dict[str, Any], line: dict[str, Any]) -> int | None:
+        """How many messages of a channel were sent and have not come; None if its ends speak of different lives."""
+        if sent["life"] != line["life"] or sent["life"][1] != line["session"]:
+            return None
+        return int(sent["messages"]) - int(line["messages"])
 
     def wait_until_quiet(self, seconds: float = 120.0) -> None:
         """Wait until all is quiet, and still is a little later; raises TimeoutError, and RuntimeError if a process has
@@ -180,20 +178,13 @@ class Local:
         rows.append(("channel", "from", "to", "state", "life", "waiting", ""))
         for channel in TOPOLOGY["channels"]:
             name = f"{channel['relation']}--{channel['reader']}"
-            line = self.status(channel["reader"]).get("receives", {}).get(name, "waiting 0.0")
-            messages = self.root / "channels" / name / "messages"
-            waiting = len(list(messages.glob("*.parquet"))) if messages.is_dir() else 0
-            state, life = line.split()
+            line = self.status(channel["reader"]).get("receives", {}).get(name)
+            sent = self.status(channel["sender"]).get("sends", {}).get(name)
+            waiting = self.waiting(sent, line) if sent and line else None
+            state, life = (line["state"], ".".join(map(str, line["life"]))) if line else ("", "")
+            shown = "" if waiting is None else str(waiting)
             rows.append(
-                (
-                    channel["relation"],
-                    channel["sender"],
-                    channel["reader"],
-                    state,
-                    life,
-                    str(waiting),
-                    "",
-                )
+                (channel["relation"], channel["sender"], channel["reader"], state, life, shown, "")
             )
         widths = [max(len(row[place]) for row in rows) for place in range(len(rows[0]))]
         return [
@@ -229,15 +220,25 @@ def main() -> int:
         "--hold", default="0", help="seconds for which its tuples are kept all the same"
     )
     parser.add_argument(
+        "--channels",
+        metavar="kafka://HOST:PORT/NAME",
+        help="send and receive by Kafka, instead of by --root",
+    )
+    parser.add_argument(
+        "--kafka-settings", metavar="FILE.json", help="further settings of Kafka's client"
+    )
+    parser.add_argument(
         "--until-quiet", action="store_true", help="end when there is nothing more to do"
     )
     options = parser.parse_args()
-    local = Local(
-        options.root.absolute(),
-        options.memory,
-        options.cores,
-        ["--lease", options.lease, "--hold", options.hold],
+    passed = ["--lease", options.lease, "--hold", options.hold]
+    passed += ["--channels", options.channels] if options.channels else []
+    passed += (
+        ["--kafka-settings", str(Path(options.kafka_settings).absolute())]
+        if options.kafka_settings
+        else []
     )
+    local = Local(options.root.absolute(), options.memory, options.cores, passed)
     for name in options.only or ORDER:
         local.start(name)
     live, shown, quiet = sys.stdout.isatty(), 0, 0
