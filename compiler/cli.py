@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, TextIO
 
 import click
-from flintlog.targets import TARGETS
+from flintlog.targets import PROCESSES, TARGETS
 
 from .naming import counted
 
@@ -30,9 +30,6 @@ if TYPE_CHECKING:
     from .source import SourceFile
 
 OK, REFUSED, UNUSABLE = 0, 1, 2
-
-#: The target that makes a script for each process, of all programs together.
-PROCESSES = "processes"
 
 #: What ``--dump`` prints: the stages of ``pipeline.STAGES``, which is imported only when a program is compiled.
 STAGES = ("syntax", "typed", "rewritten", "localized", "strata", "delta", "plan", "script")
@@ -146,6 +143,67 @@ def compile_command(
             click.echo("\n".join(files.values()), nl=False)
         if folder is not None:
             _write(folder, files, program, written, report)
+    report.finish()
+
+
+@main.command()
+@click.option(
+    "-c",
+    "--config",
+    type=click.Path(path_type=Path, exists=True, dir_okay=False),
+    metavar="FILE",
+    help="The file with the table; else flintlog.toml or pyproject.toml, here or above.",
+)
+@click.option("--check", is_flag=True, help="Write nothing; exit with 1 and a diff where a file is not as it is built.")
+@click.option("--prune", is_flag=True, help="Remove generated files that the build does not make any more.")
+@click.option("--force", is_flag=True, help="Write also over files that were edited by hand.")
+@click.option("-MD", "depends", is_flag=True, help="Write what each file is made of, for Make.")
+@click.option(
+    "-MF",
+    "depfile",
+    type=click.Path(path_type=Path, dir_okay=False),
+    metavar="FILE",
+    help="Where -MD writes it (default: flintlog.d beside the table).",
+)
+@click.option("--watch", is_flag=True, help="Build again whenever a program or the table changes, until Ctrl-C.")
+@diagnostics_option
+def build(
+    config: Path | None,
+    check: bool,
+    prune: bool,
+    force: bool,
+    depends: bool,
+    depfile: Path | None,
+    watch: bool,
+    form: str,
+) -> None:
+    """Compile what a table lists, and write what has changed.
+
+    
+    In pyproject.toml (in flintlog.toml without the heading):
+      [tool.flintlog]
+      output = "jobs"            # the default
+      programs = [
+          "rules/*.dl",          # paths are relative to this file
+          { path = "network.dl", target = "processes", output = "jobs/network" },
+      ]
+    Options, of all programs or of one: output, target, recursion, format, outside.
+
+    Files are compared by content; one that was edited by hand since it was made is left alone.
+    """
+    if depfile is not None and not depends:
+        raise click.UsageError("-MF says where -MD writes; give both")
+    if check and (prune or force or depends or watch):
+        raise click.UsageError("--check writes nothing; leave out --prune, --force, -MD and --watch")
+    if watch and form != "text":
+        raise click.UsageError(f"--watch has no end, and --diagnostics {form} prints one document in the end")
+    from .building import Building, watching
+
+    building = Building(config, check=check, prune=prune, force=force, depends=depends, depfile=depfile, form=form)
+    report = building.run()
+    if watch:
+        for _ in watching(building):
+            building.run()
     report.finish()
 
 
@@ -311,7 +369,7 @@ def run_command(
                 try:
                     changes = module.read_facts(session.engine, facts, _warn)
                 except OSError as error:
-                    report.fail(UNUSABLE, f"cannot read {error.filename}: {_reason(error)}")
+                    report.fail(UNUSABLE, f"cannot read {error.filename}: {reason(error)}")
                     continue
             session.apply(changes)
             outputs = sorted((r for r in session.program.relations if r.output), key=lambda r: str(r.name))
@@ -334,7 +392,7 @@ def _write_relation(module: Any, session: Any, relation: Any, path: Path, report
         with replacing(path) as temporary:
             written = module.write_relation(session, relation, temporary, path.suffix.removeprefix("."))
     except OSError as error:
-        report.fail(UNUSABLE, f"cannot write {path}: {_reason(error)}")
+        report.fail(UNUSABLE, f"cannot write {path}: {reason(error)}")
     else:
         click.echo(f"wrote {path} ({counted(written, 'row')})", err=True)
 
@@ -371,7 +429,7 @@ def replay(program: Path, commands: Path, functions: Path | None, max_rounds: in
             try:
                 stream = click.open_file(str(commands), "rb")
             except OSError as error:
-                report.fail(UNUSABLE, f"cannot read {commands}: {_reason(error)}")
+                report.fail(UNUSABLE, f"cannot read {commands}: {reason(error)}")
                 continue
             with stream as lines:
                 reader = Reader("standard input" if str(commands) == "-" else commands.name, lines)
@@ -455,7 +513,7 @@ class Report:
         except CompileError as error:
             self.refused(program, error)
         except OSError as error:
-            self.fail(UNUSABLE, f"cannot read {program}: {_reason(error)}")
+            self.fail(UNUSABLE, f"cannot read {program}: {reason(error)}")
 
     def refused(self, program: Path, error: CompileError) -> None:
         """Report why a program is refused."""
@@ -523,7 +581,7 @@ def _write(folder: Path, files: Mapping[str, str], program: Path, written: dict[
         try:
             changed = write_file(path, text)
         except OSError as error:
-            report.fail(UNUSABLE, f"cannot write {path}: {_reason(error)}")
+            report.fail(UNUSABLE, f"cannot write {path}: {reason(error)}")
         else:
             lines = counted(text.count("\n"), "line")
             click.echo(f"wrote {path} ({lines})" if changed else f"{path} is up to date ({lines})", err=True)
@@ -565,7 +623,7 @@ def _totals(found: Iterable[tuple[Path, int, int]]) -> str:
     return f"{counted(errors, 'error')}, {counted(warnings, 'warning')}"
 
 
-def _reason(error: OSError) -> str:
+def reason(error: OSError) -> str:
     """What the system says, in the middle of a sentence."""
     text = error.strerror or str(error)
     return text[:1].lower() + text[1:]

@@ -175,14 +175,17 @@ class _Compiler:
     def check_imports(self, process: ProcessSyntax, known: typed.Program) -> bool:
         """Report what nobody sends (E0736), and channels whose ends differ (E0737); whether relations are missing."""
         relations = {relation.name: relation for relation in known.relations}
+        shared = {name for other in self.processes for name in other.declared}
         missing = False
         for name, span in process.imports().items():
             sender = self.by_name.get(owner(name))
             if sender is None or (name not in sender.derived and name not in sender.declared):
-                if name in self.outside or owner(name) in self.outside:
-                    continue
-                self.nobody(process, name, span, sender)
-                missing = True
+                if name not in self.outside and owner(name) not in self.outside:
+                    self.nobody(process, name, span, sender)
+                    missing = True
+                elif name not in process.declared and name not in shared:
+                    self.undeclared(process, name, span)
+                    missing = True
                 continue
             declared = process.declared.get(name)
             if declared is not None and name in relations:
@@ -199,6 +202,11 @@ class _Compiler:
         own = sorted(relation for relation in sender.derived if owner(relation) == sender.name)
         help = f"`{sender.name}` outputs {', '.join(f'`{o}`' for o in own) or 'nothing'}"
         self.diagnostics.report("E0736", message, span, help=help, notes=(Note("the process is here", sender.span),))
+
+    def undeclared(self, process: ProcessSyntax, name: str, span: Span) -> None:
+        """Report a relation from outside that no process declares."""
+        message = f"nothing says which columns `{name}` has, which is fed from outside"
+        self.diagnostics.report("E0736", message, span, help=f"declare it: `input relation {name}(...)`")
 
     def compare(
         self, process: ProcessSyntax, declared: syntax.RelationDeclaration, sent: typed.Relation, sender: ProcessSyntax

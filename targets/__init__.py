@@ -19,6 +19,9 @@ _MODULES = {"pyspark": "flintlog.targets.pyspark"}
 #: The names of all targets.
 TARGETS = tuple(_MODULES)
 
+#: The target that makes a script for each process, of all programs together.
+PROCESSES = "processes"
+
 #: What generated scripts import, beside the standard library.
 _IMPORTED = frozenset({"duckdb", "numpy", "pandas", "py4j", "pyarrow", "pyspark"})
 

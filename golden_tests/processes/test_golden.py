@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 from flintlog.compiler import CompileOptions, compile_process_files
+from flintlog.compiler.diagnostics import CompileError
 from flintlog.compiler.ir.syntax import RECURSIONS
 from flintlog.compiler.processes import compile_processes
 from flintlog.compiler.source import SourceFile
@@ -63,6 +64,16 @@ def test_files_and_blocks_are_alike() -> None:
     assert str(from_files.topology).splitlines() == str(from_blocks.topology).splitlines()
     alone = compile_processes([files[0], files[2]], outside=["S2"])
     assert "outside -> S3: S2.host(hostID: int)" in str(alone.topology)
+
+
+def test_what_comes_from_outside_is_declared() -> None:
+    """Its columns stand nowhere else."""
+    text = "process B {\n  input relation e(x: int)\n  B.q(X) :- e(X), S.r(X).\n}\n"
+    with pytest.raises(CompileError, match="nothing says which columns"):
+        compile_processes([SourceFile("b.dl", text)], outside=["S.r"])
+    declared = text.replace("B.q(X)", "input relation S.r(x: int)\n  B.q(X)")
+    found = compile_processes([SourceFile("b.dl", declared)], outside=["S.r"])
+    assert "outside -> B: S.r(x: int)" in str(found.topology)
 
 
 def test_recursions_inside_a_process() -> None:

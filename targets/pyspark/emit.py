@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from flintlog.compiler.ir import plan
 from jinja2 import BaseLoader, Environment, PackageLoader, StrictUndefined
 
+from ..signature import MARK, signed
 from .view import Viewer
 
 
@@ -86,7 +87,7 @@ def emit_with(
     names = (*before, *(b.name for b in BLOCKS), *after)
     reserved = reserved_names(source("imports"), map(source, names))
     view = Viewer(program, reserved).script(compiler, source("imports"), blocks)
-    text = environment.get_template("script.py.jinja").render(view=view, block=_placeholder, **views)
+    text = environment.get_template("script.py.jinja").render(view=view, block=_placeholder, mark=MARK, **views)
     if format_code:
         text = format_script(text)
     first: list[str] = []
@@ -100,7 +101,7 @@ def emit_with(
         text, mark, rest = text.rpartition(_placeholder(name))
         assert mark
         last = [source(name), rest, *last]
-    return "".join([*first, text, *last])
+    return signed("".join([*first, text, *last]))
 
 
 def template_environment(loader: BaseLoader) -> Environment:
