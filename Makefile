@@ -11,6 +11,7 @@
 #   make gmark     check and measure path queries on gMark graphs, if their folder is there (make gmark ARGS=--quick)
 #   make nightly   make test, with thousands of new random programs and 100 kills of jobs; takes hours
 #   make golden    write the golden files anew from what the compiler prints now
+#   make integrations   examples for tools of others, such as Airflow and pre-commit, in these tools
 #   make lint      ruff and mypy only
 #   make venv      the virtual environment only
 #   make clean     remove everything that make made
@@ -18,7 +19,7 @@
 SHELL := /bin/sh
 .SHELLFLAGS := -ec
 .DEFAULT_GOAL := demo
-.PHONY: demo demo-switches test nightly bench gmark golden lint java venv clean
+.PHONY: demo demo-switches test integrations nightly bench gmark golden lint java venv clean
 
 VENV := $(CURDIR)/.venv
 PY := $(VENV)/bin/python
@@ -43,6 +44,10 @@ demo-switches: $(READY)
 test: java lint
 	@echo "== tests"
 	@$(WITH_JAVA) && "$(PY)" -m pytest $(ARGS)
+
+integrations: $(READY)
+	@echo "== tools of others"
+	@$(WITH_JAVA) && FLINTLOG_INTEGRATIONS=1 "$(PY)" -m pytest golden_tests/integrations $(ARGS)
 
 nightly:
 	@FLINTLOG_NIGHTLY=1 $(MAKE) --no-print-directory test

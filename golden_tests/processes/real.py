@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import importlib.util
 import os
 import signal
@@ -137,5 +138,6 @@ class RealWorld:
     def close(self) -> None:
         """End everything."""
         for name in list(self.local.running):
-            self.go_on(name)
+            with contextlib.suppress(ProcessLookupError):
+                self.go_on(name)
             self.kill(name)

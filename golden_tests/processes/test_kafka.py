@@ -7,6 +7,7 @@ import signal
 import time
 import uuid
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -197,3 +198,16 @@ def test_switches(broker: Broker, address: str, tmp_path: Path) -> None:
         check(world)
     finally:
         world.close()
+
+
+def test_topics_that_are_new_to_all(broker: Broker, pair: dict[str, Any]) -> None:
+    """Processes that begin at once make their topics together, and wait until the broker has them."""
+    for _ in range(10):
+        address = f"kafka://{broker.hosts}/net-{uuid.uuid4().hex[:8]}"
+        with ThreadPoolExecutor() as pool:
+            names = ["A", "B", "A", "B"]
+            made = list(pool.map(lambda name: pair[name].KafkaChannels(address, pair[name].PROCESS, {}), names))
+        taken = [one.take_incarnation("A") for one in made]
+        assert taken == sorted(set(taken))
+        for one in made:
+            one.close()

@@ -1,0 +1,1 @@
+"""The tools of others that Flintlog is used with."""
