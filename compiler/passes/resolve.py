@@ -43,6 +43,8 @@ MAX_ALTERNATIVES = 256
 
 _TYPES = {"int": typed.INT, "float": typed.FLOAT, "string": typed.STRING, "bool": typed.BOOL}
 _TYPES |= {"date": typed.DATE, "timestamp": typed.TIMESTAMP}
+#: The names of types; ``decimal`` and ``list`` have parameters.
+TYPE_NAMES = (*_TYPES, "decimal", "list")
 _FOREIGN_TYPES = {
     **dict.fromkeys(("integer", "bigint", "long", "number", "signed", "unsigned", "i64", "int64", "bit"), "int"),
     **dict.fromkeys(("double", "real", "f64", "float64"), "float"),
