@@ -222,13 +222,14 @@ def format_command(programs: tuple[Path, ...], checking: bool, comparing: bool, 
         raise click.UsageError("say which programs to format, or --stdin" + " and not both" * piped)
     from .formatter import MeaningChanged, format_file
 
+    programs = (Path("standard input"),) if piped else programs
     report = Report(programs)
-    for program in (Path("standard input"),) if piped else programs:
+    for program in programs:
         if not piped and program.suffix != ".dl":
             report.fail(UNUSABLE, f"{program} is no program of Flintlog; the names of those end in .dl")
             continue
         with report.reporting(program):
-            content = click.get_binary_stream("stdin").read() if piped else program.read_bytes()
+            content = sys.stdin.buffer.read() if piped else program.read_bytes()
             try:
                 made = format_file(content, program.name)
             except MeaningChanged:

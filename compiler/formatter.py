@@ -65,7 +65,11 @@ def format_program(source: SourceFile) -> str:
     """
     meaning = _meaning(source)
     text = _layout(source)
-    if _meaning(replace(source, text=text)) != meaning:
+    try:
+        kept = _meaning(replace(source, text=text)) == meaning
+    except CompileError:
+        kept = False
+    if not kept:
         raise MeaningChanged
     return text
 
@@ -355,7 +359,7 @@ class _Statement:
         if not comments:
             return self.spaces[place] + word.text
         opens = place == 0 or self.words[place - 1].kind in _OPENING
-        closes = word.kind in _CLOSING | {"COMMA", "END"}
+        closes = word.kind in _CLOSING | {"COMMA", "COLON", "END"}
         texts = " ".join(comment.text for comment in comments)
         return f"{'' if opens else ' '}{texts}{'' if closes else ' '}{word.text}"
 
@@ -471,12 +475,14 @@ class _Statement:
 @dataclass
 class _Row:
     """A line: its words, or a line of comments; then the comment behind them, which goes on with the one above if
-    ``continues``. A line that ``opens`` a block has no blank line below it."""
+    ``continues``. A line that ``opens`` a block has no blank line below it. Comments are aligned among statements of
+    one line, and within one of several, whose lines have the same number as ``statement``."""
 
     text: str
     comment: str = ""
     continues: bool = False
     opens: bool = False
+    statement: int = 0
 
     @property
     def alignable(self) -> bool:
@@ -509,6 +515,7 @@ class _Page:
 
     def statement(self, statement: _Statement, comments: int) -> None:
         """Put a statement, below comments that are indented by so much."""
+        top = 0
         for place, word in enumerate(statement.words):
             line = statement.breaks.get(place)
             if place == 0:
@@ -525,14 +532,19 @@ class _Page:
             else:
                 text = statement.inline(place, word.gap.before).lstrip(" ")
                 self.rows.append(_Row(" " * line.indent + text))
+            top = top or len(self.rows)
         self.rows[-1].opens = statement.words[-1].kind == "OPEN"
+        if len(self.rows) > top:
+            for row in self.rows[top - 1 :]:
+                row.statement = top
 
     def __str__(self) -> str:
         """The lines, comments that stand behind words in lines that follow each other being aligned."""
         made: list[str] = []
         run: list[_Row] = []
         for row in [*self.rows, _Row("")]:
-            if run and not row.continues and (not row.alignable or run[-1].continues):
+            apart = run and (not row.alignable or run[-1].continues or row.statement != run[-1].statement)
+            if apart and not row.continues:
                 made += _aligned(run)
                 run = []
             if row.alignable:
