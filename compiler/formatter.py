@@ -210,8 +210,7 @@ def _gap(text: str, start: int, end: int) -> _Gap:
         ends = text.count("\n", place, match.start())
         if ends or place == 0:
             rows.append((ends, []))
-        line = text.rindex("\n", 0, match.start()) + 1 if "\n" in text[: match.start()] else 0
-        before = text[line : match.start()]
+        before = text[text.rfind("\n", 0, match.start()) + 1 : match.start()]
         comment = "\n".join(part.rstrip() for part in match[0].split("\n"))
         rows[-1][1].append(_Comment(comment, len(before), before[: len(before) - len(before.lstrip())]))
         place = match.end()
