@@ -7,6 +7,7 @@ line or a file that cannot be read or written.
 
 from __future__ import annotations
 
+import io
 import os
 import shutil
 import sys
@@ -262,6 +263,68 @@ def check(programs: tuple[Path, ...], recursion: str, form: str) -> None:
     report = Report(programs, form, recursion)
     report.check()
     report.finish(always=True)
+
+
+@main.command("fmt")
+@click.argument("programs", nargs=-1, metavar="[PROG...]", type=click.Path(path_type=Path))
+@click.option("--check", "checking", is_flag=True, help="Write nothing; the exit code is 1 if a program would change.")
+@click.option("--diff", "comparing", is_flag=True, help="Write nothing; print what would change.")
+@click.option("--stdin", "piped", is_flag=True, help="Format standard input and write it to standard output.")
+def format_command(programs: tuple[Path, ...], checking: bool, comparing: bool, piped: bool) -> None:
+    """Lay programs out as docs/editors.md says, comments and all.
+
+    A program with syntax errors is left alone and the exit code is 1.
+    What was made is read again before it is written, and has to be the same program.
+    """
+    if piped == bool(programs):
+        raise click.UsageError("say which programs to format, or --stdin" + " and not both" * piped)
+    from .formatter import MeaningChanged, format_file
+
+    programs = (Path("standard input"),) if piped else programs
+    report = Report(programs)
+    for program in programs:
+        if not piped and program.suffix != ".dl":
+            report.fail(UNUSABLE, f"{program} is no program of Flintlog; the names of those end in .dl")
+            continue
+        with report.reporting(program):
+            content = sys.stdin.buffer.read() if piped else program.read_bytes()
+            try:
+                made = format_file(content, program.name)
+            except MeaningChanged:
+                mistake = "formatting would have changed its meaning, which is a mistake of the formatter"
+                report.fail(REFUSED, f"{program} is left alone: {mistake}")
+                continue
+            if comparing:
+                click.echo(_difference(content, made, str(program)), nl=False)
+            if checking and made != content:
+                report.code = max(report.code, REFUSED)
+                click.echo(f"{program} would change", err=True)
+            if checking or comparing:
+                continue
+            if piped:
+                click.echo(made, nl=False)
+            else:
+                _write_formatted(program, made, report)
+    report.finish()
+
+
+def _difference(before: bytes, after: bytes, name: str) -> str:
+    """A unified diff of two contents of a file; empty if they are the same."""
+    import difflib
+
+    old, new = (io.StringIO(content.decode(), newline="\n").readlines() for content in (before, after))
+    lines = difflib.unified_diff(old, new, name, name)
+    return "".join(line if line.endswith("\n") else f"{line}\n\\ No newline at end of file\n" for line in lines)
+
+
+def _write_formatted(program: Path, content: bytes, report: Report) -> None:
+    """Write a program that was formatted, unless it was before."""
+    try:
+        changed = write_file(program, content.decode())
+    except OSError as error:
+        report.fail(UNUSABLE, f"cannot write {program}: {_reason(error)}")
+    else:
+        click.echo(f"formatted {program}" if changed else f"{program} needs no change", err=True)
 
 
 @main.command()

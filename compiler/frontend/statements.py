@@ -23,6 +23,9 @@ _RELATION_WORDS = ("input", "output", "derived")
 _COMMENT_HELP = "comments begin with `//`, or stand between `/*` and `*/`"
 _HARD_WORDS = {"not": "NOT", "true": "TRUE", "false": "FALSE"}
 
+#: The words that may have a meaning of their own; all but ``not``, ``true`` and ``false`` can be names as well.
+KEYWORDS = (*DECLARATION_WORDS, "function", "primary", "key", "symmetric", "distinct", *_HARD_WORDS)
+
 #: Operators of other languages and of typeset programs: the token and the text the language has for them.
 _FOREIGN = {
     "==": ("EQUAL", "="),
@@ -77,7 +80,22 @@ def _statement_parser() -> _StatementParser:
 
 def parse_statements(source: SourceFile, diagnostics: Diagnostics) -> Iterator[Tree[Token]]:
     """The parse trees of the statements of ``source`` that can be read, in source order; the others are reported."""
-    return _Statements(source, diagnostics).trees()
+    for tree, _ in statements_with_tokens(source, diagnostics):
+        yield tree
+
+
+def statements_with_tokens(
+    source: SourceFile, diagnostics: Diagnostics
+) -> Iterator[tuple[Tree[Token], tuple[Token, ...]]]:
+    """The same, each with its tokens; comments and white space are what stands between these in the text.
+
+    A ``LABEL`` goes up to the end of its colon, an ``AGGREGATE_OPEN`` to that of its ``<``; their texts are the names.
+    """
+    statements = _Statements(source, diagnostics)
+    start = 0
+    for tree in statements.trees():
+        yield tree, tuple(statements.tokens[start : statements.next])
+        start = statements.next
 
 
 class _Statements:

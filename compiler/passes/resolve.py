@@ -43,6 +43,8 @@ MAX_ALTERNATIVES = 256
 
 _TYPES = {"int": typed.INT, "float": typed.FLOAT, "string": typed.STRING, "bool": typed.BOOL}
 _TYPES |= {"date": typed.DATE, "timestamp": typed.TIMESTAMP}
+#: The names of types; ``decimal`` and ``list`` have parameters.
+TYPE_NAMES = (*_TYPES, "decimal", "list")
 _FOREIGN_TYPES = {
     **dict.fromkeys(("integer", "bigint", "long", "number", "signed", "unsigned", "i64", "int64", "bit"), "int"),
     **dict.fromkeys(("double", "real", "f64", "float64"), "float"),
@@ -156,7 +158,7 @@ class _Declarations:
                     notes = (Note("first declared here", first.name_span),)
                     self.diagnostics.report("E0202", message, statement.name_span, notes=notes)
             elif isinstance(statement, syntax.Typedef):
-                if statement.name in _TYPES or statement.name in ("decimal", "list"):
+                if statement.name in TYPE_NAMES:
                     message = f"`{statement.name}` is a type of the language and cannot be defined"
                     self.diagnostics.report("E0202", message, statement.span)
                     continue
@@ -195,7 +197,7 @@ class _Declarations:
         if name.name in self.typedefs:
             return self._type(self.typedefs[name.name].type, (*through, name.name))
         foreign = _FOREIGN_TYPES.get(name.name.lower())
-        known = {*_TYPES, "decimal", "list", *self.typedefs}
+        known = {*TYPE_NAMES, *self.typedefs}
         help = f"write `{foreign}`" if foreign else _did_you_mean(name.name, known)
         self.diagnostics.report("E0209", f"there is no type `{name.name}`", name.span, help=help)
         return typed.BROKEN

@@ -206,7 +206,8 @@ def test_topics_that_are_new_to_all(broker: Broker, pair: dict[str, Any]) -> Non
         address = f"kafka://{broker.hosts}/net-{uuid.uuid4().hex[:8]}"
         with ThreadPoolExecutor() as pool:
             names = ["A", "B", "A", "B"]
-            made = list(pool.map(lambda name: pair[name].KafkaChannels(address, pair[name].PROCESS, {}), names))
+            begun = [pool.submit(pair[name].KafkaChannels, address, pair[name].PROCESS, {}) for name in names]
+            made = [one.result() for one in begun]
         taken = [one.take_incarnation("A") for one in made]
         assert taken == sorted(set(taken))
         for one in made:
