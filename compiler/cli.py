@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from rich.text import Text
 
     from . import CompileOptions
+    from .compare import Comparison, ProcessesComparison
     from .diagnostics import CompileError, Diagnostic
     from .pipeline import Compilation
     from .reports import Finding
@@ -322,7 +323,7 @@ def _write_formatted(program: Path, content: bytes, report: Report) -> None:
     try:
         changed = write_file(program, content.decode())
     except OSError as error:
-        report.fail(UNUSABLE, f"cannot write {program}: {_reason(error)}")
+        report.fail(UNUSABLE, f"cannot write {program}: {reason(error)}")
     else:
         click.echo(f"formatted {program}" if changed else f"{program} needs no change", err=True)
 
@@ -358,6 +359,86 @@ def certify(programs: tuple[Path, ...]) -> None:
         else:
             click.echo(f"{program}: the certificate holds for {counted(len(found), 'rule')}")
     report.finish()
+
+
+@main.command(context_settings={"max_content_width": 100})
+@click.argument("programs", nargs=-1, required=True, metavar="[OLD] PROG", type=click.Path(path_type=Path))
+@click.option("--rev", metavar="REV", help="The git revision to compare with, where there is no OLD.  [default: HEAD]")
+@click.option(
+    "--format",
+    "form",
+    type=click.Choice(("text", "markdown", "json")),
+    default="text",
+    show_default=True,
+    help="How to print it: as text, as Markdown for a pull request, or as the JSON that docs/review.md describes.",
+)
+@click.option("--exit-code", "strict", is_flag=True, help="Exit with 1 if there is anything to report.")
+@click.option(
+    "--outside",
+    multiple=True,
+    metavar="REL",
+    help="A relation, or all of a process, that is fed from outside, in programs of processes. Can be repeated.",
+)
+@recursion_option
+def diff(
+    programs: tuple[Path, ...], rev: str | None, form: str, strict: bool, outside: tuple[str, ...], recursion: str
+) -> None:
+    """Tell what a change of a program changes, for those who review it.
+
+    \b
+      flintlog diff OLD PROG          compares two files
+      flintlog diff PROG              compares a file with what git has at HEAD
+      flintlog diff --rev main PROG   compares it with what git has at a revision
+
+    Files that a program includes are read from the same revision.
+
+    Tells which rules and relations differ, rules being compared but for the names of variables and
+    the order of literals; what is maintained in another way; what the command upgrade of the new
+    script recomputes, keeps and needs; and what readers of published relations notice.
+    """
+    if len(programs) > 2 or (len(programs) == 2 and rev is not None):
+        raise click.UsageError("give two programs, or one and the revision to compare it with")
+    from .compare_report import REPORTS
+
+    rev = None if len(programs) == 2 else (rev or "HEAD")
+    old, new = Path(f"{rev}:{programs[0].as_posix()}") if rev else programs[0], programs[-1]
+    report = Report((old, new), recursion=recursion)
+    found = _compared(old, new, rev, outside, report)
+    if found is None:
+        report.finish()
+        return
+    click.echo(REPORTS[form](found, old.as_posix(), new.as_posix()), nl=False)
+    if strict and not found.same:
+        report.code = max(report.code, REFUSED)
+    click.get_current_context().exit(report.code)
+
+
+def _compared(
+    old: Path, new: Path, rev: str | None, outside: tuple[str, ...], report: Report
+) -> Comparison | ProcessesComparison | None:
+    """What differs between two programs, ``old`` being that of a revision if there is one; None if one of them is
+    refused or cannot be read, which is reported."""
+    from .compare import compare, compare_processes
+    from .processes import Processes, compile_any
+    from .revisions import NoRevision, program_at
+
+    found: list[Compilation | Processes] = []
+    for path in (old, new):
+        try:
+            with report.reporting(path):
+                source, load = program_at(new, rev) if rev is not None and path == old else (path, None)
+                found.append(compile_any(source, load, outside, report.recursion))
+        except NoRevision as error:
+            report.fail(UNUSABLE, str(error))
+    match found:
+        case [Processes() as one, Processes() as other]:
+            return compare_processes(one, other)
+        case [one, other] if not isinstance(one, Processes) and not isinstance(other, Processes):
+            return compare(one, other)
+        case [_, _]:
+            which = [path for path, program in zip((old, new), found, strict=True) if isinstance(program, Processes)]
+            report.fail(REFUSED, f"only {which[0]} is a program of processes; such a one is compared with its like")
+    return None
 
 
 @main.command()

@@ -28,13 +28,14 @@ MOST_TOLD = 4
 
 def explain(compilation: Compilation) -> str:
     """The explanation of a compiled program, lines of at most :data:`WIDTH` columns where the program's text allows."""
-    return "\n".join(_Explainer(compilation).lines()).rstrip() + "\n"
+    return "\n".join(Explainer(compilation).lines()).rstrip() + "\n"
 
 
-class _Explainer:
+class Explainer:
     """Explains one program."""
 
     def __init__(self, compilation: Compilation) -> None:
+        """Explain this one."""
         self.compilation = compilation
         self.program = compilation.rewritten
         self.relations = {relation.name: relation for relation in self.program.relations}

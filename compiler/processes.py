@@ -41,13 +41,20 @@ def check_program(
     program: Path | SourceFile, load: Load | None = None, recursion: str = syntax.RECURSIONS[0]
 ) -> tuple[tuple[Diagnostic, ...], tuple[SourceFile, ...]]:
     """The warnings about a program of one process or of several, and its files; raises as :func:`compile_program`."""
+    found = compile_any(program, load, (), recursion)
+    return found.warnings, found.sources
+
+
+def compile_any(
+    program: Path | SourceFile,
+    load: Load | None = None,
+    outside: Collection[str] = (),
+    recursion: str = syntax.RECURSIONS[0],
+) -> Compilation | Processes:
+    """Compile a program of one process or of several; raises as :func:`compile_program`."""
     diagnostics = Diagnostics()
     read = replace(read_program(program, diagnostics, load), recursion=recursion)
-    if read.processes:
-        found = _compiled([read], diagnostics, ())
-        return found.warnings, found.sources
-    compiled = run_passes(read, diagnostics)
-    return compiled.warnings, compiled.sources
+    return _compiled([read], diagnostics, outside) if read.processes else run_passes(read, diagnostics)
 
 
 def compile_processes(

@@ -1,4 +1,4 @@
-"""The commands in README.md print what stands below them."""
+"""The commands in README.md, and in pages of the documentation, print what stands below them."""
 
 from __future__ import annotations
 
@@ -10,20 +10,22 @@ from click.testing import CliRunner
 from flintlog.compiler import cli
 
 ROOT = Path(__file__).parents[2]
+PAGES = ("README.md", "docs/review.md")
 BLOCK = re.compile(r"(?<=^```console\n).*?(?=^```$)", re.MULTILINE | re.DOTALL)
 
 
-def test_commands(monkeypatch: pytest.MonkeyPatch, update_golden: bool) -> None:
+@pytest.mark.parametrize("name", PAGES)
+def test_commands(name: str, monkeypatch: pytest.MonkeyPatch, update_golden: bool) -> None:
     """``flintlog`` and ``cat``, in the repository."""
     monkeypatch.chdir(ROOT)
-    page = (ROOT / "README.md").read_text(encoding="utf-8")
+    page = (ROOT / name).read_text(encoding="utf-8")
 
     def answered(block: re.Match[str]) -> str:
         return "".join(f"$ {line}\n{answer(line)}" for line in re.findall(r"^\$ (.*)$", block[0], re.MULTILINE))
 
     made = BLOCK.sub(answered, page)
     if update_golden:
-        (ROOT / "README.md").write_text(made, encoding="utf-8")
+        (ROOT / name).write_text(made, encoding="utf-8")
         page = made
     assert BLOCK.search(page)
     assert made == page

@@ -214,11 +214,16 @@ class Viewer:
                 f"{quote(column.name)}, {quote(str(column.type))}, {quote(columns[i])}"
                 for i, column in enumerate(relation.columns)
             ),
-            kind="ranked" if self.kinds[relation.name] == "extremal" else self.kinds[relation.name],
+            kind=self.kept_as(relation),
             source=quote(str(relation.span)),
             options=tuple(options),
             text=f"{relation}: {relation.why}" if relation.why else str(relation),
         )
+
+    def kept_as(self, relation: typed.Relation) -> str:
+        """How the tuples of a relation are kept: the kind of its stratum, extrema being ranked too."""
+        kind = self.kinds[relation.name]
+        return "ranked" if kind == "extremal" else kind
 
     def best(self, relation: typed.Relation) -> Iterable[tuple[str, str]]:
         """The option of a relation of which each group keeps its extremum only."""
