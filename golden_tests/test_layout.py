@@ -69,6 +69,27 @@ def test_small_batches_write_little(buckets: int, tmp_path: Path, spark: SparkSe
     job.close()
 
 
+def test_declarations_in_another_order(tmp_path: Path) -> None:
+    """A recursion whose relations are declared in another order has another name, under which the state has no clock;
+    to go on with it would rank tuples from 0 again."""
+    rules = "even(X) :- e(X, X). even(Y) :- odd(X), e(X, Y). odd(Y) :- even(X), e(X, Y)."
+    scripts = [
+        compile_text(
+            f"input relation e(x: int, y: int)\noutput relation {first}(x: int)\noutput relation {second}(x: int)\n{rules}"
+        )[1]
+        for first, second in (("even", "odd"), ("odd", "even"))
+    ]
+    job, other = (LocalJob(script, tmp_path / "state") for script in scripts)
+    job.run({"e": [("+", (0, 0)), ("+", (0, 1)), ("+", (1, 2))]})
+    assert job.manifest is not None
+    manifest = {**job.manifest, "program": job.module.program_record(job.program)}
+    job.module.check_program(job.program, manifest)
+    with pytest.raises(other.module.JobError, match=r"odd\+even is declared in another order; `upgrade`"):  # type: ignore[attr-defined]
+        other.module.check_program(other.program, manifest)
+    job.close()
+    other.close()
+
+
 @pytest.mark.parametrize("state", STATES, ids=lambda path: path.name)
 @pytest.mark.parametrize("last", [1, 2])
 def test_earlier_formats_are_read(state: Path, last: int, tmp_path: Path) -> None:
