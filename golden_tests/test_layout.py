@@ -73,11 +73,10 @@ def test_declarations_in_another_order(tmp_path: Path) -> None:
     """A recursion whose relations are declared in another order has another name, under which the state has no clock;
     to go on with it would rank tuples from 0 again."""
     rules = "even(X) :- e(X, X). even(Y) :- odd(X), e(X, Y). odd(Y) :- even(X), e(X, Y)."
+    declared = ["output relation even(x: int)", "output relation odd(x: int)"]
     scripts = [
-        compile_text(
-            f"input relation e(x: int, y: int)\noutput relation {first}(x: int)\noutput relation {second}(x: int)\n{rules}"
-        )[1]
-        for first, second in (("even", "odd"), ("odd", "even"))
+        compile_text("\n".join(["input relation e(x: int, y: int)", *order, rules]))[1]
+        for order in (declared, declared[::-1])
     ]
     job, other = (LocalJob(script, tmp_path / "state") for script in scripts)
     job.run({"e": [("+", (0, 0)), ("+", (0, 1)), ("+", (1, 2))]})
