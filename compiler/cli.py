@@ -14,7 +14,7 @@ import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Any, TextIO
+from typing import TYPE_CHECKING, Any, TextIO
 
 import click
 from flintlog.targets import PROCESSES, TARGETS
@@ -486,12 +486,19 @@ rounds_option = click.option(
     type=click.Choice(("csv", "json", "parquet", "tsv")),
     help="How to write them; csv unless given.",
 )
+@click.option("-i", "--interactive", is_flag=True, help="Go on by what is typed: facts, and questions about tuples.")
 @functions_option
 @rounds_option
 def run_command(
-    program: Path, facts: Path | None, out: Path | None, form: str | None, functions: Path | None, max_rounds: int
+    program: Path,
+    facts: Path | None,
+    out: Path | None,
+    form: str | None,
+    interactive: bool,
+    functions: Path | None,
+    max_rounds: int,
 ) -> None:
-    """Evaluate a program once, without Spark.
+    """Evaluate a program once, without Spark, or interactively.
 
     \b
     The rows of an input relation REL are read from one file:
@@ -502,6 +509,8 @@ def run_command(
     A relation without a file is empty. Output relations are written to files named
     likewise, or printed as tables. Needs DuckDB, which the extra flintlog[run] brings.
     """
+    if interactive and out is not None:
+        raise click.UsageError("--interactive shows relations when it is asked; leave out --out")
     if form and out is None:
         raise click.UsageError(f"--format {form} is for files; say where to write them with --out DIR")
     report = Report((program,))
@@ -516,6 +525,9 @@ def run_command(
                     report.fail(UNUSABLE, f"cannot read {error.filename}: {reason(error)}")
                     continue
             session.apply(changes)
+            if interactive:
+                _interact(module, session, report)
+                continue
             outputs = sorted((r for r in session.program.relations if r.output), key=lambda r: str(r.name))
             for place, relation in enumerate(outputs):
                 if out is None:
@@ -528,6 +540,17 @@ def run_command(
         except module.JobError as error:
             report.fail(REFUSED, module.refusal(error))
     report.finish()
+
+
+def _interact(module: Any, session: Any, report: Report) -> None:
+    """Answer what is typed, until that ends."""
+    from .interactive import Interactive, typed_lines
+
+    answering = Interactive(module, session, click.echo)
+    if sys.stdin.isatty():
+        click.echo(f"{session.program.name}; `help` tells what can be typed", err=True)
+    if not answering.run(typed_lines("> ", answering.words)) and not sys.stdin.isatty():
+        report.code = max(report.code, REFUSED)
 
 
 def _write_relation(module: Any, session: Any, relation: Any, path: Path, report: Report) -> None:
@@ -571,7 +594,7 @@ def replay(program: Path, commands: Path, functions: Path | None, max_rounds: in
         try:
             session = module.Session(max_rounds, str(functions) if functions else None)
             try:
-                stream = click.open_file(str(commands), "rb")
+                stream = _typed_commands(session) if _is_terminal(commands) else click.open_file(str(commands), "rb")
             except OSError as error:
                 report.fail(UNUSABLE, f"cannot read {commands}: {reason(error)}")
                 continue
@@ -579,9 +602,9 @@ def replay(program: Path, commands: Path, functions: Path | None, max_rounds: in
                 reader = Reader("standard input" if str(commands) == "-" else commands.name, lines)
                 running = Replay(module, session, reader, click.echo)
 
-                def refused(error: CompileError, lines: IO[Any] = lines) -> bool:
+                def refused(error: CompileError) -> bool:
                     report.refused(commands, error)
-                    return lines.isatty()
+                    return _is_terminal(commands)
 
                 running.run_all(refused)
                 left = running.unfinished()
@@ -590,6 +613,24 @@ def replay(program: Path, commands: Path, functions: Path | None, max_rounds: in
         except module.JobError as error:
             report.fail(REFUSED, module.refusal(error))
     report.finish()
+
+
+def _is_terminal(commands: Path) -> bool:
+    """Whether a person types the commands."""
+    return str(commands) == "-" and sys.stdin.isatty()
+
+
+@contextmanager
+def _typed_commands(session: Any) -> Iterator[Iterator[bytes]]:
+    """The lines that a person types."""
+    from .dat.reader import COMMANDS
+    from .interactive import typed_lines
+
+    lines = typed_lines("", [*COMMANDS, *(relation.name for relation in session.program.relations)])
+    try:
+        yield (f"{line}\n".encode() for line in lines)
+    finally:
+        lines.close()
 
 
 def _modules(report: Report) -> Iterator[Any]:

@@ -41,7 +41,7 @@ class Asked:
         task = job.Task(self.job.options, str(self.job.folder), self.job.manifest["relations"])  # type: ignore[index]
         engine = job.SparkEngine(self.spark, 1) if self.spark else job.DuckEngine()
         try:
-            answer: dict[str, Any] = job.Explainer(engine, task).explain(relation, row, limit)
+            answer: dict[str, Any] = job.Explainer(engine, job.stored_in(engine, task)).explain(relation, row, limit)
         finally:
             if engine.name == "spark":
                 engine.close()

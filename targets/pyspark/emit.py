@@ -50,7 +50,7 @@ BLOCKS = (
     Block("spark_functions", lambda kinds: "external" in kinds, job=True),
     Block("progress", job=True),
     Block("printing"),
-    Block("explain", job=True),
+    Block("explain"),
     Block("commands", job=True),
 )
 

@@ -1,0 +1,195 @@
+"""``flintlog run --interactive`` and ``flintlog replay -`` at a terminal."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import pty
+import re
+import select
+import subprocess
+import sys
+import termios
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner
+from flintlog.compiler import cli
+from flintlog.compiler.interactive import Interactive
+from flintlog.compiler.pipeline import compile_program
+from flintlog.targets.local import load
+
+from golden_tests.cli.test_commands import REACH, written
+
+KEYED = "input relation item(id: int, s: string) primary key (id)\noutput p.\np(S, count<*>) :- item(_, S).\n"
+
+
+def typed(program: str, folder: Path, *lines: str, code: int = 0) -> list[str]:
+    """What is said to lines that no person types."""
+    path = written(folder / "program.dl", program)
+    text = "".join(f"{line}\n" for line in lines)
+    found = CliRunner().invoke(cli.main, ["run", str(path), "-i"], input=text, catch_exceptions=False)
+    assert found.exit_code == code, found.output
+    return found.output.splitlines()
+
+
+def test_facts_come_and_go(tmp_path: Path) -> None:
+    """The net changes of a line; a fact that is there changes nothing."""
+    assert typed(
+        REACH, tmp_path, "+ link(1, 2), link(2, 3)", "+link(1,2).", "- link(1, 2)", "reachable", "reachable 0"
+    ) == [
+        "+ reachable(1, 2)",
+        "+ reachable(1, 3)",
+        "+ reachable(2, 3)",
+        "no tuple that is derived has changed",
+        "- reachable(1, 2)",
+        "- reachable(1, 3)",
+        "reachable(2, 3)",
+        "reachable has no tuples",
+        "... and 1 more",
+    ]
+
+
+def test_why(tmp_path: Path) -> None:
+    """A proof, and how far each rule comes; nothing is changed by asking."""
+    lines = typed(REACH, tmp_path, "+ link(1, 2), link(2, 1)", "why reachable(1, 1)", "? reachable(3, 1)", "check")
+    assert lines[4].startswith("reachable(1, 1)  by r2: ")
+    assert lines[5:8] == [
+        "├─ link(1, 2)  given",
+        "└─ reachable(2, 1)  by r1: reachable(@S, D) :- link(@S, D).  (program.dl:3)",
+        "   └─ link(2, 1)  given",
+    ]
+    assert lines[8] == "reachable(3, 1) is not there"
+    assert lines[-1] == "all is as the rules say"
+
+
+def test_values(tmp_path: Path) -> None:
+    """Texts have anything in them; a key takes the place of the row that had it."""
+    lines = typed(KEYED, tmp_path, '+ item(1, "a), (b"), item(2, "c,\\" d")', '+ item(1, "e")', "p", "relations")
+    assert lines[:2] == ['+ p("a), (b", 1)', '+ p("c,\\" d", 1)']
+    assert lines[2:4] == ['- p("a), (b", 1)', '+ p("e", 1)']
+    assert lines[4:] == ['p("c,\\" d", 1)', 'p("e", 1)', "item  2 tuples", "p  2 tuples"]
+
+
+@pytest.mark.parametrize(
+    ("line", "message"),
+    [
+        ("+ reachable(1, 2)", "reachable is derived; only inputs can be changed"),
+        ("+ link(1)", "link has 2 columns (src: int, dst: int), and link(1) has 1 values"),
+        ('+ link(1, "x")', 'link(1, "x"): dst: '),
+        ("+", "write facts behind it"),
+        ("+ link(1, 2), (", "( is no fact"),
+        ("- nothing(1)", "nothing"),
+        ("why", "is no tuple"),
+        ("reachable many", "reachable many is no command and no relation"),
+        ("foo", "foo is no command and no relation"),
+    ],
+)
+def test_what_is_wrong(line: str, message: str, tmp_path: Path) -> None:
+    """It is said, the rest goes on, and nothing was changed."""
+    lines = typed(REACH, tmp_path, line, "// a comment", "", "+ link(1, 2)", "quit", "+ link(2, 3)", code=1)
+    assert lines[0].startswith("error: ")
+    assert message in lines[0]
+    assert lines[1:] == ["+ reachable(1, 2)"]
+
+
+def own_terminal() -> None:
+    """Let Ctrl-C reach who reads from the terminal."""
+    os.setsid()
+    fcntl.ioctl(0, termios.TIOCSCTTY, 0)
+
+
+class Terminal:
+    """A command at a terminal."""
+
+    def __init__(self, folder: Path, *arguments: str) -> None:
+        """Start it."""
+        self.master, slave = pty.openpty()
+        home = {**os.environ, "XDG_STATE_HOME": str(folder / "state"), "TERM": "dumb"}
+        command = [sys.executable, "-m", "flintlog.compiler", *arguments]
+        self.process = subprocess.Popen(
+            command, stdin=slave, stdout=slave, stderr=slave, env=home, cwd=folder, preexec_fn=own_terminal
+        )
+        os.close(slave)
+        self.said = ""
+
+    def send(self, text: str) -> None:
+        """Type something."""
+        os.write(self.master, text.encode())
+
+    def wait(self, text: str, seconds: float = 60.0) -> None:
+        """Wait until something was said, and forget what was said up to it."""
+        end = time.monotonic() + seconds
+        while text not in self.said:
+            assert time.monotonic() < end, self.said
+            if select.select([self.master], [], [], 0.1)[0]:
+                try:
+                    self.said += os.read(self.master, 4096).decode()
+                except OSError:
+                    assert text in self.said, self.said
+        self.said = self.said.partition(text)[2]
+
+    def close(self) -> int:
+        """Wait for the end; the exit code."""
+        code = self.process.wait(60)
+        os.close(self.master)
+        return code
+
+
+def test_keyboard(tmp_path: Path) -> None:
+    """Tab completes names, Ctrl-C gives a line up, and the history is there the next time."""
+    written(tmp_path / "reach.dl", REACH)
+    terminal = Terminal(tmp_path, "run", "reach.dl", "-i")
+    terminal.wait("> ")
+    terminal.send("+ li\t(1, 2)\r")
+    terminal.wait("+ reachable(1, 2)")
+    terminal.send("+ link(2,")
+    terminal.wait("link(2,")
+    terminal.send("\x03")
+    terminal.wait("> ")
+    terminal.send("rea\t\r")
+    terminal.wait("reachable(1, 2)\r\n")
+    terminal.wait("> ")
+    terminal.send("\x04")
+    assert terminal.close() == 0
+    again = Terminal(tmp_path, "run", "reach.dl", "-i")
+    again.wait("> ")
+    again.send("\x1b[A\x1b[A\r")
+    again.wait("+ reachable(1, 2)\r\n")
+    again.send("quit\r")
+    assert again.close() == 0
+
+
+def test_replay_at_a_keyboard(tmp_path: Path) -> None:
+    """Commands can be completed, and one that is wrong ends nothing."""
+    written(tmp_path / "reach.dl", REACH)
+    terminal = Terminal(tmp_path, "replay", "reach.dl", "-")
+    terminal.send("start;\r")
+    terminal.send("ins\tlink(1);\r")
+    terminal.wait("error")
+    terminal.send("insert link(1, 2);\rcommit dump_changes;\r")
+    terminal.wait("reachable{.src = 1, .dst = 2}: +1")
+    terminal.send("exit;\r")
+    assert terminal.close() == 1
+
+
+def test_readme() -> None:
+    """What README shows of it is what is said."""
+    root = Path(__file__).parents[2]
+    page = (root / "README.md").read_text(encoding="utf-8")
+    (block,) = re.findall(r"^```text\n(> .*?)^```$", page, re.MULTILINE | re.DOTALL)
+    shown = block.splitlines()
+    example = root / "examples" / "reach"
+    said: list[str] = []
+    compilation = compile_program(example / "reach.dl")
+    module: Any = load(compilation.plan)
+    session = module.Session()
+    session.apply(module.read_facts(session.engine, example / "facts", said.append))
+    answering = Interactive(module, session, said.append)
+    for line in shown:
+        if line.startswith("> "):
+            said.append(line)
+            answering.run(iter([line[2:]]))
+    assert said == shown
