@@ -239,7 +239,12 @@ def test_watch(project: Path) -> None:
     """Builds again when a program changes, a new one comes or one is refused, until it is ended."""
     with (project / "log").open("wb") as log:
         process = subprocess.Popen(
-            [sys.executable, "-m", "flintlog.compiler", "build", "--watch"], cwd=project, stdout=log, stderr=log
+            [sys.executable, "-m", "flintlog.compiler", "build", "--watch"],
+            cwd=project,
+            stdout=log,
+            stderr=log,
+            # What a shell starts in the background does not hear of Ctrl-C, nor does what that starts.
+            preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
         )
 
     def said(text: str, times: int = 1) -> None:
@@ -259,6 +264,7 @@ def test_watch(project: Path) -> None:
         said("watching", 3)
         written(project / "rules" / "new.dl", REACH)
         said("wrote jobs/new.py")
+        said("watching", 4)
     finally:
         process.send_signal(signal.SIGINT)
     assert process.wait(20) == 0

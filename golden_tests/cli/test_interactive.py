@@ -8,6 +8,7 @@ import os
 import pty
 import re
 import select
+import signal
 import subprocess
 import sys
 import termios
@@ -98,6 +99,7 @@ def test_what_is_wrong(line: str, message: str, tmp_path: Path) -> None:
 
 def own_terminal() -> None:
     """Let Ctrl-C reach who reads from the terminal."""
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
     os.setsid()
     fcntl.ioctl(0, termios.TIOCSCTTY, 0)
 

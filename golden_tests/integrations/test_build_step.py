@@ -16,6 +16,7 @@ import yaml
 
 from golden_tests.integrations.environments import ROOT, WANTED, environment
 
+OF_MAKE = ("MAKEFLAGS", "MAKELEVEL", "MFLAGS")
 EXAMPLE = ROOT / "examples" / "build_step"
 
 
@@ -41,7 +42,8 @@ def run(
     """Run a command with this environment's ``flintlog``."""
     path = os.pathsep.join((str(Path(sys.executable).parent), os.environ["PATH"]))
     given = {**os.environ, "PATH": path, **variables}
-    known = {name: value for name, value in given.items() if value is not None}
+    # What make tells the tests' own commands is not for these.
+    known = {name: value for name, value in given.items() if value is not None and name not in OF_MAKE}
     done = subprocess.run(command, cwd=folder, env=known, capture_output=True, text=True, check=False)
     assert done.returncode == expect, done.stdout + done.stderr
     return done
