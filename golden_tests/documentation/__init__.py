@@ -1,0 +1,1 @@
+"""The documentation is followed as a reader follows it."""

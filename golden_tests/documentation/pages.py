@@ -1,0 +1,152 @@
+"""Pages of the documentation, in pieces that can be tried.
+
+A fenced block is a *file*, written as it stands, behind ``<!-- file: PATH -->``; a *console*, whose ``$ `` lines are
+run and whose other lines they print; a *program* (``datalog``), which compiles by itself, or with what stands before it
+in ``<!-- with: DECLARATIONS -->``; or something else, behind ``<!-- not run: REASON -->`` if it is commands (``sh``).
+"""
+
+from __future__ import annotations
+
+import io
+import os
+import re
+import shlex
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import chdir, redirect_stderr, redirect_stdout
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+from click.testing import CliRunner
+from flintlog.compiler import cli
+
+from golden_tests.harness import load_script
+
+ROOT = Path(__file__).parents[2]
+
+FENCE = re.compile(
+    r"^(?P<indent> *)(?:<!-- (?P<mark>file|with|not run): (?P<what>.*?) -->\n(?: *\n)* *)?"
+    r"```(?P<language>\w*)(?P<more>[^\n`]*)\n(?P<text>.*?)^ *```$",
+    re.MULTILINE | re.DOTALL,
+)
+COMMAND = re.compile(r"^\$ (?P<command>.*)\n(?P<output>(?:(?!\$ ).*\n)*)", re.MULTILINE)
+
+#: Where commands seem to run, on pages that show whole paths.
+SHOWN_FOLDER = "/home/you/access"
+
+
+@dataclass(frozen=True)
+class Piece:
+    """A fenced block, and what the comment before it says."""
+
+    mark: Literal["file", "with", "not run", ""]
+    what: str
+    language: str
+    text: str
+    line: int
+
+
+def pieces(page: str) -> Iterator[Piece]:
+    """The blocks of a page, in order."""
+    for found in FENCE.finditer(page):
+        indent = len(found["indent"])
+        text = "".join(line[indent:] if line.strip() else line for line in found["text"].splitlines(keepends=True))
+        line = page.count("\n", 0, found.start("language")) + 1
+        yield Piece(found["mark"] or "", found["what"] or "", found["language"], text, line)  # type: ignore[arg-type]
+
+
+def follow(page: str, folder: Path, apart: bool = False) -> tuple[str, int]:
+    """The page with what its commands print now, and how many commands there are.
+
+    Files are written and commands are run in a folder, in order. What fits a line with ``...``, or differs in seconds
+    only, stays as it is. ``apart`` runs every command in a process of its own, as a reader does; else ``flintlog`` and
+    jobs that are not part of a pipeline run in this one.
+    """
+    ran = 0
+
+    def answered(block: re.Match[str]) -> str:
+        nonlocal ran
+        if block["mark"] == "file":
+            file = folder / block["what"]
+            file.parent.mkdir(parents=True, exist_ok=True)
+            file.write_text(block["text"], encoding="utf-8")
+        if block["language"] != "console":
+            return block[0]
+        ran += len(COMMAND.findall(block["text"]))
+        text = COMMAND.sub(lambda found: f"$ {found['command']}\n{answer(found, folder, apart)}", block["text"])
+        return block[0].replace(block["text"], text)
+
+    return FENCE.sub(answered, page), ran
+
+
+def answer(found: re.Match[str], folder: Path, apart: bool) -> str:
+    """What a command prints; what the page says if that fits."""
+    printed = run(found["command"], folder, apart).replace(str(folder), SHOWN_FOLDER)
+    printed = printed.rstrip("\n") + "\n" if printed.strip() else ""
+    return found["output"] if pattern(found["output"]).fullmatch(printed) else printed
+
+
+def run(command: str, folder: Path, apart: bool) -> str:
+    """What a command prints: on both streams if it is ``flintlog``, on standard output otherwise."""
+    try:
+        words = shlex.split(command, comments=True)
+    except ValueError:
+        words = []
+    plain = words and not apart and not re.search(r"[|<>;&$*]|^export\b", re.sub(r"'[^']*'", "", command))
+    if plain and words[0] == "flintlog":
+        with chdir(folder):
+            return CliRunner().invoke(cli.main, words[1:], catch_exceptions=False, prog_name="flintlog").output
+    if plain and words[0] in ("python", "spark-submit") and len(words) > 2 and is_job(folder / words[1]):
+        return run_job(words[1], words[2:], folder)
+    done = subprocess.run(
+        ["bash", "-c", command],
+        cwd=folder,
+        env={
+            **os.environ,
+            "PATH": os.pathsep.join((str(Path(sys.executable).parent), os.environ["PATH"])),
+            "PYTHONWARNINGS": "ignore",
+        },
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT if command.startswith("flintlog") and "|" not in command else subprocess.PIPE,
+        text=True,
+        check=False,
+    )
+    assert done.returncode in (0, 1), (command, done.returncode, done.stdout, done.stderr)
+    if done.returncode and not command.startswith(("flintlog", "diff")):
+        raise AssertionError(f"$ {command}\n{done.stdout}\n{done.stderr}")
+    return done.stdout
+
+
+def is_job(path: Path) -> bool:
+    """Whether a file is a job that runs in the session that all tests share: one that is not a process of several."""
+    text = path.read_text(encoding="utf-8") if path.is_file() else ""
+    return "\ndef open_session(" in text and "\ndef serve(" not in text
+
+
+def run_job(script: str, arguments: list[str], folder: Path) -> str:
+    """What a job prints on standard output, or its refusal."""
+    module: Any = load_script((folder / script).read_text(encoding="utf-8"))
+    output, errors = io.StringIO(), io.StringIO()
+    with chdir(folder), redirect_stdout(output), redirect_stderr(errors):
+        code = module.main(arguments)
+    refused = [line for line in errors.getvalue().splitlines() if line.startswith(f"{arguments[0]}: ")]
+    assert code == 0 or refused or output.getvalue(), (script, arguments, errors.getvalue())
+    return output.getvalue() or "\n".join(refused)
+
+
+def pattern(shown: str) -> re.Pattern[str]:
+    """What a command may print: ``...`` stands for anything, a line of it for any lines; seconds may differ, and how
+    long a script is."""
+    lines = [line_pattern(line) for line in shown.rstrip("\n").split("\n")]
+    return re.compile("\n".join(lines) + r"\n?" if shown else "")
+
+
+def line_pattern(line: str) -> str:
+    """One line of what a command may print."""
+    if line == "...":
+        return r"(?:.*\n)*?.*"
+    text = re.escape(line).replace(r"\.\.\.", ".*")
+    text = re.sub(r"\d+\\\.\d\\ s\b", r"[\\d.]+ s", text)
+    return re.sub(r"\(\d+\\ lines", r"(\\d+ lines", text)

@@ -1,0 +1,61 @@
+"""Every page: its commands print what stands below them, and its programs compile."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+from flintlog.compiler import CompileOptions, compile_process_files, compile_source
+from flintlog.compiler.diagnostics import CompileError
+from flintlog.compiler.source import SourceFile
+
+from golden_tests.documentation.pages import COMMAND, ROOT, follow, pieces
+
+#: Pages whose commands run in the repository, since what they show is part of it.
+IN_REPOSITORY = ("README.md", "docs/review.md")
+
+#: What else tests these: every example of docs/errors.md is a case of golden_tests/errors, and the tutorial is followed
+#: by golden_tests/integrations/test_tutorial.py, in processes of its own.
+ELSEWHERE = ("docs/errors.md", "docs/tutorial.md")
+
+UNFORMATTED = CompileOptions(format=False)
+
+PAGES = ["README.md", *sorted(str(path.relative_to(ROOT)) for path in (ROOT / "docs").rglob("*.md"))]
+
+
+@pytest.mark.parametrize("name", [name for name in PAGES if name not in ELSEWHERE])
+def test_commands(name: str, tmp_path: Path, update_golden: bool, request: pytest.FixtureRequest) -> None:
+    """What stands below a command is what it prints, on a page that has commands."""
+    page = (ROOT / name).read_text(encoding="utf-8")
+    if not any(piece.language == "console" for piece in pieces(page)):
+        assert not COMMAND.search(page)
+        return
+    if re.search(r"^\$ .*\b(python|spark-submit) \S+\.py ", page, re.MULTILINE):
+        request.getfixturevalue("spark")
+    made, ran = follow(page, ROOT if name in IN_REPOSITORY else tmp_path)
+    if update_golden:
+        (ROOT / name).write_text(made, encoding="utf-8")
+        page = made
+    assert ran
+    assert made == page
+
+
+@pytest.mark.parametrize("name", [name for name in PAGES if name not in ELSEWHERE])
+def test_blocks(name: str) -> None:
+    """A program compiles; commands that no test runs say why."""
+    wrong = []
+    for piece in pieces((ROOT / name).read_text(encoding="utf-8")):
+        if piece.language == "datalog" and piece.mark in ("", "with"):
+            text = f"{piece.what}\n{piece.text}" if piece.mark else piece.text
+            source = SourceFile(f"{Path(name).name}_{piece.line}.dl", text)
+            try:
+                if re.search(r"^process ", text, re.MULTILINE):
+                    compile_process_files([source], UNFORMATTED)
+                else:
+                    compile_source(source, UNFORMATTED)
+            except CompileError as error:
+                wrong.append(f"{name}:{piece.line}: {error}")
+        if piece.language in ("sh", "") and piece.mark != "not run":
+            wrong.append(f"{name}:{piece.line}: say in <!-- not run: REASON --> why no test runs these commands")
+    assert not wrong, "\n".join(wrong)
