@@ -12,6 +12,8 @@ from typing import Any
 from urllib.parse import unquote, urlsplit
 
 import pytest
+from flintlog.compiler import error_index
+from flintlog.compiler.diagnostics import CODES
 from markdown_it import MarkdownIt
 from mkdocs.config import load_config
 
@@ -215,6 +217,11 @@ def test_diagrams_have_pictures(site: Path) -> None:
     assert {picture_of(text) for text in diagrams()} == set(PICTURES.glob("*.svg"))
     shown = [name for name in PAGES for _ in range(read(site, name).count('<div class="picture"><svg'))]
     assert len(shown) == len(diagrams())
+
+
+def test_codes_have_their_anchors(site: Path) -> None:
+    """Where documents of diagnostics lead to, once the package names the site."""
+    assert {code.lower() for code in CODES} <= Seen.of(read(site, error_index.PAGE)).anchors
 
 
 # ---- hooks -----------------------------------------------------------------------------------------------------------
