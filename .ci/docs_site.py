@@ -3,6 +3,7 @@
 * A link to a file of the repository leads to a page with its text; one to a folder, to a page that lists its files.
 * The name of a file in a line of its own above a block becomes the title of the block; so does the name behind the
   language of a block.
+* What is copied from a console are its commands.
 * A Mermaid diagram becomes a picture that was drawn before, ``docs/pictures/HASH.svg``, in the text of the page: so a
   page needs no script for it, and the picture has the colours of the page.
 """
@@ -13,6 +14,7 @@ import hashlib
 import posixpath
 import re
 from collections.abc import Iterator
+from html import escape, unescape
 from pathlib import Path
 from urllib.parse import unquote
 
@@ -32,6 +34,9 @@ LINK = re.compile(r"(?<=\]\()(?P<target>[^)\s#:]+)(?P<anchor>#[^)\s]*)?(?=\))")
 NAMED = re.compile(r"^\*\*`(?P<file>[^`\n]+)`\*\*\n\n(?P<fence>`{3,}\w+)$", re.M)
 #: A block whose name stands behind its language, and perhaps an encoding behind the name.
 TITLED = re.compile(r"^(?P<fence>`{3,}\w+) (?P<file>[\w./-]+)(?: [\w-]+)?$", re.M)
+
+#: A console in the HTML of a page.
+CONSOLE = re.compile(r'(?P<tag><div class="language-console highlight")>(?P<text>.*?</pre>)', re.S)
 
 LANGUAGES = {
     ".dl": "datalog",
@@ -68,6 +73,19 @@ def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Fil
     return with_links(made, Path(config.docs_dir) / source.src_uri, source.src_uri)
 
 
+def on_page_content(html: str, page: Page, config: MkDocsConfig, files: Files) -> str:
+    """Put the commands of each console where the button to copy looks for them."""
+    return CONSOLE.sub(
+        lambda block: f'{block["tag"]} data-copy="{escape(commands(block["text"]))}">{block["text"]}', html
+    )
+
+
+def commands(console: str) -> str:
+    """The commands of a console, which is HTML."""
+    lines = unescape(re.sub(r"<[^>]*>", "", console)).splitlines()
+    return "\n".join(line.removeprefix("$ ") for line in lines if line.startswith("$ "))
+
+
 # ---- links to files --------------------------------------------------------------------------------------------------
 
 
@@ -99,12 +117,8 @@ def target(source: Path, link: str) -> Path | None:
 
 
 def listed(folder: Path) -> list[Path]:
-    """The files below a folder that a page lists."""
-    return sorted(
-        path
-        for path in folder.rglob("*")
-        if path.is_file() and not any(part.startswith((".", "_")) for part in path.relative_to(folder).parts)
-    )
+    """The files of a folder, those of folders in it aside."""
+    return sorted(path for path in folder.iterdir() if path.is_file() and not path.name.startswith("."))
 
 
 def page_of(path: Path) -> str:
@@ -124,9 +138,7 @@ def file_page(path: Path) -> str:
 def folder_page(path: Path) -> str:
     """A page that lists the files of a folder."""
     own = page_of(path)
-    return page_text(
-        path, "\n".join(f"* [{file.relative_to(path)}]({relative(page_of(file), own)})" for file in listed(path))
-    )
+    return page_text(path, "\n".join(f"* [{file.name}]({relative(page_of(file), own)})" for file in listed(path)))
 
 
 def page_text(path: Path, text: str) -> str:

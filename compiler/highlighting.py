@@ -46,7 +46,7 @@ class FlintlogLexer(RegexLexer):
             (r'include(?=\s*")', Keyword.Declaration),
             (words(DECLARING, prefix=r"\b", suffix=rf"\b{_NAME_FOLLOWS}"), Keyword.Declaration),
             (r"(primary)(\s+)(key)\b", _parts(Keyword.Declaration, Whitespace, Keyword.Declaration)),
-            (r"symmetric\b(?!\s*[(:@])", Keyword.Declaration),
+            (r"(?<!output )symmetric\b(?!\s*[(:@])", Keyword.Declaration),
             include("any"),
         ],
         "any": [

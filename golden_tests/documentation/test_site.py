@@ -6,6 +6,7 @@ import difflib
 import re
 from collections.abc import Iterator, Mapping
 from functools import cache
+from html import unescape
 from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
@@ -17,7 +18,7 @@ from flintlog.compiler.diagnostics import CODES
 from markdown_it import MarkdownIt
 from mkdocs.config import load_config
 
-from golden_tests.documentation.pages import ROOT, pieces
+from golden_tests.documentation.pages import COMMAND, ROOT, pieces
 from golden_tests.documentation.site import DOCS, PAGES, PICTURES, build, diagrams, hooks, picture_of
 
 #: Pages that a code host shows, by their paths in the repository.
@@ -210,6 +211,16 @@ def test_files_are_named(site: Path) -> None:
         titles = re.findall(r'<span class="filename">([^<]*)</span>', read(site, name))
         assert [title for title in titles if title in files] == files
         assert "<strong><code>" not in "".join(f"<strong><code>{file}" for file in files if file not in titles)
+
+
+def test_commands_can_be_copied(site: Path) -> None:
+    """The button of a console copies its commands."""
+    for name in PAGES:
+        consoles = [p.text for p in pieces((DOCS / name).read_text(encoding="utf-8")) if p.language == "console"]
+        copied = re.findall(r'class="language-console highlight" data-copy="([^"]*)"', read(site, name))
+        assert [unescape(text) for text in copied] == [
+            "\n".join(command for command, _ in COMMAND.findall(console)) for console in consoles
+        ]
 
 
 def test_diagrams_have_pictures(site: Path) -> None:
