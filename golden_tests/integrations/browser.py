@@ -195,39 +195,45 @@ def executable(tools: Path) -> tuple[str, dict[str, str]]:
             return found, {}
     folder = folder_for("chromium")
     if not (folder / "complete").exists():
-        shutil.rmtree(folder, ignore_errors=True)
-        folder.mkdir(parents=True)
-        if not (downloaded(tools, folder) or unpacked(folder)):
-            pytest.skip("there is no Chromium, and neither Playwright nor apt-get can bring one")
-        (folder / "complete").touch()
-    shells = (path for path in folder.rglob("*headless*shell") if path.is_file() and "bin" not in path.parts)
+        for bring in (downloaded, unpacked):
+            shutil.rmtree(folder, ignore_errors=True)
+            folder.mkdir(parents=True)
+            if bring(tools, folder) and starts(*shell(folder)):
+                (folder / "complete").touch()
+                break
+        else:
+            pytest.skip("there is no Chromium that starts, and neither Playwright nor apt-get brings one")
+    return shell(folder)
+
+
+def shell(folder: Path) -> tuple[str, dict[str, str]]:
+    """The headless Chromium below a folder, and where its libraries are if they are there too."""
+    found = (path for path in folder.rglob("*headless*shell") if path.is_file() and "bin" not in path.parts)
     libraries = sorted({str(path.parent) for path in (folder / "usr" / "lib").rglob("*.so.*")})
-    return str(next(shells)), {"LD_LIBRARY_PATH": os.pathsep.join(libraries)} if libraries else {}
+    return str(next(found, "")), {"LD_LIBRARY_PATH": os.pathsep.join(libraries)} if libraries else {}
+
+
+def starts(path: str, variables: dict[str, str]) -> bool:
+    """Whether a program finds its libraries."""
+    return bool(path) and subprocess.run([path, "--version"], env={**os.environ, **variables}).returncode == 0
 
 
 def downloaded(tools: Path, folder: Path) -> bool:
     """Let Playwright download its Chromium into a folder."""
     variables = {**os.environ, "PLAYWRIGHT_BROWSERS_PATH": str(folder)}
-    command = [tools / "playwright", "install", "--only-shell", "chromium"]
+    command = [str(tools / "playwright"), "install", "--only-shell", "chromium"]
     return subprocess.run(command, env=variables, capture_output=True).returncode == 0
 
 
-def unpacked(folder: Path) -> bool:
+def unpacked(tools: Path, folder: Path) -> bool:
     """Unpack Debian's headless Chromium, and what is missing of what it needs, into a folder; no root is needed."""
     if shutil.which("apt-get") is None or shutil.which("dpkg") is None:
         return False
-    name = "chromium-headless-shell"
-    told = subprocess.run(
-        ["apt-get", "install", "--simulate", "--no-install-recommends", name],
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    install = ["apt-get", "install", "--simulate", "--no-install-recommends", "chromium-headless-shell"]
+    told = subprocess.run(install, capture_output=True, text=True, check=False)
     names = [line.split()[1] for line in told.stdout.splitlines() if line.startswith("Inst ")]
-    if (
-        name not in names
-        or subprocess.run(["apt-get", "download", "-q", *names], cwd=folder, capture_output=True).returncode
-    ):
+    download = ["apt-get", "download", "--quiet", *names]
+    if install[-1] not in names or subprocess.run(download, cwd=folder, capture_output=True).returncode:
         return False
     for package in folder.glob("*.deb"):
         subprocess.run(["dpkg", "--extract", package, folder], check=True)
