@@ -62,9 +62,10 @@ golden: $(READY)
 	@echo "== golden files, written anew"
 	@$(WITH_JAVA) && "$(PY)" -m pytest --update-golden $(ARGS)
 
+# Not with --quiet, by which --strict overlooks warnings.
 docs: $(READY)
 	@echo "== documentation, into build/site"
-	@NO_MKDOCS_2_WARNING=1 "$(PY)" -m mkdocs build --quiet --strict --site-dir build/site
+	@NO_MKDOCS_2_WARNING=1 "$(PY)" -m mkdocs build --strict
 
 # What Mermaid draws of the diagrams in docs/, for pages that need no script and no network.
 pictures: $(READY)

@@ -4,6 +4,7 @@
 * The name of a file in a line of its own above a block becomes the title of the block; so does the name behind the
   language of a block.
 * What is copied from a console are its commands.
+* Lists and cells of tables are written as the reader of Markdown in mkdocs wants them.
 * A Mermaid diagram becomes a picture that was drawn before, ``docs/pictures/HASH.svg``, in the text of the page: so a
   page needs no script for it, and the picture has the colours of the page.
 """
@@ -31,10 +32,12 @@ FENCED = re.compile(r"^(?P<indent> *)(?P<fence>`{3,})(?P<info>[^`\n]*)\n(?P<text
 #: An inline link to something without a scheme.
 LINK = re.compile(r"(?<=\]\()(?P<target>[^)\s#:]+)(?P<anchor>#[^)\s]*)?(?=\))")
 #: The name of a file above a block.
-NAMED = re.compile(r"^\*\*`(?P<file>[^`\n]+)`\*\*\n\n(?P<fence>`{3,}\w+)$", re.M)
+NAMED = re.compile(r"^ *\*\*`(?P<file>[^`\n]+)`\*\*\n\n(?P<fence> *`{3,}\w+)$", re.M)
 #: A block whose name stands behind its language, and perhaps an encoding behind the name.
-TITLED = re.compile(r"^(?P<fence>`{3,}\w+) (?P<file>[\w./-]+)(?: [\w-]+)?$", re.M)
+TITLED = re.compile(r"^(?P<fence> *`{3,}\w+) (?P<file>[\w./-]+)(?: [\w-]+)?$", re.M)
 
+#: What begins an item of a list.
+ITEM = re.compile(r"(?:[*+-]|\d+\.) +")
 #: A console in the HTML of a page.
 CONSOLE = re.compile(r'(?P<tag><div class="language-console highlight")>(?P<text>.*?</pre>)', re.S)
 
@@ -69,8 +72,8 @@ def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Fil
     source = page.file
     if source.generated_by:
         return markdown
-    made = with_pictures(with_titles(markdown), source.src_uri)
-    return with_links(made, Path(config.docs_dir) / source.src_uri, source.src_uri)
+    made = with_links(with_titles(markdown), Path(config.docs_dir) / source.src_uri, source.src_uri)
+    return with_pictures(with_lists(with_cells(made)), source.src_uri)
 
 
 def on_page_content(html: str, page: Page, config: MkDocsConfig, files: Files) -> str:
@@ -168,6 +171,46 @@ def with_titles(text: str) -> str:
     """The text with names of files as titles of blocks."""
     text = NAMED.sub(lambda found: f'{found["fence"]} title="{found["file"]}"', text)
     return TITLED.sub(lambda found: f'{found["fence"]} title="{found["file"]}"', text)
+
+
+# ---- lists and tables ------------------------------------------------------------------------------------------------
+
+
+def with_lists(text: str) -> str:
+    """The text with four spaces before what belongs to an item of a list, and a blank line where a list begins and
+    behind an item of several paragraphs.
+
+    A code host wants no more spaces than the mark of the item is wide, and no blank line.
+    """
+    made: list[str] = []
+    items: list[int] = []  # where the text of each open item begins
+    fenced = parted = False
+    for line in text.split("\n"):
+        content = line.lstrip(" ")
+        indent = len(line) - len(content)
+        item = None if fenced else ITEM.match(content)
+        if item and made and made[-1] and (parted or not items):
+            made.append("")
+        if content and not fenced:
+            while items and indent < items[-1]:
+                items.pop()
+        inside = max(0, indent - items[-1]) if items else indent
+        made.append(" " * (4 * len(items) + inside) + content if content else "")
+        if item:
+            items.append(indent + len(item[0]))
+        parted = not item and (parted or not content)
+        fenced ^= content.startswith("```")
+    return "\n".join(made)
+
+
+def with_cells(text: str) -> str:
+    """The text without backslashes before bars of code in tables, where a code host wants them."""
+
+    def row(line: re.Match[str]) -> str:
+        return re.sub(r"`[^`\n]+`", lambda code: code[0].replace("\\|", "|"), line[0])
+
+    pieces = outside_fences(text)
+    return "".join(re.sub(r"^\|.*$", row, piece, flags=re.M) if outside else piece for piece, outside in pieces)
 
 
 # ---- diagrams --------------------------------------------------------------------------------------------------------

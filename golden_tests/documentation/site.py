@@ -28,11 +28,15 @@ def hooks() -> ModuleType:
     return module
 
 
-def build(folder: Path) -> Path:
+def build(folder: Path, root: Path = ROOT) -> Path:
     """Build the site in a folder; a link that leads nowhere, or anything else that mkdocs warns of, ends it."""
-    command = [sys.executable, "-m", "mkdocs", "build", "--quiet", "--strict", "--site-dir", str(folder)]
     done = subprocess.run(
-        command, cwd=ROOT, env={**os.environ, "NO_MKDOCS_2_WARNING": "1"}, capture_output=True, text=True, check=False
+        [sys.executable, "-m", "mkdocs", "build", "--strict", "--site-dir", str(folder)],
+        cwd=root,
+        env={**os.environ, "NO_MKDOCS_2_WARNING": "1"},
+        capture_output=True,
+        text=True,
+        check=False,
     )
     assert done.returncode == 0, done.stdout + done.stderr
     return folder

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import difflib
 import re
+import shutil
 from collections.abc import Iterator, Mapping
 from functools import cache
 from html import unescape
@@ -56,6 +57,24 @@ def named(entry: Any) -> Iterator[str]:
     else:
         for part in entry.values() if isinstance(entry, Mapping) else entry:
             yield from named(part)
+
+
+def test_broken_links_end_the_build(tmp_path: Path) -> None:
+    """A page or an anchor that is not there, and a diagram without a picture."""
+    root = tmp_path / "root"
+    shutil.copytree(ROOT, root, ignore=shutil.ignore_patterns(".git", ".venv", "build", "dist", "*cache*", "cases"))
+    build(tmp_path / "site", root)
+    page = root / "docs" / "tutorial.md"
+    text = page.read_text(encoding="utf-8")
+    for wrong, said in [
+        ("[a](nothing.md)", "a link 'nothing.md', but the target is not found"),
+        ("[a](build.md#nothing)", "'build.md#nothing', but the doc 'build.md' does not contain an anchor '#nothing'"),
+        ("[a](../nothing.dl)", "a link '../nothing.dl', but the target is not found"),
+        ("```mermaid\nflowchart LR\n    a --> b\n```", "`make pictures` draws it"),
+    ]:
+        page.write_text(f"{text}\n{wrong}\n", encoding="utf-8")
+        with pytest.raises(AssertionError, match=re.escape(said)):
+            build(tmp_path / "site", root)
 
 
 def test_links_of_the_site(site: Path) -> None:
@@ -122,16 +141,15 @@ def test_nothing_comes_from_other_hosts(site: Path) -> None:
 
 @pytest.mark.parametrize("name", PAGES)
 def test_site_says_what_a_code_host_shows(name: str, site: Path) -> None:
-    """The same headings, paragraphs, list items, cells and blocks: mkdocs has another reader of Markdown, which sees no
-    list without a blank line before it, for instance, and wants four spaces before what belongs to an item."""
+    """The same headings, paragraphs, list items, cells and blocks, though mkdocs has another reader of Markdown."""
     text = (DOCS / name).read_text(encoding="utf-8")
     text = re.sub(r"^\*\*`[^`\n]+`\*\*\n\n(?=```)", "", text, flags=re.MULTILINE)
     text = re.sub(r"^```mermaid\n.*?^```$", "", text, flags=re.MULTILINE | re.DOTALL)
     host = Seen.of(MarkdownIt("commonmark", {"html": True}).enable("table").render(text)).texts
     article = re.search(r"<article[^>]*>(.*)</article>", read(site, name), re.DOTALL)
     assert article
-    difference = difflib.unified_diff(host, Seen.of(article[1]).texts, "code host", "site", lineterm="", n=0)
-    assert list(difference) == []
+    difference = list(difflib.unified_diff(host, Seen.of(article[1]).texts, "code host", "site", lineterm="", n=0))
+    assert not difference, "\n".join(difference)
 
 
 class Seen(HTMLParser):
@@ -268,6 +286,64 @@ def test_titles() -> None:
         "**`a/b.dl`**\n\n```datalog\n```\n\n```datalog c.dl latin-1\n```\n\n**`d`** x\n\n```text\n```\n"
     )
     assert made == '```datalog title="a/b.dl"\n```\n\n```datalog title="c.dl"\n```\n\n**`d`** x\n\n```text\n```\n'
+
+
+def test_lists_and_cells() -> None:
+    """As mkdocs wants them; blocks stay as they are."""
+    given = """\
+Text:
+* one
+  more
+
+  ```text
+  * a
+      b
+  ```
+
+  behind it
+* two
+  * in it
+    - and in that
+
+1. three
+
+   more
+
+```text
+x
+* y
+  z
+```
+"""
+    made = """\
+Text:
+
+* one
+    more
+
+    ```text
+    * a
+        b
+    ```
+
+    behind it
+
+* two
+    * in it
+        - and in that
+
+1. three
+
+    more
+
+```text
+x
+* y
+  z
+```
+"""
+    assert hooks().with_lists(given) == made
+    assert hooks().with_cells("| `a\\|b` | c\\|d |\n`e\\|f`\n") == "| `a|b` | c\\|d |\n`e\\|f`\n"
 
 
 def test_file_with_fences() -> None:
