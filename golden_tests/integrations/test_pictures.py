@@ -30,7 +30,8 @@ def test_pictures(browser: Browser, update_golden: bool) -> None:
             path.unlink()
         for path, text in drawn.items():
             path.parent.mkdir(exist_ok=True)
-            path.write_text(text, encoding="utf-8")
+            if not path.exists() or content(path.read_text(encoding="utf-8")) != content(text):
+                path.write_text(text, encoding="utf-8")
     for path, text in drawn.items():
         assert content(path.read_text(encoding="utf-8")) == content(text)
 
