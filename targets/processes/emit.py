@@ -11,7 +11,7 @@ from flintlog.compiler.ir.topology import Topology
 from jinja2 import ChoiceLoader, PackageLoader
 
 from .. import EmitOptions, module_name
-from ..pyspark.emit import emit_with, format_script, template_environment
+from ..pyspark.emit import Script, emit_with, format_script, template_environment
 from ..signature import MARK, signed
 from .view import process_view
 
@@ -25,7 +25,7 @@ def emit_processes(topology: Topology, plans: Mapping[str, plan.Program], option
     files = {}
     for process in topology.processes:
         view = process_view(process.name, topology, known)
-        files[f"{module_name(process.name)}.py"] = emit_process(known[process.name], view, options)
+        files[f"{module_name(process.name)}.py"] = emit_process(known[process.name], view, options).text
     own = template_environment(PackageLoader("flintlog.templates", "processes"))
     sources = listed(dict.fromkeys(s.name for p in known.values() for s in p.program.sources))
     names = listed(process.name for process in topology.processes)
@@ -39,7 +39,7 @@ def emit_processes(topology: Topology, plans: Mapping[str, plan.Program], option
     return files
 
 
-def emit_process(program: plan.Program, view: object, options: EmitOptions) -> str:
+def emit_process(program: plan.Program, view: object, options: EmitOptions) -> Script:
     """The script of a process."""
     own = PackageLoader("flintlog.templates", "processes")
     shared = PackageLoader("flintlog.templates", "pyspark")
