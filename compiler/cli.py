@@ -227,7 +227,7 @@ def topology(programs: tuple[Path, ...], outside: tuple[str, ...], page: Path | 
     Prints processes, what they are fed, and the channels between them.
     """
     from .processes import compile_processes
-    from .topology_page import flows, topology_page
+    from .report.page import topology_page
 
     if root is not None and page is None:
         raise click.UsageError("--root is for the page; say where to write it with --html FILE")
@@ -238,8 +238,83 @@ def topology(programs: tuple[Path, ...], outside: tuple[str, ...], page: Path | 
         click.echo(str(found.topology), nl=False)
         if page is not None:
             title = ", ".join(path.name for path in programs)
-            write_file(page, topology_page(found.topology, title, flows(root / "logs") if root else {}))
+            write_file(page, topology_page(found.topology, title, root))
             click.echo(f"wrote {page}", err=True)
+    report.finish()
+
+
+@main.command("report")
+@programs_argument
+@click.option(
+    "-o",
+    "--output",
+    "page",
+    type=click.Path(path_type=Path),
+    metavar="FILE",
+    help="Where to write.  [default: PROG.html]",
+)
+@click.option(
+    "--log",
+    "logs",
+    multiple=True,
+    type=click.Path(path_type=Path, exists=True, dir_okay=False),
+    metavar="FILE",
+    help="What a job has written to standard error; the page then has sizes and times. Can be repeated.",
+)
+@click.option(
+    "--root",
+    type=click.Path(path_type=Path, exists=True, file_okay=False),
+    metavar="DIR",
+    help="The folder of a run of processes; the page then says what has flowed.",
+)
+@click.option(
+    "--outside",
+    multiple=True,
+    metavar="REL",
+    help="A relation, or all of a process, that is fed from outside, in programs of processes. Can be repeated.",
+)
+@recursion_option
+def report_command(
+    programs: tuple[Path, ...],
+    page: Path | None,
+    logs: tuple[Path, ...],
+    root: Path | None,
+    outside: tuple[str, ...],
+    recursion: str,
+) -> None:
+    """Write a page about a program, for those who review it: one HTML file that needs no network.
+
+    It has the program; the graph of its relations with what is sent between locations; for each rule its localized
+    form, its delta rules with the certificate, its SQL for both engines, and links to its lines of the script; the
+    processes and channels if there are any; and, from a job's log, sizes and times by stratum and round.
+    """
+    from flintlog.targets import EmitOptions
+
+    from . import CompileOptions
+    from .processes import Processes, compile_any, compile_processes
+    from .report.page import report_page
+
+    report = Report(programs, recursion=recursion)
+    with report.reporting(programs[0]):
+        several = len(programs) > 1
+        found = (
+            compile_processes(programs, outside=outside, recursion=recursion)
+            if several
+            else compile_any(programs[0], outside=outside, recursion=recursion)
+        )
+        report.diagnostics(programs[0], found.warnings, found.sources)
+        if isinstance(found, Processes):
+            if logs:
+                raise click.UsageError(
+                    "--log is for a program of one process; give the folder of a run with --root DIR"
+                )
+        elif root is not None or outside:
+            raise click.UsageError("--root and --outside are for programs of processes")
+        log = "\n".join(path.read_text(encoding="utf-8", errors="replace") for path in logs)
+        text = report_page(found, EmitOptions(CompileOptions().compiler), log, root)
+        page = page or Path(f"{programs[0].stem}.html")
+        write_file(page, text)
+        click.echo(f"wrote {page}", err=True)
     report.finish()
 
 
