@@ -502,7 +502,7 @@ def styles(name: str) -> str:
     """The colours of a Pygments style, for text only."""
     formatter = HtmlFormatter(style=name)
     rules = []
-    for line in formatter.get_style_defs(".code").splitlines():
+    for line in formatter.get_style_defs(".code").splitlines():  # type: ignore[no-untyped-call]
         found = re.match(r"(\.code \.(?!err\b)\w+) \{ (.*?) \}", line)
         color = re.search(r"(?<!-)color: #?\w+", found[2]) if found else None
         if found and color:
