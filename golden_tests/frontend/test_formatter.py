@@ -182,6 +182,19 @@ def test_files_are_written(ugly: Path, good: Path) -> None:
     assert sorted(path.name for path in ugly.parent.iterdir()) == ["good.dl", "ugly.dl"]
 
 
+def test_folders(ugly: Path, good: Path) -> None:
+    """Of a folder all programs below it, but for hidden ones and files of other kinds."""
+    for name in ("below/deeper/ugly.dl", ".hidden/ugly.dl", "below/.venv/ugly.dl", "below/notes.txt"):
+        path = ugly.parent / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(UGLY, encoding="utf-8")
+    result = fmt(ugly.parent)
+    below = ugly.parent / "below" / "deeper" / "ugly.dl"
+    assert result.stderr == f"formatted {below}\n{good} needs no change\nformatted {ugly}\n"
+    assert below.read_text(encoding="utf-8") == GOOD
+    assert (ugly.parent / "below" / ".venv" / "ugly.dl").read_text(encoding="utf-8") == UGLY
+
+
 def test_check_writes_nothing(ugly: Path, good: Path) -> None:
     """The exit code says whether a program would change, standard error which."""
     assert (fmt("--check", good).exit_code, fmt("--check", good).output) == (0, "")
