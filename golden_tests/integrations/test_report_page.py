@@ -80,7 +80,7 @@ def test_page(browser: Browser, address: str, width: int, dark: bool) -> None:
 @pytest.mark.parametrize("address", ["located"], indirect=True)
 @pytest.mark.parametrize("width", [WIDE, NARROW])
 def test_links(browser: Browser, address: str, width: int) -> None:
-    """From a line of the program to its rule, from there to the script, and back; from the graph to rules and relations."""
+    """From a line of the program to its rule, on to the script, and back; from the graph to rules and relations."""
     with browser.open(address, width=width) as visit:
         assert followed(visit, "#source-1-6 a") == "#rule-r2"
         line = followed(visit, "#rule-r2 h4 a >> nth=1")
