@@ -19,6 +19,7 @@ from flintlog.compiler.frontend.syntax_errors import end_of, start_of
 from flintlog.compiler.ir.syntax_printer import syntax_text
 from flintlog.compiler.source import SourceFile
 
+from golden_tests.documentation.pages import pieces
 from golden_tests.frontend.golden import compare
 
 ROOT = Path(__file__).parents[2]
@@ -117,9 +118,7 @@ def test_comments_anywhere(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
 def test_documented_layout() -> None:
     """What docs/editors.md shows, and the docstring of the formatter: before and after, and how alternatives look."""
     page = (ROOT / "docs" / "editors.md").read_text(encoding="utf-8")
-    _, before, after, alternatives = (
-        textwrap.dedent(block) for block in re.findall(r"^ *```\n(.*?)^ *```$", page, re.MULTILINE | re.DOTALL)
-    )
+    _, before, after, alternatives = (piece.text for piece in pieces(page) if piece.language in ("text", "datalog"))
     assert formatted(before) == after
     assert formatted(alternatives) == alternatives
     assert formatter.__doc__ is not None
