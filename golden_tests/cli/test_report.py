@@ -189,6 +189,14 @@ def test_processes() -> None:
     assert "S2.rule-" in row
 
 
+def test_recursion_over_processes() -> None:
+    """What is recursive through another process only is said to be so."""
+    path = ROOT / "golden_tests" / "processes" / "cases" / "reach_over_two" / "program.dl"
+    page = report_page(compile_any(path), UNFORMATTED)
+    check(page)
+    assert "a part of a recursion over several processes" in " ".join(page.split())
+
+
 def test_command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The command writes the page, and refuses what does not go together."""
     monkeypatch.chdir(tmp_path)
