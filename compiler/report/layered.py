@@ -89,12 +89,13 @@ def draw(nodes: Sequence[Node], edges: Sequence[Edge]) -> Drawing:
 
 @dataclass
 class _Cell:
-    """A block, or the place of a long edge, in its layer."""
+    """A block, or the place of a long edge, in its layer; ``room`` is its width, or that of labels of its edges."""
 
     key: str
     layer: int
     width: float
     height: float
+    room: float = 0.0
     x: float = 0.0  # the middle
     above: list[_Cell] = field(default_factory=list)
     below: list[_Cell] = field(default_factory=list)
@@ -114,14 +115,13 @@ class _Layout:
         self.inner = {self.block(edge.source) for edge in inner}
         #: The room that the label of an edge of a node to itself takes on its right.
         self.loops = {
-            key: 30
-            + SMALL_CHARACTER * max(len(t) for e in edges if (e.source, e.target) == (key, key) for t in e.labels)
+            key: 30 + max(label_width(edge) for edge in edges if (edge.source, edge.target) == (key, key))
             for key in looped
         }
         self.offsets: dict[str, tuple[float, float]] = {}
         sizes = {block: self.arranged(members) for block, members in self.members.items()}
         layers = self.layers()
-        self.cells = {block: _Cell(block, layers[block], *size) for block, size in sizes.items()}
+        self.cells = {block: _Cell(block, layers[block], *size, room=size[0]) for block, size in sizes.items()}
         self.rows: list[list[_Cell]] = [[] for _ in range(max(layers.values(), default=-1) + 1)]
         for cell in self.cells.values():
             self.rows[cell.layer].append(cell)
@@ -178,10 +178,12 @@ class _Layout:
         start, end = self.cells[self.block(edge.source)], self.cells[self.block(edge.target)]
         way = [start]
         for layer in range(start.layer + 1, end.layer):
-            cell = _Cell(f"{index}/{layer}", layer, 14.0, 0.0)
+            cell = _Cell(f"{index}/{layer}", layer, 14.0, 0.0, room=14.0)
             self.rows[layer].append(cell)
             way.append(cell)
         way.append(end)
+        for cell in (start, end):
+            cell.room = max(cell.room, label_width(edge))
         for upper, lower in pairwise(way):
             upper.below.append(lower)
             lower.above.append(upper)
@@ -264,17 +266,17 @@ class _Layout:
         for row in self.rows:
             x = 0.0
             for cell in row:
-                cell.x = x + cell.width / 2
-                x += cell.width + GAP
+                cell.x = x + cell.room / 2
+                x += cell.room + GAP
         for turn in range(MOVES):
             for row in self.rows if turn % 2 == 0 else reversed(self.rows):
                 wanted = []
                 for cell in row:
                     near = [*cell.above, *cell.below] if turn > 1 else (cell.above if turn % 2 == 0 else cell.below)
                     wanted.append(sum(other.x for other in near) / len(near) if near else cell.x)
-                for cell, x in zip(row, apart(wanted, [cell.width for cell in row]), strict=True):
+                for cell, x in zip(row, apart(wanted, [cell.room for cell in row]), strict=True):
                     cell.x = x
-        left = min((cell.x - cell.width / 2 for row in self.rows for cell in row), default=0.0)
+        left = min((cell.x - cell.room / 2 for row in self.rows for cell in row), default=0.0)
         for row in self.rows:
             for cell in row:
                 cell.x += MARGIN - left
@@ -284,7 +286,7 @@ class _Layout:
     def curve(self, index: int, edge: Edge, nodes: Mapping[str, Box], taken: list[Box]) -> Curve:
         """The path of an edge, and a place for its label where nothing is; ``taken`` gets what it takes."""
         start, end = nodes[edge.source], nodes[edge.target]
-        width = SMALL_CHARACTER * max(map(len, edge.labels), default=0)
+        width = label_width(edge)
         height = LINE * len(edge.labels)
         if edge.source == edge.target:
             x, y = start.x + start.width, start.y + start.height / 2
@@ -318,6 +320,11 @@ class _Layout:
         coming.sort(key=lambda i: self.ways[i][-2].x)
         room = self.nodes[edge.target].width * 0.6
         return room * ((coming.index(index) + 0.5) / len(coming) - 0.5)
+
+
+def label_width(edge: Edge) -> float:
+    """How wide the label of an edge is."""
+    return SMALL_CHARACTER * max(map(len, edge.labels), default=0)
 
 
 def apart(wanted: Sequence[float], widths: Sequence[float]) -> list[float]:
