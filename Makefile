@@ -19,7 +19,7 @@
 SHELL := /bin/sh
 .SHELLFLAGS := -ec
 .DEFAULT_GOAL := demo
-.PHONY: demo demo-switches test integrations nightly bench gmark golden lint java venv clean
+.PHONY: demo demo-switches test integrations nightly bench gmark golden docs pictures lint java venv clean
 
 VENV := $(CURDIR)/.venv
 PY := $(VENV)/bin/python
@@ -62,6 +62,14 @@ golden: $(READY)
 	@echo "== golden files, written anew"
 	@$(WITH_JAVA) && "$(PY)" -m pytest --update-golden $(ARGS)
 
+docs: $(READY)
+	@echo "== documentation, into build/site"
+	@NO_MKDOCS_2_WARNING=1 "$(PY)" -m mkdocs build --quiet --strict --site-dir build/site
+
+# What Mermaid draws of the diagrams in docs/, for pages that need no script and no network.
+pictures: $(READY)
+	@FLINTLOG_INTEGRATIONS=1 "$(PY)" -m pytest golden_tests/integrations/test_pictures.py --update-golden -rs
+
 # Types are checked by package, as a user of the installed packages sees them.
 lint: $(READY)
 	@echo "== ruff check"
@@ -72,7 +80,7 @@ lint: $(READY)
 	@rm -rf build/lib build/types
 	@"$(PY)" -m pip install --quiet --no-deps --no-build-isolation --target build/types .
 	@MYPYPATH=build/types "$(PY)" -m mypy -p flintlog.compiler -p flintlog.targets -p flintlog.templates
-	@"$(PY)" -m mypy .ci/java_home.py examples/imports/demo.py
+	@"$(PY)" -m mypy .ci/java_home.py .ci/docs_site.py examples/imports/demo.py
 	@"$(PY)" -m mypy examples/switches/demo.py
 	@"$(PY)" -m mypy benchmarks/bench.py
 

@@ -331,7 +331,7 @@ def check(programs: tuple[Path, ...], recursion: str, form: str) -> None:
                    from 1, in characters; end_column is behind the last one
         notes      a list of message, file, line, column, end_line, end_column
         documentation
-                   where docs/errors.md describes the code
+                   the URL of what `flintlog errors CODE` prints, or null
       failures     a list of messages: what could not be read or written
     """
     report = Report(programs, form, recursion)

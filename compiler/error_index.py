@@ -7,22 +7,42 @@ from functools import cache
 from importlib.metadata import metadata
 from importlib.resources import files
 
-#: The page, as the repository names it.
-PAGE = "docs/errors.md"
+#: The page, below ``docs``.
+PAGE = "errors.md"
 
 _HEADING = re.compile(r"^### ([EW]\d{4})\n", re.MULTILINE)
 _ANY_HEADING = re.compile(r"^##+ ", re.MULTILINE)
+#: A link to another page of the documentation, perhaps to a heading of it.
+_LINK = re.compile(r"\[([^]\n]+)\]\((\w+)\.md(#[\w-]+)?\)")
 
 
 @cache
 def sections() -> dict[str, str]:
     """The Markdown of each code's section, without its heading, in the order of the page."""
-    page = files("flintlog.docs").joinpath("errors.md").read_text(encoding="utf-8")
+    page = files("flintlog.docs").joinpath(PAGE).read_text(encoding="utf-8")
     found = {}
     for heading in _HEADING.finditer(page):
         following = _ANY_HEADING.search(page, heading.end())
         found[heading[1]] = page[heading.end() : following.start() if following else len(page)].strip()
     return found
+
+
+def markdown(code: str) -> str:
+    """The section of a code as Markdown that stands by itself: it leads to other pages by their URLs, or names them."""
+    base = _documentation()
+    return _LINK.sub(lambda link: link[1] if base is None else _linked(link, base), sections()[code])
+
+
+def _linked(link: re.Match[str], base: str) -> str:
+    return f"[{link[1]}]({base}/{link[2]}.html{link[3] or ''})"
+
+
+def description(code: str) -> str:
+    """What a code means, in a paragraph; its title where the section says no more before its program."""
+    title, first, *_ = sections()[code].split("\n\n")
+    text = " ".join(_LINK.sub(r"\1", title.strip("*") if first.startswith("```") else first).split())
+    # A sentence that leads over to the program does not belong to it.
+    return re.sub(r"(?<=\.) [^.]*:$", "", text)
 
 
 def plain(code: str) -> str:
@@ -37,17 +57,20 @@ def plain(code: str) -> str:
         elif fenced:
             lines.append(f"    {line}".rstrip())
         else:
-            lines.append(re.sub(r"^\*\*(.*)\*\*$", rf"{code}: \1", line))
+            lines.append(_LINK.sub(r"\1", re.sub(r"^\*\*(.*)\*\*$", rf"{code}: \1", line)))
     return "\n".join(lines)
 
 
-def address(code: str) -> str:
-    """Where a code is documented: below the URL that the package names for it, else a path in the repository.
+def address(code: str) -> str | None:
+    """The URL of a code's section in the site of the documentation; None if the package names no site."""
+    base = _documentation()
+    return None if base is None else f"{base}/{PAGE.removesuffix('.md')}.html#{code.lower()}"
 
-    The URL is the one that ``pyproject.toml`` calls ``Documentation`` under ``[project.urls]``, and leads to ``docs``.
-    """
+
+def _documentation() -> str | None:
+    """The URL that ``pyproject.toml`` calls ``Documentation`` under ``[project.urls]``: the site that mkdocs makes."""
     for entry in metadata("flintlog").get_all("Project-URL") or ():
         label, _, url = entry.partition(", ")
         if label.lower() == "documentation":
-            return f"{url.rstrip('/')}/errors.md#{code.lower()}"
-    return f"{PAGE}#{code.lower()}"
+            return str(url).rstrip("/")
+    return None

@@ -1,7 +1,8 @@
 """Colours programs in documentation, on code hosts and in terminals: a lexer for Pygments.
 
 Installing Flintlog tells Pygments about it, so that Sphinx, MkDocs, ``pygmentize`` and whatever else uses Pygments know
-the language ``flintlog``. It is the only module that needs Pygments, which the extra ``flintlog[docs]`` brings.
+the language ``flintlog``, also as ``datalog``, which blocks of Markdown are called. It is the only module that needs
+Pygments, which the extra ``flintlog[docs]`` brings.
 """
 
 from __future__ import annotations
@@ -34,7 +35,7 @@ class FlintlogLexer(RegexLexer):
     """Flintlog: Datalog with locations, regular paths, aggregates and processes."""
 
     name = "Flintlog"
-    aliases: ClassVar[list[str]] = ["flintlog"]
+    aliases: ClassVar[list[str]] = ["flintlog", "datalog"]
     filenames: ClassVar[list[str]] = ["*.dl"]
     mimetypes: ClassVar[list[str]] = ["text/x-flintlog"]
 
@@ -45,7 +46,7 @@ class FlintlogLexer(RegexLexer):
             (r'include(?=\s*")', Keyword.Declaration),
             (words(DECLARING, prefix=r"\b", suffix=rf"\b{_NAME_FOLLOWS}"), Keyword.Declaration),
             (r"(primary)(\s+)(key)\b", _parts(Keyword.Declaration, Whitespace, Keyword.Declaration)),
-            (r"symmetric\b(?!\s*[(:@])", Keyword.Declaration),
+            (r"(?<!output )symmetric\b(?!\s*[(:@])", Keyword.Declaration),
             include("any"),
         ],
         "any": [

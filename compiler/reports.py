@@ -10,10 +10,10 @@ from dataclasses import dataclass
 from importlib.metadata import version
 from pathlib import Path, PurePath
 from typing import Any
-from urllib.parse import quote, urlsplit
+from urllib.parse import quote
 
 from .diagnostics import CODES, Diagnostic, severity_of
-from .error_index import address, plain, sections
+from .error_index import address, description, markdown, plain
 from .source import SourceFile, Span
 
 _SARIF_SCHEMA = "https://docs.oasis-open.org/sarif/sarif/v2.1.0/errata01/os/schemas/sarif-schema-2.1.0.json"
@@ -98,7 +98,8 @@ def _json_place(place: Place | None) -> dict[str, Any]:
 def sarif_document(found: Sequence[Finding], failures: Sequence[str]) -> str:
     """A SARIF log of one run.
 
-    Its rules are all codes, in order; those that were reported carry their section of the documentation as help.
+    Its rules are all codes, in order, with what they mean; those that were reported carry their section of the
+    documentation as help, so that it can be read without the site.
     Failures are notifications of the invocation.
     """
     reported = {finding.diagnostic.code for finding in found}
@@ -128,12 +129,13 @@ def _sarif_rule(code: str, reported: bool) -> dict[str, Any]:
         "id": code,
         "name": "".join(word[:1].upper() + word[1:] for word in re.findall(r"\w+", title)),
         "shortDescription": {"text": _escaped(title)},
+        "fullDescription": {"text": _escaped(description(code))},
         "defaultConfiguration": {"level": severity_of(code)},
     }
-    if urlsplit(address(code)).scheme:
+    if address(code) is not None:
         rule["helpUri"] = address(code)
     if reported:
-        rule["help"] = {"text": _escaped(plain(code)), "markdown": _without_placeholders(sections()[code])}
+        rule["help"] = {"text": _escaped(plain(code)), "markdown": _without_placeholders(markdown(code))}
     return rule
 
 

@@ -113,7 +113,7 @@ def replayed(module: ModuleType, commands: Path) -> tuple[tuple[Diagnostic, ...]
 
 def rewrite(code: str, title: str, output: str) -> None:
     """Put a title and an output into the page."""
-    page, old = ROOT / PAGE, sections()[code]
+    page, old = ROOT / "docs" / PAGE, sections()[code]
     new = re.sub(r"\A\*\*.*\*\*$", lambda _: f"**{title}**", old, count=1, flags=re.MULTILINE)
     new = re.sub(r"^```text\n.*?^```$", lambda _: f"```text\n{output}```", new, count=1, flags=re.MULTILINE | re.DOTALL)
     text = page.read_text(encoding="utf-8")
@@ -138,7 +138,7 @@ def test_examples(code: str, tmp_path: Path, update_golden: bool) -> None:
 
 def test_every_code_has_its_section() -> None:
     """In the order of the codes, under the heading of its group; no section is left over."""
-    headings = re.findall(r"^(##+) (.*)$", (ROOT / PAGE).read_text(encoding="utf-8"), re.MULTILINE)
+    headings = re.findall(r"^(##+) (.*)$", (ROOT / "docs" / PAGE).read_text(encoding="utf-8"), re.MULTILINE)
     expected = []
     for group, prefix in GROUPS.items():
         codes = [("###", code) for code in CODES if code.startswith(tuple(prefix.split()))]

@@ -1,8 +1,9 @@
 """Pages of the documentation, in pieces that can be tried.
 
-A fenced block is a *file*, written as it stands, behind ``<!-- file: PATH -->``; a *console*, whose ``$ `` lines are
-run and whose other lines they print; a *program* (``datalog``), which compiles by itself, or with what stands before it
-in ``<!-- with: DECLARATIONS -->``; or something else, behind ``<!-- not run: REASON -->`` if it is commands (``sh``).
+A fenced block is a *file*, written as it stands, behind a line with its path, ``**`PATH`**``, which readers see too; a
+*console*, whose ``$ `` lines are run and whose other lines they print; a *program* (``datalog``), which compiles by
+itself, or with what stands before it in ``<!-- with: DECLARATIONS -->``; or something else, behind
+``<!-- not run: REASON -->`` if it is commands (``sh``).
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ from golden_tests.harness import load_script
 ROOT = Path(__file__).parents[2]
 
 FENCE = re.compile(
-    r"^(?P<indent> *)(?:<!-- (?P<mark>file|with|not run): (?P<what>.*?) -->\n(?: *\n)* *)?"
+    r"^(?P<indent> *)(?:(?:<!-- (?P<mark>with|not run): (?P<what>.*?) -->|\*\*`(?P<file>[^`\n]+)`\*\*)\n(?: *\n)* *)?"
     r"```(?P<language>\w*)(?P<more>[^\n`]*)\n(?P<text>.*?)^ *```$",
     re.MULTILINE | re.DOTALL,
 )
@@ -39,7 +40,7 @@ SHOWN_FOLDER = "/home/you/access"
 
 @dataclass(frozen=True)
 class Piece:
-    """A fenced block, and what the comment before it says."""
+    """A fenced block, and what the line before it says."""
 
     mark: Literal["file", "with", "not run", ""]
     what: str
@@ -54,7 +55,8 @@ def pieces(page: str) -> Iterator[Piece]:
         indent = len(found["indent"])
         text = "".join(line[indent:] if line.strip() else line for line in found["text"].splitlines(keepends=True))
         line = page.count("\n", 0, found.start("language")) + 1
-        yield Piece(found["mark"] or "", found["what"] or "", found["language"], text, line)  # type: ignore[arg-type]
+        mark, what = ("file", found["file"]) if found["file"] else (found["mark"] or "", found["what"] or "")
+        yield Piece(mark, what, found["language"], text, line)  # type: ignore[arg-type]
 
 
 def follow(page: str, folder: Path, apart: bool = False) -> tuple[str, int]:
@@ -68,8 +70,8 @@ def follow(page: str, folder: Path, apart: bool = False) -> tuple[str, int]:
 
     def answered(block: re.Match[str]) -> str:
         nonlocal ran
-        if block["mark"] == "file":
-            file = folder / block["what"]
+        if block["file"]:
+            file = folder / block["file"]
             file.parent.mkdir(parents=True, exist_ok=True)
             file.write_text(block["text"], encoding="utf-8")
         if block["language"] != "console":

@@ -43,9 +43,10 @@ def test_commands(name: str, tmp_path: Path, update_golden: bool, request: pytes
 
 @pytest.mark.parametrize("name", [name for name in PAGES if name not in ELSEWHERE])
 def test_blocks(name: str) -> None:
-    """A program compiles; commands that no test runs say why."""
-    wrong = []
-    for piece in pieces((ROOT / name).read_text(encoding="utf-8")):
+    """A program compiles; commands that no test runs say why; readers see which file a block is."""
+    page = (ROOT / name).read_text(encoding="utf-8")
+    wrong = [f"{name}: write **`{file}`** above the block" for file in re.findall(r"<!-- file: (.*?) -->", page)]
+    for piece in pieces(page):
         if piece.language == "datalog" and piece.mark in ("", "with"):
             text = f"{piece.what}\n{piece.text}" if piece.mark else piece.text
             source = SourceFile(f"{Path(name).name}_{piece.line}.dl", text)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -11,6 +12,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[2]
+ENVIRONMENTS = ROOT / "build" / "environments"
 
 WANTED = pytest.mark.skipif(
     os.environ.get("FLINTLOG_INTEGRATIONS", "") in ("", "0"),
@@ -20,17 +22,36 @@ WANTED = pytest.mark.skipif(
 
 def environment(*packages: str) -> Path:
     """The folder of the commands of an environment that has some packages; skips the test if they cannot be had."""
-    name = hashlib.sha256("\n".join((sys.version, *packages)).encode()).hexdigest()[:12]
-    folder = ROOT / "build" / "environments" / name
+    folder = folder_for(sys.version, *packages)
     if not (folder / "complete").exists():
         subprocess.run([sys.executable, "-m", "venv", "--clear", folder], check=True)
-        pip = subprocess.run(
-            [folder / "bin" / "python", "-m", "pip", "install", "--quiet", *packages],
-            capture_output=True,
-            text=True,
-            check=False,
-        )
-        if pip.returncode:
-            pytest.skip(f"{', '.join(packages)} cannot be installed: {pip.stderr[-500:]}")
+        installed([folder / "bin" / "python", "-m", "pip", "install", "--quiet", *packages], packages)
         (folder / "complete").touch()
     return folder / "bin"
+
+
+def node_modules(*packages: str) -> Path:
+    """The folder ``node_modules`` with some packages of npm; skips the test if they or Node cannot be had."""
+    if shutil.which("node") is None or shutil.which("npm") is None:
+        pytest.skip("Node and npm are not there")
+    folder = folder_for("npm", *packages)
+    if not (folder / "complete").exists():
+        shutil.rmtree(folder, ignore_errors=True)
+        folder.mkdir(parents=True)
+        installed(
+            ["npm", "install", "--silent", "--no-save", "--ignore-scripts", "--prefix", folder, *packages], packages
+        )
+        (folder / "complete").touch()
+    return folder / "node_modules"
+
+
+def folder_for(*what: str) -> Path:
+    """Where an environment lies."""
+    return ENVIRONMENTS / hashlib.sha256("\n".join(what).encode()).hexdigest()[:12]
+
+
+def installed(command: list[str | Path], packages: tuple[str, ...]) -> None:
+    """Install packages; skips the test if that fails."""
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    if done.returncode:
+        pytest.skip(f"{', '.join(packages)} cannot be installed: {done.stderr[-500:]}")
