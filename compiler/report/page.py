@@ -17,8 +17,8 @@ from .joblog import read_runs
 from .topology import TopologyView, flows, topology_view
 from .view import Link, ProgramView, ProgramViewer, Sources, SourceView, styles
 
-#: The styles of Pygments whose colours code has, in light and in dark.
-LIGHT, DARK = "friendly", "github-dark"
+#: The styles of Pygments whose colours code has, in light and in dark: such that all of it can be read.
+LIGHT, DARK = "default", "github-dark"
 
 
 @dataclass(frozen=True)
