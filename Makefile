@@ -43,7 +43,7 @@ demo-switches: $(READY)
 
 test: java lint
 	@echo "== tests"
-	@$(WITH_JAVA) && "$(PY)" -m pytest $(ARGS)
+	@$(WITH_JAVA) && "$(PY)" -m pytest --numprocesses 2 --dist loadfile $(ARGS)
 
 integrations: $(READY)
 	@echo "== tools of others"

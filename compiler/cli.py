@@ -62,6 +62,14 @@ recursion_option = click.option(
 )
 
 
+outside_option = click.option(
+    "--outside",
+    multiple=True,
+    metavar="REL",
+    help="A relation, or all of a process, that is fed from outside, in programs of processes. Can be repeated.",
+)
+
+
 @click.group(context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(package_name="flintlog", prog_name="flintlog")
 def main() -> None:
@@ -211,9 +219,7 @@ def build(
 
 @main.command()
 @programs_argument
-@click.option(
-    "--outside", multiple=True, metavar="REL", help="A relation, or all of a process, that is fed from outside."
-)
+@outside_option
 @click.option("--html", "page", type=click.Path(path_type=Path), metavar="FILE", help="Write a page with a picture.")
 @click.option(
     "--root",
@@ -227,7 +233,7 @@ def topology(programs: tuple[Path, ...], outside: tuple[str, ...], page: Path | 
     Prints processes, what they are fed, and the channels between them.
     """
     from .processes import compile_processes
-    from .topology_page import flows, topology_page
+    from .report.page import topology_page
 
     if root is not None and page is None:
         raise click.UsageError("--root is for the page; say where to write it with --html FILE")
@@ -238,8 +244,75 @@ def topology(programs: tuple[Path, ...], outside: tuple[str, ...], page: Path | 
         click.echo(str(found.topology), nl=False)
         if page is not None:
             title = ", ".join(path.name for path in programs)
-            write_file(page, topology_page(found.topology, title, flows(root / "logs") if root else {}))
-            click.echo(f"wrote {page}", err=True)
+            _write_page(page, topology_page(found.topology, title, root), report)
+    report.finish()
+
+
+@main.command("report")
+@programs_argument
+@click.option(
+    "-o",
+    "--output",
+    "page",
+    type=click.Path(path_type=Path),
+    metavar="FILE",
+    help="Where to write.  [default: PROG.html]",
+)
+@click.option(
+    "--log",
+    "logs",
+    multiple=True,
+    type=click.Path(path_type=Path, exists=True, dir_okay=False),
+    metavar="FILE",
+    help="What a job has written to standard error; the page then has sizes and times. Can be repeated.",
+)
+@click.option(
+    "--root",
+    type=click.Path(path_type=Path, exists=True, file_okay=False),
+    metavar="DIR",
+    help="The folder of a run of processes; the page then says what has flowed.",
+)
+@outside_option
+@recursion_option
+def report_command(
+    programs: tuple[Path, ...],
+    page: Path | None,
+    logs: tuple[Path, ...],
+    root: Path | None,
+    outside: tuple[str, ...],
+    recursion: str,
+) -> None:
+    """Write a page about a program, for those who review it: one HTML file that needs no network.
+
+    It has the program; the graph of its relations with what is sent between locations; for each rule its localized
+    form, its delta rules with the certificate, its SQL for both engines, and links to its lines of the script; the
+    processes and channels if there are any; and, from a job's log, sizes and times by stratum and round.
+    """
+    from flintlog.targets import EmitOptions
+
+    from . import CompileOptions
+    from .processes import Processes, compile_any, compile_processes
+    from .report.page import report_page
+
+    report = Report(programs, recursion=recursion)
+    with report.reporting(programs[0]):
+        several = len(programs) > 1
+        found = (
+            compile_processes(programs, outside=outside, recursion=recursion)
+            if several
+            else compile_any(programs[0], outside=outside, recursion=recursion)
+        )
+        report.diagnostics(programs[0], found.warnings, found.sources)
+        if isinstance(found, Processes):
+            if logs:
+                raise click.UsageError(
+                    "--log is for a program of one process; give the folder of a run with --root DIR"
+                )
+        elif root is not None or outside:
+            raise click.UsageError("--root and --outside are for programs of processes")
+        log = "\n".join(path.read_text(encoding="utf-8", errors="replace") for path in logs)
+        text = report_page(found, EmitOptions(CompileOptions().compiler), log, root)
+        _write_page(page or Path(f"{programs[0].stem}.html"), text, report)
     report.finish()
 
 
@@ -267,21 +340,21 @@ def check(programs: tuple[Path, ...], recursion: str, form: str) -> None:
 
 
 @main.command("fmt")
-@click.argument("programs", nargs=-1, metavar="[PROG...]", type=click.Path(path_type=Path))
+@click.argument("programs", nargs=-1, metavar="[PROG or DIR]...", type=click.Path(path_type=Path))
 @click.option("--check", "checking", is_flag=True, help="Write nothing; the exit code is 1 if a program would change.")
 @click.option("--diff", "comparing", is_flag=True, help="Write nothing; print what would change.")
 @click.option("--stdin", "piped", is_flag=True, help="Format standard input and write it to standard output.")
 def format_command(programs: tuple[Path, ...], checking: bool, comparing: bool, piped: bool) -> None:
     """Lay programs out as docs/editors.md says, comments and all.
 
-    A program with syntax errors is left alone and the exit code is 1.
-    What was made is read again before it is written, and has to be the same program.
+    Of a folder, all files below it whose names end in .dl are, but for hidden ones. A program with syntax errors is
+    left alone and the exit code is 1. What was made is read again before it is written, and has to be the same program.
     """
     if piped == bool(programs):
         raise click.UsageError("say which programs to format, or --stdin" + " and not both" * piped)
     from .formatter import MeaningChanged, format_file
 
-    programs = (Path("standard input"),) if piped else programs
+    programs = (Path("standard input"),) if piped else tuple(_below(programs))
     report = Report(programs)
     for program in programs:
         if not piped and program.suffix != ".dl":
@@ -307,6 +380,17 @@ def format_command(programs: tuple[Path, ...], checking: bool, comparing: bool, 
             else:
                 _write_formatted(program, made, report)
     report.finish()
+
+
+def _below(paths: Iterable[Path]) -> Iterator[Path]:
+    """Programs as they are given, and in the place of a folder the programs below it that are not hidden, in order."""
+    for path in paths:
+        if not path.is_dir():
+            yield path
+            continue
+        for found in sorted(path.rglob("*.dl")):
+            if not any(part.startswith(".") for part in found.relative_to(path).parts):
+                yield found
 
 
 def _difference(before: bytes, after: bytes, name: str) -> str:
@@ -373,12 +457,7 @@ def certify(programs: tuple[Path, ...]) -> None:
     help="How to print it: as text, as Markdown for a pull request, or as the JSON that docs/review.md describes.",
 )
 @click.option("--exit-code", "strict", is_flag=True, help="Exit with 1 if there is anything to report.")
-@click.option(
-    "--outside",
-    multiple=True,
-    metavar="REL",
-    help="A relation, or all of a process, that is fed from outside, in programs of processes. Can be repeated.",
-)
+@outside_option
 @recursion_option
 def diff(
     programs: tuple[Path, ...], rev: str | None, form: str, strict: bool, outside: tuple[str, ...], recursion: str
@@ -770,6 +849,16 @@ def _write(folder: Path, files: Mapping[str, str], program: Path, written: dict[
         else:
             lines = counted(text.count("\n"), "line")
             click.echo(f"wrote {path} ({lines})" if changed else f"{path} is up to date ({lines})", err=True)
+
+
+def _write_page(path: Path, text: str, report: Report) -> None:
+    """Write a page."""
+    try:
+        write_file(path, text)
+    except OSError as error:
+        report.fail(UNUSABLE, f"cannot write {path}: {reason(error)}")
+    else:
+        click.echo(f"wrote {path}", err=True)
 
 
 def write_file(path: Path, text: str) -> bool:

@@ -310,6 +310,8 @@ class Explainer:
         for rule in stratum.rules:
             for name in dict.fromkeys(a.relation for a in rule.atoms if a.relation in stratum.members):
                 reads.setdefault(f"{rule.head.relation} from {name}", []).append(rule.label)
+        if not reads:
+            return "a part of a recursion over several processes: what it derives comes back as an input"
         if len(stratum.members) == 1:
             labels = next(iter(reads.values()))
             return f"recursive, because {listed(labels)} {_verb(labels, 'reads', 'read')} {stratum.name} itself"

@@ -1,6 +1,6 @@
 """Formats programs: the same tokens and comments in the same order, with white space as it should be.
 
-    input   relation a( x:int,y : decimal( 12,2 ) )// what comes in
+    input   relation a( x:int,y : int )// what comes in
     p(X,Y):-a(X,Z),/* of b */b(Z,Y).
     r1:far(X,Y):-p(X,Z) // a step
        ,far(Z,Y)
@@ -8,7 +8,7 @@
 
 becomes
 
-    input relation a(x: int, y: decimal(12,2))  // what comes in
+    input relation a(x: int, y: int)  // what comes in
     p(X, Y) :- a(X, Z), /* of b */ b(Z, Y).
     r1: far(X, Y) :-
         p(X, Z),  // a step
@@ -24,13 +24,14 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, fields, is_dataclass, replace
+from functools import lru_cache
 
 from lark import Token, Tree
 
 from .diagnostics import CompileError, Diagnostics
 from .frontend import read_program
 from .frontend.classify import Classifier
-from .frontend.statements import parse_statements, statements_with_tokens
+from .frontend.statements import statements_with_tokens
 from .frontend.syntax_errors import end_of, start_of
 from .source import SourceFile, Span
 
@@ -96,13 +97,19 @@ def comments_of(source: SourceFile) -> list[tuple[str, ...]]:
     """The comments of a program, each as its lines without the blanks around them, in order of their texts."""
     found: list[tuple[str, ...]] = []
     last = 0
-    ends = [*(token for _, tokens in statements_with_tokens(source, Diagnostics()) for token in tokens), None]
+    ends = [*(token for _, tokens in _parsed(source) for token in tokens), None]
     for token in ends:
         start = len(source.text) if token is None else start_of(token)
         found += map(_lines, _COMMENT.findall(source.text[last:start]))
         if token is not None:
             last = start + len(token) if token.type in ("LABEL", "AGGREGATE_OPEN") else end_of(token)
     return sorted(found)
+
+
+@lru_cache(maxsize=2)
+def _parsed(source: SourceFile) -> tuple[tuple[Tree[Token], tuple[Token, ...]], ...]:
+    """The statements of a program, which are needed several times, with their tokens."""
+    return tuple(statements_with_tokens(source, Diagnostics()))
 
 
 def _lines(comment: str) -> tuple[str, ...]:
@@ -117,7 +124,7 @@ def _meaning(source: SourceFile) -> tuple[object, ...]:
         raise CompileError(diagnostics.sorted(), (source,))
     assert program.complete
     classifier = Classifier(source, diagnostics)
-    statements = [_bare(classifier.statement(tree)) for tree in parse_statements(source, diagnostics)]
+    statements = [_bare(classifier.statement(tree)) for tree, _ in _parsed(source)]
     return statements, comments_of(source)
 
 
@@ -242,7 +249,7 @@ def _words(source: SourceFile) -> tuple[list[_Word], list[tuple[int, int]]]:
         words.append(_Word(kind, text, _gap(source.text, last, start)))
         last = start + len(text)
 
-    for tree, tokens in statements_with_tokens(source, Diagnostics()):
+    for tree, tokens in _parsed(source):
         first = len(words)
         postfix = set(_postfix_operators(tree))
         for token in tokens:

@@ -1,8 +1,7 @@
 """Colours programs in documentation, on code hosts and in terminals: a lexer for Pygments.
 
 Installing Flintlog tells Pygments about it, so that Sphinx, MkDocs, ``pygmentize`` and whatever else uses Pygments know
-the language ``flintlog``, also as ``datalog``, which blocks of Markdown are called. It is the only module that needs
-Pygments, which the extra ``flintlog[docs]`` brings.
+the language ``flintlog``, also as ``datalog``, which blocks of Markdown are called.
 """
 
 from __future__ import annotations

@@ -19,6 +19,7 @@ from flintlog.compiler.frontend.syntax_errors import end_of, start_of
 from flintlog.compiler.ir.syntax_printer import syntax_text
 from flintlog.compiler.source import SourceFile
 
+from golden_tests.documentation.pages import pieces
 from golden_tests.frontend.golden import compare
 
 ROOT = Path(__file__).parents[2]
@@ -117,9 +118,7 @@ def test_comments_anywhere(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
 def test_documented_layout() -> None:
     """What docs/editors.md shows, and the docstring of the formatter: before and after, and how alternatives look."""
     page = (ROOT / "docs" / "editors.md").read_text(encoding="utf-8")
-    _, before, after, alternatives = (
-        textwrap.dedent(block) for block in re.findall(r"^ *```\n(.*?)^ *```$", page, re.MULTILINE | re.DOTALL)
-    )
+    _, before, after, alternatives = (piece.text for piece in pieces(page) if piece.language in ("text", "datalog"))
     assert formatted(before) == after
     assert formatted(alternatives) == alternatives
     assert formatter.__doc__ is not None
@@ -180,6 +179,19 @@ def test_files_are_written(ugly: Path, good: Path) -> None:
     assert ugly.stat().st_mode & 0o777 == 0o640
     assert (good.stat().st_ino, good.stat().st_mtime_ns) == (before.st_ino, before.st_mtime_ns)
     assert sorted(path.name for path in ugly.parent.iterdir()) == ["good.dl", "ugly.dl"]
+
+
+def test_folders(ugly: Path, good: Path) -> None:
+    """Of a folder all programs below it, but for hidden ones and files of other kinds."""
+    for name in ("below/deeper/ugly.dl", ".hidden/ugly.dl", "below/.venv/ugly.dl", "below/notes.txt"):
+        path = ugly.parent / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(UGLY, encoding="utf-8")
+    result = fmt(ugly.parent)
+    below = ugly.parent / "below" / "deeper" / "ugly.dl"
+    assert result.stderr == f"formatted {below}\n{good} needs no change\nformatted {ugly}\n"
+    assert below.read_text(encoding="utf-8") == GOOD
+    assert (ugly.parent / "below" / ".venv" / "ugly.dl").read_text(encoding="utf-8") == UGLY
 
 
 def test_check_writes_nothing(ugly: Path, good: Path) -> None:

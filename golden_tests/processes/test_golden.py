@@ -127,7 +127,7 @@ def test_topology_page(tmp_path: Path) -> None:
     assert "S1 -> S3: S1.host(hostID: int)" in ran.stdout
     text = page.read_text(encoding="utf-8")
     assert "http" not in text
-    assert text.count('class="process"') == 3 and text.count('marker-end="url(#tip)"') == 4
-    cells = re.findall(r"<td class=number>([\d,]+)</td>", text)
+    assert text.count('class="process"') == 3 and text.count('<path class="channel"') == 4
+    cells = re.findall(r'<td class="number">([\d,]+)</td>', text)
     assert cells[:4] == ["2", "1", "1,502", "7"]
     assert set(cells[4:]) == {"0"}

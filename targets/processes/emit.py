@@ -11,7 +11,7 @@ from flintlog.compiler.ir.topology import Topology
 from jinja2 import ChoiceLoader, PackageLoader
 
 from .. import EmitOptions, module_name
-from ..pyspark.emit import emit_with, format_script, template_environment
+from ..pyspark.emit import Script, emit_with, format_script, template_environment
 from ..signature import MARK, signed
 from .view import process_view
 
@@ -21,13 +21,10 @@ OWN = ("inbox", "kafka", "serve")
 
 def emit_processes(topology: Topology, plans: Mapping[str, plan.Program], options: EmitOptions) -> Mapping[str, str]:
     """The files of a program of processes: their texts by name."""
-    known = dict(plans)
-    files = {}
-    for process in topology.processes:
-        view = process_view(process.name, topology, known)
-        files[f"{module_name(process.name)}.py"] = emit_process(known[process.name], view, options)
+    scripts = make_processes(topology, plans, options)
+    files = {f"{module_name(name)}.py": script.text for name, script in scripts.items()}
     own = template_environment(PackageLoader("flintlog.templates", "processes"))
-    sources = listed(dict.fromkeys(s.name for p in known.values() for s in p.program.sources))
+    sources = listed(dict.fromkeys(s.name for p in plans.values() for s in p.program.sources))
     names = listed(process.name for process in topology.processes)
     text = own.get_template("run_local.py.jinja").render(
         compiler=options.compiler, sources=sources, listed=names, mark=MARK
@@ -39,14 +36,23 @@ def emit_processes(topology: Topology, plans: Mapping[str, plan.Program], option
     return files
 
 
-def emit_process(program: plan.Program, view: object, options: EmitOptions) -> str:
-    """The script of a process."""
+def make_processes(topology: Topology, plans: Mapping[str, plan.Program], options: EmitOptions) -> Mapping[str, Script]:
+    """The scripts of the processes, by name."""
     own = PackageLoader("flintlog.templates", "processes")
     shared = PackageLoader("flintlog.templates", "pyspark")
     environment = template_environment(ChoiceLoader([own, shared]))
-    return emit_with(
-        environment, program, options.compiler, options.format, before=("shapes", "channels"), after=OWN, process=view
-    )
+    return {
+        process.name: emit_with(
+            environment,
+            plans[process.name],
+            options.compiler,
+            options.format,
+            before=("shapes", "channels"),
+            after=OWN,
+            process=process_view(process.name, topology, dict(plans)),
+        )
+        for process in topology.processes
+    }
 
 
 def topology_mermaid(topology: Topology) -> str:

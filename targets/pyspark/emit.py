@@ -10,7 +10,7 @@ from flintlog.compiler.ir import plan
 from jinja2 import BaseLoader, Environment, PackageLoader, StrictUndefined
 
 from ..signature import MARK, signed
-from .view import Viewer
+from .view import ScriptView, Viewer
 
 
 @dataclass(frozen=True)
@@ -55,7 +55,20 @@ BLOCKS = (
 )
 
 
+@dataclass(frozen=True)
+class Script:
+    """A script that was printed, and the view that it was printed from."""
+
+    text: str
+    view: ScriptView
+
+
 def emit_script(program: plan.Program, compiler: str, format_code: bool = True) -> str:
+    """The text of the maintenance script of a program; see :func:`make_script`."""
+    return make_script(program, compiler, format_code).text
+
+
+def make_script(program: plan.Program, compiler: str, format_code: bool = True) -> Script:
     """The maintenance script of a program, formatted with black unless told otherwise.
 
     ``compiler`` is the version that the header names. Support blocks are kept formatted, so only what was printed for
@@ -73,7 +86,7 @@ def emit_with(
     before: Sequence[str] = ("shapes",),
     after: Sequence[str] = (),
     **views: object,
-) -> str:
+) -> Script:
     """A script of the templates of an ``environment``, with the support blocks ``before`` the program, those that it
     needs and those ``after`` them, and with further ``views``."""
     loader = environment.loader
@@ -101,7 +114,7 @@ def emit_with(
         text, mark, rest = text.rpartition(_placeholder(name))
         assert mark
         last = [source(name), rest, *last]
-    return signed("".join([*first, text, *last]))
+    return Script(signed("".join([*first, text, *last])), view)
 
 
 def template_environment(loader: BaseLoader) -> Environment:

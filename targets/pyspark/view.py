@@ -38,11 +38,19 @@ class RelationView:
 
 @dataclass(frozen=True)
 class QueryView:
-    """A query constant: its comment, its name and the Python expression of its text."""
+    """A query constant: its comment, its name and its text."""
 
     comment: str
     constant: str
-    text: str
+    sql: Sql
+
+    @property
+    def text(self) -> str:
+        """The Python expression: one string, or both where the dialects differ."""
+        if self.sql.duckdb == self.sql.spark:
+            return string_literal(self.sql.duckdb)
+        both = f"duckdb={string_literal(self.sql.duckdb)},\n    spark={string_literal(self.sql.spark)}"
+        return f"Both(\n    {both},\n)"
 
 
 @dataclass(frozen=True)
@@ -265,7 +273,7 @@ class Viewer:
                 texts.append(("fold", fold, "The rows of groups, from their old rows and what changed"))
             for name, sql, comment in texts:
                 made = self.constant(constant_name(stratum.name, name))
-                queries.append(QueryView(comment, made, sql_text(sql)))
+                queries.append(QueryView(comment, made, sql))
                 options.append((name, made))
             if group.ranged:
                 options.append(("ranged", _tuple(map(quote, group.ranged))))
@@ -308,7 +316,7 @@ class Viewer:
             sql = query_sql(query, self.names, stratum.kind, stratum.members)
             if query.purpose == "full":
                 partial = sql.partial
-            queries.append(QueryView(comment, self.constant(constant_name(rule.label, name)), sql_text(sql)))
+            queries.append(QueryView(comment, self.constant(constant_name(rule.label, name)), sql))
             return queries[-1].constant
 
         full = add(planned.full, "all", f"{rule.label}, all derivations")
@@ -337,7 +345,7 @@ class Viewer:
             options += [("calls", _tuple(map(quote, calls)))] if calls else []
         asked, steps = asked_sql(planned.asked, self.names, stratum.kind, stratum.members)
         comment = f"{rule.label}, step by step for one head"
-        queries.append(QueryView(comment, self.constant(constant_name(rule.label, "asked")), sql_text(asked)))
+        queries.append(QueryView(comment, self.constant(constant_name(rule.label, "asked")), asked))
         options.append(("text", quote(" ".join(line.strip() for line in rule.text.splitlines()))))
         options.append(("steps", _tuple(map(step_view, steps))))
         options.append(("asked", queries[-1].constant))
@@ -380,13 +388,6 @@ def step_view(step: Step) -> str:
     """The Python expression of a step of a rule."""
     table = f", {quote(step.table)}" if step.table else ""
     return f"Step({quote(step.text)}{table}{', negated=True' if step.negated else ''})"
-
-
-def sql_text(sql: Sql) -> str:
-    """The Python expression of a query: one string, or both where the dialects differ."""
-    if sql.duckdb == sql.spark:
-        return string_literal(sql.duckdb)
-    return f"Both(\n    duckdb={string_literal(sql.duckdb)},\n    spark={string_literal(sql.spark)},\n)"
 
 
 def string_literal(text: str) -> str:

@@ -1,0 +1,526 @@
+"""The view of a page: what its template prints, as ready text and HTML."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from flintlog.targets.pyspark import view as script
+from flintlog.targets.pyspark.emit import Script
+from flintlog.targets.pyspark.names import Names
+from markupsafe import Markup
+from pygments import highlight
+from pygments.formatters import HtmlFormatter
+from pygments.lexer import Lexer
+from pygments.lexers import PythonLexer, SqlLexer
+
+from ..certify import Certificate, certify
+from ..diagnostics import Diagnostic
+from ..explain import explain
+from ..highlighting import FlintlogLexer
+from ..ir import plan
+from ..ir.localized import LocalizedRule, located_rule
+from ..pipeline import Compilation
+from ..source import SourceFile, Span
+from .graph import GraphView, program_graph
+from .joblog import Phase, Run
+
+#: The runs and the rounds that are shown, at most: the last ones, and the first ones.
+MOST_RUNS, MOST_BARS = 12, 120
+
+_KINDS = {
+    "counted": "not recursive: derivations are counted",
+    "ranked": "recursive: ranked support",
+    "extremal": "recursive: ranked support of extrema",
+    "entries": "recursive: derivation sets",
+    "aggregate": "aggregate: groups are computed anew, or changes are folded in",
+}
+
+
+@dataclass(frozen=True)
+class Link:
+    """A word that leads somewhere; ``href`` is empty if it does not."""
+
+    text: str
+    href: str
+
+
+@dataclass(frozen=True)
+class Line:
+    """A line of a file: its number, its anchor, its text, and what it is made of or becomes."""
+
+    number: int
+    anchor: str
+    html: Markup
+    links: tuple[Link, ...] = ()
+
+
+@dataclass(frozen=True)
+class SourceView:
+    """A file of the program."""
+
+    name: str
+    anchor: str
+    lines: tuple[Line, ...]
+
+
+@dataclass(frozen=True)
+class QueryView:
+    """A query of the script; ``spark`` is empty if both engines read the same text."""
+
+    comment: str
+    constant: Link
+    duckdb: Markup
+    spark: Markup
+
+
+@dataclass(frozen=True)
+class RuleView:
+    """A rule, and all that becomes of it."""
+
+    anchor: str
+    label: str
+    place: Link
+    text: Markup
+    rewritten: Markup
+    origin: str
+    location: str
+    sends: tuple[str, ...]
+    parts: tuple[Markup, ...]
+    deltas: tuple[tuple[str, str, Markup], ...]
+    monomials: tuple[tuple[str, str], ...]
+    holds: bool
+    queries: tuple[QueryView, ...]
+    script: Link
+
+
+@dataclass(frozen=True)
+class RelationView:
+    """A relation: how it is declared, how it is cut into buckets and why, and where it stands."""
+
+    anchor: str
+    name: str
+    text: Markup
+    note: str
+    place: Link
+    script: Link
+    size: str
+
+
+@dataclass(frozen=True)
+class StratumView:
+    """A stratum, in the order of evaluation."""
+
+    anchor: str
+    name: str
+    kind: str
+    relations: tuple[RelationView, ...]
+    rules: tuple[RuleView, ...]
+    queries: tuple[QueryView, ...]
+    script: Link
+
+
+@dataclass(frozen=True)
+class StageView:
+    """A stage."""
+
+    title: str
+    strata: tuple[StratumView, ...]
+
+
+@dataclass(frozen=True)
+class PhaseView:
+    """What a stratum did in a phase of a run; ``bars`` are the heights (from 0 to 100) of its rounds, with titles."""
+
+    stratum: Link
+    name: str
+    rounds: str
+    tuples: str
+    seconds: str
+    scratch: str
+    bars: tuple[tuple[float, str], ...]
+
+
+@dataclass(frozen=True)
+class StageRunView:
+    """A stage of a run."""
+
+    strata: str
+    engine: str
+    reason: str
+    seconds: str
+    phases: tuple[PhaseView, ...]
+
+
+@dataclass(frozen=True)
+class RunView:
+    """A command of the log."""
+
+    title: str
+    stages: tuple[StageRunView, ...]
+    sizes: tuple[tuple[Link, str, str, str], ...]
+
+
+@dataclass(frozen=True)
+class ProgramView:
+    """A program, or a process of one."""
+
+    anchor: str
+    name: str
+    summary: str
+    script_name: str
+    graph: GraphView
+    inputs: tuple[RelationView, ...]
+    stages: tuple[StageView, ...]
+    script: tuple[tuple[Line, ...], ...]
+    script_lines: str
+    words: str
+    warnings: tuple[str, ...]
+    runs: tuple[RunView, ...]
+    runs_left_out: int
+
+
+class Sources:
+    """The files of the page, and what leads to their lines."""
+
+    def __init__(self, sources: Iterable[SourceFile]) -> None:
+        """Give each a place on the page."""
+        self.sources = tuple(sources)
+        self.numbers = {source.name: number for number, source in enumerate(self.sources, 1)}
+        #: Per file and line what it becomes.
+        self.links: dict[tuple[str, int], list[Link]] = {}
+
+    def place(self, span: Span) -> Link:
+        """A link to where something is written."""
+        number = self.numbers.get(span.file)
+        return Link(str(span), f"#source-{number}-{span.line}" if number else "")
+
+    def leads(self, span: Span, link: Link) -> None:
+        """Let a line lead to what it becomes."""
+        self.links.setdefault((span.file, span.line), []).append(link)
+
+    def views(self) -> tuple[SourceView, ...]:
+        """The files, when all links are known."""
+        views = []
+        for source in self.sources:
+            anchor = f"source-{self.numbers[source.name]}"
+            lines = enumerate(code_lines(source.text.rstrip("\n"), FlintlogLexer()), 1)
+            views.append(
+                SourceView(
+                    source.name,
+                    anchor,
+                    tuple(
+                        Line(number, f"{anchor}-{number}", html, tuple(self.links.get((source.name, number), ())))
+                        for number, html in lines
+                    ),
+                )
+            )
+        return tuple(views)
+
+
+class ProgramViewer:
+    """Makes the view of a program or, with a ``process``, of one of several."""
+
+    def __init__(
+        self,
+        compilation: Compilation,
+        made: Script,
+        script_name: str,
+        sources: Sources,
+        runs: Sequence[Run] = (),
+        process: str = "",
+    ) -> None:
+        """View what was compiled and printed."""
+        self.compilation, self.made, self.sources, self.runs, self.process = compilation, made, sources, runs, process
+        self.script_name = script_name
+        self.prefix = f"{anchor_part(process)}." if process else ""
+        self.text = made.text.splitlines()
+        self.program = compilation.plan.program
+        self.hidden = {relation.name for relation in self.program.relations if relation.hidden}
+        #: Of each line of the script that defines a constant, its number.
+        self.defined: dict[str, int] = {}
+        for number, line in enumerate(self.text, 1):
+            found = re.match(r"([A-Z_][A-Z0-9_]*) = ", line)
+            if found:
+                self.defined.setdefault(found[1], number)
+        self.script_links: dict[int, list[Link]] = {}
+        sizes = {size.relation: size.tuples for size in runs[-1].sizes} if runs else {}
+        self.sizes = {r.name: sizes[r.name] for r in self.program.relations if r.name in sizes and not r.hidden}
+
+    def anchor(self, kind: str, name: str) -> str:
+        """The anchor of a thing that has a name."""
+        return f"{self.prefix}{kind}-{anchor_part(name)}"
+
+    def view(self) -> ProgramView:
+        """All of it."""
+        compilation = self.compilation
+        certificates = {found.deltas.rule.label: found for found in certify(compilation.delta)}
+        localized = {rule.rule.label: rule for rule in compilation.localized.rules}
+        views = {stratum.name: stratum for stratum in self.made.view.strata}
+        relations = {view.name: view for view in self.relation_views()}
+        stages = []
+        for number, stage in enumerate(compilation.plan.stages, 1):
+            where = "one task per bucket" if stage.bucketed else "gathered in one task"
+            strata = tuple(
+                self.stratum(planned, views[planned.stratum.name], localized, certificates, relations)
+                for planned in stage.strata
+            )
+            stages.append(StageView(f"Stage {number}, {where}", strata))
+        inputs = tuple(relations[r.name] for r in self.program.relations if r.role == "input")
+        graph = program_graph(
+            compilation.strata,
+            {name: f"#{self.anchor('relation', name)}" for name in relations},
+            lambda label: f"#{self.anchor('rule', label)}",
+            self.sizes,
+        )
+        kept = self.runs[-MOST_RUNS:]
+        return ProgramView(
+            anchor=f"{self.prefix}program",
+            name=self.process,
+            summary=self.summary(),
+            script_name=self.script_name,
+            graph=graph,
+            inputs=inputs,
+            stages=tuple(stages),
+            script=self.script(),
+            script_lines=f"{len(self.text):,}",
+            words=explain(compilation),
+            warnings=tuple(map(_warning, compilation.warnings)),
+            runs=tuple(map(self.run, kept)),
+            runs_left_out=len(self.runs) - len(kept),
+        )
+
+    def summary(self) -> str:
+        """How much of everything there is."""
+        relations = [r for r in self.program.relations if not r.hidden]
+        numbers = (
+            (len(self.program.rules), "rule"),
+            (len(relations), "relation"),
+            (sum(r.role == "input" for r in relations), "input"),
+            (sum(r.output for r in relations), "output"),
+        )
+        return ", ".join(f"{number:,} {noun}{'s' * (number != 1)}" for number, noun in numbers)
+
+    # ---- relations and rules ---------------------------------------------------------------------------------------
+
+    def relation_views(self) -> Iterable[RelationView]:
+        """The relations."""
+        views = [*self.made.view.inputs, *(view for s in self.made.view.strata for view in s.relations)]
+        known = {view.table: view for view in views}
+        tables = Names.of(self.program).tables
+        pivots = {p.relation: p for stage in self.compilation.plan.stages for s in stage.strata for p in s.pivots}
+        for relation in self.program.relations:
+            anchor = self.anchor("relation", relation.name)
+            view = known[script.quote(tables[relation.name])]
+            pivot = pivots.get(relation.name)
+            note = relation.why
+            if pivot is not None:
+                column = "" if pivot.column is None else relation.columns[pivot.column].name
+                cut = f"cut into buckets of {column}" if column else "gathered"
+                note = "; ".join(filter(None, (note, f"{cut}: {pivot.reason}")))
+            if not relation.hidden:
+                self.sources.leads(relation.span, Link(f"{self.prefix}{relation.name}", f"#{anchor}"))
+            size = f"{self.sizes[relation.name]:,} tuples" if relation.name in self.sizes else ""
+            place = self.sources.place(relation.span)
+            link = self.script_link(view.constant, Link(relation.name, f"#{anchor}"))
+            yield RelationView(anchor, relation.name, code(str(relation)), note, place, link, size)
+
+    def stratum(
+        self,
+        planned: plan.StratumPlan,
+        view: script.StratumView,
+        localized: Mapping[str, LocalizedRule],
+        certificates: Mapping[str, Certificate],
+        relations: Mapping[str, RelationView],
+    ) -> StratumView:
+        """A stratum with its relations and rules."""
+        stratum = planned.stratum
+        anchor = self.anchor("stratum", stratum.name)
+        return StratumView(
+            anchor=anchor,
+            name=stratum.name,
+            kind=_KINDS[stratum.kind],
+            relations=tuple(relations[relation.name] for relation in stratum.relations),
+            rules=tuple(
+                self.rule(made, rule, localized[rule.rule.label], certificates[rule.rule.label])
+                for made, rule in zip(view.rules, planned.rules, strict=True)
+            ),
+            queries=tuple(map(self.query, view.queries)),
+            script=self.script_link(view.constant, Link(stratum.name, f"#{anchor}")),
+        )
+
+    def rule(
+        self, made: script.RuleView, planned: plan.RulePlan, localized: LocalizedRule, certificate: Certificate
+    ) -> RuleView:
+        """A rule."""
+        rule = planned.rule
+        anchor = self.anchor("rule", rule.label)
+        link = Link(f"{self.prefix}{rule.label}", f"#{anchor}")
+        self.sources.leads(rule.span, link)
+        shown = located_rule(rule, self.compilation.localized.relation)
+        location = ""
+        if localized.location:
+            location = f"evaluated at @{localized.location}"
+            if localized.sends_head:
+                location += f"; the head goes to @{localized.head_location}"
+            elif localized.head_location:
+                location += ", where the head lives"
+        deltas = certificate.deltas
+        follows = {delta.position: "follows an earlier stratum" for delta in deltas.arriving}
+        follows.update({delta.position: "follows its own stratum, in rounds" for delta in deltas.following})
+        return RuleView(
+            anchor=anchor,
+            label=rule.label,
+            place=self.sources.place(rule.span),
+            text=code("\n".join(line.strip() if not n else line for n, line in enumerate(rule.text.splitlines()))),
+            rewritten=code(shown) if rule.origin or _words(shown) != _words(rule.text) else Markup(""),
+            origin=rule.origin,
+            location=location,
+            sends=tuple(f"{send}, since {send.why}" for send in localized.sends)
+            + tuple(f"cannot be brought together with @{place}" for place in localized.broadcast),
+            parts=tuple(code(located_rule(part, self.compilation.localized.relation)) for part in localized.parts)
+            if localized.sends
+            else (),
+            deltas=tuple(
+                (f"Δ{d.position + 1}", follows[d.position], code(", ".join(map(str, d.body)))) for d in deltas.all
+            ),
+            monomials=tuple(
+                (text, ", ".join(f"Δ{position + 1}" for position in covers) or "nothing")
+                for text, covers in certificate.monomials
+            ),
+            holds=certificate.holds,
+            queries=tuple(map(self.query, made.queries)),
+            script=self.rule_lines(made, link),
+        )
+
+    def query(self, made: script.QueryView) -> QueryView:
+        """A query in both dialects."""
+        line = self.defined[made.constant]
+        constant = Link(made.constant, f"#{self.prefix}script-{line}")
+        same = made.sql.duckdb == made.sql.spark
+        return QueryView(made.comment, constant, sql(made.sql.duckdb), Markup("") if same else sql(made.sql.spark))
+
+    # ---- the script ------------------------------------------------------------------------------------------------
+
+    def script_link(self, constant: str, back: Link) -> Link:
+        """A link to the line that defines a constant, and one back from there."""
+        line = self.defined[constant]
+        self.script_links.setdefault(line, []).append(back)
+        return Link(f"line {line:,}", f"#{self.prefix}script-{line}")
+
+    def rule_lines(self, made: script.RuleView, back: Link) -> Link:
+        """A link to the lines of a rule, from the first of its comments on, and one back from there."""
+        first, last = (self.defined[query.constant] for query in (made.queries[0], made.queries[-1]))
+        quoted = f"# {made.quoted[0]}".rstrip()
+        while first > 1 and self.text[first - 1].rstrip() != quoted:
+            first -= 1
+        while last < len(self.text) and self.text[last - 1] not in ('"""', ")"):
+            last += 1
+        self.script_links.setdefault(first, []).append(back)
+        return Link(f"lines {first:,} to {last:,}", f"#{self.prefix}script-{first}")
+
+    def script(self) -> tuple[tuple[Line, ...], ...]:
+        """The parts of the script that are the program's own: its head, and the sections before the support code."""
+        sections = [number for number, line in enumerate(self.text) if line == self.made.view.inputs_rule]
+        begin = sections[-1]
+        end = next(n for n in range(begin, len(self.text)) if self.text[n].startswith("# ---- support:"))
+        head = next(number for number, line in enumerate(self.text) if line.startswith("from __future__"))
+        return tuple(
+            tuple(
+                Line(number, f"{self.prefix}script-{number}", html, tuple(self.script_links.get(number, ())))
+                for number, html in enumerate(code_lines("\n".join(self.text[first:last]), PythonLexer()), first + 1)
+            )
+            for first, last in ((0, head), (begin, end))
+        )
+
+    # ---- runs ------------------------------------------------------------------------------------------------------
+
+    def run(self, run: Run) -> RunView:
+        """A run of the log."""
+        stages = tuple(
+            StageRunView(
+                stage.strata, stage.engine, stage.reason, _seconds(stage.seconds), tuple(map(self.phase, stage.phases))
+            )
+            for stage in run.stages
+        )
+        names = {relation.name for relation in self.program.relations}
+        sizes = tuple(
+            (
+                Link(size.relation, f"#{self.anchor('relation', size.relation)}" if size.relation in names else ""),
+                f"{size.tuples:,}",
+                f"+{size.inserted:,}" if size.inserted else "",
+                f"−{size.deleted:,}" if size.deleted else "",
+            )
+            for size in run.sizes
+        )
+        return RunView(f"batch {run.batch}, commit {run.commit}, {_seconds(run.seconds)}", stages, sizes)
+
+    def phase(self, phase: Phase) -> PhaseView:
+        """A phase of a stratum, its rounds as bars."""
+        most = max((done.tuples for done in phase.rounds), default=0) or 1
+        bars = tuple(
+            (100 * done.tuples / most, f"round {done.number}: {done.tuples:,} tuples, {_seconds(done.seconds)}")
+            for done in phase.rounds[:MOST_BARS]
+        )
+        known = {stratum.name for stratum in self.compilation.strata.strata}
+        href = f"#{self.anchor('stratum', phase.stratum)}" if phase.stratum in known else ""
+        return PhaseView(
+            Link(phase.stratum, href),
+            phase.name,
+            f"{len(phase.rounds):,}",
+            f"{phase.tuples:,}",
+            _seconds(phase.seconds),
+            phase.scratch,
+            bars,
+        )
+
+
+def anchor_part(name: str) -> str:
+    """A name as a part of an anchor: letters, digits, ``_`` and ``-`` stay; different names differ."""
+    return re.sub(r"[^A-Za-z0-9_-]", lambda found: f".{ord(found[0]):x}.", name)
+
+
+def code(text: str) -> Markup:
+    """A piece of a program in colours."""
+    return Markup("\n").join(code_lines(text, FlintlogLexer()))
+
+
+def sql(text: str) -> Markup:
+    """A query in colours."""
+    return Markup("\n").join(code_lines(text.strip("\n"), SqlLexer()))
+
+
+def code_lines(text: str, lexer: Lexer) -> list[Markup]:
+    """The lines of a text in colours, each well-formed by itself."""
+    lexer.stripnl = lexer.ensurenl = False
+    shown = highlight(f"{text}\n", lexer, HtmlFormatter(nowrap=True))
+    return [Markup(line) for line in shown.split("\n")][: text.count("\n") + 1]
+
+
+def styles(name: str) -> str:
+    """The colours of a Pygments style, for text only."""
+    formatter = HtmlFormatter(style=name)
+    rules = []
+    for line in formatter.get_style_defs(".code").splitlines():  # type: ignore[no-untyped-call]
+        found = re.match(r"(\.code \.(?!err\b)\w+) \{ (.*?) \}", line)
+        color = re.search(r"(?<!-)color: #?\w+", found[2]) if found else None
+        if found and color:
+            rules.append(f"{found[1]} {{ {color[0]} }}")
+    return "\n".join(rules)
+
+
+def _words(text: str) -> str:
+    """A rule without its label, blanks and comments, to tell whether two are written alike."""
+    bare = re.sub(r"//.*|/\*.*?\*/|\s+", "", text)
+    return re.sub(r"^[\w-]+:(?!-)", "", bare)
+
+
+def _seconds(seconds: float) -> str:
+    """A duration."""
+    return f"{seconds:,.3f} s" if seconds < 1 else f"{seconds:,.1f} s"
+
+
+def _warning(warning: Diagnostic) -> str:
+    """A warning on one line."""
+    return f"{warning.code}, {warning.span}: {warning.message}" + (f" ({warning.help})" if warning.help else "")
