@@ -419,7 +419,7 @@ class Classifier:
             case "relation_name":
                 return syntax.Step(_name(tree), span)
             case "group":
-                items = [item for item in self._group(tree) if item.data != "negation"] if tree.children else []
+                items = self._group(tree)
                 if len(items) != 1:
                     raise self._refuse("E0122", "a path in parentheses has one expression", tree, _PATHS)
                 return self._path(items[0])

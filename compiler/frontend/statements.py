@@ -365,9 +365,9 @@ class _Statements:
         depth, parentheses = 0, 0
         for index in range(name + 1, len(self.tokens)):
             kind = self._kind(index)
-            if kind == "LPAR":
+            if kind in ("LPAR", "LSQB"):
                 parentheses += 1
-            elif kind == "RPAR":
+            elif kind in ("RPAR", "RSQB"):
                 parentheses -= 1
             elif kind in ("LESS", "AGGREGATE_OPEN") and not parentheses:
                 depth += 1

@@ -133,9 +133,9 @@ def run_job(script: str, arguments: list[str], folder: Path) -> str:
     output, errors = io.StringIO(), io.StringIO()
     with chdir(folder), redirect_stdout(output), redirect_stderr(errors):
         code = module.main(arguments)
-    refused = [line for line in errors.getvalue().splitlines() if line.startswith(f"{arguments[0]}: ")]
+    refused = re.search(rf"^{arguments[0]}: .*", errors.getvalue(), re.MULTILINE | re.DOTALL)
     assert code == 0 or refused or output.getvalue(), (script, arguments, errors.getvalue())
-    return output.getvalue() or "\n".join(refused)
+    return output.getvalue() or (refused[0] if refused else "")
 
 
 def pattern(shown: str) -> re.Pattern[str]:
