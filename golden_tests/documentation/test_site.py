@@ -62,7 +62,7 @@ def named(entry: Any) -> Iterator[str]:
 def test_broken_links_end_the_build(tmp_path: Path) -> None:
     """A page or an anchor that is not there, and a diagram without a picture."""
     root = tmp_path / "root"
-    shutil.copytree(ROOT, root, ignore=shutil.ignore_patterns(".git", ".venv", "build", "dist", "*cache*", "cases"))
+    shutil.copytree(ROOT, root, ignore=shutil.ignore_patterns(".git", ".venv", "build", "dist", "*cache*"))
     build(tmp_path / "site", root)
     page = root / "docs" / "tutorial.md"
     text = page.read_text(encoding="utf-8")
