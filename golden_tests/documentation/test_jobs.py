@@ -107,8 +107,8 @@ def test_functions(update_golden: bool) -> None:
     """The page has the functions with their parameters and defaults."""
     module = job(CLOSURE)
     lines = [signature(name, getattr(module, name)) for name in FUNCTIONS]
-    made = "<!-- functions -->\n```python\n" + "\n".join(lines) + "\n```"
-    block = re.compile(r"<!-- functions -->\n```python\n.*?\n```", re.DOTALL)
+    made = "<!-- functions -->\n```text\n" + "\n".join(lines) + "\n```"
+    block = re.compile(r"<!-- functions -->\n```text\n.*?\n```", re.DOTALL)
     if update_golden:
         page = (ROOT / "docs" / "jobs.md").read_text(encoding="utf-8")
         (ROOT / "docs" / "jobs.md").write_text(block.sub(lambda _: made, page), encoding="utf-8")
