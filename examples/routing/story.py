@@ -7,7 +7,7 @@ from pathlib import Path
 import duckdb
 
 Local = runpy.run_path("network/run_local.py")["Local"]
-net = Local(Path("net").absolute(), options=["--lease", "3"])
+net = Local(Path("net").absolute())
 homes = {name: net.root / "homes" / name for name in ("R1", "R2", "R3")}
 files = iter(range(1000))
 
@@ -17,15 +17,16 @@ def tell(router: str, relation: str, *lines: str) -> None:
     net.feed(router, relation, f"{next(files):04}.csv", "\n".join(lines) + "\n")
 
 
-def link(op: str, a: str, b: str, cost: int) -> None:
-    """A link comes up, changes or goes down, at both ends."""
-    for one, other in ((a, b), (b, a)):
-        tell(one, "link", "op,neighbour,cost", f"{op},{other},{cost}")
+def links(*changes: tuple[str, str, str, int]) -> None:
+    """Links come up, change or go down, at both ends."""
+    for router in homes:
+        ends = [(op, b if router == a else a, cost) for op, a, b, cost in changes if router in (a, b)]
+        tell(router, "link", "op,neighbour,cost", *(f"{op},{other},{cost}" for op, other, cost in ends))
 
 
 def routes(router: str, when: str) -> None:
     """Wait until all is quiet, and print what a router has published."""
-    net.wait_until_quiet()
+    net.wait_until_quiet(300)
     changes = f"'{homes[router]}/state/published/{router}.route/changes/*/*.parquet'"
     query = f"select prefix, via, cost from {changes} group by all having arg_max(op, batch) = '+' order by all"
     for prefix, via, cost in duckdb.execute(query).fetchall():
@@ -33,18 +34,15 @@ def routes(router: str, when: str) -> None:
 
 
 try:
+    links(("+", "R1", "R2", 10), ("+", "R2", "R3", 10), ("+", "R1", "R3", 20))
     for name in homes:
-        net.start(name)
         tell(name, "net", "prefix", f"10.{name[1]}.0.0/16")
-    link("+", "R1", "R2", 10)
-    link("+", "R2", "R3", 10)
-    link("+", "R1", "R3", 20)
+        net.start(name)
     routes("R1", "all is up")
-    link("u", "R1", "R3", 15)
-    link("-", "R1", "R2", 10)
+    links(("u", "R1", "R3", 15), ("-", "R1", "R2", 10))
     routes("R1", "R1-R2 is down")
     net.end("R3", signal.SIGKILL)
-    link("+", "R1", "R2", 10)
+    links(("+", "R1", "R2", 10))
     routes("R1", "R3 is gone")
     homes["R3"] = net.root / "elsewhere"
     net.start("R3", homes["R3"])
