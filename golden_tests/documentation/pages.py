@@ -52,11 +52,15 @@ class Piece:
 def pieces(page: str) -> Iterator[Piece]:
     """The blocks of a page, in order."""
     for found in FENCE.finditer(page):
-        indent = len(found["indent"])
-        text = "".join(line[indent:] if line.strip() else line for line in found["text"].splitlines(keepends=True))
         line = page.count("\n", 0, found.start("language")) + 1
         mark, what = ("file", found["file"]) if found["file"] else (found["mark"] or "", found["what"] or "")
-        yield Piece(mark, what, found["language"], text, line)  # type: ignore[arg-type]
+        yield Piece(mark, what, found["language"], text_of(found), line)  # type: ignore[arg-type]
+
+
+def text_of(block: re.Match[str]) -> str:
+    """The text of a block, without the indentation that it has in a list."""
+    indent = len(block["indent"])
+    return "".join(line[indent:] if line.strip() else line for line in block["text"].splitlines(keepends=True))
 
 
 def follow(page: str, folder: Path, apart: bool = False) -> tuple[str, int]:
@@ -70,15 +74,16 @@ def follow(page: str, folder: Path, apart: bool = False) -> tuple[str, int]:
 
     def answered(block: re.Match[str]) -> str:
         nonlocal ran
+        text = text_of(block)
         if block["file"]:
             file = folder / block["file"]
             file.parent.mkdir(parents=True, exist_ok=True)
-            file.write_text(block["text"], encoding="utf-8")
+            file.write_text(text, encoding="utf-8")
         if block["language"] != "console":
             return block[0]
-        ran += len(COMMAND.findall(block["text"]))
-        text = COMMAND.sub(lambda found: f"$ {found['command']}\n{answer(found, folder, apart)}", block["text"])
-        return block[0].replace(block["text"], text)
+        ran += len(COMMAND.findall(text))
+        text = COMMAND.sub(lambda found: f"$ {found['command']}\n{answer(found, folder, apart)}", text)
+        return block[0].replace(block["text"], re.sub("^(?=.)", block["indent"], text, flags=re.MULTILINE))
 
     return FENCE.sub(answered, page), ran
 
@@ -100,7 +105,7 @@ def run(command: str, folder: Path, apart: bool) -> str:
     if plain and words[0] == "flintlog":
         with chdir(folder):
             return CliRunner().invoke(cli.main, words[1:], catch_exceptions=False, prog_name="flintlog").output
-    if plain and words[0] in ("python", "spark-submit") and len(words) > 2 and is_job(folder / words[1]):
+    if plain and words[0] in ("python", "spark-submit") and len(words) > 2 and is_job(folder / words[1], words[2]):
         return run_job(words[1], words[2:], folder)
     done = subprocess.run(
         ["bash", "-c", command],
@@ -121,10 +126,10 @@ def run(command: str, folder: Path, apart: bool) -> str:
     return done.stdout
 
 
-def is_job(path: Path) -> bool:
-    """Whether a file is a job that runs in the session that all tests share: one that is not a process of several."""
+def is_job(path: Path, command: str) -> bool:
+    """Whether a command is one of a job that runs in the session that all tests share: all but a process's own."""
     text = path.read_text(encoding="utf-8") if path.is_file() else ""
-    return "\ndef open_session(" in text and "\ndef serve(" not in text
+    return "\ndef open_session(" in text and command != "serve"
 
 
 def run_job(script: str, arguments: list[str], folder: Path) -> str:
