@@ -56,7 +56,7 @@ def test_init_and_status(main: Any, state: str, write: Write) -> None:
     code, out, err = main("init", "--state", state, "--input", f"link={path}", "--quiet")
     assert code == 0
     assert out.splitlines()[0].startswith("batch init is commit 1, in ")
-    assert out.splitlines()[1:3] == ["  link: 1 tuples  +1 -0", "  pair: 1 tuples  +1 -0"]
+    assert out.splitlines()[1:3] == ["  link: 1 tuple  +1 -0", "  pair: 1 tuple  +1 -0"]
     assert err.splitlines() == [
         f"warning: {name} starts empty: no --input {name}=PATH was given" for name in ("sample", "price", "go")
     ]
@@ -269,7 +269,7 @@ def test_as_a_script(tmp_path: Path, write: Write) -> None:
     assert json.loads(done.stdout)["rows"]["pair"] == 1
     assert "event=committed" in done.stderr
     done = run("status", JAVA_HOME="/nowhere", PATH="/nowhere")
-    assert (done.returncode, done.stdout.splitlines()[1]) == (0, "  link: 1 tuples")
+    assert (done.returncode, done.stdout.splitlines()[1]) == (0, "  link: 1 tuple")
 
 
 def test_events_as_log_lines(job: ModuleType, capsys: pytest.CaptureFixture[str]) -> None:
