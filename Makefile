@@ -83,6 +83,7 @@ lint: $(READY)
 	@MYPYPATH=build/types "$(PY)" -m mypy -p flintlog.compiler -p flintlog.targets -p flintlog.templates
 	@"$(PY)" -m mypy .ci/java_home.py .ci/docs_site.py examples/imports/demo.py
 	@"$(PY)" -m mypy examples/switches/demo.py
+	@"$(PY)" -m mypy examples/routing/story.py
 	@"$(PY)" -m mypy benchmarks/bench.py
 
 venv: $(READY)
