@@ -414,13 +414,14 @@ def _write_formatted(program: Path, content: bytes, report: Report) -> None:
 
 @main.command()
 @programs_argument
+@outside_option
 @recursion_option
-def explain(programs: tuple[Path, ...], recursion: str) -> None:
-    """Tell in prose what was decided about programs, and why."""
+def explain(programs: tuple[Path, ...], outside: tuple[str, ...], recursion: str) -> None:
+    """Tell in prose what was decided about programs, or about each process of them, and why."""
     from .explain import explain as explanation
 
     report = Report(programs, recursion=recursion)
-    texts = [explanation(compilation) for _, compilation in report.compilations(warn=False)]
+    texts = [explanation(compilation) for _, compilation in report.each(outside, warn=False)]
     if texts:
         _print("\n\n".join(texts).rstrip("\n"), _headed)
     report.finish()
@@ -428,12 +429,13 @@ def explain(programs: tuple[Path, ...], recursion: str) -> None:
 
 @main.command()
 @programs_argument
-def certify(programs: tuple[Path, ...]) -> None:
+@outside_option
+def certify(programs: tuple[Path, ...], outside: tuple[str, ...]) -> None:
     """Print for every rule the certificate that its delta rules count each change exactly once."""
     from .certify import certify as certificates
 
     report = Report(programs)
-    for program, compilation in report.compilations():
+    for program, compilation in report.each(outside):
         found = certificates(compilation.delta)
         for certificate in found:
             click.echo(f"{certificate}\n")
@@ -758,6 +760,21 @@ class Report:
                 if warn:
                     self.diagnostics(program, compilation.warnings, compilation.sources)
                 yield program, compilation
+
+    def each(self, outside: tuple[str, ...], warn: bool = True) -> Iterator[tuple[str, Compilation]]:
+        """The same with their names, and of a program of processes each process; some relations are fed from
+        outside."""
+        from .processes import Processes, compile_any
+
+        for program in self.programs:
+            with self.reporting(program):
+                found = compile_any(program, outside=outside, recursion=self.recursion)
+                if warn:
+                    self.diagnostics(program, found.warnings, found.sources)
+                if isinstance(found, Processes):
+                    yield from ((f"{program}, process {name}", one) for name, one in found.compilations.items())
+                else:
+                    yield str(program), found
 
     def check(self) -> None:
         """Compile the programs in turn, also those that have several processes, and report what there is to say."""

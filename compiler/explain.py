@@ -46,7 +46,8 @@ class Explainer:
     def lines(self) -> Iterator[str]:
         """All of it, line by line."""
         name = self.compilation.sources[0].name
-        title = f"How {name} is evaluated and maintained"
+        process = f"process {self.program.process} of " if self.program.process else ""
+        title = f"How {process}{name} is evaluated and maintained"
         yield from (title, "=" * len(title), "")
         for heading, section in (
             ("Relations", self.about_relations()),

@@ -8,6 +8,8 @@ import sys
 from pathlib import Path
 
 import pytest
+from click.testing import CliRunner
+from flintlog.compiler import cli
 from flintlog.compiler.explain import MOST_WIDE, explain
 from flintlog.compiler.pipeline import compile_program
 from flintlog.compiler.source import SourceFile
@@ -25,6 +27,19 @@ def test_explanation(case: Path, update_golden: bool) -> None:
     compilation = compile_program(case / "program.dl")
     compare(explain(compilation), case / "expected.txt", update_golden)
     compare(compilation.dump("localized"), case / "localized.txt", update_golden)
+
+
+def test_processes() -> None:
+    """Of a program of processes each process is told about, and certified."""
+    path = str(CASES[0].parents[2] / "processes" / "cases" / "reach_over_two" / "program.dl")
+    told = CliRunner().invoke(cli.main, ["explain", path], catch_exceptions=False)
+    assert told.exit_code == 0
+    assert "How process A of program.dl is evaluated and maintained\n" in told.stdout
+    assert "a part of a recursion over several processes" in " ".join(told.stdout.split())
+    certified = CliRunner().invoke(cli.main, ["certify", path], catch_exceptions=False)
+    assert [line for line in certified.stdout.splitlines() if line.startswith(path)] == [
+        f"{path}, process {name}: the certificate holds for {number} rules" for name, number in (("A", 4), ("B", 5))
+    ]
 
 
 @pytest.mark.parametrize(
