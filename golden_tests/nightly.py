@@ -15,4 +15,4 @@ NIGHTLY = os.environ.get("FLINTLOG_NIGHTLY", "") not in ("", "0")
 START = random.SystemRandom().randrange(10**6, 10**9) if NIGHTLY else 0
 """The number of the first random program."""
 
-AT_NIGHT = pytest.mark.skipif(not NIGHTLY, reason="takes a minute or more: make nightly")
+AT_NIGHT = pytest.mark.skipif(not NIGHTLY, reason="takes long, and another test does the most of it: make nightly")

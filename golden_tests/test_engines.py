@@ -168,8 +168,15 @@ def play(job: LocalJob, story: Story) -> list[str]:
 
 @pytest.mark.parametrize(
     "story",
-    [RECURSIVE, DEEP, MUTUAL, COUNTED, EXTREMAL, FAULTS],
-    ids=["recursive", "deep", "mutual", "counted", "extremal", "faults"],
+    [
+        pytest.param(RECURSIVE, id="recursive"),
+        pytest.param(DEEP, id="deep"),
+        pytest.param(MUTUAL, id="mutual", marks=AT_NIGHT),
+        pytest.param(COUNTED, id="counted"),
+        pytest.param(replace(EXTREMAL, batches=EXTREMAL.batches[:1]), id="extremal, one batch"),
+        pytest.param(EXTREMAL, id="extremal", marks=AT_NIGHT),
+        pytest.param(FAULTS, id="faults"),
+    ],
 )
 def test_rounds_in_spark(story: Story, tmp_path: Path, spark: SparkSession) -> None:
     """All rounds as Spark SQL; and in DuckDB here, with the same refusals."""

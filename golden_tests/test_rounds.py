@@ -110,7 +110,14 @@ def test_pivots_send_nothing(tmp_path: Path, spark: SparkSession) -> None:
     job.close()
 
 
-@pytest.mark.parametrize(("few", "segments"), [(0, 100), (100, 100), (10**9, 8)], ids=["all", "some", "nothing"])
+@pytest.mark.parametrize(
+    ("few", "segments"),
+    [
+        pytest.param(0, 100, id="all", marks=AT_NIGHT),
+        pytest.param(100, 100, id="some", marks=AT_NIGHT),
+        pytest.param(10**9, 8, id="nothing"),
+    ],
+)
 def test_one_action_a_round(few: int, segments: int, tmp_path: Path, spark: SparkSession) -> None:
     """A round of a recursion of one relation is one action, and one more now and then, where what came is merged."""
     job = Watched(compile_text(REACH)[1], tmp_path / "state", spark, FEW_SPARK_ROWS=few, MOST_SEGMENTS=segments)
@@ -142,7 +149,10 @@ SIZES = {
 }
 
 
-@pytest.mark.parametrize("sizes", SIZES.values(), ids=SIZES)
+@pytest.mark.parametrize(
+    "sizes",
+    [pytest.param(sizes, id=name, marks=[AT_NIGHT] * (name != "some is large")) for name, sizes in SIZES.items()],
+)
 def test_sizes(sizes: dict[str, int], tmp_path: Path, spark: SparkSession) -> None:
     """Every way through the engine, on small data."""
     job = Watched(compile_text(REACH)[1], tmp_path / "state", spark, **sizes)

@@ -19,7 +19,7 @@ from flintlog.targets import EmitOptions
 from flintlog.targets.processes.emit import emit_processes
 
 from golden_tests.harness import VERSION, load_script
-from golden_tests.nightly import NIGHTLY, START
+from golden_tests.nightly import AT_NIGHT, NIGHTLY, START
 from golden_tests.processes.broker import Broker, running_broker
 from golden_tests.processes.real import RealWorld
 from golden_tests.processes.test_model import any_schedule
@@ -173,6 +173,7 @@ def test_any_schedule(seed: int, address: str, tmp_path: Path) -> None:
     any_schedule(seed, tmp_path / "world", address)
 
 
+@AT_NIGHT
 def test_switches(broker: Broker, address: str, tmp_path: Path) -> None:
     """Real processes: the controller killed in mid-batch and started elsewhere; the broker killed and started again."""
     world = RealWorld(SWITCHES, tmp_path, ["--channels", address])

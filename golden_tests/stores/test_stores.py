@@ -16,6 +16,7 @@ from typing import Any
 import pytest
 
 from golden_tests.harness import compile_text, load_script
+from golden_tests.nightly import AT_NIGHT
 from golden_tests.oracle import language
 from golden_tests.oracle.evaluate import evaluate
 
@@ -168,6 +169,7 @@ def test_s3(tmp_path: Path, s3: dict[str, str]) -> None:
         assert f"{state}/data/" in said[problem], problem
 
 
+@AT_NIGHT
 def test_viewfs(tmp_path: Path) -> None:
     """What only Spark opens is maintained by Spark's engine, and the driver commits through Hadoop's interface."""
     pytest.importorskip("upath", reason="universal-pathlib is not installed")
