@@ -1,7 +1,7 @@
 # Two commands on a machine that has Python 3.11 or newer, and Java 17 or newer:
 #
 #   make demo      compile an example, build its views from real input, apply two batches of changes, verify
-#   make test      lint, types, golden files, execution tests
+#   make test      lint, types, golden files, execution tests, by two workers     (make test ARGS='-n 0' by one)
 #
 #   make demo-switches    several processes, one of which is killed and comes back
 #
@@ -11,7 +11,9 @@
 #   make gmark     check and measure path queries on gMark graphs, if their folder is there (make gmark ARGS=--quick)
 #   make nightly   make test, with thousands of new random programs and 100 kills of jobs; takes hours
 #   make golden    write the golden files anew from what the compiler prints now
-#   make integrations   examples for tools of others, such as Airflow and pre-commit, in these tools
+#   make integrations   examples for tools of others, such as Airflow and pre-commit, in these tools; pages in a browser
+#   make docs      the documentation as a site, into build/site
+#   make pictures  the diagrams of the documentation, drawn anew
 #   make lint      ruff and mypy only
 #   make venv      the virtual environment only
 #   make clean     remove everything that make made
