@@ -208,8 +208,8 @@ def case_of(name: str) -> Path:
 @pytest.mark.parametrize(
     "name",
     [
-        *("types", "path_vector", "external_functions"),
-        *(pytest.param(name, marks=AT_NIGHT) for name in ("lists", "functions")),
+        *("types", "path_vector"),
+        *(pytest.param(name, marks=AT_NIGHT) for name in ("external_functions", "lists", "functions")),
     ],
 )
 def test_cases_in_spark(name: str, tmp_path: Path, spark: SparkSession) -> None:

@@ -11,6 +11,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from golden_tests.harness import Row, compile_text, load_script, row_of
+from golden_tests.nightly import AT_NIGHT
 from golden_tests.oracle import batches, evaluate, language
 
 if TYPE_CHECKING:
@@ -183,6 +184,7 @@ def test_only_what_changed_is_recomputed(change: str, make: Make) -> None:
     )
 
 
+@AT_NIGHT
 def test_an_upgrade_by_spark(make: Make) -> None:
     """Its engine finds the same differences."""
     states = make()

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from golden_tests.nightly import AT_NIGHT
 from golden_tests.packaging.installations import ROOT, run
 
 #: As ``make`` sets it: this environment's commands and, for Spark's workers, its interpreter.
@@ -67,6 +68,7 @@ def test_benchmark(tmp_path: Path) -> None:
     assert "closure of a forward graph, 1,000 edges" in again
 
 
+@AT_NIGHT
 @pytest.mark.skipif(not (ROOT.parent / "shared" / "data" / "gmark").is_dir(), reason="the gMark graphs are not there")
 def test_regular_queries(tmp_path: Path) -> None:
     """Path queries on graphs of gMark, built and updated, have the answers that their folder says."""
