@@ -5,8 +5,8 @@
   language of a block.
 * What is copied from a console are its commands.
 * Lists and cells of tables are written as the reader of Markdown in mkdocs wants them.
-* A Mermaid diagram becomes a picture that was drawn before, ``docs/pictures/HASH.svg``, in the text of the page: so a
-  page needs no script for it, and the picture has the colours of the page.
+* A Mermaid diagram becomes a picture that was drawn before, ``docs/site/pictures/HASH.svg``, in the text of the page:
+  so a page needs no script for it, and the picture has the colours of the page.
 """
 
 from __future__ import annotations

@@ -11,7 +11,7 @@ from flintlog.targets import PROCESSES
 
 from . import CompileOptions, compile_process_files, emit
 from .build import Config, ConfigError, Entry, Made, compared, depfile, find_config, orphans, read_config, sources_of
-from .cli import OK, REFUSED, UNUSABLE, Report, reason, write_file
+from .cli import OK, REFUSED, UNUSABLE, Report
 from .naming import counted
 from .pipeline import compile_program
 
@@ -107,10 +107,7 @@ class Building:
             if finding.state == "edited" and not self.force:
                 report.fail(REFUSED, f"{one.path} {STATES['edited']}; move the change elsewhere, or build with --force")
                 continue
-            try:
-                write_file(one.path, one.text)
-            except OSError as error:
-                report.fail(UNUSABLE, f"cannot write {one.path}: {reason(error)}")
+            if report.write(one.path, one.text) is None:
                 continue
             written += 1
             click.echo(f"wrote {one.path} ({counted(one.text.count(chr(10)), 'line')})", err=True)
@@ -130,10 +127,7 @@ class Building:
     def write_depfile(self, config: Config, made: list[Made], report: Report) -> None:
         """Write what each file is made of."""
         path = self.depfile or config.file.parent / "flintlog.d"
-        try:
-            write_file(path, depfile(config.file, made, Path()))
-        except OSError as error:
-            report.fail(UNUSABLE, f"cannot write {path}: {reason(error)}")
+        report.write(path, depfile(config.file, made, Path()))
 
 
 def shown(path: Path) -> Path:

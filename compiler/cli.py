@@ -13,8 +13,9 @@ import shutil
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TextIO
+from typing import TYPE_CHECKING, Any, TextIO, TypeVar
 
 import click
 from flintlog.targets import PROCESSES, TARGETS
@@ -28,10 +29,14 @@ if TYPE_CHECKING:
     from .compare import Comparison, ProcessesComparison
     from .diagnostics import CompileError, Diagnostic
     from .pipeline import Compilation
+    from .processes import Processes
     from .reports import Finding
     from .source import SourceFile
 
 OK, REFUSED, UNUSABLE = 0, 1, 2
+
+#: What a program is compiled to, one of processes or not.
+Made = TypeVar("Made", bound="Compilation | Processes")
 
 #: What ``--dump`` prints: the stages of ``pipeline.STAGES``, which is imported only when a program is compiled.
 STAGES = ("syntax", "typed", "rewritten", "localized", "strata", "delta", "plan", "script")
@@ -233,6 +238,7 @@ def topology(programs: tuple[Path, ...], outside: tuple[str, ...], page: Path | 
     Prints processes, what they are fed, and the channels between them.
     """
     from .processes import compile_processes
+    from .report.joblog import run_logs
     from .report.page import topology_page
 
     if root is not None and page is None:
@@ -244,7 +250,9 @@ def topology(programs: tuple[Path, ...], outside: tuple[str, ...], page: Path | 
         click.echo(str(found.topology), nl=False)
         if page is not None:
             title = ", ".join(path.name for path in programs)
-            _write_page(page, topology_page(found.topology, title, root), report)
+            text = topology_page(found.topology, title, run_logs(root) if root is not None else {})
+            if report.write(page, text) is not None:
+                click.echo(f"wrote {page}", err=True)
     report.finish()
 
 
@@ -292,14 +300,14 @@ def report_command(
 
     from . import CompileOptions
     from .processes import Processes, compile_any, compile_processes
+    from .report.joblog import read_log, run_logs
     from .report.page import report_page
 
     report = Report(programs, recursion=recursion)
     with report.reporting(programs[0]):
-        several = len(programs) > 1
         found = (
             compile_processes(programs, outside=outside, recursion=recursion)
-            if several
+            if len(programs) > 1
             else compile_any(programs[0], outside=outside, recursion=recursion)
         )
         report.diagnostics(programs[0], found.warnings, found.sources)
@@ -310,9 +318,11 @@ def report_command(
                 )
         elif root is not None or outside:
             raise click.UsageError("--root and --outside are for programs of processes")
-        log = "\n".join(path.read_text(encoding="utf-8", errors="replace") for path in logs)
-        text = report_page(found, EmitOptions(CompileOptions().compiler), log, root)
-        _write_page(page or Path(f"{programs[0].stem}.html"), text, report)
+        given = run_logs(root) if root is not None else {found.sources[0].name: "\n".join(map(read_log, logs))}
+        text = report_page(found, EmitOptions(CompileOptions().compiler), given)
+        page = page or Path(f"{programs[0].stem}.html")
+        if report.write(page, text) is not None:
+            click.echo(f"wrote {page}", err=True)
     report.finish()
 
 
@@ -404,11 +414,8 @@ def _difference(before: bytes, after: bytes, name: str) -> str:
 
 def _write_formatted(program: Path, content: bytes, report: Report) -> None:
     """Write a program that was formatted, unless it was before."""
-    try:
-        changed = write_file(program, content.decode())
-    except OSError as error:
-        report.fail(UNUSABLE, f"cannot write {program}: {reason(error)}")
-    else:
+    changed = report.write(program, content.decode())
+    if changed is not None:
         click.echo(f"formatted {program}" if changed else f"{program} needs no change", err=True)
 
 
@@ -754,35 +761,41 @@ class Report:
         """
         from .pipeline import compile_program
 
-        for program in self.programs:
-            with self.reporting(program):
-                compilation = compile_program(program, recursion=self.recursion)
-                if warn:
-                    self.diagnostics(program, compilation.warnings, compilation.sources)
-                yield program, compilation
+        return self._compiled(partial(compile_program, recursion=self.recursion), warn)
 
     def each(self, outside: tuple[str, ...], warn: bool = True) -> Iterator[tuple[str, Compilation]]:
         """The same with their names, and of a program of processes each process; some relations are fed from
         outside."""
         from .processes import Processes, compile_any
 
-        for program in self.programs:
-            with self.reporting(program):
-                found = compile_any(program, outside=outside, recursion=self.recursion)
-                if warn:
-                    self.diagnostics(program, found.warnings, found.sources)
-                if isinstance(found, Processes):
-                    yield from ((f"{program}, process {name}", one) for name, one in found.compilations.items())
-                else:
-                    yield str(program), found
+        compiling = partial(compile_any, outside=outside, recursion=self.recursion)
+        for program, found in self._compiled(compiling, warn):
+            if isinstance(found, Processes):
+                yield from ((f"{program}, process {name}", one) for name, one in found.compilations.items())
+            else:
+                yield str(program), found
 
     def check(self) -> None:
         """Compile the programs in turn, also those that have several processes, and report what there is to say."""
-        from .processes import check_program
+        for _ in self.each(()):
+            pass
 
+    def _compiled(self, compiling: Callable[[Path], Made], warn: bool = True) -> Iterator[tuple[Path, Made]]:
+        """The programs as ``compiling`` makes them, in turn; see :meth:`compilations`."""
         for program in self.programs:
             with self.reporting(program):
-                self.diagnostics(program, *check_program(program, recursion=self.recursion))
+                found = compiling(program)
+                if warn:
+                    self.diagnostics(program, found.warnings, found.sources)
+                yield program, found
+
+    def write(self, path: Path, text: str) -> bool | None:
+        """Put ``text`` at ``path``; whether that changed it, and None if it cannot be written, which is reported."""
+        try:
+            return write_file(path, text)
+        except OSError as error:
+            self.fail(UNUSABLE, f"cannot write {path}: {reason(error)}")
+            return None
 
     @contextmanager
     def reporting(self, program: Path) -> Iterator[None]:
@@ -794,7 +807,7 @@ class Report:
         except CompileError as error:
             self.refused(program, error)
         except OSError as error:
-            self.fail(UNUSABLE, f"cannot read {program}: {reason(error)}")
+            self.fail(UNUSABLE, f"cannot read {error.filename or program}: {reason(error)}")
 
     def refused(self, program: Path, error: CompileError) -> None:
         """Report why a program is refused."""
@@ -859,23 +872,10 @@ def _write(folder: Path, files: Mapping[str, str], program: Path, written: dict[
             report.fail(UNUSABLE, f"{written[name]} and {program} both become {path}")
             continue
         written[name] = program
-        try:
-            changed = write_file(path, text)
-        except OSError as error:
-            report.fail(UNUSABLE, f"cannot write {path}: {reason(error)}")
-        else:
+        changed = report.write(path, text)
+        if changed is not None:
             lines = counted(text.count("\n"), "line")
             click.echo(f"wrote {path} ({lines})" if changed else f"{path} is up to date ({lines})", err=True)
-
-
-def _write_page(path: Path, text: str, report: Report) -> None:
-    """Write a page."""
-    try:
-        write_file(path, text)
-    except OSError as error:
-        report.fail(UNUSABLE, f"cannot write {path}: {reason(error)}")
-    else:
-        click.echo(f"wrote {path}", err=True)
 
 
 def write_file(path: Path, text: str) -> bool:

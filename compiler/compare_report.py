@@ -22,6 +22,7 @@ from .compare import (
     WrittenRule,
 )
 from .diagnostics import listed
+from .ir.strata import METHODS
 from .naming import counted
 
 #: Columns of a line of text.
@@ -29,14 +30,6 @@ WIDTH = 100
 
 #: How many causes are told.
 MOST_TOLD = 4
-
-_KINDS = {
-    "counted": "counting",
-    "ranked": "ranked support",
-    "extremal": "ranked support of extrema",
-    "entries": "derivation sets",
-    "aggregate": "recomputed groups",
-}
 
 
 @dataclass(frozen=True)
@@ -309,11 +302,11 @@ def _about_layouts(found: Comparison) -> Iterator[_Item]:
         name = f"{'the helper ' if change.helper else ''}`{change.relation}`"
         old, new = change.old, change.new
         if old is None:
-            yield _Item("new", f"{name} is {new.kind_reason} ({_KINDS[new.kind]}); {_cut(new)}")
+            yield _Item("new", f"{name} is {new.kind_reason} ({METHODS[new.kind]}); {_cut(new)}")
             continue
         said = []
         if old.kind != new.kind:
-            said.append(f"is {new.kind_reason} ({_KINDS[new.kind]}), was {old.kind_reason} ({_KINDS[old.kind]})")
+            said.append(f"is {new.kind_reason} ({METHODS[new.kind]}), was {old.kind_reason} ({METHODS[old.kind]})")
         if set(old.together) != set(new.together):
             before = "alone" if len(old.together) == 1 else f"with {_names(old.together, change.relation)}"
             after = "alone" if len(new.together) == 1 else f"with {_names(new.together, change.relation)}"

@@ -152,6 +152,12 @@ class Diagnostic:
         return severity_of(self.code)
 
 
+def in_a_line(diagnostic: Diagnostic) -> str:
+    """A diagnostic in a line of prose, without what it points at."""
+    helped = f" ({diagnostic.help})" if diagnostic.help else ""
+    return f"{diagnostic.code}, {diagnostic.span}: {diagnostic.message}{helped}"
+
+
 class CompileError(Exception):
     """A program was refused; ``diagnostics`` says why, warnings included, about the files ``sources``."""
 

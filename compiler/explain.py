@@ -10,7 +10,7 @@ import textwrap
 from collections.abc import Iterable, Iterator, Mapping
 from itertools import groupby
 
-from .diagnostics import listed
+from .diagnostics import in_a_line, listed
 from .ir import typed
 from .ir.localized import LocalizedRule
 from .ir.plan import Stage, StratumPlan
@@ -408,8 +408,7 @@ class Explainer:
     def about_warnings(self) -> Iterator[str]:
         """What the compiler warns of."""
         for warning in self.compilation.warnings:
-            helped = f" ({warning.help})" if warning.help else ""
-            yield from _paragraph(f"{warning.code}, {warning.span}: {warning.message}{helped}.")
+            yield from _paragraph(f"{in_a_line(warning)}.")
             yield ""
 
     # ---- words -------------------------------------------------------------------------------------------------------

@@ -37,14 +37,6 @@ class Processes:
     warnings: tuple[Diagnostic, ...]
 
 
-def check_program(
-    program: Path | SourceFile, load: Load | None = None, recursion: str = syntax.RECURSIONS[0]
-) -> tuple[tuple[Diagnostic, ...], tuple[SourceFile, ...]]:
-    """The warnings about a program of one process or of several, and its files; raises as :func:`compile_program`."""
-    found = compile_any(program, load, (), recursion)
-    return found.warnings, found.sources
-
-
 def compile_any(
     program: Path | SourceFile,
     load: Load | None = None,

@@ -19,7 +19,7 @@ from flintlog.compiler.dat.replay import Replay
 from flintlog.compiler.diagnostics import CODES, CompileError, Diagnostic, Diagnostics, render
 from flintlog.compiler.error_index import PAGE, plain, sections
 from flintlog.compiler.pipeline import compile_program
-from flintlog.compiler.processes import check_program, compile_processes
+from flintlog.compiler.processes import compile_any, compile_processes
 from flintlog.targets.local import load
 
 from golden_tests.frontend.golden import front, rendered
@@ -87,7 +87,7 @@ def reported(code: str, program: dict[str, bytes], folder: Path) -> tuple[tuple[
             compilation = compile_program(main)
             items = compilation.warnings
         else:
-            items = check_program(main, recursion=RECURSION.get(code, "ranks"))[0]
+            items = compile_any(main, recursion=RECURSION.get(code, "ranks")).warnings
     except CompileError as error:
         items = error.diagnostics
     else:

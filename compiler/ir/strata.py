@@ -7,6 +7,15 @@ from dataclasses import dataclass
 from . import typed
 from .localized import Program as LocalizedProgram
 
+#: By what strata of each kind are maintained.
+METHODS = {
+    "counted": "counting",
+    "ranked": "ranked support",
+    "extremal": "ranked support of extrema",
+    "entries": "derivation sets",
+    "aggregate": "recomputed groups",
+}
+
 
 @dataclass(frozen=True)
 class Stratum:

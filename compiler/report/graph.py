@@ -67,12 +67,11 @@ class _Connection:
 
 def program_graph(
     program: Program,
-    anchors: Mapping[str, str],
-    rule_anchor: Callable[[str], str],
-    sizes: Mapping[str, int],
+    href: Callable[[str, str], str],
+    sizes: Mapping[str, str],
 ) -> GraphView:
-    """The picture of a program. ``anchors`` lead to relations, ``rule_anchor`` to a rule by its label; ``sizes`` are
-    numbers of tuples, where they are known."""
+    """The picture of a program. ``href`` leads to a ``relation`` or a ``rule``, by this word and a name; ``sizes`` say
+    how many tuples there are, where that is known."""
     relations = {relation.name: relation for relation in program.program.relations}
     blocks = {name: stratum for stratum in program.strata for name in stratum.members}
     connections = _connections(program)
@@ -81,14 +80,11 @@ def program_graph(
         stratum = blocks.get(name)
         words = _kind(stratum) if stratum else "input"
         if name in sizes:
-            words = f"{sizes[name]:,} tuples"
+            words = sizes[name]
         nodes.append(layered.Node(name, relation.public or name, words, stratum.name if stratum else name))
+    lines = {ends: _lines(found, href) for ends, found in connections.items()}
     drawn = layered.draw(
-        nodes,
-        [
-            layered.Edge(source, target, tuple(text for text, _, _ in _lines(found, rule_anchor)))
-            for (source, target), found in connections.items()
-        ],
+        nodes, [layered.Edge(*ends, tuple(text for text, _, _ in said)) for ends, said in lines.items()]
     )
     views = []
     for node in nodes:
@@ -98,15 +94,15 @@ def program_graph(
         classes += ["hidden"] if relation.hidden else []
         stratum = blocks.get(node.key)
         classes += ["recursive"] if stratum is not None and stratum.recursive else []
-        href = anchors.get(node.key, "")
-        views.append(NodeView(drawn.nodes[node.key], node.title, node.subtitle, href, " ".join(classes)))
+        leads = href("relation", node.key)
+        views.append(NodeView(drawn.nodes[node.key], node.title, node.subtitle, leads, " ".join(classes)))
     edges = []
     for curve in drawn.curves:
-        found = connections[curve.edge.source, curve.edge.target]
-        lines = _lines(found, rule_anchor)
+        ends = curve.edge.source, curve.edge.target
+        found = connections[ends]
         labels = tuple(
-            Label(text, curve.x, curve.y + layered.LINE * number, href, sent)
-            for number, (text, href, sent) in enumerate(lines)
+            Label(text, curve.x, curve.y + layered.LINE * number, leads, sent)
+            for number, (text, leads, sent) in enumerate(lines[ends])
         )
         negated = all(not positive for positive in found.rules.values())
         title = f"{curve.edge.source} to {curve.edge.target}: {', '.join(found.rules)}"
@@ -137,10 +133,10 @@ def _travels(localized: LocalizedRule, relation: str) -> list[str]:
     return sent
 
 
-def _lines(found: _Connection, rule_anchor: Callable[[str], str]) -> list[tuple[str, str, bool]]:
+def _lines(found: _Connection, href: Callable[[str, str], str]) -> list[tuple[str, str, bool]]:
     """The lines on an edge: rules, ``!`` before those that negate, and what travels."""
-    names = [(f"{'' if positive else '!'}{label}", rule_anchor(label)) for label, positive in found.rules.items()]
-    lines = [(text, href, False) for text, href in names[:MOST_NAMED]]
+    names = [(f"{'' if positive else '!'}{label}", href("rule", label)) for label, positive in found.rules.items()]
+    lines = [(text, leads, False) for text, leads in names[:MOST_NAMED]]
     if len(names) > MOST_NAMED:
         lines.append((f"and {len(names) - MOST_NAMED} more", "", False))
     return lines + [(text, "", True) for text in found.sent]

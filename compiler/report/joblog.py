@@ -10,6 +10,7 @@ import json
 import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
+from pathlib import Path
 
 #: An event, which may stand behind a progress bar of Spark's, and one of its fields: a word or a JSON string.
 _EVENT = re.compile(r"\bevent=(?=\S)")
@@ -75,6 +76,16 @@ class Run:
     seconds: float
     stages: tuple[StageRun, ...]
     sizes: tuple[Size, ...]
+
+
+def run_logs(root: Path) -> dict[str, str]:
+    """The logs of a run of processes, by process; ``root`` is its folder. Raises OSError if one cannot be read."""
+    return {path.stem: read_log(path) for path in sorted((root / "logs").glob("*.log"))}
+
+
+def read_log(path: Path) -> str:
+    """The text of a log; what is no UTF-8 does not matter. Raises OSError if it cannot be read."""
+    return path.read_text(encoding="utf-8", errors="replace")
 
 
 def read_runs(text: str) -> tuple[Run, ...]:

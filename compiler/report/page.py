@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
-from pathlib import Path
 
 from flintlog.targets import EmitOptions, module_name
 from flintlog.targets.processes.emit import make_processes
-from flintlog.targets.pyspark.emit import make_script
-from jinja2 import Environment, PackageLoader, StrictUndefined
+from flintlog.targets.pyspark.emit import make_script, template_environment
+from jinja2 import Environment, PackageLoader
 
 from ..ir.topology import Topology
+from ..naming import counted
 from ..pipeline import Compilation
 from ..processes import Processes
 from .joblog import read_runs
@@ -32,29 +33,28 @@ class PageView:
     sources: tuple[SourceView, ...]
     topology: TopologyView | None
     programs: tuple[ProgramView, ...]
-    light: str
-    dark: str
 
 
-def report_page(found: Compilation | Processes, options: EmitOptions, log: str = "", root: Path | None = None) -> str:
-    """The page about a program; ``log`` is the text of a job's log, ``root`` the folder of a run of processes, both
-    empty if there is none. Raises OSError if a log of ``root`` cannot be read."""
-    view = _processes(found, options, root) if isinstance(found, Processes) else _program(found, options, log)
-    return _environment().get_template("page.html.jinja").render(view=view)
+def report_page(found: Compilation | Processes, options: EmitOptions, logs: Mapping[str, str]) -> str:
+    """The page about a program; ``logs`` are the texts of what its job has logged, by the name of its file, or of what
+    its processes have, by their names."""
+    view = _processes(found, options, logs) if isinstance(found, Processes) else _program(found, options, logs)
+    colours = {"light": styles(LIGHT), "dark": styles(DARK)}
+    return _environment().get_template("page.html.jinja").render(view=view, **colours)
 
 
-def topology_page(topology: Topology, title: str, root: Path | None) -> str:
-    """The page with the picture of a topology, and with what has flowed in a run whose folder is ``root``."""
-    flowed = flows(root / "logs") if root is not None else {}
-    view = topology_view(topology, flowed, {})
+def topology_page(topology: Topology, title: str, logs: Mapping[str, str]) -> str:
+    """The page with the picture of a topology, and with what has flowed by the ``logs`` of its processes."""
+    view = topology_view(topology, flows(logs.values()), {})
     return _environment().get_template("topology.html.jinja").render(title=title, topology=view)
 
 
-def _program(found: Compilation, options: EmitOptions, log: str) -> PageView:
+def _program(found: Compilation, options: EmitOptions, logs: Mapping[str, str]) -> PageView:
     name = found.sources[0].name
     sources = Sources(found.sources)
     script = make_script(found.plan, options.compiler, options.format)
-    viewed = ProgramViewer(found, script, f"{module_name(name)}.py", sources, read_runs(log)).view()
+    runs = read_runs(logs.get(name, ""))
+    viewed = ProgramViewer(found, script, f"{module_name(name)}.py", sources, runs).view()
     contents = [
         Link("Program", "#source"),
         Link("Dependencies", f"#{viewed.anchor}-graph"),
@@ -62,62 +62,28 @@ def _program(found: Compilation, options: EmitOptions, log: str) -> PageView:
         Link("Relations and rules", f"#{viewed.anchor}-rules"),
         Link("Script", f"#{viewed.anchor}-script"),
     ]
-    return _page(name, viewed.summary, options, contents, sources, None, (viewed,))
+    return PageView(name, viewed.summary, options.compiler, tuple(contents), sources.views(), None, (viewed,))
 
 
-def _processes(found: Processes, options: EmitOptions, root: Path | None) -> PageView:
+def _processes(found: Processes, options: EmitOptions, logs: Mapping[str, str]) -> PageView:
     sources = Sources(found.sources)
     plans = {name: compilation.plan for name, compilation in found.compilations.items()}
-    scripts = make_processes(found.topology, plans, options)
     programs = []
-    for process in found.topology.processes:
-        name = process.name
-        log = root / "logs" / f"{name}.log" if root is not None else None
-        text = log.read_text(encoding="utf-8", errors="replace") if log is not None and log.exists() else ""
-        viewer = ProgramViewer(
-            found.compilations[name], scripts[name], f"{module_name(name)}.py", sources, read_runs(text), name
-        )
+    for name, script in make_processes(found.topology, plans, options).items():
+        runs = read_runs(logs.get(name, ""))
+        viewer = ProgramViewer(found.compilations[name], script, f"{module_name(name)}.py", sources, runs, name)
         programs.append(viewer.view())
     anchors = {viewed.name: f"#{viewed.anchor}" for viewed in programs}
-    topology = topology_view(found.topology, flows(root / "logs") if root is not None else {}, anchors)
-    contents = [
+    topology = topology_view(found.topology, flows(logs.values()), anchors)
+    contents = (
         Link("Program", "#source"),
         Link("Processes", "#topology"),
         *(Link(viewed.name, f"#{viewed.anchor}") for viewed in programs),
-    ]
-    title = ", ".join(source.name for source in found.sources)
-    summary = f"{len(programs)} processes, {len(found.topology.channels)} channels"
-    return _page(title, summary, options, contents, sources, topology, tuple(programs))
-
-
-def _page(
-    title: str,
-    summary: str,
-    options: EmitOptions,
-    contents: list[Link],
-    sources: Sources,
-    topology: TopologyView | None,
-    programs: tuple[ProgramView, ...],
-) -> PageView:
-    return PageView(
-        title=title,
-        summary=summary,
-        compiler=options.compiler,
-        contents=tuple(contents),
-        sources=sources.views(),
-        topology=topology,
-        programs=programs,
-        light=styles(LIGHT),
-        dark=styles(DARK),
     )
+    title = ", ".join(source.name for source in found.sources)
+    summary = f"{len(programs)} processes, {counted(len(found.topology.channels), 'channel')}"
+    return PageView(title, summary, options.compiler, contents, sources.views(), topology, tuple(programs))
 
 
 def _environment() -> Environment:
-    return Environment(
-        loader=PackageLoader("flintlog.templates", "report"),
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-        keep_trailing_newline=True,
-        autoescape=True,
-    )
+    return template_environment(PackageLoader("flintlog.templates", "report"), autoescape=True)

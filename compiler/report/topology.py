@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from pathlib import Path
 
 from ..ir.topology import Channel, Topology
 from .layered import Box, bent
@@ -29,11 +28,11 @@ class Flow:
     deleted: int = 0
 
 
-def flows(logs: Path) -> dict[str, Flow]:
+def flows(logs: Iterable[str]) -> dict[str, Flow]:
     """What the logs of processes say that they have sent, by channel; empty if there are no logs."""
     found: dict[str, Flow] = {}
-    for path in sorted(logs.glob("*.log")):
-        for line in path.read_text(encoding="utf-8", errors="replace").splitlines():
+    for log in logs:
+        for line in log.splitlines():
             sent = _SENT.search(line)
             if sent:
                 flow = found.setdefault(sent["channel"], Flow())

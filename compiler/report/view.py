@@ -16,11 +16,13 @@ from pygments.lexer import Lexer
 from pygments.lexers import PythonLexer, SqlLexer
 
 from ..certify import Certificate, certify
-from ..diagnostics import Diagnostic
+from ..diagnostics import in_a_line
 from ..explain import explain
 from ..highlighting import FlintlogLexer
-from ..ir import plan
+from ..ir import plan, typed
 from ..ir.localized import LocalizedRule, located_rule
+from ..ir.strata import METHODS
+from ..naming import counted
 from ..pipeline import Compilation
 from ..source import SourceFile, Span
 from .graph import GraphView, program_graph
@@ -28,14 +30,6 @@ from .joblog import Phase, Run
 
 #: The runs and the rounds that are shown, at most: the last ones, and the first ones.
 MOST_RUNS, MOST_BARS = 12, 120
-
-_KINDS = {
-    "counted": "not recursive: derivations are counted",
-    "ranked": "recursive: ranked support",
-    "extremal": "recursive: ranked support of extrema",
-    "entries": "recursive: derivation sets",
-    "aggregate": "aggregate: groups are computed anew, or changes are folded in",
-}
 
 
 @dataclass(frozen=True)
@@ -189,7 +183,7 @@ class Sources:
         self.sources = tuple(sources)
         self.numbers = {source.name: number for number, source in enumerate(self.sources, 1)}
         #: Per file and line what it becomes.
-        self.links: dict[tuple[str, int], list[Link]] = {}
+        self.links: dict[str, dict[int, list[Link]]] = {}
 
     def place(self, span: Span) -> Link:
         """A link to where something is written."""
@@ -198,24 +192,15 @@ class Sources:
 
     def leads(self, span: Span, link: Link) -> None:
         """Let a line lead to what it becomes."""
-        self.links.setdefault((span.file, span.line), []).append(link)
+        self.links.setdefault(span.file, {}).setdefault(span.line, []).append(link)
 
     def views(self) -> tuple[SourceView, ...]:
         """The files, when all links are known."""
         views = []
         for source in self.sources:
             anchor = f"source-{self.numbers[source.name]}"
-            lines = enumerate(code_lines(source.text.rstrip("\n"), FlintlogLexer()), 1)
-            views.append(
-                SourceView(
-                    source.name,
-                    anchor,
-                    tuple(
-                        Line(number, f"{anchor}-{number}", html, tuple(self.links.get((source.name, number), ())))
-                        for number, html in lines
-                    ),
-                )
-            )
+            lines = code_lines(source.text.rstrip("\n"), FlintlogLexer())
+            views.append(SourceView(source.name, anchor, numbered(lines, anchor, self.links.get(source.name, {}))))
         return tuple(views)
 
 
@@ -237,7 +222,6 @@ class ProgramViewer:
         self.prefix = f"{anchor_part(process)}." if process else ""
         self.text = made.text.splitlines()
         self.program = compilation.plan.program
-        self.hidden = {relation.name for relation in self.program.relations if relation.hidden}
         #: Of each line of the script that defines a constant, its number.
         self.defined: dict[str, int] = {}
         for number, line in enumerate(self.text, 1):
@@ -245,8 +229,10 @@ class ProgramViewer:
             if found:
                 self.defined.setdefault(found[1], number)
         self.script_links: dict[int, list[Link]] = {}
-        sizes = {size.relation: size.tuples for size in runs[-1].sizes} if runs else {}
-        self.sizes = {r.name: sizes[r.name] for r in self.program.relations if r.name in sizes and not r.hidden}
+        self.localized: dict[str, LocalizedRule] = {rule.rule.label: rule for rule in compilation.localized.rules}
+        self.certificates: dict[str, Certificate] = {c.deltas.rule.label: c for c in certify(compilation.delta)}
+        #: How large relations are after the last run, if that is known; those that the compiler made are not logged.
+        self.sizes = {s.relation: f"{s.tuples:,} tuple{'s' * (s.tuples != 1)}" for s in runs[-1].sizes} if runs else {}
 
     def anchor(self, kind: str, name: str) -> str:
         """The anchor of a thing that has a name."""
@@ -255,23 +241,17 @@ class ProgramViewer:
     def view(self) -> ProgramView:
         """All of it."""
         compilation = self.compilation
-        certificates = {found.deltas.rule.label: found for found in certify(compilation.delta)}
-        localized = {rule.rule.label: rule for rule in compilation.localized.rules}
         views = {stratum.name: stratum for stratum in self.made.view.strata}
         relations = {view.name: view for view in self.relation_views()}
         stages = []
         for number, stage in enumerate(compilation.plan.stages, 1):
             where = "one task per bucket" if stage.bucketed else "gathered in one task"
-            strata = tuple(
-                self.stratum(planned, views[planned.stratum.name], localized, certificates, relations)
-                for planned in stage.strata
-            )
+            strata = tuple(self.stratum(planned, views[planned.stratum.name], relations) for planned in stage.strata)
             stages.append(StageView(f"Stage {number}, {where}", strata))
         inputs = tuple(relations[r.name] for r in self.program.relations if r.role == "input")
         graph = program_graph(
             compilation.strata,
-            {name: f"#{self.anchor('relation', name)}" for name in relations},
-            lambda label: f"#{self.anchor('rule', label)}",
+            lambda kind, name: f"#{self.anchor(kind, name)}",
             self.sizes,
         )
         kept = self.runs[-MOST_RUNS:]
@@ -286,7 +266,7 @@ class ProgramViewer:
             script=self.script(),
             script_lines=f"{len(self.text):,}",
             words=explain(compilation),
-            warnings=tuple(map(_warning, compilation.warnings)),
+            warnings=tuple(map(in_a_line, compilation.warnings)),
             runs=tuple(map(self.run, kept)),
             runs_left_out=len(self.runs) - len(kept),
         )
@@ -294,13 +274,13 @@ class ProgramViewer:
     def summary(self) -> str:
         """How much of everything there is."""
         relations = [r for r in self.program.relations if not r.hidden]
-        numbers = (
-            (len(self.program.rules), "rule"),
-            (len(relations), "relation"),
-            (sum(r.role == "input" for r in relations), "input"),
-            (sum(r.output for r in relations), "output"),
-        )
-        return ", ".join(f"{number:,} {noun}{'s' * (number != 1)}" for number, noun in numbers)
+        numbers = {
+            "rule": len(self.program.rules),
+            "relation": len(relations),
+            "input": sum(r.role == "input" for r in relations),
+            "output": sum(r.output for r in relations),
+        }
+        return ", ".join(counted(number, noun) for noun, number in numbers.items())
 
     # ---- relations and rules ---------------------------------------------------------------------------------------
 
@@ -321,7 +301,7 @@ class ProgramViewer:
                 note = "; ".join(filter(None, (note, f"{cut}: {pivot.reason}")))
             if not relation.hidden:
                 self.sources.leads(relation.span, Link(f"{self.prefix}{relation.name}", f"#{anchor}"))
-            size = f"{self.sizes[relation.name]:,} tuples" if relation.name in self.sizes else ""
+            size = self.sizes.get(relation.name, "")
             place = self.sources.place(relation.span)
             link = self.script_link(view.constant, Link(relation.name, f"#{anchor}"))
             yield RelationView(anchor, relation.name, code(str(relation)), note, place, link, size)
@@ -330,8 +310,6 @@ class ProgramViewer:
         self,
         planned: plan.StratumPlan,
         view: script.StratumView,
-        localized: Mapping[str, LocalizedRule],
-        certificates: Mapping[str, Certificate],
         relations: Mapping[str, RelationView],
     ) -> StratumView:
         """A stratum with its relations and rules."""
@@ -340,21 +318,16 @@ class ProgramViewer:
         return StratumView(
             anchor=anchor,
             name=stratum.name,
-            kind=_KINDS[stratum.kind],
+            kind=f"{'recursive' if stratum.recursive else 'not recursive'}: {METHODS[stratum.kind]}",
             relations=tuple(relations[relation.name] for relation in stratum.relations),
-            rules=tuple(
-                self.rule(made, rule, localized[rule.rule.label], certificates[rule.rule.label])
-                for made, rule in zip(view.rules, planned.rules, strict=True)
-            ),
+            rules=tuple(self.rule(made, rule.rule) for made, rule in zip(view.rules, planned.rules, strict=True)),
             queries=tuple(map(self.query, view.queries)),
             script=self.script_link(view.constant, Link(stratum.name, f"#{anchor}")),
         )
 
-    def rule(
-        self, made: script.RuleView, planned: plan.RulePlan, localized: LocalizedRule, certificate: Certificate
-    ) -> RuleView:
+    def rule(self, made: script.RuleView, rule: typed.Rule) -> RuleView:
         """A rule."""
-        rule = planned.rule
+        localized, certificate = self.localized[rule.label], self.certificates[rule.label]
         anchor = self.anchor("rule", rule.label)
         link = Link(f"{self.prefix}{rule.label}", f"#{anchor}")
         self.sources.leads(rule.span, link)
@@ -373,7 +346,7 @@ class ProgramViewer:
             anchor=anchor,
             label=rule.label,
             place=self.sources.place(rule.span),
-            text=code("\n".join(line.strip() if not n else line for n, line in enumerate(rule.text.splitlines()))),
+            text=code(rule.text),
             rewritten=code(shown) if rule.origin or _words(shown) != _words(rule.text) else Markup(""),
             origin=rule.origin,
             location=location,
@@ -427,9 +400,11 @@ class ProgramViewer:
         end = next(n for n in range(begin, len(self.text)) if self.text[n].startswith("# ---- support:"))
         head = next(number for number, line in enumerate(self.text) if line.startswith("from __future__"))
         return tuple(
-            tuple(
-                Line(number, f"{self.prefix}script-{number}", html, tuple(self.script_links.get(number, ())))
-                for number, html in enumerate(code_lines("\n".join(self.text[first:last]), PythonLexer()), first + 1)
+            numbered(
+                code_lines("\n".join(self.text[first:last]), PythonLexer()),
+                f"{self.prefix}script",
+                self.script_links,
+                first + 1,
             )
             for first, last in ((0, head), (begin, end))
         )
@@ -498,6 +473,16 @@ def code_lines(text: str, lexer: Lexer) -> list[Markup]:
     return [Markup(line) for line in shown.split("\n")][: text.count("\n") + 1]
 
 
+def numbered(
+    lines: Iterable[Markup], anchor: str, links: Mapping[int, Sequence[Link]], first: int = 1
+) -> tuple[Line, ...]:
+    """Lines with numbers from the ``first`` on, anchors, and what they lead to by their numbers."""
+    return tuple(
+        Line(number, f"{anchor}-{number}", html, tuple(links.get(number, ())))
+        for number, html in enumerate(lines, first)
+    )
+
+
 def styles(name: str) -> str:
     """The colours of a Pygments style, for text only."""
     formatter = HtmlFormatter(style=name)
@@ -519,8 +504,3 @@ def _words(text: str) -> str:
 def _seconds(seconds: float) -> str:
     """A duration."""
     return f"{seconds:,.3f} s" if seconds < 1 else f"{seconds:,.1f} s"
-
-
-def _warning(warning: Diagnostic) -> str:
-    """A warning on one line."""
-    return f"{warning.code}, {warning.span}: {warning.message}" + (f" ({warning.help})" if warning.help else "")

@@ -85,7 +85,7 @@ class Page(HTMLParser):
 
 def reported(text: str, log: str = "") -> str:
     """The page about a program."""
-    return report_page(compile_any(SourceFile("reach.dl", text)), UNFORMATTED, log)
+    return report_page(compile_any(SourceFile("reach.dl", text)), UNFORMATTED, {"reach.dl": log})
 
 
 def check(page: str) -> Page:
@@ -102,7 +102,7 @@ def check(page: str) -> Page:
 def test_links(path: Path) -> None:
     """Of every case: rules and script lead to each other, and so do lines of the program and rules."""
     compilation = compile_program(path)
-    page = report_page(compilation, UNFORMATTED)
+    page = report_page(compilation, UNFORMATTED, {})
     found = check(page)
     for rule in compilation.plan.program.rules:
         card = next(part for part in page.split('<article class="card rule" id="')[1:] if f"<h4>{rule.label} " in part)
@@ -181,7 +181,7 @@ def test_runs_on_the_page() -> None:
 def test_processes() -> None:
     """Each process is a part of the page; the picture leads to it; a line of a pattern leads to several rules."""
     path = ROOT / "examples" / "switches" / "switches.dl"
-    page = report_page(compile_any(path), UNFORMATTED)
+    page = report_page(compile_any(path), UNFORMATTED, {})
     found = check(page)
     assert {"S1.program", "S2.program", "S3.program", "topology"} <= set(found.anchors)
     assert page.count('class="process"') == 3
@@ -192,7 +192,7 @@ def test_processes() -> None:
 def test_recursion_over_processes() -> None:
     """What is recursive through another process only is said to be so."""
     path = ROOT / "golden_tests" / "processes" / "cases" / "reach_over_two" / "program.dl"
-    page = report_page(compile_any(path), UNFORMATTED)
+    page = report_page(compile_any(path), UNFORMATTED, {})
     check(page)
     assert "a part of a recursion over several processes" in " ".join(page.split())
 
@@ -287,4 +287,4 @@ def test_cycle_of_blocks() -> None:
 def test_nothing_to_draw() -> None:
     """A program without relations has an empty picture."""
     assert draw([], []).nodes == {}
-    check(report_page(compile_any(SourceFile("empty.dl", "// nothing\n")), UNFORMATTED))
+    check(report_page(compile_any(SourceFile("empty.dl", "// nothing\n")), UNFORMATTED, {}))

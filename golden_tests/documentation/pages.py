@@ -34,6 +34,9 @@ FENCE = re.compile(
 )
 COMMAND = re.compile(r"^\$ (?P<command>.*)\n(?P<output>(?:(?!\$ ).*\n)*)", re.MULTILINE)
 
+#: What a code host shows, by paths in the repository.
+PAGES = ["README.md", *sorted(str(path.relative_to(ROOT)) for path in (ROOT / "docs").rglob("*.md"))]
+
 #: Where commands seem to run, on pages that show whole paths.
 SHOWN_FOLDER = "/home/you/access"
 
@@ -61,6 +64,18 @@ def text_of(block: re.Match[str]) -> str:
     """The text of a block, without the indentation that it has in a list."""
     indent = len(block["indent"])
     return "".join(line[indent:] if line.strip() else line for line in block["text"].splitlines(keepends=True))
+
+
+def table(page: str, mark: str) -> list[list[str]]:
+    """The cells of the rows of the table behind ``<!-- MARK -->``, without its head; no rows if there is none."""
+    found = re.search(rf"<!-- {mark} -->\n((?:\|.*\n)+)", page)
+    lines = found[1].splitlines()[2:] if found else []
+    return [[cell.strip() for cell in re.split(r"(?<!\\)\|", line)[1:-1]] for line in lines]
+
+
+def in_code(cell: str) -> list[str]:
+    """What stands in code in a cell."""
+    return [name.replace("\\|", "|") for name in re.findall("`([^`]+)`", cell)]
 
 
 def follow(page: str, folder: Path, apart: bool = False) -> tuple[str, int]:

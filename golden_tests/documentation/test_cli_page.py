@@ -8,16 +8,14 @@ import click
 import pytest
 from flintlog.compiler.cli import STAGES, main
 
-from golden_tests.documentation.pages import ROOT
+from golden_tests.documentation.pages import ROOT, in_code, table
 
 PAGE = (ROOT / "docs" / "cli.md").read_text(encoding="utf-8")
 
 
 def rows(mark: str) -> list[tuple[list[str], str]]:
     """The rows of the table behind a mark: what stands in code in their first cells, and their last cells."""
-    table = re.search(rf"<!-- {mark} -->\n((?:\|.*\n)+)", PAGE)
-    cells = [line.strip("| ").split(" | ") for line in table[1].splitlines()[2:]] if table else []
-    return [(re.findall("`([^`]+)`", first), last) for first, last in cells]
+    return [(in_code(first), last) for first, last in table(PAGE, mark)]
 
 
 def options(command: click.Command) -> list[click.Option]:

@@ -7,7 +7,6 @@ import inspect
 import io
 import json
 import re
-from collections.abc import Iterator
 from contextlib import redirect_stderr, redirect_stdout
 from pathlib import Path
 from types import ModuleType
@@ -18,7 +17,7 @@ from flintlog.compiler.pipeline import compile_program
 from flintlog.compiler.source import SourceFile
 from flintlog.targets.pyspark.emit import emit_script
 
-from golden_tests.documentation.pages import ROOT
+from golden_tests.documentation.pages import ROOT, in_code, table
 from golden_tests.harness import VERSION, load_script
 
 if TYPE_CHECKING:
@@ -43,17 +42,11 @@ def job(text: str, recursion: str = "ranks") -> ModuleType:
     return load_script(emit_script(compilation.plan, VERSION, format_code=False))
 
 
-def rows(mark: str) -> Iterator[list[str]]:
-    """The cells of the table behind a mark on the page, without its head."""
-    table = re.search(rf"<!-- {mark} -->\n((?:\|.*\n)+)", PAGE)
-    assert table, mark
-    for line in table[1].splitlines()[2:]:
-        yield [cell.strip() for cell in re.split(r"(?<!\\)\|", line)[1:-1]]
-
-
-def names(cell: str) -> list[str]:
-    """What stands in code in a cell."""
-    return [name.replace("\\|", "|") for name in re.findall("`([^`]+)`", cell)]
+def rows(mark: str) -> list[list[str]]:
+    """The cells of the table behind a mark on the page, which is there."""
+    found = table(PAGE, mark)
+    assert found, mark
+    return found
 
 
 def parsers(module: ModuleType) -> dict[str, argparse.ArgumentParser]:
@@ -84,8 +77,8 @@ def test_options() -> None:
                     found.add((command, shown(action), default, action.required and command != "show"))
     told = set()
     for option, of, meaning in rows("options"):
-        for command in commands if of == "all" else names(of):
-            same = [x for x in found if x[:2] == (command, tuple(names(option)))]
+        for command in commands if of == "all" else in_code(of):
+            same = [x for x in found if x[:2] == (command, tuple(in_code(option)))]
             assert len(same) == 1, (command, option)
             told.add(same[0])
             default = same[0][2]
@@ -99,7 +92,7 @@ def test_events() -> None:
     logged: dict[str, set[str]] = {}
     for call in re.finditer(r"log\.event\(\s*\"([^\"]+)\"(.*?)\)\n", support, re.DOTALL):
         logged.setdefault(call[1], set()).update(re.findall(r"[(,]\s*(\w+)=", call[2]))
-    told = {names(event)[0]: set(names(fields)) for event, _, fields in rows("events")}
+    told = {in_code(event)[0]: set(in_code(fields)) for event, _, fields in rows("events")}
     assert {name: fields - {"seconds"} for name, fields in logged.items()} == told
 
 
@@ -145,10 +138,10 @@ def test_results(spark: SparkSession, tmp_path: Path) -> None:
     told: dict[str, set[str]] = {}
     commands = (*(name for name in FUNCTIONS if name != "relation"),)
     for of, members, _ in rows("results"):
-        left_out = names(of) if of.startswith("all") else [name for name in commands if name not in names(of)]
+        left_out = in_code(of) if of.startswith("all") else [name for name in commands if name not in in_code(of)]
         for command in commands:
             if command not in left_out:
-                told.setdefault(command, set()).update(names(members))
+                told.setdefault(command, set()).update(in_code(members))
     state = str(tmp_path / "state")
 
     def members(command: str, *arguments: str, program: Any = module) -> set[str]:

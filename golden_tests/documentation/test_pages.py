@@ -10,7 +10,7 @@ from flintlog.compiler import CompileOptions, compile_process_files, compile_sou
 from flintlog.compiler.diagnostics import CompileError
 from flintlog.compiler.source import SourceFile
 
-from golden_tests.documentation.pages import COMMAND, ROOT, follow, pieces
+from golden_tests.documentation.pages import COMMAND, PAGES, ROOT, follow, pieces
 
 #: Pages whose commands run in the repository, since what they show is part of it.
 IN_REPOSITORY = ("README.md", "docs/review.md")
@@ -20,8 +20,6 @@ IN_REPOSITORY = ("README.md", "docs/review.md")
 ELSEWHERE = ("docs/errors.md", "docs/tutorial.md")
 
 UNFORMATTED = CompileOptions(format=False)
-
-PAGES = ["README.md", *sorted(str(path.relative_to(ROOT)) for path in (ROOT / "docs").rglob("*.md"))]
 
 
 @pytest.mark.parametrize("name", [name for name in PAGES if name not in ELSEWHERE])

@@ -20,10 +20,8 @@ from markdown_it import MarkdownIt
 from mkdocs.config import load_config
 
 from golden_tests.documentation.pages import COMMAND, ROOT, pieces
+from golden_tests.documentation.pages import PAGES as SHOWN
 from golden_tests.documentation.site import DOCS, PAGES, PICTURES, build, diagrams, hooks, picture_of
-
-#: Pages that a code host shows, by their paths in the repository.
-SHOWN = ["README.md", *(f"docs/{name}" for name in PAGES)]
 
 BLOCKS = ("h1", "h2", "h3", "h4", "h5", "h6", "li", "pre", "td", "th")
 OUTER = ("p", "ul", "ol", "table", "tr", "div")
@@ -100,8 +98,9 @@ def test_links_on_a_code_host(name: str) -> None:
     broken = []
     for link in re.findall(r"\]\(([^)\s]+)\)", outside_blocks((ROOT / name).read_text(encoding="utf-8"))):
         parts = urlsplit(link)
-        leads = (ROOT / name).parent / unquote(parts.path) if parts.path else ROOT / name
-        if not parts.scheme and not (leads.exists() and (not parts.fragment or parts.fragment in anchors(leads))):
+        leads = ((ROOT / name).parent / unquote(parts.path)).resolve() if parts.path else ROOT / name
+        there = leads.exists() and leads.is_relative_to(ROOT)
+        if not parts.scheme and not (there and (not parts.fragment or parts.fragment in anchors(leads))):
             broken.append(link)
     assert broken == []
 

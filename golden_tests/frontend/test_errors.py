@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from flintlog.compiler.diagnostics import CODES, CompileError, Diagnostics
 from flintlog.compiler.pipeline import compile_program
-from flintlog.compiler.processes import check_program, compile_processes
+from flintlog.compiler.processes import compile_any, compile_processes
 
 from golden_tests.frontend.golden import compare, front, rendered
 
@@ -29,7 +29,8 @@ def diagnose(case: Path) -> str:
         elif (case / "one_script").exists():
             found, sources = compile_program(files[0]).warnings, ()
         else:
-            found, sources = check_program(files[0])
+            compiled = compile_any(files[0])
+            found, sources = compiled.warnings, compiled.sources
     except CompileError as error:
         found, sources = error.diagnostics, error.sources
     program = front(case / "program.dl")[0]

@@ -49,7 +49,8 @@ def address(request: pytest.FixtureRequest, tmp_path: Path) -> str:
     """The page about a program."""
     program, log = PROGRAMS[request.param]
     page = tmp_path / "page.html"
-    page.write_text(report_page(compile_any(program), EmitOptions("0.0.0"), log), encoding="utf-8")
+    logs = {"reach.dl": log}
+    page.write_text(report_page(compile_any(program), EmitOptions("0.0.0"), logs), encoding="utf-8")
     return page.as_uri()
 
 
@@ -98,7 +99,7 @@ def test_topology(browser: Browser, tmp_path: Path, width: int, dark: bool) -> N
     """The page of ``flintlog topology``."""
     found = compile_processes([ROOT / "examples" / "switches" / "switches.dl"])
     page = tmp_path / "topology.html"
-    page.write_text(topology_page(found.topology, "switches.dl", None), encoding="utf-8")
+    page.write_text(topology_page(found.topology, "switches.dl", {}), encoding="utf-8")
     with browser.open(page.as_uri(), width=width, dark=dark) as visit:
         assert visit.page.locator("svg.topology rect.process").count() == 3
         assert visit.page.evaluate(DRAWN) == []

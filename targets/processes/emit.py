@@ -49,7 +49,7 @@ def make_processes(topology: Topology, plans: Mapping[str, plan.Program], option
             options.format,
             before=("shapes", "channels"),
             after=OWN,
-            process=process_view(process.name, topology, dict(plans)),
+            process=process_view(process.name, topology, plans),
         )
         for process in topology.processes
     }

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from flintlog.compiler.graphs import reached
@@ -22,7 +23,7 @@ class ProcessView:
     fed: tuple[str, ...]
 
 
-def process_view(name: str, topology: Topology, plans: dict[str, plan.Program]) -> ProcessView:
+def process_view(name: str, topology: Topology, plans: Mapping[str, plan.Program]) -> ProcessView:
     """The section of the process called ``name``."""
     return ProcessView(
         rule=section("the process"),
@@ -33,7 +34,7 @@ def process_view(name: str, topology: Topology, plans: dict[str, plan.Program]) 
     )
 
 
-def channel_arguments(channel: Channel, topology: Topology, plans: dict[str, plan.Program]) -> str:
+def channel_arguments(channel: Channel, topology: Topology, plans: Mapping[str, plan.Program]) -> str:
     """The arguments of a channel."""
     names = [channel.relation, channel.sender, channel.reader]
     for process in (channel.sender, channel.reader):
@@ -43,7 +44,7 @@ def channel_arguments(channel: Channel, topology: Topology, plans: dict[str, pla
     return ", ".join(map(quote, names)) + listed
 
 
-def needed(channel: Channel, topology: Topology, plans: dict[str, plan.Program]) -> list[str]:
+def needed(channel: Channel, topology: Topology, plans: Mapping[str, plan.Program]) -> list[str]:
     """The inputs of the sender that what a channel carries is made of, but for those that are made of this themselves:
     to wait for these would never end."""
     feeding = [(c, other) for c in topology.channels for other in brought(c, topology, plans).values()]
@@ -56,7 +57,7 @@ def needed(channel: Channel, topology: Topology, plans: dict[str, plan.Program])
     return waiting
 
 
-def brought(channel: Channel, topology: Topology, plans: dict[str, plan.Program]) -> dict[str, Channel]:
+def brought(channel: Channel, topology: Topology, plans: Mapping[str, plan.Program]) -> dict[str, Channel]:
     """The inputs of the sender that what a channel carries is made of and that channels bring, and these channels."""
     sender = plans[channel.sender]
     inputs = inputs_of(carried(channel, sender), sender.program)

@@ -117,15 +117,15 @@ def emit_with(
     return Script(signed("".join([*first, text, *last])), view)
 
 
-def template_environment(loader: BaseLoader) -> Environment:
-    """How templates of Python are printed."""
+def template_environment(loader: BaseLoader, autoescape: bool = False) -> Environment:
+    """How templates are printed: of Python as they are, of HTML with ``autoescape``."""
     return Environment(
         loader=loader,
         undefined=StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
         keep_trailing_newline=True,
-        autoescape=False,
+        autoescape=autoescape,
     )
 
 
