@@ -10,6 +10,7 @@
 #   make bench     measure, write benchmarks/results.json and docs/performance.md     (make bench ARGS=--quick on small data)
 #   make gmark     check and measure path queries on gMark graphs, if their folder is there (make gmark ARGS=--quick)
 #   make nightly   make test, with thousands of new random programs and 100 kills of jobs; takes hours
+#                  (make nightly SHARE=3/10 runs the third of ten shares of what is new in it; SEED=N repeats random programs)
 #   make golden    write the golden files anew from what the compiler prints now
 #   make integrations   examples for tools of others, such as Airflow and pre-commit, in these tools; pages in a browser
 #   make docs      the documentation as a site, into build/site
@@ -27,6 +28,8 @@ VENV := $(CURDIR)/.venv
 PY := $(VENV)/bin/python
 READY := $(VENV)/.ready
 ARGS ?=
+SHARE ?=
+SEED ?=
 
 # Driver and Python workers of a Spark job must be the interpreter that has DuckDB and PyArrow, and no other Spark's.
 export PYSPARK_PYTHON := $(PY)
@@ -51,8 +54,11 @@ integrations: $(READY)
 	@echo "== tools of others"
 	@$(WITH_JAVA) && FLINTLOG_INTEGRATIONS=1 "$(PY)" -m pytest golden_tests/integrations $(ARGS)
 
-nightly:
-	@FLINTLOG_NIGHTLY=1 $(MAKE) --no-print-directory test
+# Any worker may run any test: those of one file would take one worker most of the night.
+nightly: $(READY)
+	@echo "== tests of the night"
+	@$(WITH_JAVA) && FLINTLOG_NIGHTLY=1 FLINTLOG_SHARE="$(SHARE)" $(if $(SEED),FLINTLOG_SEED=$(SEED)) \
+	    "$(PY)" -m pytest --numprocesses 2 --dist worksteal $(ARGS)
 
 bench: $(READY)
 	@$(WITH_JAVA) && "$(PY)" benchmarks/bench.py $(ARGS)

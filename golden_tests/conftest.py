@@ -13,6 +13,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from golden_tests import nightly
+
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
@@ -25,6 +27,21 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         default=False,
         help="write the expected files of golden cases anew instead of comparing with them",
     )
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Register the mark of tests that run at night only."""
+    config.addinivalue_line("markers", "night: runs in `make nightly` only")
+
+
+def pytest_report_header() -> str:
+    """Say by which random numbers the tests of the night run."""
+    return nightly.header()
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Leave out what does not run now."""
+    nightly.select(config, items)
 
 
 @pytest.fixture

@@ -17,7 +17,7 @@ from flintlog.targets.pyspark.emit import emit_script
 
 from golden_tests.checks import Checked
 from golden_tests.harness import VERSION, LocalJob, MemoryJob
-from golden_tests.nightly import NIGHTLY, START
+from golden_tests.nightly import START, numbers, seeds
 from golden_tests.oracle import psn
 from golden_tests.oracle.evaluate import evaluate, strata
 from golden_tests.oracle.language import Program, Row, parse
@@ -116,7 +116,7 @@ def random_inputs(rng: random.Random, size: int) -> Inputs:
     }
 
 
-@pytest.mark.parametrize("block", range(40 if NIGHTLY else 2))
+@pytest.mark.parametrize("block", numbers(2, 40))
 def test_random_programs(block: int) -> None:
     """After every burst the job has the very entries, with their copies, that the rules lead to in a random order."""
     compared = large = 0
@@ -216,7 +216,7 @@ def test_in_buckets_and_files(tmp_path: Path) -> None:
     job.close()
 
 
-@pytest.mark.parametrize("seed", range(START, START + (300 if NIGHTLY else 12)))
+@pytest.mark.parametrize("seed", seeds(12, 300))
 def test_any_program(seed: int) -> None:
     """Random programs with all that the language has: refused for a reason, or kept exact with derivation sets."""
     scenario = scenario_of(seed)

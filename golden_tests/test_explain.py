@@ -13,7 +13,7 @@ import pytest
 
 from golden_tests.checks import Checked
 from golden_tests.harness import LocalJob, Row, compile_text, load_script
-from golden_tests.nightly import NIGHTLY, START
+from golden_tests.nightly import seeds
 from golden_tests.oracle.evaluate import evaluate
 from golden_tests.random_search import scenario_of, strategy_for
 
@@ -138,7 +138,7 @@ class Asked:
         return asked
 
 
-@pytest.mark.parametrize("seed", range(START, START + (200 if NIGHTLY else 8)))
+@pytest.mark.parametrize("seed", seeds(8, 200))
 def test_random_programs(seed: int, tmp_path: Path) -> None:
     """After the rows at first, and after a batch: what is kept of a recursion that lost tuples proves the rest."""
     scenario = scenario_of(7000 + seed)

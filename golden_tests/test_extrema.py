@@ -12,7 +12,7 @@ import pytest
 
 from golden_tests.checks import Checked
 from golden_tests.harness import LocalJob, Row, compile_text
-from golden_tests.nightly import NIGHTLY, START
+from golden_tests.nightly import seeds
 from golden_tests.oracle.batches import Batch
 
 PROGRAMS = {
@@ -71,7 +71,7 @@ PROGRAMS = {
 }
 
 
-@pytest.mark.parametrize("seed", range(START, START + (300 if NIGHTLY else 2)))
+@pytest.mark.parametrize("seed", seeds(2, 300))
 @pytest.mark.parametrize("rules", PROGRAMS.values(), ids=list(PROGRAMS))
 def test_extrema(rules: str, seed: int, tmp_path: Path) -> None:
     """A graph and six batches of up to six changes."""

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from golden_tests.checks import Checked
 from golden_tests.harness import LocalJob, Row, compile_text
-from golden_tests.nightly import NIGHTLY, START
+from golden_tests.nightly import NIGHTLY, numbers, seeded, seeds
 from golden_tests.oracle.batches import Batch, split
 from golden_tests.oracle.language import parse
 from golden_tests.oracle.strategies import FEATURES, Scenario, random_scenario, scenarios
@@ -32,8 +32,8 @@ settings.register_profile(
 
 
 def profile(examples: int) -> settings:
-    """So many examples, and fifty times as many at night."""
-    return settings(settings.get_profile("jobs"), max_examples=examples * (50 if NIGHTLY else 1))
+    """So many examples."""
+    return settings(settings.get_profile("jobs"), max_examples=examples)
 
 
 BUCKETS = st.integers(1, 3)
@@ -42,28 +42,40 @@ BUCKETS = st.integers(1, 3)
 # Without files a program takes half the time, so that most are tried so; the others also see buckets and files.
 
 
-@profile(32)
-@given(scenarios(FEATURES | {"lists", "functions"}), st.integers(0, 99))
-def test_any_program_any_batches(made: Scenario, daring: int) -> None:
+@pytest.mark.parametrize("part", numbers(1, 50))
+def test_any_program_any_batches(part: int) -> None:
     """After every batch: every relation, every published change, every support and rank; refused is what has to be."""
-    assert check_in_memory(made_daring(made, random.Random(daring)) if daring >= 75 else made) == []
+
+    @seeded(part)
+    @profile(32)
+    @given(scenarios(FEATURES | {"lists", "functions"}), st.integers(0, 99))
+    def holds(made: Scenario, daring: int) -> None:
+        assert check_in_memory(made_daring(made, random.Random(daring)) if daring >= 75 else made) == []
+
+    holds()
 
 
-@profile(8)
-@given(scenarios(FEATURES | {"lists", "functions"}), BUCKETS, st.integers(0, 99))
-def test_any_program_any_batches_in_files(made: Scenario, buckets: int, daring: int) -> None:
+@pytest.mark.parametrize("part", numbers(1, 50))
+def test_any_program_any_batches_in_files(part: int) -> None:
     """The same with the state in files and in buckets."""
-    scenario = made_daring(made, random.Random(daring)) if daring >= 75 else made
-    assert check(scenario, buckets) == []
+
+    @seeded(part)
+    @profile(8)
+    @given(scenarios(FEATURES | {"lists", "functions"}), BUCKETS, st.integers(0, 99))
+    def holds(made: Scenario, buckets: int, daring: int) -> None:
+        scenario = made_daring(made, random.Random(daring)) if daring >= 75 else made
+        assert check(scenario, buckets) == []
+
+    holds()
 
 
-@pytest.mark.parametrize("seed", range(START, START + (4500 if NIGHTLY else 30)))
+@pytest.mark.parametrize("seed", seeds(30, 4500))
 def test_seeds(seed: int) -> None:
     """The same for programs chosen evenly, which are larger than those that hypothesis likes."""
     assert check_in_memory(scenario_of(seed)) == []
 
 
-@pytest.mark.parametrize("seed", range(START, START + (1000 if NIGHTLY else 8)))
+@pytest.mark.parametrize("seed", seeds(8, 1000))
 def test_seeds_in_files(seed: int) -> None:
     """Some of them with the state in files and in buckets."""
     assert check(scenario_of(seed), 1 + seed % 3) == []
@@ -93,7 +105,7 @@ def cut(made: Scenario, parts: int, rng: random.Random) -> list[Batch]:
     )
 
 
-@pytest.mark.parametrize("seed", range(START, START + (500 if NIGHTLY else 6)))
+@pytest.mark.parametrize("seed", seeds(6, 500))
 def test_split_batches_end_in_the_same_state(seed: int, tmp_path: Path) -> None:
     """A batch whose tuples are distinct, in one piece or in three, in any order, each piece once or twice."""
     rng = random.Random(seed)

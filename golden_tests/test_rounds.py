@@ -12,7 +12,7 @@ import pytest
 
 from golden_tests.checks import Checked
 from golden_tests.harness import LocalJob, QuietLog, RoundsJob, compile_text
-from golden_tests.nightly import AT_NIGHT, START
+from golden_tests.nightly import AT_NIGHT, seeds
 from golden_tests.random_search import check, scenario_of
 
 if TYPE_CHECKING:
@@ -163,8 +163,7 @@ def test_sizes(sizes: dict[str, int], tmp_path: Path, spark: SparkSession) -> No
     job.close()
 
 
-@AT_NIGHT
-@pytest.mark.parametrize("seed", range(START, START + 120))
+@pytest.mark.parametrize("seed", seeds(0, 120))
 def test_strategies_agree(seed: int, spark: SparkSession) -> None:
     """By bucket, gathered, and in distributed rounds in which all, some or nothing counts as large.
 

@@ -19,10 +19,9 @@ import pytest
 
 from golden_tests.faults.runner import Kill
 from golden_tests.faults.world import Runner, World, class_archive
-from golden_tests.nightly import NIGHTLY
+from golden_tests.nightly import AT_NIGHT, START
 
 KILLS = 10
-NIGHTLY_KILLS = 100
 
 #: Kills that every run makes, since they are where it hurts: the command, settings of the script, and when.
 CHOSEN: list[tuple[str, dict[str, Any], Kill | None]] = [
@@ -59,9 +58,9 @@ def world(tmp_path_factory: pytest.TempPathFactory, archive: Path) -> Iterator[W
 class Killer:
     """Runs commands on a world and kills them, and brings each to its end in another process."""
 
-    def __init__(self, world: World) -> None:
+    def __init__(self, world: World, seed: int = 0) -> None:
         """Nothing has been killed."""
-        self.world, self.rng = world, random.Random(0)
+        self.world, self.rng = world, random.Random(seed)
         self.kills: list[str] = []
         self.seconds: dict[str, float] = {}
         self.steps: dict[tuple[str, str], int] = {}
@@ -112,15 +111,26 @@ class Killer:
 
 
 def test_killed_at_any_moment(world: World, request: pytest.FixtureRequest) -> None:
-    """The chosen kills; at night many more, at random."""
+    """The chosen kills."""
     killer = Killer(world)
     for kill in CHOSEN:
         killer.kill(*kill)
     # What was to be killed may have been done before.
-    while len(killer.kills) < (NIGHTLY_KILLS if NIGHTLY else KILLS):
-        killer.random_kill() if NIGHTLY else killer.kill("apply", {}, None)
+    while len(killer.kills) < KILLS:
+        killer.kill("apply", {}, None)
     if request.config.cache:
         request.config.cache.set("flintlog/kills", killer.kills)
+
+
+@AT_NIGHT
+@pytest.mark.parametrize("part", range(10))
+def test_killed_at_random(part: int, world: World) -> None:
+    """Ten kills of any command at any step of it."""
+    killer = Killer(world, START + part)
+    if world.manifest() is None:
+        killer.kill("init", {}, None)
+    while len(killer.kills) < 10:
+        killer.random_kill()
 
 
 def test_two_jobs_at_once(world: World) -> None:

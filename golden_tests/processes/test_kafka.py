@@ -19,7 +19,7 @@ from flintlog.targets import EmitOptions
 from flintlog.targets.processes.emit import emit_processes
 
 from golden_tests.harness import VERSION, load_script
-from golden_tests.nightly import AT_NIGHT, NIGHTLY, START
+from golden_tests.nightly import AT_NIGHT, seeds
 from golden_tests.processes.broker import Broker, running_broker
 from golden_tests.processes.real import RealWorld
 from golden_tests.processes.test_model import any_schedule
@@ -167,7 +167,7 @@ def test_what_is_wrong(broker: Broker, address: str, pair: dict[str, Any]) -> No
         script.KafkaChannels(address, script.PROCESS, {})
 
 
-@pytest.mark.parametrize("seed", range(START, START + (100 if NIGHTLY else 2)))
+@pytest.mark.parametrize("seed", seeds(2, 100))
 def test_any_schedule(seed: int, address: str, tmp_path: Path) -> None:
     """Random programs and accidents, as with folders."""
     any_schedule(seed, tmp_path / "world", address)

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from golden_tests.nightly import NIGHTLY, START
+from golden_tests.nightly import NIGHTLY, seeds
 from golden_tests.oracle.language import Row
 from golden_tests.processes.model import MOST_ENTRIES, World, evaluated
 
@@ -92,7 +92,7 @@ def any_schedule(seed: int, folder: Path, kafka: str = "") -> None:
         world.close()
 
 
-@pytest.mark.parametrize("seed", range(START, START + (600 if NIGHTLY else 12)))
+@pytest.mark.parametrize("seed", seeds(12, 600))
 def test_any_schedule(seed: int, tmp_path: Path) -> None:
     """Channels are folders."""
     any_schedule(seed, tmp_path / "world")

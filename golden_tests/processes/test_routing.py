@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from golden_tests.documentation.pages import pieces
-from golden_tests.nightly import NIGHTLY
+from golden_tests.nightly import numbers
 from golden_tests.oracle.language import Row
 from golden_tests.processes.model import World, evaluated
 
@@ -73,7 +73,7 @@ def tell(world: World, before: Links, now: Links) -> None:
             world.feed(name, "link", ("neighbour", "cost"), changes)
 
 
-@pytest.mark.parametrize("seed", range(60 if NIGHTLY else 2))
+@pytest.mark.parametrize("seed", numbers(2, 60))
 def test_routes(seed: int, tmp_path: Path) -> None:
     """Links come and go, routers are killed and come back, with what they had or with nothing."""
     rng = random.Random(seed)

@@ -20,7 +20,7 @@ from flintlog.compiler.source import SourceFile
 from flintlog.targets.local import load
 
 from golden_tests.checks import REFUSALS
-from golden_tests.nightly import NIGHTLY, START
+from golden_tests.nightly import seeds
 from golden_tests.oracle.batches import Batch, Changes, diff, key_of
 from golden_tests.oracle.evaluate import evaluate
 from golden_tests.oracle.language import Relation, Row, parse
@@ -190,7 +190,7 @@ def check(scenario: Scenario, rng: random.Random, path: Path) -> list[str]:
     return [] if found == wanted else [f"{path.read_text()}\nexpected:\n{wanted}\nfound:\n{found}"]
 
 
-@pytest.mark.parametrize("seed", range(START, START + (3000 if NIGHTLY else 30)))
+@pytest.mark.parametrize("seed", seeds(30, 3000))
 def test_seeds(seed: int, tmp_path: Path) -> None:
     """Programs of every kind, some of whose transactions are refused."""
     scenario = scenario_of(seed)
