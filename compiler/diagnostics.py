@@ -173,6 +173,7 @@ class Diagnostics:
     """Collects what the passes report."""
 
     items: list[Diagnostic] = field(default_factory=list)
+    _known: set[Diagnostic] = field(default_factory=set)
 
     def report(
         self, code: str, message: str, span: Span, *, help: str | None = None, notes: tuple[Note, ...] = ()
@@ -180,7 +181,8 @@ class Diagnostics:
         """Add a diagnostic; the same one at the same place is kept once."""
         assert code in CODES, code
         item = Diagnostic(code, message, span, help, notes)
-        if item not in self.items:
+        if item not in self._known:
+            self._known.add(item)
             self.items.append(item)
 
     @property

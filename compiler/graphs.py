@@ -29,6 +29,7 @@ def strongly_connected(nodes: list[str], edges: dict[str, list[str]]) -> list[li
     stack: list[str] = []
     on_stack: set[str] = set()
     result: list[list[str]] = []
+    places = {node: place for place, node in enumerate(nodes)}
     for root in nodes:
         if root in index:
             continue
@@ -56,5 +57,5 @@ def strongly_connected(nodes: list[str], edges: dict[str, list[str]]) -> list[li
                     while not members or members[-1] != node:
                         members.append(stack.pop())
                         on_stack.remove(members[-1])
-                    result.append([name for name in nodes if name in members])
+                    result.append(sorted(members, key=places.__getitem__))
     return result

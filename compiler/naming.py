@@ -4,7 +4,7 @@ how many of something there are, in words."""
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 
 #: Words that one of the engines, or a reader of the SQL, takes for something else.
 RESERVED = frozenset(
@@ -50,11 +50,10 @@ def constant_name(*parts: str) -> str:
     return re.sub(r"_+", "_", re.sub(r"\W", "_", "_".join(parts))).strip("_").upper()
 
 
-def unused(name: str, taken: Iterable[str]) -> str:
+def unused(name: str, taken: Collection[str]) -> str:
     """``name``, or ``name`` with the first number that makes it differ from all ``taken``."""
-    known = set(taken)
     candidate, number = name, 2
-    while candidate in known:
+    while candidate in taken:
         candidate, number = f"{name}_{number}", number + 1
     return candidate
 

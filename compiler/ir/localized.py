@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 
 from . import typed
 
@@ -83,10 +84,11 @@ class Program:
 
     def relation(self, name: str) -> typed.Relation:
         """The relation called ``name``, auxiliary ones included; KeyError if there is none."""
-        for relation in (*self.auxiliaries, *self.program.relations):
-            if relation.name == name:
-                return relation
-        raise KeyError(name)
+        return self._by_name[name]
+
+    @cached_property
+    def _by_name(self) -> dict[str, typed.Relation]:
+        return {relation.name: relation for relation in (*self.program.relations, *self.auxiliaries)}
 
     def show(self, rule: typed.Rule) -> str:
         """A rule of the program, or a part of one, with its locations."""

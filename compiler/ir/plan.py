@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 
 from . import typed
 from .delta import Program as DeltaProgram
@@ -111,7 +112,7 @@ class Stage:
     strata: tuple[StratumPlan, ...]
     bucketed: bool
 
-    @property
+    @cached_property
     def relations(self) -> frozenset[str]:
         """The names of the relations computed here."""
         return frozenset(name for plan in self.strata for name in plan.stratum.members)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 
 from . import typed
 from .localized import Program as LocalizedProgram
@@ -41,10 +42,18 @@ class Stratum:
         """What its relation is the closure of, if it has one relation that is a closure."""
         return self.relations[0].closure if len(self.relations) == 1 and self.kind == "ranked" else None
 
-    @property
+    @cached_property
     def members(self) -> frozenset[str]:
         """The names of the relations."""
         return frozenset(relation.name for relation in self.relations)
+
+    def rules_of(self, name: str) -> tuple[typed.Rule, ...]:
+        """The rules whose head is the relation ``name``."""
+        return self._by_head.get(name, ())
+
+    @cached_property
+    def _by_head(self) -> dict[str, tuple[typed.Rule, ...]]:
+        return typed.rules_by_head(self.rules)
 
     def __str__(self) -> str:
         return "\n".join([f"stratum {self.name}: {self.kind}", *(f"  {rule}" for rule in self.rules)])

@@ -14,9 +14,10 @@ What every later pass may assume:
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from decimal import Decimal
+from functools import cached_property
 
 from ..source import SourceFile, Span
 
@@ -449,6 +450,14 @@ class Rule:
         return tuple(argument for argument in self.head.arguments if isinstance(argument, Aggregate))
 
 
+def rules_by_head(rules: Iterable[Rule]) -> dict[str, tuple[Rule, ...]]:
+    """The rules of each relation that they derive, in their order."""
+    found: dict[str, list[Rule]] = {}
+    for rule in rules:
+        found.setdefault(rule.head.relation, []).append(rule)
+    return {name: tuple(of) for name, of in found.items()}
+
+
 @dataclass(frozen=True)
 class ExternalFunction:
     """A function that the user supplies: a deterministic Python callable of that name."""
@@ -480,14 +489,19 @@ class Program:
 
     def relation(self, name: str) -> Relation:
         """The relation called ``name``; KeyError if there is none."""
-        for relation in self.relations:
-            if relation.name == name:
-                return relation
-        raise KeyError(name)
+        return self._by_name[name]
+
+    @cached_property
+    def _by_name(self) -> dict[str, Relation]:
+        return {relation.name: relation for relation in self.relations}
 
     def rules_of(self, name: str) -> tuple[Rule, ...]:
         """The rules whose head is the relation ``name``."""
-        return tuple(rule for rule in self.rules if rule.head.relation == name)
+        return self._by_head.get(name, ())
+
+    @cached_property
+    def _by_head(self) -> dict[str, tuple[Rule, ...]]:
+        return rules_by_head(self.rules)
 
     def __str__(self) -> str:
         return "\n".join([*map(str, self.functions), *map(str, self.relations), "", *map(str, self.rules)]) + "\n"

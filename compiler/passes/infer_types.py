@@ -27,6 +27,7 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from decimal import Decimal
+from heapq import heappop, heappush
 
 from ..diagnostics import Diagnostics, Note, listed
 from ..functions import FUNCTIONS, Match
@@ -72,23 +73,24 @@ def _infer_columns(program: typed.Program, diagnostics: Diagnostics) -> _Columns
     for place in _unsafe_places(program):
         if columns[place] == typed.UNKNOWN:
             columns[place] = typed.BROKEN  # check_safety reports the variable.
-    while True:
-        _flow(program, columns)
-        missing = [place for place, type_ in columns.items() if type_ == typed.UNKNOWN]
-        if not missing:
-            return columns
-        defaults = ((place, _literal_default(program.rules, place)) for place in missing)
-        decided = next(((place, type_) for place, type_ in defaults if type_ is not None), None)
+    flow = _Flow(program, columns)
+    flow.run(range(len(program.rules)))
+    for place in columns:
+        decided = _literal_default(program.rules_of(place[0]), place) if columns[place] == typed.UNKNOWN else None
         if decided is not None:
-            columns[decided[0]] = decided[1]
+            columns[place] = decided
+            flow.run(flow.readers.get(place[0], ()))
+    for name, index in columns:
+        if columns[name, index] != typed.UNKNOWN:
             continue
-        name, index = missing[0]
         relation = program.relation(name)
         declaration = ", ".join(f"{column.name}: ..." for column in relation.columns)
         message = f"the type of column `{relation.columns[index].name}` of `{name}` cannot be inferred"
         if not failed:
             diagnostics.report("E0303", message, relation.span, help=f"declare it: `relation {name}({declaration})`")
         columns[name, index] = typed.BROKEN
+        flow.run(flow.readers.get(name, ()))
+    return columns
 
 
 def _unsafe_places(program: typed.Program) -> Iterable[tuple[str, int]]:
@@ -101,22 +103,46 @@ def _unsafe_places(program: typed.Program) -> Iterable[tuple[str, int]]:
                 yield rule.head.relation, place
 
 
-def _flow(program: typed.Program, columns: _Columns) -> None:
-    """Decide columns from the bodies of rules until nothing changes."""
-    results = {function.name: function.result for function in program.functions}
-    changed = True
-    while changed:
-        changed = False
-        for rule in program.rules:
-            places = [(rule.head.relation, place) for place in range(len(rule.head.arguments))]
-            if all(columns[place] != typed.UNKNOWN for place in places):
-                continue
-            types = _variable_types(rule, columns, results)
-            for place, argument in zip(places, rule.head.arguments, strict=True):
-                if columns[place] == typed.UNKNOWN and not _is_literal(argument):
-                    found = _argument_type(argument, types, results)
-                    columns[place] = typed.UNKNOWN if found.open else found
-                    changed = changed or columns[place] != typed.UNKNOWN
+class _Flow:
+    """Decides columns from the bodies of rules."""
+
+    def __init__(self, program: typed.Program, columns: _Columns) -> None:
+        self.rules, self.columns = program.rules, columns
+        self.results = {function.name: function.result for function in program.functions}
+        self.readers: dict[str, list[int]] = {}  # of each relation the places of the rules
+        for place, rule in enumerate(program.rules):
+            for name in dict.fromkeys(atom.relation for atom in rule.atoms):
+                self.readers.setdefault(name, []).append(place)
+
+    def run(self, places: Iterable[int]) -> None:
+        """Go on from the rules at some places until nothing changes.
+
+        Rules come in their order, again and again; those that read nothing new are left out.
+        """
+        waiting = [(0, place) for place in places]  # in order, so a heap
+        known = set(waiting)
+        while waiting:
+            turn, place = heappop(waiting)
+            if self._decide(self.rules[place]):
+                for reader in self.readers.get(self.rules[place].head.relation, ()):
+                    again = (turn + (reader <= place), reader)
+                    if again not in known:
+                        known.add(again)
+                        heappush(waiting, again)
+
+    def _decide(self, rule: typed.Rule) -> bool:
+        """Decide columns of a rule's head; whether any was."""
+        columns, changed = self.columns, False
+        places = [(rule.head.relation, place) for place in range(len(rule.head.arguments))]
+        if all(columns[place] != typed.UNKNOWN for place in places):
+            return False
+        types = _variable_types(rule, columns, self.results)
+        for place, argument in zip(places, rule.head.arguments, strict=True):
+            if columns[place] == typed.UNKNOWN and not _is_literal(argument):
+                found = _argument_type(argument, types, self.results)
+                columns[place] = typed.UNKNOWN if found.open else found
+                changed = changed or columns[place] != typed.UNKNOWN
+        return changed
 
 
 _Results = Mapping[str, typed.Type]
@@ -182,10 +208,10 @@ def _expression_type(expression: typed.Expression, types: Mapping[str, typed.Typ
 
 
 def _literal_default(rules: tuple[typed.Rule, ...], place: tuple[str, int]) -> typed.Type | None:
-    """The type that the literals of a column give it, None if it has none of a certain type."""
+    """The type that the literals of a column give it, in the ``rules`` of its relation; None if none of a certain type."""
     found: typed.Type | None = typed.NOTHING
     for rule in rules:
-        if rule.head.relation == place[0] and len(rule.head.arguments) > place[1]:
+        if len(rule.head.arguments) > place[1]:
             argument = rule.head.arguments[place[1]]
             if _is_literal(argument) and found is not None:
                 found = _met(found, _argument_type(argument, {}, {}))

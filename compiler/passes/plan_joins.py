@@ -14,6 +14,9 @@ its own statistics; Spark keeps the order it is given.
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
+from heapq import heappop, heappush
+
 from ..ir import typed
 from ..ir.delta import RuleDeltas, Version, Versioned
 from ..ir.plan import Query, RulePlan
@@ -34,23 +37,37 @@ def plan_rule(deltas: RuleDeltas, kind: str, filtered: bool) -> RulePlan:
 
 
 def _query(deltas: RuleDeltas, purpose: str, body: list[Versioned], first: Versioned | None, bound: set[str]) -> Query:
-    joins: list[Versioned] = []
-    waiting = [v for v in body if not v.negated and v is not first]
+    joins = [] if first is None else [first]
     if first is not None:
-        joins.append(first)
         bound = bound | {v.name for v in typed.variables_of(first.literal)}
-    while waiting:
-        best = max(waiting, key=lambda v: (_bound_terms(v, bound), -waiting.index(v)))
-        waiting.remove(best)
-        joins.append(best)
-        bound = bound | {v.name for v in typed.variables_of(best.literal)}
+    joins += _ordered([v for v in body if not v.negated and v is not first], bound)
     negations = tuple(v for v in body if v.negated and v is not first)
     return Query(deltas.rule, purpose, tuple(joins), negations, deltas.conditions)
 
 
-def _bound_terms(versioned: Versioned, bound: set[str]) -> int:
-    """How many terms of a literal are known before it is joined."""
-    return sum(
-        isinstance(term, typed.Constant) or (isinstance(term, typed.Variable) and term.name in bound)
-        for term in versioned.atom.terms
-    )
+def _ordered(literals: list[Versioned], bound: Iterable[str]) -> Iterator[Versioned]:
+    """Always the literal with the most terms that are known when it is joined, the first of several."""
+    known = [sum(isinstance(term, typed.Constant) for term in literal.atom.terms) for literal in literals]
+    uses: dict[str, list[int]] = {}
+    for place, literal in enumerate(literals):
+        for variable in typed.variables_of(literal.literal):
+            uses.setdefault(variable.name, []).append(place)
+    # Each literal stands here once for every number of its known terms; the others are out of date.
+    waiting: list[tuple[int, int]] = []
+
+    def bind(names: Iterable[str]) -> None:
+        for name in names:
+            for place in uses.pop(name, ()):
+                known[place] += 1
+                heappush(waiting, (-known[place], place))
+
+    for place, number in enumerate(known):
+        heappush(waiting, (-number, place))
+    bind(bound)
+    joined: set[int] = set()
+    while waiting:
+        number, place = heappop(waiting)
+        if place not in joined and -number == known[place]:
+            joined.add(place)
+            yield literals[place]
+            bind(variable.name for variable in typed.variables_of(literals[place].literal))

@@ -19,9 +19,9 @@ a stage runs without exchange between buckets. Relations of other stages are rea
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from itertools import product
-from math import prod
+from collections import Counter
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import dataclass, field
 
 from ..diagnostics import listed
 from ..ir import typed
@@ -34,56 +34,65 @@ from .terms import equal_variables
 
 #: How many rules or columns a reason names.
 MOST_TOLD = 3
-#: How many combinations of pivots are tried to find a reason.
-MOST_TRIED = 256
+
+
+@dataclass
+class _Open:
+    """A stage that may get further strata, and the pivots of its relations."""
+
+    bucketed: bool
+    strata: list[StratumPlan] = field(default_factory=list)
+    pivots: dict[str, int | None] = field(default_factory=dict)
+
+    def add(self, placed: StratumPlan) -> None:
+        """Take a stratum in."""
+        self.strata.append(placed)
+        self.pivots.update({pivot.relation: pivot.column for pivot in placed.pivots})
 
 
 def plan_stages(deltas: DeltaProgram) -> Program:
     """Return the plan of a program."""
-    stages: list[Stage] = []
+    stages: list[_Open] = []
     for stratum in deltas.strata:
-        current = stages[-1] if stages else None
-        placed = _fuse(current, stratum) if current else None
-        if placed is not None and current is not None:
-            stages[-1] = Stage((*current.strata, placed), current.bucketed)
-            continue
-        alone = _assign(stratum.stratum, {})
-        if alone is not None:
-            reasons = {name: _why(stratum.stratum, name, alone) for name in alone}
-            stages.append(Stage((_stratum_plan(stratum, alone, reasons, frozenset()),), True))
-        else:
-            stages.append(Stage((_gathered(stratum),), False))
-    return Program(deltas, tuple(stages))
+        placed = _fuse(stages[-1], stratum) if stages else None
+        if placed is None:
+            alone = _assign(stratum.stratum, {})
+            stages.append(_Open(alone is not None))
+            placed = _gathered(stratum) if alone is None else _bucketed(stratum, alone, ())
+        stages[-1].add(placed)
+    return Program(deltas, tuple(Stage(tuple(stage.strata), stage.bucketed) for stage in stages))
 
 
-def _fuse(stage: Stage, stratum: StratumDeltas) -> StratumPlan | None:
+def _fuse(stage: _Open, stratum: StratumDeltas) -> StratumPlan | None:
     """The stratum as a further one of ``stage``, or None if it has to start its own."""
-    pivots = {pivot.relation: pivot.column for plan in stage.strata for pivot in plan.pivots}
     if not stage.bucketed:
-        reads_it = any(x.relation in stage.relations for rule in stratum.stratum.rules for x in rule.read)
+        reads_it = any(x.relation in stage.pivots for rule in stratum.stratum.rules for x in rule.read)
         if _assign(stratum.stratum, {}) is None or (not stratum.stratum.recursive and reads_it):
             return _gathered(stratum)
         return None
-    found = _assign(stratum.stratum, {name: column for name, column in pivots.items() if column is not None})
-    if found is None:
-        return None
+    found = _assign(stratum.stratum, stage.pivots)
+    return None if found is None else _bucketed(stratum, found, stage.pivots)
+
+
+def _bucketed(stratum: StratumDeltas, found: Mapping[str, int], stage: Collection[str]) -> StratumPlan:
     reasons = {name: _why(stratum.stratum, name, found) for name in found}
-    return _stratum_plan(stratum, found, reasons, stage.relations)
+    return _stratum_plan(stratum, found, reasons, stage)
 
 
 def _gathered(stratum: StratumDeltas) -> StratumPlan:
-    reasons = {relation.name: why_gathered(stratum.stratum, relation) for relation in stratum.stratum.relations}
-    return _stratum_plan(stratum, dict.fromkeys(reasons), reasons, frozenset())
+    gathering = _Gathering(stratum.stratum)
+    reasons = {relation.name: gathering.why(relation) for relation in stratum.stratum.relations}
+    return _stratum_plan(stratum, dict.fromkeys(reasons), reasons, ())
 
 
 def _stratum_plan(
-    deltas: StratumDeltas, pivots: Mapping[str, int | None], reasons: Mapping[str, str], stage: frozenset[str]
+    deltas: StratumDeltas, pivots: Mapping[str, int | None], reasons: Mapping[str, str], stage: Collection[str]
 ) -> StratumPlan:
-    inside = stage | deltas.stratum.members
+    members = deltas.stratum.members
     rules = []
     for rule in deltas.rules:
         cut = pivots[rule.rule.head.relation] is not None
-        filtered = cut and not any(atom.relation in inside for atom in rule.rule.atoms)
+        filtered = cut and not any(atom.relation in members or atom.relation in stage for atom in rule.rule.atoms)
         rules.append(plan_rule(rule, deltas.stratum.kind, filtered))
     chosen = tuple(Pivot(r.name, pivots[r.name], reasons[r.name]) for r in deltas.stratum.relations)
     return StratumPlan(deltas.stratum, chosen, tuple(rules))
@@ -94,7 +103,7 @@ def candidates(stratum: Stratum, relation: typed.Relation) -> list[int]:
 
     Not a column that an aggregate computes, nor one outside the primary key, which is checked bucket by bucket.
     """
-    rules = [rule for rule in stratum.rules if rule.head.relation == relation.name]
+    rules = stratum.rules_of(relation.name)
     columns = [
         index
         for index in range(len(relation.columns))
@@ -102,59 +111,124 @@ def candidates(stratum: Stratum, relation: typed.Relation) -> list[int]:
         and (not relation.key or index in relation.key)
     ]
 
-    def carried(index: int) -> int:
-        return sum(str(rule.head.arguments[index]) in map(str, atom.terms) for rule in rules for atom in rule.atoms)
+    carried: Counter[int] = Counter()
+    for rule in rules:
+        arguments = [str(argument) for argument in rule.head.arguments]
+        for atom in rule.atoms:
+            terms = set(map(str, atom.terms))
+            carried.update(index for index in columns if arguments[index] in terms)
+    return sorted(columns, key=lambda index: (-carried[index], index != relation.location, index))
 
-    return sorted(columns, key=lambda index: (-carried(index), index != relation.location, index))
+
+def _assign(stratum: Stratum, fixed: Mapping[str, int | None]) -> dict[str, int] | None:
+    """A pivot for every relation of the stratum that agrees with those ``fixed`` for the stage, or None.
+
+    Of all that agree it is the first, in the order of the relations and of their :func:`candidates`. What a choice
+    leaves the relations that it is joined to by a rule is found right after it, so that hardly any has to be undone.
+    """
+    left = {relation.name: candidates(stratum, relation) for relation in stratum.relations}
+    links: dict[str, list[_Link]] = {name: [] for name in left}
+    for rule in stratum.rules:
+        head = rule.head.relation
+        same = equal_variables(rule)
+        for atom in rule.read:
+            if atom.relation not in left and fixed.get(atom.relation) is None:
+                continue
+            onwards = _carried(rule, atom, same)
+            if atom.relation not in left:
+                left[head] = [column for column in left[head] if fixed[atom.relation] in onwards[column]]
+            elif atom.relation == head:
+                left[head] = [column for column in left[head] if column in onwards[column]]
+            else:
+                links[head].append((atom.relation, onwards))
+                links[atom.relation].append((head, _turned(onwards)))
+    order = list(left)
+    chosen = _narrowed(left, links, order)
+    # For each relation with a choice: what was left before it was made, and the columns that are not tried yet.
+    choices: list[tuple[dict[str, list[int]], int, list[int]]] = []
+    number = 0
+    while chosen is None or number < len(order):
+        if chosen is None:
+            while choices and not choices[-1][2]:
+                choices.pop()
+            if not choices:
+                return None
+            before, number, columns = choices[-1]
+            chosen = _narrowed({**before, order[number]: [columns.pop(0)]}, links, [order[number]])
+        elif len(chosen[order[number]]) > 1:
+            choices.append((chosen, number, list(chosen[order[number]])))
+            chosen = None
+            continue
+        number += 1
+    return {name: chosen[name][0] for name in order}
 
 
-def _assign(stratum: Stratum, fixed: Mapping[str, int]) -> dict[str, int] | None:
-    """A pivot for every relation of the stratum that agrees with those ``fixed`` for the stage, or None."""
-    relations = stratum.relations
+#: A relation that a rule joins to another, and for each column of the other its columns that hold the same.
+_Link = tuple[str, Mapping[int, set[int]]]
 
-    def search(chosen: dict[str, int], rest: tuple[typed.Relation, ...]) -> dict[str, int] | None:
-        if not rest:
-            return chosen
-        for column in candidates(stratum, rest[0]):
-            trial = {**chosen, rest[0].name: column}
-            if all(rule_keeps(rule, {**fixed, **trial}) for rule in stratum.rules):
-                found = search(trial, rest[1:])
-                if found is not None:
-                    return found
+
+def _narrowed(
+    left: dict[str, list[int]], links: Mapping[str, list[_Link]], changed: list[str]
+) -> dict[str, list[int]] | None:
+    """The columns that are ``left`` without those that agree with none of a linked relation; None if that leaves a
+    relation without any. ``left`` is used up, ``changed`` names the relations that have lost columns."""
+    if not all(left.values()):
         return None
+    waiting = list(changed)
+    while waiting:
+        name = waiting.pop()
+        for other, agreeing in links[name]:
+            allowed = set().union(*(agreeing.get(column, ()) for column in left[name]))
+            kept = [column for column in left[other] if column in allowed]
+            if not kept:
+                return None
+            if len(kept) < len(left[other]):
+                left[other] = kept
+                waiting.append(other)
+    return left
 
-    return search({}, relations)
+
+def _carried(rule: typed.Rule, atom: typed.Atom, same: Mapping[str, str]) -> dict[int, set[int]]:
+    """For each column of a rule's head the columns of a literal that hold the same; ``same`` has the variables that
+    the rule equates."""
+    places: dict[str, set[int]] = {}
+    for place, term in enumerate(atom.terms):
+        if not isinstance(term, typed.Wildcard):
+            places.setdefault(same.get(str(term), str(term)), set()).add(place)
+    found: dict[int, set[int]] = {}
+    for column, argument in enumerate(rule.head.arguments):
+        plain = isinstance(argument, typed.Variable | typed.Constant)
+        found[column] = places.get(same.get(str(argument), str(argument)), set()) if plain else set()
+    return found
 
 
-def rule_keeps(rule: typed.Rule, pivots: Mapping[str, int]) -> bool:
-    """Whether the literals over relations with a pivot have there what the head has at its own; a head without a
-    pivot yet is left for later."""
-    if rule.head.relation not in pivots:
-        return True
-    return next(broken_literals(rule, pivots), None) is None
+def _turned(carried: Mapping[int, set[int]]) -> dict[int, set[int]]:
+    """For each column of the literal those of the head."""
+    found: dict[int, set[int]] = {}
+    for column, places in carried.items():
+        for place in places:
+            found.setdefault(place, set()).add(column)
+    return found
 
 
 def broken_literals(rule: typed.Rule, pivots: Mapping[str, int]) -> Iterator[typed.Atom]:
     """The literals that do not carry the head's pivot."""
     same = equal_variables(rule)
-    argument = rule.head.arguments[pivots[rule.head.relation]]
-    plain = isinstance(argument, typed.Variable | typed.Constant)
-    wanted = same.get(str(argument), str(argument)) if plain else None
     for atom in rule.read:
         if atom.relation in pivots:
-            term = atom.terms[pivots[atom.relation]]
-            given = None if isinstance(term, typed.Wildcard) else same.get(str(term), str(term))
-            if given is None or given != wanted:
+            carried = _carried(rule, atom, same)
+            if pivots[atom.relation] not in carried[pivots[rule.head.relation]]:
                 yield atom
 
 
 def _why(stratum: Stratum, name: str, pivots: Mapping[str, int]) -> str:
     """Why a relation is cut by its pivot, for people."""
+    rules = stratum.rules_of(name)
     column = next(r for r in stratum.relations if r.name == name).columns[pivots[name]].name
     passed = []
-    for rule in stratum.rules:
+    for rule in rules:
         inside = [str(atom) for atom in rule.atoms if atom.relation in pivots]
-        if rule.head.relation == name and inside:
+        if inside:
             passed.append(f"{rule.label} passes {rule.head.arguments[pivots[name]]} on from {listed(inside)}")
     if passed:
         return "; ".join(passed[:MOST_TOLD]) + "; and so on" * (len(passed) > MOST_TOLD)
@@ -163,34 +237,59 @@ def _why(stratum: Stratum, name: str, pivots: Mapping[str, int]) -> str:
     return f"the derivations of a tuple are counted in the bucket of its {column}"
 
 
-def why_gathered(stratum: Stratum, relation: typed.Relation) -> str:
-    """Why a relation has no pivot, for people."""
-    if not relation.columns:
-        return "it has no columns"
-    columns = candidates(stratum, relation)
-    if not columns:
-        return "its primary key is an aggregate" if relation.key else "it is one group"
-    found = {column: _always_broken(stratum, relation, column) for column in sorted(columns)}
-    if all(found.values()):
-        broken: dict[str, list[str]] = {}
-        for column, clause in found.items():
-            broken.setdefault(clause, []).append(relation.columns[column].name)
-        told = [f"cut by {' or '.join(names)}, {clause}" for clause, names in broken.items()]
-        return "; ".join(told[:MOST_TOLD]) + "; and so on" * (len(told) > MOST_TOLD)
-    if len(stratum.relations) > 1:
-        return "whichever columns the recursion is cut by, some rule needs tuples of other buckets"
-    return "it reads relations that are gathered"
+class _Gathering:
+    """Says why the relations of a stratum have no pivots."""
 
+    def __init__(self, stratum: Stratum) -> None:
+        self.stratum = stratum
+        self.candidates = {relation.name: candidates(stratum, relation) for relation in stratum.relations}
+        # The literals of the stratum's own relations in their order, with what they carry, and where a relation has a
+        # part in one.
+        self.literals: list[tuple[typed.Rule, typed.Atom, dict[int, set[int]]]] = []
+        self.of: dict[str, list[int]] = {}
+        for rule in stratum.rules:
+            same = equal_variables(rule)
+            for atom in rule.read:
+                if atom.relation in stratum.members:
+                    for name in {rule.head.relation, atom.relation}:
+                        self.of.setdefault(name, []).append(len(self.literals))
+                    self.literals.append((rule, atom, _carried(rule, atom, same)))
+        self.broken = next((place for place in range(len(self.literals)) if self.always_broken(place)), None)
 
-def _always_broken(stratum: Stratum, relation: typed.Relation, column: int) -> str:
-    """What breaks a rule when ``relation`` is cut by ``column``, whatever the others are cut by; empty if nothing."""
-    others = [r for r in stratum.relations if r is not relation]
-    choices = [[(r.name, c) for c in candidates(stratum, r)] for r in others]
-    if not all(choices) or prod(map(len, choices)) > MOST_TRIED:
-        return ""
-    broken: list[tuple[typed.Rule, typed.Atom]] | None = None
-    for chosen in product(*choices):
-        pivots = {relation.name: column, **dict(chosen)}
-        now = [(rule, atom) for rule in stratum.rules for atom in broken_literals(rule, pivots)]
-        broken = now if broken is None else [x for x in broken if x in now]
-    return f"{broken[0][0].label} would need {broken[0][1]} of other buckets" if broken else ""
+    def why(self, relation: typed.Relation) -> str:
+        """Why a relation has no pivot, for people."""
+        if not relation.columns:
+            return "it has no columns"
+        columns = self.candidates[relation.name]
+        if not columns:
+            return "its primary key is an aggregate" if relation.key else "it is one group"
+        found = {column: self.clause(relation.name, column) for column in sorted(columns)}
+        if all(found.values()):
+            broken: dict[str, list[str]] = {}
+            for column, clause in found.items():
+                broken.setdefault(clause, []).append(relation.columns[column].name)
+            told = [f"cut by {' or '.join(names)}, {clause}" for clause, names in broken.items()]
+            return "; ".join(told[:MOST_TOLD]) + "; and so on" * (len(told) > MOST_TOLD)
+        if len(self.stratum.relations) > 1:
+            return "whichever columns the recursion is cut by, some rule needs tuples of other buckets"
+        return "it reads relations that are gathered"
+
+    def clause(self, name: str, column: int) -> str:
+        """What breaks a rule when relation ``name`` is cut by ``column``, whatever the others are cut by; empty if
+        nothing."""
+        if not all(self.candidates.values()):
+            return ""
+        broken = [place for place in self.of.get(name, ()) if self.always_broken(place, name, column)]
+        broken += [] if self.broken is None else [self.broken]
+        if not broken:
+            return ""
+        rule, atom, _ = self.literals[min(broken)]
+        return f"{rule.label} would need {atom} of other buckets"
+
+    def always_broken(self, place: int, name: str = "", column: int = 0) -> bool:
+        """Whether a literal does not carry its head's pivot, whatever relations but ``name`` are cut by."""
+        rule, atom, carried = self.literals[place]
+        heads, atoms = ([column] if of == name else self.candidates[of] for of in (rule.head.relation, atom.relation))
+        if rule.head.relation == atom.relation:
+            return all(head not in carried[head] for head in heads)
+        return all(carried[head].isdisjoint(atoms) for head in heads)

@@ -43,10 +43,10 @@ def project_negations(program: typed.Program) -> typed.Program:
     for rule in program.rules:
         body = tuple(projected(x) if isinstance(x, typed.Negation) else x for x in rule.body)
         rules.append(replace(rule, body=body))
-    relations: list[typed.Relation] = []
-    for relation in program.relations:
-        relations.append(relation)
-        relations += [made for (name, _), made in projections.items() if name == relation.name]
+    made: dict[str, list[typed.Relation]] = {}
+    for (name, _), projection in projections.items():
+        made.setdefault(name, []).append(projection)
+    relations = [one for relation in program.relations for one in (relation, *made.get(relation.name, ()))]
     return replace(program, relations=tuple(relations), rules=(*added, *rules))
 
 

@@ -31,16 +31,20 @@ def stratify(localized: LocalizedProgram, diagnostics: Diagnostics) -> Program:
     """Return the strata; refuse negation (E0501) and aggregates (E0502, E0503) through recursion."""
     program = localized.program
     strata = []
+    places = {id(rule): place for place, rule in enumerate(program.rules)}
+    order = {relation.name: place for place, relation in enumerate(program.relations)}
     for members in components(program):
         inside = set(members)
-        rules = tuple(rule for rule in program.rules if rule.head.relation in inside)
+        rules = tuple(
+            sorted((rule for name in members for rule in program.rules_of(name)), key=lambda r: places[id(r)])
+        )
         recursive = is_recursive(rules, inside)
         aggregate = any(rule.aggregates for rule in rules)
         if recursive:
             _check_cycles(program, rules, inside, diagnostics)
             if all(a.function in ("min", "max") for rule in rules for a in rule.aggregates):
                 check_monotone(program, rules, frozenset(inside), diagnostics)
-        relations = tuple(relation for relation in program.relations if relation.name in inside)
+        relations = tuple(program.relation(name) for name in sorted(members, key=order.__getitem__))
         kind = "ranked" if recursive else "counted"
         if aggregate:
             kind = "extremal" if recursive else "aggregate"

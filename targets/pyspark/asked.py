@@ -16,7 +16,7 @@ from flintlog.compiler.ir.plan import Query
 from sqlglot import exp
 
 from .names import Names
-from .sql import COMPARISONS, QueryBuilder, Sql, all_of, print_sql, unlike
+from .sql import COMPARISONS, QueryBuilder, Sql, all_of, print_sql, table, unlike
 
 
 @dataclass(frozen=True)
@@ -66,10 +66,12 @@ class _AskedBuilder(QueryBuilder):
             self.join_absent(versioned, unlike(f"absent_{number}", (*self.aliases, self.listed)))
         if self.ranked:
             self.selected.append(exp.alias_(self.rank(), "_rank"))
-        select = exp.select(*self.selected or [exp.alias_(exp.true(), "_any")]).from_(self.tables[0][0])
-        for table, matches in self.tables[1:]:
-            select = select.join(table, on=all_of(matches) if matches else exp.true(), join_type="LEFT")
-        return print_sql(select)
+        selected = self.selected or [exp.alias_(exp.true(), "_any")]
+        joins = [
+            exp.Join(this=of, side="LEFT", on=all_of(matches) if matches else exp.true())
+            for of, matches in self.tables[1:]
+        ]
+        return print_sql(exp.Select(expressions=selected, from_=exp.From(this=self.tables[0][0]), joins=joins))
 
     def step(self, step: Step, held: exp.Expr, terms: Sequence[exp.Expr] = ()) -> None:
         """Add a step, whether it holds, and the terms of its literal."""
@@ -122,10 +124,10 @@ class _AskedBuilder(QueryBuilder):
         matches: list[exp.Expr] = [
             exp.EQ(this=column, expression=term.copy()) for column, term in zip(columns, terms, strict=True)
         ]
-        self.tables.append((exp.to_table(self.table_name(versioned), alias=alias), matches))
+        self.tables.append((table(self.table_name(versioned), alias), matches))
         absent = exp.Is(this=self.first_column(versioned, alias), expression=exp.Null())
-        table = self.names.tables[versioned.atom.relation]
-        self.step(Step(f"!{versioned.atom}", table, negated=True), absent, terms)
+        name = self.names.tables[versioned.atom.relation]
+        self.step(Step(f"!{versioned.atom}", name, negated=True), absent, terms)
 
 
 def _there(column: exp.Expr) -> exp.Expr:

@@ -8,6 +8,7 @@ joins.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import reduce
@@ -96,14 +97,48 @@ class _Spark(Spark):
             return f"({self.sql(expression, 'this')})"
 
 
+#: Parts of a tree that both dialects print alike; numbers, and casts to ``BIGINT``, are too.
+_ALIKE = frozenset(
+    {exp.Select, exp.From, exp.Join, exp.Where, exp.Table, exp.TableAlias, exp.Column, exp.Identifier, exp.Alias}
+    | {exp.EQ, exp.NEQ, exp.LT, exp.LTE, exp.GT, exp.GTE, exp.And, exp.Not, exp.Is, exp.Null, exp.Boolean, exp.Exists}
+    | {exp.Coalesce, exp.Paren}
+)
+
+
 def print_sql(tree: exp.Expr, partial: tuple[str, ...] = ()) -> Sql:
-    """Print a tree in both dialects."""
+    """Print a tree, which is used up, in both dialects."""
+    if _alike(tree):
+        text = tree.sql(_DuckDB, pretty=True, max_text_width=100, copy=False)
+        return Sql(text, text, partial)
     spark = expanded(tree.copy(), "spark").transform(_for_spark, copy=False)
     return Sql(
-        expanded(tree.copy(), "duckdb").sql(_DuckDB, pretty=True, max_text_width=100, copy=False),
+        expanded(tree, "duckdb").sql(_DuckDB, pretty=True, max_text_width=100, copy=False),
         spark.sql(_Spark, pretty=True, max_text_width=100, copy=False),
         partial,
     )
+
+
+def _alike(tree: exp.Expr) -> bool:
+    """Whether both dialects print a tree alike, as those of most queries."""
+    waiting: list[object] = [tree]
+    while waiting:
+        node = waiting.pop()
+        if isinstance(node, list):
+            waiting += node
+        elif isinstance(node, exp.Expr):
+            kind = type(node)
+            if kind in _ALIKE:
+                waiting += node.args.values()
+            elif kind is exp.Cast and node.to.this is exp.DType.BIGINT:
+                waiting.append(node.this)
+            elif kind is not exp.Literal or node.is_string:
+                return False
+    return True
+
+
+def table(name: str, alias: str) -> exp.Table:
+    """A table under an alias."""
+    return exp.Table(this=exp.to_identifier(name), alias=exp.TableAlias(this=exp.to_identifier(alias)))
 
 
 def query_sql(query: Query, names: Names, kind: str, members: frozenset[str]) -> Sql:
@@ -167,17 +202,15 @@ class QueryBuilder:
         for versioned in self.query.negations:
             self.conditions.append(self.absence(versioned))
         columns, partial = self.select_list()
-        select = exp.select(*columns)
-        for number, (table, matches) in enumerate(self.tables):
-            if number == 0:
-                select = select.from_(table)
-                self.conditions = [*matches, *self.conditions]
-            elif matches:
-                select = select.join(table, on=all_of(matches))
-            else:
-                select = select.join(table, join_type="CROSS")
+        select = exp.select(*columns, copy=False)
+        if self.tables:
+            (first, matches), *others = self.tables
+            select.set("from_", exp.From(this=first))
+            self.conditions = [*matches, *self.conditions]
+            kinds = ({"on": all_of(matches)} if matches else {"kind": "CROSS"} for _, matches in others)
+            select.set("joins", [exp.Join(this=of, **kind) for (of, _), kind in zip(others, kinds, strict=True)])
         if self.conditions:
-            select = select.where(all_of(self.conditions))
+            select.set("where", exp.Where(this=all_of(self.conditions)))
         return print_sql(select, partial)
 
     def column(self, alias: str, relation: str, index: int) -> exp.Expr:
@@ -199,8 +232,8 @@ class QueryBuilder:
                     matches.append(exp.EQ(this=column, expression=self.values[argument.name].copy()))
                 else:
                     self.values[argument.name] = column
-        table = f"{self.names.tables[self.head.relation]}__{self.list}"
-        self.tables.append((exp.to_table(table, alias=self.listed), matches))
+        name = f"{self.names.tables[self.head.relation]}__{self.list}"
+        self.tables.append((table(name, self.listed), matches))
 
     def match_computed(self) -> None:
         """Compare the listed heads with head arguments that are computed."""
@@ -225,7 +258,7 @@ class QueryBuilder:
             self.ranks.append(exp.column("_rank", table=alias))
         if relation in self.members and self.kind == "entries":
             self.copies.append(exp.column("_support", table=alias))
-        self.tables.append((exp.to_table(self.table_name(versioned), alias=alias), matches))
+        self.tables.append((table(self.table_name(versioned), alias), matches))
 
     def add_condition(self, condition: typed.Assignment | typed.Comparison) -> None:
         """Note the value of an assignment, or add a comparison.
@@ -264,14 +297,16 @@ class QueryBuilder:
     def absence(self, versioned: Versioned) -> exp.Expr:
         """The condition that no tuple of a negated literal matches."""
         alias = unlike("absent", (*self.aliases, self.listed))
-        inner = exp.select("1").from_(exp.to_table(self.table_name(versioned), alias=alias))
+        inner = exp.Select(
+            expressions=[exp.Literal.number(1)], from_=exp.From(this=table(self.table_name(versioned), alias))
+        )
         matches: list[exp.Expr] = []
         for index, term in enumerate(versioned.atom.terms):
             assert not isinstance(term, typed.Wildcard), "project_negations leaves no wildcards"
             column = self.column(alias, versioned.atom.relation, index)
             matches.append(exp.EQ(this=column, expression=self.tried(term)))
         if matches:
-            inner = inner.where(all_of(matches))
+            inner.set("where", exp.Where(this=all_of(matches)))
         return exp.Not(this=exp.Exists(this=inner))
 
     def select_list(self) -> tuple[list[exp.Expr], tuple[str, ...]]:
@@ -442,7 +477,10 @@ def _tried_apart(tree: exp.Expr) -> exp.Expr:
 
 def unlike(alias: str, taken: Iterable[str]) -> str:
     """``alias``, or ``alias`` with underscores that make it differ from all ``taken`` in engines that ignore case."""
-    known = {name.lower() for name in taken}
+    return _unlike(alias, {name.lower() for name in taken})
+
+
+def _unlike(alias: str, known: set[str]) -> str:
     while alias.lower() in known:
         alias += "_"
     return alias
@@ -450,10 +488,13 @@ def unlike(alias: str, taken: Iterable[str]) -> str:
 
 def _aliases(tables: list[str]) -> list[str]:
     """An alias for each joined table: its name, numbered where a table is joined several times."""
+    times, seen = Counter(tables), Counter[str]()
+    known = {name.lower() for name in tables}
     aliases: list[str] = []
-    for index, table in enumerate(tables):
-        again = tables.count(table) > 1
-        aliases.append(unlike(f"{table}_{tables[: index + 1].count(table)}", (*tables, *aliases)) if again else table)
+    for name in tables:
+        seen[name] += 1
+        aliases.append(_unlike(f"{name}_{seen[name]}", known) if times[name] > 1 else name)
+        known.add(aliases[-1].lower())
     return aliases
 
 

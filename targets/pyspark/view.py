@@ -24,12 +24,12 @@ HIDDEN = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200b-\u200f\u2028-\u202
 
 @dataclass(frozen=True)
 class RelationView:
-    """A relation constant; ``columns`` are argument lists of ``Column``, ``options`` further arguments."""
+    """A relation constant; ``columns`` and ``options`` are arguments."""
 
     constant: str
     name: str
     table: str
-    columns: tuple[str, ...]
+    columns: str
     kind: str
     source: str
     options: tuple[tuple[str, str], ...]
@@ -63,7 +63,7 @@ class RuleView:
     queries: tuple[QueryView, ...]
     head: str
     full: str
-    deltas: tuple[tuple[str, tuple[str, ...]], ...]
+    deltas: tuple[tuple[str, str], ...]
     options: tuple[tuple[str, str], ...]
 
 
@@ -135,6 +135,7 @@ class Viewer:
             for stratum in stage.strata:
                 self.kinds.update({r.name: stratum.stratum.kind for r in stratum.stratum.relations})
         self.localized = {rule.rule.label: rule for rule in program.deltas.stratified.localized.rules}
+        self.order = {relation.name: place for place, relation in enumerate(self.program.relations)}
         self.constants = set(reserved)
         self.relation_constants = {
             relation.name: self.constant(constant_name(self.names.tables[relation.name]))
@@ -159,7 +160,11 @@ class Viewer:
             literal=quote(main.name),
             sha256=hashlib.sha256("".join(s.sha256 for s in self.program.sources).encode()).hexdigest(),
             compiler=compiler,
-            title=quote(f"Keep {outputs} of {main.name} exact while the inputs change.")[1:-1],
+            title=one_line(
+                f"Keep {outputs} of {main.name} exact while the inputs change.".replace("\\", "\\\\").replace(
+                    '"', '\\"'
+                )
+            ),
             outline=tuple(self.outline()),
             imports=imports,
             inputs_rule=section("inputs"),
@@ -200,7 +205,7 @@ class Viewer:
         if relation.hidden:
             options.append(("hidden", "True"))
         if relation.key:
-            options.append(("key", _tuple(repr(columns[i]) for i in relation.key)))
+            options.append(("key", _tuple(quote(columns[i]) for i in relation.key)))
         if relation.location is not None:
             options.append(("location", quote(columns[relation.location])))
         bucket = self.bucket_column(relation)
@@ -218,9 +223,13 @@ class Viewer:
             constant=self.relation_constants[relation.name],
             name=quote(relation.public or relation.name),
             table=quote(self.names.tables[relation.name]),
-            columns=tuple(
-                f"{quote(column.name)}, {quote(str(column.type))}, {quote(columns[i])}"
-                for i, column in enumerate(relation.columns)
+            columns=_one_a_line(
+                (
+                    f"Column({quote(column.name)}, {quote(str(column.type))}, {quote(columns[i])})"
+                    for i, column in enumerate(relation.columns)
+                ),
+                "columns",
+                4,
             ),
             kind=self.kept_as(relation),
             source=quote(str(relation.span)),
@@ -294,16 +303,16 @@ class Viewer:
             constant=constant,
             name=stratum.name,
             kind=stratum.kind,
-            relation_tuple=self.relation_tuple(stratum.members),
-            reads=self.relation_tuple(read),
-            negates=self.relation_tuple(negated),
+            relation_tuple=self.relation_tuple(stratum.members, "relations"),
+            reads=self.relation_tuple(read, "reads"),
+            negates=self.relation_tuple(negated, "negates"),
             options=tuple(options),
         )
 
-    def relation_tuple(self, wanted: Iterable[str]) -> str:
-        """A tuple of relation constants, in source order."""
-        chosen = set(wanted)
-        return _tuple(self.relation_constants[r.name] for r in self.program.relations if r.name in chosen)
+    def relation_tuple(self, wanted: Iterable[str], argument: str) -> str:
+        """A tuple of relation constants, in source order, as an argument of a stratum."""
+        chosen = sorted(wanted, key=self.order.__getitem__)
+        return _spread((self.relation_constants[name] for name in chosen), argument, 4)
 
     def rule(self, planned: plan.RulePlan, placed: plan.StratumPlan) -> RuleView:
         """The constants and arguments of a rule."""
@@ -330,9 +339,9 @@ class Viewer:
                 table = self.names.tables[relation]
                 what = f"{'the absence of ' if changed.negated else ''}{relation}"
                 constant = add(query, f"delta_{table}", f"{rule.label}, a change arriving through {what}")
-                made.append(f"{quote(table)}, {constant}{', negated=True' if changed.negated else ''}")
+                made.append(f"Delta({quote(table)}, {constant}{', negated=True' if changed.negated else ''})")
             if made:
-                deltas.append((argument, tuple(made)))
+                deltas.append((argument, _one_a_line(made, argument, 12)))
         options: list[tuple[str, str]] = []
         if planned.returning is not None:
             of = "tuples that died" if stratum.kind == "ranked" else "the groups to recompute"
@@ -347,7 +356,7 @@ class Viewer:
         comment = f"{rule.label}, step by step for one head"
         queries.append(QueryView(comment, self.constant(constant_name(rule.label, "asked")), asked))
         options.append(("text", quote(" ".join(line.strip() for line in rule.text.splitlines()))))
-        options.append(("steps", _tuple(map(step_view, steps))))
+        options.append(("steps", _spread(map(step_view, steps), "steps", 12)))
         options.append(("asked", queries[-1].constant))
         return RuleView(
             label=rule.label,
@@ -397,8 +406,9 @@ def string_literal(text: str) -> str:
 
 
 def quote(text: str) -> str:
-    """A double-quoted Python string."""
-    return '"' + one_line(text.replace("\\", "\\\\").replace('"', '\\"')) + '"'
+    """A Python string, in the quotes that need fewer escapes."""
+    mark = "'" if text.count('"') > text.count("'") else '"'
+    return mark + one_line(text.replace("\\", "\\\\").replace(mark, f"\\{mark}")) + mark
 
 
 def visible(text: str) -> str:
@@ -415,6 +425,24 @@ def _tuple(items: Iterable[str]) -> str:
     """A Python tuple of expressions."""
     listed = list(items)
     return f"({', '.join(listed)}{',' if len(listed) == 1 else ''})"
+
+
+def _spread(items: Iterable[str], argument: str, indent: int) -> str:
+    """A Python tuple as an argument, one item a line if it is too long for a line."""
+    listed = list(items)
+    text = _tuple(listed)
+    return text if indent + len(f"{argument}={text},") <= WIDTH else _lines(listed, indent)
+
+
+def _one_a_line(items: Iterable[str], argument: str, indent: int) -> str:
+    """A Python tuple as an argument, one item a line, unless it is one that fits in the line."""
+    listed = list(items)
+    return _lines(listed, indent) if len(listed) > 1 else _spread(listed, argument, indent)
+
+
+def _lines(listed: list[str], indent: int) -> str:
+    margin = "\n" + " " * indent
+    return "".join(["(", *(f"{margin}    {item}," for item in listed), margin, ")"])
 
 
 def _kind_text(kind: str) -> str:
