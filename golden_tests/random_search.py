@@ -88,11 +88,11 @@ def made_daring(scenario: Scenario, rng: random.Random) -> Scenario:
     and batches insert several rows of one key."""
     text, batches = scenario.text, scenario.batches
     if rng.random() < 0.6:
-        text = re.sub(r", ([A-Z] (!=|>) 0|f_size\([A-Z]\) > 0|[A-Z] != \[\])(?=[,)]|\.(?!\d))", "", text)
+        text = re.sub(r", (\w+ (!=|>) 0|f_size\(\w+\) > 0|\w+ != \[\])(?=[,)]|\.(?!\d))", "", text)
     if rng.random() < 0.3:
-        text = re.sub(r"(?<=[A-Z] [*]) [2-4]\b", " 4611686018427387904", text)
+        text = re.sub(r"(?<=[A-Za-z_] [*]) [2-4]\b", " 4611686018427387904", text)
     if rng.random() < 0.3:
-        text = re.sub(r"^(output relation \w+\(c0: \w+, [^)]*\))$", r"\1 primary key (c0)", text, flags=re.MULTILINE)
+        text = re.sub(r"^(output relation [\w.]+\((\w+): \w+, [^)]*\))$", r"\1 primary key (\2)", text, flags=re.MULTILINE)
     if rng.random() < 0.5:
         batches = [with_conflict(text, batch, rng) for batch in batches]
     return replace(scenario, text=text, batches=batches)
@@ -116,10 +116,12 @@ def changed(value: Any) -> Any:
     return (*value, 1) if isinstance(value, tuple) else (value + 1) % 5
 
 
-def scenario_of(seed: int) -> Scenario:
+def scenario_of(seed: int, nasty: bool = False) -> Scenario:
     """The scenario of a seed; every fifth is a daring one, every third puts relations at locations, every second has
-    aggregates over distinct values, witnesses, and recursion with ``min``."""
+    aggregates over distinct values, witnesses, and recursion with ``min``, and every seventh, or each if ``nasty``, has
+    names that mean something to somebody."""
     features = FEATURES | {"lists", "functions"}
+    features = features | {"nasty names"} if nasty or seed % 7 == 3 else features
     features = features | {"locations"} if seed % 3 == 2 else features
     features = features | {"distinct", "witnesses", "extremes"} if seed % 2 else features
     scenario = random_scenario(seed, features)
@@ -133,11 +135,12 @@ def main() -> int:
     parser.add_argument("last", type=int)
     parser.add_argument("--buckets", type=int, default=0, help="1 to 3 by turns unless given")
     parser.add_argument("--memory", action="store_true", help="in one database, without files")
+    parser.add_argument("--nasty", action="store_true", help="with nasty names in every program")
     arguments = parser.parse_args()
     heard: Counter[str] = Counter()
     failed, started = [], time.monotonic()
     for seed in range(arguments.first, arguments.last):
-        scenario = scenario_of(seed)
+        scenario = scenario_of(seed, arguments.nasty)
         try:
             if arguments.memory:
                 problems = check_in_memory(scenario, heard)

@@ -5,18 +5,19 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from flintlog.compiler.ir import typed
-from flintlog.compiler.naming import constant_name, sql_names
+from flintlog.compiler.naming import apart, constant_name, sql_names
 
 
 @dataclass(frozen=True)
 class Names:
-    """SQL names: ``tables`` by relation, ``columns`` by relation and column index.
+    """SQL names: ``tables`` by relation, ``columns`` by relation and column index, ``functions`` by external function.
 
     A relation without columns is stored with the one column ``_unit``.
     """
 
     tables: dict[str, str]
     columns: dict[str, tuple[str, ...]]
+    functions: dict[str, str]
 
     @classmethod
     def of(cls, program: typed.Program) -> Names:
@@ -26,7 +27,8 @@ class Names:
             relation.name: tuple(sql_names(column.name for column in relation.columns).values())
             for relation in program.relations
         }
-        return cls(tables, columns)
+        functions = apart({function.name: function.name for function in program.functions})
+        return cls(tables, columns, {name: f"external__{made}" for name, made in functions.items()})
 
     def tuple_columns(self, relation: str) -> tuple[str, ...]:
         """The columns that identify a tuple in SQL."""
