@@ -19,14 +19,14 @@ RESERVED = frozenset(
     lock map minus natural not notnull null offset on only or order out outer over overlaps partition partitioned_by
     pivot pivot_longer pivot_wider placing positional preceding primary qualify range references regexp returning
     revoke right rlike rollback rollup row rows select semi session_user set show similar some struct summarize
-    symmetric table tablesample then time timestamp to trailing true try_cast uncache union unique unknown unpack
+    symmetric table tablesample then time timestamp to trailing true try_cast tuple uncache union unique unknown unpack
     unpivot update user using values variadic verbose view when where window with xor
     """.split()  # noqa: SIM905
 )
 
 
-#: What engines call columns that a table has without declaring them: DuckDB numbers rows (and hides that number behind a
-#: column of the same name), and both tell of the file that a row was read from. No column of ours is called so.
+#: What engines call columns that a table has without declaring them: DuckDB numbers rows (and hides that number behind
+#: a column of the same name), and both tell of the file that a row was read from. No column of ours is called so.
 PSEUDO_COLUMNS = frozenset(
     """
     ctid file_block_length file_block_start file_index file_modification_time file_name file_path file_row_number
@@ -52,12 +52,16 @@ def sql_names(names: Iterable[str], taken: Iterable[str] = ()) -> Mapping[str, s
 def apart(wanted: Mapping[str, str], taken: Iterable[str] = ()) -> Mapping[str, str]:
     """Return for each name the identifier that it wants, or that with a number, so that all differ also without case.
 
-    Names that want to be called as they are come first; among others, and among those that differ in case only, the
-    earlier one.
+    Names that can be called as they are come first; among others, and among those that differ in case only, the earlier
+    one.
     """
     used = {name.lower() for name in taken}
     made: dict[str, str] = {}
-    for name in sorted(wanted, key=lambda name: wanted[name] != name):
+    for name, plain in wanted.items():
+        if name == plain and name.lower() not in used:
+            used.add(name.lower())
+            made[name] = name
+    for name in [name for name in wanted if name not in made]:
         candidate, number = wanted[name], 2
         while candidate.lower() in used:
             candidate, number = f"{wanted[name].rstrip('_')}_{number}", number + 1
@@ -70,15 +74,19 @@ def _plain(name: str) -> str:
     """Return the identifier that a name becomes unless another one has it."""
     plain = re.sub(r"_+", "_", re.sub(r"\W", "_", name)).lstrip("_") or "x"
     plain = f"x{plain}" if plain[0].isdigit() else plain
-    plain = f"{plain}_" if plain.lower() in RESERVED | PSEUDO_COLUMNS else plain
-    if len(plain) > LONGEST_NAME:
-        plain = f"{plain[: LONGEST_NAME - 9].rstrip('_')}_{hashlib.sha256(name.encode()).hexdigest()[:8]}"
-    return plain
+    return shortened(f"{plain}_" if plain.lower() in RESERVED | PSEUDO_COLUMNS else plain)
+
+
+def shortened(name: str) -> str:
+    """Return ``name``, or, if it is very long, its beginning and a hash of it."""
+    if len(name) <= LONGEST_NAME:
+        return name
+    return f"{name[: LONGEST_NAME - 9].rstrip('_')}_{hashlib.sha256(name.encode()).hexdigest()[:8]}"
 
 
 def called_otherwise(name: str, made: str) -> bool:
-    """Return whether the SQL name ``made`` of a column may differ between versions of the compiler, or programs: it does not
-    follow from the name by itself, or stands for that of a pseudo-column."""
+    """Return whether the SQL name ``made`` of a column may differ between versions of the compiler, or programs: it does
+    not follow from the name by itself, or stands for that of a pseudo-column."""
     plain = name.strip("_").lower()
     return made.strip("_").lower() != re.sub(r"_+", "_", plain) or plain in PSEUDO_COLUMNS
 

@@ -1,9 +1,9 @@
 """Names that mean something to somebody, in the place of a random program's harmless ones.
 
-A program names relations, columns, variables (which name the columns of relations that are not declared) and rules. Here
-it gets names that an engine has for something else (keywords, types, functions, columns of its own), that the job gives
-to its tables, columns and aliases, that Python or a file system has a meaning for, names that only differ in case, and
-names that become alike once dots and underscores are gone.
+A program names relations, columns, variables (which name the columns of relations that are not declared) and rules.
+Here it gets names that an engine has for something else (keywords, types, functions, columns of its own), that the job
+gives to its tables, columns and aliases, that Python or a file system has a meaning for, names that only differ in case,
+and names that become alike once dots and underscores are gone.
 """
 
 from __future__ import annotations
@@ -23,37 +23,37 @@ class Chooser(Protocol):
 
 
 KEYWORDS = """
-    all analyze and anti any array as asc at between by case cast check column columns cross date day default desc
-    describe distinct div double end escape except exists explain extract false_ filter first for from full group grouping
-    having hour if in inner interval into is join key lambda last lateral left like limit list map minus month natural
-    no not_ null nulls of offset on only or order outer over partition pivot position primary range replace right
-    row rows sample select semi set show some sql struct summarize table tablesample then time timestamp to trailing
-    true_ try_cast tuple type union unique unknown unnest unpivot user using value values view when where window with
-    within year
-""".split()
+    all analyze and anti any array as asc at between by case cast check column columns cross date day default
+    desc describe distinct div double end escape except exists explain extract false_ filter first for from full
+    group grouping having hour if in inner interval into is join key lambda last lateral left like limit list
+    map minus month natural no not_ null nulls of offset on only or order outer over partition pivot position
+    primary range replace right row rows sample select semi set show some sql struct summarize table tablesample
+    then time timestamp to trailing true_ try_cast tuple type union unique unknown unnest unpivot user using
+    value values view when where window with within year
+""".split()  # noqa: SIM905
 
 ENGINES = """
     rowid ROWID Rowid rowid_ _rowid filename file_row_number file_index file_name file_path metadata _metadata
-    input_file_name __index_level_0__ _c0 grouping__id spark_partition_id oid ctid
-    current_date current_timestamp current_user localtime session_user
-    bigint varchar boolean decimal integer uuid json hugeint decimal_ string
-    count sum min max avg hash coalesce greatest nullif abs mod concat len size transform read_parquet error
-    main temp memory system information_schema pg_catalog sqlite_master duckdb_tables sys
-""".split()
+    input_file_name __index_level_0__ _c0 grouping__id spark_partition_id oid ctid current_date
+    current_timestamp current_user localtime session_user bigint varchar boolean decimal integer uuid json
+    hugeint decimal_ string count sum min max avg hash coalesce greatest nullif abs mod concat len size
+    transform read_parquet error main temp memory system information_schema pg_catalog sqlite_master
+    duckdb_tables sys
+""".split()  # noqa: SIM905
 
 OWN = """
-    _rank rank _support support _row _op op OP _Op _present _commit _unit unit _copies _item _item1 item _one _place _best
-    best _bucket bucket _gone _behind _change _order _pairs _sum_c1 _ties_c1 _best_c1 _rows _stale _mark _count
-    q d s b n k c e f g h l m o p r w a dead absent groups asked absent_0 absent_after _lost _gained _folded _1 _1_1 _any
-    changed delta before after lost gained touched entering plus minus_ hit met x x1 x_2 X_2 total
-    batch batch_ data manifest state published changes con nul input output relation derived process domain include
-    symmetric function typedef extern
-""".split()
+    _rank rank _support support _row _op op OP _Op _present _commit _unit unit _copies _item _item1 item _one
+    _place _best best _bucket bucket _gone _behind _change _order _pairs _sum_c1 _ties_c1 _best_c1 _rows _stale
+    _mark _count q d s b n k c e f g h l m o p r w a dead absent groups asked absent_0 absent_after _lost
+    _gained _folded _1 _1_1 _any changed delta before after lost gained touched entering plus minus_ hit met x
+    x1 x_2 X_2 total batch batch_ data manifest state published changes con nul input output relation derived
+    process domain include symmetric function typedef extern
+""".split()  # noqa: SIM905
 
 PYTHON = """
-    def class import None_ lambda print self PROGRAM program Program Relation RELATION Column COLUMN Engine main ENGINE
-    init apply engine stratum STRATUM rule Rule names os re T Any Path MAINTAIN JobError OPERATIONS DAY
-""".split()
+    def class import None_ lambda print self PROGRAM program Program Relation RELATION Column COLUMN Engine main
+    ENGINE init apply engine stratum STRATUM rule Rule names os re T Any Path MAINTAIN JobError OPERATIONS DAY
+""".split()  # noqa: SIM905
 
 LONG = "a_name_of_many_characters_" * 5
 
@@ -89,9 +89,7 @@ class _Names:
         self.labels = dict(zip(known, self.different(known), strict=True))
         return "".join(self.parts())
 
-    def different(
-        self, names: Sequence[str], without: frozenset[str] = frozenset(), dotted: bool = False
-    ) -> list[str]:
+    def different(self, names: Sequence[str], without: frozenset[str] = frozenset(), dotted: bool = False) -> list[str]:
         """A name for each of ``names``, its own in the simplest case."""
         made: list[str] = []
         for name in names:

@@ -5,12 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from flintlog.compiler.ir import typed
-from flintlog.compiler.naming import apart, constant_name, sql_names
+from flintlog.compiler.naming import apart, constant_name, shortened, sql_names
 
 
 @dataclass(frozen=True)
 class Names:
-    """SQL names: ``tables`` by relation, ``columns`` by relation and column index, ``functions`` by external function.
+    """SQL names: ``tables`` by relation, ``columns`` by relation and column index, ``functions`` by external function; and
+    ``folders``, what output relations are published in, which differ also on disks that ignore case.
 
     A relation without columns is stored with the one column ``_unit``.
     """
@@ -18,6 +19,7 @@ class Names:
     tables: dict[str, str]
     columns: dict[str, tuple[str, ...]]
     functions: dict[str, str]
+    folders: dict[str, str]
 
     @classmethod
     def of(cls, program: typed.Program) -> Names:
@@ -28,7 +30,9 @@ class Names:
             for relation in program.relations
         }
         functions = apart({function.name: function.name for function in program.functions})
-        return cls(tables, columns, {name: f"external__{made}" for name, made in functions.items()})
+        called = {name: f"external__{made}" for name, made in functions.items()}
+        outputs = {r.name: shortened(r.public or r.name) for r in program.relations if r.output}
+        return cls(tables, columns, called, dict(apart(outputs)))
 
     def tuple_columns(self, relation: str) -> tuple[str, ...]:
         """The columns that identify a tuple in SQL."""

@@ -44,8 +44,8 @@ class StoredProgram:
     strata: tuple[StoredStratum, ...]
 
     def under_tables_of(self, other: StoredProgram) -> tuple[StoredProgram, frozenset[str]]:
-        """The same with the tables that ``other`` stores relations of these names in, and those of these tables that had
-        other names: names that are much alike are told apart by numbers."""
+        """The same with the tables that ``other`` stores relations of these names in, and those of these tables that
+        had other names: names that are much alike are told apart by numbers."""
         known: dict[tuple[str, bool], list[str]] = {}
         for table, relation in self.relations.items():
             known.setdefault((relation.name, relation.hidden), []).append(table)

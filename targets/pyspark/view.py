@@ -201,6 +201,9 @@ class Viewer:
         options: list[tuple[str, str]] = []
         if relation.output:
             options.append(("output", "True"))
+            folder = self.names.folders[relation.name]
+            if folder != (relation.public or relation.name):
+                options.append(("folder", quote(folder)))
         if relation.hidden:
             options.append(("hidden", "True"))
         if relation.key:
