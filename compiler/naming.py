@@ -3,6 +3,7 @@ how many of something there are, in words."""
 
 from __future__ import annotations
 
+import hashlib
 import re
 from collections.abc import Collection, Iterable, Mapping
 
@@ -18,36 +19,82 @@ RESERVED = frozenset(
     lock map minus natural not notnull null offset on only or order out outer over overlaps partition partitioned_by
     pivot pivot_longer pivot_wider placing positional preceding primary qualify range references regexp returning
     revoke right rlike rollback rollup row rows select semi session_user set show similar some struct summarize
-    symmetric table tablesample then time timestamp to trailing true try_cast uncache union unique unknown unpack
+    symmetric table tablesample then time timestamp to trailing true try_cast tuple uncache union unique unknown unpack
     unpivot update user using values variadic verbose view when where window with xor
     """.split()  # noqa: SIM905
 )
 
 
-def sql_names(names: Iterable[str], taken: Iterable[str] = ()) -> Mapping[str, str]:
-    """An SQL identifier for each of ``names``, in order, all different also for engines that ignore case.
+#: What engines call columns that a table has without declaring them: DuckDB numbers rows (and hides that number behind
+#: a column of the same name), and both tell of the file that a row was read from. No column of ours is called so.
+PSEUDO_COLUMNS = frozenset(
+    """
+    ctid file_block_length file_block_start file_index file_modification_time file_name file_path file_row_number
+    file_size filename grouping__id grouping_id input_file_name metadata oid rowid rownum tableoid
+    """.split()  # noqa: SIM905
+)
 
-    A name keeps its spelling where it can. Qualified names join with an underscore; a leading underscore, a double
-    underscore (which marks the compiler's own names) and reserved words are changed; a name that then collides with
-    an earlier one gets a number.
+#: How long an SQL name may be. Folders of the state are called after tables, and a folder's name has at most 255 bytes.
+LONGEST_NAME = 120
+
+
+def sql_names(names: Iterable[str], taken: Iterable[str] = ()) -> Mapping[str, str]:
+    """Return an SQL identifier for each of ``names``, all different also for engines that ignore case.
+
+    A name keeps its spelling where it can. Qualified names join with an underscore. Leading underscores and double
+    underscores are dropped: the former mark columns of the job's own, the latter its tables. Reserved words and names
+    of pseudo-columns get an underscore, and very long names end in a hash. A name that then collides with another gets
+    a number; names that keep their spelling come first, so that no other name takes theirs.
+    """
+    return apart({name: _plain(name) for name in names}, taken)
+
+
+def apart(wanted: Mapping[str, str], taken: Iterable[str] = ()) -> Mapping[str, str]:
+    """Return for each name the identifier that it wants, or that with a number, so that all differ also without case.
+
+    Names that can be called as they are come first; among others, and among those that differ in case only, the earlier
+    one.
     """
     used = {name.lower() for name in taken}
-    result: dict[str, str] = {}
-    for name in names:
-        plain = re.sub(r"_+", "_", re.sub(r"\W", "_", name)).lstrip("_") or "x"
-        plain = f"x{plain}" if plain[0].isdigit() else plain
-        plain = f"{plain}_" if plain.lower() in RESERVED else plain
-        candidate, number = plain, 2
+    made: dict[str, str] = {}
+    for name, plain in wanted.items():
+        if name == plain and name.lower() not in used:
+            used.add(name.lower())
+            made[name] = name
+    for name in [name for name in wanted if name not in made]:
+        candidate, number = wanted[name], 2
         while candidate.lower() in used:
-            candidate, number = f"{plain}_{number}", number + 1
+            candidate, number = f"{wanted[name].rstrip('_')}_{number}", number + 1
         used.add(candidate.lower())
-        result[name] = candidate
-    return result
+        made[name] = candidate
+    return {name: made[name] for name in wanted}
+
+
+def _plain(name: str) -> str:
+    """Return the identifier that a name becomes unless another one has it."""
+    plain = re.sub(r"_+", "_", re.sub(r"\W", "_", name)).lstrip("_") or "x"
+    plain = f"x{plain}" if plain[0].isdigit() else plain
+    return shortened(f"{plain}_" if plain.lower() in RESERVED | PSEUDO_COLUMNS else plain)
+
+
+def shortened(name: str) -> str:
+    """Return ``name``, or, if it is very long, its beginning and a hash of it."""
+    if len(name) <= LONGEST_NAME:
+        return name
+    return f"{name[: LONGEST_NAME - 9].rstrip('_')}_{hashlib.sha256(name.encode()).hexdigest()[:8]}"
+
+
+def called_otherwise(name: str, made: str) -> bool:
+    """Return whether the SQL name ``made`` of a column may differ between versions of the compiler, or programs: it does
+    not follow from the name by itself, or stands for that of a pseudo-column."""
+    plain = name.strip("_").lower()
+    return made.strip("_").lower() != re.sub(r"_+", "_", plain) or plain in PSEUDO_COLUMNS
 
 
 def constant_name(*parts: str) -> str:
-    """The name of a Python constant: ``R2_DELTA_LINK`` for ``r2``, ``delta``, ``link``."""
-    return re.sub(r"_+", "_", re.sub(r"\W", "_", "_".join(parts))).strip("_").upper()
+    """Return the name of a Python constant: ``R2_DELTA_LINK`` for ``r2``, ``delta``, ``link``."""
+    plain = re.sub(r"_+", "_", re.sub(r"\W", "_", "_".join(parts))).strip("_").upper()
+    return f"X{plain}" if plain[:1].isdigit() else plain
 
 
 def unused(name: str, taken: Collection[str]) -> str:

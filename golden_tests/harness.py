@@ -124,7 +124,7 @@ class LocalJob:
         """The connection, at an empty database, without the functions that a task before defined."""
         for function in self.program.functions:
             with contextlib.suppress(self.connection_error):
-                self.connection.remove_function(f"external__{function.name}")
+                self.connection.remove_function(function.sql)
         self.databases += 1
         self.connection.execute(f"ATTACH ':memory:' AS task_{self.databases}")
         self.connection.execute(f"USE task_{self.databases}")

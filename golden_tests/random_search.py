@@ -2,8 +2,9 @@
 
 Run ``python -m golden_tests.random_search FIRST LAST`` in the repository: the scenarios of the seeds from FIRST to
 LAST - 1, with 1 to 3 buckets by turns unless ``--buckets`` says how many, or with ``--memory`` in one database without
-files. Every difference is printed with its seed and
-its program; the exit code says whether there was one.
+files, or with ``--engine spark`` in files by Spark's engine, in one session for all of them. ``--nasty`` gives every
+program names that mean something to an engine, to Python or to the job. Every difference is printed with its seed and its
+program; the exit code says whether there was one.
 """
 
 from __future__ import annotations
@@ -19,16 +20,19 @@ from collections import Counter
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from flintlog.compiler.pipeline import Compilation, compile_program
 from flintlog.compiler.source import SourceFile
 
 from .checks import Checked
-from .harness import LocalJob, MemoryJob, compile_text
+from .harness import LocalJob, MemoryJob, RoundsJob, compile_text
 from .oracle.batches import Batch, key_of
 from .oracle.language import parse
 from .oracle.programs import FEATURES, Scenario, random_scenario
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
 
 def check(
@@ -88,11 +92,13 @@ def made_daring(scenario: Scenario, rng: random.Random) -> Scenario:
     and batches insert several rows of one key."""
     text, batches = scenario.text, scenario.batches
     if rng.random() < 0.6:
-        text = re.sub(r", ([A-Z] (!=|>) 0|f_size\([A-Z]\) > 0|[A-Z] != \[\])(?=[,)]|\.(?!\d))", "", text)
+        text = re.sub(r", (\w+ (!=|>) 0|f_size\(\w+\) > 0|\w+ != \[\])(?=[,)]|\.(?!\d))", "", text)
     if rng.random() < 0.3:
-        text = re.sub(r"(?<=[A-Z] [*]) [2-4]\b", " 4611686018427387904", text)
+        text = re.sub(r"(?<=[A-Za-z_] [*]) [2-4]\b", " 4611686018427387904", text)
     if rng.random() < 0.3:
-        text = re.sub(r"^(output relation \w+\(c0: \w+, [^)]*\))$", r"\1 primary key (c0)", text, flags=re.MULTILINE)
+        text = re.sub(
+            r"^(output relation [\w.]+\((\w+): \w+, [^)]*\))$", r"\1 primary key (\2)", text, flags=re.MULTILINE
+        )
     if rng.random() < 0.5:
         batches = [with_conflict(text, batch, rng) for batch in batches]
     return replace(scenario, text=text, batches=batches)
@@ -116,14 +122,43 @@ def changed(value: Any) -> Any:
     return (*value, 1) if isinstance(value, tuple) else (value + 1) % 5
 
 
-def scenario_of(seed: int) -> Scenario:
+def scenario_of(seed: int, nasty: bool = False) -> Scenario:
     """The scenario of a seed; every fifth is a daring one, every third puts relations at locations, every second has
-    aggregates over distinct values, witnesses, and recursion with ``min``."""
+    aggregates over distinct values, witnesses, and recursion with ``min``, and every seventh, or each if ``nasty``, has
+    names that mean something to somebody."""
     features = FEATURES | {"lists", "functions"}
+    features = features | {"nasty names"} if nasty or seed % 7 == 3 else features
     features = features | {"locations"} if seed % 3 == 2 else features
     features = features | {"distinct", "witnesses", "extremes"} if seed % 2 else features
     scenario = random_scenario(seed, features)
     return made_daring(scenario, random.Random(seed)) if seed % 5 == 4 else scenario
+
+
+def quick_session() -> SparkSession:
+    """A Spark session for many small queries: one core, one partition, and nothing that pays for large ones only."""
+    import logging
+
+    from pyspark.sql import SparkSession
+
+    # Each statement that fails would be logged, also those of programs that refuse a batch.
+    logging.getLogger("SQLQueryContextLogger").setLevel(logging.CRITICAL)
+    settings = {
+        "spark.ui.enabled": "false",
+        "spark.ui.showConsoleProgress": "false",
+        "spark.sql.shuffle.partitions": "1",
+        "spark.default.parallelism": "1",
+        "spark.sql.adaptive.enabled": "false",
+        # To compile a query takes longer than to run it.
+        "spark.sql.codegen.wholeStage": "false",
+        "spark.sql.codegen.factoryMode": "NO_CODEGEN",
+        "spark.sql.session.timeZone": "America/New_York",
+    }
+    builder = SparkSession.builder.master("local[1]").appName("random search")
+    for name, value in settings.items():
+        builder = builder.config(name, value)
+    session = builder.getOrCreate()
+    session.sparkContext.setLogLevel("OFF")
+    return session
 
 
 def main() -> int:
@@ -133,23 +168,31 @@ def main() -> int:
     parser.add_argument("last", type=int)
     parser.add_argument("--buckets", type=int, default=0, help="1 to 3 by turns unless given")
     parser.add_argument("--memory", action="store_true", help="in one database, without files")
+    parser.add_argument("--nasty", action="store_true", help="with nasty names in every program")
+    parser.add_argument(
+        "--engine", choices=("duckdb", "spark"), default="duckdb", help="which runs the rounds in files"
+    )
     arguments = parser.parse_args()
+    make_job: Callable[[str, Path, int], LocalJob] = LocalJob
+    if arguments.engine == "spark":
+        spark = quick_session()
+        make_job = lambda script, folder, buckets: RoundsJob(script, folder, spark, buckets)  # noqa: E731
     heard: Counter[str] = Counter()
     failed, started = [], time.monotonic()
     for seed in range(arguments.first, arguments.last):
-        scenario = scenario_of(seed)
+        scenario = scenario_of(seed, arguments.nasty)
         try:
             if arguments.memory:
                 problems = check_in_memory(scenario, heard)
             else:
-                problems = check(scenario, arguments.buckets or 1 + seed % 3, heard)
+                problems = check(scenario, arguments.buckets or 1 + seed % 3, heard, make_job)
         except Exception:
             problems = [traceback.format_exc(limit=-8)]
         if problems:
             failed.append(seed)
             print(f"==== seed {seed}\n{scenario}\n---- " + "\n---- ".join(problems), flush=True)
-        if seed % 50 == 49:
-            print(f"{seed + 1}: {time.monotonic() - started:.0f} s, {dict(heard)}, failed: {failed}", flush=True)
+        if seed % (50 if arguments.engine == "duckdb" else 5) == 0:
+            print(f"up to {seed}: {time.monotonic() - started:.0f} s, {dict(heard)}, failed: {failed}", flush=True)
     print(f"failed: {failed or 'none'}; {dict(heard)}")
     return 1 if failed else 0
 

@@ -16,10 +16,11 @@ from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, field
 from datetime import date
 from decimal import Decimal
-from typing import Any, Protocol, TypeVar
+from typing import Any, TypeVar
 
 from .batches import Batch, apply, key_of
 from .language import Program, Relation, Row, parse
+from .names import Chooser, with_nasty_names
 
 T = TypeVar("T")
 
@@ -56,9 +57,10 @@ FEATURES = frozenset(
 safe; the other names speak for themselves.
 """
 
-MORE_FEATURES = frozenset({"locations", "witnesses", "distinct", "extremes", "lists", "functions"})
+MORE_FEATURES = frozenset({"locations", "witnesses", "distinct", "extremes", "lists", "functions", "nasty names"})
 """What they show when asked: ``@`` on the first column of every relation, columns behind ``min`` or ``max``,
-``count<distinct X>``, ``min`` inside recursion, columns of lists, and calls of functions."""
+``count<distinct X>``, ``min`` inside recursion, columns of lists, calls of functions, and names that mean something to an
+engine, to Python or to the job (``names.py``)."""
 
 DOMAIN = 5
 """Integer columns of inputs and integer constants are drawn from 0 to ``DOMAIN`` - 1."""
@@ -73,13 +75,6 @@ VALUES: dict[str, Sequence[Any]] = {
     "date": (date(2026, 1, 31), date(2026, 2, 1), date(2026, 2, 28)),
 }
 """What input columns are filled with, per type without its parameters."""
-
-
-class Chooser(Protocol):
-    """Answers the builder's questions."""
-
-    def below(self, n: int) -> int:
-        """An integer from 0 to ``n`` - 1; 0 is the simplest."""
 
 
 @dataclass
@@ -197,7 +192,8 @@ class Builder:
             self.declarations.append(f"output {self.lower[-1].name}.")
         if self.chance(20):
             self.clauses.reverse()
-        return "\n".join([*self.declarations, "", *self.clauses]) + "\n"
+        text = "\n".join([*self.declarations, "", *self.clauses]) + "\n"
+        return with_nasty_names(text, self.chooser) if "nasty names" in self.features else text
 
     def inputs(self) -> None:
         """Declare input relations."""

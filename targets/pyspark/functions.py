@@ -11,7 +11,7 @@ Spark's functions count characters and elements in 32 bits; counts beyond are cu
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import cache
 from typing import ClassVar
 
@@ -245,11 +245,11 @@ class FunctionCall(exp.Expression, exp.Func):
     arg_types: ClassVar[dict[str, bool]] = {"this": True, "expressions": False}
 
 
-def call_tree(call: typed.Call, arguments: Sequence[exp.Expr]) -> exp.Expr:
-    """A call of a function of the table, for both engines."""
+def call_tree(call: typed.Call, arguments: Sequence[exp.Expr], external: Mapping[str, str]) -> exp.Expr:
+    """A call of a function of the table, for both engines, or of an ``external`` one, of which this has the SQL names."""
     name, types = call.function, [argument.type for argument in call.arguments]
     if call.external:
-        return exp.Anonymous(this=f"external__{name}", expressions=list(arguments) or [exp.true()])
+        return exp.Anonymous(this=external[name], expressions=list(arguments) or [exp.true()])
     if name in ("greatest", "least"):
         return exp.Anonymous(this=name.upper(), expressions=list(arguments)) if len(types) > 1 else arguments[0]
     if name == "concat_ws":

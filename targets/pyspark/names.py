@@ -5,18 +5,21 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from flintlog.compiler.ir import typed
-from flintlog.compiler.naming import constant_name, sql_names
+from flintlog.compiler.naming import apart, constant_name, shortened, sql_names
 
 
 @dataclass(frozen=True)
 class Names:
-    """SQL names: ``tables`` by relation, ``columns`` by relation and column index.
+    """SQL names: ``tables`` by relation, ``columns`` by relation and column index, ``functions`` by external function; and
+    ``folders``, what output relations are published in, which differ also on disks that ignore case.
 
     A relation without columns is stored with the one column ``_unit``.
     """
 
     tables: dict[str, str]
     columns: dict[str, tuple[str, ...]]
+    functions: dict[str, str]
+    folders: dict[str, str]
 
     @classmethod
     def of(cls, program: typed.Program) -> Names:
@@ -26,7 +29,10 @@ class Names:
             relation.name: tuple(sql_names(column.name for column in relation.columns).values())
             for relation in program.relations
         }
-        return cls(tables, columns)
+        functions = apart({function.name: function.name for function in program.functions})
+        called = {name: f"external__{made}" for name, made in functions.items()}
+        outputs = {r.name: shortened(r.public or r.name) for r in program.relations if r.output}
+        return cls(tables, columns, called, dict(apart(outputs)))
 
     def tuple_columns(self, relation: str) -> tuple[str, ...]:
         """The columns that identify a tuple in SQL."""

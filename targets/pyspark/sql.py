@@ -390,7 +390,7 @@ class QueryBuilder:
                 return self.with_values(made, expression.items, items)
             case typed.Call():
                 arguments = [_typed(self.expression(part), part.type) for part in expression.arguments]
-                call = call_tree(expression, arguments)
+                call = call_tree(expression, arguments, self.names.functions)
                 if expression.type.name == "decimal":
                     call = exp.Cast(this=call, to=sql_type(expression.type))
                 return self.with_values(call, expression.arguments, arguments)

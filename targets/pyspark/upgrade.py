@@ -7,7 +7,7 @@ A script decides this by comparing what the state says of the program that wrote
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from flintlog.compiler.diagnostics import listed
 from flintlog.compiler.ir import plan
@@ -42,6 +42,30 @@ class StoredProgram:
 
     relations: Mapping[str, StoredRelation]
     strata: tuple[StoredStratum, ...]
+
+    def under_tables_of(self, other: StoredProgram) -> tuple[StoredProgram, frozenset[str]]:
+        """The same with the tables that ``other`` stores relations of these names in, and those of these tables that
+        had other names: names that are much alike are told apart by numbers."""
+        known: dict[tuple[str, bool], list[str]] = {}
+        for table, relation in self.relations.items():
+            known.setdefault((relation.name, relation.hidden), []).append(table)
+        tables: dict[str, str] = {}
+        for table, relation in other.relations.items():
+            found = known.get((relation.name, relation.hidden), [])
+            if table not in found and len(found) == 1:
+                tables[found[0]] = table
+        moved = frozenset(tables.values())
+        tables |= {table: f"{table}__former" for table in moved - tables.keys()}
+        relations = {tables.get(t, t): replace(r, table=tables.get(t, t)) for t, r in self.relations.items()}
+        strata = tuple(
+            replace(
+                stratum,
+                tables=tuple(tables.get(t, t) for t in stratum.tables),
+                reads=tuple(tables.get(t, t) for t in stratum.reads),
+            )
+            for stratum in self.strata
+        )
+        return StoredProgram(relations, strata), moved
 
     @property
     def inputs(self) -> tuple[StoredRelation, ...]:
@@ -103,6 +127,7 @@ def stored_program(program: plan.Program) -> StoredProgram:
 def upgrade_plan(was: StoredProgram, now: StoredProgram) -> UpgradePlan:
     """What an upgrade of a state of ``was`` to ``now`` does, if it is given the inputs that it needs, and no others,
     and the same functions."""
+    was, moved = was.under_tables_of(now)
     old_inputs = {relation.table for relation in was.inputs}
     given, empty, refilled = [], [], []
     for relation in now.inputs:
@@ -111,7 +136,7 @@ def upgrade_plan(was: StoredProgram, now: StoredProgram) -> UpgradePlan:
             empty.append(relation.name)
         elif before.columns != relation.columns:
             given.append(relation.name)
-        elif before != relation:
+        elif before != relation or relation.table in moved:
             refilled.append(relation.name)
     reasons: dict[str, list[str]] = {}
     for table, relation in now.relations.items():
@@ -124,6 +149,8 @@ def upgrade_plan(was: StoredProgram, now: StoredProgram) -> UpgradePlan:
             reasons[table] = ["it is defined otherwise"]
         elif relation.name in given:
             reasons[table] = ["its input has to be given"]
+        elif table in moved:
+            reasons[table] = ["it is stored under another name"]
     new_inputs = {relation.table for relation in now.inputs}
     strange = {table for table in reasons if table in new_inputs}
     strange |= {t for t, r in now.relations.items() if t not in was.relations or was.relations[t].columns != r.columns}

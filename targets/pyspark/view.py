@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from flintlog.compiler.ir import plan, typed
 from flintlog.compiler.ir.typed import calls_in
-from flintlog.compiler.naming import constant_name, unused
+from flintlog.compiler.naming import called_otherwise, constant_name, unused
 
 from .aggregates import AggregateColumn, Group
 from .asked import Step, asked_sql
@@ -176,14 +176,18 @@ class Viewer:
                 StageView(tuple(by_name[s.stratum.name] for s in stage.strata), stage.bucketed)
                 for stage in self.plan.stages
             ),
-            functions=tuple(
-                f"{quote(f.name)}, {_tuple(quote(str(p.type)) for p in f.parameters)}, {quote(str(f.result))}"
-                for f in self.program.functions
-            ),
+            functions=tuple(map(self.function, self.program.functions)),
             supply="Supplied" if self.program.functions else "no_functions",
             kinds=tuple(sorted({s.kind for s in strata})),
             blocks=blocks,
         )
+
+    def function(self, function: typed.ExternalFunction) -> str:
+        """The arguments of ``ExternalFunction``."""
+        kinds = _tuple(quote(str(parameter.type)) for parameter in function.parameters)
+        made = self.names.functions[function.name]
+        other = f", {quote(made)}" if made != f"external__{function.name}" else ""
+        return f"{quote(function.name)}, {kinds}, {quote(str(function.result))}{other}"
 
     def outline(self) -> Iterable[str]:
         """The docstring of the script: its inputs and, stage by stage, what is computed how."""
@@ -202,6 +206,9 @@ class Viewer:
         options: list[tuple[str, str]] = []
         if relation.output:
             options.append(("output", "True"))
+            folder = self.names.folders[relation.name]
+            if folder != (relation.public or relation.name):
+                options.append(("folder", quote(folder)))
         if relation.hidden:
             options.append(("hidden", "True"))
         if relation.key:
@@ -261,6 +268,8 @@ class Viewer:
         called = {call.function for rule in self.program.rules_of(relation.name) for call in calls_in(rule)}
         functions = [str(function) for function in self.program.functions if function.name in called]
         parts = [str(relation), self.kinds[relation.name], str(self.bucket_column(relation)), *rules, *functions]
+        stored = zip(relation.columns, self.names.columns[relation.name], strict=True)
+        parts += [made for column, made in stored if called_otherwise(column.name, made)]
         return hashlib.sha256("\n".join(parts).encode()).hexdigest()[:12]
 
     def stratum(self, placed: plan.StratumPlan, stage: plan.Stage) -> StratumView:
