@@ -30,6 +30,9 @@ from .oracle.batches import Batch, key_of
 from .oracle.language import parse
 from .oracle.programs import FEATURES, Scenario, random_scenario
 
+#: A recursion over so few tuples that goes on for longer does not end.
+MOST_ROUNDS = 500
+
 
 def check(
     scenario: Scenario,
@@ -48,6 +51,7 @@ def check(
     if buckets == 2:
         job.module.COMPACT_SHARE = 10**9  # type: ignore[attr-defined]
     job.use_strategy(strategy_for(scenario))
+    job.limit_rounds(MOST_ROUNDS)
     return checked_batches(scenario, compilation, job, f"{buckets} buckets", heard)
 
 
@@ -56,6 +60,7 @@ def check_in_memory(scenario: Scenario, heard: Counter[str] | None = None) -> li
     compilation = compile_program(SourceFile("test.dl", scenario.text))
     job = MemoryJob(compilation)
     job.use_strategy(strategy_for(scenario))
+    job.limit_rounds(MOST_ROUNDS)
     return checked_batches(scenario, compilation, job, "in memory", Counter() if heard is None else heard)
 
 
