@@ -13,11 +13,12 @@ from flintlog.compiler.pipeline import Compilation
 from .harness import LocalJob, MemoryJob, Row
 from .oracle import functions, language
 from .oracle.batches import Batch, Changes, ConflictingUpserts, apply, diff
-from .oracle.evaluate import ArithmeticFault, KeyViolation, counts, evaluate, strata, supports_ok
+from .oracle.evaluate import ArithmeticFault, KeyViolation, OnlyFromEachOther, counts, evaluate, strata, supports_ok
 
 REFUSALS = {
     ArithmeticFault: ("arithmetic overflow or division by zero", "does not fit its type"),
     KeyViolation: ("two tuples with the primary key",),
+    OnlyFromEachOther: ("only follow from each other",),
     ConflictingUpserts: ("two different rows with the primary key",),
 }
 """What a job says, one or the other, where the oracle raises; a job that comes upon a key first says that."""

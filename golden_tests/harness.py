@@ -178,6 +178,10 @@ class LocalJob:
         self.options = dataclasses.replace(self.options, strategy=strategy)
         choose_soon(self.module)
 
+    def limit_rounds(self, most: int) -> None:
+        """Give up recursions after ``most`` rounds."""
+        self.options = dataclasses.replace(self.options, max_rounds=most)
+
     def _stage(self, changes: Changes, attempt: str) -> dict[str, list[str]]:
         staged = {}
         for relation in self.program.relations:
@@ -276,6 +280,10 @@ class MemoryJob:
         """Maintain relations as ``strategy`` says; ``auto`` also where they are small, and soon from scratch."""
         self.session.choice.strategy = strategy
         choose_soon(self.module)
+
+    def limit_rounds(self, most: int) -> None:
+        """Give up recursions after ``most`` rounds."""
+        self.session.max_rounds = most
 
     @property
     def scratch(self) -> list[str]:

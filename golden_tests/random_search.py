@@ -34,6 +34,9 @@ from .oracle.programs import FEATURES, Scenario, random_scenario
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+#: A recursion over so few tuples that goes on for longer does not end.
+MOST_ROUNDS = 500
+
 
 def check(
     scenario: Scenario,
@@ -52,6 +55,7 @@ def check(
     if buckets == 2:
         job.module.COMPACT_SHARE = 10**9  # type: ignore[attr-defined]
     job.use_strategy(strategy_for(scenario))
+    job.limit_rounds(MOST_ROUNDS)
     return checked_batches(scenario, compilation, job, f"{buckets} buckets", heard)
 
 
@@ -60,6 +64,7 @@ def check_in_memory(scenario: Scenario, heard: Counter[str] | None = None) -> li
     compilation = compile_program(SourceFile("test.dl", scenario.text))
     job = MemoryJob(compilation)
     job.use_strategy(strategy_for(scenario))
+    job.limit_rounds(MOST_ROUNDS)
     return checked_batches(scenario, compilation, job, "in memory", Counter() if heard is None else heard)
 
 

@@ -63,6 +63,10 @@ class KeyViolation(ValueError):
     """Two tuples of a derived relation share its primary key."""
 
 
+class OnlyFromEachOther(ValueError):
+    """Some of the best values of a recursion have no finite proof by best values."""
+
+
 ROUNDS = 5000
 
 # ---- strata --------------------------------------------------------------------------------------------------------
@@ -611,7 +615,8 @@ def evaluate(program: Program, inputs: Relations) -> dict[str, set[Row]]:
     """All derived relations, outputs or not, and those inputs that are published.
 
     ``inputs`` maps input relations to their tuples. An input derived relation comes back with what is put in and what
-    is derived. Raises :class:`ArithmeticFault`, :class:`NotStratified`, :class:`KeyViolation` and :class:`RoundLimit`.
+    is derived. Raises :class:`ArithmeticFault`, :class:`NotStratified`, :class:`KeyViolation`, :class:`RoundLimit` and
+    :class:`OnlyFromEachOther`.
     """
     store = evaluated(program, inputs)
     return {
@@ -748,20 +753,67 @@ def composed(left: set[Row], right: set[Row]) -> set[Row]:
 
 
 def run_aggregates(program: Program, stratum: Stratum, store: Store) -> None:
-    """Compute the whole stratum anew from the tuples of the round before, from nothing, until it stays.
+    """Fill a stratum with aggregates: in one round without recursion.
 
-    One round does without recursion. With ``min`` or ``max`` inside recursion better values replace worse ones.
+    With ``min`` or ``max`` inside recursion it is known first how good values get, where what was once derived stays:
+    a better value only leads to better ones. Then everything is derived from nothing once more, of the values the best
+    only. Raises :class:`OnlyFromEachOther` where not all of them come back.
     """
     base = {name: set(store.rows[name]) for name in stratum.relations}
+    if not stratum.recursive:
+        for name, rows in base.items():
+            store.replace(name, rows | set(once(program, name, store, strict=False)))
+        return
+    places = {name: extremum_of(program, name) for name in stratum.relations}
     for _ in range(ROUNDS):
-        after = {name: base[name] | set(once(program, name, store, strict=False)) for name in stratum.relations}
+        after = {name: set(once(program, name, store, strict=False)) for name in places}
+        for name, place in places.items():
+            kept = store.rows[name] | base[name] | after[name]
+            after[name] = kept if place is None else best_rows(program, name, place, kept)
         if all(after[name] == store.rows[name] for name in after):
-            return
+            break
         for name, rows in after.items():
             store.replace(name, rows)
-        if not stratum.recursive:
-            return
-    raise RoundLimit(f"{', '.join(stratum.relations)} still change after {ROUNDS} rounds")
+    else:
+        raise RoundLimit(f"{', '.join(stratum.relations)} still change after {ROUNDS} rounds")
+    known = {
+        name: (place + 1, {row[: place + 1] for row in store.rows[name]})
+        for name, place in places.items()
+        if place is not None
+    }
+    for name, rows in base.items():
+        store.replace(name, rows)
+    grown = True
+    while grown:
+        found = {name: set(once(program, name, store, strict=False)) for name in places}
+        for name, (end, values) in known.items():
+            found[name] = {row for row in found[name] if row[:end] in values}
+        grown = any([store.add(name, rows) for name, rows in found.items()])
+    for name, (end, values) in known.items():
+        if {row[:end] for row in store.rows[name]} != values:
+            raise OnlyFromEachOther(f"best values of {name} only follow from each other")
+
+
+def extremum_of(program: Program, name: str) -> int | None:
+    """The place of the ``min`` or ``max`` among the columns of a relation, with the columns of the group before it and
+    witnesses behind it; None if there is none."""
+    rules = [rule for rule in program.rules_of(name) if rule.aggregated]
+    arguments = rules[0].head.arguments if rules else ()
+    return next((c for c, argument in enumerate(arguments) if isinstance(argument, Aggregate)), None)
+
+
+def best_rows(program: Program, name: str, place: int, rows: Iterable[Row]) -> set[Row]:
+    """Of each group the rows that have the best value, at ``place``."""
+    best: dict[Row, set[Row]] = {}
+    better = operator.lt if function_at(program.rules_of(name)[0], place) == "min" else operator.gt
+    for row in rows:
+        known = best.get(row[:place])
+        value = next(iter(known))[place] if known else None
+        if known is None or better(row[place], value):
+            best[row[:place]] = {row}
+        elif row[place] == value:
+            known.add(row)
+    return set().union(*best.values())
 
 
 def once(program: Program, name: str, store: Store, strict: bool) -> Mapping[Row, int]:

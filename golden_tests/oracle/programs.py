@@ -733,9 +733,13 @@ class Builder:
         self.lower.append(relation)
 
     def extremes(self, place: int) -> None:
-        """``min`` inside recursion: shortest paths in three shapes, or the least label of a component."""
+        """``min`` or ``max`` inside recursion: shortest paths in three shapes, the least label of a component, or relations
+        that carry the value around, with witnesses and functions that are not strict."""
         if not any(relation.name == "wt" for relation in self.lower):
             self.input("wt", ("int", "int", "int"))
+        if self.chance(60):
+            self.carried(place)
+            return
         best = Signature(f"m{place}", ("int", "int", "int"))
         at = "@" if self.located else ""
         first, edge = f"{at}X, Y, min<C>", f"wt({at}X, Y, C)"
@@ -764,6 +768,73 @@ class Builder:
                 ]
         self.publish(best)
         self.lower.append(best)
+
+    def carried(self, place: int) -> None:
+        """One to three relations that read each other, of which the first has a ``min`` or ``max`` and others may be plain.
+
+        No function betters a value, so that every best value has a proof by best values, but for a few programs in which
+        one does; then the oracle says whether that is so. Values that plain relations carry are bounded.
+        """
+        function = self.pick(("min", "max"))
+        own = [Carrier(f"m{place}", True, self.chance(35, "witnesses"))]
+        for name in "tn"[: self.number(0, 2, 60)]:
+            own.append(Carrier(f"{name}{place}", name == "n", self.chance(25, "witnesses")))
+        at = "@" if self.located else ""
+        for head in own if self.chance(30) else own[:1]:
+            self.add(f"{head.written(f'{at}X', 'C', 'Y', function)} :- wt({at}X, Y, C).")
+        for number, head in enumerate(own):
+            read = [own[(number + 1) % len(own)], *(self.pick(own) for _ in range(self.number(0, 2, 50)))]
+            for carrier in read:
+                self.add(self.carrying(head, carrier, self.pick(own), function, at))
+        for carrier in own:
+            signature = Signature(carrier.name, ("int",) * (3 if carrier.witness else 2))
+            self.publish(signature)
+            self.lower.append(signature)
+
+    def carrying(self, head: Carrier, read: Carrier, other: Carrier, function: str, at: str) -> str:
+        """A rule that carries a value of ``read`` on, along an edge, where it is, or together with one of ``other``."""
+        witness = "W" if read.witness else "Y"
+        step = self.weighted((4, "weight"), (4, "edge"), (2, "here"), (2, "both"))
+        match step:
+            case "weight":
+                body = [f"wt({at}X, Y, C2)", read.written(f"{at}Y", "C1", "W")]
+            case "edge":
+                body = [f"e({at}X, Y)", read.written(f"{at}Y", "C1", "W")]
+            case "here":
+                body, witness = [read.written(f"{at}X", "C1", "W")], "W" if read.witness else "X"
+            case _:
+                body = [f"e({at}X, Y)", read.written(f"{at}Y", "C1", "W"), other.written(f"{at}X", "C2", "_")]
+        if self.chance(20):
+            body.reverse()
+        number = self.chooser.below(DOMAIN)
+        if function == "min":
+            values = ["C1", "C1 + 0", f"greatest(C1, {number})", "C1 * 3 / 2", "C1 * 2", f"C1 + {number}"]
+            values += ["C1 + C2", "greatest(C1, C2)", "greatest(C1, C2, 2)"] if step in ("weight", "both") else []
+            daring, bound = (f"least(C1, {number})", "C1 / 2"), "C < 9"
+        else:
+            values = ["C1", "C1 - 0", f"least(C1, {number})", "C1 / 2", "C1 / 1", "C1 - 1"]
+            values += ["least(C1, C2)"] if step in ("weight", "both") else []
+            daring, bound = (f"greatest(C1, {number})", "(C1 + 7) / 2"), "C >= 0"
+        body.append(f"C = {self.pick(daring) if self.chance(4) else self.pick(values)}")
+        if not head.extreme or "/" in body[-1] or "-" in body[-1]:
+            body.append(bound)
+        if self.chance(15, "negation"):
+            body.append("!e(X, X)" if not self.located else f"!e({at}X, X)")
+        return f"{head.written(f'{at}X', 'C', witness, function)} :- {', '.join(body)}."
+
+
+@dataclass(frozen=True)
+class Carrier:
+    """A relation of a node, a value and perhaps a witness; the value is a ``min`` or ``max`` or not."""
+
+    name: str
+    extreme: bool
+    witness: bool
+
+    def written(self, node: str, value: str, witness: str, function: str = "") -> str:
+        """An atom, or a head with the ``function``."""
+        shown = f"{function}<{value}>" if function and self.extreme else value
+        return f"{self.name}({node}, {shown}{f', {witness}' if self.witness else ''})"
 
 
 # ---- change batches ------------------------------------------------------------------------------------------------

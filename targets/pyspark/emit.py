@@ -37,7 +37,7 @@ BLOCKS = (
     Block("recursion", lambda kinds: not kinds.isdisjoint({"ranked", "extremal", "entries"})),
     Block("entries", lambda kinds: "entries" in kinds),
     Block("rounds", lambda kinds: not kinds.isdisjoint({"ranked", "extremal"})),
-    Block("ranked", lambda kinds: "ranked" in kinds),
+    Block("ranked", lambda kinds: not kinds.isdisjoint({"ranked", "extremal"})),
     Block("extremal", lambda kinds: "extremal" in kinds),
     Block("places", job=True),
     Block("spark_engine", job=True),
