@@ -1,7 +1,7 @@
 """Lets a writer stand still at a step on the file system while other jobs commit to its state, and then go on.
 
-Either within one process, which applies the other batches at that step, or with SIGSTOP and SIGCONT for a process of its
-own. Needs no Spark: the batches are small.
+Either within one process, which applies the other batches at that step, or with SIGSTOP and SIGCONT for a process of
+its own. Needs no Spark: the batches are small.
 """
 
 from __future__ import annotations
@@ -113,7 +113,7 @@ class Race:
         return found
 
     def check(self, refused: str, count: int, said: str) -> None:
-        """What the writer was told is what the state and what is published say; then it tries again, and all is tidy."""
+        """The writer was told what the state says, and what is published; then it tries again, and all is tidy."""
         assert not refused or OVERTAKEN in refused, f"{said}: {refused}"
         numbers = {"slow": 50, **{f"other-{n}": 100 + n for n in range(count)}}
         if refused:

@@ -1,5 +1,5 @@
-"""What a state keeps beside its data (manifests, lists of batches, marks): damage is named, nothing damaged is believed,
-and the advice in the messages works. No Spark.
+"""What a state keeps beside its data (manifests, lists of batches, marks): damage is named, nothing damaged is
+believed, and the advice in the messages works. No Spark.
 """
 
 from __future__ import annotations

@@ -26,7 +26,7 @@ def test_stalled_at_each_step(count: int, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("named", ["os.mkdir /data", "os.link", ".published"])
 def test_stopped_at_chosen_steps(named: str, tmp_path: Path) -> None:
-    """A process that gets SIGSTOP and SIGCONT: when its data folder appears, before the commit, and while it publishes."""
+    """A process gets SIGSTOP and SIGCONT: when its data folder appears, before the commit, and while it publishes."""
     race = Race(assemble.load(tmp_path, PROGRAM, "stopped_job"), tmp_path / "race", KEPT)
     assert race.stop(1, KEPT + 1, named)
 
