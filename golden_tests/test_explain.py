@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-
 from flintlog.compiler.ir import typed
 from flintlog.compiler.passes.split_aggregates import witnesses
 
@@ -57,6 +56,12 @@ class Asked:
     def taken_apart(self) -> list[str]:
         """The helpers of aggregates, which explanations never name."""
         return [relation.name for relation in self.compilation.rewritten.relations if relation.part_of]
+
+    @property
+    def paths(self) -> set[str]:
+        """The relations of paths, which have no other name than the compiler's."""
+        hidden = [relation for relation in self.compilation.rewritten.relations if relation.hidden]
+        return {r.name for r in hidden if not (r.part_of or r.shown_as or r.projects or r.annotates or r.public)}
 
     def relations(self) -> Iterator[tuple[Any, set[Row]]]:
         """The relations that users see, and what they hold."""
@@ -132,7 +137,7 @@ class Asked:
         """Whether there are tuples like a text, in which ``_`` is any value; helpers of paths are not looked into."""
         name, _, inside = text.partition("(")
         job: Any = self.job.module
-        if any(known.closure and known.hidden and known.name == name for known in self.compilation.rewritten.relations):
+        if name in self.paths:
             return True
         relation = self.job.relation(name)
         assert not relation.hidden, f"{text} names what users do not know"

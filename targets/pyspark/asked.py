@@ -22,8 +22,8 @@ from .sql import COMPARISONS, QueryBuilder, Sql, all_of, print_sql, unlike
 
 @dataclass(frozen=True)
 class Step:
-    """A step in the words of the program; of a literal also its table, and whether that must have no such tuple; of what
-    is computed for a value of the head its ``column``."""
+    """A step in the words of the program; of a literal also its table, and whether that must have no such tuple; of a
+    value of the head that is computed its ``column``."""
 
     text: str
     table: str = ""
@@ -148,7 +148,9 @@ class _AskedBuilder(QueryBuilder):
             given.get(index, typed.Wildcard(typed.UNKNOWN, negation.atom.span))
             for index, _ in enumerate(self.names.columns[relation])
         )
-        return replace(versioned, literal=replace(negation, atom=replace(negation.atom, relation=relation, terms=terms)))
+        return replace(
+            versioned, literal=replace(negation, atom=replace(negation.atom, relation=relation, terms=terms))
+        )
 
 
 def _there(column: exp.Expr) -> exp.Expr:

@@ -343,6 +343,8 @@ class QueryBuilder:
             case typed.Convert():
                 # Not exp.cast, which takes decimals of all sizes for one type.
                 return exp.Cast(this=self.expression(expression.operand), to=sql_type(expression.type))
+            case typed.Negate() if expression.type.name == "float":
+                return exp.Sub(this=_zero(), expression=_grouped(self.expression(expression.operand), "-", right=True))
             case typed.Negate():
                 return exp.Neg(this=_grouped(self.expression(expression.operand), "*", right=True))
             case typed.Binary():
@@ -371,7 +373,7 @@ class QueryBuilder:
         return exp.Case(ifs=[exp.If(this=all_of(there), true=tree)]) if there else tree
 
     def binary(self, expression: typed.Binary) -> exp.Expr:
-        """An operation, its result of exactly its type; a float that is not finite is no value."""
+        """An operation, its result of exactly its type; a float that is not finite is no value, and -0.0 becomes 0.0."""
         left, right = self.expression(expression.left), self.expression(expression.right)
         if not right.find(exp.Column, exp.Cast):
             left = _typed(left, expression.left.type)
@@ -394,10 +396,17 @@ class QueryBuilder:
         if expression.type.name == "decimal":
             return exp.Cast(this=result, to=sql_type(expression.type))
         if expression.type.name == "float":
+            if expression.op in ("*", "/", "%"):
+                result = exp.Add(this=result, expression=_zero())
             for outside in ("Infinity", "-Infinity", "NaN"):
                 value = exp.cast(exp.Literal.string(outside), exp.DataType.build("DOUBLE"))
                 result = exp.Nullif(this=result, expression=value)
         return result
+
+
+def _zero() -> exp.Expr:
+    """The float that makes 0.0 of -0.0 when it is added: two equal values that print differently."""
+    return exp.Literal.number("0E0")
 
 
 def _one() -> exp.Expr:
@@ -487,7 +496,7 @@ def _constant(constant: typed.Constant) -> exp.Expr:
     if kind == "string":
         return exp.Literal.string(str(value))
     if kind == "float":
-        return exp.cast(exp.Literal.string(str(value)), exp.DataType.build("DOUBLE"))
+        return exp.cast(exp.Literal.string(str(value or 0.0)), exp.DataType.build("DOUBLE"))
     return exp.cast(exp.Literal.string(str(value)), sql_type(constant.type))
 
 
