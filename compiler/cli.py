@@ -223,7 +223,8 @@ def build(
           "rules/*.dl",          # paths are relative to this file
           { path = "network.dl", target = "processes", output = "jobs/network" },
       ]
-    Options, of all programs or of one: output, target, recursion, format, outside.
+    Options, of all programs or of one: output, target, recursion, format, outside,
+    include-path.
 
     Files are compared by content; one that was edited by hand since it was made is left alone.
     """
@@ -300,7 +301,7 @@ def topology(
     multiple=True,
     type=click.Path(path_type=Path, exists=True, dir_okay=False),
     metavar="FILE",
-    help="What a job has written to standard error; the page then has sizes and times. Can be repeated.",
+    help="What a job has written with its option --log; the page then has sizes and times. Can be repeated.",
 )
 @click.option(
     "--root",
@@ -330,7 +331,7 @@ def report_command(
 
     from . import CompileOptions
     from .processes import Processes, compile_any, compile_processes
-    from .report.joblog import read_log, run_logs
+    from .report.joblog import has_events, read_log, read_runs, run_logs
     from .report.page import report_page
 
     report = Report(programs, recursion=recursion)
@@ -348,7 +349,16 @@ def report_command(
                 )
         elif root is not None or outside:
             raise click.UsageError("--root and --outside are for programs of processes")
-        given = run_logs(root) if root is not None else {found.sources[0].name: "\n".join(map(read_log, logs))}
+        texts = {log: read_log(log) for log in logs}
+        empty = [str(log) for log, text in texts.items() if not has_events(text)]
+        together = "\n".join(texts.values())
+        if empty:
+            report.fail(UNUSABLE, f"{empty[0]} has no events; a job writes them to FILE with its option --log FILE")
+            report.finish()
+        if logs and not read_runs(together):
+            report.fail(UNUSABLE, f"{' and '.join(map(str, logs))}: no command in it has come to its commit")
+            report.finish()
+        given = run_logs(root) if root is not None else {found.sources[0].name: together}
         text = report_page(found, EmitOptions(CompileOptions().compiler), given)
         page = page or Path(f"{programs[0].stem}.html")
         if report.write(page, text) is not None:

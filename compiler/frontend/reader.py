@@ -46,22 +46,16 @@ def folder_loader(folder: Path, include_path: Sequence[Path] = ()) -> Load:
         if not is_below(path, (folder, *include_path)):
             raise outside(name)
         try:
-            # A pipe would block when it is opened.
-            file = os.open(path, os.O_RDONLY | os.O_NONBLOCK)
+            status = path.stat()
         except (FileNotFoundError, NotADirectoryError):
             return None
-        except OSError as error:
-            if error.errno == errno.ENXIO:  # A socket.
-                raise _not_regular(name) from None
-            raise
-        with os.fdopen(file, encoding="utf-8-sig") as text:
-            status = os.fstat(file)
-            if not stat.S_ISREG(status.st_mode):
-                raise _not_regular(name)
-            if status.st_size > MOST_BYTES:
-                message = f"`{name}` has {status.st_size:,} bytes"
-                raise NotIncluded("E0125", message, f"a program file has at most {MOST_BYTES:,}")
-            return SourceFile(name, text.read())
+        if not stat.S_ISREG(status.st_mode):
+            help = "include a file that holds a part of the program"
+            raise NotIncluded("E0125", f"`{name}` is not a regular file", help)
+        if status.st_size > MOST_BYTES:
+            message = f"`{name}` has {status.st_size:,} bytes"
+            raise NotIncluded("E0125", message, f"a file of a program has at most {MOST_BYTES:,}")
+        return SourceFile(name, path.read_text(encoding="utf-8-sig"))
 
     return load
 
@@ -75,10 +69,6 @@ def outside(name: str) -> NotIncluded:
     """The refusal of a file that lies where nothing is included from."""
     message = f"`{name}` lies outside of the folder of the program"
     return NotIncluded("E0124", message, "name its folder with --include-path if files there may be included")
-
-
-def _not_regular(name: str) -> NotIncluded:
-    return NotIncluded("E0125", f"`{name}` is not a regular file", "include a file that holds a part of the program")
 
 
 def read_program(

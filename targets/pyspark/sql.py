@@ -31,11 +31,13 @@ _TYPES = {"int": "BIGINT", "float": "DOUBLE", "string": "STRING", "bool": "BOOLE
 
 @dataclass(frozen=True)
 class Sql:
-    """A query's text in both dialects, and the head columns that may be NULL for want of a value."""
+    """A query's text in both dialects, and the head columns that may be NULL for want of a value; of these ``narrow`` are
+    NULL only where the value does not fit the column."""
 
     duckdb: str
     spark: str
     partial: tuple[str, ...] = ()
+    narrow: tuple[str, ...] = ()
 
 
 def sql_type(type_: typed.Type) -> exp.DataType:
@@ -96,13 +98,14 @@ class _Spark(Spark):
             return f"({self.sql(expression, 'this')})"
 
 
-def print_sql(tree: exp.Expr, partial: tuple[str, ...] = ()) -> Sql:
+def print_sql(tree: exp.Expr, partial: tuple[str, ...] = (), narrow: tuple[str, ...] = ()) -> Sql:
     """Print a tree in both dialects."""
     spark = expanded(tree.copy(), "spark").transform(_for_spark, copy=False)
     return Sql(
         expanded(tree.copy(), "duckdb").sql(_DuckDB, pretty=True, max_text_width=100, copy=False),
         spark.sql(_Spark, pretty=True, max_text_width=100, copy=False),
         partial,
+        narrow,
     )
 
 
@@ -166,7 +169,7 @@ class QueryBuilder:
             self.match_computed()
         for versioned in self.query.negations:
             self.conditions.append(self.absence(versioned))
-        columns, partial = self.select_list()
+        columns, partial, narrow = self.select_list()
         select = exp.select(*columns)
         for number, (table, matches) in enumerate(self.tables):
             if number == 0:
@@ -178,7 +181,7 @@ class QueryBuilder:
                 select = select.join(table, join_type="CROSS")
         if self.conditions:
             select = select.where(all_of(self.conditions))
-        return print_sql(select, partial)
+        return print_sql(select, partial, narrow)
 
     def column(self, alias: str, relation: str, index: int) -> exp.Expr:
         """A column of a joined table."""
@@ -274,11 +277,13 @@ class QueryBuilder:
             inner = inner.where(all_of(matches))
         return exp.Not(this=exp.Exists(this=inner))
 
-    def select_list(self) -> tuple[list[exp.Expr], tuple[str, ...]]:
-        """The head's columns, and which of them may be NULL for want of a value."""
+    def select_list(self) -> tuple[list[exp.Expr], tuple[str, ...], tuple[str, ...]]:
+        """The head's columns, which of them may be NULL for want of a value, and which of these only for a value that
+        does not fit."""
         relation = self.head.relation
         columns: list[exp.Expr] = []
         partial: list[str] = []
+        narrow: list[str] = []
         if not any(not isinstance(a, typed.Aggregate) for a in self.head.arguments):
             columns.append(exp.alias_(exp.true(), "_unit"))
         for index, argument in enumerate(self.head.arguments):
@@ -291,18 +296,21 @@ class QueryBuilder:
                 value = exp.cast(value, sql_type(wanted.type))
             if self.is_uncertain(wanted) and not (self.returning and self.kind == "ranked"):
                 partial.append(name)
+                if isinstance(wanted, typed.Convert) and not self.is_uncertain(wanted.operand):
+                    narrow.append(name)
             columns.append(exp.alias_(value, name))
         if self.required and not (self.returning and self.kind == "ranked"):
             first = columns[0]
             guarded = exp.Case(ifs=[exp.If(this=all_of(self.required), true=first.this)])
             columns[0] = exp.alias_(guarded, first.alias)
             partial = list(dict.fromkeys([first.alias, *partial]))
+            narrow = [name for name in narrow if name != first.alias]
         if self.ranked and not self.returning:
             columns.append(exp.alias_(self.rank(), "_rank"))
         if self.kind == "entries":
             times = reduce(lambda left, right: exp.Mul(this=left, expression=right), self.copies or [_one()])
             columns.append(exp.alias_(times, "_copies"))
-        return columns, tuple(partial)
+        return columns, tuple(partial), tuple(narrow)
 
     def rank(self) -> exp.Expr:
         """The rank of the derivation: the highest among its tuples of the same stratum, 0 if there are none."""

@@ -328,12 +328,13 @@ class Viewer:
         rule, stratum = planned.rule, placed.stratum
         queries: list[QueryView] = []
         partial: tuple[str, ...] = ()
+        narrow: tuple[str, ...] = ()
 
         def add(query: plan.Query, name: str, comment: str) -> str:
-            nonlocal partial
+            nonlocal partial, narrow
             sql = query_sql(query, self.names, stratum.kind, stratum.members)
             if query.purpose == "full":
-                partial = sql.partial
+                partial, narrow = sql.partial, sql.narrow
             queries.append(QueryView(comment, self.constant(constant_name(rule.label, name)), sql))
             return queries[-1].constant
 
@@ -359,6 +360,7 @@ class Viewer:
             options.append(("filtered", "True"))
         if partial:
             options.append(("partial", _tuple(map(quote, partial))))
+            options += [("narrow", _tuple(map(quote, narrow)))] if narrow else []
             calls = dict.fromkeys(call.function for call in calls_in(rule) if call.partial)
             options += [("calls", _tuple(map(quote, calls)))] if calls else []
         head = self.heads[rule.head.relation]
