@@ -36,8 +36,8 @@ def _version() -> str:
 
 @dataclass(frozen=True)
 class CompileOptions:
-    """How to compile: for which target, how recursions are to be maintained (by ``ranks`` or ``derivation-sets``), and
-    whether to format what is printed.
+    """How to compile: for which target, how recursions are to be maintained (by ``ranks`` or ``derivation-sets``),
+    whether to format what is printed, and below which folders includes may lie beside that of the program.
 
     ``compiler`` is the version that headers name, by default that of the installed package.
     """
@@ -46,6 +46,7 @@ class CompileOptions:
     format: bool = True
     recursion: str = "ranks"
     compiler: str = field(default_factory=_version)
+    include_path: tuple[Path, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -73,7 +74,7 @@ def compile_source(
     from .pipeline import compile_program
 
     options = options or CompileOptions()
-    compilation = compile_program(source, load, options.recursion)
+    compilation = compile_program(source, load, options.recursion, options.include_path)
     return Compiled(emit(compilation, options), compilation)
 
 
@@ -88,16 +89,22 @@ def compile_process_files(
     from flintlog.targets import EmitOptions
     from flintlog.targets.processes.emit import emit_processes
 
+    from .pipeline import refusing_depth
     from .processes import compile_processes
 
     options = options or CompileOptions()
-    found = compile_processes(programs, load, outside, options.recursion)
+    found = compile_processes(programs, load, outside, options.recursion, options.include_path)
     plans = {name: compilation.plan for name, compilation in found.compilations.items()}
-    return emit_processes(found.topology, plans, EmitOptions(options.compiler, options.format)), found
+    with refusing_depth(found.sources[0]):
+        return emit_processes(found.topology, plans, EmitOptions(options.compiler, options.format)), found
 
 
 def emit(compilation: Compilation, options: CompileOptions) -> Mapping[str, str]:
-    """The files of a compiled program: their texts by name. Raises KeyError if there is no such target."""
+    """The files of a compiled program: their texts by name. Raises KeyError if there is no such target, and CompileError
+    if the program is nested too deeply."""
     from flintlog.targets import EmitOptions, target
 
-    return target(options.target).emit(compilation.plan, EmitOptions(options.compiler, options.format))
+    from .pipeline import refusing_depth
+
+    with refusing_depth(compilation.sources[0]):
+        return target(options.target).emit(compilation.plan, EmitOptions(options.compiler, options.format))

@@ -42,6 +42,7 @@ class Entry:
     recursion: str
     format: bool
     outside: tuple[str, ...]
+    include_path: tuple[Path, ...]
 
     def runs(self) -> Iterator[tuple[Path, ...]]:
         """The programs that are compiled together."""
@@ -122,7 +123,7 @@ def read_config(file: Path) -> Config:
     return Config(file, tuple(entries))
 
 
-_OPTIONS = ("output", "target", "recursion", "format", "outside")
+_OPTIONS = ("output", "target", "recursion", "format", "outside", "include-path")
 
 
 @dataclass(frozen=True)
@@ -148,6 +149,9 @@ class _Table:
         if not programs:
             raise ConfigError(f"{self.file}: {place}: there is no file {pattern!r}")
         outside = self.value(given, "outside", place, list, [])
+        including = self.value(given, "include-path", place, list, [])
+        if not all(isinstance(name, str) and (folder / name).is_dir() for name in including):
+            raise ConfigError(f"{self.file}: {place}.include-path is a list of folders")
         if not all(isinstance(name, str) for name in outside):
             raise ConfigError(f"{self.file}: {place}.outside is a list of names of relations")
         target = self.choice(given, "target", place, (*TARGETS, PROCESSES))
@@ -160,6 +164,7 @@ class _Table:
             self.choice(given, "recursion", place, RECURSIONS),
             self.value(given, "format", place, bool, True),
             tuple(outside),
+            tuple(folder / name for name in including),
         )
 
     def value(self, given: Mapping[str, Any], key: str, place: str, kind: type, otherwise: Any) -> Any:

@@ -75,10 +75,24 @@ outside_option = click.option(
 )
 
 
+include_option = click.option(
+    "--include-path",
+    "include_path",
+    multiple=True,
+    type=click.Path(path_type=Path, exists=True, file_okay=False),
+    metavar="DIR",
+    help="A folder in which included files may lie, beside that of the program. Can be repeated.",
+)
+
+
 @click.group(context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(package_name="flintlog", prog_name="flintlog")
 def main() -> None:
     """Compile distributed Datalog to PySpark jobs that keep materialized views exact while their inputs change."""
+    # Names of files need not be text.
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")
 
 
 @main.command("compile")
@@ -108,6 +122,7 @@ def main() -> None:
 )
 @click.option("--no-format", "plain", is_flag=True, help="Do not format the scripts with black, which takes a second.")
 @recursion_option
+@include_option
 @diagnostics_option
 def compile_command(
     programs: tuple[Path, ...],
@@ -119,6 +134,7 @@ def compile_command(
     plain: bool,
     recursion: str,
     form: str,
+    include_path: tuple[Path, ...],
 ) -> None:
     """Compile programs to scripts, DIR/PROG.py for PROG.dl.
 
@@ -137,8 +153,8 @@ def compile_command(
         raise click.UsageError(f"--target {PROCESSES} makes several files; write them with -o DIR")
     from . import CompileOptions, emit
 
-    options = CompileOptions(target=target, format=not plain, recursion=recursion)
-    report = Report(programs, form, recursion)
+    options = CompileOptions(target=target, format=not plain, recursion=recursion, include_path=include_path)
+    report = Report(programs, form, recursion, include_path)
     if target == PROCESSES:
         assert folder is not None
         _compile_processes(programs, folder, outside, options, report)
@@ -146,7 +162,12 @@ def compile_command(
     wanted = tuple(stage for stage in STAGES if stage in stages or "all" in stages)
     written: dict[str, Path] = {}
     for program, compilation in report.compilations():
-        files = emit(compilation, options) if folder is not None or to_stdout or "script" in wanted else {}
+        files: Mapping[str, str] = {}
+        if folder is not None or to_stdout or "script" in wanted:
+            with report.reporting(program):
+                files = emit(compilation, options)
+            if not files:
+                continue
         for stage in wanted:
             if len(programs) * len(wanted) > 1:
                 click.echo(f"# ---- {stage} of {program} ".ljust(101, "-") + "\n")
@@ -202,7 +223,8 @@ def build(
           "rules/*.dl",          # paths are relative to this file
           { path = "network.dl", target = "processes", output = "jobs/network" },
       ]
-    Options, of all programs or of one: output, target, recursion, format, outside.
+    Options, of all programs or of one: output, target, recursion, format, outside,
+    include-path.
 
     Files are compared by content; one that was edited by hand since it was made is left alone.
     """
@@ -232,7 +254,14 @@ def build(
     metavar="DIR",
     help="The folder of a run; the page then says what has flowed.",
 )
-def topology(programs: tuple[Path, ...], outside: tuple[str, ...], page: Path | None, root: Path | None) -> None:
+@include_option
+def topology(
+    programs: tuple[Path, ...],
+    outside: tuple[str, ...],
+    page: Path | None,
+    root: Path | None,
+    include_path: tuple[Path, ...],
+) -> None:
     """Tell how the processes of programs are connected.
 
     Prints processes, what they are fed, and the channels between them.
@@ -245,7 +274,7 @@ def topology(programs: tuple[Path, ...], outside: tuple[str, ...], page: Path | 
         raise click.UsageError("--root is for the page; say where to write it with --html FILE")
     report = Report(programs)
     with report.reporting(programs[0]):
-        found = compile_processes(programs, outside=outside)
+        found = compile_processes(programs, outside=outside, include_path=include_path)
         report.diagnostics(programs[0], found.warnings, found.sources)
         click.echo(str(found.topology), nl=False)
         if page is not None:
@@ -272,7 +301,7 @@ def topology(programs: tuple[Path, ...], outside: tuple[str, ...], page: Path | 
     multiple=True,
     type=click.Path(path_type=Path, exists=True, dir_okay=False),
     metavar="FILE",
-    help="What a job has written to standard error; the page then has sizes and times. Can be repeated.",
+    help="What a job has written with its option --log; the page then has sizes and times. Can be repeated.",
 )
 @click.option(
     "--root",
@@ -282,6 +311,7 @@ def topology(programs: tuple[Path, ...], outside: tuple[str, ...], page: Path | 
 )
 @outside_option
 @recursion_option
+@include_option
 def report_command(
     programs: tuple[Path, ...],
     page: Path | None,
@@ -289,6 +319,7 @@ def report_command(
     root: Path | None,
     outside: tuple[str, ...],
     recursion: str,
+    include_path: tuple[Path, ...],
 ) -> None:
     """Write a page about a program, for those who review it: one HTML file that needs no network.
 
@@ -300,15 +331,15 @@ def report_command(
 
     from . import CompileOptions
     from .processes import Processes, compile_any, compile_processes
-    from .report.joblog import read_log, run_logs
+    from .report.joblog import has_events, read_log, read_runs, run_logs
     from .report.page import report_page
 
     report = Report(programs, recursion=recursion)
     with report.reporting(programs[0]):
         found = (
-            compile_processes(programs, outside=outside, recursion=recursion)
+            compile_processes(programs, None, outside, recursion, include_path)
             if len(programs) > 1
-            else compile_any(programs[0], outside=outside, recursion=recursion)
+            else compile_any(programs[0], None, outside, recursion, include_path)
         )
         report.diagnostics(programs[0], found.warnings, found.sources)
         if isinstance(found, Processes):
@@ -318,7 +349,16 @@ def report_command(
                 )
         elif root is not None or outside:
             raise click.UsageError("--root and --outside are for programs of processes")
-        given = run_logs(root) if root is not None else {found.sources[0].name: "\n".join(map(read_log, logs))}
+        texts = {log: read_log(log) for log in logs}
+        empty = [str(log) for log, text in texts.items() if not has_events(text)]
+        together = "\n".join(texts.values())
+        if empty:
+            report.fail(UNUSABLE, f"{empty[0]} has no events; a job writes them to FILE with its option --log FILE")
+            report.finish()
+        if logs and not read_runs(together):
+            report.fail(UNUSABLE, f"{' and '.join(map(str, logs))}: no command in it has come to its commit")
+            report.finish()
+        given = run_logs(root) if root is not None else {found.sources[0].name: together}
         text = report_page(found, EmitOptions(CompileOptions().compiler), given)
         page = page or Path(f"{programs[0].stem}.html")
         if report.write(page, text) is not None:
@@ -329,8 +369,9 @@ def report_command(
 @main.command()
 @programs_argument
 @recursion_option
+@include_option
 @diagnostics_option
-def check(programs: tuple[Path, ...], recursion: str, form: str) -> None:
+def check(programs: tuple[Path, ...], recursion: str, form: str, include_path: tuple[Path, ...]) -> None:
     """Check programs and print what is wrong with them.
 
     \b
@@ -344,7 +385,7 @@ def check(programs: tuple[Path, ...], recursion: str, form: str) -> None:
                    the URL of what `flintlog errors CODE` prints, or null
       failures     a list of messages: what could not be read or written
     """
-    report = Report(programs, form, recursion)
+    report = Report(programs, form, recursion, include_path)
     report.check()
     report.finish(always=True)
 
@@ -423,11 +464,14 @@ def _write_formatted(program: Path, content: bytes, report: Report) -> None:
 @programs_argument
 @outside_option
 @recursion_option
-def explain(programs: tuple[Path, ...], outside: tuple[str, ...], recursion: str) -> None:
+@include_option
+def explain(
+    programs: tuple[Path, ...], outside: tuple[str, ...], recursion: str, include_path: tuple[Path, ...]
+) -> None:
     """Tell in prose what was decided about programs, or about each process of them, and why."""
     from .explain import explain as explanation
 
-    report = Report(programs, recursion=recursion)
+    report = Report(programs, recursion=recursion, include_path=include_path)
     texts = [explanation(compilation) for _, compilation in report.each(outside, warn=False)]
     if texts:
         _print("\n\n".join(texts).rstrip("\n"), _headed)
@@ -437,11 +481,12 @@ def explain(programs: tuple[Path, ...], outside: tuple[str, ...], recursion: str
 @main.command()
 @programs_argument
 @outside_option
-def certify(programs: tuple[Path, ...], outside: tuple[str, ...]) -> None:
+@include_option
+def certify(programs: tuple[Path, ...], outside: tuple[str, ...], include_path: tuple[Path, ...]) -> None:
     """Print for every rule the certificate that its delta rules count each change exactly once."""
     from .certify import certify as certificates
 
-    report = Report(programs)
+    report = Report(programs, include_path=include_path)
     for program, compilation in report.each(outside):
         found = certificates(compilation.delta)
         for certificate in found:
@@ -468,8 +513,15 @@ def certify(programs: tuple[Path, ...], outside: tuple[str, ...]) -> None:
 @click.option("--exit-code", "strict", is_flag=True, help="Exit with 1 if there is anything to report.")
 @outside_option
 @recursion_option
+@include_option
 def diff(
-    programs: tuple[Path, ...], rev: str | None, form: str, strict: bool, outside: tuple[str, ...], recursion: str
+    programs: tuple[Path, ...],
+    rev: str | None,
+    form: str,
+    strict: bool,
+    outside: tuple[str, ...],
+    recursion: str,
+    include_path: tuple[Path, ...],
 ) -> None:
     """Tell what a change of a program changes, for those who review it.
 
@@ -487,15 +539,17 @@ def diff(
     if len(programs) > 2 or (len(programs) == 2 and rev is not None):
         raise click.UsageError("give two programs, or one and the revision to compare it with")
     from .compare_report import REPORTS
+    from .diagnostics import escaped
 
     rev = None if len(programs) == 2 else (rev or "HEAD")
     old, new = Path(f"{rev}:{programs[0].as_posix()}") if rev else programs[0], programs[-1]
-    report = Report((old, new), recursion=recursion)
+    report = Report((old, new), recursion=recursion, include_path=include_path)
     found = _compared(old, new, rev, outside, report)
     if found is None:
         report.finish()
         return
-    click.echo(REPORTS[form](found, old.as_posix(), new.as_posix()), nl=False)
+    text = REPORTS[form](found, old.as_posix(), new.as_posix())
+    click.echo(escaped(text) if form == "text" else text, nl=False)
     if strict and not found.same:
         report.code = max(report.code, REFUSED)
     click.get_current_context().exit(report.code)
@@ -514,8 +568,10 @@ def _compared(
     for path in (old, new):
         try:
             with report.reporting(path):
-                source, load = program_at(new, rev) if rev is not None and path == old else (path, None)
-                found.append(compile_any(source, load, outside, report.recursion))
+                source, load = (
+                    program_at(new, rev, report.include_path) if rev is not None and path == old else (path, None)
+                )
+                found.append(compile_any(source, load, outside, report.recursion, report.include_path))
         except NoRevision as error:
             report.fail(UNUSABLE, str(error))
     match found:
@@ -577,6 +633,7 @@ rounds_option = click.option(
 @click.option("-i", "--interactive", is_flag=True, help="Go on by what is typed: facts, and questions about tuples.")
 @functions_option
 @rounds_option
+@include_option
 def run_command(
     program: Path,
     facts: Path | None,
@@ -585,6 +642,7 @@ def run_command(
     interactive: bool,
     functions: Path | None,
     max_rounds: int,
+    include_path: tuple[Path, ...],
 ) -> None:
     """Evaluate a program once, without Spark, or interactively.
 
@@ -601,7 +659,7 @@ def run_command(
         raise click.UsageError("--interactive shows relations when it is asked; leave out --out")
     if form and out is None:
         raise click.UsageError(f"--format {form} is for files; say where to write them with --out DIR")
-    report = Report((program,))
+    report = Report((program,), include_path=include_path)
     for module in _modules(report):
         try:
             session = module.Session(max_rounds, str(functions) if functions else None)
@@ -634,7 +692,9 @@ def _interact(module: Any, session: Any, report: Report) -> None:
     """Answer what is typed, until that ends."""
     from .interactive import Interactive, typed_lines
 
-    answering = Interactive(module, session, click.echo)
+    from .diagnostics import escaped
+
+    answering = Interactive(module, session, lambda line: click.echo(escaped(line)))
     if sys.stdin.isatty():
         click.echo(f"{session.program.name}; `help` tells what can be typed", err=True)
     if not answering.run(typed_lines("> ", answering.words)) and not sys.stdin.isatty():
@@ -657,7 +717,10 @@ def _write_relation(module: Any, session: Any, relation: Any, path: Path, report
 @click.argument("commands", metavar="FILE", type=click.Path(path_type=Path, allow_dash=True))
 @functions_option
 @rounds_option
-def replay(program: Path, commands: Path, functions: Path | None, max_rounds: int) -> None:
+@include_option
+def replay(
+    program: Path, commands: Path, functions: Path | None, max_rounds: int, include_path: tuple[Path, ...]
+) -> None:
     """Maintain a program through a DDlog command file.
 
     \b
@@ -677,7 +740,7 @@ def replay(program: Path, commands: Path, functions: Path | None, max_rounds: in
     from .dat.reader import Reader
     from .dat.replay import Replay
 
-    report = Report((program,))
+    report = Report((program,), include_path=include_path)
     for module in _modules(report):
         try:
             session = module.Session(max_rounds, str(functions) if functions else None)
@@ -743,10 +806,17 @@ class Report:
     ``form`` is ``text``, which is printed at once, or the name of a document that is printed in the end.
     """
 
-    def __init__(self, programs: tuple[Path, ...], form: str = "text", recursion: str = "ranks") -> None:
+    def __init__(
+        self,
+        programs: tuple[Path, ...],
+        form: str = "text",
+        recursion: str = "ranks",
+        include_path: tuple[Path, ...] = (),
+    ) -> None:
         """Begin with nothing to say."""
         self.programs = programs
         self.recursion = recursion
+        self.include_path = include_path
         self.form = form
         self.code = OK
         self.found: list[tuple[Path, int, int]] = []
@@ -761,14 +831,14 @@ class Report:
         """
         from .pipeline import compile_program
 
-        return self._compiled(partial(compile_program, recursion=self.recursion), warn)
+        return self._compiled(partial(compile_program, recursion=self.recursion, include_path=self.include_path), warn)
 
     def each(self, outside: tuple[str, ...], warn: bool = True) -> Iterator[tuple[str, Compilation]]:
         """The same with their names, and of a program of processes each process; some relations are fed from
         outside."""
         from .processes import Processes, compile_any
 
-        compiling = partial(compile_any, outside=outside, recursion=self.recursion)
+        compiling = partial(compile_any, outside=outside, recursion=self.recursion, include_path=self.include_path)
         for program, found in self._compiled(compiling, warn):
             if isinstance(found, Processes):
                 yield from ((f"{program}, process {name}", one) for name, one in found.compilations.items())
@@ -922,6 +992,9 @@ def reason(error: OSError) -> str:
 
 def _print(text: str, colour: Callable[[str], Text], stream: TextIO | None = None) -> None:
     """Print text, in colour on a terminal."""
+    from .diagnostics import escaped
+
+    text = escaped(text)
     stream = stream or sys.stdout
     if not stream.isatty():
         click.echo(text, file=stream)

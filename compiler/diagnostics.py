@@ -39,6 +39,8 @@ CODES: dict[str, str] = {
     "E0121": "A domain does not name its nodes by one variable.",
     "E0122": "A path is not well formed.",
     "E0123": "A process is not closed.",
+    "E0124": "An include leads out of the folder of the program.",
+    "E0125": "An include names something other than a file of a program.",
     # Names and declarations
     "E0201": "A relation is neither declared nor derived.",
     "E0202": "A relation or type is declared twice.",
@@ -231,6 +233,13 @@ def _excerpt(span: Span, sources: Mapping[str, SourceFile]) -> list[str]:
 def _visible(line: str) -> str:
     """A line as a terminal may print it: what would be invisible or move the cursor becomes a replacement character."""
     return "".join(c if c.isprintable() or c == "\t" else "\N{REPLACEMENT CHARACTER}" for c in line)
+
+
+def escaped(text: str) -> str:
+    """Text of several lines with escapes, as in JSON, for what a terminal would not show or would obey."""
+    return "".join(
+        c if c.isprintable() or c in "\n\t" or unicodedata.category(c) == "Zs" else f"\\u{ord(c):04x}" for c in text
+    )
 
 
 def _width(character: str) -> int:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -27,7 +28,7 @@ from .passes.split_aggregates import split_aggregates
 from .passes.split_inputs import split_inputs
 from .passes.stratify import stratify
 from .passes.warn_invention import warn_invention
-from .source import SourceFile
+from .source import SourceFile, Span
 
 
 @dataclass(frozen=True)
@@ -72,6 +73,17 @@ PASSES = (
 STAGES = ("syntax", *(step.stage for step in PASSES))
 
 
+@contextmanager
+def refusing_depth(main: SourceFile) -> Iterator[None]:
+    """Turn a RecursionError of the body into a CompileError about a program."""
+    try:
+        yield
+    except RecursionError:
+        message = "the program is nested deeper than the compiler can follow"
+        help = "compute parts of it in assignments or in relations of their own"
+        raise CompileError([Diagnostic("E0711", message, Span(main.name, 1, 1, 1), help)], (main,)) from None
+
+
 @dataclass(frozen=True)
 class Compilation:
     """A compiled program: every stage of it, and the warnings."""
@@ -98,15 +110,19 @@ class Compilation:
 
 
 def compile_program(
-    source: Path | SourceFile, load: Load | None = None, recursion: str = syntax.RECURSIONS[0]
+    source: Path | SourceFile,
+    load: Load | None = None,
+    recursion: str = syntax.RECURSIONS[0],
+    include_path: Sequence[Path] = (),
 ) -> Compilation:
-    """Read a program and run all passes; ``recursion`` is one of :data:`.syntax.RECURSIONS`.
+    """Read a program and run all passes; ``recursion`` is one of :data:`.syntax.RECURSIONS`. Includes may also lie below
+    the folders of ``include_path``.
 
     Raises :class:`~flintlog.compiler.diagnostics.CompileError` with all diagnostics if the program is refused, and
     OSError if the main file cannot be read.
     """
     diagnostics = Diagnostics()
-    program = replace(read_program(source, diagnostics, load), recursion=recursion)
+    program = replace(read_program(source, diagnostics, load, include_path), recursion=recursion)
     for process in program.processes[:1]:
         help = "compile it with --target processes"
         diagnostics.report("E0704", "this program has processes, and is not one script", process.span, help=help)
@@ -118,10 +134,11 @@ def run_passes(program: syntax.Program, diagnostics: Diagnostics) -> Compilation
     representation: Any = program
     made = {"syntax": representation}
     try:
-        for step in PASSES:
-            representation = step.run(representation, diagnostics)
-            diagnostics.check()
-            made[step.stage] = representation
+        with refusing_depth(program.sources[0]):
+            for step in PASSES:
+                representation = step.run(representation, diagnostics)
+                diagnostics.check()
+                made[step.stage] = representation
     except CompileError as error:
         raise CompileError(error.diagnostics, program.sources) from None
     return Compilation(**made, warnings=diagnostics.sorted())

@@ -22,7 +22,7 @@ from .passes.expand_paths import expand_paths
 from .passes.infer_types import infer_types
 from .passes.resolve import resolve
 from .passes.split_processes import ProcessSyntax, owner, rewritten, split_processes
-from .pipeline import Compilation, run_passes
+from .pipeline import Compilation, refusing_depth, run_passes
 from .source import SourceFile, Span
 
 
@@ -42,10 +42,11 @@ def compile_any(
     load: Load | None = None,
     outside: Collection[str] = (),
     recursion: str = syntax.RECURSIONS[0],
+    include_path: Sequence[Path] = (),
 ) -> Compilation | Processes:
     """Compile a program of one process or of several; raises as :func:`compile_program`."""
     diagnostics = Diagnostics()
-    read = replace(read_program(program, diagnostics, load), recursion=recursion)
+    read = replace(read_program(program, diagnostics, load, include_path), recursion=recursion)
     return _compiled([read], diagnostics, outside) if read.processes else run_passes(read, diagnostics)
 
 
@@ -54,16 +55,20 @@ def compile_processes(
     load: Load | None = None,
     outside: Collection[str] = (),
     recursion: str = syntax.RECURSIONS[0],
+    include_path: Sequence[Path] = (),
 ) -> Processes:
     """Compile the processes of some files, each file one process or several. Relations and processes named in
     ``outside`` may be read though no process derives them: they are fed from outside. ``recursion``, one of
-    :data:`.syntax.RECURSIONS`, is for those inside a process.
+    :data:`.syntax.RECURSIONS`, is for those inside a process. Includes may also lie below the folders of
+    ``include_path``.
 
     Raises :class:`~flintlog.compiler.diagnostics.CompileError` with all diagnostics if they are refused, and OSError if
     a file cannot be read.
     """
     diagnostics = Diagnostics()
-    read = [replace(read_program(program, diagnostics, load), recursion=recursion) for program in programs]
+    read = [
+        replace(read_program(program, diagnostics, load, include_path), recursion=recursion) for program in programs
+    ]
     return _compiled(read, diagnostics, outside)
 
 
@@ -71,7 +76,8 @@ def _compiled(read: Sequence[syntax.Program], diagnostics: Diagnostics, outside:
     """Compile processes that were read."""
     sources = tuple({source.name: source for program in read for source in program.sources}.values())
     try:
-        return _Compiler(read, sources, diagnostics, outside).run()
+        with refusing_depth(sources[0]):
+            return _Compiler(read, sources, diagnostics, outside).run()
     except CompileError as error:
         raise CompileError(error.diagnostics, sources) from None
 

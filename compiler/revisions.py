@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
+from collections.abc import Sequence
 from pathlib import Path
 
-from .frontend import Load
+from .frontend import Load, is_below, outside
 from .source import SourceFile
 
 
@@ -13,8 +15,9 @@ class NoRevision(Exception):
     """A program cannot be had from a revision; the message says why, in one sentence."""
 
 
-def program_at(program: Path, rev: str) -> tuple[SourceFile, Load]:
-    """The text of a program at a revision of the repository that it lies in, and what finds its includes there.
+def program_at(program: Path, rev: str, include_path: Sequence[Path] = ()) -> tuple[SourceFile, Load]:
+    """The text of a program at a revision of the repository that it lies in, and what finds its includes there, below
+    its folder and those of ``include_path``.
 
     Raises :class:`NoRevision` if there is no repository, no such revision, or no such file in it.
     """
@@ -29,6 +32,8 @@ def program_at(program: Path, rev: str) -> tuple[SourceFile, Load]:
     name = commit.decode().strip()
 
     def load(path: str) -> SourceFile | None:
+        if not is_below(Path(os.path.realpath((folder / path).parent)), (folder, *include_path)):
+            raise outside(path)
         found = _git(folder, "cat-file", "blob", f"{name}:{path if path.startswith('../') else f'./{path}'}")
         return None if found is None else SourceFile(path, _text(found))
 

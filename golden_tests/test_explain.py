@@ -10,6 +10,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from flintlog.compiler.ir import typed
+from flintlog.compiler.passes.split_aggregates import witnesses
 
 from golden_tests.checks import Checked
 from golden_tests.harness import LocalJob, Row, compile_text, load_script
@@ -50,6 +52,17 @@ class Asked:
         json.dumps(answer, default=job.value_text)
         return answer
 
+    @property
+    def taken_apart(self) -> list[str]:
+        """The helpers of aggregates, which explanations never name."""
+        return [relation.name for relation in self.compilation.rewritten.relations if relation.part_of]
+
+    @property
+    def paths(self) -> set[str]:
+        """The relations of paths, which have no other name than the compiler's."""
+        hidden = [relation for relation in self.compilation.rewritten.relations if relation.hidden]
+        return {r.name for r in hidden if not (r.part_of or r.shown_as or r.projects or r.annotates or r.public)}
+
     def relations(self) -> Iterator[tuple[Any, set[Row]]]:
         """The relations that users see, and what they hold."""
         for relation in self.job.program.relations:
@@ -71,6 +84,7 @@ class Asked:
         leaves: dict[str, set[Row]] = {}
         for node in nodes.values():
             values = tuple(map(hashable, node["values"]))
+            assert not node["tuple"].startswith(tuple(f"{name}(" for name in self.taken_apart)), node
             assert node.get("internal") or values in self.holds(node["relation"]), node
             if node.get("given"):
                 leaves.setdefault(node["relation"], set()).add(values)
@@ -90,28 +104,43 @@ class Asked:
             done |= ready
 
     def check_attempts(self, relation: Any, row: Row) -> None:
-        """Of a tuple that is not there: what rules found is there, and what they miss is not."""
+        """Of a tuple that is not there: what rules found is there, what they miss is not, and its group is what it is."""
         answer = self.explain(relation, row)
         assert not answer["present"]
         assert answer["input"] == (relation.kind == "input")
-        hidden = {r.name for r in self.job.program.relations if r.hidden}
+        self.check_group(relation, row, answer)
         for attempt in answer["rules"]:
             for text in attempt["found"]:
-                assert self.matching(text, hidden), (text, attempt)
+                assert self.matching(text), (text, attempt)
             if attempt.get("why") == "is not there":
-                assert not self.matching(attempt["missing"], hidden) or attempt["missing"].split("(")[0] in hidden
+                assert attempt["missing"].split("(")[0] in self.paths or not self.matching(attempt["missing"]), attempt
             elif attempt.get("why") == "is there":
-                assert self.matching(attempt["missing"], hidden), attempt
+                assert self.matching(attempt["missing"]), attempt
             elif "missing" not in attempt:
-                assert relation.best, "a rule that derives a tuple makes it be there"
+                assert answer["group"], "a rule that derives a tuple makes it be there, or another one of its group"
 
-    def matching(self, text: str, hidden: set[str]) -> bool:
-        """Whether there are tuples like a text, in which ``_`` is any value; of internal relations there are."""
-        name, _, inside = text.partition("(")
-        if name in hidden:
-            return True
+    def check_group(self, relation: Any, row: Row, answer: dict[str, Any]) -> None:
+        """What is said of the group of a tuple that is not there."""
+        rules = [r for r in self.compilation.typed.rules if r.head.relation == relation.name]
+        arguments = rules[0].head.arguments if rules else ()
+        computed = [i for i, argument in enumerate(arguments) if isinstance(argument, typed.Aggregate)]
+        if not computed:
+            assert "group" not in answer
+            return
+        by = [i for i in range(len(row)) if i not in computed and i not in witnesses(rules[0].head)]
+        group = [r for r in self.holds(relation.name) if [r[i] for i in by] == [row[i] for i in by]]
         job: Any = self.job.module
+        assert set(answer["group"]) <= {job.tuple_text(relation, r) for r in group}
+        assert len(answer["group"]) == min(len(group), 3)
+
+    def matching(self, text: str) -> bool:
+        """Whether there are tuples like a text, in which ``_`` is any value; helpers of paths are not looked into."""
+        name, _, inside = text.partition("(")
+        job: Any = self.job.module
+        if name in self.paths:
+            return True
         relation = self.job.relation(name)
+        assert not relation.hidden, f"{text} names what users do not know"
         words = job.split_values(inside.removesuffix(")"))
         return any(
             all(

@@ -9,7 +9,7 @@ from __future__ import annotations
 import datetime
 import re
 from dataclasses import dataclass
-from decimal import Decimal
+from decimal import Decimal, InvalidOperation
 
 from lark import Token, Tree
 
@@ -537,8 +537,12 @@ class Classifier:
                     )
                 return syntax.Constant(value, "int", span)
             case "NUMBER":
-                number = Decimal(sign + token)
-                if abs(float(number)) == float("inf") or (float(number) == 0) != (number == 0):
+                try:
+                    number = Decimal(sign + token)
+                    fits = abs(float(number)) < float("inf") and (float(number) == 0) == (number == 0)
+                except (InvalidOperation, ValueError):  # Its exponent is beyond all numbers.
+                    fits = False
+                if not fits:
                     raise self._refuse("E0307", "this number does not fit a float", whole)
                 return syntax.Constant(number, "float", span)
             case "STRING":

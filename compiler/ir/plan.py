@@ -67,11 +67,15 @@ class Pivot:
 
 @dataclass(frozen=True)
 class StratumPlan:
-    """A stratum with pivots for its relations and the queries of its rules."""
+    """A stratum with pivots for its relations and the queries of its rules.
+
+    ``written`` has the query ``asked`` for each rule of the program that was taken apart into others.
+    """
 
     stratum: Stratum
     pivots: tuple[Pivot, ...]
     rules: tuple[RulePlan, ...]
+    written: tuple[Query, ...] = ()
 
     @property
     def joined_by(self) -> dict[str, int]:

@@ -382,6 +382,10 @@ class Relation:
     closure: Closure | None = None
     witnesses: tuple[int, ...] = ()  # the columns that hold what reaches an extremum
     annotates: str = ""  # the relation whose facts it holds, each with what it was derived from
+    part_of: str = ""  # the relation whose rules were taken apart to make it
+    shown_as: str = ""  # for hidden relations: the relation that has all of its tuples
+    projects: tuple[str, tuple[int, ...]] | None = None  # the relation of which it has only these columns
+    written: tuple[Rule, ...] = ()  # its rules as they were before they were taken apart
 
     def __str__(self) -> str:
         columns = ", ".join(f"{'@' if i == self.location else ''}{c}" for i, c in enumerate(self.columns))

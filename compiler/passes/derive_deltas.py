@@ -26,13 +26,14 @@ def derive_deltas(stratified: StratifiedProgram) -> Program:
     return Program(
         stratified,
         tuple(
-            StratumDeltas(stratum, tuple(_rule_deltas(rule, stratum) for rule in stratum.rules))
+            StratumDeltas(stratum, tuple(rule_deltas(rule, stratum) for rule in stratum.rules))
             for stratum in stratified.strata
         ),
     )
 
 
-def _rule_deltas(rule: typed.Rule, stratum: Stratum) -> RuleDeltas:
+def rule_deltas(rule: typed.Rule, stratum: Stratum) -> RuleDeltas:
+    """The delta rules of a rule of a stratum."""
     literals = [literal for literal in rule.body if isinstance(literal, typed.Atom | typed.Negation)]
     below = [x for x in literals if isinstance(x, typed.Negation) or x.relation not in stratum.members]
     within = [x for x in literals if isinstance(x, typed.Atom) and x.relation in stratum.members]

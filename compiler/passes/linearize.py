@@ -78,6 +78,7 @@ def _rewrite(program: typed.Program, rule: typed.Rule) -> typed.Program:
             key=(),
             public="",
             why=f"the tuples of {relation.name} that its rules without recursion give",
+            shown_as=relation.name,
         )
         relations.insert(relations.index(relation), hidden)
         labels = {r.label for r in rules}

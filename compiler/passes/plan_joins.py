@@ -32,8 +32,15 @@ def plan_rule(deltas: RuleDeltas, kind: str, filtered: bool) -> RulePlan:
     following = tuple(_query(deltas, "following", list(d.body), d.changed, set()) for d in deltas.following)
     given = {argument.name for argument in rule.head.arguments if isinstance(argument, typed.Variable)}
     returning = None if kind in ("counted", "entries") else _query(deltas, "returning", after, None, given)
-    asked = _query(deltas, "asked", after, None, given)
-    return RulePlan(rule, full, arriving, following, returning, asked, filtered)
+    return RulePlan(rule, full, arriving, following, returning, plan_asked(deltas), filtered)
+
+
+def plan_asked(deltas: RuleDeltas) -> Query:
+    """The query of a rule for one head."""
+    literals = [versioned.literal for versioned in deltas.all[0].body] if deltas.all else []
+    after = [Versioned(literal, Version.AFTER) for literal in literals]
+    given = {argument.name for argument in deltas.rule.head.arguments if isinstance(argument, typed.Variable)}
+    return _query(deltas, "asked", after, None, given)
 
 
 def _query(deltas: RuleDeltas, purpose: str, body: list[Versioned], first: Versioned | None, bound: set[str]) -> Query:

@@ -29,7 +29,8 @@ from ..ir.delta import Program as DeltaProgram
 from ..ir.delta import StratumDeltas
 from ..ir.plan import Pivot, Program, Stage, StratumPlan
 from ..ir.strata import Stratum
-from .plan_joins import plan_rule
+from .derive_deltas import rule_deltas
+from .plan_joins import plan_asked, plan_rule
 from .terms import equal_variables
 
 #: How many rules or columns a reason names.
@@ -95,7 +96,8 @@ def _stratum_plan(
         filtered = cut and not any(atom.relation in members or atom.relation in stage for atom in rule.rule.atoms)
         rules.append(plan_rule(rule, deltas.stratum.kind, filtered))
     chosen = tuple(Pivot(r.name, pivots[r.name], reasons[r.name]) for r in deltas.stratum.relations)
-    return StratumPlan(deltas.stratum, chosen, tuple(rules))
+    written = (rule_deltas(rule, deltas.stratum) for relation in deltas.stratum.relations for rule in relation.written)
+    return StratumPlan(deltas.stratum, chosen, tuple(rules), tuple(map(plan_asked, written)))
 
 
 def candidates(stratum: Stratum, relation: typed.Relation) -> list[int]:

@@ -64,6 +64,7 @@ def _projection(relation: typed.Relation, kept: tuple[int, ...], names: set[str]
         declared=False,
         hidden=True,
         why=f"{relation.name} without the columns that a negation leaves open",
+        projects=(relation.name, kept),
     )
 
 

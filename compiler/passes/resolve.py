@@ -41,6 +41,8 @@ AGGREGATE_FUNCTIONS = ("min", "max", "sum", "count", "avg")
 #: How many rules a disjunction may become.
 MAX_ALTERNATIVES = 256
 
+#: How many typedefs may lead from a name to a type.
+_MOST_TYPEDEFS = 100
 _TYPES = {"int": typed.INT, "float": typed.FLOAT, "string": typed.STRING, "bool": typed.BOOL}
 _TYPES |= {"date": typed.DATE, "timestamp": typed.TIMESTAMP}
 #: The names of types; ``decimal`` and ``list`` have parameters.
@@ -126,6 +128,7 @@ class _Declarations:
         self.diagnostics = diagnostics
         self.typedefs: dict[str, syntax.Typedef] = {}
         self.cyclic: set[str] = set()  # typedefs that have been found to lead to themselves
+        self.far = False
         self.declared: dict[str, syntax.RelationDeclaration] = {}
         self.rules = [statement for statement in program.statements if isinstance(statement, syntax.Rule)]
         self.made = {made.name: made for made in program.made}
@@ -195,6 +198,12 @@ class _Declarations:
             self.cyclic |= set(through)
             return typed.BROKEN
         if name.name in self.typedefs:
+            if len(through) == _MOST_TYPEDEFS:
+                if not self.far:
+                    message = f"the type `{through[0]}` is more than {_MOST_TYPEDEFS} typedefs away from what it is"
+                    self.diagnostics.report("E0711", message, self.typedefs[through[0]].span)
+                self.far = True
+                return typed.BROKEN
             return self._type(self.typedefs[name.name].type, (*through, name.name))
         foreign = _FOREIGN_TYPES.get(name.name.lower())
         known = {*TYPE_NAMES, *self.typedefs}

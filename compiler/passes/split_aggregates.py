@@ -83,6 +83,9 @@ class _Splitting:
             self._split_witnesses(relation, rules)
         elif any(aggregate.distinct for aggregate in aggregates):
             self._split_distinct(relation, rules)
+        if self.rules:
+            place = next(i for i, known in enumerate(self.relations) if known.name == relation.name)
+            self.relations[place] = replace(self.relations[place], written=tuple(rules))
         return self.rules or None
 
     # ---- distinct values -------------------------------------------------------------------------------------------
@@ -197,6 +200,7 @@ class _Splitting:
             declared=False,
             hidden=True,
             why=f"{why} in {relation.name}",
+            part_of=relation.name,
         )
         self.relations.append(made)
         return made

@@ -1,6 +1,6 @@
 """What the log of a job says: how large relations are, and how long stages, strata and rounds took.
 
-A log is what a job writes to standard error, lines such as ``event=round seconds=0.512 stratum=reachable phase=insert
+A log is what a job writes to the file of ``--log``, or to standard error, lines such as ``event=round seconds=0.512 stratum=reachable phase=insert
 round=3 tuples=14 bucket=0``, with whatever else Spark writes in between; several runs may stand behind each other.
 """
 
@@ -101,6 +101,11 @@ def read_runs(text: str) -> tuple[Run, ...]:
             # A run that ended without a commit, and another one behind it.
             reader = _Reader()
     return tuple(runs)
+
+
+def has_events(text: str) -> bool:
+    """Whether a text has events of a job."""
+    return next(_events(text.splitlines()), None) is not None
 
 
 def _events(lines: Iterable[str]) -> Iterator[dict[str, str]]:

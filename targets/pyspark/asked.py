@@ -2,13 +2,14 @@
 
 A step is a literal, an absence or a condition. Literals are joined from the left, so that the query also tells how far
 a rule comes that does not derive the head: column ``_i`` says whether the i-th step holds, and ``_i_j`` gives the j-th
-term of its literal, as far as it is known there. For a recursive rule ``_rank`` is the rank of the derivation.
+term of its literal, as far as it is known there, or what the rule computes for a value of the head. For a recursive
+rule ``_rank`` is the rank of the derivation.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from flintlog.compiler.ir import typed
 from flintlog.compiler.ir.delta import Versioned
@@ -21,11 +22,13 @@ from .sql import COMPARISONS, QueryBuilder, Sql, all_of, print_sql, table, unlik
 
 @dataclass(frozen=True)
 class Step:
-    """A step in the words of the program; of a literal also its table, and whether that must have no such tuple."""
+    """A step in the words of the program; of a literal also its table, and whether that must have no such tuple; of a
+    value of the head that is computed its ``column``."""
 
     text: str
     table: str = ""
     negated: bool = False
+    column: str = ""
 
 
 def asked_sql(query: Query, names: Names, kind: str, members: frozenset[str]) -> tuple[Sql, tuple[Step, ...]]:
@@ -57,7 +60,9 @@ class _AskedBuilder(QueryBuilder):
             ]
             self.join(versioned, alias)
             held = _there(self.first_column(versioned, alias))
-            self.step(Step(str(versioned.atom), self.names.tables[versioned.atom.relation]), held, terms)
+            shown = self.names.shown.get(versioned.atom.relation, versioned.atom.relation)
+            text = str(replace(versioned.atom, relation=shown))
+            self.step(Step(text, self.names.tables[versioned.atom.relation]), held, terms)
         for condition in self.query.conditions:
             self.check(condition)
         for index, argument in enumerate(self.head.arguments):
@@ -74,7 +79,7 @@ class _AskedBuilder(QueryBuilder):
         return print_sql(exp.Select(expressions=selected, from_=exp.From(this=self.tables[0][0]), joins=joins))
 
     def step(self, step: Step, held: exp.Expr, terms: Sequence[exp.Expr] = ()) -> None:
-        """Add a step, whether it holds, and the terms of its literal."""
+        """Add a step, whether it holds, and the terms of its literal, or what is computed for the head."""
         self.steps.append(step)
         place = len(self.steps)
         self.selected.append(exp.alias_(exp.Coalesce(this=held, expressions=[exp.false()]), f"_{place}"))
@@ -111,7 +116,7 @@ class _AskedBuilder(QueryBuilder):
             return
         column = self.column(self.listed, self.head.relation, index)
         name = self.names.columns[self.head.relation][index]
-        self.step(Step(f"{name} = {argument}"), self.equal(column, argument))
+        self.step(Step(str(argument), column=name), self.equal(column, argument), [self.tried(argument)])
 
     def equal(self, value: exp.Expr, expression: typed.Expression) -> exp.Expr:
         """The condition that an expression has a value."""
@@ -119,15 +124,35 @@ class _AskedBuilder(QueryBuilder):
 
     def join_absent(self, versioned: Versioned, alias: str) -> None:
         """Look for a tuple of a negated literal."""
-        terms = [self.tried(term) for term in versioned.atom.terms]
-        columns = [self.column(alias, versioned.atom.relation, index) for index in range(len(terms))]
+        versioned = self.unprojected(versioned)
+        atom = versioned.atom
+        columns = [self.column(alias, atom.relation, index) for index, _ in enumerate(atom.terms)]
+        wild = [isinstance(term, typed.Wildcard) for term in atom.terms]
+        terms = [exp.null() if open_ else self.tried(term) for term, open_ in zip(atom.terms, wild, strict=True)]
         matches: list[exp.Expr] = [
-            exp.EQ(this=column, expression=term.copy()) for column, term in zip(columns, terms, strict=True)
+            exp.EQ(this=column, expression=term.copy())
+            for column, term, open_ in zip(columns, terms, wild, strict=True)
+            if not open_
         ]
         self.tables.append((table(self.table_name(versioned), alias), matches))
         absent = exp.Is(this=self.first_column(versioned, alias), expression=exp.Null())
-        name = self.names.tables[versioned.atom.relation]
-        self.step(Step(f"!{versioned.atom}", name, negated=True), absent, terms)
+        self.step(Step(f"!{atom}", self.names.tables[atom.relation], negated=True), absent, terms)
+
+    def unprojected(self, versioned: Versioned) -> Versioned:
+        """A negated literal of the relation that the program names, where it reads a projection of that."""
+        relation, kept = self.names.projections.get(versioned.atom.relation, ("", ()))
+        if not relation:
+            return versioned
+        negation = versioned.literal
+        assert isinstance(negation, typed.Negation)
+        given = dict(zip(kept, negation.atom.terms, strict=True))
+        terms = tuple(
+            given.get(index, typed.Wildcard(typed.UNKNOWN, negation.atom.span))
+            for index, _ in enumerate(self.names.columns[relation])
+        )
+        return replace(
+            versioned, literal=replace(negation, atom=replace(negation.atom, relation=relation, terms=terms))
+        )
 
 
 def _there(column: exp.Expr) -> exp.Expr:

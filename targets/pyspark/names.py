@@ -13,13 +13,16 @@ class Names:
     """SQL names: ``tables`` by relation, ``columns`` by relation and column index, ``functions`` by external function; and
     ``folders``, what output relations are published in, which differ also on disks that ignore case.
 
-    A relation without columns is stored with the one column ``_unit``.
+    A relation without columns is stored with the one column ``_unit``. Relations that are ``projections`` have some
+    columns of another one, and some are ``shown`` to users as another one, which has all of their tuples.
     """
 
     tables: dict[str, str]
     columns: dict[str, tuple[str, ...]]
     functions: dict[str, str]
     folders: dict[str, str]
+    projections: dict[str, tuple[str, tuple[int, ...]]]
+    shown: dict[str, str]
 
     @classmethod
     def of(cls, program: typed.Program) -> Names:
@@ -32,7 +35,9 @@ class Names:
         functions = apart({function.name: function.name for function in program.functions})
         called = {name: f"external__{made}" for name, made in functions.items()}
         outputs = {r.name: shortened(r.public or r.name) for r in program.relations if r.output}
-        return cls(tables, columns, called, dict(apart(outputs)))
+        projections = {r.name: r.projects for r in program.relations if r.projects is not None}
+        shown = {relation.name: relation.shown_as for relation in program.relations if relation.shown_as}
+        return cls(tables, columns, called, dict(apart(outputs)), projections, shown)
 
     def tuple_columns(self, relation: str) -> tuple[str, ...]:
         """The columns that identify a tuple in SQL."""

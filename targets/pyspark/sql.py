@@ -32,11 +32,13 @@ _TYPES = {"int": "BIGINT", "float": "DOUBLE", "string": "STRING", "bool": "BOOLE
 
 @dataclass(frozen=True)
 class Sql:
-    """A query's text in both dialects, and the head columns that may be NULL for want of a value."""
+    """A query's text in both dialects, and the head columns that may be NULL for want of a value; of these ``narrow`` are
+    NULL only where the value does not fit the column."""
 
     duckdb: str
     spark: str
     partial: tuple[str, ...] = ()
+    narrow: tuple[str, ...] = ()
 
 
 def sql_type(type_: typed.Type) -> exp.DataType:
@@ -105,16 +107,17 @@ _ALIKE = frozenset(
 )
 
 
-def print_sql(tree: exp.Expr, partial: tuple[str, ...] = ()) -> Sql:
+def print_sql(tree: exp.Expr, partial: tuple[str, ...] = (), narrow: tuple[str, ...] = ()) -> Sql:
     """Print a tree, which is used up, in both dialects."""
     if _alike(tree):
         text = tree.sql(_DuckDB, pretty=True, max_text_width=100, copy=False)
-        return Sql(text, text, partial)
+        return Sql(text, text, partial, narrow)
     spark = expanded(tree.copy(), "spark").transform(_for_spark, copy=False)
     return Sql(
         expanded(tree, "duckdb").sql(_DuckDB, pretty=True, max_text_width=100, copy=False),
         spark.sql(_Spark, pretty=True, max_text_width=100, copy=False),
         partial,
+        narrow,
     )
 
 
@@ -201,7 +204,7 @@ class QueryBuilder:
             self.match_computed()
         for versioned in self.query.negations:
             self.conditions.append(self.absence(versioned))
-        columns, partial = self.select_list()
+        columns, partial, narrow = self.select_list()
         select = exp.select(*columns, copy=False)
         if self.tables:
             (first, matches), *others = self.tables
@@ -211,7 +214,7 @@ class QueryBuilder:
             select.set("joins", [exp.Join(this=of, **kind) for (of, _), kind in zip(others, kinds, strict=True)])
         if self.conditions:
             select.set("where", exp.Where(this=all_of(self.conditions)))
-        return print_sql(select, partial)
+        return print_sql(select, partial, narrow)
 
     def column(self, alias: str, relation: str, index: int) -> exp.Expr:
         """A column of a joined table."""
@@ -309,11 +312,13 @@ class QueryBuilder:
             inner.set("where", exp.Where(this=all_of(matches)))
         return exp.Not(this=exp.Exists(this=inner))
 
-    def select_list(self) -> tuple[list[exp.Expr], tuple[str, ...]]:
-        """The head's columns, and which of them may be NULL for want of a value."""
+    def select_list(self) -> tuple[list[exp.Expr], tuple[str, ...], tuple[str, ...]]:
+        """The head's columns, which of them may be NULL for want of a value, and which of these only for a value that
+        does not fit."""
         relation = self.head.relation
         columns: list[exp.Expr] = []
         partial: list[str] = []
+        narrow: list[str] = []
         if not any(not isinstance(a, typed.Aggregate) for a in self.head.arguments):
             columns.append(exp.alias_(exp.true(), "_unit"))
         for index, argument in enumerate(self.head.arguments):
@@ -326,18 +331,21 @@ class QueryBuilder:
                 value = exp.cast(value, sql_type(wanted.type))
             if self.is_uncertain(wanted) and not (self.returning and self.kind == "ranked"):
                 partial.append(name)
+                if isinstance(wanted, typed.Convert) and not self.is_uncertain(wanted.operand):
+                    narrow.append(name)
             columns.append(exp.alias_(value, name))
         if self.required and not (self.returning and self.kind == "ranked"):
             first = columns[0]
             guarded = exp.Case(ifs=[exp.If(this=all_of(self.required), true=first.this)])
             columns[0] = exp.alias_(guarded, first.alias)
             partial = list(dict.fromkeys([first.alias, *partial]))
+            narrow = [name for name in narrow if name != first.alias]
         if self.ranked and not self.returning:
             columns.append(exp.alias_(self.rank(), "_rank"))
         if self.kind == "entries":
             times = reduce(lambda left, right: exp.Mul(this=left, expression=right), self.copies or [_one()])
             columns.append(exp.alias_(times, "_copies"))
-        return columns, tuple(partial)
+        return columns, tuple(partial), tuple(narrow)
 
     def rank(self) -> exp.Expr:
         """The rank of the derivation: the highest among its tuples of the same stratum, 0 if there are none."""
@@ -378,6 +386,8 @@ class QueryBuilder:
             case typed.Convert():
                 # Not exp.cast, which takes decimals of all sizes for one type.
                 return exp.Cast(this=self.expression(expression.operand), to=sql_type(expression.type))
+            case typed.Negate() if expression.type.name == "float":
+                return exp.Sub(this=_zero(), expression=_grouped(self.expression(expression.operand), "-", right=True))
             case typed.Negate():
                 return exp.Neg(this=_grouped(self.expression(expression.operand), "*", right=True))
             case typed.Binary():
@@ -406,7 +416,7 @@ class QueryBuilder:
         return exp.Case(ifs=[exp.If(this=all_of(there), true=tree)]) if there else tree
 
     def binary(self, expression: typed.Binary) -> exp.Expr:
-        """An operation, its result of exactly its type; a float that is not finite is no value."""
+        """An operation, its result of exactly its type; a float that is not finite is no value, and -0.0 becomes 0.0."""
         left, right = self.expression(expression.left), self.expression(expression.right)
         if not right.find(exp.Column, exp.Cast):
             left = _typed(left, expression.left.type)
@@ -429,10 +439,17 @@ class QueryBuilder:
         if expression.type.name == "decimal":
             return exp.Cast(this=result, to=sql_type(expression.type))
         if expression.type.name == "float":
+            if expression.op in ("*", "/", "%"):
+                result = exp.Add(this=result, expression=_zero())
             for outside in ("Infinity", "-Infinity", "NaN"):
                 value = exp.cast(exp.Literal.string(outside), exp.DataType.build("DOUBLE"))
                 result = exp.Nullif(this=result, expression=value)
         return result
+
+
+def _zero() -> exp.Expr:
+    """The float that makes 0.0 of -0.0 when it is added: two equal values that print differently."""
+    return exp.Literal.number("0E0")
 
 
 def _one() -> exp.Expr:
@@ -528,7 +545,7 @@ def _constant(constant: typed.Constant) -> exp.Expr:
     if kind == "string":
         return exp.Literal.string(str(value))
     if kind == "float":
-        return exp.cast(exp.Literal.string(str(value)), exp.DataType.build("DOUBLE"))
+        return exp.cast(exp.Literal.string(str(value or 0.0)), exp.DataType.build("DOUBLE"))
     return exp.cast(exp.Literal.string(str(value)), sql_type(constant.type))
 
 

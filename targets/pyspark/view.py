@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from flintlog.compiler.ir import plan, typed
+from flintlog.compiler.ir.strata import Stratum
 from flintlog.compiler.ir.typed import calls_in
 from flintlog.compiler.naming import called_otherwise, constant_name, unused
 
@@ -75,6 +76,7 @@ class StratumView:
     comments: tuple[str, ...]
     relations: tuple[RelationView, ...]
     rules: tuple[RuleView, ...]
+    written: tuple[RuleView, ...]
     queries: tuple[QueryView, ...]
     constant: str
     name: str
@@ -136,6 +138,7 @@ class Viewer:
                 self.kinds.update({r.name: stratum.stratum.kind for r in stratum.stratum.relations})
         self.localized = {rule.rule.label: rule for rule in program.deltas.stratified.localized.rules}
         self.order = {relation.name: place for place, relation in enumerate(self.program.relations)}
+        self.heads = {relation.name: relation for relation in self.program.relations}
         self.constants = set(reserved)
         self.relation_constants = {
             relation.name: self.constant(constant_name(self.names.tables[relation.name]))
@@ -225,6 +228,10 @@ class Viewer:
             options += self.best(relation)
         if relation.annotates:
             options.append(("annotates", quote(relation.annotates)))
+        if relation.shown_as:
+            options.append(("shown_as", quote(relation.shown_as)))
+        for name, places in self.made_of_groups(relation):
+            options.append((name, _tuple(quote(columns[place]) for place in places)))
         options.append(("definition", quote(self.definition(relation))))
         return RelationView(
             constant=self.relation_constants[relation.name],
@@ -248,6 +255,16 @@ class Viewer:
         """How the tuples of a relation are kept: the kind of its stratum, extrema being ranked too."""
         kind = self.kinds[relation.name]
         return "ranked" if kind == "extremal" else kind
+
+    def made_of_groups(self, relation: typed.Relation) -> Iterable[tuple[str, Sequence[int]]]:
+        """The options of a relation whose rules aggregate: the columns with aggregates, and those with witnesses."""
+        rules = relation.written or self.program.rules_of(relation.name)
+        arguments = rules[0].head.arguments if rules else ()
+        computed = [place for place, argument in enumerate(arguments) if isinstance(argument, typed.Aggregate)]
+        if computed and not relation.part_of:
+            yield "aggregated", computed
+            if relation.witnesses:
+                yield "witnesses", relation.witnesses
 
     def best(self, relation: typed.Relation) -> Iterable[tuple[str, str]]:
         """The option of a relation of which each group keeps its extremum only."""
@@ -308,6 +325,7 @@ class Viewer:
             comments=tuple(dict.fromkeys(one_line(f"{p.relation}: {p.reason}") for p in placed.pivots)),
             relations=tuple(self.relation(r) for r in stratum.relations),
             rules=tuple(self.rule(rule, placed) for rule in placed.rules),
+            written=tuple(self.written(query, stratum) for query in placed.written),
             queries=tuple(queries),
             constant=constant,
             name=stratum.name,
@@ -328,12 +346,13 @@ class Viewer:
         rule, stratum = planned.rule, placed.stratum
         queries: list[QueryView] = []
         partial: tuple[str, ...] = ()
+        narrow: tuple[str, ...] = ()
 
         def add(query: plan.Query, name: str, comment: str) -> str:
-            nonlocal partial
+            nonlocal partial, narrow
             sql = query_sql(query, self.names, stratum.kind, stratum.members)
             if query.purpose == "full":
-                partial = sql.partial
+                partial, narrow = sql.partial, sql.narrow
             queries.append(QueryView(comment, self.constant(constant_name(rule.label, name)), sql))
             return queries[-1].constant
 
@@ -359,14 +378,14 @@ class Viewer:
             options.append(("filtered", "True"))
         if partial:
             options.append(("partial", _tuple(map(quote, partial))))
+            options += [("narrow", _tuple(map(quote, narrow)))] if narrow else []
             calls = dict.fromkeys(call.function for call in calls_in(rule) if call.partial)
             options += [("calls", _tuple(map(quote, calls)))] if calls else []
-        asked, steps = asked_sql(planned.asked, self.names, stratum.kind, stratum.members)
-        comment = f"{rule.label}, step by step for one head"
-        queries.append(QueryView(comment, self.constant(constant_name(rule.label, "asked")), asked))
-        options.append(("text", quote(" ".join(line.strip() for line in rule.text.splitlines()))))
-        options.append(("steps", _spread(map(step_view, steps), "steps", 12)))
-        options.append(("asked", queries[-1].constant))
+        head = self.heads[rule.head.relation]
+        if not (head.written or head.part_of):
+            asked, told = self.asked(planned.asked, stratum)
+            queries.append(asked)
+            options += told
         return RuleView(
             label=rule.label,
             source=quote(str(rule.span)),
@@ -378,11 +397,35 @@ class Viewer:
             options=tuple(options),
         )
 
+    def written(self, query: plan.Query, stratum: Stratum) -> RuleView:
+        """A rule of the program that others stand for, as ``explain`` needs it."""
+        asked, told = self.asked(query, stratum)
+        return RuleView(
+            label=query.rule.label,
+            source=quote(str(query.rule.span)),
+            quoted=tuple(map(one_line, self.as_written(query.rule))),
+            queries=(asked,),
+            head=quote(self.names.tables[query.rule.head.relation]),
+            full='""',
+            deltas=(),
+            options=told,
+        )
+
+    def asked(self, query: plan.Query, stratum: Stratum) -> tuple[QueryView, tuple[tuple[str, str], ...]]:
+        """The constant of the query of a rule for one head, and the options of the rule that go with it."""
+        sql, steps = asked_sql(query, self.names, stratum.kind, stratum.members)
+        rule = query.rule
+        constant = self.constant(constant_name(rule.label, "asked"))
+        options = (
+            ("text", quote(" ".join(line.strip() for line in rule.text.splitlines()))),
+            ("steps", _spread(map(step_view, steps), "steps", 12)),
+            ("asked", constant),
+        )
+        return QueryView(f"{rule.label}, step by step for one head", constant, sql), options
+
     def quoted(self, rule: typed.Rule) -> Iterable[str]:
         """The source of a rule with its place, how it was rewritten, and what is sent for it."""
-        yield rule.label.ljust(WIDTH - len(str(rule.span)) - 2) + str(rule.span)
-        for line in rule.text.splitlines():
-            yield f"  {line.strip()}"
+        yield from self.as_written(rule)
         if rule.origin:
             yield f"  {rule.origin}: {rule}"
         localized = self.localized[rule.label]
@@ -390,6 +433,12 @@ class Viewer:
             yield f"  {send}"
         if localized.sends_head:
             yield f"  send {rule.head.relation}: @{localized.location} -> @{localized.head_location} (head)"
+
+    def as_written(self, rule: typed.Rule) -> Iterable[str]:
+        """The source of a rule with its place."""
+        yield rule.label.ljust(WIDTH - len(str(rule.span)) - 2) + str(rule.span)
+        for line in rule.text.splitlines():
+            yield f"  {line.strip()}"
 
     def group(self, relation: str) -> Group:
         """An aggregate relation in SQL."""
@@ -405,7 +454,8 @@ class Viewer:
 def step_view(step: Step) -> str:
     """The Python expression of a step of a rule."""
     table = f", {quote(step.table)}" if step.table else ""
-    return f"Step({quote(step.text)}{table}{', negated=True' if step.negated else ''})"
+    column = f", column={quote(step.column)}" if step.column else ""
+    return f"Step({quote(step.text)}{table}{', negated=True' if step.negated else ''}{column})"
 
 
 def string_literal(text: str) -> str:
