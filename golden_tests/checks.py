@@ -12,13 +12,14 @@ from flintlog.compiler.pipeline import Compilation
 
 from .harness import LocalJob, MemoryJob, Row
 from .oracle import functions, language
-from .oracle.batches import Batch, Changes, ConflictingUpserts, apply, diff
+from .oracle.batches import Batch, Changes, ConflictingUpserts, Contradiction, apply, diff
 from .oracle.evaluate import ArithmeticFault, KeyViolation, counts, evaluate, strata, supports_ok
 
 REFUSALS = {
     ArithmeticFault: ("arithmetic overflow or division by zero", "does not fit its type"),
     KeyViolation: ("two tuples with the primary key",),
     ConflictingUpserts: ("two different rows with the primary key",),
+    Contradiction: ("is both deleted",),
 }
 """What a job says, one or the other, where the oracle raises; a job that comes upon a key first says that."""
 
@@ -59,7 +60,7 @@ class Checked:
         expected: type[Exception] | None = None
         after, state = self.inputs, self.state
         try:
-            after = apply(self.inputs, batch, self.program)
+            after = apply(self.inputs, batch, self.program, self.job.net)
             state = evaluate(self.program, after)
         except tuple(REFUSALS) as error:
             expected = type(error)
