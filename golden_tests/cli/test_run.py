@@ -207,6 +207,7 @@ def test_facts_that_look_like_changes(reach: Path, facts: Path) -> None:
     result = flintlog("run", reach, "--facts", facts)
     assert (result.exit_code, result.stdout) == (1, "")
     assert result.stderr == (
+        f"note: {path}: column Op is not used\n"
         "error: refused, nothing has changed:\n"
         f'  {path}: column "Op" looks like operations, but first rows are all insertions\n'
         "  leave such a column out, or say with --all-inserts that it is none\n"
@@ -244,7 +245,8 @@ def test_moments_that_python_does_not_have(
 def test_the_last_moments_that_are_read(facts: Path, tmp_path: Path) -> None:
     """To the microsecond; of nanoseconds the rest is cut; in text, zones must not lead out of the years."""
     program = written(
-        tmp_path / "p.dl", "input relation t(a: date, b: timestamp, c: timestamp)\noutput p.\np(A, B, C) :- t(A, B, C).\n"
+        tmp_path / "p.dl",
+        "input relation t(a: date, b: timestamp, c: timestamp)\noutput p.\np(A, B, C) :- t(A, B, C).\n",
     )
     duckdb.sql(
         "COPY (SELECT DATE '9999-12-31' AS a, TIMESTAMP '9999-12-31 23:59:59.999999' AS b, "

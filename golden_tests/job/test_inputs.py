@@ -774,7 +774,7 @@ def test_a_column_that_looks_like_operations(
         path = str(tmp_path / "link.parquet")
         pq.write_table(pa.table({"src": [1], "dst": [2], name: ["-"]}), path)
     assert refusal(job, stage, "link", path, all_inserts=False) == [
-        f'{path}{no_operations("op", f"; {job.shown(name)} looks like it")}',
+        f"{path}{no_operations('op', f'; {job.shown(name)} looks like it')}",
         without_it(job.shown(name)),
     ]
     assert stage("link", path, op=name, all_inserts=False) == links((1, 2, "-"))
@@ -931,7 +931,9 @@ def net_of(rows: list[tuple[str, int, str, int]], mode: str) -> dict[tuple[str, 
         return found
     ordered: dict[tuple[str, int], str] = {}
     for item in {item for item, _, _, _ in rows}:
-        mine = [(at, name in ("insert", "update_postimage"), op) for name_item, op, name, at in rows if name_item == item]
+        mine = [
+            (at, name in ("insert", "update_postimage"), op) for name_item, op, name, at in rows if name_item == item
+        ]
         last = max((at for at, come, _ in mine if come), default=None)
         if last is None:
             ordered |= {(item, op): "-" for _, _, op in mine}
