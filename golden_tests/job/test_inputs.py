@@ -757,7 +757,8 @@ def no_operations(column: str, hint: str = "") -> str:
 
 def without_it(name: str = "NAME") -> str:
     """What helps."""
-    return f"give --op-column {name} if it has another name; with --all-inserts all rows of files without it are insertions"
+    named = f"give --op-column {name} if it has another name"
+    return f"{named}; with --all-inserts all rows of files without it are insertions"
 
 
 @pytest.mark.parametrize("name", ["operation", "Op", " op", "OP ", "__op", "_op", "_change_type", "action", "op_type"])
@@ -890,10 +891,11 @@ def test_random_changes_come_to_what_they_say(mode: str, job: ModuleType, spark:
     """Of random changes of few rows, with an order and without, in the driver; now and then with Spark."""
     rng = random.Random(f"changes {mode}")
     for number in range(60):
+        names = ["insert", "delete", "update_preimage", "update_postimage"]
         rows = [
-            (f"{rng.randrange(3)}", rng.randrange(2), rng.choice(["insert", "delete", "update_preimage", "update_postimage"]), rng.randrange(4))
+            (f"{rng.randrange(3)}", rng.randrange(2), rng.choice(names), rng.randrange(4))
             for _ in range(rng.randrange(1, 7))
-        ]  # fmt: skip
+        ]
         shape = job.InputShape(job.PRICE, "_op", "at" if mode == "order" else "", False, "insert" * (mode == "net"))
         folder = tmp_path / f"{number}"
         folder.mkdir()

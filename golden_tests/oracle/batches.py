@@ -40,8 +40,8 @@ def apply(inputs: Mapping[str, Set[Row]], batch: Batch, program: Program, net: s
     """The input relations after ``batch``; ``inputs`` stays as it is. ``net``: ``insert`` if rows that are both deleted
     and inserted are there afterwards.
 
-    Raises :class:`Contradiction`, which comes before :class:`ConflictingUpserts`, and :class:`BatchError` for a relation that is no input, a row of the wrong
-    length or an unknown operation.
+    Raises :class:`Contradiction`, which comes before :class:`ConflictingUpserts`, and :class:`BatchError` for a
+    relation that is no input, a row of the wrong length or an unknown operation.
     """
     for name in batch:
         if name not in program.relations or not program.relations[name].is_input:

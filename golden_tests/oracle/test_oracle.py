@@ -534,7 +534,7 @@ def test_end_of_a_clause() -> None:
 
 
 def test_batches_are_sets() -> None:
-    """What is there already or not there changes nothing; facts stay. What is deleted and inserted is refused, or there."""
+    """What is there already or not there changes nothing; facts stay. Rows deleted and inserted are refused or stay."""
     program = parse("input derived relation e(x: int)  output e.  e(9).  e(X) :- e(Y), X = Y / 2, X > 3.")
     before = {"e": {(1,), (2,)}}
     batch = {"e": [("+", (3,)), ("-", (3,)), ("-", (1,)), ("-", (7,)), ("+", (2,)), ("-", (9,))]}
