@@ -631,6 +631,7 @@ rounds_option = click.option(
     help="How to write them; csv unless given.",
 )
 @click.option("-i", "--interactive", is_flag=True, help="Go on by what is typed: facts, and questions about tuples.")
+@click.option("--all-inserts", is_flag=True, help="A column of facts that looks like operations is not one.")
 @functions_option
 @rounds_option
 @include_option
@@ -640,6 +641,7 @@ def run_command(
     out: Path | None,
     form: str | None,
     interactive: bool,
+    all_inserts: bool,
     functions: Path | None,
     max_rounds: int,
     include_path: tuple[Path, ...],
@@ -652,7 +654,8 @@ def run_command(
       REL.json, .jsonl    an object a line
       REL.parquet
       REL.facts, .tsv     between tabs, without header and quotes, as for Soufflé
-    A relation without a file is empty. Output relations are written to files named
+    A relation without a file is empty; a file that is none of these is an error, unless
+    its name begins with a dot or with _. Output relations are written to files named
     likewise, or printed as tables. Needs DuckDB, which the extra flintlog[run] brings.
     """
     if interactive and out is not None:
@@ -666,7 +669,7 @@ def run_command(
             changes = {}
             if facts is not None:
                 try:
-                    changes = module.read_facts(session.engine, facts, _warn)
+                    changes = module.read_facts(session.engine, facts, _warn, all_inserts)
                 except OSError as error:
                     report.fail(UNUSABLE, f"cannot read {error.filename}: {reason(error)}")
                     continue

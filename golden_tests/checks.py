@@ -12,7 +12,7 @@ from flintlog.compiler.pipeline import Compilation
 
 from .harness import LocalJob, MemoryJob, Row
 from .oracle import functions, language
-from .oracle.batches import Batch, Changes, ConflictingUpserts, apply, diff
+from .oracle.batches import Batch, Changes, ConflictingUpserts, Contradiction, apply, diff
 from .oracle.evaluate import ArithmeticFault, KeyViolation, OnlyFromEachOther, counts, evaluate, strata, supports_ok
 
 REFUSALS = {
@@ -20,6 +20,7 @@ REFUSALS = {
     KeyViolation: ("two tuples with the primary key",),
     OnlyFromEachOther: ("only follow from each other",),
     ConflictingUpserts: ("two different rows with the primary key",),
+    Contradiction: ("is both deleted",),
 }
 """What a job says, one or the other, where the oracle raises; a job that comes upon a key first says that."""
 
@@ -60,7 +61,7 @@ class Checked:
         expected: type[Exception] | None = None
         after, state = self.inputs, self.state
         try:
-            after = apply(self.inputs, batch, self.program)
+            after = apply(self.inputs, batch, self.program, self.job.net)
             state = evaluate(self.program, after)
         except tuple(REFUSALS) as error:
             expected = type(error)

@@ -90,6 +90,8 @@ class LocalJob:
         self.attempts = 0
         self.changes: dict[str, set[tuple[str, Row]]] = {}
         self.scratch: list[str] = []
+        #: ``insert`` if rows that a batch both deletes and inserts stay.
+        self.net = ""
         self.prepare()
 
     def prepare(self) -> None:
@@ -192,10 +194,13 @@ class LocalJob:
             values = [row or (True,) for _, row in rows]
             arrays = [pa.array([row[i] for row in values], arrow_type(c.type)) for i, c in enumerate(columns)]
             arrays.append(pa.array([op for op, _ in rows], pa.string()))
-            path = self.folder / "staging" / attempt / f"{relation.table}.parquet"
+            path = self.folder / "staging" / attempt / relation.table / "rows.parquet"
             path.parent.mkdir(parents=True, exist_ok=True)
             pq.write_table(pa.table(arrays, names=[*(c.sql for c in columns), "_op"]), path)
-            staged[relation.table] = [str(path)]
+            shape, problems = self.module.InputShape(relation, "op", "", False, self.net), self.module.Problems()
+            folder = self.module.net_changes(self.spark, [], path.parent, shape, problems)
+            problems.refuse()
+            staged[relation.table] = [str(path) for path in sorted(folder.rglob("*.parquet"))]
         return staged
 
     def _net(self, relation: Any, paths: list[str]) -> set[tuple[str, Row]]:
@@ -250,6 +255,8 @@ class MemoryJob:
 
     Its manifest is the number of batches applied, None before the first.
     """
+
+    net = ""
 
     def __init__(self, compilation: Compilation, functions: Path | None = None) -> None:
         """Load the program and its external functions; nothing is built yet."""

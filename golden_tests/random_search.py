@@ -56,6 +56,7 @@ def check(
         job.module.COMPACT_SHARE = 10**9  # type: ignore[attr-defined]
     job.use_strategy(strategy_for(scenario))
     job.limit_rounds(MOST_ROUNDS)
+    job.net = "insert" if seems_even(scenario) else ""
     return checked_batches(scenario, compilation, job, f"{buckets} buckets", heard)
 
 
@@ -71,6 +72,11 @@ def check_in_memory(scenario: Scenario, heard: Counter[str] | None = None) -> li
 def strategy_for(scenario: Scenario) -> str:
     """How to maintain the relations of a scenario: each way in turn."""
     return ("incremental", "auto", "recompute")[len(scenario.text) % 3]
+
+
+def seems_even(scenario: Scenario) -> bool:
+    """True of about half of all scenarios."""
+    return len(scenario.text) % 2 == 0
 
 
 def checked_batches(
@@ -94,7 +100,7 @@ def checked_batches(
 
 def made_daring(scenario: Scenario, rng: random.Random) -> Scenario:
     """The scenario with reasons to refuse a batch: guards are dropped, numbers are large, derived relations get keys,
-    and batches insert several rows of one key."""
+    and batches insert several rows of one key, or delete what they insert."""
     text, batches = scenario.text, scenario.batches
     if rng.random() < 0.6:
         text = re.sub(r", (\w+ (!=|>) 0|f_size\(\w+\) > 0|\w+ != \[\])(?=[,)]|\.(?!\d))", "", text)
@@ -110,7 +116,7 @@ def made_daring(scenario: Scenario, rng: random.Random) -> Scenario:
 
 
 def with_conflict(text: str, batch: Batch, rng: random.Random) -> Batch:
-    """The batch, and now and then another row of a key that it inserts."""
+    """The batch, and now and then another row of a key that it inserts, or the other change of a row."""
     made = {name: list(changes) for name, changes in batch.items()}
     for relation in parse(text).inputs:
         inserted = [row for op, row in made.get(relation.name, ()) if op == "+"]
@@ -119,6 +125,9 @@ def with_conflict(text: str, batch: Batch, rng: random.Random) -> Batch:
             other = tuple(value if c in relation.key else changed(value) for c, value in enumerate(row))
             assert key_of(relation, other) == key_of(relation, row)
             made[relation.name].append(("+", other))
+        if made.get(relation.name) and rng.random() < 0.15:
+            op, row = rng.choice(made[relation.name])
+            made[relation.name].insert(0, ("-" if op == "+" else "+", row))
     return made
 
 

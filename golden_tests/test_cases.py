@@ -290,16 +290,20 @@ def every_three(options: list[Any]) -> list[Any]:
 def test_updates_of_a_cycle_in_every_order_and_batching(text: str, tmp_path: Path) -> None:
     """INS(a) and DEL(a), alone and in one batch, three batches in every order (Nigam et al., appendix B).
 
-    A batch has no order of its own: a that is both deleted and inserted in it is there.
+    A batch has no order of its own: a that is both deleted and inserted in it is there if ``net`` says so.
     """
     compilation, script = compile_text(text)
     job = LocalJob(script, tmp_path / "state")
+    job.net = "insert"
     checked = Checked(job, text, compilation)
     assert checked.build({}) == []
     for number, batch in enumerate(every_three(["-", "+", "+-"])):
         changes = [(op, ()) for op in (batch if number % 2 else reversed(batch))]
         assert checked.apply({"a": changes}) == []
         assert job.rows("p") == ({()} if "+" in batch else set())
+    job.net = ""
+    assert checked.apply({"a": [("-", ()), ("+", ())]}) == []
+    assert checked.refused.startswith("refused, nothing has changed:\n  a: the row () is both deleted and inserted\n")
     job.close()
 
 

@@ -113,7 +113,7 @@ def test_a_state_is_built_changed_and_verified(job: Command, tmp_path: Path) -> 
     assert "monday was applied before" in out
     check(job, inputs)
 
-    bad = write(tmp_path / "bad" / "owner.csv", "document,team,since", {("plan", "core", "soon")})
+    bad = write(tmp_path / "bad" / "owner.csv", "op,document,team,since", {("+", "plan", "core", "soon")})
     code, out, err = job("apply", "--changes", bad, "--batch", "tuesday")
     assert code == 1
     assert "row 1" in err

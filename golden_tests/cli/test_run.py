@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
 
 import duckdb
@@ -163,22 +164,102 @@ def test_parquet_of_others(facts: Path, tmp_path: Path) -> None:
     )
 
 
-def test_files_missing_and_left_over(facts: Path, tmp_path: Path) -> None:
-    """Missing files are empty relations, others are not read; both are said. What is no file of facts is no matter."""
+def test_files_missing(facts: Path, tmp_path: Path) -> None:
+    """Missing files are empty relations, which is said. Names with a dot or ``_`` in front are no matter."""
     program = written(
         tmp_path / "p.dl", "input relation a(x: int)\ninput relation b(x: int)\noutput p.\np(X) :- a(X), !b(X).\n"
     )
     written(facts / "a.csv", "x\n1\n")
-    written(facts / "A.csv", "x\n2\n")
-    written(facts / "p.json", '{"X": 3}\n')
-    written(facts / "README.md", "b.csv is missing\n")
-    (facts / "b.csv").mkdir()
+    written(facts / "_SUCCESS", "")
+    written(facts / ".b.csv", "x\n1\n")
     result = flintlog("run", program, "--facts", facts)
     assert (result.exit_code, result.stdout) == (0, "p (1 row)\nX\n-\n1\n")
+    assert result.stderr == f"note: {facts} has no file for b, which is left empty\n"
+
+
+def test_files_left_over(facts: Path, tmp_path: Path) -> None:
+    """A file that is there and would not be read is an error, as in a job."""
+    program = written(
+        tmp_path / "p.dl", "input relation a(x: int)\ninput relation b(x: int)\noutput p.\np(X) :- a(X), !b(X).\n"
+    )
+    written(facts / "A.csv", "x\n2\n")
+    written(facts / "a.csv.gz", "")
+    (facts / "b").mkdir()
+    written(facts / "b" / "b.csv", "x\n1\n")
+    os.mkfifo(facts / "b.csv")
+    written(facts / "p.json", '{"X": 3}\n')
+    result = flintlog("run", program, "--facts", facts)
+    assert (result.exit_code, result.stdout) == (1, "")
+    known = "those of p.dl: a, b"
+    assert result.stderr.splitlines()[-6:] == [
+        "error: refused, nothing has changed:",
+        f"  {facts / 'A.csv'}: there is no input relation A; {known}",
+        f"  {facts / 'a.csv.gz'} has no name of a known format (.csv, .json, .jsonl, .parquet, .facts, .tsv)",
+        f"  {facts / 'b'} is a folder; give each relation a file",
+        f"  {facts / 'b.csv'} is not a file; give each relation a file",
+        f"  {facts / 'p.json'}: there is no input relation p; {known}",
+    ]
+
+
+def test_facts_that_look_like_changes(reach: Path, facts: Path) -> None:
+    """Facts have no operations, so a column of them under another name than ``op`` is not passed over."""
+    path = written(facts / "link.csv", "src,dst,Op\n1,2,+\n2,3,-\n")
+    result = flintlog("run", reach, "--facts", facts)
+    assert (result.exit_code, result.stdout) == (1, "")
     assert result.stderr == (
-        f"note: {facts / 'A.csv'} is not read: no input relation is called A\n"
-        f"note: {facts / 'p.json'} is not read: no input relation is called p\n"
-        f"note: {facts} has no file for b, which is left empty\n"
+        f"note: {path}: column Op is not used\n"
+        "error: refused, nothing has changed:\n"
+        f'  {path}: column "Op" looks like operations, but first rows are all insertions\n'
+        "  leave such a column out, or say with --all-inserts that it is none\n"
+    )
+    result = flintlog("run", reach, "--facts", facts, "--all-inserts")
+    assert result.exit_code == 0 and result.stdout.startswith("reachable (3 rows)")
+    assert result.stderr == f"note: {path}: column Op is not used\n"
+
+
+@pytest.mark.parametrize(
+    ("kind", "value", "column", "shown"),
+    [
+        ("date", "'infinity'::DATE", "d", '"infinity" is not a date'),
+        ("date", "DATE '12000-01-01'", "d", '"12000-01-01" is not a date'),
+        ("date", "DATE '0044-03-15 (BC)'", "d", '"0044-03-15 (BC)" is not a date'),
+        ("timestamp", "'-infinity'::TIMESTAMP", "d", '"-infinity" is not a timestamp'),
+        ("timestamp", "'infinity'::TIMESTAMPTZ", "d", '"infinity" is not a timestamp'),
+        ("timestamp", "TIMESTAMPTZ '10000-01-01 00:00:00+00'", "d", '"10000-01-01 00:00:00" is not a timestamp'),
+        ("list<date>", "[DATE '2024-01-01', 'infinity'::DATE]", "d", 'element 2: "infinity" is not a date'),
+    ],
+)
+def test_moments_that_python_does_not_have(
+    kind: str, value: str, column: str, shown: str, facts: Path, tmp_path: Path
+) -> None:
+    """They are refused with their row, not read as the last ones that it has."""
+    program = written(tmp_path / "p.dl", f"input relation t({column}: {kind})\noutput p.\np(D) :- t(D).\n")
+    duckdb.sql(f"COPY (SELECT {value} AS {column}) TO '{facts}/t.parquet'")
+    result = flintlog("run", program, "--facts", facts)
+    assert (result.exit_code, result.stdout) == (1, "")
+    assert result.stderr == (
+        f"error: refused, nothing has changed:\n  {facts}/t.parquet, row 1, column {column}: {shown}\n"
+    )
+
+
+def test_the_last_moments_that_are_read(facts: Path, tmp_path: Path) -> None:
+    """To the microsecond; of nanoseconds the rest is cut; in text, zones must not lead out of the years."""
+    program = written(
+        tmp_path / "p.dl",
+        "input relation t(a: date, b: timestamp, c: timestamp)\noutput p.\np(A, B, C) :- t(A, B, C).\n",
+    )
+    duckdb.sql(
+        "COPY (SELECT DATE '9999-12-31' AS a, TIMESTAMP '9999-12-31 23:59:59.999999' AS b, "
+        f"make_timestamp_ns(1704067200123456789) AS c) TO '{facts}/t.parquet'"
+    )
+    result = flintlog("run", program, "--facts", facts)
+    assert result.stdout.endswith("9999-12-31  9999-12-31 23:59:59.999999  2024-01-01 00:00:00.123456\n"), result
+    (facts / "t.parquet").unlink()
+    path = written(facts / "t.csv", "a,b,c\n2024-01-01,9999-12-31 23:59:59-12:00,0001-01-01T00:00:00+14:00\n")
+    assert flintlog("run", program, "--facts", facts).stderr == (
+        "error: refused, nothing has changed:\n"
+        f'  {path}, row 1, column b: "9999-12-31 23:59:59-12:00" is beyond the years 1 to 9999 in UTC\n'
+        f'  {path}, row 1, column c: "0001-01-01T00:00:00+14:00" is beyond the years 1 to 9999 in UTC\n'
     )
 
 

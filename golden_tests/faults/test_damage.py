@@ -196,7 +196,7 @@ def test_a_damaged_input_file(
     if large:
         monkeypatch.setattr(world.module, "SMALL_INPUT", 0)
     path = tmp_path / "link.parquet"
-    rows = pa.table({"src": list(range(1000, 9000)), "dst": list(range(8000))})
+    rows = pa.table({"src": list(range(1000, 9000)), "dst": list(range(8000)), "op": ["+"] * 8000})
     pq.write_table(rows, path, compression="zstd", write_page_checksum=True)
     data = path.read_bytes()
     damage(path, how)

@@ -41,17 +41,19 @@ def write(tmp_path: Path) -> Callable[[str, str | bytes], str]:
 def stage(
     job: ModuleType, spark: Any, tmp_path: Path, request: pytest.FixtureRequest
 ) -> Callable[..., list[dict[str, Any]]]:
-    """Stages rows of one relation and returns them as dictionaries, sorted."""
+    """Stages rows of one relation and returns them as dictionaries, sorted. Unless a test says otherwise, all rows of
+    files without operations are insertions."""
     import pyarrow.parquet as pq
 
     runs = iter(range(1000))
 
     def stage_rows(
-        name: str, *places: Any, op: str = "op", initial: bool = False, order: str = ""
+        name: str, *places: Any, op: str = "op", initial: bool = False, order: str = "", **more: Any
     ) -> list[dict[str, Any]]:
         into = tmp_path / f"staged-{next(runs)}"
         log = job.Log(quiet=True)
-        staged = job.stage_inputs(spark, job.PROGRAM, {name: places}, into, op, initial, order, log)
+        reading = job.Reading(initial, op, order, **{"all_inserts": True, **more})
+        staged = job.stage_inputs(spark, job.PROGRAM, {name: places}, into, reading, log)
         (files,) = staged.values()
         rows = [row for file in files for row in pq.ParquetFile(file).read().to_pylist()]
         return sorted(rows, key=lambda row: tuple(map(str, row.values())))

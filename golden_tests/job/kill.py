@@ -78,7 +78,7 @@ def check(job: ModuleType, root: Path, changes: dict[str, str]) -> None:
 def main() -> None:
     """Kills at the first step, the second, and so on, until there are no more."""
     Path("first.csv").write_text("src,dst\n1,2\n2,3\n")
-    Path("second.csv").write_text("src,dst\n4,5\n")
+    Path("second.csv").write_text("src,dst,op\n4,5,+\n")
     Path("third.csv").write_text("src,dst,op\n1,2,-\n5,6,+\n")
     changes = {"link": "third.csv"}
     job = assemble.load(Path.cwd())

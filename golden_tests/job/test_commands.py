@@ -93,8 +93,8 @@ def test_apply(main: Any, built: str, write: Write) -> None:
 
 def test_a_refused_batch_leaves_everything_as_it_was(main: Any, built: str, write: Write) -> None:
     """Not a byte of the state changes, whatever was right in the batch."""
-    write("batch/link.csv", "src,dst\n7,8\n")
-    folder = Path(write("batch/price.csv", "item,op\nx,y\n")).parent
+    write("batch/link.csv", "src,dst,op\n7,8,+\n")
+    folder = Path(write("batch/price.csv", "item,op,_op\nx,y,+\n")).parent
     before = {path: path.read_bytes() for path in Path(built).rglob("*") if path.is_file()}
     code, out, err = main("apply", "--state", built, "--changes", str(folder), "--quiet")
     assert (code, out) == (1, "")
@@ -130,9 +130,10 @@ def test_ways_to_name_changes(job: ModuleType, spark: Any, main: Any, built: str
     write("batch=1/link.csv", "src,dst\n13,0\n")
     pq.write_table(job.pa.table({"src": [14], "dst": [0]}), tmp_path / "link.parquet")
     for changes in (f"{tmp_path}/parts/link", f"{tmp_path}/batch=1", f"link={tmp_path}/link.parquet"):
-        assert main("apply", "--state", built, "--changes", changes, "--quiet")[0] == 0
+        assert main("apply", "--state", built, "--changes", changes, "--all-inserts", "--quiet")[0] == 0
     frame = spark.createDataFrame([(15, 0)], "src INT, dst INT")
-    job.apply(spark, built, {"link": [frame, write("more.csv", "src,dst\n16,0\n")]}, log=job.Log(quiet=True))
+    given = {"link": [frame, write("more.csv", "src,dst\n16,0\n")]}
+    job.apply(spark, built, given, all_inserts=True, log=job.Log(quiet=True))
     assert [src for src, _ in rows(job, spark, built, "link")] == [1, 2, 11, 12, 13, 14, 15, 16]
 
 

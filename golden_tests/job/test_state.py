@@ -82,7 +82,7 @@ def test_a_batch_is_committed_and_published(job: ModuleType, spark: Any, built: 
 
 def test_a_batch_is_applied_once(job: ModuleType, spark: Any, built: Path, write: Write, quiet: Any) -> None:
     """The second time not even its file is read."""
-    path = write("link.csv", "src,dst\n7,8\n")
+    path = write("link.csv", "src,dst,op\n7,8,+\n")
     job.apply(spark, str(built), path, batch="2024-01-01T00:00:00+00:00", log=quiet)
     before = files_below(built)
     Path(path).unlink()
@@ -97,7 +97,7 @@ def test_spark_reads_the_batch_from_the_folder(
 ) -> None:
     """All published changes of a relation are one partitioned data set."""
     for number, batch in enumerate(["a:b/c d", "second"]):
-        job.apply(spark, str(built), write("link.csv", f"src,dst\n7,{number}\n"), batch=batch, log=quiet)
+        job.apply(spark, str(built), write("link.csv", f"src,dst,op\n7,{number},+\n"), batch=batch, log=quiet)
     frame = spark.read.parquet(str(built / "published/pair/changes"))
     assert sorted(map(tuple, frame.collect())) == [("+", 7, 0, "a:b/c d"), ("+", 7, 1, "second")]
 
@@ -113,7 +113,7 @@ def test_a_batch_needs_an_id_that_names_a_folder(
 
 def test_batch_ids_by_default(job: ModuleType, spark: Any, built: Path, write: Write, quiet: Any) -> None:
     """Numbered by commit; a batch without changes is a commit too, and publishes nothing."""
-    path = write("link.csv", "src,dst\n1,2\n")
+    path = write("link.csv", "src,dst,op\n1,2,+\n")
     assert [job.apply(spark, str(built), path, log=quiet)["batch"] for _ in range(2)] == [
         "batch-000002",
         "batch-000003",
@@ -127,7 +127,7 @@ def test_a_long_list_of_batches_moves_to_files(
     """And every batch stays known."""
     monkeypatch.setattr(job, "BATCHES_INLINE", 2)
     monkeypatch.setattr(job, "MANIFESTS_KEPT", 3)
-    path = write("link.csv", "src,dst\n1,2\n")
+    path = write("link.csv", "src,dst,op\n1,2,+\n")
     for number in range(8):
         job.apply(spark, str(built), path, batch=str(number), log=quiet)
     manifest = manifest_of(built, 9)
@@ -155,7 +155,7 @@ def test_of_two_jobs_one_wins(
     outcomes: dict[int, object] = {}
 
     def run(number: int) -> None:
-        path = write(f"{number}/link.csv", f"src,dst\n{number},0\n")
+        path = write(f"{number}/link.csv", f"src,dst,op\n{number},0,+\n")
         try:
             outcomes[number] = job.apply(spark, str(built), path, batch=f"batch {number}", log=quiet)["commit"]
         except job.JobError as error:
@@ -190,7 +190,7 @@ def test_many_jobs_at_once(job: ModuleType, state: str, write: Write, quiet: Any
 
     for turn in range(15):
         for number in range(4):
-            write(f"{number}.csv", f"src,dst\n{turn},{number}\n")
+            write(f"{number}.csv", f"src,dst,op\n{turn},{number},+\n")
         outcomes: list[tuple[int, str]] = []
         threads = [threading.Thread(target=run, args=(n, f"{turn}.{n}", outcomes)) for n in range(4)]
         for thread in threads:
@@ -235,7 +235,7 @@ def test_a_crash_before_or_at_the_commit(
 ) -> None:
     """The state is that of the last commit, and the batch can be applied again. A commit that was made is there, even
     if the job was interrupted before it knew."""
-    path = write("link.csv", "src,dst\n7,8\n")
+    path = write("link.csv", "src,dst,op\n7,8,+\n")
     committed = place == "sync"
 
     def crash(*arguments: Any) -> None:
@@ -274,7 +274,7 @@ def test_a_crash_between_commit_and_publication(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """The next command publishes what was committed, once."""
-    path = write("link.csv", "src,dst\n7,8\n")
+    path = write("link.csv", "src,dst,op\n7,8,+\n")
     original = getattr(job, place)
 
     def crash(*arguments: Any) -> Any:
@@ -316,7 +316,7 @@ def test_what_a_consumer_removed_is_not_published_again(
     job: ModuleType, spark: Any, built: Path, write: Write, quiet: Any
 ) -> None:
     """A folder that is gone was there."""
-    job.apply(spark, str(built), write("link.csv", "src,dst\n7,8\n"), batch="x", log=quiet)
+    job.apply(spark, str(built), write("link.csv", "src,dst,op\n7,8,+\n"), batch="x", log=quiet)
     job.shutil.rmtree(built / "published")
     assert job.status(str(built))["finished_publication"] is False
     assert not (built / "published").exists()
@@ -326,7 +326,7 @@ def test_a_published_folder_of_another_state_is_in_the_way(
     job: ModuleType, spark: Any, built: Path, write: Write, quiet: Any, tmp_path: Path
 ) -> None:
     """Refused before anything is computed."""
-    path = write("link.csv", "src,dst\n7,8\n")
+    path = write("link.csv", "src,dst,op\n7,8,+\n")
     write("elsewhere/pair/changes/batch=x/other.parquet", "")
     before = files_below(built)
     with pytest.raises(job.JobError, match="batch=x is there already, and not from this state; publish elsewhere"):
@@ -349,7 +349,7 @@ def test_changes_are_published_elsewhere(
     for name in ("AWS_CONFIG_FILE", "AWS_SHARED_CREDENTIALS_FILE"):
         monkeypatch.setenv(name, str(tmp_path / "none"))
     monkeypatch.setenv("AWS_EC2_METADATA_DISABLED", "true")
-    path = write("link.csv", "src,dst\n7,8\n")
+    path = write("link.csv", "src,dst,op\n7,8,+\n")
     result = job.apply(spark, str(built), path, batch="x", publish=str(tmp_path / "out"), log=quiet)
     assert result["published"] == {"pair": str(tmp_path / "out/pair/changes/batch=x")}
     with pytest.raises(job.JobError, match="s3://bucket/out cannot be opened: Unable to locate credentials"):
@@ -361,7 +361,7 @@ def test_large_changes_are_published_by_spark(
 ) -> None:
     """The same files, from tasks."""
     monkeypatch.setattr(job, "SMALL_PUBLICATION", -1)
-    job.apply(spark, str(built), write("link.csv", "src,dst\n7,8\n"), batch="x", log=quiet)
+    job.apply(spark, str(built), write("link.csv", "src,dst,op\n7,8,+\n"), batch="x", log=quiet)
     assert published(built, "x") == [("+", 7, 8)]
     (file,) = (built / "published/pair/changes/batch=x").iterdir()
     assert file.name.startswith(manifest_of(built, 2)["attempt"])
@@ -369,7 +369,7 @@ def test_large_changes_are_published_by_spark(
 
 def test_published_names(job: ModuleType, spark: Any, built: Path, write: Write, quiet: Any) -> None:
     """The program's names, ``_op`` beside a column ``op``; a relation without columns has nothing else."""
-    write("changes/price.csv", "item,op\na,1\n")
+    write("changes/price.csv", "item,op,_op\na,1,+\n")
     folder = Path(write("changes/go.csv", "op\n+\n")).parent
     job.apply(spark, str(built), str(folder), batch="x", log=quiet)
     (file,) = (built / "published/priced/changes/batch=x").iterdir()
@@ -389,7 +389,7 @@ def test_garbage_is_collected(job: ModuleType, spark: Any, built: Path, write: W
     write("state/manifest/.000000000001.json.deadbeef", "x")
     write("state/published/pair/changes/.batch=old.deadbeef/x.parquet", "x")
     for number in range(3):
-        job.apply(spark, str(built), write("link.csv", f"src,dst\n7,{number}\n"), log=quiet)
+        job.apply(spark, str(built), write("link.csv", f"src,dst,op\n7,{number},+\n"), log=quiet)
     kept = {name for commit in (3, 4) for name in job.referenced_files(manifest_of(built, commit))}
     there = {str(path.relative_to(built)) for path in (built / "data").rglob("*") if path.is_file()}
     assert there == kept | {"data/000000000099-deadbeef/pair/running.parquet"}
@@ -421,7 +421,7 @@ def test_a_damaged_file_is_named(
     else:
         file.unlink()
     for command in (
-        lambda: job.apply(spark, str(built), write("link.csv", "src,dst\n7,8\n"), log=quiet),
+        lambda: job.apply(spark, str(built), write("link.csv", "src,dst,op\n7,8,+\n"), log=quiet),
         lambda: job.relation(spark, str(built), "pair"),
         lambda: job.verify(spark, str(built), log=quiet),
     ):
@@ -453,7 +453,7 @@ def test_files_elsewhere(
     job: ModuleType, spark: Any, built: Path, write: Write, quiet: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """What a task has written on a disk of its own machine is not committed."""
-    path = write("link.csv", "src,dst\n7,8\n")
+    path = write("link.csv", "src,dst,op\n7,8,+\n")
     before, real = files_below(built), job.run_stages
 
     def run_elsewhere(*arguments: Any) -> Any:
@@ -518,7 +518,7 @@ def test_another_comment_is_not_another_program(
     job = assemble.load(tmp_path, defined, "defined_job")
     job.rebuild(spark, str(built), log=quiet)
     job = assemble.load(tmp_path, defined.replace('"a" * 64', '"c" * 64'), "commented_job")
-    job.apply(spark, str(built), write("link.csv", "src,dst\n7,8\n"), log=quiet)
+    job.apply(spark, str(built), write("link.csv", "src,dst,op\n7,8,+\n"), log=quiet)
     text = defined.replace('"a" * 64', '"d" * 64').replace(
         'definition="so", source="reach.dl:2"', 'source="reach.dl:2"'
     )

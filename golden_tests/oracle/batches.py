@@ -1,7 +1,8 @@
 """Change batches, as the model of the language takes them.
 
-A batch is a set of changes without an order: first everything it deletes goes, then everything it inserts comes, so a
-tuple with both ends present. Inserting what is there and deleting what is not there change nothing. In a relation with
+A batch is a set of changes without an order. A tuple that it both deletes and inserts leaves open whether it stays, so
+the batch is refused, unless it is said that such tuples are inserted (``net``). Inserting what is there and deleting
+what is not there change nothing. In a relation with
 a primary key an insertion takes the place of the row that has its key, and two different insertions of one key leave
 open which one wins, so they are refused. Input derived relations are resolved against what was put in, never against
 what was derived.
@@ -27,19 +28,27 @@ class BatchError(ValueError):
     """A batch that no relation of the program can take."""
 
 
+class Contradiction(BatchError):
+    """One batch deletes and inserts the same row."""
+
+
 class ConflictingUpserts(BatchError):
     """Two different rows of one key are inserted by one batch."""
 
 
-def apply(inputs: Mapping[str, Set[Row]], batch: Batch, program: Program) -> dict[str, set[Row]]:
-    """The input relations after ``batch``; ``inputs`` stays as it is.
+def apply(inputs: Mapping[str, Set[Row]], batch: Batch, program: Program, net: str = "") -> dict[str, set[Row]]:
+    """The input relations after ``batch``; ``inputs`` stays as it is. ``net``: ``insert`` if rows that are both deleted
+    and inserted are there afterwards.
 
-    Raises :class:`ConflictingUpserts`, and :class:`BatchError` for a relation that is no input, a row of the wrong
-    length or an unknown operation.
+    Raises :class:`Contradiction`, which comes before :class:`ConflictingUpserts`, and :class:`BatchError` for a
+    relation that is no input, a row of the wrong length or an unknown operation.
     """
     for name in batch:
         if name not in program.relations or not program.relations[name].is_input:
             raise BatchError(f"{name} is not an input relation")
+        both = {row for op, row in batch[name] if op == "-"} & {row for op, row in batch[name] if op == "+"}
+        if both and net != "insert":
+            raise Contradiction(f"{name} loses and gets {min(both, key=repr)}")
     return {
         relation.name: changed(relation, inputs.get(relation.name, set()), batch.get(relation.name, []))
         for relation in program.inputs

@@ -879,7 +879,8 @@ def build_batch(builder: Builder, program: Program, inputs: Mapping[str, Set[Row
             )
             if op == "+" and taken.setdefault(key_of(relation, row), row) != row:
                 continue
-            if (op, row) not in changes:
+            # Nobody could tell whether a row stays that is both deleted and inserted.
+            if not {("+", row), ("-", row)} & {*changes}:
                 changes.append((op, row))
         if changes:
             batch[relation.name] = changes

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from golden_tests.oracle.batches import BatchError, ConflictingUpserts, apply, diff, split
+from golden_tests.oracle.batches import BatchError, ConflictingUpserts, Contradiction, apply, diff, split
 from golden_tests.oracle.evaluate import (
     ArithmeticFault,
     KeyViolation,
@@ -534,12 +534,13 @@ def test_end_of_a_clause() -> None:
 
 
 def test_batches_are_sets() -> None:
-    """Deletions first; what is there already or not there changes nothing; facts stay."""
+    """What is there already or not there changes nothing; facts stay. Rows deleted and inserted are refused or stay."""
     program = parse("input derived relation e(x: int)  output e.  e(9).  e(X) :- e(Y), X = Y / 2, X > 3.")
     before = {"e": {(1,), (2,)}}
-    after = apply(
-        before, {"e": [("+", (3,)), ("-", (3,)), ("-", (1,)), ("-", (7,)), ("+", (2,)), ("-", (9,))]}, program
-    )
+    batch = {"e": [("+", (3,)), ("-", (3,)), ("-", (1,)), ("-", (7,)), ("+", (2,)), ("-", (9,))]}
+    with pytest.raises(Contradiction):
+        apply(before, batch, program)
+    after = apply(before, batch, program, net="insert")
     assert after == {"e": {(2,), (3,)}}
     assert before == {"e": {(1,), (2,)}}
     assert evaluate(program, after)["e"] == {(2,), (3,), (9,), (4,)}
