@@ -1,0 +1,115 @@
+"""The order in which a commit is forced to the disk, as ``strace`` sees it: ``docs/state.md`` says it in words."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from golden_tests.faults.traced import FORCES, WRITES, Call, Traced, needs_strace
+from golden_tests.faults.world import World
+
+pytestmark = needs_strace
+
+
+class Disk:
+    """What of some folder would be left after a loss of power, as far as a sequence of calls promises it: ``dirty`` files
+    were written and not forced since, ``loose`` names were given and their folders not forced since."""
+
+    def __init__(self, root: Path) -> None:
+        """All that is there is forced."""
+        self.root = str(root)
+        self.dirty: set[str] = set()
+        self.loose: set[str] = set()
+        self.wrong: list[str] = []
+
+    def see(self, call: Call) -> None:
+        """Follow a call; what is wrong at once is noted: a file that gets a name that counts before it is forced."""
+        paths = [path for path in call.paths if path.startswith(self.root)]
+        if not paths or not call.changes:
+            return
+        path, name = paths[-1], call.name.removesuffix("at").removesuffix("at2")
+        if name in WRITES or name == "ftruncate":
+            self.dirty.add(path)
+        elif name in FORCES:
+            self.dirty.discard(path)
+            self.loose = {loose for loose in self.loose if str(Path(loose).parent) != path}
+        elif name in ("open", "mkdir"):
+            self.loose.add(path)
+        elif name in ("link", "rename"):
+            unforced = self.unforced([paths[0]], names=False) + self.inside(paths[0])
+            self.wrong += [f"{name} to {path}, {what}" for what in unforced]
+            if name == "rename":
+                self.forget(paths[0])
+            self.loose.add(path)
+        elif name in ("unlink", "rmdir"):
+            self.forget(path)
+
+    def forget(self, path: str) -> None:
+        """A path is no more."""
+        for known in (self.dirty, self.loose):
+            known -= {other for other in known if other == path or other.startswith(path + "/")}
+
+    def inside(self, folder: str) -> list[str]:
+        """What is not forced below a folder."""
+        return self.unforced([path for path in self.dirty | self.loose if path.startswith(folder + "/")])
+
+    def unforced(self, paths: Sequence[str], names: bool = True) -> list[str]:
+        """What of these files, or of the names of the folders they are in, is not forced."""
+        found = [f"{path} is not forced" for path in paths if path in self.dirty]
+        above = {str(part) for path in paths for part in (Path(path), *Path(path).parents)} if names else set()
+        return found + [f"the name of {path} is not forced" for path in sorted(above & self.loose)]
+
+
+def problems(calls: Sequence[Call], module: Any, state: Path, root: Path) -> list[str]:
+    """What is wrong in the order of the calls of a command that made a commit, as far as they are below ``root``."""
+    disk = Disk(root)
+    manifest = module.read_manifest(state)
+    place = module.manifest_path(state, manifest["commit"])
+    data = [str(state / name) for name in module.referenced_files(manifest)]
+    published = [str(state / item["folder"]) for item in manifest["publish"]]
+    steps = []
+    for call in calls:
+        if call.name in ("link", "linkat") and call.paths[-1].startswith(str(place.parent)):
+            steps.append(Path(call.paths[-1]).suffix)
+            promised = {".json": data, ".published": [str(place), *published]}[steps[-1]]
+            disk.wrong += [f"{steps[-1]}: {what}" for what in disk.unforced(promised)]
+        disk.see(call)
+    assert steps == [".json", ".published"]
+    mark = str(place.with_suffix(".published"))
+    return disk.wrong + [f"at the end: {what}" for what in disk.unforced([str(place), mark, *data, *published])]
+
+
+@pytest.fixture
+def world(tmp_path: Path) -> World:
+    """A state to be built."""
+    return World(tmp_path / "world")
+
+
+@pytest.fixture
+def traced(world: World) -> Iterator[Traced]:
+    """Runs commands on it."""
+    made = Traced(world.script, world.folder / "traced")
+    yield made
+    made.close()
+
+
+@pytest.mark.parametrize("buckets", ["1", "2"])
+def test_commands_force_what_they_promise(buckets: str, world: World, traced: Traced) -> None:
+    """Files before the manifest that names them, the manifest before what is published, that before its mark; and the
+    names of files and folders with them. Whole commands are traced, from a folder that is not there on."""
+
+    def run(*arguments: str) -> None:
+        answer = traced.command(*arguments, "--state", str(world.state), traced=True)
+        assert answer.code == 0, answer.err
+        assert problems(answer.calls, world.module, world.state, world.folder) == [], arguments
+
+    world.state = world.folder / "above" / "state"
+    run("init", "--input", str(world.folder / "batches" / "init"), "--buckets", buckets)
+    for batch in (world.new_batch(), world.new_batch()):
+        run("apply", "--changes", str(world.folder / "batches" / batch), "--batch", batch)
+    run("compact")
+    run("rebuild")
+    world.check(finished=True)
