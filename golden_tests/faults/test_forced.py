@@ -2,25 +2,25 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from golden_tests.faults.traced import FORCES, WRITES, Call, Traced, needs_strace
+from golden_tests.faults import stepping
+from golden_tests.faults.traced import FORCES, MOVES, WRITES, Call, Traced
 from golden_tests.faults.world import World
-
-pytestmark = needs_strace
 
 
 class Disk:
-    """What of some folder would be left after a loss of power, as far as a sequence of calls promises it: ``dirty`` files
-    were written and not forced since, ``loose`` names were given and their folders not forced since."""
+    """What a loss of power may take from some folder after a sequence of calls: ``dirty`` files were written and not
+    forced since, ``loose`` names were given and their folders not forced since."""
 
-    def __init__(self, root: Path) -> None:
-        """All that is there is forced."""
-        self.root = str(root)
+    def __init__(self, root: Path, passing: str = "$.") -> None:
+        """All that is there is forced; ``passing`` matches paths that nothing depends on after a loss of power."""
+        self.root, self.passing = str(root), re.compile(passing)
         self.dirty: set[str] = set()
         self.loose: set[str] = set()
         self.wrong: list[str] = []
@@ -28,7 +28,7 @@ class Disk:
     def see(self, call: Call) -> None:
         """Follow a call; what is wrong at once is noted: a file that gets a name that counts before it is forced."""
         paths = [path for path in call.paths if path.startswith(self.root)]
-        if not paths or not call.changes:
+        if not paths or not call.changes or self.passing.search(paths[-1].removeprefix(self.root)):
             return
         path, name = paths[-1], call.name.removesuffix("at").removesuffix("at2")
         if name in WRITES or name == "ftruncate":
@@ -113,3 +113,48 @@ def test_commands_force_what_they_promise(buckets: str, world: World, traced: Tr
     run("compact")
     run("rebuild")
     world.check(finished=True)
+
+
+#: Of a process: what it says of itself, what it is fed (which is not its own), and rows that it stages.
+PASSING = r"^/(status|feeds|processes/\w+/[.]?lease[.]json|home/state/data/[^/]+/input)\b"
+
+
+def step_problems(calls: Sequence[Call], root: Path) -> list[str]:
+    """What is wrong in the order of the calls of a process that makes a step. The files of the step are forced before
+    it is noted, the state and what is sent before that is sent, and all of it before a message that was read goes."""
+    disk, sent, acknowledged, noted = Disk(root, PASSING), 0, 0, 0
+    for call in calls:
+        last = call.paths[-1] if call.paths else ""
+        # Temporary files have names that begin with a dot.
+        before = [f"{path} is not forced" for path in sorted(disk.dirty | disk.loose) if "/." not in path]
+        disk.see(call)
+        if call.name in FORCES and last.endswith("/inbox.duckdb.wal"):
+            noted += 1
+            disk.wrong += [f"step noted: {what}" for what in before if "/steps/" in what]
+        elif call.name in MOVES and "/B.reach--C/messages/" in last:
+            sent += 1
+            disk.wrong += [f"sent: {what}" for what in before]
+        elif call.name == "unlink" and "/A.link--B/messages/" in last:
+            acknowledged += 1
+            disk.wrong += [f"acknowledged: {what}" for what in before]
+    assert noted and sent == 2 and acknowledged == 2
+    return disk.wrong
+
+
+def test_a_process_forces_what_it_promises(tmp_path: Path) -> None:
+    """Its incarnation and its session before it reads, step files before the step is noted, the state before a message
+    leaves, and that before the message it follows from is removed."""
+    folder, work = str(tmp_path / "root"), stepping.__name__
+    traced = Traced(stepping.write_script(tmp_path), tmp_path / "traced")
+    try:
+        built = traced.ask(f"{work}:build", traced=True, folder=folder)
+        assert built.code == 0, built.err
+        made = traced.ask(f"{work}:step", traced=True, folder=folder, from_start=True)
+        assert made.code == 0, made.err
+    finally:
+        traced.close()
+    assert step_problems(made.calls, tmp_path / "root") == []
+    disk = Disk(tmp_path / "root", PASSING)
+    for call in built.calls:
+        disk.see(call)
+    assert disk.wrong == []

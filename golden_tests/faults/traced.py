@@ -34,14 +34,15 @@ import pyarrow.parquet as pq
 import pytest
 
 from golden_tests.faults.runner import load
+from golden_tests.integrations.environments import folder_for, unpacked
 
 WRITES = ("write", "pwrite64", "writev")
-NAMES = ("open", "openat", "link", "linkat", "rename", "renameat", "renameat2", "unlink", "unlinkat", "mkdir", "mkdirat")
 FORCES = ("fsync", "fdatasync")
-CALLS = (*WRITES, *NAMES, *FORCES, "rmdir", "ftruncate")
+MOVES = ("link", "linkat", "rename", "renameat", "renameat2")
+OTHERS = ("open", "openat", "mkdir", "mkdirat", "unlink", "unlinkat", "rmdir", "ftruncate")
 
-#: How strace is got, for the reason of a test that is skipped without it.
-NO_STRACE = "strace is not installed (apt-get install strace), or this process may not trace another"
+#: Where only a parent may trace a process, the process says that others may, too.
+ALLOW_TRACING = "import ctypes; ctypes.CDLL(None).prctl(0x59616D61, ctypes.c_ulong(2**64 - 1), 0, 0, 0)"
 
 
 class Rows:
@@ -51,17 +52,17 @@ class Rows:
         """Rows of a table."""
         self.table = table
 
-    def withColumn(self, name: str, value: str) -> Rows:  # noqa: N802
+    def withColumn(self, name: str, value: str) -> Rows:
         """With one more column that has one value."""
         return Rows(self.table.append_column(name, pa.array([value] * self.table.num_rows, pa.string())))
 
-    def exceptAll(self, other: Rows) -> Rows:  # noqa: N802
+    def exceptAll(self, other: Rows) -> Rows:
         """Without the rows of another; none is there twice."""
         known = {tuple(row.values()) for row in other.table.to_pylist()}
         kept = [tuple(row.values()) not in known for row in self.table.to_pylist()]
         return Rows(self.table.filter(pa.array(kept, pa.bool_())))
 
-    def unionByName(self, other: Rows) -> Rows:  # noqa: N802
+    def unionByName(self, other: Rows) -> Rows:
         """With the rows of another."""
         return Rows(pa.concat_tables([self.table, other.table]))
 
@@ -115,8 +116,8 @@ def without_spark(module: Any) -> None:
 
 
 class Call(NamedTuple):
-    """A system call that succeeded: its name, the paths in it, what strace finds it by, which one it is of this name and
-    place in its thread, and how strace prints it."""
+    """A system call that succeeded: its name, the paths in it, what strace finds it by, its number among those of this
+    name and place in its thread, and how strace prints it."""
 
     name: str
     paths: tuple[str, ...]
@@ -189,8 +190,8 @@ class Traced:
     """A process that has a script loaded, and forks for each command."""
 
     def __init__(self, script: Path, scratch: Path) -> None:
-        """Start it; ``scratch`` is a folder for traces."""
-        self.scratch = scratch
+        """Start it; ``scratch`` is a folder for traces. Skips the test where there is no strace."""
+        self.scratch, self.strace = scratch, strace()
         scratch.mkdir(parents=True, exist_ok=True)
         environment = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[2]), "PYTHONHASHSEED": "0"}
         self.log = scratch / "log"
@@ -217,6 +218,7 @@ class Traced:
             "fault": fault,
             "seed": seed,
             "scratch": str(self.scratch),
+            "strace": self.strace,
         }
         assert self.process.stdin is not None and self.process.stdout is not None
         print(json.dumps(request), file=self.process.stdin, flush=True)
@@ -246,25 +248,36 @@ def run_command(module: Any, go: Any, given: list[str]) -> int:
 
 
 @functools.cache
-def can_trace() -> bool:
-    """Whether strace is there, and may watch a process that is no child of it."""
-    if shutil.which("strace") is None:
-        return False
-    with subprocess.Popen([sys.executable, "-c", f"{ALLOW_TRACING}; input()"], stdin=subprocess.PIPE) as sleeper:
-        command = ["strace", "-f", "-p", str(sleeper.pid), "-o", os.devnull]
-        with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as tracer:
-            assert tracer.stderr is not None and sleeper.stdin is not None
-            attached = "attached" in tracer.stderr.readline()
-            sleeper.stdin.close()
-            sleeper.wait(60)
-            tracer.terminate()
-    return attached
-
-
-#: Where only a parent may trace a process, the process says that others may, too.
-ALLOW_TRACING = "import ctypes; ctypes.CDLL(None).prctl(0x59616D61, ctypes.c_ulong(2**64 - 1), 0, 0, 0)"
-
-needs_strace = pytest.mark.skipif(not can_trace(), reason=NO_STRACE)
+def strace() -> tuple[str, dict[str, str]]:
+    """The program, one on the path or Debian's, unpacked, and the variables that it wants; skips the test if there is
+    none, or none that may watch a process that it has not started."""
+    path = shutil.which("strace")
+    variables: dict[str, str] = {}
+    if path is None:
+        folder = folder_for("strace")
+        if not folder.exists():
+            made = folder.with_name(f"{folder.name}-{os.getpid()}")
+            made.mkdir(parents=True)
+            if not unpacked("strace", made):
+                pytest.skip("strace is not there, and apt-get does not bring it: apt-get install strace")
+            with contextlib.suppress(OSError):
+                made.rename(folder)
+            shutil.rmtree(made, ignore_errors=True)
+        path = str(folder / "usr" / "bin" / "strace")
+        variables = {"LD_LIBRARY_PATH": os.pathsep.join({str(p.parent) for p in folder.rglob("*.so.*")})}
+    code = f"{ALLOW_TRACING}; print(flush=True); input()"
+    pipes: dict[str, Any] = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE}
+    with subprocess.Popen([sys.executable, "-c", code], **pipes) as watched:
+        watched.stdout.readline()
+        command = [path, "-p", str(watched.pid), "-o", os.devnull]
+        environment = {**os.environ, **variables}
+        with subprocess.Popen(command, stderr=subprocess.PIPE, text=True, env=environment) as watching:
+            assert watching.stderr is not None
+            said = watching.stderr.readline()
+            watched.communicate(b"\n")
+    if "attached" not in said:
+        pytest.skip(f"strace may not watch another process here: {said}")
+    return path, variables
 
 
 # In the process that forks
@@ -296,13 +309,13 @@ def child(module: ModuleType, request: dict[str, Any], ready: int, gate: int) ->
 
 def tracer(pid: int, request: dict[str, Any]) -> subprocess.Popen[str]:
     """strace, attached to a process."""
-    scratch, fault = Path(request["scratch"]), request["fault"]
-    known = ",".join(f"?{name}" for name in CALLS)
-    command = ["strace", "-f", "-y", "-s", "0", "-o", str(scratch / "trace"), "-e", f"trace={known}", "-p", str(pid)]
+    scratch, fault, (path, variables) = Path(request["scratch"]), request["fault"], request["strace"]
+    known = ",".join(f"?{name}" for name in (*WRITES, *FORCES, *MOVES, *OTHERS))
+    command = [path, "-f", "-y", "-s", "0", "-o", str(scratch / "trace"), "-e", f"trace={known}", "-p", str(pid)]
     if fault:
         what, name, place, number = fault
         command += ["-P", place, "-e", f"inject={name}:{what}:when={number}"]
-    made = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
+    made = subprocess.Popen(command, stderr=subprocess.PIPE, text=True, env={**os.environ, **variables})
     assert made.stderr is not None
     said = made.stderr.readline()
     assert "attached" in said, said
