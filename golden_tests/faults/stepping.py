@@ -120,7 +120,7 @@ class Stage:
 class QuietBeat:
     """A lease that is renewed once."""
 
-    def __init__(self, channels: Any, process: str, incarnation: int, every: float) -> None:
+    def __init__(self, *_: Any) -> None:
         """Nobody asks."""
 
 
@@ -149,8 +149,8 @@ def step(module: Any, go: Callable[[], None], folder: str, from_start: bool = Fa
         go()
     try:
         stage.worker.turn()
-    except (module.JobError, OSError) as error:
-        # As the function that runs a process says it.
+    except Exception as error:
+        # A process that cannot go on ends, and is started again.
         print(f"serve: {error}", file=sys.stderr)
         return 1
     return 0

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +11,7 @@ import pytest
 
 from golden_tests.faults import stepping
 from golden_tests.faults.traced import FORCES, MOVES, WRITES, Call, Traced
-from golden_tests.faults.world import World
+from golden_tests.faults.world import FORMER, World
 
 
 class Disk:
@@ -82,37 +82,35 @@ def problems(calls: Sequence[Call], module: Any, state: Path, root: Path) -> lis
     return disk.wrong + [f"at the end: {what}" for what in disk.unforced([str(place), mark, *data, *published])]
 
 
-@pytest.fixture
-def world(tmp_path: Path) -> World:
-    """A state to be built."""
-    return World(tmp_path / "world")
-
-
-@pytest.fixture
-def traced(world: World) -> Iterator[Traced]:
-    """Runs commands on it."""
-    made = Traced(world.script, world.folder / "traced")
-    yield made
-    made.close()
-
-
 @pytest.mark.parametrize("buckets", ["1", "2"])
-def test_commands_force_what_they_promise(buckets: str, world: World, traced: Traced) -> None:
+def test_commands_force_what_they_promise(buckets: str, tmp_path: Path) -> None:
     """Files before the manifest that names them, the manifest before what is published, that before its mark; and the
     names of files and folders with them. Whole commands are traced, from a folder that is not there on."""
+    world = World(tmp_path / "world")
+    world.state = tmp_path / "above" / "state"
+    former = World(tmp_path / "former", program=FORMER)
+    jobs = {
+        script: Traced(script, tmp_path / script.parent.name / "traced") for script in (world.script, former.script)
+    }
 
-    def run(*arguments: str) -> None:
-        answer = traced.command(*arguments, "--state", str(world.state), traced=True)
+    def run(*arguments: str, script: Path = world.script) -> None:
+        answer = jobs[script].command(*arguments, "--state", str(world.state), traced=True)
         assert answer.code == 0, answer.err
-        assert problems(answer.calls, world.module, world.state, world.folder) == [], arguments
+        assert problems(answer.calls, world.module, world.state, tmp_path) == [], arguments
 
-    world.state = world.folder / "above" / "state"
-    run("init", "--input", str(world.folder / "batches" / "init"), "--buckets", buckets)
-    for batch in (world.new_batch(), world.new_batch()):
-        run("apply", "--changes", str(world.folder / "batches" / batch), "--batch", batch)
-    run("compact")
-    run("rebuild")
-    world.check(finished=True)
+    try:
+        run("init", "--input", str(world.folder / "batches" / "init"), "--buckets", buckets)
+        for batch in (world.new_batch(), world.new_batch()):
+            run("apply", "--changes", str(world.folder / "batches" / batch), "--batch", batch)
+        run("compact")
+        world.check(finished=True)
+        run("upgrade", script=former.script)
+        (tmp_path / "link.csv").write_text("src,dst\n1,2\n2,3\n")
+        run("rebuild", "--input", str(tmp_path / "link.csv"))
+        assert {item["relation"] for item in (world.manifest() or {})["publish"]} == {"reachable", "degree"}
+    finally:
+        for job in jobs.values():
+            job.close()
 
 
 #: Of a process: what it says of itself, what it is fed (which is not its own), and rows that it stages.

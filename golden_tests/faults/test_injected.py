@@ -7,22 +7,22 @@ part or without its commit; and the same command, run again, brings the state to
 
 from __future__ import annotations
 
+import json
 import shutil
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import pyarrow.parquet as pq
 import pytest
 
-from golden_tests.faults.traced import FORCES, Answer, Fault, Traced
-from golden_tests.faults.world import OUTPUTS, PROGRAM, World
+from golden_tests.faults import stepping
+from golden_tests.faults.traced import FORCES, Answer, Call, Fault, Traced
+from golden_tests.faults.world import FORMER, OUTPUTS, PROGRAM, World
 from golden_tests.harness import Row, row_of
 from golden_tests.nightly import AT_NIGHT
 from golden_tests.oracle import batches, evaluate, language
 
-#: Another version of the program, whose state is upgraded.
-FORMER = PROGRAM.replace(", !closed(S)", "")
 COMMANDS = ("init", "apply", "compact", "upgrade", "rebuild")
 FAULTS = ("error=ENOSPC", "error=EIO", "signal=SIGKILL")
 SEED = 7
@@ -120,10 +120,7 @@ class Scene:
 
     def faults(self, what: str) -> list[Fault]:
         """Everything that can go wrong in one way."""
-        calls = [call for call in self.calls if call.changes and any(p.startswith(str(self.state)) for p in call.paths)]
-        if what == "error=ENOSPC":
-            calls = [call for call in calls if not call.name.startswith(("unlink", "rmdir", "ftruncate"))]
-        return list(dict.fromkeys(Fault(what, call.name, call.place, call.number) for call in calls))
+        return faults_at(self.calls, self.state, what)
 
     def fails(self, fault: Fault) -> bool:
         """Let a call fail, and check what is left, and what the command makes of that when it is run again; whether
@@ -171,6 +168,14 @@ class Scene:
         self.traced.close()
 
 
+def faults_at(calls: Sequence[Call], root: Path, what: str) -> list[Fault]:
+    """A fault at each call that changes something below a folder, if it can be one of that call."""
+    found = [call for call in calls if call.changes and any(path.startswith(str(root)) for path in call.paths)]
+    if what == "error=ENOSPC":
+        found = [call for call in found if not call.name.startswith(("unlink", "rmdir", "ftruncate"))]
+    return list(dict.fromkeys(Fault(what, call.name, call.place, call.number) for call in found))
+
+
 @pytest.fixture
 def scene(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Scene]:
     """The scene of a command."""
@@ -179,7 +184,7 @@ def scene(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Scene]:
     made.close()
 
 
-def every(scene: Scene, faults: list[Fault]) -> None:
+def every(scene: Scene | Step, faults: list[Fault]) -> None:
     """Let one call after the other fail."""
     wrong, missed = [], []
     for fault in faults:
@@ -213,3 +218,98 @@ def test_some_calls_fail(scene: Scene) -> None:
 def test_every_call_fails(scene: Scene, what: str) -> None:
     """One after the other."""
     every(scene, scene.faults(what))
+
+
+class Step:
+    """A process, and its step."""
+
+    def __init__(self, folder: Path) -> None:
+        """Let it begin, keep a copy, and see what it does if nothing goes wrong."""
+        folder.mkdir()
+        script = stepping.write_script(folder)
+        self.traced = Traced(script, folder / "traced")
+        self.root, self.copy = folder / "root", folder / "before"
+        assert self.ask("build").code == 0
+        shutil.copytree(self.root, self.copy)
+        self.calls = self.ask("step", traced=True, seed=SEED).calls
+        self.check_recovery()
+
+    def ask(self, work: str, traced: bool = False, fault: Fault | None = None, seed: int = 0) -> Answer:
+        """Let a fork do one of the things that processes do."""
+        place = f"{stepping.__name__}:{work}"
+        return self.traced.ask(place, traced, fault, seed, folder=str(self.root))
+
+    def faults(self, what: str) -> list[Fault]:
+        """Everything that can go wrong in one way."""
+        return faults_at(self.calls, self.root, what)
+
+    def fails(self, fault: Fault) -> bool:
+        """Let a call of the step fail, and check what the next run makes of what is left; whether the call failed."""
+        shutil.rmtree(self.root)
+        shutil.copytree(self.copy, self.root)
+        answer = self.ask("step", fault=fault, seed=SEED)
+        if fault.what == "signal=SIGKILL":
+            assert answer.code == (-9 if answer.injected else 0)
+        else:
+            assert answer.code in (0, 1), answer.err
+        acknowledged = not any((self.root / "channels" / "A.link--B" / "messages").glob("*-changes-*"))
+        if acknowledged:
+            # What follows from the message is in the state, and on its way.
+            assert self.published() == [stepping.REACH_BEFORE, stepping.REACH_AFTER]
+            sent = (self.root / "channels" / "B.reach--C" / "messages").glob("*-changes-*")
+            assert any(pq.ParquetFile(path).metadata.num_rows for path in sent)
+        self.check_recovery()
+        return answer.injected
+
+    def check_recovery(self) -> None:
+        """The process goes on from what it finds; it, its reader, and who follows what it publishes have the same."""
+        answer = self.ask("recover")
+        assert answer.code == 0, answer.err
+        has, received = json.loads(answer.out)
+        assert {*map(tuple, has)} == stepping.REACH_AFTER
+        assert [row for row, _ in received] == has and {count for _, count in received} == {1}
+        assert self.published()[-1] == stepping.REACH_AFTER
+
+    def published(self) -> list[set[Row]]:
+        """The relation after each batch that was published; each change must be one."""
+        there: set[Row] = set()
+        found = []
+        for folder in sorted(self.root.glob("home/state/published/B.reach/changes/batch=*")):
+            for file in folder.iterdir():
+                for op, *values in (tuple(row.values()) for row in pq.ParquetFile(file).read().to_pylist()):
+                    row = tuple(values)
+                    assert (row in there) == (op == "-"), (folder.name, op, row)
+                    there ^= {row}
+            found.append(set(there))
+        return found
+
+    def close(self) -> None:
+        """End."""
+        self.traced.close()
+
+
+@pytest.fixture
+def step(tmp_path: Path) -> Iterator[Step]:
+    """A process and its step."""
+    made = Step(tmp_path / "step")
+    yield made
+    made.close()
+
+
+def test_some_calls_of_a_step_fail(step: Step) -> None:
+    """By day: where a step is noted, where a message leaves."""
+    chosen = [
+        ("error=EIO", "fdatasync", "/inbox.duckdb.wal"),
+        ("signal=SIGKILL", "rename", "/B.reach--C/messages/"),
+        ("error=ENOSPC", "write", "/B.reach--C/messages/"),
+    ]
+    for what, name, words in chosen:
+        fits = (f for f in step.faults(what) if f.name == name and words in f.place)
+        assert step.fails(next(fits)), (what, name, words)
+
+
+@AT_NIGHT
+@pytest.mark.parametrize("what", FAULTS)
+def test_every_call_of_a_step_fails(step: Step, what: str) -> None:
+    """One after the other."""
+    every(step, step.faults(what))

@@ -32,6 +32,8 @@ r1: reachable(@S, D) :- link(@S, D).
 r2: reachable(@S, D) :- link(@S, Z), reachable(@Z, D).
 r3: degree(S, count<D>) :- reachable(S, D), !closed(S).
 """
+FORMER = PROGRAM.replace(", !closed(S)", "")
+"""Another version of the program, whose state can be upgraded."""
 NODES = 14
 OUTPUTS = ("reachable", "degree")
 JAVA_OPTIONS = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -Xshare:auto"
