@@ -80,7 +80,7 @@ class Runner:
     def wait_until_ready(self) -> None:
         """Wait for the session."""
         if not self.ready:
-            said = self.lines.get(timeout=120)
+            said = self.lines.get(timeout=300)
             assert said == "ready\n", self.log.read_text("utf-8")
             self.ready = True
 
