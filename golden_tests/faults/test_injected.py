@@ -102,6 +102,12 @@ class Scene:
         arguments = [self.command, *self.arguments, "--state", str(self.state)]
         return self.traced.command(*arguments, traced=traced, fault=fault, seed=seed)
 
+    def start_again(self) -> None:
+        """Let the state be as it was."""
+        shutil.rmtree(self.state, ignore_errors=True)
+        if self.command != "init":
+            shutil.copytree(self.copy, self.state)
+
     def found(self) -> Found:
         """What is in the state."""
         module, manifest = self.world.module, self.world.manifest()
@@ -125,9 +131,7 @@ class Scene:
     def fails(self, fault: Fault) -> bool:
         """Let a call fail, and check what is left, and what the command makes of that when it is run again; whether
         the call failed."""
-        shutil.rmtree(self.state, ignore_errors=True)
-        if self.command != "init":
-            shutil.copytree(self.copy, self.state)
+        self.start_again()
         answer = self.run(fault=fault, seed=SEED)
         if not answer.injected:
             assert answer.code == 0, answer.err
@@ -210,6 +214,30 @@ def test_some_calls_fail(scene: Scene) -> None:
     for what, name, words in chosen:
         fits = (f for f in scene.faults(what) if f.name.startswith(name) and words in f.place)
         assert scene.fails(next(fits)), (what, name, words)
+
+
+@AT_NIGHT
+@pytest.mark.parametrize("scene", ["apply"], indirect=True)
+def test_a_full_disk_loses_no_publication(scene: Scene) -> None:
+    """A batch was committed and not published; ``rebuild``, which goes on where files are damaged, waits for room."""
+    scene.start_again()
+    renamed = next(f for f in scene.faults("signal=SIGKILL") if f.name.startswith("rename") and "/.batch=" in f.place)
+    assert scene.run(fault=renamed, seed=SEED).injected
+    left, killed = scene.found(), scene.state.parent / "killed"
+    assert left.commit == scene.after.commit and left.published != scene.after.published
+    shutil.copytree(scene.state, killed)
+    scene.command, scene.arguments = "rebuild", []
+    calls = scene.run(traced=True, seed=SEED).calls
+    shutil.rmtree(scene.state)
+    killed.rename(scene.state)
+    for what, name in (("error=ENOSPC", "write"), ("error=EIO", "fsync")):
+        fault = next(f for f in faults_at(calls, scene.state / "published", what) if f.name == name)
+        answer = scene.run(fault=fault, seed=SEED)
+        assert answer.injected and answer.code == 1, answer.err
+        assert "batch b002 is committed, and the next command publishes" in answer.err
+        assert scene.found() == left
+    assert scene.run().code == 0
+    assert scene.found().published == scene.after.published
 
 
 @AT_NIGHT
