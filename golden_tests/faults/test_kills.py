@@ -140,6 +140,9 @@ def test_one_process_of_several_is_killed(command: str, kill: Kill, world: World
     """The driver lives, says what happened and ends with 1; nothing is committed, or all of it. The next run works."""
     if command == "init":
         world.start_again()
+    elif world.manifest() is None:
+        answer = world.runner().ask(world.request("init"))
+        assert answer is not None and answer["code"] == 0, answer
     batch = world.new_batch() if command == "apply" else ""
     before = world.check(finished=True)
     runner = world.runner()

@@ -92,7 +92,7 @@ class Runner:
         self.process.stdin.write(json.dumps(request) + "\n")
         self.process.stdin.flush()
         try:
-            said = self.lines.get(timeout=120 if seconds is None else seconds)
+            said = self.lines.get(timeout=300 if seconds is None else seconds)
         except queue.Empty:
             assert seconds is not None, self.log.read_text("utf-8")
             self.kill(alone)
