@@ -117,7 +117,7 @@ def test_nothing_can_be_published_while_there_is_no_room(world: World, disk: Pat
     assert manifest is not None
     assert run("apply", "--changes", str(world.folder / "batches" / batch), "--batch", batch)[0] == 0
     for publication in (world.manifest() or {})["publish"]:
-        shutil.rmtree(publication["folder"])
+        shutil.rmtree(world.state / publication["folder"])
     for mark in world.state.glob(f"manifest/*{manifest['commit'] + 1}.published"):
         mark.unlink()
     leave(disk, 0)

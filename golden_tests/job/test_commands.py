@@ -225,7 +225,8 @@ def test_rebuild_publishes_what_it_corrects(job: ModuleType, spark: Any, built: 
     assert sorted(tuple(row.values()) for row in changes) == [("+", 9, 9), ("-", 1, 2)]
     assert list(result["published"]) == ["pair"]
     assert rows(other, spark, built, "link") == [(1, 2), (2, 3)]
-    assert other.apply(spark, built, {"link": []}, batch="init", log=log)["applied"] is False
+    with pytest.raises(other.JobError, match="init is an ID that this state has given to a batch by itself"):
+        other.apply(spark, built, {"link": []}, batch="init", log=log)
 
 
 def test_rebuild_after_a_change_of_inputs(

@@ -133,8 +133,10 @@ def test_a_long_list_of_batches_moves_to_files(
     manifest = manifest_of(built, 9)
     assert manifest["batches"] == ["5", "6", "7"]
     assert manifest["older_batches"] == ["manifest/batches-000000000005.json", "manifest/batches-000000000008.json"]
-    for batch in ["init", *map(str, range(8))]:
+    for batch in map(str, range(8)):
         assert job.apply(spark, str(built), path, batch=batch, log=quiet)["applied"] is False
+    with pytest.raises(job.JobError, match="init is an ID that this state has given to a batch by itself"):
+        job.apply(spark, str(built), path, batch="init", log=quiet)
     assert sorted(path.name for path in (built / "manifest").glob("0*.json")) == [f"{n:012d}.json" for n in (7, 8, 9)]
 
 
@@ -434,15 +436,17 @@ def test_a_damaged_file_is_named(
         job.rebuild(spark, str(built), log=quiet)
 
 
-def test_a_damaged_manifest_is_named(job: ModuleType, built: Path, write: Write) -> None:
-    """Removing it goes back by one commit."""
+def test_a_damaged_manifest_is_named(job: ModuleType, built: Path, write: Write, quiet: Any) -> None:
+    """And how to go on; test_manifests.py does."""
     path = write("state/manifest/000000000002.json", '{"format": 1, ')
-    with pytest.raises(job.JobError, match="without that file the state is what it was a commit before") as caught:
+    with pytest.raises(job.JobError, match="`recover` goes back to commit 1") as caught:
         job.status(str(built))
-    assert str(caught.value).startswith(path)
-    write("state/manifest/000000000002.json", '{"format": 99}')
-    with pytest.raises(job.JobError, match="has format 99; this job reads formats 1 and 2"):
-        job.status(str(built))
+    assert str(caught.value).startswith(f"{path} is damaged (")
+    assert job.recover(str(built), log=quiet)["commit"] == 3
+    path = write("state/manifest/000000000004.json", '{"format": 99}')
+    for command in (job.status, job.recover):
+        with pytest.raises(job.JobError, match="4.json has format 99; this job reads formats 1, 2 and 3"):
+            command(str(built))
 
 
 def test_files_elsewhere(

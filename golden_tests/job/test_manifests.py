@@ -1,0 +1,447 @@
+"""What a state keeps beside its data (manifests, lists of batches, marks): damage is named, nothing damaged is
+believed, and the advice in the messages works. No Spark.
+"""
+
+from __future__ import annotations
+
+import copy
+import json
+import shutil
+import zlib
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from types import ModuleType
+from typing import Any, NamedTuple
+
+import pyarrow.parquet as pq
+import pytest
+
+from golden_tests.job import assemble
+from golden_tests.job.stalls import PROGRAM, Race
+
+Place = tuple[Any, ...]
+
+CHANGED: dict[type, list[Any]] = {
+    str: ["", "x", None, 7, ["data/x"], {}, "../x", "/etc/passwd", "data/../../x"],
+    int: [-1, 10**30, None, "7", [], {}, True, 1.0],
+    list: [None, "x", {}, 7, [None], [[]], [7]],
+    dict: [None, "x", [], 7, {"x": None}],
+    bool: [None, "x", [], 7],
+    float: [None, "x", [], {}],
+}
+"""What each value is changed to, by its type."""
+
+
+@pytest.fixture(scope="module")
+def job(tmp_path_factory: pytest.TempPathFactory) -> ModuleType:
+    """A job of two relations."""
+    return assemble.load(tmp_path_factory.mktemp("script"), PROGRAM, "manifest_job")
+
+
+@pytest.fixture(scope="module")
+def built(job: ModuleType, tmp_path_factory: pytest.TempPathFactory) -> Race:
+    """A state with two commits, and one with lists of batches in a file."""
+    return Race(job, tmp_path_factory.mktemp("states") / "race", 20)
+
+
+@pytest.fixture
+def race(built: Race, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Race:
+    """The same, to be damaged."""
+    found = copy.copy(built)
+    found.folder, found.state = tmp_path, tmp_path / "state"
+    shutil.copytree(built.built, found.state)
+    return found
+
+
+def manifest_file(race: Race, commit: int) -> Path:
+    """A manifest."""
+    path: Path = race.job.manifest_path(race.state, commit)
+    return path
+
+
+def places(value: Any, path: Place = ()) -> Iterator[Place]:
+    """Where the values of a record are, those that have values in them too."""
+    if path:
+        yield path
+    items: Any = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
+    for key, item in items:
+        yield from places(item, (*path, key))
+
+
+def at(record: Any, path: Place) -> Any:
+    """The value at a place."""
+    for key in path:
+        record = record[key]
+    return record
+
+
+class Variant(NamedTuple):
+    """A record with one change: a new value at a place, or the member there is gone, or has another name."""
+
+    record: dict[str, Any]
+    place: Place
+    said: str
+    same_type: bool = False
+
+
+def variants(record: dict[str, Any]) -> Iterator[Variant]:
+    """The record with each value and key changed, one at a time."""
+    for place in places(record):
+        value = at(record, place)
+        for new in CHANGED[type(value)]:
+            if new != value or type(new) is not type(value):
+                changed = copy.deepcopy(record)
+                at(changed, place[:-1])[place[-1]] = new
+                yield Variant(changed, place, f"{place} is {new!r}", type(new) is type(value))
+        for name in ("", "x") if isinstance(place[-1], str) else ():
+            changed = copy.deepcopy(record)
+            members = at(changed, place[:-1])
+            known = members.pop(place[-1])
+            if name:
+                members[place[-1] + name] = known
+            yield Variant(changed, place, f"{place} is {'called ' + place[-1] + name if name else 'gone'}")
+
+
+def refusal(work: Callable[[], object], job: ModuleType) -> str:
+    """What is said of a command that is refused; empty if it is not."""
+    try:
+        work()
+    except job.JobError as error:
+        return str(error)
+    return ""
+
+
+def test_each_value_of_a_manifest_changed(race: Race, job: ModuleType) -> None:
+    """One at a time: none is believed, since the CRC-32 differs; bytes too."""
+    path = manifest_file(race, 2)
+    data = path.read_bytes()
+    record = json.loads(data)
+    for variant in variants(record):
+        path.write_text(json.dumps(variant.record, ensure_ascii=False))
+        message = refusal(lambda: job.read_manifest(race.state), job)
+        assert message.startswith(str(path)), variant.said
+        assert "is damaged (" in message or "has format " in message, variant.said
+    for place in range(0, len(data), 7):
+        path.write_bytes(data[:place] + bytes([data[place] ^ 1]) + data[place + 1 :])
+        assert refusal(lambda: job.read_manifest(race.state), job).startswith(str(path)), place
+    for cut in range(0, len(data), 97):
+        path.write_bytes(data[:cut])
+        assert refusal(lambda: job.read_manifest(race.state), job).startswith(f"{path} is damaged ("), cut
+    path.write_bytes(data)
+    assert refusal(lambda: job.read_manifest(race.state), job) == ""
+
+
+OPTIONAL = {"effects", "functions", "hidden", "base_rows", "change_rows"}
+"""Members that a manifest may do without."""
+OF_ANY_NAME = {"relations", "buckets", "clocks", "changes", "counts", "columns", "functions", "effects"}
+"""Members whose own members are called after something in the program."""
+
+
+def test_each_value_of_a_manifest_of_an_earlier_format(race: Race, job: ModuleType) -> None:
+    """Without a CRC-32 its structure tells: every value has its type, the files are inside the state. Another value of
+    the same type is not noticed, as it never was; the next commit has a CRC-32."""
+    path = manifest_file(race, 2)
+    record = earlier(json.loads(path.read_bytes()))
+    path.write_text(json.dumps(record))
+
+    def look() -> None:
+        """Whatever reads the state comes upon it."""
+        job.status(str(race.state))
+        job.stored(str(race.state), job.read_manifest(race.state), job.PAIR)
+
+    assert refusal(look, job) == ""
+    for variant in variants(record):
+        path.write_text(json.dumps(variant.record))
+        try:
+            message = refusal(look, job)
+        except Exception as error:
+            raise AssertionError(f"{variant.said}: {type(error).__name__} {error}") from error
+        *above, last = variant.place
+        if message:
+            assert str(race.state) in message, f"{variant.said}: {message}"
+        else:
+            named = last in OPTIONAL or (above and above[-1] in OF_ANY_NAME) or "steps" in above
+            assert variant.same_type or named, variant.said
+            assert isinstance(last, str) or "'base'" not in str(above), variant.said
+
+
+def earlier(record: dict[str, Any]) -> dict[str, Any]:
+    """A manifest as format 2 had it."""
+    return {**{k: v for k, v in record.items() if k not in ("crc32", "attempts", "generated")}, "format": 2}
+
+
+@pytest.mark.parametrize("name", ["../x.parquet", "/etc/passwd", "data/../../x", "data//x", "manifest/x", "data/./x"])
+def test_files_outside_the_state(name: str, race: Race, job: ModuleType) -> None:
+    """Nothing makes a manifest refer to them, not even with its CRC-32."""
+    path = manifest_file(race, 2)
+    record = json.loads(path.read_bytes())
+    del record["crc32"]
+    for place in places(record):
+        value = at(record, place)
+        if isinstance(value, str) and value.startswith("data/"):
+            changed = copy.deepcopy(record)
+            at(changed, place[:-1])[place[-1]] = name
+            path.write_text(job.sealed(changed))
+            assert f"cannot be {json.dumps(name)}" in refusal(lambda: job.status(str(race.state)), job)
+    folder = copy.deepcopy(record)
+    folder["publish"][0]["folder"] = "../elsewhere"
+    path.write_text(job.sealed(folder))
+    assert '"../elsewhere" is no folder to publish to' in refusal(lambda: job.status(str(race.state)), job)
+
+
+def test_the_seal_covers_every_byte(job: ModuleType) -> None:
+    """Its own too."""
+    data = job.sealed({"a": 1, "b": 'ä", "crc32": "00000000"'}).encode()
+    job.check_seal(data)
+    assert json.loads(data)["crc32"] == f"{zlib.crc32(data[:-22]):08x}"
+    for place in range(len(data)):
+        with pytest.raises(ValueError, match="CRC-32"):
+            job.check_seal(data[:place] + bytes([data[place] ^ 1]) + data[place + 1 :])
+
+
+# ---- a damaged last manifest ---------------------------------------------------------------------------------------
+
+
+DAMAGES: dict[str, Callable[[bytes], bytes]] = {
+    "empty": lambda data: b"",
+    "cut": lambda data: data[:-20],
+    "changed": lambda data: data.replace(b'"rows": 2', b'"rows": 3'),
+    "no JSON": lambda data: b"\x00" * len(data),
+}
+
+
+@pytest.mark.parametrize("published", [True, False])
+@pytest.mark.parametrize("how", DAMAGES)
+def test_recover(how: str, published: bool, race: Race, job: ModuleType, capsys: pytest.CaptureFixture[str]) -> None:
+    """The message says to do it; then the batch can be applied again, and what it changes is published."""
+    state, path = str(race.state), manifest_file(race, 2)
+    path.write_bytes(DAMAGES[how](path.read_bytes()))
+    if not published:
+        shutil.rmtree(race.state / "published")
+        path.with_suffix(".published").unlink()
+    for command in (["status"], ["apply", "--changes", race.file("more", 3)], ["verify"]):
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(job, "open_session", lambda: None)
+            assert job.main([*command, "--state", state]) == 1
+        said = capsys.readouterr().err
+        assert said.startswith(f"{command[0]}: {path} is damaged (") and "; `recover` goes back to commit 1" in said
+    assert job.main(["recover", "--state", state]) == 0
+    said = capsys.readouterr().out
+    assert "commit 3 is what commit 1 was" in said
+    folder = race.state / "published" / "pair" / "changes" / "batch=first"
+    assert (f"removed: {folder}" in said) is published
+    assert race.rows() == {(1, 1)} and race.published() == {}
+    assert race.apply(race.state, "first", 2) == ""
+    assert race.apply(race.state, "second", 3) == ""
+    assert race.rows() == {(1, 1), (2, 2), (3, 3)}
+    assert race.published() == {"first": [("+", 2, 2)], "second": [("+", 3, 3)]}
+    assert job.main(["recover", "--state", state]) == 0
+    assert capsys.readouterr().out == "nothing to do: commit 5 can be read\n"
+
+
+def test_recover_is_interrupted(race: Race, job: ModuleType, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It can be run again."""
+    path = manifest_file(race, 2)
+    path.write_bytes(b"")
+    for step in ("remove_tree", "commit_manifest", "finish_publication", "collect_garbage"):
+        with monkeypatch.context() as patch:
+
+            def fail(*arguments: Any) -> None:
+                raise KeyboardInterrupt
+
+            patch.setattr(job, step, fail)
+            with pytest.raises(KeyboardInterrupt):
+                job.recover(str(race.state), log=race.log)
+        if race.job.commit_numbers(race.state)[-1] == 3:
+            break
+    assert job.recover(str(race.state), log=race.log)["commit"] == 3
+    assert race.rows() == {(1, 1)} and race.published() == {}
+    assert race.apply(race.state, "first", 2) == ""
+
+
+def test_a_manifest_that_was_removed_by_hand(race: Race, job: ModuleType) -> None:
+    """Its number is used again, but its mark does not stand for another attempt."""
+    assert race.apply(race.state, "second", 3) == ""
+    manifest_file(race, 3).unlink()
+    assert job.status(str(race.state))["commit"] == 2
+    assert "is there already, and not from this state" in race.apply(race.state, "second", 3)
+    assert race.apply(race.state, "third", 4) == ""
+    assert race.published()["third"] == [("+", 4, 4)]
+    assert race.rows() == {(1, 1), (2, 2), (4, 4)}
+    mark = json.loads(manifest_file(race, 3).with_suffix(".published").read_text())
+    assert mark["attempt"] == job.read_manifest(race.state)["attempt"]
+
+
+def test_no_commit_can_be_read(race: Race, job: ModuleType) -> None:
+    """There is nothing to go back to."""
+    for commit in (1, 2):
+        manifest_file(race, commit).write_bytes(b"")
+    message = refusal(lambda: job.recover(str(race.state)), job)
+    assert "no commit" in message or "is damaged" in message
+
+
+@pytest.mark.parametrize("content", ["", "copy", "forged"])
+def test_a_stray_file(content: str, race: Race, job: ModuleType) -> None:
+    """It is named, not believed, and the state goes on without it."""
+    path = manifest_file(race, 999999999999)
+    text = manifest_file(race, 2).read_text()
+    if content == "forged":
+        record = json.loads(text)
+        del record["crc32"]
+        path.write_text(job.sealed({**record, "commit": 999999999999}))
+    else:
+        path.write_text(text if content else "")
+    refusals = {refusal(lambda: job.status(str(race.state)), job), refusal(lambda: job.recover(str(race.state)), job)}
+    refusals.add(race.apply(race.state, "second", 3))
+    (message,) = refusals
+    assert message.startswith(f"{path} is no manifest of this state (")
+    assert message.endswith("whose last commit is 2: remove that file")
+    path.unlink()
+    assert race.apply(race.state, "second", 3) == ""
+    assert race.rows() == {(1, 1), (2, 2), (3, 3)} and sorted(race.published()) == ["first", "second"]
+
+
+def test_a_copy_of_a_manifest_under_the_next_number(race: Race, job: ModuleType) -> None:
+    """It says of itself that it is another one."""
+    path = manifest_file(race, 3)
+    shutil.copy(manifest_file(race, 2), path)
+    message = refusal(lambda: job.status(str(race.state)), job)
+    assert message == f"{path} is damaged (it is that of commit 2); `recover` goes back to commit 2"
+    assert job.recover(str(race.state), log=race.log)["commit"] == 4
+    assert race.rows() == {(1, 1), (2, 2)} and sorted(race.published()) == ["first"]
+
+
+def test_other_files_beside_manifests(race: Race, job: ModuleType) -> None:
+    """They are none of the job's business."""
+    for name in (".nfs0001", "Thumbs.db", "000000000009.json~", "9.json", "notes.txt"):
+        (race.state / "manifest" / name).write_text("x")
+    assert race.apply(race.state, "second", 3) == ""
+    assert (race.state / "manifest" / "Thumbs.db").read_text() == "x"
+
+
+# ---- marks, and lists of batches -----------------------------------------------------------------------------------
+
+
+def test_a_damaged_mark(race: Race, job: ModuleType) -> None:
+    """It is named; without it nothing is published twice."""
+    path = manifest_file(race, 2).with_suffix(".published")
+    for content in (b"x", b"[]", b'{"attempt": 7}', path.read_bytes()[:-3], path.read_bytes().replace(b"2-", b"3-")):
+        path.write_bytes(content)
+        message = refusal(lambda: job.status(str(race.state)), job)
+        assert message.startswith(f"{path} is damaged (") and "; remove it, and the changes of batch first" in message
+    path.unlink()
+    before = race.published()
+    assert job.status(str(race.state))["finished_publication"] is True
+    assert race.published() == before
+    assert job.status(str(race.state))["finished_publication"] is False
+
+
+def test_a_damaged_list_of_batches(race: Race, job: ModuleType, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is named, and no batch is applied that may be in it."""
+    monkeypatch.setattr(job, "BATCHES_INLINE", 2)
+    for number in range(8):
+        assert race.apply(race.state, str(number), 10 + number) == ""
+    first, second = sorted((race.state / "manifest").glob("batches-*.json"))
+    data = first.read_bytes()
+    for variant in variants(json.loads(data)):
+        first.write_text(json.dumps(variant.record))
+        assert race.apply(race.state, "new", 90).startswith(f"{first} is damaged ("), variant.said
+    for content in (b"", b"[7]", b"{}", data[:-1], second.read_bytes()):
+        first.write_bytes(content)
+        assert race.apply(race.state, "new", 90).startswith(f"{first} is damaged (")
+    first.unlink()
+    assert race.apply(race.state, "new", 90).startswith(f"{first} is missing")
+    first.write_bytes(data)
+    assert race.apply(race.state, "new", 90) == ""
+    # A list of an earlier format.
+    first.write_text(json.dumps(json.loads(data)["batches"]))
+    assert job.apply(None, str(race.state), {"link": []}, batch="first", log=race.log)["applied"] is False
+    assert race.apply(race.state, "newer", 91) == ""
+
+
+# ---- IDs of batches ------------------------------------------------------------------------------------------------
+
+
+def test_a_generated_id_meets_a_given_one(race: Race, job: ModuleType) -> None:
+    """It is another one then, and no row is lost."""
+    for batch in ("batch-000004", "batch-000005"):
+        assert race.apply(race.state, batch, int(batch[-1])) == ""
+    applied = [job.apply(None, str(race.state), {"link": race.file("x", 10 + n)}, log=race.log) for n in range(2)]
+    assert [done["batch"] for done in applied] == ["batch-000006", "batch-000007"]
+    assert all(done["applied"] for done in applied)
+    assert race.rows() == {(n, n) for n in (1, 2, 4, 5, 10, 11)}
+
+
+@pytest.mark.parametrize("batch", ["init", "batch-000003"])
+def test_a_given_id_meets_a_generated_one(batch: str, race: Race, job: ModuleType) -> None:
+    """It is refused: nobody can mean that batch."""
+    job.apply(None, str(race.state), {"link": race.file("x", 10)}, log=race.log)
+    message = f"{batch} is an ID that this state has given to a batch by itself; choose another"
+    assert race.apply(race.state, batch, 11) == message
+    assert race.rows() == {(n, n) for n in (1, 2, 10)}
+
+
+# ---- copies --------------------------------------------------------------------------------------------------------
+
+
+def unpublished(race: Race, where: str = "") -> None:
+    """A batch that is committed, and not published."""
+
+    def fail(*arguments: Any) -> None:
+        raise KeyboardInterrupt
+
+    with pytest.MonkeyPatch.context() as patch, pytest.raises(KeyboardInterrupt):
+        patch.setattr(race.job, "publish_changes", fail)
+        changes = {"link": race.file("second", 3)}
+        race.job.apply(None, str(race.state), changes, batch="second", publish=where or None, log=race.log)
+
+
+def files_below(root: Path) -> dict[str, bytes]:
+    """The contents of all files."""
+    return {str(path.relative_to(root)): path.read_bytes() for path in root.rglob("*") if path.is_file()}
+
+
+@pytest.mark.parametrize("earlier", [False, True])
+def test_a_copy_of_a_state_publishes_into_itself(earlier: bool, race: Race, job: ModuleType) -> None:
+    """A manifest has no path of the state; those of earlier formats had, and are read all the same."""
+    unpublished(race)
+    if earlier:
+        path = manifest_file(race, 3)
+        record = json.loads(path.read_text())
+        for item in record["publish"]:
+            item["folder"] = str(race.state / item["folder"])
+        path.write_text(json.dumps(earlier(record)))
+    else:
+        assert str(race.state) not in manifest_file(race, 3).read_text()
+    shutil.copytree(race.state, race.folder / "copy")
+    before = files_below(race.state)
+    assert job.status(str(race.folder / "copy"))["finished_publication"] is True
+    assert files_below(race.state) == before
+    original, race.state = race.state, race.folder / "copy"
+    assert race.published()["second"] == [("+", 3, 3)]
+    race.state = original
+    assert job.status(str(race.state))["finished_publication"] is True
+    assert race.published()["second"] == [("+", 3, 3)]
+
+
+def test_a_copy_publishes_what_goes_outside_once(race: Race, job: ModuleType) -> None:
+    """The folder that ``--publish`` named is the same for both, and so is the attempt."""
+    outside = race.folder / "outside"
+    unpublished(race, str(outside))
+    shutil.copytree(race.state, race.folder / "copy")
+    for state in ("copy", "state"):
+        assert job.status(str(race.folder / state))["finished_publication"] is True
+        (file,) = (outside / "pair" / "changes" / "batch=second").iterdir()
+        assert pq.read_table(file).to_pylist() == [{"op": "+", "src": 3, "dst": 3}]
+    assert job.apply(None, str(race.folder / "copy"), {"link": []}, batch="second", log=race.log)["applied"] is False
+
+
+def test_a_state_of_an_earlier_format_that_publishes_outside(race: Race, job: ModuleType) -> None:
+    """A folder that looks as if it were in a state, and is in none."""
+    outside = race.folder / "warehouse" / "published"
+    outside.mkdir(parents=True)
+    unpublished(race, str(outside))
+    path = manifest_file(race, 3)
+    path.write_text(json.dumps(earlier(json.loads(path.read_text()))))
+    assert job.status(str(race.state))["finished_publication"] is True
+    assert (outside / "pair" / "changes" / "batch=second").is_dir()
