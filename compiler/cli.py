@@ -11,7 +11,7 @@ import io
 import os
 import shutil
 import sys
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
@@ -779,8 +779,8 @@ class Report:
                 yield str(program), found
 
     def check(self, outside: tuple[str, ...]) -> None:
-        """Compile the programs in turn, those together that are processes which read of others, and report what there is
-        to say; some relations are fed from outside."""
+        """Compile the programs in turn, together those that are processes which read of others, and report what there
+        is to say; some relations are fed from outside."""
         from .processes import belonging_together, compile_any, compile_processes
 
         for programs in belonging_together(self.programs, outside):
@@ -825,9 +825,7 @@ class Report:
         self.code = max(self.code, REFUSED)
         self.diagnostics(programs, error.diagnostics, error.sources)
 
-    def diagnostics(
-        self, programs: Sequence[Path], items: Iterable[Diagnostic], sources: Iterable[SourceFile]
-    ) -> None:
+    def diagnostics(self, programs: Sequence[Path], items: Iterable[Diagnostic], sources: Iterable[SourceFile]) -> None:
         """Print the diagnostics of programs that were compiled together, or keep them for the document; those about a
         file that is none of them count to the first."""
         sources, names = list(sources), {program.name for program in programs}

@@ -26,7 +26,6 @@ from .passes.split_processes import ProcessSyntax, owner, rewritten, split_proce
 from .pipeline import Compilation, run_passes
 from .source import SourceFile, Span
 
-
 #: What a program has in it if it has several processes, or is one.
 _QUALIFIED = re.compile(r"[^\W\d]\w*\s*\.\s*[^\W\d]")
 

@@ -278,9 +278,7 @@ class World:
             for file in self.home(name).glob("inbox.duckdb*"):
                 file.unlink()
             return
-        self.states[name] = known.as_after(
-            self.rng.randrange(len(known.history) + 1), self.compiled.compilations[name]
-        )
+        self.states[name] = known.as_after(self.rng.randrange(len(known.history) + 1), self.compiled.compilations[name])
         known.job.close()
 
     def stop(self, name: str) -> None:

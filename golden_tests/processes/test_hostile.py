@@ -173,7 +173,8 @@ def test_stray_files(where: str, pair: Pair) -> None:
     pair.world.kill("B")
     pair.check()
     assert all(map(os.path.lexists, strange))
-    named = [pair.warned("A", pair.module.path_text(s)[-9:]) + pair.warned("B", pair.module.path_text(s)[-9:]) for s in strange]
+    ends = [pair.module.path_text(path)[-9:] for path in strange]
+    named = [pair.warned("A", end) + pair.warned("B", end) for end in ends]
     assert min(named) >= 1
     assert max(named) <= 2
     if where == "feeds":
@@ -368,8 +369,8 @@ def test_a_home_that_cannot_begin_anew(pair: Pair) -> None:
     with pytest.raises(module.JobError) as caught:  # type: ignore[attr-defined]
         world.start("A")
     assert str(caught.value).endswith(
-        f"1 of the files that A was fed are not there to be taken in again: {food}; put them back, or, to do without their "
-        f"rows, remove {status} and {inbox}"
+        f"1 of the files that A was fed are not there to be taken in again: {food}; put them back, or, to do without "
+        f"their rows, remove {status} and {inbox}"
     )
     (pair.root / food.name).rename(food)
     pair.check()
@@ -466,7 +467,9 @@ def test_columns_in_another_order(pair: Pair) -> None:
 
 
 @pytest.mark.parametrize(
-    "columns", [[("X", "int"), ("Z", "int")], [("X", "int"), ("Y", "string")], [("X", "int")]], ids=["name", "type", "number"]
+    "columns",
+    [[("X", "int"), ("Z", "int")], [("X", "int"), ("Y", "string")], [("X", "int")]],
+    ids=["name", "type", "number"],
 )
 def test_other_columns(columns: list[tuple[str, str]], pair: Pair) -> None:
     """The channel is refused, and its reader keeps what it had until the sender sends what is read."""
@@ -515,7 +518,7 @@ def test_what_is_made_up_changes_nothing(pair: Pair) -> None:
         pair.world.turn("A")
     assert pair.world.workers["B"].incarnation == before
     assert pair.warned("B", "is no lease with a right mark") == 1
-    assert pair.warned("A", "is no session with a right mark") + pair.warned("B", "is no session with a right mark") >= 1
+    assert sum(pair.warned(name, "is no session with a right mark") for name in "AB") >= 1
     assert pair.warned("B", "was not sent with the secret of this process") >= 1
     pair.feed((3, 4))
     pair.check()
