@@ -67,14 +67,14 @@ class Building:
         """The files of programs that are compiled together; none if they are refused."""
         found: list[Made] = []
         options = CompileOptions(entry.target, entry.format, entry.recursion, include_path=entry.include_path)
-        with report.reporting(programs[0]):
+        with report.reporting(*programs):
             if entry.target == PROCESSES:
                 texts, processes = compile_process_files(programs, options, outside=entry.outside)
                 warnings, read = processes.warnings, processes.sources
             else:
                 compilation = compile_program(programs[0], None, entry.recursion, entry.include_path)
                 texts, warnings, read = emit(compilation, options), compilation.warnings, compilation.sources
-            report.diagnostics(programs[0], warnings, read)
+            report.diagnostics(programs, warnings, read)
             sources = sources_of(programs, (source.name for source in read))
             found = [Made(entry.output / name, text, programs, sources) for name, text in texts.items()]
         return found

@@ -11,7 +11,7 @@ import io
 import os
 import shutil
 import sys
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
@@ -273,9 +273,9 @@ def topology(
     if root is not None and page is None:
         raise click.UsageError("--root is for the page; say where to write it with --html FILE")
     report = Report(programs)
-    with report.reporting(programs[0]):
+    with report.reporting(*programs):
         found = compile_processes(programs, outside=outside, include_path=include_path)
-        report.diagnostics(programs[0], found.warnings, found.sources)
+        report.diagnostics(programs, found.warnings, found.sources)
         click.echo(str(found.topology), nl=False)
         if page is not None:
             title = ", ".join(path.name for path in programs)
@@ -335,13 +335,13 @@ def report_command(
     from .report.page import report_page
 
     report = Report(programs, recursion=recursion)
-    with report.reporting(programs[0]):
+    with report.reporting(*programs):
         found = (
             compile_processes(programs, None, outside, recursion, include_path)
             if len(programs) > 1
             else compile_any(programs[0], None, outside, recursion, include_path)
         )
-        report.diagnostics(programs[0], found.warnings, found.sources)
+        report.diagnostics(programs, found.warnings, found.sources)
         if isinstance(found, Processes):
             if logs:
                 raise click.UsageError(
@@ -368,11 +368,16 @@ def report_command(
 
 @main.command()
 @programs_argument
+@outside_option
 @recursion_option
 @include_option
 @diagnostics_option
-def check(programs: tuple[Path, ...], recursion: str, form: str, include_path: tuple[Path, ...]) -> None:
+def check(
+    programs: tuple[Path, ...], outside: tuple[str, ...], recursion: str, form: str, include_path: tuple[Path, ...]
+) -> None:
     """Check programs and print what is wrong with them.
+
+    Each is checked by itself, but for files of processes that read of others: these are checked together.
 
     \b
     With --diagnostics json, standard output is one object:
@@ -386,7 +391,7 @@ def check(programs: tuple[Path, ...], recursion: str, form: str, include_path: t
       failures     a list of messages: what could not be read or written
     """
     report = Report(programs, form, recursion, include_path)
-    report.check()
+    report.check(outside)
     report.finish(always=True)
 
 
@@ -757,13 +762,13 @@ def replay(
                 running = Replay(module, session, reader, click.echo)
 
                 def refused(error: CompileError) -> bool:
-                    report.refused(commands, error)
+                    report.refused([commands], error)
                     return _is_terminal(commands)
 
                 running.run_all(refused)
                 left = running.unfinished()
                 if left is not None and report.code == OK:
-                    report.diagnostics(commands, left.diagnostics, left.sources)
+                    report.diagnostics([commands], left.diagnostics, left.sources)
         except module.JobError as error:
             report.fail(REFUSED, module.refusal(error))
     report.finish()
@@ -848,10 +853,18 @@ class Report:
             else:
                 yield str(program), found
 
-    def check(self) -> None:
-        """Compile the programs in turn, also those that have several processes, and report what there is to say."""
-        for _ in self.each(()):
-            pass
+    def check(self, outside: tuple[str, ...]) -> None:
+        """Compile the programs in turn, together those that are processes which read of others, and report what there
+        is to say; some relations are fed from outside."""
+        from .processes import belonging_together, compile_any, compile_processes
+
+        for programs in belonging_together(self.programs, outside):
+            with self.reporting(*programs):
+                if len(programs) == 1:
+                    found = compile_any(programs[0], outside=outside, recursion=self.recursion)
+                else:
+                    found = compile_processes(programs, outside=outside, recursion=self.recursion)
+                self.diagnostics(programs, found.warnings, found.sources)
 
     def _compiled(self, compiling: Callable[[Path], Made], warn: bool = True) -> Iterator[tuple[Path, Made]]:
         """The programs as ``compiling`` makes them, in turn; see :meth:`compilations`."""
@@ -859,7 +872,7 @@ class Report:
             with self.reporting(program):
                 found = compiling(program)
                 if warn:
-                    self.diagnostics(program, found.warnings, found.sources)
+                    self.diagnostics([program], found.warnings, found.sources)
                 yield program, found
 
     def write(self, path: Path, text: str) -> bool | None:
@@ -871,24 +884,34 @@ class Report:
             return None
 
     @contextmanager
-    def reporting(self, program: Path) -> Iterator[None]:
-        """Report a program that the body refuses or cannot read."""
+    def reporting(self, *programs: Path) -> Iterator[None]:
+        """Report programs that the body refuses or cannot read."""
         from .diagnostics import CompileError
 
         try:
             yield
         except CompileError as error:
-            self.refused(program, error)
+            self.refused(programs, error)
         except OSError as error:
-            self.fail(UNUSABLE, f"cannot read {error.filename or program}: {reason(error)}")
+            self.fail(UNUSABLE, f"cannot read {error.filename or programs[0]}: {reason(error)}")
 
-    def refused(self, program: Path, error: CompileError) -> None:
-        """Report why a program is refused."""
+    def refused(self, programs: Sequence[Path], error: CompileError) -> None:
+        """Report why programs are refused."""
         self.code = max(self.code, REFUSED)
-        self.diagnostics(program, error.diagnostics, error.sources)
+        self.diagnostics(programs, error.diagnostics, error.sources)
 
-    def diagnostics(self, program: Path, items: Iterable[Diagnostic], sources: Iterable[SourceFile]) -> None:
-        """Print the diagnostics of a program, or keep them for the document."""
+    def diagnostics(self, programs: Sequence[Path], items: Iterable[Diagnostic], sources: Iterable[SourceFile]) -> None:
+        """Print the diagnostics of programs that were compiled together, or keep them for the document; those about a
+        file that is none of them count to the first."""
+        sources, names = list(sources), {program.name for program in programs}
+        by_name: dict[str, list[Diagnostic]] = {}
+        for item in items:
+            by_name.setdefault(item.span.file if item.span.file in names else programs[0].name, []).append(item)
+        for program in programs:
+            self._diagnostics(program, by_name.get(program.name, []), sources)
+
+    def _diagnostics(self, program: Path, items: Iterable[Diagnostic], sources: Iterable[SourceFile]) -> None:
+        """The same of one program."""
         if self.form != "text":
             from .reports import findings
 
@@ -930,9 +953,9 @@ def _compile_processes(
     """Compile programs to processes."""
     from . import compile_process_files
 
-    with report.reporting(programs[0]):
+    with report.reporting(*programs):
         files, found = compile_process_files(programs, options, outside=outside)
-        report.diagnostics(programs[0], found.warnings, found.sources)
+        report.diagnostics(programs, found.warnings, found.sources)
         _write(folder, files, programs[0], {}, report)
     report.finish()
 

@@ -6,6 +6,7 @@ their derivations in each process that has a part in it.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
@@ -24,6 +25,9 @@ from .passes.resolve import resolve
 from .passes.split_processes import ProcessSyntax, owner, rewritten, split_processes
 from .pipeline import Compilation, refusing_depth, run_passes
 from .source import SourceFile, Span
+
+#: What a program has in it if it has several processes, or is one.
+_QUALIFIED = re.compile(r"[^\W\d]\w*\s*\.\s*[^\W\d]")
 
 
 @dataclass(frozen=True)
@@ -70,6 +74,27 @@ def compile_processes(
         replace(read_program(program, diagnostics, load, include_path), recursion=recursion) for program in programs
     ]
     return _compiled(read, diagnostics, outside)
+
+
+def belonging_together(programs: Sequence[Path], outside: Collection[str] = ()) -> list[tuple[Path, ...]]:
+    """The files as they are to be compiled: each by itself, but for processes that read of a process that is not in
+    their file. These belong together, and with those that they read of."""
+    files: dict[Path, tuple[set[str], set[str]]] = {}
+    for program in programs if len(programs) > 1 else ():
+        with suppress(OSError):
+            if not _QUALIFIED.search(program.read_text(encoding="utf-8", errors="replace")):
+                continue
+            found = split_processes([read_program(program, Diagnostics())], Diagnostics())
+            names = {process.name for process in found}
+            read = {name for process in found for name in process.imports()}
+            owners = {owner(name) for name in read if name not in outside} - names - {*outside}
+            files[program] = names, owners
+    wanted = set[str]().union(*(owners for _, owners in files.values()))
+    together = tuple(path for path, (names, owners) in files.items() if owners or names & wanted)
+    groups = [(program,) for program in dict.fromkeys(programs) if program not in together]
+    groups += [together] if together else []
+    places = {program: place for place, program in reversed(list(enumerate(programs)))}
+    return sorted(groups, key=lambda group: places[group[0]])
 
 
 def _compiled(read: Sequence[syntax.Program], diagnostics: Diagnostics, outside: Collection[str]) -> Processes:

@@ -72,6 +72,9 @@ class QuietLog:
     def event(self, name: str, **fields: object) -> None:
         """Take no notice."""
 
+    def warn(self, message: str) -> None:
+        """Take no notice of this either."""
+
 
 class LocalJob:
     """A job over a state in ``folder`` whose batches are committed in memory; its tasks run here, in DuckDB."""
@@ -260,6 +263,7 @@ class MemoryJob:
 
     def __init__(self, compilation: Compilation, functions: Path | None = None) -> None:
         """Load the program and its external functions; nothing is built yet."""
+        self.compilation = compilation
         self.module = load_script(emit_module(compilation.plan))
         self.session = self.module.Session(functions=str(functions) if functions else None)
         self.supplied = self.session.supplied

@@ -100,6 +100,8 @@ def test_earlier_formats_are_read(state: Path, last: int, tmp_path: Path) -> Non
     job.manifest = job.module.read_manifest(tmp_path / "state", last)
     assert job.manifest is not None and job.manifest["format"] == int(state.name.removeprefix("format_"))
     assert job.manifest["format"] in job.module.READABLE_FORMATS
+    for item in job.manifest["publish"]:
+        assert item["folder"] == f"published/{item['relation']}/changes/batch=monday"
     job.module.check_program(job.program, job.manifest)
     assert job.differences() == []
     job.attempts = last

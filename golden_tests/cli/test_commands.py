@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import json
 import re
 import shutil
 import subprocess
@@ -254,6 +255,35 @@ def test_check(reach: Path, refused: Path, warned: Path) -> None:
     result = flintlog("check", refused)
     assert (result.exit_code, result.stdout) == (1, "")
     assert result.stderr == diagnosed(refused) + "2 errors, no warnings\n"
+
+
+S1 = "input relation host(h: int)\nS1.host(H) :- host(H).\nS1.bad(H) :- S3.bad(H).\n"
+S2 = "input relation host(h: int)\nS2.host(H) :- host(H).\n"
+S3 = "S3.bad(H) :- S1.host(H), S2.host(H).\n"
+
+
+def test_check_of_processes(tmp_path: Path) -> None:
+    """Files of processes that read of others are checked together, as they are compiled; errors count to their file."""
+    one, two, three = (written(tmp_path / f"S{n}.dl", text) for n, text in enumerate((S1, S2, S3), 1))
+    plain = written(tmp_path / "reach.dl", REACH)
+    alone = written(tmp_path / "alone.dl", "process S1 {\n  input relation e(x: int)\n  S1.p(X) :- e(X).\n}\n")
+    for command in (["check"], ["compile", "--target", "processes", "-o", tmp_path / "jobs"]):
+        result = flintlog(*command, one, three)
+        assert result.exit_code == 1
+        assert "no process outputs `S2.host`, which `S3` reads" in result.stderr
+        assert f"{three}: 1 error, no warnings" in result.stderr
+        assert result.stderr.endswith("1 error, no warnings in 1 of 2 programs\n")
+    for programs in ([one, two, three], [three, plain, one, two], [alone, plain]):
+        result = flintlog("check", *programs)
+        assert result.exit_code == 0
+        assert result.stderr == f"no errors, no warnings in 0 of {len(programs)} programs\n"
+    declared = written(tmp_path / "declared.dl", f"input relation S2.host(h: int)\n{S3}")
+    assert flintlog("check", one, declared).exit_code == 1
+    assert flintlog("check", one, declared, "--outside", "S2").exit_code == 0
+    written(three, S3.replace("S2.host(H)", "S1.host(H, 1)"))
+    result = flintlog("check", plain, one, three, "--diagnostics", "json")
+    assert result.exit_code == 1
+    assert [item["file"] for item in json.loads(result.stdout)["diagnostics"]] == [three.as_posix()]
 
 
 @pytest.mark.parametrize("case", ["include_with_error", "include_not_utf8", "include_missing", "tuples_live_apart"])

@@ -24,14 +24,15 @@ STEPS = ("open", "os.link", "os.mkdir", "os.remove", "os.rename", "os.rmdir", "o
 
 
 class Kill(NamedTuple):
-    """When a runner kills itself and all its processes: at the n-th step from the first one on whose text contains
-    ``first``. ``place``: whether steps of the driver on the file system are meant (``driver``), or SQL statements of
-    tasks (``task``).
+    """When a runner kills itself and all its processes (``family``), or only its ``jvm``, or only the Python ``worker``
+    that is at it: at the n-th step from the first one on whose text contains ``first``. ``place``: whether steps of the
+    driver on the file system are meant (``driver``), or SQL statements of tasks (``task``).
     """
 
     place: str
     step: int
     first: str = ""
+    victim: str = "family"
 
 
 def family(root: int) -> list[int]:
@@ -53,6 +54,20 @@ def kill_family(root: int) -> None:
                     os.kill(pid, number)
     if os.getpid() in members:
         os.kill(os.getpid(), signal.SIGKILL)
+
+
+def kill_victim(victim: str, root: int) -> None:
+    """End what a :class:`Kill` names, of the process ``root`` and those that descend from it."""
+    import psutil
+
+    if victim == "family":
+        kill_family(root)
+    elif victim == "worker":
+        os.kill(os.getpid(), signal.SIGKILL)
+    for pid in family(root):
+        with contextlib.suppress(psutil.NoSuchProcess):
+            if psutil.Process(pid).name() == "java":
+                os.kill(pid, signal.SIGKILL)
 
 
 class Steps:
@@ -79,7 +94,7 @@ class Steps:
         self.seen.append(f"{event} {' '.join(map(str, arguments[:2]))}".replace(self.place, ""))
         if self.kill and (self.left < self.kill.step or self.kill.first in self.seen[-1]):
             if self.left == 0:
-                kill_family(os.getpid())
+                kill_victim(self.kill.victim, os.getpid())
             self.left -= 1
 
 
@@ -87,7 +102,7 @@ def count_statements(module: ModuleType, notes: Path) -> None:
     """Let tasks note the statements they begin, and kill the whole family at one that a file names."""
     run, root = module.DuckEngine.run, os.getpid()
     # Also what a worker needs; it cannot import this module.
-    parts: tuple[Any, ...] = (kill_family, str(notes / "statements"), str(notes / "kill_at"))
+    parts: tuple[Any, ...] = (kill_victim, str(notes / "statements"), str(notes / "kill_at"))
 
     def counted(engine: Any, sql: str) -> Any:
         kill, statements, kill_at = parts
@@ -95,8 +110,9 @@ def count_statements(module: ModuleType, notes: Path) -> None:
             file.write(b".")
             count = file.tell()
         with open(kill_at) as file:  # noqa: PTH123
-            if count == int(file.read()):
-                kill(root)
+            step, victim = file.read().split()
+        if count == int(step):
+            kill(victim, root)
         return run(engine, sql)
 
     module.DuckEngine.run = counted
@@ -127,7 +143,7 @@ def answer(module: ModuleType, steps: Steps, notes: Path, request: dict[str, Any
     """Run one command."""
     kill = Kill(*request["kill"]) if request.get("kill") else None
     (notes / "statements").write_bytes(b"")
-    (notes / "kill_at").write_text(str(kill.step if kill and kill.place == "task" else -1))
+    (notes / "kill_at").write_text(f"{kill.step} {kill.victim}" if kill and kill.place == "task" else "-1 nobody")
     out, err = io.StringIO(), io.StringIO()
     changed = with_constants(module, request.get("set", {}))
     with changed, contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
@@ -143,7 +159,7 @@ def main() -> None:
     script, notes = map(Path, sys.argv[1:])
     requests, answers = sys.stdin, os.fdopen(os.dup(1), "w", buffering=1)
     os.dup2(2, 1)
-    (notes / "kill_at").write_text("-1")
+    (notes / "kill_at").write_text("-1 nobody")
     module = load(script)
     from pyspark import cloudpickle
 

@@ -133,6 +133,49 @@ def test_killed_at_random(part: int, world: World) -> None:
         killer.random_kill()
 
 
+#: Kills of one process of several: the command, and when. By day one of each.
+ALONE = [
+    ("apply", Kill("task", 40, victim="worker")),
+    ("apply", Kill("task", 40, victim="jvm")),
+    ("apply", Kill("driver", 0, "os.link", victim="jvm")),
+    ("apply", Kill("driver", 1, "os.link", victim="jvm")),
+    ("init", Kill("task", 10, victim="worker")),
+    ("init", Kill("task", 10, victim="jvm")),
+    ("rebuild", Kill("task", 30, victim="jvm")),
+]
+
+
+@pytest.mark.parametrize(
+    ("command", "kill"), [*ALONE[:2], *(pytest.param(*alone, marks=AT_NIGHT) for alone in ALONE[2:])]
+)
+def test_one_process_of_several_is_killed(command: str, kill: Kill, world: World) -> None:
+    """The driver lives, says what happened and ends with 1; nothing is committed, or all of it. The next run works."""
+    if command == "init":
+        world.start_again()
+    elif world.manifest() is None:
+        answer = world.runner().ask(world.request("init"))
+        assert answer is not None and answer["code"] == 0, answer
+    batch = world.new_batch() if command == "apply" else ""
+    before = world.check(finished=True)
+    runner = world.runner()
+    answer = runner.ask(world.request(command, batch, kill))
+    assert answer is not None
+    after = world.check(finished=False)
+    assert "Traceback" not in answer["err"], answer["err"]
+    if answer["code"] == 0:
+        # Java had nothing to do any more.
+        assert kill.place == "driver" and after == before + 1
+    else:
+        said = "is committed" if after > before else "nothing was committed, the state is as it was"
+        assert answer["code"] == 1 and "Spark failed: " in answer["err"] and said in answer["err"], answer["err"]
+    if kill.victim == "jvm":
+        runner.kill()
+    if after == before:
+        answer = world.runner().ask(world.request(command, batch))
+        assert answer is not None and answer["code"] == 0, answer
+    assert world.check(finished=True) == before + 1
+
+
 def test_two_jobs_at_once(world: World) -> None:
     """Two processes apply batches to one state; one of the two is killed in one of the rounds. Whoever does not win is
     told so, and every batch is there once in the end."""

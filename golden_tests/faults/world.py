@@ -32,6 +32,8 @@ r1: reachable(@S, D) :- link(@S, D).
 r2: reachable(@S, D) :- link(@S, Z), reachable(@Z, D).
 r3: degree(S, count<D>) :- reachable(S, D), !closed(S).
 """
+FORMER = PROGRAM.replace(", !closed(S)", "")
+"""Another version of the program, whose state can be upgraded."""
 NODES = 14
 OUTPUTS = ("reachable", "degree")
 JAVA_OPTIONS = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -Xshare:auto"
@@ -78,7 +80,7 @@ class Runner:
     def wait_until_ready(self) -> None:
         """Wait for the session."""
         if not self.ready:
-            said = self.lines.get(timeout=120)
+            said = self.lines.get(timeout=300)
             assert said == "ready\n", self.log.read_text("utf-8")
             self.ready = True
 
@@ -90,7 +92,7 @@ class Runner:
         self.process.stdin.write(json.dumps(request) + "\n")
         self.process.stdin.flush()
         try:
-            said = self.lines.get(timeout=120 if seconds is None else seconds)
+            said = self.lines.get(timeout=300 if seconds is None else seconds)
         except queue.Empty:
             assert seconds is not None, self.log.read_text("utf-8")
             self.kill(alone)

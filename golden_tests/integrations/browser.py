@@ -23,7 +23,7 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from golden_tests.integrations.environments import environment, folder_for
+from golden_tests.integrations.environments import environment, folder_for, unpacked
 
 PLAYWRIGHT = "playwright>=1.50,<2"
 NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable", "chromium-headless-shell")
@@ -195,10 +195,11 @@ def executable(tools: Path) -> tuple[str, dict[str, str]]:
             return found, {}
     folder = folder_for("chromium")
     if not (folder / "complete").exists():
-        for bring in (downloaded, unpacked):
+        debian = partial(unpacked, "chromium-headless-shell")
+        for bring in (partial(downloaded, tools), debian):
             shutil.rmtree(folder, ignore_errors=True)
             folder.mkdir(parents=True)
-            if bring(tools, folder) and starts(*shell(folder)):
+            if bring(folder) and starts(*shell(folder)):
                 (folder / "complete").touch()
                 break
         else:
@@ -223,22 +224,6 @@ def downloaded(tools: Path, folder: Path) -> bool:
     variables = {**os.environ, "PLAYWRIGHT_BROWSERS_PATH": str(folder)}
     command = [str(tools / "playwright"), "install", "--only-shell", "chromium"]
     return subprocess.run(command, env=variables, capture_output=True).returncode == 0
-
-
-def unpacked(tools: Path, folder: Path) -> bool:
-    """Unpack Debian's headless Chromium, and what is missing of what it needs, into a folder; no root is needed."""
-    if shutil.which("apt-get") is None or shutil.which("dpkg") is None:
-        return False
-    install = ["apt-get", "install", "--simulate", "--no-install-recommends", "chromium-headless-shell"]
-    told = subprocess.run(install, capture_output=True, text=True, check=False)
-    names = [line.split()[1] for line in told.stdout.splitlines() if line.startswith("Inst ")]
-    download = ["apt-get", "download", "--quiet", *names]
-    if install[-1] not in names or subprocess.run(download, cwd=folder, capture_output=True).returncode:
-        return False
-    for package in folder.glob("*.deb"):
-        subprocess.run(["dpkg", "--extract", package, folder], check=True)
-        package.unlink()
-    return True
 
 
 class QuietHandler(SimpleHTTPRequestHandler):

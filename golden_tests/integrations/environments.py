@@ -55,3 +55,20 @@ def installed(command: list[str | Path], packages: tuple[str, ...]) -> None:
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     if done.returncode:
         pytest.skip(f"{', '.join(packages)} cannot be installed: {done.stderr[-500:]}")
+
+
+def unpacked(package: str, folder: Path) -> bool:
+    """Unpack a package of Debian's, and what is missing of what it needs, into a folder, without root; whether it was
+    to be had."""
+    if shutil.which("apt-get") is None or shutil.which("dpkg") is None:
+        return False
+    install = ["apt-get", "install", "--simulate", "--no-install-recommends", package]
+    told = subprocess.run(install, capture_output=True, text=True, check=False)
+    names = [line.split()[1] for line in told.stdout.splitlines() if line.startswith("Inst ")]
+    download = ["apt-get", "download", "--quiet", *names]
+    if package not in names or subprocess.run(download, cwd=folder, capture_output=True).returncode:
+        return False
+    for archive in folder.glob("*.deb"):
+        subprocess.run(["dpkg", "--extract", archive, folder], check=True)
+        archive.unlink()
+    return True

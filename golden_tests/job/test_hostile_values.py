@@ -10,7 +10,6 @@ from __future__ import annotations
 import datetime
 import decimal
 import json
-import os
 import random
 from pathlib import Path
 from types import ModuleType
@@ -19,6 +18,8 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+
+from golden_tests.nightly import seeds
 
 
 def words(text: str, *more: str) -> list[str]:
@@ -95,7 +96,7 @@ TOKENS = words(
     *('"\\ud800"', '"\\udc00\\ud800"', '"\\ud834\\udd1e"', '"\\u0000"', '"\\u0031"'),
 )
 MARKS = '0123456789+-.eE:TZ \t\x00\\é,"'
-ROUNDS = 40 if os.environ.get("FLINTLOG_NIGHTLY") else 4
+MADE_UP = 40
 
 
 def changed(text: str, rng: random.Random) -> str:
@@ -107,7 +108,7 @@ def changed(text: str, rng: random.Random) -> str:
 def values_of(kind: str, rng: random.Random) -> list[str]:
     """Values of a type, or that look like them."""
     known = TEXTS[kind]
-    return [*known, *(changed(rng.choice(known), rng) for _ in range(ROUNDS * 10))]
+    return [*known, *(changed(rng.choice(known), rng) for _ in range(MADE_UP))]
 
 
 def shape_of(job: ModuleType, kind: str) -> Any:
@@ -172,10 +173,11 @@ def strict(job: ModuleType, monkeypatch: pytest.MonkeyPatch) -> ModuleType:
     return job
 
 
+@pytest.mark.parametrize("seed", seeds(1, 10))
 @pytest.mark.parametrize("kind", TEXTS)
-def test_text(kind: str, strict: ModuleType, spark: Any, tmp_path: Path) -> None:
+def test_text(kind: str, seed: int, strict: ModuleType, spark: Any, tmp_path: Path) -> None:
     """In CSV, without quotes and with them."""
-    rng = random.Random(f"csv {kind}")
+    rng = random.Random(f"csv {kind} {seed}")
     values = values_of(kind, rng)
     plain = [value for value in values if not set(value) & set(',"\r\n')]
     # A zero byte, or a quoted field that ends in another line, makes Spark doubt a whole file.
@@ -195,12 +197,13 @@ def field(value: str, quoted: bool) -> str:
     return value
 
 
+@pytest.mark.parametrize("seed", seeds(1, 10))
 @pytest.mark.parametrize("kind", TEXTS)
-def test_json(kind: str, strict: ModuleType, spark: Any, tmp_path: Path) -> None:
+def test_json(kind: str, seed: int, strict: ModuleType, spark: Any, tmp_path: Path) -> None:
     """In JSON lines: strings, and whatever else may stand there."""
-    rng = random.Random(f"json {kind}")
+    rng = random.Random(f"json {kind} {seed}")
     values = [json.dumps(value, ensure_ascii=rng.random() < 0.5) for value in values_of(kind, rng)]
-    values += [*TOKENS, *(changed(rng.choice(TOKENS), rng) for _ in range(ROUNDS * 10))]
+    values += [*TOKENS, *(changed(rng.choice(TOKENS), rng) for _ in range(MADE_UP))]
     path = tmp_path / "rows.jsonl"
     path.write_text("".join(f'{{"n": {n}, "v": {v}}}\n' for n, v in enumerate(values)), "utf-8", newline="")
     file = strict.InputFile(shape_of(strict, kind).relation, str(path), "json", True, path.stat().st_size)

@@ -17,7 +17,7 @@ from typing import Any
 import pytest
 
 from golden_tests.harness import compile_text, load_script
-from golden_tests.nightly import NIGHTLY
+from golden_tests.nightly import AT_NIGHT
 
 PROGRAM = """
 input relation link(@src: int, dst: int)
@@ -25,7 +25,6 @@ output relation reachable(@src: int, dst: int)
 r1: reachable(@S, D) :- link(@S, D).
 r2: reachable(@S, D) :- link(@S, Z), reachable(@Z, D).
 """
-BATCHES = 300 if NIGHTLY else 30
 
 
 @pytest.fixture
@@ -41,9 +40,9 @@ def job() -> Iterator[Any]:
     del sys.modules[module.__name__]
 
 
-def test_many_batches(job: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(("batches", "kept"), [(30, 5), pytest.param(300, 20, marks=AT_NIGHT)])
+def test_many_batches(batches: int, kept: int, job: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Each takes a link out of a ring or puts it back; a reader looks all the time and sees one commit or another."""
-    kept = 20 if NIGHTLY else 5
     monkeypatch.setattr(job, "MANIFESTS_KEPT", kept)
     state, log = str(tmp_path / "state"), job.Log(quiet=True)
     ring = [(node, (node + 1) % 12) for node in range(12)]
@@ -68,7 +67,7 @@ def test_many_batches(job: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     reader.start()
     seconds, files = [], []
     try:
-        for number in range(BATCHES):
+        for number in range(batches):
             # A link outside of the path that the reader looks for.
             src, dst = ring[8 + number // 2 % 3]
             rows.write_text(f"op,src,dst\n{'+-'[number % 2 == 0]},{src},{dst}\n")
@@ -86,6 +85,6 @@ def test_many_batches(job: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     # Two manifests, so many marks, and what the last two commits are made of.
     settled = files[2 * kept :]
     assert max(settled[len(settled) // 2 :]) <= max(settled[: len(settled) // 2]) + 4, files
-    if NIGHTLY:
+    if batches >= 200:
         early, late = (statistics.median(part) for part in (seconds[50:150], seconds[-100:]))
         assert late < 1.5 * early, (early, late)

@@ -12,7 +12,6 @@ import pytest
 from golden_tests.job import assemble
 from golden_tests.job.stalls import PROGRAM, Race
 
-
 FAKES = assemble.FAKES.replace('"pair": "link", "priced": "price", "gone": "go"', '"pair": "link"')
 
 

@@ -8,19 +8,21 @@ import pytest
 
 from golden_tests.job import assemble
 from golden_tests.job.stalls import PROGRAM, Race, Steps
-from golden_tests.nightly import AT_NIGHT, NIGHTLY
+from golden_tests.nightly import AT_NIGHT
 
 KEPT = 2
 
 
-@pytest.mark.parametrize("count", [KEPT + 1, pytest.param(1, marks=AT_NIGHT), pytest.param(2, marks=AT_NIGHT)])
-def test_stalled_at_each_step(count: int, tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("count", "apart"), [(KEPT + 1, 3), *(pytest.param(count, 1, marks=AT_NIGHT) for count in (1, 2, KEPT + 1))]
+)
+def test_stalled_at_each_step(count: int, apart: int, tmp_path: Path) -> None:
     """Its batch is committed and published once, or it is told that another job has committed. With as many commits of
     others as here, the manifest that has its number is removed while it stands still."""
     race, steps = Race(assemble.load(tmp_path, PROGRAM, "stalled_job"), tmp_path / "race", KEPT), Steps()
     step = 1
     while race.stall(steps, step, count):
-        step += 1 if NIGHTLY else 3
+        step += apart
     assert step > 50
 
 

@@ -6,6 +6,7 @@ of the test. Channels are folders or topics of Kafka, but what has come is told 
 
 from __future__ import annotations
 
+import errno
 import random
 import shutil
 import time
@@ -26,6 +27,8 @@ from golden_tests.oracle.language import Row
 
 #: A recursion with more derivation sets is refused.
 MOST_ENTRIES = 3_000
+#: What the system may say at any time.
+FAULTS = (errno.ENOSPC, errno.EDQUOT, errno.EIO, errno.ESTALE, errno.EMFILE, errno.ENOMEM, errno.ETIMEDOUT)
 
 
 class Killed(BaseException):
@@ -37,17 +40,43 @@ class MemoryState:
 
     def __init__(self, job: MemoryJob) -> None:
         self.job = job
-        self.applied = 0
+        self.applied = ""
+        #: What a copy of it is made from.
+        self.history: list[tuple[str, dict[str, list[tuple[str, Row]]]]] = []
+        #: Raised, each once, before a step is applied or after.
+        self.faults: list[tuple[str, Exception]] = []
         self.published: dict[str, set[tuple[str, Row]]] = {}
         self.job.module.MOST_ENTRIES = MOST_ENTRIES  # type: ignore[attr-defined]
         self.job.run({})
 
-    def apply(self, step: int, files: Mapping[str, Sequence[str]]) -> dict[str, int] | None:
+    def last_step(self) -> str:
+        """The last step that was applied."""
+        return self.applied
+
+    def as_after(self, steps: int, compiled: Any) -> MemoryState:
+        """A copy of the state as it was after so many steps."""
+        copy = MemoryState(MemoryJob(compiled))
+        for name, changes in self.history[:steps]:
+            copy.take(name, changes)
+        return copy
+
+    def begin_anew(self, kept: str) -> None:
+        """Forget everything."""
+        new = MemoryState(MemoryJob(self.job.compilation))
+        self.job.close()
+        self.__init__(new.job)  # type: ignore[misc]
+
+    def has_spark(self) -> bool:
+        """There is none to lose."""
+        return True
+
+    def apply(self, step: Any) -> bool:
         """Apply a step, unless it was applied."""
-        if step <= self.applied:
-            return None
+        if step.name == self.applied:
+            return False
+        self.fail("before")
         changes: dict[str, list[tuple[str, Row]]] = {}
-        for name, paths in files.items():
+        for name, paths in step.files.items():
             relation = next(r for r in self.job.program.relations if r.kind == "input" and r.name == name)
             for path in paths:
                 for record in pq.ParquetFile(path).read().to_pylist():
@@ -57,9 +86,21 @@ class MemoryState:
         for name, found in changes.items():
             for op, row in found:
                 assert (row in before[name]) == (op == "-"), "a step changes what it says"
+        self.take(step.name, changes)
+        self.fail("after")
+        return True
+
+    def take(self, name: str, changes: dict[str, list[tuple[str, Row]]]) -> None:
+        """Apply the changes of a step."""
         self.published = self.job.run(changes)
-        self.applied = step
-        return {name: len(found) for name, found in changes.items()}
+        self.applied = name
+        self.history.append((name, changes))
+
+    def fail(self, when: str) -> None:
+        """Raise a fault that is due."""
+        for fault in [fault for fault in self.faults if fault[0] == when]:
+            self.faults.remove(fault)
+            raise fault[1]
 
     def tuples(self, name: str, kind: str = "") -> set[Row]:
         """The tuples of a relation."""
@@ -70,9 +111,9 @@ class MemoryState:
         """All rows of a relation."""
         return self._table(relation, [("+", row) for row in sorted(self.tuples(relation.name), key=repr)])
 
-    def changes(self, relation: Any, step: int) -> pa.Table | None:
+    def changes(self, relation: Any, step: Any) -> pa.Table | None:
         """What the last step has changed."""
-        assert step == self.applied
+        assert step.name == self.applied
         found = self.published.get(relation.name)
         return self._table(relation, sorted(found, key=repr)) if found else None
 
@@ -83,6 +124,23 @@ class MemoryState:
         if not relation.columns:
             columns.append(pa.array([True] * len(rows), pa.bool_()))
         return pa.table(columns, ["_op", *(column.sql for column in relation.tuple_columns)])
+
+
+class KeptLog(QuietLog):
+    """A log that keeps what it was told."""
+
+    def __init__(self) -> None:
+        self.warnings: list[str] = []
+        self.events: list[tuple[str, dict[str, object]]] = []
+
+    def event(self, name: str, **fields: object) -> None:
+        """Keep an event."""
+        self.events.append((name, fields))
+
+    def warn(self, message: str) -> None:
+        """Keep a warning, once."""
+        if message not in self.warnings:
+            self.warnings.append(message)
 
 
 class World:
@@ -99,6 +157,10 @@ class World:
         self.now = 0.0
         self.calm = False
         self.lives = dict.fromkeys(self.names, 0)
+        self.secrets = dict.fromkeys(self.names, b"")
+        self.logs = {name: KeptLog() for name in self.names}
+        #: How often an access to files fails, unless all is calm.
+        self.fault_rate = 0.0
         self.modules: dict[str, ModuleType] = {name: self._module(text) for name, text in self.scripts.items()}
         self.states: dict[str, MemoryState] = {}
         self.workers: dict[str, Any] = {}
@@ -114,24 +176,37 @@ class World:
             """Tells late, out of order and repeatedly what has come."""
 
             def waiting(self, channel: Any) -> list[Any]:
+                self_.perhaps_fails()
                 found: list[Any] = super().waiting(channel)
                 if self_.calm:
                     return found
                 return self_.rng.sample(found, self_.rng.randint(0, len(found)))
 
+            def read(self, channel: Any, message: Any) -> Any:
+                self_.perhaps_fails()
+                return super().read(channel, message)
+
+            def open_session(self, channel: Any) -> int:
+                session: int = super().open_session(channel)
+                self_.perhaps_fails()
+                return session
+
             def done(self, channel: Any, message: Any) -> None:
+                self_.perhaps_fails()
                 if self_.calm or self_.rng.random() < 0.7:
                     super().done(channel, message)
 
             def send(self, channel: Any, message: Any, rows: Any) -> None:
                 self_.perhaps_killed()
+                self_.perhaps_fails()
                 super().send(channel, message, rows)
+                self_.perhaps_fails()
                 self_.perhaps_killed()
 
         class Beat:
             """Beats when the test says so."""
 
-            def __init__(self, channels: Any, process: str, incarnation: int, every: float) -> None:
+            def __init__(self, channels: Any, process: str, incarnation: int, every: float, log: Any) -> None:
                 self.channels, self.process, self.incarnation, self.beat = channels, process, incarnation, 0
                 self.go_on()
 
@@ -156,6 +231,11 @@ class World:
         if not self.calm and self.rng.random() < 0.01:
             raise Killed
 
+    def perhaps_fails(self) -> None:
+        """Let the system fail, now and then."""
+        if self.fault_rate and not self.calm and self.rng.random() < self.fault_rate:
+            raise OSError(self.rng.choice(FAULTS), "what the system says")
+
     def start(self, name: str, elsewhere: bool = False) -> None:
         """Start a process, with what its last run has left or ``elsewhere`` without."""
         module: Any = self.modules[name]
@@ -164,12 +244,12 @@ class World:
             if name in self.states:
                 self.states[name].job.close()
             self.states[name] = MemoryState(MemoryJob(self.compiled.compilations[name]))
-        home = self.folder / "homes" / f"{name}-{self.lives[name]}"
-        settings = module.Settings(self.folder, home, lease=5.0, hold=self.hold)
-        channels = module.Channels(*((self.kafka, module.PROCESS, {}) if self.kafka else (self.folder,)))
+        settings = module.Settings(self.folder, self.home(name), lease=5.0, hold=self.hold)
+        where = (self.kafka, module.PROCESS, {}) if self.kafka else (self.folder,)
+        channels = module.Channels(*where, module.Seal(self.secrets[name]), self.logs[name].warn)
         try:
-            self.workers[name] = module.Worker(self.states[name], channels, module.PROCESS, settings, QuietLog())
-        except Killed:
+            self.workers[name] = module.Worker(self.states[name], channels, module.PROCESS, settings, self.logs[name])
+        except (Killed, OSError):
             self.kill(name)
 
     def feed(self, process: str, relation: str, columns: Sequence[str], changes: Sequence[tuple[str, Row]]) -> None:
@@ -187,6 +267,20 @@ class World:
             if self.kafka:
                 worker.channels.consumer.close()
 
+    def home(self, name: str) -> Path:
+        """The home of a process that was started."""
+        return self.folder / "homes" / f"{name}-{self.lives[name]}"
+
+    def restore(self, name: str, what: str) -> None:
+        """Lose the state of a process that does not run, or its inbox, or have it as it was some steps ago."""
+        known = self.states[name]
+        if what == "inbox":
+            for file in self.home(name).glob("inbox.duckdb*"):
+                file.unlink()
+            return
+        self.states[name] = known.as_after(self.rng.randrange(len(known.history) + 1), self.compiled.compilations[name])
+        known.job.close()
+
     def stop(self, name: str) -> None:
         """End a process that says goodbye."""
         self.workers.pop(name).end()
@@ -195,7 +289,8 @@ class World:
         """Let a process look for news; whether there were any."""
         worker = self.workers[name]
         try:
-            busy: bool = worker.turn()
+            busy, pause = worker.try_turn()
+            busy = bool(busy or pause)
         except Killed:
             self.kill(name)
             return True

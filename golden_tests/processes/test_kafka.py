@@ -147,6 +147,48 @@ def test_messages(opened: Open, pair: dict[str, Any]) -> None:
     assert reader.waiting(channel) == []
 
 
+def test_what_is_made_up(address: str, pair: dict[str, Any]) -> None:
+    """Without the secret no number is taken, no lease renewed and no message sent; what was said before counts no more
+    when it is said again."""
+    warnings: list[str] = []
+    made = []
+
+    def end(name: str, secret: bytes) -> Any:
+        script = pair[name]
+        made.append(script.KafkaChannels(address, script.PROCESS, {}, script.Seal(secret), warnings.append))
+        return made[-1]
+
+    secret = b"what only these two know"
+    sender, reader, forger = end("A", secret), end("B", secret), end("A", b"what somebody guessed")
+    (channel,) = pair["A"].PROCESS.sends
+    lease, message = pair["A"].Lease, pair["A"].Message
+    life, session = sender.take_incarnation("A"), reader.open_session(channel)
+    sender.renew("A", lease(life, 1, True))
+    forger.take_incarnation("A")
+    forger.take_incarnation("B")
+    forger._take("session", channel.name)
+    forger.renew("A", lease(life, 9, False))
+    forger._produce(forger.registry, {"session/A.p--B": b"x", "what is this?": b"\xff"})
+    forger.send(channel, message(life, session, 1, "snapshot", True), rows(1))
+    forger._produce(forger.topic(channel), {"what is this?": b"", "a/b/c": b""})
+    sent = message(life, session, 1, "snapshot", False)
+    sender.send(channel, sent, rows(10))
+    assert seen(reader, lambda: len(reader.waiting(channel)) == 2)
+    assert reader.read(channel, sent).equals(rows(10))
+    with pytest.raises(pair["B"].UnsoundMessage, match="is damaged or was not sent with the secret"):
+        reader.read(channel, message(life, session, 1, "snapshot", True))
+    assert seen(sender, lambda: sender.session(channel) == session)
+    assert sender.last_incarnation("A") == life
+    assert reader.last_incarnation("A") == life
+    assert reader.lease("A") == (life, 1, True)
+    assert reader.last_incarnation("B") == 0
+    assert sum("right mark" in warning for warning in warnings) >= 7
+    again = end("A", secret)
+    assert (again.last_incarnation("A"), again.session(channel)) == (life, session)
+    for one in made:
+        one.close()
+
+
 def test_what_is_wrong(broker: Broker, address: str, pair: dict[str, Any]) -> None:
     """An address that is none, a broker that is not there, and a topic with several partitions."""
     from confluent_kafka.admin import AdminClient

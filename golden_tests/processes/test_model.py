@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import random
 import re
 from pathlib import Path
@@ -51,13 +52,47 @@ def random_changes(rng: random.Random, known: set[Row], arity: int, values: int)
     return [*(("-", row) for row in gone), *(("+", row) for row in sorted(new))]
 
 
-def any_schedule(seed: int, folder: Path, kafka: str = "") -> None:
+def litter(rng: random.Random, root: Path) -> None:
+    """Put something that belongs nowhere into one of the folders that processes read; damage a message."""
+    folders = [place for place in sorted(root.rglob("*")) if place.is_dir() and "homes" not in place.parts]
+    if not folders:
+        return
+    folder = rng.choice(folders)
+    name = rng.choice([".nfs0001", "Thumbs.db", "junk.parquet", "000999", "99999999999999999999", "9" * 40, "x\udcff"])
+    place = folder / name
+    if os.path.lexists(place):
+        return
+    match rng.choice(["file", "empty", "folder", "dangling", "circle", "pipe", "damage"]):
+        case "file" if folder.parent.parent.name != "feeds":
+            place.write_text("what is this?")
+        case "empty" if folder.parent.parent.name != "feeds":
+            place.touch()
+        case "folder":
+            place.mkdir()
+        case "dangling":
+            place.symlink_to(root / "nowhere")
+        case "circle":
+            place.symlink_to(place)
+        case "pipe":
+            os.mkfifo(place)
+        case "damage":
+            for message in sorted(root.glob("channels/*/messages/[0-9]*.parquet"))[:1]:
+                if message.is_file() and not message.is_symlink():
+                    message.write_bytes(message.read_bytes()[: rng.randint(0, 500)])
+
+
+def any_schedule(seed: int, folder: Path, kafka: str = "", hostile: bool = False) -> None:
     """Messages late, out of order and twice; processes killed at any point, stopped, and started with and without what
-    they had."""
+    they had. If it is ``hostile``, also with a part of that as it was earlier; a system that fails now and then; and
+    files that belong nowhere."""
     rng = random.Random(seed)
     text = random_processes(rng)
     values = 2 if "+(" in text or "- q(" in text else 3
     world = World(text, folder, rng, rng.choice([0.0, 0.0, 20.0]), kafka)
+    if hostile:
+        world.fault_rate = rng.choice([0.0, 0.02])
+        world.secrets = dict.fromkeys(world.names, rng.choice([b"", b"known to all of them"]))
+    weights = (30, 4, 8, 4, 1, 1, *((1, 1) if hostile else (0, 0)))
     inputs: dict[tuple[str, str], set[Row]] = {
         (feed.reader, feed.relation): set() for feed in world.compiled.topology.feeds
     }
@@ -65,7 +100,7 @@ def any_schedule(seed: int, folder: Path, kafka: str = "") -> None:
         for _ in range(3):
             for _ in range(rng.randint(5, 60)):
                 name = rng.choice(world.names)
-                match rng.choices(["turn", "feed", "time", "start", "kill", "stop"], [30, 4, 8, 4, 1, 1])[0]:
+                match rng.choices(["turn", "feed", "time", "start", "kill", "stop", "restore", "litter"], weights)[0]:
                     case "turn" if name in world.workers:
                         world.turn(name)
                     case "feed":
@@ -81,12 +116,16 @@ def any_schedule(seed: int, folder: Path, kafka: str = "") -> None:
                         world.kill(name)
                     case "stop" if name in world.workers:
                         world.stop(name)
+                    case "restore" if name not in world.workers and name in world.states:
+                        world.restore(name, rng.choice(["state", "inbox"]))
+                    case "litter":
+                        litter(rng, folder)
             world.settle()
             assert world.relations() == evaluated(world.compiled, inputs)
     except Exception as error:
-        # By day no program is refused; at night there are some with too many derivations.
+        # By day no program of a plain schedule is refused; at night there are some with too many derivations.
         refused = re.search(f"more than {MOST_ENTRIES} derivation sets|Overflow in multiplication", str(error))
-        if not NIGHTLY or not refused:
+        if not (NIGHTLY or hostile) or not refused:
             raise
     finally:
         world.close()
@@ -96,6 +135,12 @@ def any_schedule(seed: int, folder: Path, kafka: str = "") -> None:
 def test_any_schedule(seed: int, tmp_path: Path) -> None:
     """Channels are folders."""
     any_schedule(seed, tmp_path / "world")
+
+
+@pytest.mark.parametrize("seed", seeds(6, 600))
+def test_any_hostile_schedule(seed: int, tmp_path: Path) -> None:
+    """The same with a system that fails, homes of several ages, and litter."""
+    any_schedule(seed, tmp_path / "world", hostile=True)
 
 
 def test_recursion_through_what_the_compiler_makes(tmp_path: Path) -> None:

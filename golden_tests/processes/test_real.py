@@ -60,8 +60,17 @@ def until(what: str, condition: object, seconds: float = 60.0) -> None:
 
 def test_switches(worlds: list[RealWorld], tmp_path: Path) -> None:
     """The controller killed in mid-batch and started elsewhere, a switch killed, another cut off and back."""
-    world = RealWorld(SWITCHES, tmp_path)
+    secret = tmp_path / "secret"
+    secret.write_text("what only these three know\n", encoding="utf-8")
+    world = RealWorld(SWITCHES, tmp_path, ["--secret-file", str(secret)])
     worlds.append(world)
+    root = world.local.root
+    for place in ("processes/S1/incarnations", "channels/S1.host--S3/sessions", "channels/S1.host--S3/messages"):
+        (root / place).mkdir(parents=True)
+        for name in (".nfs0001", "Thumbs.db", "junk.parquet", "000777"):
+            (root / place / name).touch()
+    world.feed("S1", "host", [])
+    (root / "feeds" / "S1" / "host" / "0000.csv").symlink_to(root / "nowhere")
     world.start("S1", "S2", "S3")
     world.feed("S1", "host", [("+", (host, 1)) for host in range(20)] + [("+", (5, 2))])
     world.feed("S2", "host", [("+", (host, 2)) for host in range(30, 50)])
@@ -88,6 +97,11 @@ def test_switches(worlds: list[RealWorld], tmp_path: Path) -> None:
     world.go_on("S2")
     until("S2 is back", lambda: world.local.status("S3")["receives"]["S2.host--S3"]["state"] == "open")
     check(world)
+    said = (root / "logs" / "S1.log").read_text(encoding="utf-8")
+    for name in (".nfs0001", "Thumbs.db", "junk.parquet", "0000.csv"):
+        # Once in each of its runs.
+        assert said.count(f"{name} ") == 2
+    assert secret.read_text(encoding="utf-8").strip() not in said
 
 
 @AT_NIGHT

@@ -39,9 +39,11 @@ def channel_arguments(channel: Channel, topology: Topology, plans: Mapping[str, 
     names = [channel.relation, channel.sender, channel.reader]
     for process in (channel.sender, channel.reader):
         names.append(carried(channel, plans[process]))
+    sent = next(r for r in plans[channel.sender].program.relations if (r.public or r.name) == names[3])
+    columns = ", ".join(quote(column.name) for column in sent.columns) + "," * (len(sent.columns) == 1)
     needs = needed(channel, topology, plans)
     listed = f", needs=({', '.join(map(quote, needs))},)" if needs else ""
-    return ", ".join(map(quote, names)) + listed
+    return f"{', '.join(map(quote, names))}, ({columns}){listed}"
 
 
 def needed(channel: Channel, topology: Topology, plans: Mapping[str, plan.Program]) -> list[str]:
