@@ -98,9 +98,10 @@ def test_switches(worlds: list[RealWorld], tmp_path: Path) -> None:
     until("S2 is back", lambda: world.local.status("S3")["receives"]["S2.host--S3"]["state"] == "open")
     check(world)
     said = (root / "logs" / "S1.log").read_text(encoding="utf-8")
-    for name in (".nfs0001", "Thumbs.db", "junk.parquet", "0000.csv"):
+    for name in (".nfs0001", "Thumbs.db", "junk.parquet", "000777"):
         # Once in each of its runs.
-        assert said.count(f"{name} ") == 2
+        assert said.count(f"incarnations/{name} is no incarnation") == 2
+    assert said.count("0000.csv leads nowhere; it is left aside") == 2
     assert secret.read_text(encoding="utf-8").strip() not in said
 
 
