@@ -79,8 +79,9 @@ class Run:
 
 
 def run_logs(root: Path) -> dict[str, str]:
-    """The logs of a run of processes, by process; ``root`` is its folder. Raises OSError if one cannot be read."""
-    return {path.stem: read_log(path) for path in sorted((root / "logs").glob("*.log"))}
+    """The logs of a run of processes, by process; ``root`` is its folder. What is no file is left aside. Raises OSError
+    if a log cannot be read."""
+    return {path.stem: read_log(path) for path in sorted((root / "logs").glob("*.log")) if path.is_file()}
 
 
 def read_log(path: Path) -> str:

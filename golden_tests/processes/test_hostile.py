@@ -16,6 +16,7 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
+from flintlog.compiler.report.joblog import run_logs
 
 from golden_tests.harness import load_script
 from golden_tests.oracle.language import Row
@@ -610,6 +611,16 @@ def test_a_file_that_goes_while_it_is_looked_at(pair: Pair) -> None:
     assert worker.try_turn() == (False, 0.0)
     assert told(pair.channel)
     pair.check()
+
+
+def test_logs_beside_which_there_is_litter(tmp_path: Path) -> None:
+    """Of the folder of logs files are read only."""
+    logs = tmp_path / "logs"
+    logs.mkdir()
+    (logs / "A.log").write_text("event=serving\n", encoding="utf-8")
+    for number, make in enumerate((circle, dangling, os.mkfifo, Path.mkdir)):
+        make(logs / f"{number}.log")
+    assert run_logs(tmp_path) == {"A": "event=serving\n"}
 
 
 def test_run_local_takes_no_notice_of_litter(pair: Pair, tmp_path: Path) -> None:
