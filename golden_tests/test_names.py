@@ -264,7 +264,7 @@ def test_commands(
 def test_upgrade_of_states_with_other_names(
     tmp_path: Path, spark: SparkSession, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A state whose tables and columns an earlier version has named is refused, and upgraded, or rebuilt, without loss."""
+    """A state whose tables and columns an earlier version named is refused, and upgraded or rebuilt without loss."""
     text = """
         input relation rowid(k: int, rowid: int)
         input relation filename(rowid: int) primary key (rowid)
@@ -290,7 +290,7 @@ def test_upgrade_of_states_with_other_names(
     one = {"rowid": write_rows(tmp_path / "more.csv", ["op", "k", "rowid"], [("+", 6, 5), ("-", 5, 3)])}
     old.apply(spark, state, one, "one", log=log)
     links = links - {(5, 3)} | {(6, 5)}
-    with pytest.raises(new.JobError, match="rowid has other rules.*`upgrade`"):
+    with pytest.raises(new.JobError, match=r"rowid has other rules.*`upgrade`"):
         new.apply(spark, state, one, "two", log=log)
     program = parse(text)
     inputs = {"rowid": links, "filename": {(3,), (4,)}}
