@@ -85,8 +85,8 @@ def shortened(name: str) -> str:
 
 
 def called_otherwise(name: str, made: str) -> bool:
-    """Return whether the SQL name ``made`` of a column may differ between versions of the compiler, or programs: it does
-    not follow from the name by itself, or stands for that of a pseudo-column."""
+    """Return whether other versions of the compiler, or of the program, may give column ``name`` another SQL name than
+    ``made``: it does not follow from the name alone, or avoids that of a pseudo-column."""
     plain = name.strip("_").lower()
     return made.strip("_").lower() != re.sub(r"_+", "_", plain) or plain in PSEUDO_COLUMNS
 

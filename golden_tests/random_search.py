@@ -3,8 +3,8 @@
 Run ``python -m golden_tests.random_search FIRST LAST`` in the repository: the scenarios of the seeds from FIRST to
 LAST - 1, with 1 to 3 buckets by turns unless ``--buckets`` says how many, or with ``--memory`` in one database without
 files, or with ``--engine spark`` in files by Spark's engine, in one session for all of them. ``--nasty`` gives every
-program names that mean something to an engine, to Python or to the job. Every difference is printed with its seed and its
-program; the exit code says whether there was one.
+program names that mean something to an engine, to Python or to the job. Every difference is printed with its seed and
+its program; the exit code says whether there was one.
 """
 
 from __future__ import annotations

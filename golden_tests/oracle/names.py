@@ -2,8 +2,8 @@
 
 A program names relations, columns, variables (which name the columns of relations that are not declared) and rules.
 Here it gets names that an engine has for something else (keywords, types, functions, columns of its own), that the job
-gives to its tables, columns and aliases, that Python or a file system has a meaning for, names that only differ in case,
-and names that become alike once dots and underscores are gone.
+gives to its tables, columns and aliases, that Python or a file system has a meaning for, names that only differ in
+case, and names that become alike once dots and underscores are gone.
 """
 
 from __future__ import annotations

@@ -59,8 +59,8 @@ safe; the other names speak for themselves.
 
 MORE_FEATURES = frozenset({"locations", "witnesses", "distinct", "extremes", "lists", "functions", "nasty names"})
 """What they show when asked: ``@`` on the first column of every relation, columns behind ``min`` or ``max``,
-``count<distinct X>``, ``min`` inside recursion, columns of lists, calls of functions, and names that mean something to an
-engine, to Python or to the job (``names.py``)."""
+``count<distinct X>``, ``min`` inside recursion, columns of lists, calls of functions, and names that mean something to
+an engine, to Python or to the job (``names.py``)."""
 
 DOMAIN = 5
 """Integer columns of inputs and integer constants are drawn from 0 to ``DOMAIN`` - 1."""

@@ -246,7 +246,7 @@ class FunctionCall(exp.Expression, exp.Func):
 
 
 def call_tree(call: typed.Call, arguments: Sequence[exp.Expr], external: Mapping[str, str]) -> exp.Expr:
-    """A call of a function of the table, for both engines, or of an ``external`` one, of which this has the SQL names."""
+    """A call of a function for both engines: of the table, or an external one, whose SQL name ``external`` has."""
     name, types = call.function, [argument.type for argument in call.arguments]
     if call.external:
         return exp.Anonymous(this=external[name], expressions=list(arguments) or [exp.true()])

@@ -10,8 +10,8 @@ from flintlog.compiler.naming import apart, constant_name, shortened, sql_names
 
 @dataclass(frozen=True)
 class Names:
-    """SQL names: ``tables`` by relation, ``columns`` by relation and column index, ``functions`` by external function; and
-    ``folders``, what output relations are published in, which differ also on disks that ignore case.
+    """SQL names: ``tables`` by relation, ``columns`` by relation and column index, ``functions`` by external function;
+    and ``folders``, what output relations are published in, which differ also on disks that ignore case.
 
     A relation without columns is stored with the one column ``_unit``. Relations that are ``projections`` have some
     columns of another one, and some are ``shown`` to users as another one, which has all of their tuples.
