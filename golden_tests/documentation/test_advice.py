@@ -62,7 +62,7 @@ def test_sum_of_a_recursion(sums: MemoryJob) -> None:
 
 def test_sum_of_the_bike(sums: MemoryJob) -> None:
     """A wheel that is built in twice, in front and behind, and two screws of different weight in one thing."""
-    now = {row for row in sums.rows("part")}
+    now = sums.rows("part")
     parts = {
         ("bike", "frame"): 10,
         ("bike", "front"): 1,

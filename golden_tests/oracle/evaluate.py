@@ -788,7 +788,8 @@ def run_aggregates(program: Program, stratum: Stratum, store: Store) -> None:
         found = {name: set(once(program, name, store, strict=False)) for name in places}
         for name, (end, values) in known.items():
             found[name] = {row for row in found[name] if row[:end] in values}
-        grown = any([store.add(name, rows) for name, rows in found.items()])
+        new = [store.add(name, rows) for name, rows in found.items()]
+        grown = any(new)
     for name, (end, values) in known.items():
         if {row[:end] for row in store.rows[name]} != values:
             raise OnlyFromEachOther(f"best values of {name} only follow from each other")

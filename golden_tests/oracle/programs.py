@@ -733,8 +733,8 @@ class Builder:
         self.lower.append(relation)
 
     def extremes(self, place: int) -> None:
-        """``min`` or ``max`` inside recursion: shortest paths in three shapes, the least label of a component, or relations
-        that carry the value around, with witnesses and functions that are not strict."""
+        """``min`` or ``max`` inside recursion: shortest paths in three shapes, the least label of a component, or
+        relations that carry the value around, with witnesses and functions that are not strict."""
         if not any(relation.name == "wt" for relation in self.lower):
             self.input("wt", ("int", "int", "int"))
         if self.chance(60):
@@ -770,10 +770,10 @@ class Builder:
         self.lower.append(best)
 
     def carried(self, place: int) -> None:
-        """One to three relations that read each other, of which the first has a ``min`` or ``max`` and others may be plain.
+        """One to three relations that read each other; the first has a ``min`` or ``max``, others may be plain.
 
-        No function betters a value, so that every best value has a proof by best values, but for a few programs in which
-        one does; then the oracle says whether that is so. Values that plain relations carry are bounded.
+        No function betters a value, so that every best value has a proof by best values, but for a few programs in
+        which one does; then the oracle says whether that is so. Values that plain relations carry are bounded.
         """
         function = self.pick(("min", "max"))
         own = [Carrier(f"m{place}", True, self.chance(35, "witnesses"))]
