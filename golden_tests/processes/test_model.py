@@ -123,7 +123,7 @@ def test_recursion_through_what_the_compiler_makes(tmp_path: Path) -> None:
 
 
 def test_names(tmp_path: Path) -> None:
-    """Relations may be called as what a process keeps for itself, have texts, or no columns at all."""
+    """Relations and columns may be called as what a process keeps for itself, have texts, or no columns at all."""
     text = """
     process A {
       input relation n(x: int, text: string)
@@ -132,6 +132,7 @@ def test_names(tmp_path: Path) -> None:
       A.any :- n(_, _).
     }
     process B {
+      input relation A.steps(op: int, text: string)
       B.lines(X, S) :- A.steps(X, S), A.seen(X), A.any.
       B.before(count<X>) :- A.seen(X).
     }
