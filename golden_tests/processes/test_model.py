@@ -148,3 +148,29 @@ def test_names(tmp_path: Path) -> None:
         assert world.relations()["B.lines"] == world.relations()["A.any"] == set()
     finally:
         world.close()
+
+
+def test_what_is_said_of_a_feed_that_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is wrong with it; not the options of ``apply``, which a process has not."""
+    world = World(
+        "process A {\n  input relation e(x: int)\n  A.p(X) :- e(X).\n}\n", tmp_path / "world", random.Random(1)
+    )
+    warnings: list[str] = []
+    try:
+        world.start("A")
+        worker, module, taken = world.workers["A"], world.modules["A"], world.states["A"].apply
+
+        def refuse(step: int, files: dict[str, list[str]]) -> dict[str, int] | None:
+            if "e" in files:
+                raise module.Refusal(["column op is missing"], ["give --op-column NAME"])
+            return taken(step, files)
+
+        monkeypatch.setattr(world.states["A"], "apply", refuse)
+        monkeypatch.setattr(worker.log, "warn", warnings.append, raising=False)
+        world.feed("A", "e", ("x",), [("+", (1,))])
+        world.turn("A")
+        (said,) = [message for _, _, message in worker.refused.values()]
+        assert said == "refused, nothing has changed:\n  column op is missing"
+        assert len(warnings) == 1 and "--op-column" not in warnings[0]
+    finally:
+        world.close()
