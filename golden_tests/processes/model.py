@@ -79,9 +79,10 @@ class MemoryState:
         for name, paths in step.files.items():
             relation = next(r for r in self.job.program.relations if r.kind == "input" and r.name == name)
             for path in paths:
+                operation = self.job.module.operation_column(relation)
                 for record in pq.ParquetFile(path).read().to_pylist():
                     row = frozen_row(record[column.name] for column in relation.columns)
-                    changes.setdefault(name, []).append((record["op"], row))
+                    changes.setdefault(name, []).append((record[operation], row))
         before = {name: self.tuples(name, "input") for name in changes}
         for name, found in changes.items():
             for op, row in found:

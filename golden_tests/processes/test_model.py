@@ -168,7 +168,7 @@ def test_recursion_through_what_the_compiler_makes(tmp_path: Path) -> None:
 
 
 def test_names(tmp_path: Path) -> None:
-    """Relations may be called as what a process keeps for itself, have texts, or no columns at all."""
+    """Relations and columns may be called as what a process keeps for itself, have texts, or no columns at all."""
     text = """
     process A {
       input relation n(x: int, text: string)
@@ -177,6 +177,7 @@ def test_names(tmp_path: Path) -> None:
       A.any :- n(_, _).
     }
     process B {
+      input relation A.steps(op: int, text: string)
       B.lines(X, S) :- A.steps(X, S), A.seen(X), A.any.
       B.before(count<X>) :- A.seen(X).
     }
@@ -190,5 +191,31 @@ def test_names(tmp_path: Path) -> None:
         world.feed("A", "n", ("x", "text"), [("-", row) for row in sorted(rows)])
         world.settle()
         assert world.relations()["B.lines"] == world.relations()["A.any"] == set()
+    finally:
+        world.close()
+
+
+def test_what_is_said_of_a_feed_that_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is wrong with it; not the options of ``apply``, which a process has not."""
+    world = World(
+        "process A {\n  input relation e(x: int)\n  A.p(X) :- e(X).\n}\n", tmp_path / "world", random.Random(1)
+    )
+    warnings: list[str] = []
+    try:
+        world.start("A")
+        worker, module, taken = world.workers["A"], world.modules["A"], world.states["A"].apply
+
+        def refuse(step: int, files: dict[str, list[str]]) -> dict[str, int] | None:
+            if "e" in files:
+                raise module.Refusal(["column op is missing"], ["give --op-column NAME"])
+            return taken(step, files)
+
+        monkeypatch.setattr(world.states["A"], "apply", refuse)
+        monkeypatch.setattr(worker.log, "warn", warnings.append, raising=False)
+        world.feed("A", "e", ("x",), [("+", (1,))])
+        world.turn("A")
+        (said,) = [message for _, _, message in worker.refused.values()]
+        assert said == "refused, nothing has changed:\n  column op is missing"
+        assert len(warnings) == 1 and "--op-column" not in warnings[0]
     finally:
         world.close()
