@@ -33,7 +33,7 @@ CLOSURE = """
 CALLING = "extern function f(x: int): int  input relation e(x: int)  output p.  p(f(X)) :- e(X)."
 
 #: The functions of a job that users call.
-FUNCTIONS = ("init", "apply", "relation", "status", "explain", "verify", "rebuild", "upgrade", "compact")
+FUNCTIONS = ("init", "apply", "relation", "status", "explain", "verify", "rebuild", "upgrade", "compact", "recover")
 
 
 def job(text: str, recursion: str = "ranks") -> ModuleType:
@@ -66,7 +66,7 @@ def shown(action: argparse.Action) -> tuple[str, ...]:
 
 def test_options() -> None:
     """Each option of each command stands in the table, with its choices and its default, and no other."""
-    commands = ("init", "apply", "show", "status", "explain", "verify", "rebuild", "upgrade", "compact")
+    commands = (*(name for name in FUNCTIONS if name != "relation"), "show")
     found = set()
     for module in (job(CLOSURE), job(CLOSURE, "derivation-sets"), job(CALLING)):
         assert sorted(parsers(module)) == sorted(commands)
@@ -160,6 +160,8 @@ def test_results(spark: SparkSession, tmp_path: Path) -> None:
     assert members("compact") == told["compact"]
     assert members("upgrade", program=other) == told["upgrade"]
     assert members("rebuild", program=other) == told["rebuild"]
+    max(Path(state, "manifest").glob("*.json")).write_bytes(b"")
+    assert members("recover") == told["recover"]
 
 
 @pytest.mark.parametrize("name", ["FEW_TUPLES", "LARGE_SHARE", "MOST_BUCKET_ROWS", "PROBLEMS_LISTED"])
