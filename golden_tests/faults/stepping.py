@@ -71,7 +71,8 @@ class Stage:
     def start(self) -> None:
         """Start the process; the sender answers with all it has."""
         home = self.root / "home"
-        settings = self.module.Settings(self.root, home)
+        # A neighbour that says once that it lives is not gone on a machine that is slow.
+        settings = self.module.Settings(self.root, home, lease=3600.0)
         state = self.module.JobState(None, home / "state", None)
         log = self.module.Log(quiet=True)
         self.worker = self.module.Worker(state, self.channels, self.module.PROCESS, settings, log)
@@ -82,8 +83,11 @@ class Stage:
         session = self.channels.session(self.incoming)
         message = self.module.Message(self.sender, session, self.sent, kind, True)
         rows = [(1, *row) for row in sorted(come)] + [(-1, *row) for row in sorted(gone)]
-        names = ["_op", *(c.sql for c in self.worker.inbox.relations[self.incoming.input].tuple_columns)]
-        table = pa.table([pa.array([row[i] for row in rows], pa.int64()) for i in range(3)], names)
+        columns = [pa.array([row[i] for row in rows], pa.int64()) for i in range(3)]
+        names = self.incoming.columns
+        table = self.module.sent_columns(
+            pa.table(columns, ["_op", *names]), names, self.worker.inbox.relations[self.incoming.input]
+        )
         self.channels.send(self.incoming, message, table)
 
     def feed(self) -> None:
