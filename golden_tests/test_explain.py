@@ -104,7 +104,7 @@ class Asked:
             done |= ready
 
     def check_attempts(self, relation: Any, row: Row) -> None:
-        """Of a tuple that is not there: what rules found is there, what they miss is not, and its group is what it is."""
+        """Of a tuple that is not there: what rules found is there, what they miss is not; the group is right."""
         answer = self.explain(relation, row)
         assert not answer["present"]
         assert answer["input"] == (relation.kind == "input")
