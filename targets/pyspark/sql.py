@@ -31,8 +31,8 @@ _TYPES = {"int": "BIGINT", "float": "DOUBLE", "string": "STRING", "bool": "BOOLE
 
 @dataclass(frozen=True)
 class Sql:
-    """A query's text in both dialects, and the head columns that may be NULL for want of a value; those of them that are
-    ``narrow`` only where one does not fit its type."""
+    """A query's text in both dialects, and the head columns that may be NULL for want of a value; those that are
+    ``narrow`` only where it does not fit its type."""
 
     duckdb: str
     spark: str
@@ -402,7 +402,7 @@ class QueryBuilder:
         return exp.Case(ifs=[exp.If(this=all_of(there), true=tree)]) if there else tree
 
     def binary(self, expression: typed.Binary) -> exp.Expr:
-        """An operation, its result of exactly its type; a float that is not finite is no value, and -0.0 becomes 0.0."""
+        """An operation, its result of exactly its type; a float that is not finite is no value, -0.0 is 0.0."""
         left, right = self.expression(expression.left), self.expression(expression.right)
         if not right.find(exp.Column, exp.Cast):
             left = _typed(left, expression.left.type)
