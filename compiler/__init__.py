@@ -100,8 +100,10 @@ def compile_process_files(
 
 
 def emit(compilation: Compilation, options: CompileOptions) -> Mapping[str, str]:
-    """The files of a compiled program: their texts by name. Raises KeyError if there is no such target, and CompileError
-    if the program is nested too deeply."""
+    """The files of a compiled program: their texts by name.
+
+    Raises KeyError if there is no such target, and CompileError if the program is nested too deeply.
+    """
     from flintlog.targets import EmitOptions, target
 
     from .pipeline import refusing_depth

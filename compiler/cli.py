@@ -698,9 +698,8 @@ def run_command(
 
 def _interact(module: Any, session: Any, report: Report) -> None:
     """Answer what is typed, until that ends."""
-    from .interactive import Interactive, typed_lines
-
     from .diagnostics import escaped
+    from .interactive import Interactive, typed_lines
 
     answering = Interactive(module, session, lambda line: click.echo(escaped(line)))
     if sys.stdin.isatty():

@@ -115,8 +115,9 @@ def compile_program(
     recursion: str = syntax.RECURSIONS[0],
     include_path: Sequence[Path] = (),
 ) -> Compilation:
-    """Read a program and run all passes; ``recursion`` is one of :data:`.syntax.RECURSIONS`. Includes may also lie below
-    the folders of ``include_path``.
+    """Read a program and run all passes.
+
+    ``recursion`` is one of :data:`.syntax.RECURSIONS`; includes may also lie below the folders of ``include_path``.
 
     Raises :class:`~flintlog.compiler.diagnostics.CompileError` with all diagnostics if the program is refused, and
     OSError if the main file cannot be read.

@@ -1,7 +1,8 @@
 """What the log of a job says: how large relations are, and how long stages, strata and rounds took.
 
-A log is what a job writes to the file of ``--log``, or to standard error, lines such as ``event=round seconds=0.512 stratum=reachable phase=insert
-round=3 tuples=14 bucket=0``, with whatever else Spark writes in between; several runs may stand behind each other.
+A log is what a job writes to the file of ``--log``, or to standard error: lines such as ``event=round
+seconds=0.512 stratum=reachable phase=insert round=3 tuples=14 bucket=0``, with whatever else Spark writes in between.
+Several runs may stand behind each other.
 """
 
 from __future__ import annotations

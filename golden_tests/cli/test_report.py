@@ -218,6 +218,27 @@ def test_command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert runner.invoke(cli.main, ["report", switches, "--log", "log"]).exit_code == 2
 
 
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("", "log has no events; a job writes them to FILE with its option --log FILE"),
+        ("26/11/22 09:31:38 INFO SparkContext: Running Spark\n", "log has no events"),
+        (
+            "event=stage seconds=1.0 strata=reachable engine=duckdb reason=x\n",
+            "no command in it has come to its commit",
+        ),
+    ],
+)
+def test_logs_that_tell_nothing(text: str, said: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A page without the job that was asked for is not written."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "reach.dl").write_text("input relation e(x: int)\noutput o.\no(X) :- e(X).\n", encoding="utf-8")
+    (tmp_path / "log").write_text(text, encoding="utf-8")
+    done = CliRunner().invoke(cli.main, ["report", "reach.dl", "--log", "log"], catch_exceptions=False)
+    assert (done.exit_code, said in done.stderr) == (2, True), done.stderr
+    assert not (tmp_path / "reach.html").exists()
+
+
 @some.composite
 def graphs(draw_: some.DrawFn) -> tuple[list[Node], list[Edge]]:
     """Blocks in a row; edges lead from one to a later one, or within a block."""

@@ -8,6 +8,8 @@ from pathlib import Path
 
 import duckdb
 import pytest
+from click.testing import CliRunner
+from flintlog.compiler import cli
 
 from golden_tests.cli.test_commands import REACH, REFUSED, flintlog, written
 
@@ -384,3 +386,55 @@ def test_programs_and_commands_that_are_refused(tmp_path: Path, facts: Path) -> 
     assert (result.exit_code, result.stdout) == (1, "")
     assert result.stderr.endswith("2 errors, no warnings\n")
     assert not (tmp_path / "out").exists()
+
+
+HOSTILE = 'a\x1b]0;title\x07\u202eevil\u200b\n\t\x9b31m\x7f"end'
+HOSTILE_SHOWN = "\\u001b]0;title\\u0007\\u202eevil\\u200b\\n\\t\\u009b31m\\u007f"
+
+
+def test_what_a_terminal_would_obey(tmp_path: Path) -> None:
+    """Tables, explanations and messages escape what controls a terminal; files and CSV keep it."""
+    program = written(tmp_path / "p.dl", "input relation e(s: string)\noutput relation o(s: string)\no(S) :- e(S).\n")
+    written(tmp_path / "facts" / "e.json", json.dumps({"s": HOSTILE}) + "\n")
+    table = flintlog("run", program, "--facts", tmp_path / "facts").stdout
+    assert HOSTILE_SHOWN in table
+    assert flintlog("run", program, "--facts", tmp_path / "facts", "--out", tmp_path / "out").exit_code == 0
+    assert HOSTILE.replace('"', '""') in (tmp_path / "out" / "o.csv").read_bytes().decode()
+    asked = CliRunner().invoke(
+        cli.main,
+        ["run", str(program), "-i", "--facts", str(tmp_path / "facts")],
+        input=f'o\nwhy o("{HOSTILE_SHOWN[:6]}")\nnothing\u202e\x1b\n',
+    )
+    refused = written(tmp_path / "bad" / "e.csv", "s,x\u202e\n1,2\n")
+    noted = flintlog("run", program, "--facts", refused.parent)
+    shown = written(tmp_path / "shown.dl", 'o("\u202e \x9b") :- none("\u200b").\n')
+    checked = flintlog("check", shown)
+    for text in (table, asked.output, noted.stderr, noted.stdout, checked.stderr, flintlog("explain", program).stdout):
+        assert all(c.isprintable() or c in "\n\t" for c in text), text
+    assert HOSTILE_SHOWN in asked.output and "nothing\\u202e\\u001b" in asked.output
+
+
+def test_zero_has_no_sign(tmp_path: Path) -> None:
+    """-0.0 equals 0.0 and prints like it, however it is computed."""
+    rules = ("X * -1.0", "-X", "X / -2.0", "-(X * 2.0)", "(X - 5.0) % 5.0", "abs(-X)", "round(-X)", "-0.0")
+    heads = "".join(f"o({number}, {rule}) :- e(X).\n" for number, rule in enumerate(rules))
+    text = f"input relation e(x: float)\noutput relation o(k: int, x: float)\n{heads}"
+    program = written(tmp_path / "p.dl", text)
+    written(tmp_path / "facts" / "e.csv", "x\n0.0\n")
+    done = flintlog("run", program, "--facts", tmp_path / "facts")
+    assert done.stdout.splitlines()[3:] == [f"{number}  0.0" for number in range(len(rules))]
+
+
+def test_a_value_that_does_not_fit(tmp_path: Path) -> None:
+    """What is too large for its column is no overflow of arithmetic."""
+    text = "input relation d(y: decimal(4,2))\noutput relation g(x: decimal(4,2))\ng(X) :- d(Y), X = Y + 99999.0.\n"
+    program = written(tmp_path / "p.dl", text)
+    written(tmp_path / "facts" / "d.csv", "y\n12.34\n")
+    done = flintlog("run", program, "--facts", tmp_path / "facts")
+    assert done.exit_code == 1
+    assert "error: a value that does not fit its type decimal(4,2), in x, in g_1 (p.dl:3)" in done.stderr
+    quotient = "input relation d(y: float)\noutput relation g(x: float)\ng(X) :- d(Y), X = 1.0 / Y.\n"
+    written(program, quotient)
+    written(tmp_path / "facts" / "d.csv", "y\n0\n")
+    done = flintlog("run", program, "--facts", tmp_path / "facts")
+    assert "error: arithmetic overflow or division by zero in g_1" in done.stderr

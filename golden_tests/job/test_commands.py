@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import subprocess
 import sys
 from collections.abc import Callable
@@ -284,6 +285,30 @@ def test_events_as_log_lines(job: ModuleType, capsys: pytest.CaptureFixture[str]
     quiet.warn("mind the gap")
     quiet.warn("mind the gap")
     assert capsys.readouterr().err == "warning: mind the gap\n"
+
+
+def test_events_in_a_file(job: ModuleType, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Behind what the file has, whatever is said on standard error."""
+    file = tmp_path / "job.log"
+    file.write_text("before\n")
+    job.Log(quiet=True, file=str(file)).event("round", round=1)
+    job.Log(file=str(file)).event("committed", commit=2)
+    said = re.sub("seconds=[0-9.]+ ", "", file.read_text())
+    assert said == "before\nevent=round round=1\nevent=committed commit=2\n"
+    assert capsys.readouterr().err.count("event=") == 1
+    assert job.main(["apply", "--state", str(tmp_path), "--changes", "x", "--log", str(tmp_path / "no" / "log")]) == 1
+    assert "No such file or directory" in capsys.readouterr().err
+
+
+def test_what_fails_in_python_workers(job: ModuleType) -> None:
+    """The line that matters is the last one of the traceback."""
+    lines = ["An exception was thrown from the Python worker:", "Traceback (most recent call last):", "  File x"]
+    missing = RuntimeError("\n".join([*lines, "ModuleNotFoundError: No module named 'pyarrow'", " SQLSTATE: 38000"]))
+    assert job.reason(missing) == (
+        "ModuleNotFoundError: No module named 'pyarrow' where Spark runs the tasks, with the interpreter that "
+        "PYSPARK_PYTHON names"
+    )
+    assert job.reason(RuntimeError("\n".join([*lines, "ValueError: no", "\tat x.y"]))) == "ValueError: no"
 
 
 def test_live_progress(job: ModuleType, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:

@@ -32,8 +32,8 @@ _TYPES = {"int": "BIGINT", "float": "DOUBLE", "string": "STRING", "bool": "BOOLE
 
 @dataclass(frozen=True)
 class Sql:
-    """A query's text in both dialects, and the head columns that may be NULL for want of a value; of these ``narrow`` are
-    NULL only where the value does not fit the column."""
+    """A query's text in both dialects, and the head columns that may be NULL for want of a value; those that are
+    ``narrow`` only where it does not fit its type."""
 
     duckdb: str
     spark: str
@@ -176,6 +176,8 @@ class QueryBuilder:
         self.head = query.rule.head
         self.values: dict[str, exp.Expr] = {}
         self.uncertain: set[str] = set()
+        self.assigned: dict[str, typed.Expression] = {}
+        self.fits_required = True
         self.ranks: list[exp.Expr] = []
         self.copies: list[exp.Expr] = []
         self.tables: list[tuple[exp.Expr, list[exp.Expr]]] = []
@@ -277,9 +279,11 @@ class QueryBuilder:
             self.values[name] = _typed(self.expression(condition.value), condition.value.type)
             if self.is_uncertain(condition.value):
                 self.uncertain.add(name)
+                self.assigned[name] = condition.value
                 if not any(isinstance(a, typed.Variable) and a.name == name for a in self.head.arguments):
                     value = exp.Try(this=self.values[name].copy())
                     self.required.append(exp.Is(this=value, expression=exp.Not(this=exp.Null())))
+                    self.fits_required = self.fits_required and self.only_fits(condition.value)
             return
         # Each side is tried, not the comparison: DuckDB would compare with X - 1 where X + 1 has no value.
         sides = self.tried(condition.left), self.tried(condition.right)
@@ -296,6 +300,7 @@ class QueryBuilder:
         else:
             self.conditions.append(exp.Coalesce(this=comparison, expressions=[exp.true()]))
             self.required.append(comparison.copy())
+            self.fits_required = False
 
     def absence(self, versioned: Versioned) -> exp.Expr:
         """The condition that no tuple of a negated literal matches."""
@@ -331,15 +336,18 @@ class QueryBuilder:
                 value = exp.cast(value, sql_type(wanted.type))
             if self.is_uncertain(wanted) and not (self.returning and self.kind == "ranked"):
                 partial.append(name)
-                if isinstance(wanted, typed.Convert) and not self.is_uncertain(wanted.operand):
+                if self.only_fits(wanted):
                     narrow.append(name)
             columns.append(exp.alias_(value, name))
         if self.required and not (self.returning and self.kind == "ranked"):
             first = columns[0]
             guarded = exp.Case(ifs=[exp.If(this=all_of(self.required), true=first.this)])
             columns[0] = exp.alias_(guarded, first.alias)
+            if not self.fits_required:
+                narrow = [name for name in narrow if name != first.alias]
+            elif first.alias not in partial:
+                narrow.append(first.alias)
             partial = list(dict.fromkeys([first.alias, *partial]))
-            narrow = [name for name in narrow if name != first.alias]
         if self.ranked and not self.returning:
             columns.append(exp.alias_(self.rank(), "_rank"))
         if self.kind == "entries":
@@ -370,6 +378,19 @@ class QueryBuilder:
                 return expression.name in self.uncertain
             case _:
                 return False
+
+    def only_fits(self, expression: typed.Expression | typed.Term) -> bool:
+        """Whether an expression has no value only where one does not fit its type: exact arithmetic of decimals."""
+        match expression:
+            case typed.Variable() if expression.name in self.assigned:
+                return self.only_fits(self.assigned[expression.name])
+            case typed.Convert():
+                return self.only_fits(expression.operand)
+            case typed.Binary(op="+" | "-" | "*") if expression.type.name == "decimal":
+                return self.only_fits(expression.left) and self.only_fits(expression.right)
+            case typed.Negate() if expression.type.name == "decimal":
+                return self.only_fits(expression.operand)
+        return not self.is_uncertain(expression)
 
     def tried(self, expression: typed.Expression | typed.Term) -> exp.Expr:
         """An expression that is NULL where it has no value."""
@@ -416,7 +437,7 @@ class QueryBuilder:
         return exp.Case(ifs=[exp.If(this=all_of(there), true=tree)]) if there else tree
 
     def binary(self, expression: typed.Binary) -> exp.Expr:
-        """An operation, its result of exactly its type; a float that is not finite is no value, and -0.0 becomes 0.0."""
+        """An operation, its result of exactly its type; a float that is not finite is no value, -0.0 is 0.0."""
         left, right = self.expression(expression.left), self.expression(expression.right)
         if not right.find(exp.Column, exp.Cast):
             left = _typed(left, expression.left.type)
