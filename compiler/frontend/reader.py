@@ -16,6 +16,12 @@ from .statements import parse_statements
 #: UnicodeDecodeError says that the file is not UTF-8.
 Load = Callable[[str], SourceFile | None]
 
+#: How many characters a program may have, with all that it includes: it is read statement by statement, at a rate of
+#: some thousands in a second, and each takes a multiple of its text in memory.
+MOST_CHARACTERS = 8_000_000
+#: How much of a text that is longer is kept to point at.
+_SHOWN = 200
+
 
 def folder_loader(folder: Path) -> Load:
     """A :data:`Load` that reads files below ``folder`` and names them relative to it."""
@@ -66,9 +72,20 @@ class _Reading:
         self.processes: list[syntax.Process | syntax.Instance] = []
         self.opened: list[tuple[Opening, list[syntax.Statement]]] = []
         self.sources: list[SourceFile] = []
+        self.characters = 0
 
     def read(self, source: SourceFile) -> None:
         """Read one file; the statements of an included file stand where the include stands."""
+        self.characters += len(source.text)
+        if self.characters > MOST_CHARACTERS:
+            self.sources.append(SourceFile(source.name, source.text[:_SHOWN]))
+            self.diagnostics.report(
+                "E0124",
+                f"the program has more than {MOST_CHARACTERS:,} characters, with all that it includes",
+                Span(source.name, 1, 1, 1),
+                help="give facts to an input relation, in a file, and make several programs of the rules",
+            )
+            return
         self.sources.append(source)
         classifier = Classifier(source, self.diagnostics)
         outside = len(self.opened)
