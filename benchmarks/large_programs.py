@@ -1,8 +1,20 @@
-"""Programs as programs write them: many statements, or few long ones. One shape each, of any size."""
+"""Programs as programs write them: many statements, or few long ones. One shape each, of any size.
+
+Run as a script, it checks and compiles one of each shape, and prints the processor seconds (user and system) and the
+peak memory of each command as a table::
+
+    .venv/bin/python benchmarks/large_programs.py --shape rules --shape facts --scale 0.5
+"""
 
 from __future__ import annotations
 
+import argparse
+import os
+import subprocess
+import sys
+import tempfile
 from collections.abc import Callable, Mapping
+from pathlib import Path
 from typing import TypeAlias
 
 #: Makes a program of a size.
@@ -178,7 +190,7 @@ SHAPES: Mapping[str, tuple[Shape, int]] = {
     "columns": (columns, 300),
     "comparisons in a rule": (comparisons, 40),
     "alternatives": (disjunction, 200),
-    "steps of a path": (path, 100),
+    "steps of a path": (path, 80),
     "strings joined": (strings, 90),
     "processes": (processes, 200),
 }
@@ -186,3 +198,42 @@ SHAPES: Mapping[str, tuple[Shape, int]] = {
 
 def _program(lines: list[str]) -> str:
     return "\n".join(lines) + "\n"
+
+
+def main() -> int:
+    """Measure the compiler on the shapes that are asked for."""
+    parser = argparse.ArgumentParser(description="Measure the compiler on programs as programs write them.")
+    parser.add_argument("--shape", action="append", choices=SHAPES, help="only this one; may be repeated")
+    parser.add_argument("--scale", type=float, default=1.0, help="what the sizes are multiplied by")
+    options = parser.parse_args()
+    print("| shape | size | check | compile | peak MB | script MB |")
+    print("| --- | ---: | ---: | ---: | ---: | ---: |")
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        for shape in options.shape or SHAPES:
+            make, size = SHAPES[shape]
+            count = max(int(size * options.scale), 2)
+            program = folder / "program.dl"
+            program.write_text(make(count), encoding="utf-8")
+            target = ("--target", "processes") if shape == "processes" else ()
+            check, _ = measured("check", program)
+            compiled, peak = measured("compile", program, "-o", folder / shape, *target)
+            made = sum(path.stat().st_size for path in (folder / shape).iterdir())
+            numbers = f"{check:.1f} | {compiled:.1f} | {peak:,.0f} | {made / 1e6:.1f}"
+            print(f"| {shape} | {count:,} | {numbers} |", flush=True)
+    return 0
+
+
+def measured(*command: str | Path) -> tuple[float, float]:
+    """The processor seconds of a command of Flintlog, and its peak memory in MB."""
+    arguments = [sys.executable, "-m", "flintlog.compiler", *map(str, command)]
+    process = subprocess.Popen(arguments, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    _, status, used = os.wait4(process.pid, 0)
+    process.returncode = os.waitstatus_to_exitcode(status)
+    if process.returncode:
+        raise SystemExit(f"flintlog {' '.join(map(str, command))} ended with exit code {process.returncode}")
+    return used.ru_utime + used.ru_stime, used.ru_maxrss / 1024
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -41,6 +41,7 @@ CODES: dict[str, str] = {
     "E0123": "A process is not closed.",
     "E0124": "An include leads out of the folder of the program.",
     "E0125": "An include names something other than a file of a program.",
+    "E0126": "A program is too long.",
     # Names and declarations
     "E0201": "A relation is neither declared nor derived.",
     "E0202": "A relation or type is declared twice.",
@@ -175,7 +176,11 @@ class Diagnostics:
     """Collects what the passes report."""
 
     items: list[Diagnostic] = field(default_factory=list)
-    _known: set[Diagnostic] = field(default_factory=set)
+    _known: set[Diagnostic] = field(init=False, repr=False)
+
+    def __post_init__(self) -> None:
+        """Know what is there already."""
+        self._known = set(self.items)
 
     def report(
         self, code: str, message: str, span: Span, *, help: str | None = None, notes: tuple[Note, ...] = ()

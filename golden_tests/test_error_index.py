@@ -18,6 +18,7 @@ from flintlog.compiler.dat.reader import Reader
 from flintlog.compiler.dat.replay import Replay
 from flintlog.compiler.diagnostics import CODES, CompileError, Diagnostic, Diagnostics, render
 from flintlog.compiler.error_index import PAGE, plain, sections
+from flintlog.compiler.frontend.reader import MOST_CHARACTERS
 from flintlog.compiler.pipeline import compile_program
 from flintlog.compiler.processes import compile_any, compile_processes
 from flintlog.targets.local import load
@@ -80,6 +81,9 @@ def reported(code: str, program: dict[str, bytes], folder: Path) -> tuple[tuple[
         (folder / name).parent.mkdir(parents=True, exist_ok=True)
         (folder / name).write_bytes(content)
     main = folder / "program.dl"
+    if code == "E0126" and "input" not in main.read_text(encoding="utf-8"):
+        with main.open("a", encoding="utf-8") as file:
+            file.write("\n" * MOST_CHARACTERS)
     try:
         if code == "E0734":
             items = compile_processes([main, folder / "S1.dl"]).warnings

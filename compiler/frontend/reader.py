@@ -25,6 +25,12 @@ MOST_BYTES = 50_000_000
 #: UnicodeDecodeError says that the file is not UTF-8, NotIncluded that it must not be read.
 Load = Callable[[str], SourceFile | None]
 
+#: How many characters a program may have, with all that it includes: it is read statement by statement, at a rate of
+#: some thousands in a second, and each takes a multiple of its text in memory.
+MOST_CHARACTERS = 8_000_000
+#: How much of a text that is longer is kept to point at.
+_SHOWN = 200
+
 
 class NotIncluded(Exception):
     """A file that must not be included: ``code`` and ``message`` of the diagnostic, and ``help``."""
@@ -134,6 +140,7 @@ class _Reading:
         self.names: set[str] = set()
         #: The file at hand is the last one; those before it wait for what they include.
         self.files: list[_File] = []
+        self.characters = 0
 
     def read_all(self, main: SourceFile) -> None:
         """Read all files; the statements of an included file stand where the include stands."""
@@ -147,7 +154,17 @@ class _Reading:
                 self._take(file.classifier.statement(tree), file.source)
 
     def _begin(self, source: SourceFile) -> None:
-        """Let a file be read next."""
+        """Let a file be read next, unless the program is too long with it."""
+        self.characters += len(source.text)
+        if self.characters > MOST_CHARACTERS:
+            self.sources.append(SourceFile(source.name, source.text[:_SHOWN]))
+            self.diagnostics.report(
+                "E0126",
+                f"the program has more than {MOST_CHARACTERS:,} characters, with all that it includes",
+                Span(source.name, 1, 1, 1),
+                help="give facts to an input relation, in a file, and make several programs of the rules",
+            )
+            return
         self.sources.append(source)
         self.names.add(source.name)
         trees = parse_statements(source, self.diagnostics)

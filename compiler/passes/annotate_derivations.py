@@ -27,7 +27,7 @@ In the lists a fact is a text: the name of its relation and its values.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from dataclasses import replace
 from functools import reduce
 
@@ -211,7 +211,7 @@ class _Annotation:
         return fact(f"{self.before.process}::{relation}" if local else relation, terms, span)
 
 
-def entries_of(relation: typed.Relation, taken: Iterable[str], output: bool) -> typed.Relation:
+def entries_of(relation: typed.Relation, taken: Collection[str], output: bool) -> typed.Relation:
     """The relation of the entries of ``relation``: its columns, the derivation set and the infinite-count set."""
     columns = [column.name for column in relation.columns]
     added = [typed.Column(unused(name, columns), SET) for name in ("derivation", "infinite")]

@@ -208,7 +208,7 @@ def _expression_type(expression: typed.Expression, types: Mapping[str, typed.Typ
 
 
 def _literal_default(rules: tuple[typed.Rule, ...], place: tuple[str, int]) -> typed.Type | None:
-    """The type that the literals of a column give it, in the ``rules`` of its relation; None if none of a certain type."""
+    """The type that the literals of a column give it in the ``rules`` of its relation, None if they have none."""
     found: typed.Type | None = typed.NOTHING
     for rule in rules:
         if len(rule.head.arguments) > place[1]:

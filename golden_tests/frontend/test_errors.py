@@ -8,8 +8,10 @@ from pathlib import Path
 
 import pytest
 from flintlog.compiler.diagnostics import CODES, CompileError, Diagnostics
+from flintlog.compiler.frontend.reader import MOST_CHARACTERS
 from flintlog.compiler.pipeline import compile_program
 from flintlog.compiler.processes import compile_any, compile_processes
+from flintlog.compiler.source import SourceFile
 
 from golden_tests.frontend.golden import compare, front, rendered
 
@@ -20,10 +22,14 @@ CASES = sorted(path.parent for path in ERRORS.glob("*/program.dl"))
 def diagnose(case: Path) -> str:
     """What the compiler reports about a case: a program of one process or of several, in one file or in more.
 
-    Where there is a file ``one_script``, it is compiled as a program of one process.
+    Where there is a file ``one_script``, it is compiled as a program of one process; where there is one ``too_long``,
+    with so many empty lines behind it that it is.
     """
     files = [case / "program.dl", *case.glob("process_*.dl")]
     try:
+        if (case / "too_long").exists():
+            text = files[0].read_text(encoding="utf-8") + "\n" * MOST_CHARACTERS
+            compile_program(SourceFile("program.dl", text))
         if len(files) > 1:
             found, sources = compile_processes(files).warnings, ()
         elif (case / "one_script").exists():

@@ -132,7 +132,7 @@ def _alike(tree: exp.Expr) -> bool:
             kind = type(node)
             if kind in _ALIKE:
                 waiting += node.args.values()
-            elif kind is exp.Cast and node.to.this is exp.DType.BIGINT:
+            elif kind is exp.Cast and node.args["to"].this is exp.DType.BIGINT:
                 waiting.append(node.this)
             elif kind is not exp.Literal or node.is_string:
                 return False

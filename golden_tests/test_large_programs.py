@@ -1,0 +1,143 @@
+"""Programs that programs write: twice the program takes twice the work, whatever there is much of.
+
+Work is counted in calls of functions, not in seconds, so that it is the same on every machine.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import random
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from types import FrameType, ModuleType
+
+import black
+import pytest
+from flintlog.compiler import CompileOptions, emit
+from flintlog.compiler.diagnostics import CompileError
+from flintlog.compiler.frontend.reader import MOST_CHARACTERS
+from flintlog.compiler.pipeline import compile_program
+from flintlog.compiler.processes import compile_processes
+from flintlog.compiler.source import SourceFile
+from flintlog.targets.pyspark import emit as script
+
+from .oracle.programs import random_scenario
+
+
+def load_shapes() -> ModuleType:
+    """The shapes of the benchmarks, which are scripts in a folder."""
+    path = Path(__file__).parent.parent / "benchmarks" / "large_programs.py"
+    spec = importlib.util.spec_from_file_location("large_programs", path)
+    assert spec is not None and spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+LARGE = load_shapes()
+#: A rule of n literals has n delta rules of n literals each: what is printed for it is a square.
+SQUARES = ("literals in a rule", "literals that share a variable")
+#: How much work twice the program may be. Below 2 is what a program of any size takes.
+MOST = 2.3
+MOST_OF_SQUARES = 4.5
+
+
+def calls(work: Callable[[], object]) -> int:
+    """How many functions are called, those of Python's own included."""
+    count = 0
+
+    def hear(frame: FrameType, event: str, argument: object) -> None:
+        nonlocal count
+        count += event in ("call", "c_call")
+
+    sys.setprofile(hear)
+    try:
+        work()
+    finally:
+        sys.setprofile(None)
+    return count
+
+
+def compile_shape(name: str, size: int) -> None:
+    """Compile a program of some shape and size, and print its script without formatting it."""
+    source = SourceFile("program.dl", LARGE.SHAPES[name][0](size))
+    if name == "processes":
+        compile_processes([source])
+        return
+    emit(compile_program(source), CompileOptions(format=False, compiler="test"))
+
+
+@pytest.fixture(scope="module", autouse=True)
+def warm() -> None:
+    """Compile something of each kind, so that caches and imports are not counted."""
+    for name, size in (("rules", 10), ("processes", 2), ("facts", 2)):
+        compile_shape(name, size)
+
+
+@pytest.mark.parametrize("name", LARGE.SHAPES)
+def test_work_grows_with_the_program(name: str) -> None:
+    """Twice the program is at most little more than twice the work."""
+    size = max(LARGE.SHAPES[name][1] // 25, 8)
+    once, twice = (calls(lambda size=size: compile_shape(name, size)) for size in (size, 2 * size))
+    most = MOST_OF_SQUARES if name in SQUARES else MOST
+    assert twice < most * once, f"{size}: {once:,} calls, {2 * size}: {twice:,} calls"
+
+
+@pytest.mark.parametrize("name", ["rules", "relations in a recursion, shuffled", "negations", "facts of strings"])
+def test_scripts_are_formatted_as_black_does(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What stands aside while black works would have been left as it is."""
+    check_formatting(LARGE.SHAPES[name][0](12), monkeypatch)
+
+
+@pytest.mark.parametrize("seed", random.Random(18).sample(range(100_000), 6))
+def test_random_scripts_are_formatted_as_black_does(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The same for programs of all kinds."""
+    check_formatting(random_scenario(seed).text, monkeypatch)
+
+
+@pytest.mark.parametrize(
+    "program",
+    [
+        'input relation e(x: string)\np("a\'b", "say \\"no\\"", "both \' and \\"", "\\\\", "ü", "") :- e("\'").',
+        "input relation e(x: int)\np(X) :- e(X), " + ", ".join(f"X != {n} + X * {n}" for n in range(12)) + ".",
+        "input relation e(x: int) primary key (x)\nlong" + "er" * 50 + "(X) :- e(X), X > 1.\np :- e(_).",
+        "relation p(x: int)\nq(X) :- p(X).",
+    ],
+    ids=["quotes", "steps", "long names", "no rules"],
+)
+def test_odd_lines_are_formatted_as_black_does(program: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Quotes, lines that are too long, tuples of nothing."""
+    check_formatting(program, monkeypatch)
+
+
+def check_formatting(program: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Compare with what black alone makes of what the templates print."""
+    printed: list[str] = []
+    formatted = script.format_script
+
+    def keep(text: str) -> str:
+        printed.append(text)
+        return formatted(text)
+
+    monkeypatch.setattr(script, "format_script", keep)
+    emit(compile_program(SourceFile("program.dl", program)), CompileOptions(compiler="test"))
+    (text,) = printed
+    assert sum(end - start for start, end in script._settled(text)) > len(text) // 3
+    assert formatted(text) == black.format_str(text, mode=black.Mode(line_length=100))
+
+
+def test_a_text_of_any_length_is_refused_at_once() -> None:
+    """50 MB of rules are not read statement by statement."""
+    rule = "p(X) :- e(X).\n"
+    few, many = (
+        calls(lambda count=count: refuse(rule * count))
+        for count in (MOST_CHARACTERS // len(rule) + 1, 50_000_000 // len(rule))
+    )
+    assert many == few < 10_000
+
+
+def refuse(text: str) -> None:
+    """Compile a text that is too long."""
+    with pytest.raises(CompileError, match="E0126"):
+        compile_program(SourceFile("program.dl", text))
