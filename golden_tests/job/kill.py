@@ -87,6 +87,7 @@ def main() -> None:
     for step in range(1, 10_000):
         shutil.rmtree(root, ignore_errors=True)
         shutil.copytree("built", root)
+
         def killed(step: int = step) -> None:
             kill_at(step, str(root))
             job.apply(None, str(root), changes, batch="x", log=job.Log(quiet=True))
