@@ -153,8 +153,8 @@ def test_an_error_that_nobody_expected(
 
 
 def test_manifests(job: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A place to publish to is kept without its keys; the command that was given it publishes there, and one that goes on
-    later finds its keys elsewhere."""
+    """A place to publish to is kept without its keys; the command that was given it publishes there, and one that goes
+    on later finds its keys elsewhere."""
     pytest.importorskip("upath", reason="universal-pathlib is not installed")
     import fsspec
 

@@ -111,6 +111,6 @@ def test_show_that_has_begun_to_print(race: Race, capsys: pytest.CaptureFixture[
             assert race.apply(race.state, str(number), 10 + number) == ""
         raise FileNotFoundError("gone")
 
-    with pytest.raises(race.job.JobError, match="commit 2 was removed while it was printed.* not all: run it again"):
+    with pytest.raises(race.job.JobError, match=r"commit 2 was removed while it was printed.* not all: run it again"):
         race.job.from_last_commit(race.state, read, lambda: True)
     assert capsys.readouterr().out == "a row\n"

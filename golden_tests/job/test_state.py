@@ -445,7 +445,7 @@ def test_a_damaged_manifest_is_named(job: ModuleType, built: Path, write: Write,
     assert job.recover(str(built), log=quiet)["commit"] == 3
     path = write("state/manifest/000000000004.json", '{"format": 99}')
     for command in (job.status, job.recover):
-        with pytest.raises(job.JobError, match="4.json has format 99; this job reads formats 1, 2 and 3"):
+        with pytest.raises(job.JobError, match=r"4\.json has format 99; this job reads formats 1, 2 and 3"):
             command(str(built))
 
 
