@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from functools import reduce
+from functools import cache, reduce
 from typing import Any, ClassVar
 
 from flintlog.compiler.ir import typed
@@ -20,6 +20,7 @@ from flintlog.compiler.ir.plan import Query
 from sqlglot import exp
 from sqlglot.dialects.duckdb import DuckDB
 from sqlglot.dialects.spark import Spark
+from sqlglot.generator import Generator
 from sqlglot.generators.duckdb import DuckDBGenerator
 from sqlglot.generators.spark import SparkGenerator
 
@@ -43,6 +44,12 @@ class Sql:
 
 def sql_type(type_: typed.Type) -> exp.DataType:
     """The SQL type of a column type; timestamps are without zone, in UTC."""
+    return _sql_type(type_).copy()
+
+
+@cache
+def _sql_type(type_: typed.Type) -> exp.DataType:
+    """The same, parsed once, to be copied."""
     if type_.element is not None:
         return exp.DataType(this=exp.DType.ARRAY, expressions=[sql_type(type_.element)], nested=True)
     if type_.name == "decimal":
@@ -110,15 +117,24 @@ _ALIKE = frozenset(
 def print_sql(tree: exp.Expr, partial: tuple[str, ...] = (), narrow: tuple[str, ...] = ()) -> Sql:
     """Print a tree, which is used up, in both dialects."""
     if _alike(tree):
-        text = tree.sql(_DuckDB, pretty=True, max_text_width=100, copy=False)
+        text = _printed(tree, _DuckDB)
         return Sql(text, text, partial, narrow)
     spark = expanded(tree.copy(), "spark").transform(_for_spark, copy=False)
     return Sql(
-        expanded(tree, "duckdb").sql(_DuckDB, pretty=True, max_text_width=100, copy=False),
-        spark.sql(_Spark, pretty=True, max_text_width=100, copy=False),
+        _printed(expanded(tree, "duckdb"), _DuckDB),
+        _printed(spark, _Spark),
         partial,
         narrow,
     )
+
+
+def _printed(tree: exp.Expr, dialect: type[DuckDB] | type[Spark]) -> str:
+    return _generator(dialect).generate(tree, copy=False)
+
+
+@cache
+def _generator(dialect: type[DuckDB] | type[Spark]) -> Generator:
+    return dialect().generator(pretty=True, max_text_width=100)
 
 
 def _alike(tree: exp.Expr) -> bool:
@@ -358,7 +374,7 @@ class QueryBuilder:
     def rank(self) -> exp.Expr:
         """The rank of the derivation: the highest among its tuples of the same stratum, 0 if there are none."""
         if not self.ranks:
-            return exp.cast(exp.Literal.number(0), exp.DataType.build("BIGINT"))
+            return exp.cast(exp.Literal.number(0), sql_type(typed.INT))
         return self.ranks[0] if len(self.ranks) == 1 else exp.Anonymous(this="GREATEST", expressions=self.ranks)
 
     def is_uncertain(self, expression: typed.Expression | typed.Term) -> bool:
@@ -463,7 +479,7 @@ class QueryBuilder:
             if expression.op in ("*", "/", "%"):
                 result = exp.Add(this=result, expression=_zero())
             for outside in ("Infinity", "-Infinity", "NaN"):
-                value = exp.cast(exp.Literal.string(outside), exp.DataType.build("DOUBLE"))
+                value = exp.cast(exp.Literal.string(outside), sql_type(typed.FLOAT))
                 result = exp.Nullif(this=result, expression=value)
         return result
 
@@ -475,7 +491,7 @@ def _zero() -> exp.Expr:
 
 def _one() -> exp.Expr:
     """The number of copies of a derivation that uses no entries."""
-    return exp.cast(exp.Literal.number(1), exp.DataType.build("BIGINT"))
+    return exp.cast(exp.Literal.number(1), sql_type(typed.INT))
 
 
 def _is_positive(expression: typed.Expression) -> bool:
@@ -566,7 +582,7 @@ def _constant(constant: typed.Constant) -> exp.Expr:
     if kind == "string":
         return exp.Literal.string(str(value))
     if kind == "float":
-        return exp.cast(exp.Literal.string(str(value or 0.0)), exp.DataType.build("DOUBLE"))
+        return exp.cast(exp.Literal.string(str(value or 0.0)), sql_type(typed.FLOAT))
     return exp.cast(exp.Literal.string(str(value)), sql_type(constant.type))
 
 
