@@ -788,7 +788,7 @@ class Builder:
                 self.add(self.carrying(head, carrier, self.pick(own), function, at))
         for carrier in own:
             signature = Signature(carrier.name, ("int",) * (3 if carrier.witness else 2))
-            self.publish(signature)
+            self.declare(self.pick(("output relation", "relation")), signature.name, signature.types)
             self.lower.append(signature)
 
     def carrying(self, head: Carrier, read: Carrier, other: Carrier, function: str, at: str) -> str:
