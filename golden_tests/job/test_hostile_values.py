@@ -219,6 +219,9 @@ COLUMNS = {
     "int": [pa.array([0, 2**63 - 1, 2**63, 2**64 - 1], pa.uint64()), pa.array(NUMBERS, pa.decimal128(30, 3))],
     "float": [pa.array([0.0, -0.0, float("nan"), float("inf"), 5e-324]), pa.array([0.5, float("-inf")], pa.float32())],
     "decimal(6,2)": [pa.array(NUMBERS, pa.decimal128(30, 3)), pa.array([-(2**63), 9999, 10000, 0])],
+    "decimal(38,10)": [
+        pa.array([decimal.Decimal(f"{n}.{n}") for n in (1, 12345678901, 123456789012)], pa.decimal128(38, 20)),
+    ],
     "string": [pa.array([b"x", b"\xff", b"\xed\xa0\x80", b"a\x00b", "𝄞".encode()]).view(pa.string())],
     "date": [pa.array(DAYS, pa.int32()).view(pa.date32())],
     "timestamp": [
