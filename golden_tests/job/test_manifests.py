@@ -231,6 +231,7 @@ def test_recover(how: str, published: bool, race: Race, job: ModuleType, capsys:
     folder = race.state / "published" / "pair" / "changes" / "batch=first"
     assert (f"removed: {folder}" in said) is published
     assert race.rows() == {(1, 1)} and race.published() == {}
+    assert manifest_file(race, 3).read_text().count("crc32") == 1
     assert race.apply(race.state, "first", 2) == ""
     assert race.apply(race.state, "second", 3) == ""
     assert race.rows() == {(1, 1), (2, 2), (3, 3)}
