@@ -402,11 +402,11 @@ def files_below(root: Path) -> dict[str, bytes]:
     return {str(path.relative_to(root)): path.read_bytes() for path in root.rglob("*") if path.is_file()}
 
 
-@pytest.mark.parametrize("earlier", [False, True])
-def test_a_copy_of_a_state_publishes_into_itself(earlier: bool, race: Race, job: ModuleType) -> None:
+@pytest.mark.parametrize("former", [False, True])
+def test_a_copy_of_a_state_publishes_into_itself(former: bool, race: Race, job: ModuleType) -> None:
     """A manifest has no path of the state; those of earlier formats had, and are read all the same."""
     unpublished(race)
-    if earlier:
+    if former:
         path = manifest_file(race, 3)
         record = json.loads(path.read_text())
         for item in record["publish"]:
