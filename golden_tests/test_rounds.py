@@ -163,6 +163,28 @@ def test_sizes(sizes: dict[str, int], tmp_path: Path, spark: SparkSession) -> No
     job.close()
 
 
+CARRIED = """
+input relation base(x: int, c: int)
+input relation a(x: int, y: int)
+output m.
+output t.
+m(X, min<C>) :- base(X, C).
+t(X, C) :- m(X, C).
+t(Y, C) :- t(X, C), a(X, Y).
+m(Y, min<C>) :- t(X, C1), a(X, Y), C = greatest(C1, 3).
+"""
+
+
+def test_carried_extrema(tmp_path: Path, spark: SparkSession) -> None:
+    """Values that were bettered leave a cycle of a relation without an extremum, also where some of them are large."""
+    job = Watched(compile_text(CARRIED)[1], tmp_path / "state", spark, **SIZES["some is large"])
+    job.limit_rounds(50)
+    checked = build(job, CARRIED, {"base": {(1, 4), (2, 5)}, "a": {(2, 3), (3, 2)}})
+    job.use_strategy("incremental")
+    assert checked.apply({"base": [("+", (1, 2))], "a": [("+", (1, 2))]}) == []
+    job.close()
+
+
 @pytest.mark.parametrize("seed", seeds(0, 120))
 def test_strategies_agree(seed: int, spark: SparkSession) -> None:
     """By bucket, gathered, and in distributed rounds in which all, some or nothing counts as large.
