@@ -135,7 +135,7 @@ def test_a_text_of_any_length_is_refused_at_once() -> None:
         calls(lambda count=count: refuse(rule * count))
         for count in (MOST_CHARACTERS // len(rule) + 1, 50_000_000 // len(rule))
     )
-    assert many == few < 10_000
+    assert max(few, many) < 10_000
 
 
 def refuse(text: str) -> None:

@@ -120,7 +120,7 @@ class Classifier:
             if depth > _MAX_DEPTH:
                 if node.data in ("list_type", "type"):
                     raise self._refuse("E0711", f"this type is nested more than {_MAX_DEPTH} lists deep", tree)
-                help = "compute a part of it in an assignment or in a relation of its own"
+                help = "compute a part of it in a relation of its own"
                 raise self._refuse("E0711", f"this is nested more than {_MAX_DEPTH} operators deep", node, help)
             inside = depth + (node.data in _NESTING)
             waiting += [(child, inside) for child in node.children if isinstance(child, Tree)]

@@ -1,4 +1,4 @@
-"""Checks that every variable of a rule has a value.
+"""Checks that every variable of a rule has a value, and that values can be written out.
 
 Accepted, and left as it is::
 
@@ -10,15 +10,22 @@ Refused, each with a code of its own::
     h(X) :- p(X, Y), !q(X, W).          % W stands only in a negated atom
     h(X) :- p(X, Y), W < Y.             % W is only compared
     h(X) :- p(X, Y), V = W + 1, W = V.  % V and W wait for each other
+
+Assigned values have no place of their own in a query: each is written out wherever its variable is used. Values that
+use others twice, which use others twice, would so become as long as one likes.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 from ..diagnostics import Diagnostics, Note
 from ..ir import typed
 from ..source import Span
+
+#: How many operators a value may have, and how many in each other, with those of the assigned values in it.
+_MOST_OPERATORS = 1000
+_DEEPEST = 100
 
 _BIND = "bind it by a positive atom or an assignment in the body"
 
@@ -27,6 +34,7 @@ def check_safety(program: typed.Program, diagnostics: Diagnostics) -> None:
     """Report every variable that no positive atom and no assignment binds."""
     for rule in program.rules:
         _check_rule(rule, diagnostics)
+        _check_lengths(rule, diagnostics)
 
 
 def _check_rule(rule: typed.Rule, diagnostics: Diagnostics) -> None:
@@ -50,6 +58,33 @@ def _check_rule(rule: typed.Rule, diagnostics: Diagnostics) -> None:
     for literal in rule.negations:
         help = "write `_` for any value"
         reporter.unbound(typed.variables_of(literal), "E0402", "stands only in a negated atom", help)
+
+
+def _check_lengths(rule: typed.Rule, diagnostics: Diagnostics) -> None:
+    """Report the first value of a rule that has too many operators, with those of the assigned values in it."""
+    sizes: dict[str, tuple[int, int]] = {}
+    for literal in rule.body:
+        if isinstance(literal, typed.Assignment):
+            number, depth = _operators(literal.value, sizes)
+            sizes[literal.variable.name] = number, depth
+            if number > _MOST_OPERATORS or depth > _DEEPEST:
+                what = f"has more than {_MOST_OPERATORS:,} operators"
+                if depth > _DEEPEST:
+                    what = f"is nested more than {_DEEPEST} operators deep"
+                message = f"the value of `{literal.variable}` {what}, with those of the assigned values in it"
+                help = "compute a part of it in a relation of its own"
+                diagnostics.report("E0711", message, literal.span, help=help)
+                return
+
+
+def _operators(node: object, sizes: Mapping[str, tuple[int, int]]) -> tuple[int, int]:
+    """How many operators and calls an expression has, and how many in each other."""
+    if isinstance(node, typed.Variable):
+        return sizes.get(node.name, (0, 0))
+    parts = [_operators(part, sizes) for part in typed.parts_of(node)]
+    if not parts:
+        return 0, 0
+    return 1 + sum(number for number, _ in parts), 1 + max(depth for _, depth in parts)
 
 
 def _check_assignments(stuck: list[typed.Assignment], reporter: _Reporter) -> None:

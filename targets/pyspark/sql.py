@@ -519,7 +519,7 @@ def _adds_constant(tree: exp.Expr) -> bool:
     """Whether a tree is a constant, or a sum, difference or product with one."""
     tree = _bare(tree.this if isinstance(tree, exp.Cast | exp.Neg) else tree)
     if isinstance(tree, _CHAINED):
-        return _adds_constant(tree.this) or _adds_constant(tree.expression)
+        return _adds_constant(tree.expression) or _adds_constant(tree.this)
     return isinstance(tree, exp.Literal)
 
 
@@ -622,6 +622,9 @@ def _bare(tree: exp.Expr) -> exp.Expr:
 
 def _bottom_up(tree: exp.Expr, change: Callable[[exp.Expr], exp.Expr]) -> exp.Expr:
     """Replace every node by what ``change`` makes of it, operands first."""
-    for child in list(tree.iter_expressions()):
-        child.replace(_bottom_up(child.copy(), change))
+    # What is made of an operand may hold the operand, which then has another parent.
+    for child, key, index in [(child, child.arg_key, child.index) for child in tree.iter_expressions()]:
+        changed = _bottom_up(child, change)
+        if changed is not child:
+            tree.set(key or "", changed, index)
     return change(tree)
