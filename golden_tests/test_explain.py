@@ -113,7 +113,8 @@ class Asked:
             for text in attempt["found"]:
                 assert self.matching(text), (text, attempt)
             if attempt.get("why") == "is not there":
-                assert attempt["missing"].split("(")[0] in self.paths or not self.matching(attempt["missing"]), attempt
+                path = attempt["missing"].split("(")[0] in self.paths
+                assert path or not self.matching(attempt["missing"], attempt["step"]), attempt
             elif attempt.get("why") == "is there":
                 assert self.matching(attempt["missing"]), attempt
             elif "missing" not in attempt:
@@ -133,8 +134,9 @@ class Asked:
         assert set(answer["group"]) <= {job.tuple_text(relation, r) for r in group}
         assert len(answer["group"]) == min(len(group), 3)
 
-    def matching(self, text: str) -> bool:
-        """Whether there are tuples like a text, in which ``_`` is any value; helpers of paths are not looked into."""
+    def matching(self, text: str, step: str = "") -> bool:
+        """Whether there are tuples like a text, in which ``_`` is any value, the same where a literal has a variable
+        twice; helpers of paths are not looked into."""
         name, _, inside = text.partition("(")
         job: Any = self.job.module
         if name in self.paths:
@@ -142,8 +144,11 @@ class Asked:
         relation = self.job.relation(name)
         assert not relation.hidden, f"{text} names what users do not know"
         words = job.split_values(inside.removesuffix(")"))
+        terms = job.split_values(step.partition("(")[2].removesuffix(")")) or words
+        same = [(i, k) for i, one in enumerate(terms) for k in range(i) if one == terms[k] and one[:1].isupper()]
         return any(
-            all(
+            all(row[i] == row[k] for i, k in same)
+            and all(
                 word in ("_", job.constant_text(value, column.type))
                 for word, value, column in zip(words, row, relation.columns, strict=True)
             )
