@@ -188,7 +188,7 @@ class _Compiler:
         """The recursions that have relations of several processes, as names in the whole program."""
         found = []
         for members in components(known):
-            rules = tuple(rule for rule in known.rules if rule.head.relation in members)
+            rules = [rule for name in members for rule in known.rules_of(name)]
             owners = {self.owner_of(name) for name in members} - {""}
             if is_recursive(rules, frozenset(members)) and len(owners) > 1:
                 found.append(frozenset(members))
@@ -204,7 +204,7 @@ class _Compiler:
 
     def check_imports(self, process: ProcessSyntax, known: typed.Program) -> bool:
         """Report what nobody sends (E0736), and channels whose ends differ (E0737); whether relations are missing."""
-        relations = {relation.name: relation for relation in known.relations}
+        relations = known.by_name
         shared = {name for other in self.processes for name in other.declared}
         missing = False
         for name, span in process.imports().items():
@@ -265,7 +265,7 @@ class _Compiler:
         self, process: ProcessSyntax, known: typed.Program, spanning: Sequence[frozenset[str]]
     ) -> syntax.Program:
         """A process as a program of its own: what it reads of others is an input, what others may read an output."""
-        relations = {relation.name: relation for relation in known.relations}
+        relations = known.by_name
         statements = list(process.statements)
         for name, span in process.imports().items():
             if name not in process.declared:
@@ -296,10 +296,12 @@ class _Compiler:
 
     def topology(self, known: typed.Program, spanning: Sequence[frozenset[str]]) -> Topology:
         """What connects the processes."""
-        relations = {relation.name: relation for relation in known.relations}
+        relations = known.by_name
+        places = {name: place for place, name in enumerate(relations)}
         processes, channels, feeds = [], [], []
         for process in self.processes:
-            outputs = [name for name in relations if owner(name) == process.name and name in process.derived]
+            outputs = [name for name in process.derived if owner(name) == process.name and name in places]
+            outputs.sort(key=places.__getitem__)
             processes.append(Process(process.name, process.span, tuple(outputs)))
             recursive = frozenset[str]().union(*self.parts(process, spanning))
             for name in process.imports():

@@ -312,7 +312,14 @@ def test_upgrade_of_states_with_other_names(
         assert new.verify(spark, place, log=log)["differences"] == []
         published = {path.name for path in Path(place, "published", "p", "changes").iterdir()}
         assert published == {"batch=one"}, "nothing has changed"
-        new.apply(spark, place, {"rowid": write_rows(tmp_path / "x.csv", ["k", "rowid"], [(9, 1)])}, "last", log=log)
+        new.apply(
+            spark,
+            place,
+            {"rowid": write_rows(tmp_path / "x.csv", ["k", "rowid"], [(9, 1)])},
+            "last",
+            all_inserts=True,
+            log=log,
+        )
         after = {**inputs, "rowid": {*links, (9, 1)}}
         assert {tuple(row) for row in new.relation(spark, place, "p").collect()} == evaluate(program, after)["p"]
         assert new.verify(spark, place, log=log)["differences"] == []

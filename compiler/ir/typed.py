@@ -493,10 +493,11 @@ class Program:
 
     def relation(self, name: str) -> Relation:
         """The relation called ``name``; KeyError if there is none."""
-        return self._by_name[name]
+        return self.by_name[name]
 
     @cached_property
-    def _by_name(self) -> dict[str, Relation]:
+    def by_name(self) -> dict[str, Relation]:
+        """The relations by their names."""
         return {relation.name: relation for relation in self.relations}
 
     def rules_of(self, name: str) -> tuple[Rule, ...]:

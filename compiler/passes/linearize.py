@@ -16,19 +16,23 @@ than one exit rule, or one that is more than an atom, the exit tuples get a hidd
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 
-from ..graphs import reached
 from ..ir import typed
 from ..naming import unused
+from .components import components
 
 
 def linearize(program: typed.Program) -> typed.Program:
     """Return the program with every transitive rule made linear that can be."""
-    for rule in program.rules:
-        if is_transitive(rule):
-            program = _rewrite(program, rule)
-    return program
+    transitive = [rule for rule in program.rules if is_transitive(rule)]
+    if not transitive:
+        return program
+    rewriting = _Rewriting(program)
+    for rule in transitive:
+        rewriting.rewrite(rule)
+    return rewriting.program()
 
 
 def is_transitive(rule: typed.Rule) -> bool:
@@ -50,58 +54,88 @@ def is_transitive(rule: typed.Rule) -> bool:
 
 def rules_that_need(program: typed.Program, rule: typed.Rule) -> list[typed.Rule]:
     """The other rules of the relation that ``rule`` derives, those that depend on it themselves."""
-    name = rule.head.relation
-    dependent = {name} | reached([name], ((atom.relation, r.head.relation) for r in program.rules for atom in r.read))
+    return _rules_that_need(program, rule, recursions(program))
+
+
+def recursions(program: typed.Program) -> dict[str, frozenset[str]]:
+    """For each derived relation those that depend on it and that it depends on, itself included."""
+    return {name: members for members in map(frozenset, components(program)) for name in members}
+
+
+def _rules_that_need(program: typed.Program, rule: typed.Rule, mates: Mapping[str, frozenset[str]]) -> list[typed.Rule]:
     return [
         other
-        for other in program.rules_of(name)
-        if other is not rule and any(atom.relation in dependent for atom in other.read)
+        for other in program.rules_of(rule.head.relation)
+        if other is not rule and any(atom.relation in mates[rule.head.relation] for atom in other.read)
     ]
 
 
-def _rewrite(program: typed.Program, rule: typed.Rule) -> typed.Program:
-    relation = program.relation(rule.head.relation)
-    exits = [other for other in program.rules_of(relation.name) if other is not rule]
-    if not exits or rules_that_need(program, rule):
-        return program
-    x = rule.head.arguments[0]
-    first, second = rule.atoms
-    before, after = (first, second) if str(first.terms[0]) == str(x) else (second, first)
-    step = _single_atom(exits, before)
-    relations, rules = list(program.relations), list(program.rules)
-    if step is None:
-        hidden = replace(
-            relation,
-            name=unused(f"{relation.name}_base", {r.name for r in relations}),
-            output=False,
-            hidden=True,
-            key=(),
-            public="",
-            why=f"the tuples of {relation.name} that its rules without recursion give",
-            shown_as=relation.name,
-        )
-        relations.insert(relations.index(relation), hidden)
-        labels = {r.label for r in rules}
-        for other in exits:
-            head = replace(other.head, relation=hidden.name)
-            rules[rules.index(other)] = replace(other, head=head, origin=f"given to {hidden.name}")
+class _Rewriting:
+    """What is added to a program, and what takes the place of rules; a relation has one rule at most that changes."""
+
+    def __init__(self, program: typed.Program) -> None:
+        self.before = program
+        self.mates = recursions(program)
+        self.names = {relation.name for relation in program.relations}
+        self.labels = {rule.label for rule in program.rules}
+        self.hidden: dict[str, typed.Relation] = {}  # by the relation that each stands before
+        self.instead: dict[str, tuple[typed.Rule, ...]] = {}  # by the label of the rule
+
+    def program(self) -> typed.Program:
+        """The new program."""
+        relations: list[typed.Relation] = []
+        for relation in self.before.relations:
+            relations += [self.hidden[relation.name]] if relation.name in self.hidden else []
+            relations.append(relation)
+        rules = (one for rule in self.before.rules for one in self.instead.get(rule.label, (rule,)))
+        return replace(self.before, relations=tuple(relations), rules=tuple(rules))
+
+    def rewrite(self, rule: typed.Rule) -> None:
+        """Make a rule linear if that can be."""
+        relation = self.before.relation(rule.head.relation)
+        exits = [other for other in self.before.rules_of(relation.name) if other is not rule]
+        if not exits or _rules_that_need(self.before, rule, self.mates):
+            return
+        x = rule.head.arguments[0]
+        first, second = rule.atoms
+        before, after = (first, second) if str(first.terms[0]) == str(x) else (second, first)
+        step = _single_atom(exits, before)
+        taking: tuple[typed.Rule, ...] = ()
+        if step is None:
+            hidden = replace(
+                relation,
+                name=unused(f"{relation.name}_base", self.names),
+                output=False,
+                hidden=True,
+                key=(),
+                public="",
+                why=f"the tuples of {relation.name} that its rules without recursion give",
+                shown_as=relation.name,
+            )
+            self.names.add(hidden.name)
+            self.hidden[relation.name] = hidden
+            for other in exits:
+                head = replace(other.head, relation=hidden.name)
+                self.instead[other.label] = (replace(other, head=head, origin=f"given to {hidden.name}"),)
+            taking = (self.taking(hidden, relation, rule),)
+            step = replace(before, relation=hidden.name)
+        self.instead[rule.label] = (*taking, replace(rule, body=(step, after), origin="made linear"))
+
+    def taking(self, hidden: typed.Relation, relation: typed.Relation, rule: typed.Rule) -> typed.Rule:
+        """The rule by which a relation takes the tuples of a hidden one."""
         variables = tuple(
             typed.Variable(name, column.type, rule.span) for name, column in zip("XY", relation.columns, strict=True)
         )
-        rules.insert(
-            rules.index(rule),
-            typed.Rule(
-                unused(hidden.name, labels),
-                typed.Head(relation.name, variables, rule.span),
-                (typed.Atom(hidden.name, variables, rule.span),),
-                rule.span,
-                rule.text,
-                f"takes the tuples of {hidden.name}",
-            ),
+        label = unused(hidden.name, self.labels)
+        self.labels.add(label)
+        return typed.Rule(
+            label,
+            typed.Head(relation.name, variables, rule.span),
+            (typed.Atom(hidden.name, variables, rule.span),),
+            rule.span,
+            rule.text,
+            f"takes the tuples of {hidden.name}",
         )
-        step = replace(before, relation=hidden.name)
-    rules[rules.index(rule)] = replace(rule, body=(step, after), origin="made linear")
-    return replace(program, relations=tuple(relations), rules=tuple(rules))
 
 
 def _single_atom(exits: list[typed.Rule], before: typed.Atom) -> typed.Atom | None:

@@ -25,6 +25,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, is_dataclass, replace
+from functools import cached_property
 from typing import Any, TypeVar
 
 from ..diagnostics import Diagnostics, Note
@@ -47,13 +48,13 @@ class ProcessSyntax:
     sources: tuple[SourceFile, ...]
     span: Span
 
-    @property
+    @cached_property
     def declared(self) -> dict[str, syntax.RelationDeclaration]:
         """The relations that are declared, by name."""
         found = [s for s in self.statements if isinstance(s, syntax.RelationDeclaration)]
         return {declaration.name: declaration for declaration in reversed(found)}
 
-    @property
+    @cached_property
     def derived(self) -> dict[str, Span]:
         """Where each relation that rules derive is first derived."""
         heads = [s.head for s in self.statements if isinstance(s, syntax.Rule)]
