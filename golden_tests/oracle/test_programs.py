@@ -12,7 +12,16 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 
 from golden_tests.oracle.batches import apply, diff, split
-from golden_tests.oracle.evaluate import Joined, Store, counts, evaluate, once, strata, supports_ok
+from golden_tests.oracle.evaluate import (
+    Joined,
+    OnlyFromEachOther,
+    Store,
+    counts,
+    evaluate,
+    once,
+    strata,
+    supports_ok,
+)
 from golden_tests.oracle.language import Program, Row, parse
 from golden_tests.oracle.programs import random_scenario
 from golden_tests.oracle.second_engines import by_clingo, by_duckdb, without_paths
@@ -49,13 +58,15 @@ SHOWN = {
     "lists": r"list<int>",
     "functions": r"\b(upper|pmod|contains|abs|length)\(",
     "extremes": r"m\d\(X, Y, min<C>\) :- wt\(X, Z, C1\)",
+    "nasty names": r"\b(rowid|_rank|_support|select|ROWID|count|batch)\b *[(:,)]",
 }
 """What shows in some program that has a feature."""
 
 
 def scenario(seed: int) -> Scenario:
-    """A scenario of all features; every fourth with the ones to be asked for."""
-    return random_scenario(seed, FEATURES | MORE_FEATURES if seed % 4 == 3 else FEATURES)
+    """A scenario of all features; every fourth with the ones to be asked for, every eighth with nasty names too."""
+    more = MORE_FEATURES - (set() if seed % 8 == 7 else {"nasty names"})
+    return random_scenario(seed, FEATURES | more if seed % 4 == 3 else FEATURES)
 
 
 @pytest.mark.parametrize("seeds", CHUNKS, ids=str)
@@ -109,7 +120,7 @@ def test_enough_happens() -> None:
     """Most relations hold something, most batches change something, and recursion goes deep enough now and then."""
     filled = relations = changed = batches = deep = 0
     for seed in range(200):
-        made = scenario(seed)
+        made = random_scenario(seed)
         program = parse(made.text)
         now = made.inputs
         old = evaluate(program, now)
@@ -263,9 +274,12 @@ def test_recursive_min_is_shortest() -> None:
     for seed in range(400):
         made = random_scenario(seed, {"extremes"}, batches=0)
         program = parse(made.text)
-        found = evaluate(program, made.inputs)
+        try:
+            found = evaluate(program, made.inputs)
+        except OnlyFromEachOther:
+            continue
         for name, rows in found.items():
-            if name.startswith("m") and program.relations[name].arity == 3:
+            if re.search(rf"^{name}\(X, Y, min<C>\) :-", made.text, re.MULTILINE):
                 assert {(x, y): c for x, y, c in rows} == shortest(made.inputs["wt"]), made
                 assert len(rows) == len(shortest(made.inputs["wt"]))
                 seen += bool(rows)
