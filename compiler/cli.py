@@ -857,12 +857,12 @@ class Report:
         is to say; some relations are fed from outside."""
         from .processes import belonging_together, compile_any, compile_processes
 
-        for programs in belonging_together(self.programs, outside):
+        for programs in belonging_together(self.programs, outside, self.include_path):
             with self.reporting(*programs):
                 if len(programs) == 1:
-                    found = compile_any(programs[0], outside=outside, recursion=self.recursion)
+                    found = compile_any(programs[0], None, outside, self.recursion, self.include_path)
                 else:
-                    found = compile_processes(programs, outside=outside, recursion=self.recursion)
+                    found = compile_processes(programs, None, outside, self.recursion, self.include_path)
                 self.diagnostics(programs, found.warnings, found.sources)
 
     def _compiled(self, compiling: Callable[[Path], Made], warn: bool = True) -> Iterator[tuple[Path, Made]]:

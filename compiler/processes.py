@@ -76,7 +76,9 @@ def compile_processes(
     return _compiled(read, diagnostics, outside)
 
 
-def belonging_together(programs: Sequence[Path], outside: Collection[str] = ()) -> list[tuple[Path, ...]]:
+def belonging_together(
+    programs: Sequence[Path], outside: Collection[str] = (), include_path: Sequence[Path] = ()
+) -> list[tuple[Path, ...]]:
     """The files as they are to be compiled: each by itself, but for processes that read of a process that is not in
     their file. These belong together, and with those that they read of."""
     files: dict[Path, tuple[set[str], set[str]]] = {}
@@ -84,7 +86,7 @@ def belonging_together(programs: Sequence[Path], outside: Collection[str] = ()) 
         with suppress(OSError):
             if not _QUALIFIED.search(program.read_text(encoding="utf-8", errors="replace")):
                 continue
-            found = split_processes([read_program(program, Diagnostics())], Diagnostics())
+            found = split_processes([read_program(program, Diagnostics(), None, include_path)], Diagnostics())
             names = {process.name for process in found}
             read = {name for process in found for name in process.imports()}
             owners = {owner(name) for name in read if name not in outside} - names - {*outside}

@@ -126,8 +126,10 @@ def test_names_that_are_not_text(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     written(tmp_path / "facts" / f"{bad}.csv", "x\n1\n")
     written(tmp_path / "facts" / "p.csv", "x\n1\n")
     done = flintlog("run", program, "--facts", "facts", "--out", bad)
-    assert done.exit_code == 0
-    assert "facts/bad\\udcff.csv is not read" in done.stderr
+    assert done.exit_code != 0
+    assert "facts/bad\\udcff.csv: there is no input relation bad\\udcff" in done.stderr
+    (tmp_path / "facts" / f"{bad}.csv").unlink()
+    assert flintlog("run", program, "--facts", "facts", "--out", bad).exit_code == 0
     assert (tmp_path / bad / "q.csv").read_text() == "x\n1\n"
 
 

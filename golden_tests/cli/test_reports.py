@@ -67,7 +67,7 @@ def test_json(tmp_path: Path) -> None:
 
 def needs_options(case: Path) -> bool:
     """Whether a case is compiled in another way than the command does by itself."""
-    return (case / "one_script").exists() or any(case.glob("process_*.dl"))
+    return any((case / name).exists() for name in ("one_script", "too_long")) or any(case.glob("process_*.dl"))
 
 
 def test_json_says_what_the_text_says() -> None:
@@ -128,7 +128,7 @@ def test_what_programs_share_is_reported_once(tmp_path: Path) -> None:
         written(tmp_path / "jobs" / f"{name}.dl", f'include "../lib/links.dl"\noutput {name}.\n{name}(1).\n')
         for name in ("one", "two")
     ]
-    (item,) = document("json", *programs, code=1)["diagnostics"]
+    (item,) = document("json", "--include-path", tmp_path / "lib", *programs, code=1)["diagnostics"]
     assert (item["file"], item["line"], item["code"]) == (library.as_posix(), 1, "E0104")
 
 
@@ -226,8 +226,9 @@ def check_value(value: Any, kind: Any, path: str) -> None:
             assert (value["startLine"], value["startColumn"]) <= (value["endLine"], value["endColumn"]), path
 
 
-#: Codes that need other options, or several files.
-OTHERWISE = {"E0704", "E0734"}
+#: Codes that need other options, or several files; and those of files that read of processes which are not there: in one
+#: command with files that have processes of these names they belong together.
+OTHERWISE = {"E0126", "E0704", "E0734", "E0735", "E0736"}
 
 
 def test_sarif_is_valid_for_all_golden_errors() -> None:

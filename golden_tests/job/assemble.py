@@ -96,6 +96,19 @@ def element_type(kind: str) -> str:
 
 
 @dataclass(frozen=True)
+class Written:
+    """A file that was written."""
+
+    path: str
+
+
+def keep_file(state: Path, base: Path, path: Path) -> Written:
+    """A file where it was written, forced to the disk."""
+    sync(path)
+    return Written(path.relative_to(state).as_posix())
+
+
+@dataclass(frozen=True)
 class Outcome:
     """What the stages did."""
 

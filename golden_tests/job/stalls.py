@@ -76,7 +76,7 @@ class Race:
     def file(self, name: str, *rows: int) -> str:
         """A file with the link from each number to itself."""
         path = self.folder / f"{name}.csv"
-        path.write_text("src,dst\n" + "".join(f"{row},{row}\n" for row in rows))
+        path.write_text("src,dst,op\n" + "".join(f"{row},{row},+\n" for row in rows))
         return str(path)
 
     def begin(self) -> None:

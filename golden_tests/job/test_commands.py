@@ -190,7 +190,7 @@ def test_show(main: Any, built: str, write: Write) -> None:
     out = main("show", "priced", "--state", built, "--format", "csv")[1]
     assert out == 'item,op\n"",1\n"a,""b""",2\n'
     path = write("price.csv", out)
-    code, out, _ = main("apply", "--state", built, "--changes", path, "--quiet", "--json")
+    code, out, _ = main("apply", "--state", built, "--changes", path, "--all-inserts", "--quiet", "--json")
     assert code == 0 and json.loads(out)["changes"] == {}
     assert main("show", "gone", "--state", built)[1] == ""
     main("apply", "--state", built, "--changes", write("go.csv", "op\n+\n"), "--quiet")
