@@ -6,6 +6,7 @@ import os
 import random
 import re
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -205,10 +206,11 @@ def test_what_is_said_of_a_feed_that_is_refused(tmp_path: Path, monkeypatch: pyt
         world.start("A")
         worker, module, taken = world.workers["A"], world.modules["A"], world.states["A"].apply
 
-        def refuse(step: int, files: dict[str, list[str]]) -> dict[str, int] | None:
-            if "e" in files:
-                raise module.Refusal(["column op is missing"], ["give --op-column NAME"])
-            return taken(step, files)
+        def refuse(step: Any) -> Any:
+            if "e" in step.files:
+                plain = str(module.refused("column op is missing"))
+                raise module.Refused(f"{plain}\n  give --op-column NAME", plain)
+            return taken(step)
 
         monkeypatch.setattr(world.states["A"], "apply", refuse)
         monkeypatch.setattr(worker.log, "warn", warnings.append, raising=False)
