@@ -226,8 +226,8 @@ def check_value(value: Any, kind: Any, path: str) -> None:
             assert (value["startLine"], value["startColumn"]) <= (value["endLine"], value["endColumn"]), path
 
 
-#: Codes that need other options, or several files; and those of files that read of processes which are not there: in one
-#: command with files that have processes of these names they belong together.
+#: Codes that need other options, or several files; and those of files that read of processes which are not there: these
+#: belong together with files that have processes of these names.
 OTHERWISE = {"E0126", "E0704", "E0734", "E0735", "E0736"}
 
 
