@@ -36,7 +36,7 @@ def routes(router: str, when: str) -> None:
 try:
     links(("+", "R1", "R2", 10), ("+", "R2", "R3", 10), ("+", "R1", "R3", 20))
     for name in homes:
-        tell(name, "net", "prefix", f"10.{name[1]}.0.0/16")
+        tell(name, "net", "op,prefix", f"+,10.{name[1]}.0.0/16")
         net.start(name)
     routes("R1", "all is up")
     links(("u", "R1", "R3", 15), ("-", "R1", "R2", 10))
