@@ -83,6 +83,8 @@ class World:
                 "link": {(draw.randrange(8), draw.randrange(8)) for _ in range(2)},
                 "road": {(draw.randrange(1, 9), draw.randrange(1, 9), draw.randrange(1, 9)) for _ in range(2)},
             }
+            # A row that is both deleted and inserted is refused.
+            come = {table: rows - gone[table] for table, rows in come.items()}
             changes = {
                 table: [("-", *row) for row in sorted(gone[table])] + [("+", *row) for row in sorted(come[table])]
                 for table in before
