@@ -284,6 +284,67 @@ def test_what_is_refused_is_the_inputs(pair: Pair) -> None:
     assert pair.status("A")["refused"] == []
 
 
+THREE = """
+process A {
+  input relation e(x: int)
+  input relation f(x: int)
+  input relation g(x: int)
+  A.p(X) :- e(X).
+  A.p(X) :- f(X).
+  A.p(X) :- g(X).
+}
+"""
+
+
+@pytest.mark.parametrize("wrong", [*"efg", "ef", "eg", "fg"])
+@pytest.mark.parametrize("killed", [False, True])
+def test_only_what_is_wrong_waits(
+    wrong: str, killed: bool, tmp_path: Path, made: list[Pair], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of files that were fed together, those are refused that are refused alone; others are taken in."""
+    made.append(Pair(tmp_path / "root", THREE))
+    world = made[-1].world
+
+    def start() -> list[set[str]]:
+        world.start("A")
+        state, tried = world.states["A"], []
+        taken = state.apply
+
+        def refuse(step: Any) -> Any:
+            tried.append({*step.files})
+            if {*step.files} & {*wrong}:
+                raise world.modules["A"].Refused(f"{sorted({*step.files} & {*wrong})[0]} is wrong")
+            return taken(step)
+
+        monkeypatch.setattr(state, "apply", refuse)
+        return tried
+
+    tried = start()
+    for place, name in enumerate("efg"):
+        world.feed("A", name, ("x",), [("+", (place,))])
+    if killed:
+        # A step was begun, and is found by the next run as it was left.
+        monkeypatch.setattr(world.workers["A"].inbox, "leave_out", world.workers["A"].inbox.end_holds)
+        with contextlib.suppress(TypeError):
+            world.turn("A")
+        world.kill("A")
+        tried = start()
+    for _ in range(4):
+        world.turn("A")
+    assert tried[0] == {*"efg"} and {*map(len, tried[1:])} <= {0, 1}
+    worker = world.workers["A"]
+    assert {name: message for name, (_, _, message) in worker.refused.items()} == {n: f"{n} is wrong" for n in wrong}
+    assert world.states["A"].tuples("A.p") == {(place,) for place, name in enumerate("efg") if name not in wrong}
+    assert {name: len(worker.inbox.files_fed(name)) for name in "efg"} == {n: int(n not in wrong) for n in "efg"}
+    # More of them are taken in together again, beside those that wait.
+    tried.clear()
+    for place, name in enumerate("efg"):
+        if name not in wrong:
+            world.feed("A", name, ("x",), [("+", (place + 10,))])
+    world.turn("A")
+    assert tried == [{*"efg"} - {*wrong}]
+
+
 def test_what_does_not_pass(pair: Pair) -> None:
     """A process ends when another has taken over, and when something is wrong that stays so."""
     world = pair.world
