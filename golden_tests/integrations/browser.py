@@ -209,8 +209,9 @@ def executable(tools: Path) -> tuple[str, dict[str, str]]:
 
 def shell(folder: Path) -> tuple[str, dict[str, str]]:
     """The headless Chromium below a folder, and where its libraries are if they are there too."""
-    found = (path for path in folder.rglob("*headless*shell") if path.is_file() and "bin" not in path.parts)
-    libraries = sorted({str(path.parent) for path in (folder / "usr" / "lib").rglob("*.so.*")})
+    files = (path for path in folder.rglob("*headless*shell") if path.is_file() and "bin" not in path.parts)
+    found = (path for path in files if os.access(path, os.X_OK))
+    libraries = sorted({str(path.parent) for path in (folder / "usr" / "lib").rglob("*.so*")})
     return str(next(found, "")), {"LD_LIBRARY_PATH": os.pathsep.join(libraries)} if libraries else {}
 
 

@@ -86,7 +86,7 @@ def test_search(browser: Browser, address: str) -> None:
         visit.page.keyboard.type("incarnations", delay=20)
         visit.page.locator('.md-search-result__link[href*="processes.html"][href*="h=incarnation"]').first.click()
         visit.page.wait_for_url("**/processes.html*")
-        visit.page.locator("mark", has_text="Incarnations").wait_for()
+        visit.page.locator("mark", has_text="Incarnations").first.wait_for()
         assert visit.faults() == []
 
 
