@@ -9,7 +9,11 @@ import json
 import os
 import random
 import shutil
+import signal
+import subprocess
+import sys
 import threading
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -684,17 +688,59 @@ def test_logs_beside_which_there_is_litter(tmp_path: Path) -> None:
     assert run_logs(tmp_path) == {"A": "event=serving\n"}
 
 
-def test_run_local_takes_no_notice_of_litter(pair: Pair, tmp_path: Path) -> None:
-    """What is said of a process may be anything."""
+#: Says that it has refused a file, and runs until it is ended.
+REFUSING = """
+import json, os, signal, sys, time
+from pathlib import Path
+root = Path(sys.argv[sys.argv.index("--root") + 1])
+said = {"pid": os.getpid(), "busy": False, "fed": {"e": []}, "aside": {"e": []}, "held_up": ["e"], "receives": {}}
+said |= {"sends": {"A.p--B": {}}, "refused": ["refused:\\n  row 1 is wrong"], "trouble": ""}
+(root / "status").mkdir(exist_ok=True)
+(root / "status" / "A.json").write_text(json.dumps(said))
+signal.signal(signal.SIGTERM, lambda *_: (root / "goodbye").touch() or sys.exit())
+(root / "serving").touch()
+time.sleep(60)
+"""
+
+
+@pytest.fixture
+def jobs(pair: Pair, tmp_path: Path) -> Path:
+    """The scripts of two processes."""
     from flintlog.targets import EmitOptions
     from flintlog.targets.processes.emit import emit_processes
-
-    from golden_tests.processes.real import imported
 
     plans = {name: compilation.plan for name, compilation in pair.world.compiled.compilations.items()}
     for name, text in emit_processes(pair.world.compiled.topology, plans, EmitOptions("0", format=False)).items():
         (tmp_path / name).write_text(text, encoding="utf-8")
-    local: Any = imported(tmp_path / "run_local.py").Local(tmp_path / "other")
+    return tmp_path
+
+
+def test_run_local_ends_its_processes(jobs: Path) -> None:
+    """By whatever signal it is told to end; and by itself when all is done but what was refused, which it names."""
+    (jobs / "A.py").write_text(REFUSING, encoding="utf-8")
+    for number in (signal.SIGTERM, signal.SIGHUP, signal.SIGINT, None):
+        root = jobs / f"root-{number}"
+        (root / "feeds" / "A" / "e").mkdir(parents=True)
+        (root / "feeds" / "A" / "e" / "1.csv").touch()
+        command = [sys.executable, str(jobs / "run_local.py"), "--root", str(root), "--only", "A"]
+        command += ["--until-quiet"] if number is None else []
+        running = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
+        while running.poll() is None and not (root / "serving").exists():
+            time.sleep(0.02)
+        if number is not None:
+            time.sleep(0.5)
+            running.send_signal(number)
+        _, said = running.communicate(timeout=30)
+        assert said == "A: refused: row 1 is wrong\n"
+        assert running.returncode == {None: 1, signal.SIGINT: 0}.get(number, 128 + (number or 0))
+        assert (root / "goodbye").exists()
+
+
+def test_run_local_takes_no_notice_of_litter(jobs: Path, tmp_path: Path) -> None:
+    """What is said of a process may be anything."""
+    from golden_tests.processes.real import imported
+
+    local: Any = imported(jobs / "run_local.py").Local(tmp_path / "other")
     place = tmp_path / "other" / "status" / "A.json"
     place.parent.mkdir(parents=True)
     for make in (file, Path.touch, circle, dangling, os.mkfifo, lambda p: p.write_text("[1]"), Path.mkdir):
@@ -704,4 +750,4 @@ def test_run_local_takes_no_notice_of_litter(pair: Pair, tmp_path: Path) -> None
         place.rmdir() if place.is_dir() else place.unlink()
     (tmp_path / "topology.json").write_text("{")
     with pytest.raises(SystemExit, match="compile the program again"):
-        imported(tmp_path / "run_local.py")
+        imported(jobs / "run_local.py")
