@@ -10,17 +10,18 @@ from collections.abc import Collection, Iterable, Mapping
 #: Words that one of the engines, or a reader of the SQL, takes for something else.
 RESERVED = frozenset(
     """
-    all alter analyse analyze and anti any array as asc asof asymmetric at authorization between binary both by case
-    cast check collate collation column columns concurrently connect_by_root constraint create cross cube
-    current_catalog current_date current_role current_time current_timestamp current_user date default deferrable
-    delete desc describe distinct div do drop else end except exists extract false fetch filter first following for
-    force foreign freeze from full generated glob grant group having ilike in initially inner insert install
-    intersect interval into is isnull join key lambda last lateral leading left like limit localtime localtimestamp
-    lock map minus natural not notnull null offset on only or order out outer over overlaps partition partitioned_by
-    pivot pivot_longer pivot_wider placing positional preceding primary qualify range references regexp returning
-    revoke right rlike rollback rollup row rows select semi session_user set show similar some struct summarize
-    symmetric table tablesample then time timestamp to trailing true try_cast tuple uncache union unique unknown unpack
-    unpivot update user using values variadic verbose view when where window with xor
+    all alter analyse analyze and anti any array as asc asof asymmetric at authorization between binary both by call
+    case cast check collate collation collations column columns concurrently connect_by_root constraint create cross
+    cube current_catalog current_date current_path current_role current_schema current_time current_timestamp
+    current_user date default deferrable delete desc describe distinct div do drop else end escape except execute exists
+    extract false fetch filter first following for force foreign freeze from full generated glob grant group having
+    ilike in initially inner insert install intersect interval into is isnull join key lambda last lateral leading left
+    like limit localtime localtimestamp lock map minus natural not notnull null offset on only or order out outer over
+    overlaps partition partitioned_by pivot pivot_longer pivot_wider placing positional preceding primary qualify range
+    recursive references regexp returning revoke right rlike rollback rollup row rows select semi session_user set show
+    similar some sql stream struct summarize symmetric table tablesample then time timestamp to trailing true try_cast
+    tuple uncache union unique unknown unpack unpivot update user using values variadic verbose view when where window
+    with within xor
     """.split()  # noqa: SIM905
 )
 

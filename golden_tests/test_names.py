@@ -76,6 +76,23 @@ def test_reserved_words_of_duckdb() -> None:
     assert {word for word, kind in found if kind in ("reserved", "type_function")} <= RESERVED
 
 
+def test_keywords_of_spark(spark: Any) -> None:
+    """Of its words those can be names that are not reserved, however strict a session is."""
+    parser, setting = spark._jsparkSession.sessionState().sqlParser(), "spark.sql.ansi.enforceReservedKeywords"
+    words = [row[0].lower() for row in spark.sql("SELECT keyword FROM sql_keywords()").collect()]
+    before = spark.conf.get(setting)
+    try:
+        spark.conf.set(setting, "true")
+        for word in set(words) - RESERVED:
+            parser.parsePlan(
+                f"SELECT {word}.{word} AS {word}, a.{word} + 1 AS x FROM {word}__after AS {word} "
+                f"LEFT JOIN {word} AS a ON a.{word} = {word}.{word} WHERE {word}.{word} = 1 GROUP BY {word}"
+            )
+    finally:
+        spark.conf.set(setting, before)
+    assert len(words) > 300
+
+
 def test_pseudo_columns_of_duckdb(tmp_path: Path) -> None:
     """What DuckDB finds in a table, or in a file, that has no such column, is known as a pseudo-column."""
     import duckdb
