@@ -106,19 +106,24 @@ class _Spark(Spark):
             return f"({self.sql(expression, 'this')})"
 
 
-#: Parts of a tree that both dialects print alike; numbers, and casts to ``BIGINT``, are too.
+#: Parts of a tree that both dialects print alike.
 _ALIKE = frozenset(
     {exp.Select, exp.From, exp.Join, exp.Where, exp.Table, exp.TableAlias, exp.Column, exp.Identifier, exp.Alias}
     | {exp.EQ, exp.NEQ, exp.LT, exp.LTE, exp.GT, exp.GTE, exp.And, exp.Not, exp.Is, exp.Null, exp.Boolean, exp.Exists}
     | {exp.Coalesce, exp.Paren}
 )
+#: And parts that each prints as they are.
+_PLAIN = _ALIKE | {exp.Literal, exp.Cast, exp.DataType}
 
 
 def print_sql(tree: exp.Expr, partial: tuple[str, ...] = (), narrow: tuple[str, ...] = ()) -> Sql:
     """Print a tree, which is used up, in both dialects."""
-    if _alike(tree):
+    kinds = _kinds(tree)
+    if kinds <= _ALIKE:
         text = _printed(tree, _DuckDB)
         return Sql(text, text, partial, narrow)
+    if kinds <= _PLAIN:
+        return Sql(_printed(tree, _DuckDB), _printed(tree, _Spark), partial, narrow)
     spark = expanded(tree.copy(), "spark").transform(_for_spark, copy=False)
     return Sql(
         _printed(expanded(tree, "duckdb"), _DuckDB),
@@ -137,8 +142,9 @@ def _generator(dialect: type[DuckDB] | type[Spark]) -> Generator:
     return dialect().generator(pretty=True, max_text_width=100)
 
 
-def _alike(tree: exp.Expr) -> bool:
-    """Whether both dialects print a tree alike, as those of most queries."""
+def _kinds(tree: exp.Expr) -> set[type[exp.Expr]]:
+    """The kinds of the parts of a tree, without numbers and casts to ``BIGINT``, which both dialects print alike."""
+    found: set[type[exp.Expr]] = set()
     waiting: list[object] = [tree]
     while waiting:
         node = waiting.pop()
@@ -146,13 +152,12 @@ def _alike(tree: exp.Expr) -> bool:
             waiting += node
         elif isinstance(node, exp.Expr):
             kind = type(node)
-            if kind in _ALIKE:
-                waiting += node.args.values()
-            elif kind is exp.Cast and node.args["to"].this is exp.DType.BIGINT:
+            if kind is exp.Cast and node.args["to"].this is exp.DType.BIGINT:
                 waiting.append(node.this)
             elif kind is not exp.Literal or node.is_string:
-                return False
-    return True
+                found.add(kind)
+                waiting += node.args.values()
+    return found
 
 
 def table(name: str, alias: str) -> exp.Table:
