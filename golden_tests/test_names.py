@@ -324,6 +324,9 @@ def test_upgrade_of_states_with_other_names(
     for command, place in ((new.upgrade, state), (new.rebuild, str(tmp_path / "copy"))):
         done = command(spark, place, log=log)
         assert done.get("dropped", []) == []
+        # As every file of a state, also a copy is forced to the disk, and damage to it is seen.
+        stored = new.stored_files(new.read_manifest(Path(place)))
+        assert stored and all(re.search(r"\.[0-9a-f]{8}\.[0-9]+\.parquet$", name) for name in stored)
         for name, rows in {**inputs, **evaluate(program, inputs)}.items():
             assert {tuple(row) for row in new.relation(spark, place, name).collect()} == rows
         assert new.verify(spark, place, log=log)["differences"] == []

@@ -124,6 +124,8 @@ def staged_by_spark(job: ModuleType, spark: Any, file: Any, shape: Any, into: Pa
     """The values that Spark takes without doubt, by their rows' numbers."""
     problems = job.Problems()
     (group,) = job.spark_groups(spark, [file], shape, problems, job.Log(quiet=True))
+    if not group.whole:
+        return {}
     doubt = ~group.sound
     for value in group.values:
         doubt = doubt | value.isNull()

@@ -108,6 +108,42 @@ def test_a_path_with_characters_that_mean_something_elsewhere(way: str, stage: S
     assert stage("link", f"file:{path}") == stage("link", f"file://{path}") == links((1, 2, "+"))
 
 
+@pytest.mark.parametrize("name", ["_link.csv", ".link.csv", "a:link.csv", "_link.jsonl", ".link.parquet"])
+def test_files_that_spark_does_not_read(name: str, way: str, stage: Stage, write: Write, tmp_path: Path) -> None:
+    """It leaves out files with some names, although they are given by name."""
+    if name.endswith("csv"):
+        write(name, "src,dst\n1,2\n")
+    elif name.endswith("jsonl"):
+        write(name, '{"src": 1, "dst": 2}\n')
+    else:
+        pq.write_table(pa.table({"src": [1], "dst": [2]}), tmp_path / name)
+    assert stage("link", str(tmp_path / name)) == links((1, 2, "+"))
+
+
+def test_files_that_spark_leaves_out_are_read(
+    stage: Stage, write: Write, job: ModuleType, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whatever the reason, such files are seen to be missing."""
+    monkeypatch.setattr(job, "SMALL_INPUT", -1)
+    given = job.spark_places
+    monkeypatch.setattr(job, "spark_places", lambda files: given(files)[1:] or given(files))
+    paths = [write(f"link{n}.csv", f"src,dst\n{n},{n}\n") for n in range(3)]
+    assert stage("link", *paths) == links(*((n, n, "+") for n in range(3)))
+
+
+@pytest.mark.parametrize("rows", ["\0" * 3000, "\0\n" * 30, "1,2\n\0\0\n"])
+def test_zero_bytes_are_no_rows(rows: str, way: str, stage: Stage, write: Write, job: ModuleType) -> None:
+    """What a crash of a file system may leave is refused, and not taken for nothing."""
+    with pytest.raises(job.JobError, match=r"row [12]: 1 fields instead of 2"):
+        stage("link", write("link.csv", f"src,dst\n{rows}"))
+
+
+@pytest.mark.parametrize("name", ["_corrupt", "_Corrupt", "_corrupt_", "_0", "_1"])
+def test_columns_that_are_called_as_the_reader_calls_its_own(name: str, way: str, stage: Stage, write: Write) -> None:
+    """They are not used, and not in the way."""
+    assert stage("link", write("link.csv", f"{name},src,dst\nx,1,2\n")) == links((1, 2, "+"))
+
+
 def test_a_table_and_a_frame(spark: Any, stage: Stage) -> None:
     """Temporary views and frames, as in foreachBatch."""
     frame = spark.createDataFrame([(1, 2, "+"), (3, 4, "-")], "src INT, dst BIGINT, op STRING")

@@ -6,7 +6,9 @@ from __future__ import annotations
 
 import copy
 import json
+import os
 import shutil
+import sys
 import zlib
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -265,7 +267,7 @@ def test_a_manifest_that_was_removed_by_hand(race: Race, job: ModuleType) -> Non
     assert race.apply(race.state, "second", 3) == ""
     manifest_file(race, 3).unlink()
     assert job.status(str(race.state))["commit"] == 2
-    assert "is there already, and not from this state" in race.apply(race.state, "second", 3)
+    assert "is there already: remove it if a commit of this state" in race.apply(race.state, "second", 3)
     assert race.apply(race.state, "third", 4) == ""
     assert race.published()["third"] == [("+", 4, 4)]
     assert race.rows() == {(1, 1), (2, 2), (4, 4)}
@@ -395,6 +397,122 @@ def unpublished(race: Race, where: str = "") -> None:
         patch.setattr(race.job, "publish_changes", fail)
         changes = {"link": race.file("second", 3)}
         race.job.apply(None, str(race.state), changes, batch="second", publish=where or None, log=race.log)
+
+
+def test_recover_publishes_what_was_not(race: Race, job: ModuleType) -> None:
+    """What goes back to a commit also finishes it; a damaged file beside it is no later commit."""
+    unpublished(race)
+    manifest_file(race, 4).write_text("x")
+    assert job.recover(str(race.state), log=race.log)["from"] == 3
+    assert race.published() == {"first": [("+", 2, 2)], "second": [("+", 3, 3)]}
+
+
+def shared(race: Race, job: ModuleType) -> tuple[Path, Path]:
+    """Another state, and the folder where both publish: one batch of the state, three of the other."""
+    outside, other = race.folder / "lake", race.folder / "other"
+    job.init(None, str(other), {"link": race.file("init", 1)}, buckets=1, log=race.log)
+    for state, batches in ((race.state, 2), (other, 4)):
+        for number in range(batches):
+            name, changes = f"{state.name}-{number}", {"link": race.file("more", 20 + number)}
+            job.apply(None, str(state), changes, batch=name, publish=str(outside), log=race.log)
+    return outside / "pair" / "changes", other
+
+
+def test_recover_leaves_what_other_states_have_published(race: Race, job: ModuleType) -> None:
+    """States may publish into one folder, where numbers of commits tell nothing."""
+    lake, _ = shared(race, job)
+    path = manifest_file(race, 4)
+    path.write_text("x")
+    warned: list[str] = []
+    race.log.warn = warned.append
+    done = job.recover(str(race.state), log=race.log)
+    assert done["unpublished"] == [str(lake / "batch=state-1")]
+    assert {place.name for place in lake.iterdir()} == {"batch=state-0", *(f"batch=other-{n}" for n in range(4))}
+    assert warned[0] == f"{lake / 'batch=state-1'} is removed: what published it cannot be read"
+    assert warned[1].startswith(f"{lake / 'batch=other-2'}, {lake / 'batch=other-3'}: published by other states, or ")
+
+
+def test_a_commit_leaves_what_other_states_are_publishing(race: Race, job: ModuleType) -> None:
+    """What a crash has left is removed by the state that it was left by."""
+    lake, other = shared(race, job)
+    last = {state: job.read_manifest(state)["attempt"] for state in (race.state, other)}
+    beside = [lake / f".batch=x.{attempt}.0123abcd" for attempt in (*last.values(), "000000000001-01234567")]
+    for folder in beside:
+        folder.mkdir()
+    for number in range(2):
+        changes = {"link": race.file("more", 40 + number)}
+        job.apply(None, str(race.state), changes, batch=f"more-{number}", publish=str(lake.parents[1]), log=race.log)
+    assert [folder.exists() for folder in beside] == [False, True, True]
+
+
+def test_a_batch_of_an_undone_commit_is_in_the_way(race: Race, job: ModuleType) -> None:
+    """Where the damaged commit was the first to publish there, nobody knows of it; the message tells both ways out."""
+    outside = race.folder / "outside"
+    more: dict[str, Any] = {"batch": "second", "publish": str(outside), "log": race.log}
+    shutil.rmtree(race.state)
+    job.init(None, str(race.state), {"link": race.file("init", 1)}, buckets=1, log=race.log)
+    job.apply(None, str(race.state), {"link": race.file("more", 2)}, **more)
+    manifest_file(race, 2).write_text("x")
+    assert job.recover(str(race.state), log=race.log)["unpublished"] == []
+    folder = outside / "pair" / "changes" / "batch=second"
+    with pytest.raises(
+        job.JobError, match="remove it if a commit of this state that was undone has published it, else"
+    ):
+        job.apply(None, str(race.state), {"link": race.file("more", 2)}, **more)
+    shutil.rmtree(folder)
+    assert job.apply(None, str(race.state), {"link": race.file("more", 2)}, **more)["applied"] is True
+    assert folder.exists()
+
+
+def test_what_a_consumer_has_taken_is_not_published_again(
+    race: Race, job: ModuleType, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Two commands finish the same publication, and one of them stands still in the middle."""
+    unpublished(race)
+    forced = job.sync_files
+    folder = race.state / "published" / "pair" / "changes" / "batch=second"
+
+    def stand_still(place: Path) -> None:
+        forced(place)
+        monkeypatch.setattr(job, "sync_files", forced)
+        assert job.status(str(race.state))["finished_publication"] is True
+        shutil.rmtree(folder)
+
+    monkeypatch.setattr(job, "sync_files", stand_still)
+    job.status(str(race.state))
+    assert not folder.exists()
+
+
+@pytest.mark.parametrize("what", ["file", "standard error"])
+def test_a_commit_is_finished_although_nobody_hears_of_it(
+    what: str, race: Race, job: ModuleType, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A log that cannot be written, and a pipe that is closed, do not hide that a batch is in the state."""
+    log = job.Log(quiet=what == "file", file=str(race.folder / "job.log") if what == "file" else None)
+    committed = job.commit_manifest
+
+    def commit(*arguments: Any) -> None:
+        committed(*arguments)
+        if what == "file":
+            log.file = Path("/dev/full")
+        else:
+            read, written = os.pipe()
+            os.close(read)
+            monkeypatch.setattr(sys, "stderr", os.fdopen(written, "w"))
+
+    monkeypatch.setattr(job, "commit_manifest", commit)
+    done = job.apply(None, str(race.state), {"link": race.file("more", 3)}, batch="second", log=log)
+    assert done["applied"] is True and done["commit"] == 3
+    assert race.published()["second"] == [("+", 3, 3)]
+    if what == "file":
+        assert capsys.readouterr().err.count("warning: /dev/full has no more events: ") == 1
+
+
+def test_a_folder_with_a_backslash(job: ModuleType, race: Race) -> None:
+    """DuckDB would write elsewhere."""
+    with pytest.raises(job.JobError, match="choose another folder"):
+        job.init(None, str(race.folder / "a\\b"), {"link": race.file("init", 1)}, buckets=2, log=race.log)
+    assert not (race.folder / "a\\b").exists()
 
 
 def files_below(root: Path) -> dict[str, bytes]:
