@@ -9,7 +9,7 @@
 #
 #   make bench     measure, write benchmarks/results.json and docs/performance.md     (make bench ARGS=--quick on small data)
 #   make gmark     check and measure path queries on gMark graphs, if their folder is there (make gmark ARGS=--quick)
-#   make nightly   make test, with thousands of new random programs and 100 kills of jobs; takes hours
+#   make nightly   make test, with thousands of new random programs and 50 kills of jobs; takes hours
 #                  (make nightly SHARE=3/10 runs the third of ten shares of what is new in it; SEED=N repeats random programs)
 #   make golden    write the golden files anew from what the compiler prints now
 #   make integrations   examples for tools of others, such as Airflow and pre-commit, in these tools; pages in a browser

@@ -116,7 +116,7 @@ def random_inputs(rng: random.Random, size: int) -> Inputs:
     }
 
 
-@pytest.mark.parametrize("block", numbers(2, 40))
+@pytest.mark.parametrize("block", numbers(2, 20))
 def test_random_programs(block: int) -> None:
     """After every burst the job has the very entries, with their copies, that the rules lead to in a random order."""
     compared = large = 0
@@ -216,7 +216,7 @@ def test_in_buckets_and_files(tmp_path: Path) -> None:
     job.close()
 
 
-@pytest.mark.parametrize("seed", seeds(12, 300))
+@pytest.mark.parametrize("seed", seeds(12, 100))
 def test_any_program(seed: int) -> None:
     """Random programs with all that the language has: refused for a reason, or kept exact with derivation sets."""
     scenario = scenario_of(seed)

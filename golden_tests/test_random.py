@@ -42,7 +42,7 @@ BUCKETS = st.integers(1, 3)
 # Without files a program takes half the time, so that most are tried so; the others also see buckets and files.
 
 
-@pytest.mark.parametrize("part", numbers(1, 50))
+@pytest.mark.parametrize("part", numbers(1, 20))
 def test_any_program_any_batches(part: int) -> None:
     """After every batch: every relation, every published change, every support and rank; refused is what has to be."""
 
@@ -55,7 +55,7 @@ def test_any_program_any_batches(part: int) -> None:
     holds()
 
 
-@pytest.mark.parametrize("part", numbers(1, 50))
+@pytest.mark.parametrize("part", numbers(1, 20))
 def test_any_program_any_batches_in_files(part: int) -> None:
     """The same with the state in files and in buckets."""
 
@@ -69,16 +69,16 @@ def test_any_program_any_batches_in_files(part: int) -> None:
     holds()
 
 
-@pytest.mark.parametrize("seed", seeds(30, 4500))
+@pytest.mark.parametrize("seed", seeds(30, 2500))
 def test_seeds(seed: int) -> None:
     """The same for programs chosen evenly, which are larger than those that hypothesis likes."""
     assert check_in_memory(scenario_of(seed)) == []
 
 
-@pytest.mark.parametrize("seed", seeds(8, 1000))
+@pytest.mark.parametrize("seed", seeds(8, 600))
 def test_seeds_in_files(seed: int) -> None:
-    """Some of them with the state in files and in buckets."""
-    assert check(scenario_of(seed), 1 + seed % 3) == []
+    """Some of them with the state in files and in buckets, every second with nasty names."""
+    assert check(scenario_of(seed, seed % 2 == 0), 1 + seed % 3) == []
 
 
 def apart(seed: int) -> Scenario:
@@ -105,7 +105,7 @@ def cut(made: Scenario, parts: int, rng: random.Random) -> list[Batch]:
     )
 
 
-@pytest.mark.parametrize("seed", seeds(6, 500))
+@pytest.mark.parametrize("seed", seeds(6, 300))
 def test_split_batches_end_in_the_same_state(seed: int, tmp_path: Path) -> None:
     """A batch whose tuples are distinct, in one piece or in three, in any order, each piece once or twice."""
     rng = random.Random(seed)

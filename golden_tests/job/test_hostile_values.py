@@ -176,7 +176,7 @@ def strict(job: ModuleType, monkeypatch: pytest.MonkeyPatch) -> ModuleType:
     return job
 
 
-@pytest.mark.parametrize("seed", seeds(1, 10))
+@pytest.mark.parametrize("seed", seeds(1, 5))
 @pytest.mark.parametrize("kind", TEXTS)
 def test_text(kind: str, seed: int, strict: ModuleType, spark: Any, tmp_path: Path) -> None:
     """In CSV, without quotes and with them."""
@@ -201,7 +201,7 @@ def field(value: str, quoted: bool) -> str:
     return value
 
 
-@pytest.mark.parametrize("seed", seeds(1, 10))
+@pytest.mark.parametrize("seed", seeds(1, 5))
 @pytest.mark.parametrize("kind", TEXTS)
 def test_json(kind: str, seed: int, strict: ModuleType, spark: Any, tmp_path: Path) -> None:
     """In JSON lines: strings, and whatever else may stand there."""
