@@ -171,8 +171,10 @@ def compile_command(
         for stage in wanted:
             if len(programs) * len(wanted) > 1:
                 click.echo(f"# ---- {stage} of {program} ".ljust(101, "-") + "\n")
-            texts = files.values() if stage == "script" else (compilation.dump(stage),)
-            click.echo("\n".join(texts), nl=False)
+            if stage == "script":
+                click.echo("\n".join(files.values()), nl=False)
+            else:
+                _echo(compilation.dump(stage), nl=False)
             if len(programs) * len(wanted) > 1:
                 click.echo()
         if to_stdout:
@@ -276,7 +278,7 @@ def topology(
     with report.reporting(*programs):
         found = compile_processes(programs, outside=outside, include_path=include_path)
         report.diagnostics(programs, found.warnings, found.sources)
-        click.echo(str(found.topology), nl=False)
+        _echo(str(found.topology), nl=False)
         if page is not None:
             title = ", ".join(path.name for path in programs)
             text = topology_page(found.topology, title, run_logs(root) if root is not None else {})
@@ -495,7 +497,7 @@ def certify(programs: tuple[Path, ...], outside: tuple[str, ...], include_path: 
     for program, compilation in report.each(outside):
         found = certificates(compilation.delta)
         for certificate in found:
-            click.echo(f"{certificate}\n")
+            _echo(f"{certificate}\n")
         broken = [certificate.deltas.rule.label for certificate in found if not certificate.holds]
         if broken:
             report.fail(REFUSED, f"{program}: the certificate does not hold for {', '.join(broken)}")
@@ -544,7 +546,6 @@ def diff(
     if len(programs) > 2 or (len(programs) == 2 and rev is not None):
         raise click.UsageError("give two programs, or one and the revision to compare it with")
     from .compare_report import REPORTS
-    from .diagnostics import escaped
 
     rev = None if len(programs) == 2 else (rev or "HEAD")
     old, new = Path(f"{rev}:{programs[0].as_posix()}") if rev else programs[0], programs[-1]
@@ -554,7 +555,7 @@ def diff(
         report.finish()
         return
     text = REPORTS[form](found, old.as_posix(), new.as_posix())
-    click.echo(escaped(text) if form == "text" else text, nl=False)
+    (_echo if form == "text" else click.echo)(text, nl=False)
     if strict and not found.same:
         report.code = max(report.code, REFUSED)
     click.get_current_context().exit(report.code)
@@ -698,10 +699,9 @@ def run_command(
 
 def _interact(module: Any, session: Any, report: Report) -> None:
     """Answer what is typed, until that ends."""
-    from .diagnostics import escaped
     from .interactive import Interactive, typed_lines
 
-    answering = Interactive(module, session, lambda line: click.echo(escaped(line)))
+    answering = Interactive(module, session, _echo)
     if sys.stdin.isatty():
         click.echo(f"{session.program.name}; `help` tells what can be typed", err=True)
     if not answering.run(typed_lines("> ", answering.words)) and not sys.stdin.isatty():
@@ -758,7 +758,9 @@ def replay(
                 continue
             with stream as lines:
                 reader = Reader("standard input" if str(commands) == "-" else commands.name, lines)
-                running = Replay(module, session, reader, click.echo)
+                # What a program reads back is not changed; a terminal is not to obey it.
+                say = _echo if sys.stdout.isatty() else click.echo
+                running = Replay(module, session, reader, say)
 
                 def refused(error: CompileError) -> bool:
                     report.refused([commands], error)
@@ -1013,6 +1015,13 @@ def reason(error: OSError) -> str:
     """What the system says, in the middle of a sentence."""
     text = error.strerror or str(error)
     return text[:1].lower() + text[1:]
+
+
+def _echo(text: str, nl: bool = True) -> None:
+    """Print text with escapes for what a terminal would not show or would obey."""
+    from .diagnostics import escaped
+
+    click.echo(escaped(text), nl=nl)
 
 
 def _print(text: str, colour: Callable[[str], Text], stream: TextIO | None = None) -> None:

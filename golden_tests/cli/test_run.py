@@ -409,7 +409,12 @@ def test_what_a_terminal_would_obey(tmp_path: Path) -> None:
     noted = flintlog("run", program, "--facts", refused.parent)
     shown = written(tmp_path / "shown.dl", 'o("\u202e \x9b") :- none("\u200b").\n')
     checked = flintlog("check", shown)
-    for text in (table, asked.output, noted.stderr, noted.stdout, checked.stderr, flintlog("explain", program).stdout):
+    sound = written(tmp_path / "sound.dl", 'input relation e(s: string)\no(S) :- e(S), S != "\u202e \x9b".\n')
+    dumped = [flintlog("compile", sound, "--dump", stage).stdout for stage in cli.STAGES]
+    certified = flintlog("certify", sound).stdout
+    assert sum("\\u202e" in text for text in dumped) > 4, dumped
+    printed = (table, asked.output, noted.stderr, noted.stdout, checked.stderr, flintlog("explain", program).stdout)
+    for text in (*printed, *dumped, certified):
         assert all(c.isprintable() or c in "\n\t" for c in text), text
     assert HOSTILE_SHOWN in asked.output and "nothing\\u202e\\u001b" in asked.output
 
