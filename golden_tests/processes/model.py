@@ -187,8 +187,8 @@ class World:
                 self_.perhaps_fails()
                 return super().read(channel, message)
 
-            def open_session(self, channel: Any) -> int:
-                session: int = super().open_session(channel)
+            def open_session(self, channel: Any) -> Any:
+                session: Any = super().open_session(channel)
                 self_.perhaps_fails()
                 return session
 
@@ -207,18 +207,19 @@ class World:
         class Beat:
             """Beats when the test says so."""
 
-            def __init__(self, channels: Any, process: str, incarnation: int, every: float, log: Any) -> None:
+            def __init__(self, channels: Any, process: str, incarnation: Any, every: float, log: Any) -> None:
                 self.channels, self.process, self.incarnation, self.beat = channels, process, incarnation, 0
+                self.sent: dict[str, Any] = {}
                 self.go_on()
 
             def go_on(self) -> None:
                 """Beat once."""
                 self.beat += 1
-                self.channels.renew(self.process, module.Lease(self.incarnation, self.beat, True))
+                self.channels.renew(self.process, module.Lease(self.incarnation, self.beat, True, self.sent))
 
             def end(self) -> None:
                 """Say goodbye."""
-                self.channels.renew(self.process, module.Lease(self.incarnation, self.beat + 1, False))
+                self.channels.renew(self.process, module.Lease(self.incarnation, self.beat + 1, False, self.sent))
 
         vars(module).update(
             Channels=Channels,
