@@ -610,7 +610,7 @@ def test_what_is_said_elsewhere_or_again_counts_no_more(pair: Pair) -> None:
     world.turn("A")
     (message,) = pair.messages.glob("[0-9]*")
     again = message.read_bytes()
-    incarnation, drawn, session, by_reader, beginning, _, rest = message.name.split("-", 6)
+    _, drawn, session, by_reader, beginning, _, rest = message.name.split("-", 6)
     for number, begun, sequence in (("000001", beginning, 77), ("000001", beginning, 1), ("000002", "000009", 1)):
         name = f"{number}-{drawn}-{session}-{by_reader}-{begun}-{sequence:09d}-{rest}"
         (pair.messages / name).write_bytes(again)
@@ -809,7 +809,7 @@ def test_a_copy_of_which_an_incarnation_is_newer(times: int, pair: Pair, tmp_pat
 
 
 def test_a_session_that_an_older_run_opens(pair: Pair) -> None:
-    """A run that was stopped in mid-turn goes on when another has taken over; that one opens a session of its own again."""
+    """A run that was stopped in mid-turn goes on when another has taken over, and that opens another session."""
     pair.feed((1, 2))
     pair.settle()
     old = pair.module.DirectoryChannels(pair.root)
@@ -868,7 +868,7 @@ def test_what_was_caught_up_in_an_earlier_run(chain: Pair) -> None:
     chain.world.turn("B")
     assert not chain.status("B")["caught_up"]
     messages = chain.root / "channels" / "B.p--C" / "messages"
-    assert ["snapshot-partial" in name for name in os.listdir(messages)] == [True]
+    assert ["snapshot-partial" in path.name for path in messages.iterdir()] == [True]
     chain.check()
     assert chain.status("B")["caught_up"]
 
@@ -1088,7 +1088,7 @@ def test_a_message_that_is_sent_again_says_what_it_said(pair: Pair, monkeypatch:
         assert pair.world.workers["A"].try_turn() == (False, 0.2)
     pair.feed((5, 6))
     pair.world.workers["A"].try_turn()
-    assert len({name.split(".")[0] for name in os.listdir(pair.messages)}) == 1
+    assert len({path.name.split(".")[0] for path in pair.messages.iterdir()}) == 1
     pair.check()
 
 
