@@ -166,7 +166,7 @@ def any_schedule(seed: int, folder: Path, kafka: str = "", hostile: bool = False
                             feed()
                             accident_of_channels(world, rng, accident, name)
                             # Before something else lets channels begin anew.
-                            if rng.random() < 0.3:
+                            if rng.random() < 0.15:
                                 world.check_what_is_said(lambda: evaluated(world.compiled, inputs))
             world.settle()
             assert world.relations() == evaluated(world.compiled, inputs)
