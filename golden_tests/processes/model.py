@@ -6,11 +6,14 @@ of the test. Channels are folders or topics of Kafka, but what has come is told 
 
 from __future__ import annotations
 
+import contextlib
 import errno
+import json
 import random
+import re
 import shutil
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from types import ModuleType, SimpleNamespace
 from typing import Any
@@ -28,6 +31,7 @@ from golden_tests.oracle.language import Row
 #: A recursion with more derivation sets is refused.
 MOST_ENTRIES = 3_000
 #: What the system may say at any time.
+SHARED = ("processes", "channels")
 FAULTS = (errno.ENOSPC, errno.EDQUOT, errno.EIO, errno.ESTALE, errno.EMFILE, errno.ENOMEM, errno.ETIMEDOUT)
 
 
@@ -165,6 +169,13 @@ class World:
         self.modules: dict[str, ModuleType] = {name: self._module(text) for name, text in self.scripts.items()}
         self.states: dict[str, MemoryState] = {}
         self.workers: dict[str, Any] = {}
+        #: The process that is to be overtaken by another run of it in mid-turn; runs that were, and their states.
+        self.overtaken = ""
+        self.retired: list[MemoryState] = []
+        #: Whether there is a copy of the channels, and whether what is there may not be what was there last.
+        self.copied = self.restored = False
+        #: The file that cannot be read.
+        self.closed: Path | None = None
 
     def _module(self, text: str) -> ModuleType:
         module = load_script(text)
@@ -177,6 +188,7 @@ class World:
             """Tells late, out of order and repeatedly what has come."""
 
             def waiting(self, channel: Any) -> list[Any]:
+                self_.perhaps_overtaken(self, module.PROCESS.name)
                 self_.perhaps_fails()
                 found: list[Any] = super().waiting(channel)
                 if self_.calm:
@@ -187,18 +199,21 @@ class World:
                 self_.perhaps_fails()
                 return super().read(channel, message)
 
-            def open_session(self, channel: Any) -> int:
-                session: int = super().open_session(channel)
+            def open_session(self, channel: Any) -> Any:
+                self_.perhaps_overtaken(self, module.PROCESS.name)
+                session: Any = super().open_session(channel)
                 self_.perhaps_fails()
                 return session
 
             def done(self, channel: Any, message: Any) -> None:
+                self_.perhaps_overtaken(self, module.PROCESS.name)
                 self_.perhaps_fails()
                 if self_.calm or self_.rng.random() < 0.7:
                     super().done(channel, message)
 
             def send(self, channel: Any, message: Any, rows: Any) -> None:
                 self_.perhaps_killed()
+                self_.perhaps_overtaken(self, module.PROCESS.name)
                 self_.perhaps_fails()
                 super().send(channel, message, rows)
                 self_.perhaps_fails()
@@ -207,20 +222,31 @@ class World:
         class Beat:
             """Beats when the test says so."""
 
-            def __init__(self, channels: Any, process: str, incarnation: int, every: float, log: Any) -> None:
+            def __init__(self, channels: Any, process: str, incarnation: Any, every: float, log: Any) -> None:
                 self.channels, self.process, self.incarnation, self.beat = channels, process, incarnation, 0
+                self.sent: dict[str, Any] = {}
                 self.go_on()
 
             def go_on(self) -> None:
                 """Beat once."""
                 self.beat += 1
-                self.channels.renew(self.process, module.Lease(self.incarnation, self.beat, True))
+                self.channels.renew(self.process, module.Lease(self.incarnation, self.beat, True, self.sent))
 
             def end(self) -> None:
                 """Say goodbye."""
-                self.channels.renew(self.process, module.Lease(self.incarnation, self.beat + 1, False))
+                with contextlib.suppress(OSError):
+                    self.channels.renew(self.process, module.Lease(self.incarnation, self.beat + 1, False, self.sent))
+
+        read = module.read_regular
+
+        def read_regular(path: Path) -> bytes:
+            if path == self.closed:
+                raise PermissionError(errno.EACCES, "closed to us", str(path))
+            content: bytes = read(path)
+            return content
 
         vars(module).update(
+            read_regular=read_regular,
             Channels=Channels,
             Beat=Beat,
             time=SimpleNamespace(**{**vars(real_time), "monotonic": lambda: self.now}),
@@ -236,6 +262,20 @@ class World:
         """Let the system fail, now and then."""
         if self.fault_rate and not self.calm and self.rng.random() < self.fault_rate:
             raise OSError(self.rng.choice(FAULTS), "what the system says")
+
+    def perhaps_overtaken(self, channels: Any, name: str) -> None:
+        """Let another run of a process begin while one is at work, and others go on, now and then."""
+        worker = self.workers.get(name)
+        if self.calm or self.overtaken != name or worker is None or worker.channels is not channels:
+            return
+        if self.rng.random() < 0.5:
+            self.overtaken = ""
+            del self.workers[name]
+            self.retired.append(self.states.pop(name))
+            self.start(name)
+            for other in self.rng.choices(self.names, k=self.rng.randint(0, 6)):
+                if other in self.workers:
+                    self.turn(other)
 
     def start(self, name: str, elsewhere: bool = False) -> None:
         """Start a process, with what its last run has left or ``elsewhere`` without."""
@@ -264,9 +304,12 @@ class World:
         """End a process without a word; what it has written stays."""
         worker = self.workers.pop(name, None)
         if worker is not None:
-            worker.inbox.connection.close()
-            if self.kafka:
-                worker.channels.consumer.close()
+            self._drop(worker)
+
+    def _drop(self, worker: Any) -> None:
+        worker.inbox.connection.close()
+        if self.kafka:
+            worker.channels.consumer.close()
 
     def home(self, name: str) -> Path:
         """The home of a process that was started."""
@@ -288,27 +331,47 @@ class World:
 
     def turn(self, name: str) -> bool:
         """Let a process look for news; whether there were any."""
-        worker = self.workers[name]
+        worker, module = self.workers[name], self.modules[name]
+        ends = f"another run of {name} has taken over|restored from a copy"
         try:
             busy, pause = worker.try_turn()
             busy = bool(busy or pause)
         except Killed:
-            self.kill(name)
-            return True
+            busy = True
+        except module.JobError as error:  # type: ignore[attr-defined]
+            if not re.search(ends, str(error)) or not self.restored:
+                raise
+            busy = True
+        else:
+            if self.workers.get(name) is worker:
+                return busy
+            # It was overtaken, and notices.
+            with contextlib.suppress(module.JobError):  # type: ignore[attr-defined]
+                _, pause = worker.try_turn()
+                assert pause, "an overtaken run goes on"
+        if self.workers.get(name) is worker:
+            del self.workers[name]
+        self._drop(worker)
         return busy
 
     def pass_time(self, seconds: float) -> None:
         """Let time pass; who lives renews its lease."""
         self.now += seconds
         for worker in self.workers.values():
-            worker.beat.go_on()
+            with contextlib.suppress(OSError):
+                worker.beat.go_on()
+
+    def start_all(self) -> None:
+        """Start what does not run, and again what says that it is to be started again."""
+        for name in self.names:
+            if name in self.workers and "start the process again" in self.workers[name].trouble:
+                self.kill(name)
+            if name not in self.workers:
+                self.start(name)
 
     def settle(self) -> None:
         """Let everything run without accidents until nobody has anything to do."""
         self.calm = True
-        for name in self.names:
-            if name not in self.workers:
-                self.start(name)
         self._turn_until_quiet()
         self.pass_time(self.hold + 1.0)
         self._turn_until_quiet()
@@ -317,14 +380,75 @@ class World:
     def _turn_until_quiet(self) -> None:
         quiet = 0
         for _ in range(500):
+            self.start_all()
             self.pass_time(1.0)
             busy = [self.turn(name) for name in self.names]
             quiet = 0 if any(busy) else quiet + 1
-            # What is on its way in a network is seen by nobody.
-            if quiet > (5 if self.kafka else 0):
+            # What is on its way in a network is seen by nobody; what was lost is asked for again after a while.
+            if quiet > (5 if self.kafka else 0) and (quiet > 40 or self.says_all()):
                 return
             time.sleep(0.05 if self.kafka and quiet else 0.0)
         raise AssertionError("the processes do not come to rest")
+
+    def says_all(self) -> bool:
+        """Whether all processes say that they have caught up."""
+        places = [self.folder / "status" / f"{name}.json" for name in self.names]
+        return all(place.exists() and json.loads(place.read_bytes())["caught_up"] for place in places)
+
+    def check_what_is_said(self, expected: Callable[[], dict[str, set[Row]]]) -> None:
+        """All go on for a moment, too short for leases to run out; if all then say they have caught up, they have."""
+        self.calm = True
+        quiet = 0
+        for _ in range(6):
+            self.start_all()
+            self.pass_time(0.01)
+            busy = [self.turn(name) for name in self.names]
+            quiet = 0 if any(busy) else quiet + 1
+            if quiet > 1 and len(self.workers) == len(self.names) and self.says_all():
+                assert self.relations() == expected()
+                break
+        self.calm = False
+
+    def copy_channels(self) -> None:
+        """Keep a copy of what processes share."""
+        self.copied = True
+        for part in SHARED:
+            shutil.rmtree(self.folder.parent / "copy" / part, ignore_errors=True)
+            if (self.folder / part).is_dir():
+                self._copy(self.folder / part, self.folder.parent / "copy" / part)
+
+    def restore_channels(self, parts: Sequence[str]) -> None:
+        """Have again what was kept."""
+        self.restored = True
+        for part in parts if self.copied else ():
+            shutil.rmtree(self.folder / part, ignore_errors=True)
+            if (self.folder.parent / "copy" / part).is_dir():
+                self._copy(self.folder.parent / "copy" / part, self.folder / part)
+
+    def _copy(self, source: Path, target: Path) -> None:
+        def pipes(folder: str, names: list[str]) -> list[str]:
+            return [name for name in names if (Path(folder) / name).is_fifo()]
+
+        shutil.copytree(source, target, symlinks=True, ignore=pipes)
+
+    @contextlib.contextmanager
+    def away(self, place: Path) -> Iterator[None]:
+        """A folder or a file is not there for a moment."""
+        self.restored = True
+        kept = self.folder.parent / "away"
+        place.rename(kept)
+        yield
+        if place.is_dir():
+            shutil.rmtree(place)
+        place.parent.mkdir(parents=True, exist_ok=True)
+        kept.replace(place)
+
+    @contextlib.contextmanager
+    def closing(self, place: Path) -> Iterator[None]:
+        """A file cannot be read for a moment."""
+        self.closed = place
+        yield
+        self.closed = None
 
     def relations(self) -> dict[str, set[Row]]:
         """What each process publishes."""
@@ -338,7 +462,7 @@ class World:
         """Forget everything."""
         for name in list(self.workers):
             self.kill(name)
-        for state in self.states.values():
+        for state in (*self.states.values(), *self.retired):
             state.job.close()
         shutil.rmtree(self.folder, ignore_errors=True)
 

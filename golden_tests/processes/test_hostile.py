@@ -378,7 +378,7 @@ def test_a_lease_that_cannot_be_renewed(pair: Pair) -> None:
         renewed.set()
 
     channels.renew = renew
-    beat = module.Beat(channels, "A", 1, 0.01, log)
+    beat = module.Beat(channels, "A", channels.take_incarnation("A"), 0.01, log)
     assert renewed.wait(30)
     beat.end()
     assert channels.lease("A").running is False
@@ -511,11 +511,13 @@ def send(pair: Pair, columns: list[tuple[str, str]], rows: list[Row], **other: A
     arrays += [pa.array([row[n] for row in rows], kinds[kind]) for n, (_, kind) in enumerate(columns)]
     table = pa.table(arrays, [f"c{n}" for n in range(len(arrays))])
     table = table.replace_schema_metadata({"flintlog.columns": json.dumps(columns)})
-    worker.sequences["A.p--B"] += 1
+    sent = worker.sent["A.p--B"]
+    worker.note(pair.channel, sent._replace(messages=sent.messages + 1))
     given = {
         "incarnation": worker.incarnation,
-        "session": worker.sessions["A.p--B"],
-        "sequence": worker.sequences["A.p--B"],
+        "session": sent.session,
+        "beginning": sent.beginning,
+        "sequence": sent.messages + 1,
         "kind": "changes",
         "complete": True,
         **other,
@@ -560,15 +562,18 @@ def forge(pair: Pair, module: Any, seal: Any) -> None:
     channels.take_incarnation("B")
     channels.open_session(pair.channel)
     worker = pair.world.workers["A"]
-    life, line = worker.incarnation, pair.world.workers["B"].inbox.lines["A.p--B"]
+    life, sent = worker.incarnation, worker.sent["A.p--B"]
     empty = pa.table({"_op": pa.array([], pa.int64()), "X": pa.array([], pa.int64()), "Y": pa.array([], pa.int64())})
     empty = empty.replace_schema_metadata({"flintlog.columns": json.dumps([["X", "int"], ["Y", "int"]])})
-    for incarnation in (life, life + 1, 10**6):
-        channels.send(pair.channel, module.Message(incarnation, line.session, 1, "snapshot", True), empty)
-        channels.send(pair.channel, module.Message(incarnation, line.session, 99, "changes", True), empty)
+    for number in (life.number, life.number + 1, 10**6):
+        for beginning in (sent.beginning, sent.beginning + 1):
+            whose = (life._replace(number=number), sent.session, beginning)
+            channels.send(pair.channel, module.Message(*whose, 1, "snapshot", True), empty)
+            channels.send(pair.channel, module.Message(*whose, 99, "changes", True), empty)
+    made_up = seal.number_text("incarnation", "A", life._replace(number=777))
     for folder in ("processes/A/incarnations", "channels/A.p--B/sessions"):
-        (pair.root / folder / "000777").write_text(seal.mark(("incarnation", "A", 777)), encoding="utf-8")
-    channels.renew("A", module.Lease(life, 10**6, False))
+        (pair.root / folder / "000777").write_text(made_up, encoding="utf-8")
+    channels.renew("A", module.Lease(life, 10**6, False, {}))
 
 
 def test_what_is_made_up_changes_nothing(pair: Pair) -> None:
@@ -605,14 +610,15 @@ def test_what_is_said_elsewhere_or_again_counts_no_more(pair: Pair) -> None:
     world.turn("A")
     (message,) = pair.messages.glob("[0-9]*")
     again = message.read_bytes()
-    for other in ("000001-000001-000000077-", "000001-000001-000000001-", "000002-000001-000000001-"):
-        name = other + message.name.split("-", 3)[3]
+    _, drawn, session, by_reader, beginning, _, rest = message.name.split("-", 6)
+    for number, begun, sequence in (("000001", beginning, 77), ("000001", beginning, 1), ("000002", "000009", 1)):
+        name = f"{number}-{drawn}-{session}-{by_reader}-{begun}-{sequence:09d}-{rest}"
         (pair.messages / name).write_bytes(again)
         (pair.messages / name.replace("changes", "snapshot")).write_bytes(again)
     lease = pair.root / "processes" / "A" / "lease.json"
     old = lease.read_bytes()
     pair.check()
-    assert world.workers["A"].incarnation == 1
+    assert world.workers["A"].incarnation.number == 1
     (pair.messages / message.name).write_bytes(again)
     pair.check()
     world.stop("A")
@@ -675,6 +681,414 @@ def test_a_file_that_goes_while_it_is_looked_at(pair: Pair) -> None:
     worker.channels.read = gone
     assert worker.try_turn() == (False, 0.0)
     assert told(pair.channel)
+    pair.check()
+
+
+CHAIN = f"{PAIR}process C {{\n  C.p(X, Y) :- B.p(X, Y).\n}}\n"
+
+
+def test_channels_away_for_a_turn_of_the_sender(pair: Pair, tmp_path: Path) -> None:
+    """What it has applied in the meantime comes when they are back."""
+    pair.feed((1, 2))
+    pair.settle()
+    pair.feed((3, 4))
+    (pair.root / "channels").rename(tmp_path / "away")
+    pair.world.turn("A")
+    assert not (pair.root / "channels").exists()
+    (tmp_path / "away").rename(pair.root / "channels")
+    pair.check()
+    pair.feed((5, 6))
+    pair.check()
+
+
+def unread(pair: Pair, name: str, folder: str, file: str, number: int = errno.EACCES) -> tuple[bool, float]:
+    """A turn of a process in which a file cannot be read."""
+    module: Any = pair.world.modules[name]
+    read = module.read_regular
+
+    def read_regular(path: Path) -> bytes:
+        if (path.parent.name, path.name) == (folder, file):
+            raise OSError(number, os.strerror(number), str(path))
+        content: bytes = read(path)
+        return content
+
+    module.read_regular = read_regular
+    try:
+        turned: tuple[bool, float] = pair.world.workers[name].try_turn()
+        return turned
+    finally:
+        module.read_regular = read
+
+
+@pytest.mark.parametrize("who", ["A", "B"])
+@pytest.mark.parametrize("number", [errno.EACCES, errno.EPERM, errno.ENOENT, errno.ELOOP, errno.EIO])
+def test_a_session_that_cannot_be_read_for_a_turn(number: int, who: str, pair: Pair) -> None:
+    """Its number seems to fall; no message of the same life has a number that one had before."""
+    for row in ((1, 2), (2, 2)):
+        pair.feed(row)
+        pair.settle()
+    pair.world.kill("B")
+    pair.settle()
+    for row in ((3, 4), (5, 6)):
+        pair.feed(row)
+        pair.settle()
+    pair.feed((6, 6))
+    unread(pair, who, "sessions", "000002", number)
+    for row in ((7, 8), (9, 9)):
+        pair.feed(row)
+        pair.check()
+
+
+def test_an_own_incarnation_that_cannot_be_read_for_a_turn(pair: Pair) -> None:
+    """The process waits, and does not end."""
+    pair.feed((1, 2))
+    pair.settle()
+    pair.world.kill("A")
+    pair.settle()
+    assert unread(pair, "A", "incarnations", "000002") == (False, 0.2)
+    assert "Permission denied" in pair.status("A")["trouble"]
+    pair.feed((3, 4))
+    pair.check()
+
+
+class Copied:
+    """Channels as they were, to be restored."""
+
+    def __init__(self, pair: Pair, folder: Path) -> None:
+        self.pair, self.folder = pair, folder
+        for part in ("processes", "channels"):
+            shutil.copytree(pair.root / part, folder / part)
+
+    def restore(self) -> None:
+        """Have them again as they were."""
+        for part in ("processes", "channels"):
+            shutil.rmtree(self.pair.root / part)
+            shutil.copytree(self.folder / part, self.pair.root / part)
+
+
+@pytest.mark.parametrize("restarted", ["", "A", "B", "AB"])
+def test_a_copy_of_which_a_session_is_newer(restarted: str, pair: Pair, tmp_path: Path) -> None:
+    """The reader began anew since the copy was made; it notices, whoever is started again."""
+    pair.feed((1, 2))
+    pair.settle()
+    copy = Copied(pair, tmp_path / "copy")
+    pair.world.now += 6
+    pair.world.turn("B")
+    pair.settle()
+    assert pair.status("B")["receives"]["A.p--B"]["state"] == "open"
+    copy.restore()
+    for name in restarted:
+        pair.world.kill(name)
+    pair.feed((3, 4))
+    pair.check()
+    pair.world.kill("A")
+    pair.feed((5, 6))
+    pair.check()
+
+
+@pytest.mark.parametrize("times", [1, 3, 4])
+def test_a_copy_of_which_an_incarnation_is_newer(times: int, pair: Pair, tmp_path: Path) -> None:
+    """The sender began anew since the copy was made, and does again, perhaps with a number that its reader knows."""
+    pair.feed((1, 2))
+    pair.settle()
+    copy = Copied(pair, tmp_path / "copy")
+    for _ in range(3):
+        pair.world.kill("A")
+        pair.settle()
+    pair.feed((3, 4))
+    pair.settle()
+    copy.restore()
+    with pytest.raises(pair.world.modules["A"].JobError, match="restored from a copy"):  # type: ignore[attr-defined]
+        pair.world.workers["A"].try_turn()
+    for _ in range(times):
+        pair.world.kill("A")
+        pair.world.start("A")
+    pair.feed((5, 6))
+    pair.check()
+    assert pair.status("B")["caught_up"]
+
+
+def test_a_session_that_an_older_run_opens(pair: Pair) -> None:
+    """A run that was stopped in mid-turn goes on when another has taken over, and that opens another session."""
+    pair.feed((1, 2))
+    pair.settle()
+    old = pair.module.DirectoryChannels(pair.root)
+    pair.world.kill("B")
+    pair.world.start("B")
+    old.open_session(pair.channel)
+    for row in ((3, 4), (5, 6)):
+        pair.feed(row)
+        pair.check()
+
+
+def test_channels_that_are_gone_for_good(pair: Pair) -> None:
+    """Their reader says so, and does not pretend to have caught up; started again, it makes them anew."""
+    pair.feed((1, 2))
+    pair.settle()
+    shutil.rmtree(pair.root / "channels")
+    pair.feed((3, 4))
+    for name in "AB":
+        pair.world.turn(name)
+    assert "session 1 of A.p--B is not to be found: are the channels there?" in pair.status("B")["trouble"]
+    assert not pair.status("B")["caught_up"]
+    pair.world.kill("B")
+    pair.check()
+    assert pair.status("B")["caught_up"]
+
+
+def test_a_leaf_has_not_caught_up_without_its_sender(pair: Pair) -> None:
+    """Neither before that was started nor when it is gone."""
+    pair.world.start("B")
+    pair.world.turn("B")
+    assert not pair.status("B")["caught_up"]
+    pair.feed((1, 2))
+    pair.check()
+    assert pair.status("B")["caught_up"]
+    pair.world.kill("A")
+    pair.world.now += 6
+    pair.world.turn("B")
+    assert not pair.status("B")["caught_up"]
+
+
+@pytest.fixture
+def chain(made: list[Pair], tmp_path: Path) -> Pair:
+    """Three processes, each of which reads of the one before."""
+    made.append(Pair(tmp_path / "chain", CHAIN))
+    made[-1].feed((1, 2))
+    made[-1].settle()
+    return made[-1]
+
+
+def test_what_was_caught_up_in_an_earlier_run(chain: Pair) -> None:
+    """Who begins anew as a reader has caught up when its senders have answered."""
+    chain.world.kill("B")
+    chain.feed((3, 4))
+    chain.world.turn("A")
+    chain.world.start("B")
+    chain.world.turn("B")
+    assert not chain.status("B")["caught_up"]
+    messages = chain.root / "channels" / "B.p--C" / "messages"
+    assert ["snapshot-partial" in path.name for path in messages.iterdir()] == [True]
+    chain.check()
+    assert chain.status("B")["caught_up"]
+
+
+@pytest.mark.parametrize("what", ["damaged", "lost", "snapshot lost"])
+def test_the_last_message(what: str, chain: Pair) -> None:
+    """If it is damaged or lost, its reader has not caught up, and gets all anew."""
+    if what == "snapshot lost":
+        chain.world.kill("A")
+        chain.world.start("A")
+    chain.feed((3, 4))
+    chain.world.turn("A")
+    (message,) = (chain.root / "channels" / "A.p--B" / "messages").glob("[0-9]*")
+    if what == "damaged":
+        message.write_bytes(b"x")
+    else:
+        message.unlink()
+        chain.world.pass_time(1.0)
+    for _ in range(2):
+        chain.world.turn("B")
+        assert not chain.status("B")["caught_up"]
+    for _ in range(3):
+        chain.world.pass_time(4.0)
+        chain.world.turn("B")
+    chain.check()
+    assert chain.status("B")["caught_up"]
+
+
+def test_what_was_recorded_counts_no_more_when_its_number_is_taken_again(pair: Pair) -> None:
+    """Somebody without the secret removes the sessions, and puts a message back that was for one of the same number."""
+    pair.world.secrets = {"A": SECRET, "B": SECRET}
+    pair.feed((1, 2))
+    pair.world.start("B")
+    pair.world.start("A")
+    pair.world.turn("A")
+    (message,) = pair.messages.glob("[0-9]*")
+    recorded = message.read_bytes()
+    pair.settle()
+    pair.world.feed("A", "e", ("x", "y"), [("-", (1, 2))])
+    pair.rows.clear()
+    pair.feed((7, 7))
+    pair.settle()
+    pair.world.kill("B")
+    for session in (pair.root / "channels" / "A.p--B" / "sessions").iterdir():
+        session.unlink()
+    pair.world.start("B", elsewhere=True)
+    message.write_bytes(recorded)
+    pair.world.turn("B")
+    assert pair.shown("B") == set()
+    pair.check()
+
+
+@pytest.mark.parametrize("option", ["--secret-file", "--channels", "--kafka-settings"])
+def test_an_option_that_is_empty(option: str, pair: Pair, capsys: pytest.CaptureFixture[str]) -> None:
+    """It does not mean that there is none: a secret that was not found is none to do without."""
+    module: Any = load_script(pair.world.scripts["B"])
+    module.open_session = module.signal.signal = lambda *_: None
+
+    def begin(*_: Any) -> None:
+        raise module.JobError("it has begun")
+
+    module.JobState = begin
+    assert module.process_main(["serve", "--root", str(pair.root), option, ""]) == 1
+    said = capsys.readouterr().err
+    assert said.startswith("serve: ")
+    assert "it has begun" not in said
+
+
+@pytest.mark.parametrize("make", [file, circle])
+def test_the_folder_of_a_feed_is_none(make: Callable[[Path], object], made: list[Pair], tmp_path: Path) -> None:
+    """It is named, and all else goes on, feeds and channels."""
+    two = CYCLE.replace(
+        "  A.p(X, Y) :- e", "  input relation f(x: int, y: int)\n  A.p(X, Y) :- f(X, Y).\n  A.p(X, Y) :- e"
+    )
+    made.append(Pair(tmp_path / "root", two))
+    pair = made[-1]
+    pair.feed((1, 2))
+    pair.settle()
+    place = pair.root / "feeds" / "A" / "f"
+    make(place)
+    pair.feed((5, 6))
+    pair.settle()
+    assert pair.shown("A") == pair.shown("B") == {(1, 2), (2, 1), (5, 6), (6, 5)}
+    said = pair.status("A")
+    assert not said["caught_up"] and said["held_up"] == ["f"] and said["trouble"] == ""
+    assert len(said["refused"]) == 1 and f"{place} cannot be read (" in said["refused"][0]
+    assert pair.warned("A", "cannot be read") == 1
+    place.unlink()
+    pair.settle()
+    said = pair.status("A")
+    assert said["caught_up"] and said["held_up"] == said["refused"] == []
+
+
+@pytest.mark.parametrize("number", [errno.EIO, errno.ESTALE, errno.EACCES])
+def test_a_file_fed_that_cannot_be_read_for_a_moment(number: int, pair: Pair, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is taken in when it can be, though nobody has changed it; only permissions are the file's."""
+    pair.feed((1, 2))
+    pair.world.start("A")
+    module: Any = pair.world.modules["A"]
+
+    def closed(path: Any, *more: Any) -> int:
+        if "feeds" in Path(path).parts:
+            raise OSError(number, os.strerror(number), str(path))
+        return os.open(path, *more)
+
+    with monkeypatch.context() as patch:
+        other = type(os)("os")
+        vars(other).update({**vars(os), "open": closed, "access": lambda *_: False})
+        patch.setattr(module, "os", other)
+        pair.world.turn("A")
+        assert bool(pair.status("A")["refused"]) == (number == errno.EACCES)
+        assert not pair.status("A")["caught_up"]
+    pair.world.now += 100
+    pair.check()
+    assert pair.status("A")["refused"] == []
+
+
+def test_a_refused_file_that_is_removed(pair: Pair) -> None:
+    """Nothing is said of it any more."""
+    pair.world.start("A")
+    pair.feed((1, 2))
+    pair.world.states["A"].faults = [("before", pair.world.modules["A"].Refused("a row is wrong"))]  # type: ignore[attr-defined]
+    pair.world.turn("A")
+    assert pair.status("A")["refused"] == ["a row is wrong"]
+    (food,) = (pair.root / "feeds" / "A" / "e").iterdir()
+    food.unlink()
+    pair.world.turn("A")
+    said = pair.status("A")
+    assert said["caught_up"] and said["refused"] == said["held_up"] == []
+
+
+def test_a_home_of_another_version_of_the_program(pair: Pair, made: list[Pair]) -> None:
+    """It is refused at once, with the way out."""
+    pair.feed((1, 2))
+    pair.settle()
+    for name in "AB":
+        pair.world.kill(name)
+    wider = PAIR.replace("A.p(X, Y) :- e(X, Y)", "A.p(X, Y, Z) :- e(X, Y), Z = X").replace(
+        "A.p(X, Y).", "A.p(X, Y, _)."
+    )
+    made.append(Pair(pair.root, wider))
+    other = made[-1]
+    other.world.states, other.world.lives = pair.world.states, {"A": 1, "B": 1}
+    with pytest.raises(other.module.JobError, match=r"another version of the program .*; start B in a new home"):
+        other.world.start("B")
+    pair.world.states = {}
+
+
+def test_what_a_database_says_of_a_mistake_does_not_pass(pair: Pair) -> None:
+    """A full disk does."""
+    import duckdb
+
+    for error, passes in ((duckdb.BinderException("x"), False), (duckdb.IOException("x"), True)):
+        assert pair.module.may_pass(error) is passes
+
+
+def test_the_system_fails_when_a_process_begins(pair: Pair) -> None:
+    """That is tried again, as is all that comes later; a mistake is not."""
+    module, waited = pair.module, []
+    errors = [OSError(errno.ENOSPC, "full"), OSError(errno.ENOSPC, "full"), None]
+    ended = threading.Event()
+    ended.wait = waited.append  # type: ignore[method-assign, assignment]
+
+    def make() -> str:
+        if error := errors.pop(0):
+            raise error
+        return "a worker"
+
+    assert module.begun(make, ended, pair.world.logs["B"]) == "a worker"
+    assert waited == [0.2, 0.4]
+    errors[:] = [module.JobError("wrong")]
+    with pytest.raises(module.JobError, match="wrong"):
+        module.begun(make, ended, pair.world.logs["B"])
+
+
+def test_an_older_run_does_not_renew_the_lease(pair: Pair) -> None:
+    """It has slept in a long turn, and another run has taken over."""
+    module: Any = load_script(pair.world.scripts["A"])
+    channels = module.DirectoryChannels(pair.root)
+    old = module.Beat(channels, "A", channels.take_incarnation("A"), 0.01, KeptLog())
+    taken = channels.take_incarnation("A")
+    old.thread.join(30)
+    assert not old.thread.is_alive()
+    channels.renew("A", module.Lease(taken, 1, True, {}))
+    old.end()
+    assert channels.lease("A").incarnation == taken
+
+
+def test_a_lease_is_not_renewed_in_a_folder_that_is_away(pair: Pair, tmp_path: Path) -> None:
+    """Another one in its place would be in its way when it comes back."""
+    pair.feed((1, 2))
+    pair.settle()
+    beat = pair.world.workers["A"].beat
+    (pair.root / "processes").rename(tmp_path / "away")
+    with contextlib.suppress(OSError):
+        beat.go_on()
+    assert not (pair.root / "processes").exists()
+    (tmp_path / "away").rename(pair.root / "processes")
+    pair.check()
+
+
+def test_a_message_that_is_sent_again_says_what_it_said(pair: Pair, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It may be there though sending it has failed, and something more was fed since."""
+    pair.feed((1, 2))
+    pair.settle()
+    module: Any = pair.world.modules["A"]
+    pair.feed((3, 4))
+    whole = module.write_whole
+
+    def fails(path: Path, content: bytes, forced: bool) -> None:
+        whole(path, content, forced)
+        if forced:
+            raise OSError(errno.EIO, "after the file has got its name")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(module, "write_whole", fails)
+        assert pair.world.workers["A"].try_turn() == (False, 0.2)
+    pair.feed((5, 6))
+    pair.world.workers["A"].try_turn()
+    assert len({path.name.split(".")[0] for path in pair.messages.iterdir()}) == 1
     pair.check()
 
 
@@ -751,3 +1165,68 @@ def test_run_local_takes_no_notice_of_litter(jobs: Path, tmp_path: Path) -> None
     (tmp_path / "topology.json").write_text("{")
     with pytest.raises(SystemExit, match="compile the program again"):
         imported(jobs / "run_local.py")
+
+
+#: Takes no notice of SIGTERM, as in the midst of a long step of Spark's.
+BUSY = """
+import os, signal, sys, time
+from pathlib import Path
+root = Path(sys.argv[sys.argv.index("--root") + 1])
+signal.signal(signal.SIGTERM, signal.SIG_IGN)
+(root / f".{Path(sys.argv[0]).stem}").write_text(str(os.getpid()))
+(root / f".{Path(sys.argv[0]).stem}").rename(root / f"{Path(sys.argv[0]).stem}.pid")
+time.sleep(60)
+"""
+
+
+@pytest.mark.parametrize(
+    "numbers",
+    [(signal.SIGINT, signal.SIGINT), (signal.SIGHUP, signal.SIGTERM), (signal.SIGTERM,)],
+    ids=lambda numbers: "-".join(number.name for number in numbers),
+)
+def test_run_local_leaves_nothing_behind(numbers: tuple[signal.Signals, ...], jobs: Path) -> None:
+    """Whatever its processes do, and however often it is told to end."""
+    script = jobs / "run_local.py"
+    script.write_text(script.read_text(encoding="utf-8").replace("patience: float = 30.0", "patience: float = 2.0"))
+    root = jobs / "root"
+    for name in "AB":
+        (jobs / f"{name}.py").write_text(BUSY, encoding="utf-8")
+    running = subprocess.Popen(
+        [sys.executable, str(script), "--root", str(root)], stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True
+    )
+    places = [root / f"{name}.pid" for name in "AB"]
+    while running.poll() is None and not all(place.exists() for place in places):
+        time.sleep(0.02)
+    for number in numbers:
+        running.send_signal(number)
+        time.sleep(0.5)
+    _, said = running.communicate(timeout=45)
+    left = [number for number in (int(place.read_text()) for place in places) if Path(f"/proc/{number}").exists()]
+    for number in left:
+        os.kill(number, signal.SIGKILL)
+    assert left == []
+    assert "Traceback" not in said
+    assert running.returncode == (0 if signal.SIGINT in numbers else 128 + numbers[0])
+
+
+def test_run_local_of_one_process_only(jobs: Path, tmp_path: Path) -> None:
+    """Its sender runs elsewhere: what that says of itself is taken into account, if it can be seen."""
+    from golden_tests.processes.real import imported
+
+    root = tmp_path / "elsewhere"
+    local: Any = imported(jobs / "run_local.py").Local(root)
+    life = [[1, "a"], [1, "b"], 1]
+    line = {"state": "open", "life": life, "session": life[1], "messages": 3}
+    said = {"pid": 7, "busy": False, "fed": {}, "held_up": [], "aside": {}, "receives": {"A.p--B": line}, "sends": {}}
+    (root / "status").mkdir(parents=True)
+    (root / "status" / "B.json").write_text(json.dumps(said))
+    local.running["B"] = type("Running", (), {"pid": 7})()
+    assert local.is_quiet()
+    sender = {**said, "pid": 8, "receives": {}, "sends": {"A.p--B": {"life": life, "messages": 4}}}
+    (root / "status" / "A.json").write_text(json.dumps(sender))
+    assert not local.is_quiet()
+    line["messages"] = 4
+    (root / "status" / "B.json").write_text(json.dumps(said))
+    assert local.is_quiet()
+    local.started.add("A")
+    assert not local.is_quiet()

@@ -94,18 +94,19 @@ def rows(count: int) -> pa.Table:
     return pa.table({"_op": pa.array([1] * count, pa.int64()), "x": pa.array(values, pa.int64())})
 
 
-def test_numbers(opened: Open) -> None:
+def test_numbers(opened: Open, pair: dict[str, Any]) -> None:
     """No two runs have the same incarnation, later ones have higher ones, and others hear of them; so with sessions."""
     first, second = opened("A"), opened("A")
     taken = [one.take_incarnation("A") for _ in range(5) for one in (first, second)]
     assert taken == sorted(set(taken))
+    assert len({one.nonce for one in taken}) == 10
     third = opened("A")
     assert third.last_incarnation("A") == taken[-1]
-    assert third.last_incarnation("B") == 0
+    assert third.last_incarnation("B") == pair["A"].NO_NUMBER
     assert seen(first, lambda: first.last_incarnation("A") == taken[-1])
     reader = opened("B")
     channel = reader.topics[next(iter(reader.topics))]
-    assert third.session(channel) == 0
+    assert third.session(channel) == pair["A"].NO_NUMBER
     sessions = [reader.open_session(channel) for _ in range(3)]
     assert sessions == sorted(set(sessions))
     assert seen(third, lambda: third.session(channel) == sessions[-1])
@@ -114,24 +115,26 @@ def test_numbers(opened: Open) -> None:
 def test_leases(opened: Open, pair: dict[str, Any]) -> None:
     """What a process said last counts, but for what an older run of it says."""
     sender, reader, lease = opened("A"), opened("B"), pair["A"].Lease
+    older, newer = (pair["A"].Number(number, "nonce") for number in (5, 7))
+    sent = {"A.p--B": pair["A"].Sent(older, 1, 3)}
     assert reader.lease("A") is None
-    sender.renew("A", lease(7, 1, True))
-    assert seen(reader, lambda: reader.lease("A")) == (7, 1, True)
-    sender.renew("A", lease(5, 9, True))
-    sender.renew("A", lease(7, 2, False))
-    assert seen(reader, lambda: reader.lease("A") != (7, 1, True))
-    assert reader.lease("A") == (7, 2, False)
-    assert opened("B").lease("A") == (7, 2, False)
+    sender.renew("A", lease(newer, 1, True, sent))
+    assert seen(reader, lambda: reader.lease("A")) == (newer, 1, True, sent)
+    sender.renew("A", lease(older, 9, True, {}))
+    sender.renew("A", lease(newer, 2, False, {}))
+    assert seen(reader, lambda: reader.lease("A").beat != 1)
+    assert reader.lease("A") == (newer, 2, False, {})
+    assert opened("B").lease("A") == (newer, 2, False, {})
 
 
 def test_messages(opened: Open, pair: dict[str, Any]) -> None:
     """Of any size, and whole; those of an older session are dropped, and who begins sees nothing that is older."""
     sender, reader, message = opened("A"), opened("B"), pair["A"].Message
     (channel,) = sender.topics.values() or pair["A"].PROCESS.sends
-    session = reader.open_session(channel)
+    session, incarnation = reader.open_session(channel), sender.take_incarnation("A")
     sent = {}
     for sequence, count in enumerate((0, 10, 300_000), 1):
-        sent[message(3, session, sequence, "changes", sequence == 2)] = rows(count)
+        sent[message(incarnation, session, 1, sequence, "changes", sequence == 2)] = rows(count)
     for one, content in sent.items():
         sender.send(channel, one, content)
     found = seen(reader, lambda: len(reader.waiting(channel)) == 3 and reader.waiting(channel))
@@ -163,25 +166,25 @@ def test_what_is_made_up(address: str, pair: dict[str, Any]) -> None:
     (channel,) = pair["A"].PROCESS.sends
     lease, message = pair["A"].Lease, pair["A"].Message
     life, session = sender.take_incarnation("A"), reader.open_session(channel)
-    sender.renew("A", lease(life, 1, True))
+    sender.renew("A", lease(life, 1, True, {}))
     forger.take_incarnation("A")
     forger.take_incarnation("B")
     forger._take("session", channel.name)
-    forger.renew("A", lease(life, 9, False))
+    forger.renew("A", lease(life, 9, False, {}))
     forger._produce(forger.registry, {"session/A.p--B": b"x", "what is this?": b"\xff"})
-    forger.send(channel, message(life, session, 1, "snapshot", True), rows(1))
+    forger.send(channel, message(life, session, 1, 1, "snapshot", True), rows(1))
     forger._produce(forger.topic(channel), {"what is this?": b"", "a/b/c": b""})
-    sent = message(life, session, 1, "snapshot", False)
+    sent = message(life, session, 1, 1, "snapshot", False)
     sender.send(channel, sent, rows(10))
     assert seen(reader, lambda: len(reader.waiting(channel)) == 2)
     assert reader.read(channel, sent).equals(rows(10))
     with pytest.raises(pair["B"].UnsoundMessage, match="is damaged or was not sent with the secret"):
-        reader.read(channel, message(life, session, 1, "snapshot", True))
+        reader.read(channel, message(life, session, 1, 1, "snapshot", True))
     assert seen(sender, lambda: sender.session(channel) == session)
     assert sender.last_incarnation("A") == life
     assert reader.last_incarnation("A") == life
-    assert reader.lease("A") == (life, 1, True)
-    assert reader.last_incarnation("B") == 0
+    assert reader.lease("A") == (life, 1, True, {})
+    assert reader.last_incarnation("B") == pair["B"].NO_NUMBER
     assert sum("right mark" in warning for warning in warnings) >= 7
     again = end("A", secret)
     assert (again.last_incarnation("A"), again.session(channel)) == (life, session)

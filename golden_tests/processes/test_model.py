@@ -12,7 +12,7 @@ import pytest
 
 from golden_tests.nightly import NIGHTLY, seeds
 from golden_tests.oracle.language import Row
-from golden_tests.processes.model import MOST_ENTRIES, World, evaluated
+from golden_tests.processes.model import MOST_ENTRIES, SHARED, World, evaluated
 
 COLUMNS = {"e": ("c0", "c1"), "f": ("c0",)}
 
@@ -82,10 +82,48 @@ def litter(rng: random.Random, root: Path) -> None:
                     message.write_bytes(message.read_bytes()[: rng.randint(0, 500)])
 
 
+#: What befalls what processes have and share.
+SHARED_FOLDERS = ("processes", "channels", "processes/*", "channels/*", "channels/*/sessions")
+ACCIDENTS = ("restore", "litter", "away", "closed", "copy", "copied", "overtaken", "lost")
+
+
+def accident_of_channels(world: World, rng: random.Random, accident: str, name: str) -> None:
+    """Something befalls what processes share, or the process ``name``."""
+    folders = sorted(path for pattern in SHARED_FOLDERS for path in world.folder.glob(pattern))
+    files = sorted(path for part in SHARED for path in world.folder.glob(f"{part}/**/*") if not path.is_dir())
+    match accident:
+        case "litter":
+            litter(rng, world.folder)
+        case "away" | "closed":
+            places = rng.choice([folders, files]) if accident == "away" else files
+            if not places:
+                return
+            place = rng.choice(places)
+            with world.away(place) if accident == "away" else world.closing(place):
+                for other in rng.choices(world.names, k=rng.randint(1, 5)):
+                    if other in world.workers:
+                        world.turn(other)
+                    elif rng.random() < 0.3:
+                        world.start(other)
+        case "copy":
+            world.copy_channels()
+        case "copied":
+            world.restore_channels(rng.choice([SHARED, SHARED, SHARED[:1], SHARED[1:]]))
+            for other in rng.choice([[], world.names, rng.sample(world.names, 1)]):
+                world.kill(other)
+        case "overtaken":
+            world.overtaken = name
+        case "lost":
+            messages = sorted(world.folder.glob("channels/*/messages/[0-9]*-*"))
+            if messages:
+                rng.choice(messages).unlink()
+
+
 def any_schedule(seed: int, folder: Path, kafka: str = "", hostile: bool = False) -> None:
     """Messages late, out of order and twice; processes killed at any point, stopped, and started with and without what
-    they had. If it is ``hostile``, also with a part of that as it was earlier; a system that fails now and then; and
-    files that belong nowhere."""
+    they had. If it is ``hostile``, also with a part of that as it was earlier; a system that fails now and then; files
+    that belong nowhere; folders and files that are away for a moment or closed; copies of channels restored; runs that
+    are overtaken in mid-turn; and messages that are lost. Who says that it has caught up has."""
     rng = random.Random(seed)
     text = random_processes(rng)
     values = 2 if "+(" in text or "- q(" in text else 3
@@ -93,22 +131,26 @@ def any_schedule(seed: int, folder: Path, kafka: str = "", hostile: bool = False
     if hostile:
         world.fault_rate = rng.choice([0.0, 0.02])
         world.secrets = dict.fromkeys(world.names, rng.choice([b"", b"known to all of them"]))
-    weights = (30, 4, 8, 4, 1, 1, *((1, 1) if hostile else (0, 0)))
+    weights = (30, 4, 8, 4, 1, 1, *([1, 1, 4, 2, 1, 1, 2, 2] if hostile else [0] * len(ACCIDENTS)))
     inputs: dict[tuple[str, str], set[Row]] = {
         (feed.reader, feed.relation): set() for feed in world.compiled.topology.feeds
     }
+
+    def feed() -> None:
+        place = rng.choice(sorted(inputs))
+        changes = random_changes(rng, inputs[place], len(COLUMNS[place[1]]), values)
+        if changes:
+            world.feed(*place, COLUMNS[place[1]], changes)
+
     try:
         for _ in range(3):
             for _ in range(rng.randint(5, 60)):
                 name = rng.choice(world.names)
-                match rng.choices(["turn", "feed", "time", "start", "kill", "stop", "restore", "litter"], weights)[0]:
+                match rng.choices(["turn", "feed", "time", "start", "kill", "stop", *ACCIDENTS], weights)[0]:
                     case "turn" if name in world.workers:
                         world.turn(name)
                     case "feed":
-                        place = rng.choice(sorted(inputs))
-                        changes = random_changes(rng, inputs[place], len(COLUMNS[place[1]]), values)
-                        if changes:
-                            world.feed(*place, COLUMNS[place[1]], changes)
+                        feed()
                     case "time":
                         world.pass_time(rng.choice([0.5, 1.0, 6.0]))
                     case "start" if name not in world.workers:
@@ -119,10 +161,16 @@ def any_schedule(seed: int, folder: Path, kafka: str = "", hostile: bool = False
                         world.stop(name)
                     case "restore" if name not in world.workers and name in world.states:
                         world.restore(name, rng.choice(["state", "inbox"]))
-                    case "litter":
-                        litter(rng, folder)
+                    case accident:
+                        if accident in ACCIDENTS:
+                            feed()
+                            accident_of_channels(world, rng, accident, name)
+                            # Before something else lets channels begin anew.
+                            if rng.random() < 0.15:
+                                world.check_what_is_said(lambda: evaluated(world.compiled, inputs))
             world.settle()
             assert world.relations() == evaluated(world.compiled, inputs)
+            assert world.says_all()
     except Exception as error:
         # By day no program of a plain schedule is refused; at night there are some with too many derivations.
         refused = re.search(f"more than {MOST_ENTRIES} derivation sets|Overflow in multiplication", str(error))
@@ -140,7 +188,7 @@ def test_any_schedule(seed: int, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("seed", seeds(6, 600))
 def test_any_hostile_schedule(seed: int, tmp_path: Path) -> None:
-    """The same with a system that fails, homes of several ages, and litter."""
+    """The same with a system that fails, homes and channels of several ages, several runs, and litter."""
     any_schedule(seed, tmp_path / "world", hostile=True)
 
 
