@@ -180,13 +180,13 @@ def any_schedule(seed: int, folder: Path, kafka: str = "", hostile: bool = False
         world.close()
 
 
-@pytest.mark.parametrize("seed", seeds(12, 600))
+@pytest.mark.parametrize("seed", seeds(12, 250))
 def test_any_schedule(seed: int, tmp_path: Path) -> None:
     """Channels are folders."""
     any_schedule(seed, tmp_path / "world")
 
 
-@pytest.mark.parametrize("seed", seeds(6, 600))
+@pytest.mark.parametrize("seed", seeds(6, 250))
 def test_any_hostile_schedule(seed: int, tmp_path: Path) -> None:
     """The same with a system that fails, homes and channels of several ages, several runs, and litter."""
     any_schedule(seed, tmp_path / "world", hostile=True)
