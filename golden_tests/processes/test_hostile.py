@@ -1162,6 +1162,9 @@ def test_run_local_takes_no_notice_of_litter(jobs: Path, tmp_path: Path) -> None
         assert local.status("A") == {}
         assert len(local.table()) == 6
         place.rmdir() if place.is_dir() else place.unlink()
+    before = signal.getsignal(signal.SIGINT)
+    local.end_all()
+    assert signal.getsignal(signal.SIGINT) is before
     (tmp_path / "topology.json").write_text("{")
     with pytest.raises(SystemExit, match="compile the program again"):
         imported(jobs / "run_local.py")
