@@ -43,7 +43,7 @@ FOLDER = Path({folder!r})
 
 def paused(x):
     """x; a certain one takes until somebody was killed."""
-    end = time.monotonic() + 120
+    end = time.monotonic() + 600
     while x == 99 and not (FOLDER / "killed").exists() and time.monotonic() < end:
         (FOLDER / f"pausing-{{os.getpid()}}").touch()
         time.sleep(0.1)
@@ -111,7 +111,7 @@ def test_worker_killed(engine: str, cluster: Cluster, tmp_path: Path) -> None:
     common = ("--state", str(state), "--functions", str(functions), "--engine", engine)
     said(submit(cluster, script, "init", *common, "--input", str(tmp_path / "rows"), "--buckets", "2"))
     command = submit(cluster, script, "apply", *common, "--changes", str(tmp_path / "changes"), "--batch", "b")
-    end = time.monotonic() + 120
+    end = time.monotonic() + 600
     while not (pausing := [*tmp_path.glob("pausing-*")]):
         assert command.poll() is None, command.communicate()[1][-4000:]
         assert time.monotonic() < end, "no task came so far"

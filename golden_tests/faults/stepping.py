@@ -63,9 +63,9 @@ class Stage:
         self.channels = module.DirectoryChannels(self.root)
         (self.incoming,), (self.outgoing,) = module.PROCESS.receives, module.PROCESS.sends
         self.sender = self.channels.take_incarnation("A")
-        self.channels.renew("A", module.Lease(self.sender, 1, running=True))
+        self.channels.renew("A", module.Lease(self.sender, 1, running=True, sent={}))
         self.sent = 0
-        if not self.channels.session(self.outgoing):
+        if self.channels.session(self.outgoing) == module.NO_NUMBER:
             self.channels.open_session(self.outgoing)
 
     def start(self) -> None:
@@ -81,7 +81,7 @@ class Stage:
         """Send rows to the process."""
         self.sent += 1
         session = self.channels.session(self.incoming)
-        message = self.module.Message(self.sender, session, self.sent, kind, True)
+        message = self.module.Message(self.sender, session, 1, self.sent, kind, True)
         rows = [(1, *row) for row in sorted(come)] + [(-1, *row) for row in sorted(gone)]
         columns = [pa.array([row[i] for row in rows], pa.int64()) for i in range(3)]
         names = self.incoming.columns
