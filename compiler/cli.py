@@ -7,6 +7,7 @@ line or a file that cannot be read or written.
 
 from __future__ import annotations
 
+import gc
 import io
 import os
 import shutil
@@ -89,6 +90,8 @@ include_option = click.option(
 @click.version_option(package_name="flintlog", prog_name="flintlog")
 def main() -> None:
     """Compile distributed Datalog to PySpark jobs that keep materialized views exact while their inputs change."""
+    # Nearly all that a compiler makes lives until it ends; looking for what does not took a quarter of the time.
+    gc.set_threshold(1_000_000, 10, 10)
     # Names of files need not be text.
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):

@@ -281,7 +281,7 @@ class Explainer:
                 told.append(f"{pivot.relation} is cut into buckets of {column}: {pivot.reason}.")
         for reason, names in gathered.items():
             told.append(f"{listed(names)} {_verb(names, 'is', 'are')} not cut into buckets: {reason}.")
-        filtered = [rule.rule.label for rule in planned.rules if rule.filtered]
+        filtered = [rule.label for rule in planned.rules if rule.filtered]
         if filtered:
             told.append(
                 f"{listed(filtered)} {_verb(filtered, 'takes', 'take')} no tuples of this stage, so every bucket "

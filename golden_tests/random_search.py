@@ -138,9 +138,10 @@ def changed(value: Any) -> Any:
 
 def scenario_of(seed: int, nasty: bool = False) -> Scenario:
     """The scenario of a seed; every fifth is a daring one, every third puts relations at locations, every second has
-    aggregates over distinct values, witnesses, and recursion with ``min``, and every seventh, or each if ``nasty``, has
-    names that mean something to somebody."""
+    aggregates over distinct values, witnesses, and recursion with ``min``, every fourth has facts in a row, and every
+    seventh, or each if ``nasty``, has names that mean something to somebody."""
     features = FEATURES | {"lists", "functions"}
+    features = features | {"many facts"} if seed % 4 == 1 else features
     features = features | {"nasty names"} if nasty or seed % 7 == 3 else features
     features = features | {"locations"} if seed % 3 == 2 else features
     features = features | {"distinct", "witnesses", "extremes"} if seed % 2 else features

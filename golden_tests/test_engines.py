@@ -152,6 +152,36 @@ FAULTS = Story(
     ),
 )
 
+FACTS = Story(
+    """
+    // Facts in a row, which are one query, of every type: values that need quotes, of many digits, and some twice.
+    input relation e(x: int, y: int)
+    relation facts(asked: int, _at: string, _rule: float, facts: bool, d: decimal(38,10), day: date)
+    output relation reach(x: int, y: int)
+    output relation told(k: int, s: string, f: float, b: bool, d: decimal(38,10), day: date)
+    output gone.
+    facts(-9223372036854775808, "{x} 'q' \\\\ \\"", 1.5, true, 0.0000000001, date"0001-01-01").
+    facts(9223372036854775807, "", -0.0, false, -999999999999999999.0000000001, date"9999-12-31").
+    facts(0, "née Å🙂\\n\\t%s", 0.1, false, 2, date"2024-02-29").
+    facts(0, "née Å🙂\\n\\t%s", 0.1, false, 2, date"2024-02-29").
+    twice: facts(1, "{facts}", 100000000000000000000.5, true, 12345678901234567890.5, date"1970-01-01").
+    told(K, S, F, B, D, T) :- facts(K, S, F, B, D, T), !e(K, 0).
+    gone(K, count<*>) :- facts(K, _, _, _, _, _), e(K, 0).
+    reach(3, 4).
+    reach(4, 3).
+    reach(3, 4).
+    reach(X, Y) :- e(X, Y).
+    reach(X, Y) :- e(X, Z), reach(Z, Y).
+    reach(1, 2).
+    reach(2, 3).
+    """,
+    {"e": {(4, 1), (0, 0)}},
+    (
+        {"e": changes("-4 1, +1 0, +3 4, +2 3")},
+        {"e": changes("-3 4, -2 3, +4 5, -0 0, -1 0")},
+    ),
+)
+
 
 def play(job: LocalJob, story: Story) -> list[str]:
     """Run a story, everything checked against the oracle; returns why batches were refused."""
@@ -176,6 +206,7 @@ def play(job: LocalJob, story: Story) -> list[str]:
         pytest.param(replace(EXTREMAL, batches=EXTREMAL.batches[:1]), id="extremal, one batch"),
         pytest.param(EXTREMAL, id="extremal", marks=AT_NIGHT),
         pytest.param(FAULTS, id="faults"),
+        pytest.param(FACTS, id="facts"),
     ],
 )
 def test_rounds_in_spark(story: Story, tmp_path: Path, spark: SparkSession) -> None:

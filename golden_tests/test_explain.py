@@ -443,3 +443,40 @@ def test_groups_and_rules_as_written() -> None:
     for asked, expected in GROUP_ANSWERS.items():
         said = "\n".join(module.report_explanation(job.session.explain(asked)))
         assert said + "\n" == expected.lstrip("\n"), said
+
+
+FACTS = """input relation e(x: int)
+relation p(x: int, s: string)
+p(1, "it's {1}").
+named: p(2, "\\\\ \\"two\\"").
+p(2, "\\\\ \\"two\\"").
+p(X, "e") :- e(X).
+output q.
+q(X) :- p(X, _).
+"""
+FACT_ANSWERS = {
+    "q(2)": """
+q(2)  by q_1: q(X) :- p(X, _).  (test.dl:8)
+└─ p(2, "\\\\ \\"two\\"")  by named: p(2, "\\\\ \\"two\\"").  (test.dl:4)
+""",
+    'p(1, "it\'s {1}")': """
+p(1, "it's {1}")  by p_1: p(1, "it's {1}").  (test.dl:3)
+""",
+    'p(3, "e")': """
+p(3, "e") is not there
+  p_1 to p_3: 3 facts  (test.dl:3)
+    that this tuple is one of the facts does not hold
+  p_4: p(X, "e") :- e(X).  (test.dl:6)
+    e(3) is not there, for e(X)
+""",
+}
+
+
+def test_facts_in_a_row() -> None:
+    """Each is told by its own label and place; of a tuple that is none they are told together."""
+    job = MemoryJob(compile_text(FACTS)[0])
+    module: Any = job.module
+    job.session.apply({"e": [("+", (5,))]})
+    for asked, expected in FACT_ANSWERS.items():
+        said = "\n".join(module.report_explanation(job.session.explain(asked)))
+        assert said + "\n" == expected.lstrip("\n"), said

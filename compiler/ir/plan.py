@@ -17,7 +17,8 @@ class Query:
 
     ``purpose`` is ``full`` (all derivations), ``arriving`` or ``following`` (a delta rule), ``returning`` (those of
     the heads, or for an aggregate the groups, that a table lists; joined first), or ``asked`` (those of one head, and
-    how far the rule comes if there is none). Prints as one line.
+    how far the rule comes if there is none). A query of ``facts`` has these rules instead of literals, and ``rule``
+    has a variable for each of their columns. Prints as one line.
     """
 
     rule: typed.Rule
@@ -25,6 +26,7 @@ class Query:
     joins: tuple[Versioned, ...]
     negations: tuple[Versioned, ...]
     conditions: tuple[typed.Assignment | typed.Comparison, ...]
+    facts: tuple[typed.Rule, ...] = ()
 
     @property
     def changed(self) -> Versioned | None:
@@ -32,14 +34,17 @@ class Query:
         return self.joins[0] if self.purpose in ("arriving", "following") else None
 
     def __str__(self) -> str:
-        steps = " ⋈ ".join(map(str, self.joins)) or "one row"
+        steps = " ⋈ ".join(map(str, self.joins)) or (f"{len(self.facts):,} facts" if self.facts else "one row")
         rest = "".join(f", {literal}" for literal in (*self.negations, *self.conditions))
         return f"{self.purpose}: {steps}{rest}"
 
 
 @dataclass(frozen=True)
 class RulePlan:
-    """The queries of a rule. ``filtered`` says that it sees more than its bucket and emits only heads of its own."""
+    """The queries of a rule, or of several facts together.
+
+    ``filtered`` says that it sees more than its bucket and emits only heads of its own.
+    """
 
     rule: typed.Rule
     full: Query
@@ -48,6 +53,17 @@ class RulePlan:
     returning: Query | None
     asked: Query
     filtered: bool
+
+    @property
+    def rules(self) -> tuple[typed.Rule, ...]:
+        """The rules that this stands for: the facts, or the one rule."""
+        return self.full.facts or (self.rule,)
+
+    @property
+    def label(self) -> str:
+        """The label of the rule, or the first and the last of the facts."""
+        first, last = self.rules[0].label, self.rules[-1].label
+        return first if first == last else f"{first} to {last}"
 
     @property
     def queries(self) -> tuple[Query, ...]:
@@ -98,7 +114,7 @@ class StratumPlan:
         lines = [f"stratum {self.stratum.name}: {self.stratum.kind}"]
         lines += [f"  {_pivot_text(pivot, self.stratum)}" for pivot in self.pivots]
         for rule in self.rules:
-            lines.append(f"  {rule.rule}")
+            lines += [f"  {written}" for written in rule.rules]
             lines += [f"    {query}{', own bucket only' if rule.filtered else ''}" for query in rule.queries]
         return "\n".join(lines)
 

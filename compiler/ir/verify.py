@@ -152,7 +152,9 @@ def check_plan(program: plan.Program) -> None:
         for placed in stage.strata:
             for pivot in placed.pivots:
                 assert (pivot.column is not None) == stage.bucketed, f"pivot of {pivot.relation}"
+            assert tuple(rule for planned in placed.rules for rule in planned.rules) == placed.stratum.rules
             for rule in placed.rules:
+                assert not (rule.rule.body and rule.full.facts), f"{rule.rule} is no fact"
                 literals = [x for x in rule.rule.body if isinstance(x, typed.Atom | typed.Negation)]
                 for query in rule.queries:
                     found = [v.literal for v in (*query.joins, *query.negations)]

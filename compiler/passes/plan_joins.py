@@ -15,7 +15,9 @@ its own statistics; Spark keeps the order it is given.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from dataclasses import replace
 from heapq import heappop, heappush
+from itertools import groupby
 
 from ..ir import typed
 from ..ir.delta import RuleDeltas, Version, Versioned
@@ -41,6 +43,47 @@ def plan_asked(deltas: RuleDeltas) -> Query:
     after = [Versioned(literal, Version.AFTER) for literal in literals]
     given = {argument.name for argument in deltas.rule.head.arguments if isinstance(argument, typed.Variable)}
     return _query(deltas, "asked", after, None, given)
+
+
+def gather_facts(rules: Iterable[RulePlan], kind: str) -> Iterator[RulePlan]:
+    """The same rules of a stratum of a ``kind``, with facts of a relation that follow each other as one.
+
+    A program that was made by a program has thousands of them.
+    """
+    for key, group in groupby(rules, lambda rule: _fact_key(rule, kind)):
+        gathered = list(group)
+        if key is None or len(gathered) == 1:
+            yield from gathered
+        else:
+            yield _gathered(gathered)
+
+
+def _fact_key(planned: RulePlan, kind: str) -> tuple[str, bool] | None:
+    """What facts have in common that are evaluated together; None for a rule that is none of constants alone."""
+    rule = planned.rule
+    constant = rule.head.arguments and all(isinstance(value, typed.Constant) for value in rule.head.arguments)
+    if rule.body or not constant or kind not in ("counted", "ranked"):
+        return None
+    return rule.head.relation, planned.filtered
+
+
+def _gathered(facts: list[RulePlan]) -> RulePlan:
+    first = facts[0].rule
+    arguments = tuple(
+        typed.Variable(f"V{place}", value.type, value.span)
+        for place, value in enumerate(first.head.arguments, 1)
+        if isinstance(value, typed.Constant)
+    )
+    rules = tuple(planned.rule for planned in facts)
+    rule = replace(
+        first, head=replace(first.head, arguments=arguments), text="\n".join(dict.fromkeys(r.text for r in rules))
+    )
+    full, returning, asked = (
+        query and replace(query, rule=rule, facts=rules)
+        for query in (facts[0].full, facts[0].returning, facts[0].asked)
+    )
+    assert full and asked
+    return RulePlan(rule, full, (), (), returning, asked, facts[0].filtered)
 
 
 def _query(deltas: RuleDeltas, purpose: str, body: list[Versioned], first: Versioned | None, bound: set[str]) -> Query:

@@ -30,7 +30,7 @@ from ..ir.delta import StratumDeltas
 from ..ir.plan import Pivot, Program, Stage, StratumPlan
 from ..ir.strata import Stratum
 from .derive_deltas import rule_deltas
-from .plan_joins import plan_asked, plan_rule
+from .plan_joins import gather_facts, plan_asked, plan_rule
 from .terms import equal_variables
 
 #: How many rules or columns a reason names.
@@ -97,7 +97,8 @@ def _stratum_plan(
         rules.append(plan_rule(rule, deltas.stratum.kind, filtered))
     chosen = tuple(Pivot(r.name, pivots[r.name], reasons[r.name]) for r in deltas.stratum.relations)
     written = (rule_deltas(rule, deltas.stratum) for relation in deltas.stratum.relations for rule in relation.written)
-    return StratumPlan(deltas.stratum, chosen, tuple(rules), tuple(map(plan_asked, written)))
+    gathered = tuple(gather_facts(rules, deltas.stratum.kind))
+    return StratumPlan(deltas.stratum, chosen, gathered, tuple(map(plan_asked, written)))
 
 
 def candidates(stratum: Stratum, relation: typed.Relation) -> list[int]:

@@ -57,10 +57,12 @@ FEATURES = frozenset(
 safe; the other names speak for themselves.
 """
 
-MORE_FEATURES = frozenset({"locations", "witnesses", "distinct", "extremes", "lists", "functions", "nasty names"})
+MORE_FEATURES = frozenset(
+    {"locations", "witnesses", "distinct", "extremes", "lists", "functions", "nasty names", "many facts"}
+)
 """What they show when asked: ``@`` on the first column of every relation, columns behind ``min`` or ``max``,
-``count<distinct X>``, ``min`` inside recursion, columns of lists, calls of functions, and names that mean something to
-an engine, to Python or to the job (``names.py``)."""
+``count<distinct X>``, ``min`` inside recursion, columns of lists, calls of functions, names that mean something to
+an engine, to Python or to the job (``names.py``), and several facts of a relation in a row."""
 
 DOMAIN = 5
 """Integer columns of inputs and integer constants are drawn from 0 to ``DOMAIN`` - 1."""
@@ -269,6 +271,9 @@ class Builder:
                     self.add(self.rule(relation, own, first=self.pick(own)))
             if self.chance(15, "facts"):
                 self.add(f"{self.constant_atom(relation)}.")
+            if self.chance(30, "many facts"):
+                for _ in range(self.number(2, 7, 70)):
+                    self.add(f"{self.constant_atom(relation)}.")
             if self.chance(10, "negation", "negation_only"):
                 self.add(f"{self.constant_atom(relation)} :- {self.negated(self.below(), Body())}.")
         self.lower += own

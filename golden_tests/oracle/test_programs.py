@@ -38,6 +38,7 @@ SHOWN = {
     "duplicates": r"^([a-z].*:-.*)\n\1$",
     "expressions": r"^\w+\([^:]* % [^:]* :-",
     "facts": r"^[pqr]\d\([^:]*\)\.$",
+    "many facts": r"^([pqr]\d\()[^:]*\)\.\n\1[^:]*\)\.\n\1[^:]*\)\.$",
     "guards": r"B = \w / \w",
     "input_derived": r"input derived relation",
     "keys": r"primary key",

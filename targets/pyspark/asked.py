@@ -17,7 +17,7 @@ from flintlog.compiler.ir.plan import Query
 from sqlglot import exp
 
 from .names import Names
-from .sql import COMPARISONS, QueryBuilder, Sql, all_of, print_sql, table, unlike
+from .sql import COMPARISONS, FACT_PLACE, FACT_RULE, QueryBuilder, Sql, all_of, column_of, print_sql, table, unlike
 
 
 @dataclass(frozen=True)
@@ -53,6 +53,8 @@ class _AskedBuilder(QueryBuilder):
         for twice in self.tables[0][1]:
             self.step(Step("what the head has twice is equal"), twice)
         self.tables[0][1].clear()
+        if self.query.facts:
+            self.find_fact()
         for versioned, alias in zip(self.query.joins, self.aliases, strict=True):
             terms = [
                 self.tried(term) if self.is_known(term) else self.column(alias, versioned.atom.relation, index)
@@ -78,6 +80,13 @@ class _AskedBuilder(QueryBuilder):
         ]
         return print_sql(exp.Select(expressions=selected, from_=exp.From(this=self.tables[0][0]), joins=joins))
 
+    def find_fact(self) -> None:
+        """Look for the head among facts, with the label and the place of the one that is found."""
+        alias = self.join_facts()
+        rule, place = (column_of(name, alias) for name in self.fact_columns)
+        self.step(Step("that this tuple is one of the facts"), _there(rule))
+        self.selected += [exp.alias_(rule.copy(), FACT_RULE), exp.alias_(place, FACT_PLACE)]
+
     def step(self, step: Step, held: exp.Expr, terms: Sequence[exp.Expr] = ()) -> None:
         """Add a step, whether it holds, and the terms of its literal, or what is computed for the head."""
         self.steps.append(step)
@@ -92,7 +101,7 @@ class _AskedBuilder(QueryBuilder):
 
     def first_column(self, versioned: Versioned, alias: str) -> exp.Expr:
         """A column of a joined table, none of which is ever NULL."""
-        return exp.column(self.names.tuple_columns(versioned.atom.relation)[0], table=alias)
+        return column_of(self.names.tuple_columns(versioned.atom.relation)[0], alias)
 
     def check(self, condition: typed.Assignment | typed.Comparison) -> None:
         """Add a comparison; an assignment gives a variable its value, or is one if it has one."""

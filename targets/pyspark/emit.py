@@ -150,7 +150,7 @@ def _placeholder(name: str) -> str:
 
 #: Constants as the templates print them: those of queries black leaves alone, and others where every line fits.
 _QUERY = re.compile(
-    r'^[A-Z0-9_]+ = (?:"""\n.*?\n"""|Both\(\n    duckdb=""".*?""",\n    spark=""".*?""",\n\))$', re.S | re.M
+    r'^[A-Z0-9_]+ = (?:f?"""\n.*?\n"""|Both\(\n    duckdb=f?""".*?""",\n    spark=f?""".*?""",\n\))$', re.S | re.M
 )
 _CALL = re.compile(r"^[A-Z0-9_]+ = (?:Relation|Stratum)\(\n(?: +[^\n]*\n)+\)$", re.MULTILINE)
 _STRING = re.compile(r""" *\w+=(?:"(?:[^"\\]|\\.)*"|'(?:[^'\\]|\\.)*'),""")

@@ -162,7 +162,52 @@ def _kinds(tree: exp.Expr) -> set[type[exp.Expr]]:
 
 def table(name: str, alias: str) -> exp.Table:
     """A table under an alias."""
-    return exp.Table(this=exp.to_identifier(name), alias=exp.TableAlias(this=exp.to_identifier(alias)))
+    return exp.Table(this=_identifier(name), alias=exp.TableAlias(this=_identifier(alias)))
+
+
+def column_of(name: str, alias: str) -> exp.Expr:
+    """A column of the table under an alias; ``exp.column``, which is asked for it hundreds of thousands of times, is
+    slower."""
+    return exp.Column(this=_identifier(name), table=_identifier(alias))
+
+
+def _identifier(name: str) -> exp.Identifier:
+    return exp.Identifier(this=name, quoted=_is_quoted(name))
+
+
+@cache
+def _is_quoted(name: str) -> bool:
+    return bool(exp.to_identifier(name).args["quoted"])
+
+
+#: The table that stands for the facts of a query, until their text takes its place; no other text has braces.
+FACTS = "{facts}"
+#: Columns of that table behind the values of facts: the label of the rule, and its place.
+FACT_RULE, FACT_PLACE = "_rule", "_at"
+
+
+def facts_sql(facts: Iterable[typed.Rule]) -> Sql:
+    """The values of facts, constants all, a row for each, with its label and place."""
+    rows: dict[type[DuckDB] | type[Spark], list[str]] = {_DuckDB: [], _Spark: []}
+    for rule in facts:
+        values = [value for value in rule.head.arguments if isinstance(value, typed.Constant)]
+        for dialect, texts in rows.items():
+            told = [_value_text(value, dialect) for value in values]
+            told += [_string_text(text, dialect) for text in (rule.label, str(rule.span))]
+            texts.append(f"  ({', '.join(told)})")
+    duckdb, spark = ("VALUES\n" + ",\n".join(texts) for texts in rows.values())
+    return Sql(duckdb, spark)
+
+
+def _value_text(value: typed.Constant, dialect: type[DuckDB] | type[Spark]) -> str:
+    if value.type == typed.STRING:
+        return _string_text(str(value.value), dialect)
+    return str(value.value) if value.type == typed.INT else _printed(_constant(value), dialect)
+
+
+def _string_text(text: str, dialect: type[DuckDB] | type[Spark]) -> str:
+    plain = text.isascii() and text.isprintable() and "'" not in text and "\\" not in text
+    return f"'{text}'" if plain else _printed(exp.Literal.string(text), dialect)
 
 
 def query_sql(query: Query, names: Names, kind: str, members: frozenset[str]) -> Sql:
@@ -219,6 +264,8 @@ class QueryBuilder:
         """The query: joins in the planned order, then conditions and absences, then the head."""
         if self.returning:
             self.join_listed()
+        if self.query.facts:
+            self.join_facts()
         for versioned, alias in zip(self.query.joins, self.aliases, strict=True):
             self.join(versioned, alias)
         for condition in self.query.conditions:
@@ -241,7 +288,7 @@ class QueryBuilder:
 
     def column(self, alias: str, relation: str, index: int) -> exp.Expr:
         """A column of a joined table."""
-        return exp.column(self.names.columns[relation][index], table=alias)
+        return column_of(self.names.columns[relation][index], alias)
 
     def table_name(self, versioned: Versioned) -> str:
         """The table of a literal in its version."""
@@ -260,6 +307,30 @@ class QueryBuilder:
                     self.values[argument.name] = column
         name = f"{self.names.tables[self.head.relation]}__{self.list}"
         self.tables.append((table(name, self.listed), matches))
+
+    def join_facts(self) -> str:
+        """Join the table of facts, on what is known of the head; the alias of that table."""
+        alias = unlike("facts", (self.listed,))
+        columns = self.names.columns[self.head.relation]
+        matches: list[exp.Expr] = []
+        for name, argument in zip(columns, self.head.arguments, strict=True):
+            assert isinstance(argument, typed.Variable)
+            given = column_of(name, alias)
+            if argument.name in self.values:
+                matches.append(exp.EQ(this=given, expression=self.values[argument.name].copy()))
+            else:
+                # Engines take the narrowest type that holds the values.
+                self.values[argument.name] = exp.cast(given, sql_type(argument.type))
+        known = [_identifier(name) for name in (*columns, *self.fact_columns)]
+        named = exp.TableAlias(this=_identifier(alias), columns=known)
+        self.tables.append((exp.Table(this=exp.Identifier(this=FACTS, quoted=False), alias=named), matches))
+        return alias
+
+    @property
+    def fact_columns(self) -> tuple[str, str]:
+        """The names of the columns with labels and places of facts."""
+        columns = self.names.columns[self.head.relation]
+        return unlike(FACT_RULE, columns), unlike(FACT_PLACE, columns)
 
     def match_computed(self) -> None:
         """Compare the listed heads with head arguments that are computed."""
@@ -281,9 +352,9 @@ class QueryBuilder:
             elif isinstance(term, typed.Variable):
                 self.values[term.name] = column
         if relation in self.members and self.ranked:
-            self.ranks.append(exp.column("_rank", table=alias))
+            self.ranks.append(column_of("_rank", alias))
         if relation in self.members and self.kind == "entries":
-            self.copies.append(exp.column("_support", table=alias))
+            self.copies.append(column_of("_support", alias))
         self.tables.append((table(self.table_name(versioned), alias), matches))
 
     def add_condition(self, condition: typed.Assignment | typed.Comparison) -> None:

@@ -15,7 +15,7 @@ from flintlog.compiler.naming import called_otherwise, constant_name, unused
 from .aggregates import AggregateColumn, Group
 from .asked import Step, asked_sql
 from .names import Names
-from .sql import Sql, query_sql
+from .sql import FACTS, Sql, facts_sql, query_sql
 
 WIDTH = 100
 
@@ -39,19 +39,32 @@ class RelationView:
 
 @dataclass(frozen=True)
 class QueryView:
-    """A query constant: its comment, its name and its text."""
+    """A query constant: its comment, its name and its text, in which a constant of ``facts`` may stand in braces."""
 
     comment: str
     constant: str
     sql: Sql
+    facts: bool = False
 
     @property
     def text(self) -> str:
         """The Python expression: one string, or both where the dialects differ."""
-        if self.sql.duckdb == self.sql.spark:
-            return string_literal(self.sql.duckdb)
-        both = f"duckdb={string_literal(self.sql.duckdb)},\n    spark={string_literal(self.sql.spark)}"
-        return f"Both(\n    {both},\n)"
+        duckdb, spark = (
+            ("f" if self.facts else "") + string_literal(text) for text in (self.sql.duckdb, self.sql.spark)
+        )
+        return duckdb if duckdb == spark else f"Both(\n    duckdb={duckdb},\n    spark={spark},\n)"
+
+    @classmethod
+    def of(cls, comment: str, constant: str, sql: Sql, facts: QueryView | None) -> QueryView:
+        """A query that may read ``facts``, the values of which are another constant."""
+        if facts is None:
+            return cls(comment, constant, sql)
+        parts = ("", "") if facts.sql.duckdb == facts.sql.spark else (".duckdb", ".spark")
+        duckdb, spark = (
+            text.replace(FACTS, f"({{{facts.constant}{part}}})", 1)
+            for text, part in zip((sql.duckdb, sql.spark), parts, strict=True)
+        )
+        return cls(comment, constant, Sql(duckdb, spark, sql.partial, sql.narrow), True)
 
 
 @dataclass(frozen=True)
@@ -347,16 +360,25 @@ class Viewer:
         queries: list[QueryView] = []
         partial: tuple[str, ...] = ()
         narrow: tuple[str, ...] = ()
+        facts: QueryView | None = None
+        if len(planned.rules) > 1:
+            made_of = facts_sql(planned.rules)
+            facts = QueryView(
+                f"{planned.label}, {len(planned.rules):,} facts with their labels and places",
+                self.constant(constant_name(rule.label, "facts")),
+                made_of,
+            )
+            queries.append(facts)
 
         def add(query: plan.Query, name: str, comment: str) -> str:
             nonlocal partial, narrow
             sql = query_sql(query, self.names, stratum.kind, stratum.members)
             if query.purpose == "full":
                 partial, narrow = sql.partial, sql.narrow
-            queries.append(QueryView(comment, self.constant(constant_name(rule.label, name)), sql))
+            queries.append(QueryView.of(comment, self.constant(constant_name(rule.label, name)), sql, facts))
             return queries[-1].constant
 
-        full = add(planned.full, "all", f"{rule.label}, all derivations")
+        full = add(planned.full, "all", f"{planned.label}, all derivations")
         deltas = []
         for argument, group in (("deltas", planned.arriving), ("rounds", planned.following)):
             made = []
@@ -373,7 +395,8 @@ class Viewer:
         options: list[tuple[str, str]] = []
         if planned.returning is not None:
             of = "tuples that died" if stratum.kind == "ranked" else "the groups to recompute"
-            options.append(("returns", add(planned.returning, "returning", f"{rule.label}, the derivations of {of}")))
+            comment = f"{planned.label}, the derivations of {of}"
+            options.append(("returns", add(planned.returning, "returning", comment)))
         if planned.filtered:
             options.append(("filtered", "True"))
         if partial:
@@ -383,13 +406,13 @@ class Viewer:
             options += [("calls", _tuple(map(quote, calls)))] if calls else []
         head = self.heads[rule.head.relation]
         if not (head.written or head.part_of):
-            asked, told = self.asked(planned.asked, stratum)
+            asked, told = self.asked(planned.asked, stratum, facts)
             queries.append(asked)
             options += told
         return RuleView(
-            label=rule.label,
+            label=planned.label,
             source=quote(str(rule.span)),
-            quoted=tuple(map(one_line, self.quoted(rule))),
+            quoted=tuple(map(one_line, self.quoted_facts(planned) if facts else self.quoted(rule))),
             queries=tuple(queries),
             head=quote(self.names.tables[rule.head.relation]),
             full=full,
@@ -411,28 +434,41 @@ class Viewer:
             options=told,
         )
 
-    def asked(self, query: plan.Query, stratum: Stratum) -> tuple[QueryView, tuple[tuple[str, str], ...]]:
+    def asked(
+        self, query: plan.Query, stratum: Stratum, facts: QueryView | None = None
+    ) -> tuple[QueryView, tuple[tuple[str, str], ...]]:
         """The constant of the query of a rule for one head, and the options of the rule that go with it."""
         sql, steps = asked_sql(query, self.names, stratum.kind, stratum.members)
         rule = query.rule
         constant = self.constant(constant_name(rule.label, "asked"))
+        text = f"{len(query.facts):,} facts" if facts else " ".join(line.strip() for line in rule.text.splitlines())
         options = (
-            ("text", quote(" ".join(line.strip() for line in rule.text.splitlines()))),
+            ("text", quote(text)),
             ("steps", _spread(map(step_view, steps), "steps", 12)),
             ("asked", constant),
         )
-        return QueryView(f"{rule.label}, step by step for one head", constant, sql), options
+        return QueryView.of(f"{rule.label}, step by step for one head", constant, sql, facts), options
 
     def quoted(self, rule: typed.Rule) -> Iterable[str]:
         """The source of a rule with its place, how it was rewritten, and what is sent for it."""
         yield from self.as_written(rule)
         if rule.origin:
             yield f"  {rule.origin}: {rule}"
+        yield from self.sent(rule)
+
+    def sent(self, rule: typed.Rule) -> Iterable[str]:
+        """What is sent for a rule."""
         localized = self.localized[rule.label]
         for send in localized.sends:
             yield f"  {send}"
         if localized.sends_head:
             yield f"  send {rule.head.relation}: @{localized.location} -> @{localized.head_location} (head)"
+
+    def quoted_facts(self, planned: plan.RulePlan) -> Iterable[str]:
+        """The place of the first of several facts, which are values of their constant, and what is sent for them."""
+        place = str(planned.rule.span)
+        yield planned.label.ljust(WIDTH - len(place) - 2) + place
+        yield from dict.fromkeys(line for rule in planned.rules for line in self.sent(rule))
 
     def as_written(self, rule: typed.Rule) -> Iterable[str]:
         """The source of a rule with its place."""
