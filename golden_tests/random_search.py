@@ -17,7 +17,7 @@ import tempfile
 import time
 import traceback
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Mapping, Set
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -26,7 +26,7 @@ from flintlog.compiler.pipeline import Compilation, compile_program
 from flintlog.compiler.source import SourceFile
 
 from .checks import Checked
-from .harness import LocalJob, MemoryJob, RoundsJob, compile_text
+from .harness import LocalJob, MemoryJob, RoundsJob, Row, compile_text, frozen_row, load_script
 from .oracle.batches import Batch, key_of
 from .oracle.language import parse
 from .oracle.programs import FEATURES, Scenario, random_scenario
@@ -69,6 +69,71 @@ def check_in_memory(scenario: Scenario, heard: Counter[str] | None = None) -> li
     return checked_batches(scenario, compilation, job, "in memory", Counter() if heard is None else heard)
 
 
+def check_queries(scenario: Scenario, spark: SparkSession) -> list[str]:
+    """Which queries of a program's rules find other rows in Spark than in DuckDB.
+
+    The program runs in memory, to its last batch that is not refused; then all tables that queries read, also those of
+    changes, hold the rows of its relations. So every query runs, though no round does: that is hundreds of statements.
+    """
+    from pyspark.sql.pandas.types import from_arrow_schema
+
+    compilation, script = compile_text(scenario.text)
+    job, module = MemoryJob(compilation), load_script(script)
+    names: set[str] = set()
+    try:
+        checked = Checked(job, scenario.text, compilation)
+        for batch in (batch_of(scenario.inputs), *scenario.batches):
+            checked.apply(batch, recount=False)
+        connection = job.session.engine.connection
+        queries = list(queries_of(module))
+        words = {word for _, both in queries for text in both for word in re.findall(r"\w+", text)}
+        forms = {
+            relation.table: words & {f"{relation.table}__{form}" for form in FORMS}
+            for relation in job.program.relations
+        }
+        for table, read in forms.items():
+            if not read:
+                continue
+            rows = connection.sql(f"SELECT * FROM {table}").to_arrow_table()
+            frame = (
+                spark.createDataFrame(rows) if len(rows) else spark.createDataFrame([], from_arrow_schema(rows.schema))
+            )
+            for name in read:
+                names.add(name)
+                connection.register(f"both_{name}", rows)
+                connection.execute(f"CREATE OR REPLACE TEMP VIEW {name} AS SELECT * FROM both_{name}")
+                frame.createOrReplaceTempView(name)
+        problems = []
+        for label, (duckdb, sql) in queries:
+            here = Counter(map(frozen_row, connection.execute(duckdb).fetchall()))
+            there = Counter(frozen_row(row) for row in spark.sql(sql).collect())
+            if here != there:
+                problems.append(f"{label}: DuckDB finds {here - there}, Spark {there - here}")
+        return problems
+    finally:
+        for name in names:
+            spark.catalog.dropTempView(name)
+        del sys.modules[module.__name__]
+        job.close()
+
+
+#: The forms of a table that rules read.
+FORMS = ("before", "after", "delta", "absent_before", "absent_after", "absent_delta", "dead", "groups")
+
+
+def queries_of(module: Any) -> Iterator[tuple[str, tuple[str, str]]]:
+    """The queries that maintain a script's rules, for DuckDB and for Spark."""
+    for rule in (rule for stage in module.PROGRAM.stages for stratum in stage.strata for rule in stratum.rules):
+        made = [rule.full, *(delta.sql for delta in (*rule.deltas, *rule.rounds)), rule.returns]
+        for place, query in enumerate(filter(None, made)):
+            yield f"{rule.label}, {place}", (query, query) if isinstance(query, str) else (query.duckdb, query.spark)
+
+
+def batch_of(inputs: Mapping[str, Set[Row]]) -> Batch:
+    """The batch that inserts all rows."""
+    return {name: [("+", row) for row in sorted(rows, key=repr)] for name, rows in inputs.items()}
+
+
 def strategy_for(scenario: Scenario) -> str:
     """How to maintain the relations of a scenario: each way in turn."""
     return ("incremental", "auto", "recompute")[len(scenario.text) % 3]
@@ -85,8 +150,7 @@ def checked_batches(
     """What is wrong at the first batch where something is; closes the job."""
     try:
         checked = Checked(job, scenario.text, compilation)
-        start: Batch = {name: [("+", row) for row in sorted(rows, key=repr)] for name, rows in scenario.inputs.items()}
-        for number, batch in enumerate([start, *scenario.batches]):
+        for number, batch in enumerate([batch_of(scenario.inputs), *scenario.batches]):
             # The oracle counts supports after every batch; the job itself in the beginning and in the end.
             problems = checked.apply(batch, recount=number in (0, len(scenario.batches)))
             heard[checked.refused.split(":")[0][:24] or "applied"] += 1
@@ -183,21 +247,25 @@ def main() -> int:
     parser.add_argument("last", type=int)
     parser.add_argument("--buckets", type=int, default=0, help="1 to 3 by turns unless given")
     parser.add_argument("--memory", action="store_true", help="in one database, without files")
+    parser.add_argument("--queries", action="store_true", help="compare what each query of the rules finds in Spark")
     parser.add_argument("--nasty", action="store_true", help="with nasty names in every program")
     parser.add_argument(
         "--engine", choices=("duckdb", "spark"), default="duckdb", help="which runs the rounds in files"
     )
     arguments = parser.parse_args()
     make_job: Callable[[str, Path, int], LocalJob] = LocalJob
+    spark = quick_session() if arguments.queries or arguments.engine == "spark" else None
     if arguments.engine == "spark":
-        spark = quick_session()
         make_job = lambda script, folder, buckets: RoundsJob(script, folder, spark, buckets)  # noqa: E731
     heard: Counter[str] = Counter()
     failed, started = [], time.monotonic()
     for seed in range(arguments.first, arguments.last):
         scenario = scenario_of(seed, arguments.nasty)
         try:
-            if arguments.memory:
+            if arguments.queries:
+                assert spark is not None
+                problems = check_queries(scenario, spark)
+            elif arguments.memory:
                 problems = check_in_memory(scenario, heard)
             else:
                 problems = check(scenario, arguments.buckets or 1 + seed % 3, heard, make_job)

@@ -14,13 +14,13 @@ from flintlog.compiler.naming import LONGEST_NAME, PSEUDO_COLUMNS, RESERVED, con
 
 from golden_tests.checks import Checked
 from golden_tests.harness import LocalJob, compile_text, load_script
-from golden_tests.nightly import AT_NIGHT
+from golden_tests.nightly import AT_NIGHT, seeds
 from golden_tests.oracle.batches import Batch, apply
 from golden_tests.oracle.evaluate import evaluate
 from golden_tests.oracle.language import parse
 from golden_tests.oracle.names import ENGINES, KEYWORDS, OWN, PYTHON
 from golden_tests.oracle.programs import Scenario
-from golden_tests.random_search import check, check_in_memory, scenario_of
+from golden_tests.random_search import check, check_in_memory, check_queries, scenario_of
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -186,6 +186,12 @@ def test_random_programs_draw_nasty_names() -> None:
 def test_nasty_names_in_files(seed: int) -> None:
     """A few of those of which ``random_search --nasty`` runs thousands."""
     assert check(scenario_of(seed, nasty=True), 1 + seed % 3) == []
+
+
+@pytest.mark.parametrize("seed", seeds(2, 60))
+def test_queries_with_nasty_names_in_both_engines(seed: int, spark: SparkSession) -> None:
+    """Each query of the rules finds the same rows in Spark as in DuckDB."""
+    assert check_queries(scenario_of(seed, nasty=True), spark) == []
 
 
 def test_case_twins_in_files() -> None:

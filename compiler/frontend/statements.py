@@ -448,7 +448,10 @@ class _Statements:
             self._retag(index, "END")
 
     def _tag_trailing_word(self, index: int) -> None:
-        """Mark ``primary key`` and ``symmetric`` behind a declaration, but not where they begin a clause."""
+        """Mark ``primary key`` and ``symmetric`` behind a declaration, but not where they begin a clause or are the
+        name that is declared."""
+        if self._kind(index - 1) == "DECLARE":
+            return
         word, following = str(self.tokens[index]), self._kind(index + 1)
         if word == "primary" and following == "NAME" and str(self.tokens[index + 1]) == "key":
             self._retag(index, "PRIMARY")
