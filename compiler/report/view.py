@@ -320,18 +320,20 @@ class ProgramViewer:
             name=stratum.name,
             kind=f"{'recursive' if stratum.recursive else 'not recursive'}: {METHODS[stratum.kind]}",
             relations=tuple(relations[relation.name] for relation in stratum.relations),
-            rules=tuple(self.rule(made, rule.rule) for made, rule in zip(view.rules, planned.rules, strict=True)),
+            rules=tuple(self.rule(made, rule) for made, rule in zip(view.rules, planned.rules, strict=True)),
             queries=tuple(map(self.query, view.queries)),
             script=self.script_link(view.constant, Link(stratum.name, f"#{anchor}")),
         )
 
-    def rule(self, made: script.RuleView, rule: typed.Rule) -> RuleView:
-        """A rule."""
+    def rule(self, made: script.RuleView, planned: plan.RulePlan) -> RuleView:
+        """A rule, or facts that are evaluated together."""
+        rule = planned.rule
         localized, certificate = self.localized[rule.label], self.certificates[rule.label]
         anchor = self.anchor("rule", rule.label)
-        link = Link(f"{self.prefix}{rule.label}", f"#{anchor}")
-        self.sources.leads(rule.span, link)
-        shown = located_rule(rule, self.compilation.localized.relation)
+        link = Link(f"{self.prefix}{planned.label}", f"#{anchor}")
+        for written in planned.rules:
+            self.sources.leads(written.span, link)
+        shown = rule.text if planned.full.facts else located_rule(rule, self.compilation.localized.relation)
         location = ""
         if localized.location:
             location = f"evaluated at @{localized.location}"
@@ -344,9 +346,9 @@ class ProgramViewer:
         follows.update({delta.position: "follows its own stratum, in rounds" for delta in deltas.following})
         return RuleView(
             anchor=anchor,
-            label=rule.label,
+            label=planned.label,
             place=self.sources.place(rule.span),
-            text=code(rule.text),
+            text=code("\n".join(written.text for written in planned.rules)),
             rewritten=code(shown) if rule.origin or _words(shown) != _words(rule.text) else Markup(""),
             origin=rule.origin,
             location=location,

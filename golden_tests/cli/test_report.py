@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import html
 import re
 from html.parser import HTMLParser
 from itertools import combinations
@@ -104,8 +105,10 @@ def test_links(path: Path) -> None:
     compilation = compile_program(path)
     page = report_page(compilation, UNFORMATTED, {})
     found = check(page)
-    for rule in compilation.plan.program.rules:
+    for rule in (rule for stage in compilation.plan.stages for stratum in stage.strata for rule in stratum.rules):
         card = next(part for part in page.split('<article class="card rule" id="')[1:] if f"<h4>{rule.label} " in part)
+        shown = html.unescape(re.sub("<.*?>", "", card))
+        assert all(fact.text in shown for fact in rule.full.facts)
         anchor = card.partition('"')[0]
         to = re.search(r'href="#(script-\d+)">lines', card)
         assert to is not None
