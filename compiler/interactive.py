@@ -46,6 +46,8 @@ class Interactive:
         self.module, self.session, self.say = module, session, say
         shown = [r for r in session.program.relations if not r.hidden]
         self.relations = {relation.name: relation for relation in shown}
+        # Of a relation that is derived too, what comes from outside is kept apart, under the same name.
+        self.inputs = {r.name: r for r in session.program.relations if r.kind == "input"}
 
     @property
     def words(self) -> list[str]:
@@ -92,9 +94,10 @@ class Interactive:
         """Insert or delete facts, all of a line at once, and show what that changes."""
         changes: dict[str, list[tuple[str, tuple[Any, ...]]]] = {}
         for fact in self.facts(text):
-            relation, values = self.module.parse_tuple(self.session.program, fact)
-            if relation.kind != "input":
-                raise self.module.JobError(f"{relation.name} is derived; only inputs can be changed")
+            named, values = self.module.parse_tuple(self.session.program, fact)
+            relation = self.inputs.get(named.name)
+            if relation is None:
+                raise self.module.JobError(f"{named.name} is derived; only inputs can be changed")
             changes.setdefault(relation.table, []).append((op, values))
         self.session.apply(changes)
         lines = (
@@ -126,7 +129,7 @@ class Interactive:
     def show(self, name: str, rest: str) -> None:
         """Show a relation."""
         relation = self.relations.get(name.rstrip("."))
-        if relation is None or not (rest.strip() or "0").isdigit():
+        if relation is None or not re.fullmatch(r"[0-9]{0,18}", rest.strip()):
             raise self.module.JobError(
                 f"{name} {rest}".strip() + " is no command and no relation; `help` tells what is"
             )

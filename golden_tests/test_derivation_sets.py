@@ -20,6 +20,7 @@ from golden_tests.checks import Checked
 from golden_tests.harness import VERSION, LocalJob, MemoryJob
 from golden_tests.nightly import START, numbers, seeds
 from golden_tests.oracle import psn
+from golden_tests.oracle.batches import Batch
 from golden_tests.oracle.evaluate import evaluate, strata
 from golden_tests.oracle.language import Program, Row, parse
 from golden_tests.random_search import scenario_of
@@ -183,6 +184,39 @@ def test_what_comes_while_the_rest_goes() -> None:
         "p(X) :- f(X).\np(X) :- g(X), q(X), p(X).\nq(X) :- f(X).\nq(X) :- q(X), p(X).\n"
     )
     assert run_alone(text, [{"f": {(0,)}, "g": set()}, {"f": set(), "g": {(0,)}}, {"f": {(0,)}, "g": {(0,)}}]) == 3
+
+
+#: In no state does what leaves meet what comes, or what comes what leaves; together they would divide by zero.
+PASSING = """
+input relation start(x: int)
+input relation q(x: int, y: int)
+output relation p(x: int)
+p(X) :- start(X).
+p(Z) :- p(X), q(X, Y), Z = 100 / Y.
+"""
+
+
+@pytest.mark.parametrize("buckets", [0, 2], ids=["memory", "files"])
+@pytest.mark.parametrize(
+    ("first", "second"),
+    [
+        ({"start": [("+", (1,))]}, {"start": [("-", (1,))], "q": [("+", (1, 0))]}),
+        ({"start": [("+", (1,))], "q": [("+", (1, 2))]}, {"q": [("-", (1, 2)), ("+", (50, 0))]}),
+        ({"start": [("+", (1,))], "q": [("+", (1, 2)), ("+", (2, 0))]}, {"start": [("-", (1,)), ("+", (3,))]}),
+    ],
+)
+def test_what_is_never_there_divides_nothing(first: Batch, second: Batch, buckets: int, tmp_path: Path) -> None:
+    """A batch is refused for a value that is missing in a state, not for one between what leaves and what comes."""
+    compilation = annotated(PASSING)
+    script = emit_script(compilation.plan, VERSION, format_code=False)
+    job = LocalJob(script, tmp_path, buckets) if buckets else MemoryJob(compilation)
+    checked = Checked(job, PASSING, compilation)
+    for batch in (first, second):
+        assert checked.apply(batch) == []
+        assert checked.refused == ""
+    assert checked.apply({"start": [("+", (7,))], "q": [("+", (7, 0))]}) == []
+    assert "division by zero" in checked.refused
+    job.close()
 
 
 #: Nigam et al. 2012: the program of section 5, and the one of section 3.3, with its view and its burst of updates.

@@ -167,6 +167,7 @@ FACTS = Story(
     twice: facts(1, "{facts}", 100000000000000000000.5, true, 12345678901234567890.5, date"1970-01-01").
     told(K, S, F, B, D, T) :- facts(K, S, F, B, D, T), !e(K, 0).
     gone(K, count<*>) :- facts(K, _, _, _, _, _), e(K, 0).
+    facts(2, "${env:HOME} ${spark.app.name} ${nope} $${x}", 0.25, true, 1, date"2024-02-29").
     reach(3, 4).
     reach(4, 3).
     reach(3, 4).
@@ -219,6 +220,49 @@ def test_rounds_in_spark(story: Story, tmp_path: Path, spark: SparkSession) -> N
     assert play(job, story) == said
     job.close()
     assert len(said) == (5 if story is FAULTS else 0)
+
+
+#: Settings with which a session reads texts of SQL in another way.
+UNUSUAL_SETTINGS = {
+    "spark.sql.ansi.enforceReservedKeywords": "true",
+    "spark.sql.ansi.doubleQuotedIdentifiers": "true",
+    "spark.sql.parser.escapedStringLiterals": "true",
+    "spark.sql.parser.quotedRegexColumnNames": "true",
+    "spark.sql.variable.substitute": "true",
+    "spark.sql.ansi.enabled": "false",
+    "spark.sql.caseSensitive": "true",
+}
+UNUSUAL = Story(
+    """
+    // Constants that need quoting, functions with patterns, joins, and sums, by whatever settings a session has.
+    input relation e(x: int, y: string)
+    output f.  output m.  output h.  output s.  output k.
+    f(1, "a\\\\b").
+    f(2, "quote ' \\" end").
+    f(3, "${spark.app.name}").
+    m(X, Y) :- e(X, Y), !f(_, Y), instr(Y, "\\\\") > 0.
+    h(X) :- e(X, "a\\\\b").
+    s(Y, sum<X>) :- e(X, Y), Y != "${spark.app.name}".
+    k(X, "${system:file.separator}") :- e(X, _).
+    """,
+    {"e": {(1, "a\\b"), (5, "c"), (9, "c"), (10, "x\\y")}},
+    ({"e": [("-", (5, "c")), ("+", (6, "golden tests")), ("+", (7, "c\\"))]},),
+)
+
+
+def test_settings_of_the_session(tmp_path: Path, spark: SparkSession) -> None:
+    """A session may have been told to read SQL otherwise; the job says how it means its own, and leaves that as it was."""
+    found = {name: spark.conf.get(name) for name in UNUSUAL_SETTINGS}
+    job = RoundsJob(compile_text(UNUSUAL.text)[1], tmp_path, spark, buckets=1)
+    try:
+        for name, value in UNUSUAL_SETTINGS.items():
+            spark.conf.set(name, value)
+        assert play(job, UNUSUAL) == []
+        assert {name: spark.conf.get(name) for name in UNUSUAL_SETTINGS} == UNUSUAL_SETTINGS
+    finally:
+        for name, value in found.items():
+            spark.conf.set(name, value)
+        job.close()
 
 
 def play_case(job: LocalJob, case: Path) -> Iterator[str]:

@@ -54,6 +54,26 @@ def test_facts_come_and_go(tmp_path: Path) -> None:
     ]
 
 
+def test_inputs_that_are_derived_too(tmp_path: Path) -> None:
+    """What comes from outside is changed, also where a fact or a rule of the program adds to it."""
+    text = (
+        "input relation link(x: int, y: int)\ninput derived relation tr(n: int)\noutput o.\n"
+        "link(1, 2).\ntr(X) :- link(X, _).\no(X) :- tr(X).\n"
+    )
+    assert typed(text, tmp_path, "+ link(2, 3)", "+ tr(9)", "- tr(9), link(2, 3)", "- link(1, 2)") == [
+        *("+ link(2, 3)", "+ tr(2)", "+ o(2)"),
+        *("+ tr(9)", "+ o(9)"),
+        *("- link(2, 3)", "- tr(2)", "- tr(9)", "- o(2)", "- o(9)"),
+        "no tuple that is derived has changed",
+    ]
+
+
+def test_conflicting_rows(tmp_path: Path) -> None:
+    """No option is advised that there is not."""
+    said = typed(KEYED, tmp_path, '+ item(1, "a"), item(1, "b")', code=1)
+    assert said[0].endswith("in one batch, and nothing says which is the later")
+
+
 def test_why(tmp_path: Path) -> None:
     """A proof, and how far each rule comes; nothing is changed by asking."""
     lines = typed(REACH, tmp_path, "+ link(1, 2), link(2, 1)", "why reachable(1, 1)", "? reachable(3, 1)", "check")
@@ -86,6 +106,9 @@ def test_values(tmp_path: Path) -> None:
         ("- nothing(1)", "nothing"),
         ("why", "is no tuple"),
         ("reachable many", "reachable many is no command and no relation"),
+        ("reachable 99999999999999999999", "is no command and no relation"),
+        ("reachable " + "9" * 5000, "is no command and no relation"),
+        ("reachable ²", "is no command and no relation"),
         ("foo", "foo is no command and no relation"),
     ],
 )
