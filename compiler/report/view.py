@@ -19,7 +19,7 @@ from ..certify import Certificate, certify
 from ..diagnostics import in_a_line
 from ..explain import explain
 from ..highlighting import FlintlogLexer
-from ..ir import plan, typed
+from ..ir import plan
 from ..ir.localized import LocalizedRule, located_rule
 from ..ir.strata import METHODS
 from ..naming import counted
