@@ -769,9 +769,10 @@ def test_relations_that_take_no_input(stage: Stage, write: Write, job: ModuleTyp
 def test_a_first_build_takes_rows_only(way: str, stage: Stage, write: Write, job: ModuleType) -> None:
     """There is nothing to delete yet."""
     path = write("link.csv", "src,dst,op\n1,2,+\n3,4,delete\n")
-    assert refusal(job, stage, "link", path, initial=True) == [
+    assert refusal(job, stage, "link", path, initial=True, all_inserts=False) == [
         f'{path}, row 2, column op: "delete" in the first rows of a state, where there is nothing to delete'
     ]
+    assert stage("link", path, initial=True, all_inserts=True) == links((1, 2, "+"), (3, 4, "+"))
 
 
 def test_columns_that_are_not_used_are_named_once(
