@@ -152,7 +152,9 @@ def compile_command(
         raise click.UsageError("--stdout prints one script; write several with -o DIR")
     if outside and target != PROCESSES:
         raise click.UsageError(f"--outside is for channels between processes, with --target {PROCESSES}")
-    if target == PROCESSES and (to_stdout or stages):
+    if target == PROCESSES and stages:
+        raise click.UsageError(f"--dump prints stages of a program; it does not go with --target {PROCESSES}")
+    if target == PROCESSES and to_stdout:
         raise click.UsageError(f"--target {PROCESSES} makes several files; write them with -o DIR")
     from . import CompileOptions, emit
 
@@ -946,7 +948,9 @@ class Report:
 
             click.echo(DOCUMENTS[self.form](tuple(self.findings), self.failures))
         elif self.found or (always and self.code == OK):
-            among = f" in {len(self.found)} of {len(self.programs)} programs" if len(self.programs) > 1 else ""
+            among = f" in {len(self.programs)} programs" if len(self.programs) > 1 else ""
+            if among and self.found:
+                among = f" in {len(self.found)} of {len(self.programs)} programs"
             _print(_totals(self.found) + among, _coloured, sys.stderr)
         click.get_current_context().exit(self.code)
 

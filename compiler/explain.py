@@ -283,9 +283,10 @@ class Explainer:
             told.append(f"{listed(names)} {_verb(names, 'is', 'are')} not cut into buckets: {reason}.")
         filtered = [rule.label for rule in planned.rules if rule.filtered]
         if filtered:
+            every = [written.label for rule in planned.rules if rule.filtered for written in rule.rules]
             told.append(
-                f"{listed(filtered)} {_verb(filtered, 'takes', 'take')} no tuples of this stage, so every bucket "
-                f"evaluates {_verb(filtered, 'it', 'them')} and keeps the heads that are its own."
+                f"{listed(filtered)} {_verb(every, 'takes', 'take')} no tuples of this stage, so every bucket "
+                f"evaluates {_verb(every, 'it', 'them')} and keeps the heads that are its own."
             )
         told.append(why_here)
         yield from _paragraph(" ".join(told), 2, 2)

@@ -251,7 +251,7 @@ UNUSUAL = Story(
 
 
 def test_settings_of_the_session(tmp_path: Path, spark: SparkSession) -> None:
-    """A session may have been told to read SQL otherwise; the job says how it means its own, and leaves that as it was."""
+    """A session may read SQL otherwise; the job says how it means its own, and leaves the settings as they were."""
     found = {name: spark.conf.get(name) for name in UNUSUAL_SETTINGS}
     job = RoundsJob(compile_text(UNUSUAL.text)[1], tmp_path, spark, buckets=1)
     try:

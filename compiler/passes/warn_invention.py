@@ -54,7 +54,7 @@ def inventions(rule: typed.Rule, members: Collection[str]) -> Iterator[tuple[int
 
 
 _UNBOUNDED = "the job stops with an error after --max-rounds rounds; "
-_BOUNDS = "a comparison that bounds the value makes it end"
+_BOUNDS = "it ends if a comparison bounds the value, which is for you to see to"
 _WITHOUT_COST = "around a cycle without cost it grows for ever; a `min` or `max` behind the recursion can choose too"
 
 

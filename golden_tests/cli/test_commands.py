@@ -276,7 +276,7 @@ def test_check_of_processes(tmp_path: Path) -> None:
     for programs in ([one, two, three], [three, plain, one, two], [alone, plain]):
         result = flintlog("check", *programs)
         assert result.exit_code == 0
-        assert result.stderr == f"no errors, no warnings in 0 of {len(programs)} programs\n"
+        assert result.stderr == f"no errors, no warnings in {len(programs)} programs\n"
     declared = written(tmp_path / "declared.dl", f"input relation S2.host(h: int)\n{S3}")
     assert flintlog("check", one, declared).exit_code == 1
     assert flintlog("check", one, declared, "--outside", "S2").exit_code == 0
