@@ -57,8 +57,9 @@ CSV and JSON lines with lists in them are read row by row in the driver: give la
 ## Functions of your own
 
 `extern function risk(x: int, s: string): float` declares a Python function. The job takes the file that defines it,
-`--functions FILE.py`, with `init`, `apply`, `verify`, `rebuild`, `upgrade` and `explain`; called from Python it takes the file's name
-or a mapping: `apply(spark, ..., functions={"risk": risk})`. The file may import what is installed where Spark's tasks run.
+`--functions FILE.py`, with `init`, `apply`, `verify`, `rebuild`, `upgrade` and `explain`; called from Python it
+takes the file's name or a mapping: `apply(spark, ..., functions={"risk": risk})`. The file may import what is installed
+where Spark's tasks run.
 
 * It must be deterministic, and depend on its arguments alone: views stay exact only if it gives the same today and
   tomorrow. It is called as often as the engine likes, also for rows that no derivation needs in the end.
@@ -67,8 +68,8 @@ or a mapping: `apply(spark, ..., functions={"risk": risk})`. The file may import
 * If it raises an exception, or returns None or what is no value of its type, the call has no value: a batch that needs
   it is refused, naming the rule, the function and its arguments, and the state is as it was.
 * The state remembers a hash of the file that defines each function. `apply` refuses to go on with another file, be
-  it a comment that changed, since nobody can tell what it would give for the tuples that are there; `rebuild`
-  and `upgrade` recompute them. Keep the functions in a file of their own. What that file imports is not looked at, nor are
+  it a comment that changed, since nobody can tell what it would give for the tuples that are there; `rebuild` and
+  `upgrade` recompute them. Keep the functions in a file of their own. What that file imports is not looked at, nor are
   functions that no file defines: after changing those, `rebuild`.
 """
 
