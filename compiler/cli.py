@@ -948,9 +948,8 @@ class Report:
 
             click.echo(DOCUMENTS[self.form](tuple(self.findings), self.failures))
         elif self.found or (always and self.code == OK):
-            among = f" in {len(self.programs)} programs" if len(self.programs) > 1 else ""
-            if among and self.found:
-                among = f" in {len(self.found)} of {len(self.programs)} programs"
+            some = f"{len(self.found)} of " if self.found else ""
+            among = f" in {some}{len(self.programs)} programs" if len(self.programs) > 1 else ""
             _print(_totals(self.found) + among, _coloured, sys.stderr)
         click.get_current_context().exit(self.code)
 

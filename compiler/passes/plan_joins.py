@@ -75,9 +75,7 @@ def _gathered(facts: list[RulePlan]) -> RulePlan:
         if isinstance(value, typed.Constant)
     )
     rules = tuple(planned.rule for planned in facts)
-    rule = replace(
-        first, head=replace(first.head, arguments=arguments), text="\n".join(dict.fromkeys(r.text for r in rules))
-    )
+    rule = replace(first, head=replace(first.head, arguments=arguments))
     full, returning, asked = (
         query and replace(query, rule=rule, facts=rules)
         for query in (facts[0].full, facts[0].returning, facts[0].asked)

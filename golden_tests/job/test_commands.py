@@ -174,6 +174,34 @@ def test_options_reach_the_stages(main: Any, built: str, job: ModuleType, monkey
     assert seen == [job.Options(2, "spark", 7, memory_limit="3GB")]
 
 
+@pytest.mark.parametrize(
+    "size", ["2GB", "2 gib", "2.5GB", "2G", "80%", "100 bytes", "none", "-1", "1 PB", "2Ki", "2", "zzz", "1'; --"]
+)
+def test_amounts_of_memory(job: ModuleType, size: str) -> None:
+    """What DuckDB takes is taken, and nothing else."""
+    import duckdb
+
+    def taken(check: Any, wrong: type[Exception]) -> bool:
+        try:
+            check()
+        except wrong:
+            return False
+        return True
+
+    escaped = size.replace("'", "''")
+    by_duckdb = taken(lambda: duckdb.connect().execute(f"SET memory_limit = '{escaped}'"), duckdb.Error)
+    assert taken(lambda: job.Options(2, memory_limit=size), job.JobError) == by_duckdb
+
+
+@pytest.mark.parametrize(
+    "given", [{"engine": "foo"}, {"strategy": "foo"}, {"buckets": 0}, {"max_rounds": -1}, {"max_entries": 0}]
+)
+def test_options_that_cannot_be(job: ModuleType, given: dict[str, Any]) -> None:
+    """An option is refused by its name, before anything is done."""
+    with pytest.raises(job.JobError, match=next(iter(given))):
+        job.Options(**{"buckets": 2, **given})
+
+
 # ---- show ----------------------------------------------------------------------------------------------------------
 
 

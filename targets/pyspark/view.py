@@ -361,12 +361,11 @@ class Viewer:
         partial: tuple[str, ...] = ()
         narrow: tuple[str, ...] = ()
         facts: QueryView | None = None
-        if len(planned.rules) > 1:
-            made_of = facts_sql(planned.rules)
+        if planned.full.facts:
             facts = QueryView(
                 f"{planned.label}, {len(planned.rules):,} facts with their labels and places",
                 self.constant(constant_name(rule.label, "facts")),
-                made_of,
+                facts_sql(planned.full.facts),
             )
             queries.append(facts)
 
