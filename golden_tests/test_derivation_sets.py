@@ -69,6 +69,14 @@ def changes_between(before: Inputs, after: Inputs) -> list[tuple[int, psn.Fact]]
     return [*gone, *come]
 
 
+def as_batch(changes: list[tuple[int, psn.Fact]]) -> Batch:
+    """A burst of updates as jobs take it."""
+    batch: Batch = {}
+    for sign, (name, row) in changes:
+        batch.setdefault(name, []).append(("+" if sign > 0 else "-", row))
+    return batch
+
+
 def comparable(program: Program) -> set[str]:
     """The recursive relations whose recursion reads inputs and itself only: there the paper's sets and the job's are
     the same, while a job takes what an earlier stratum derives as given."""
@@ -92,10 +100,7 @@ def run_both(text: str, bursts: list[Inputs], rng: random.Random) -> int:
         for inputs in bursts:
             changes = changes_between(before, inputs)
             system.burst(changes)
-            batch: dict[str, list[tuple[str, Row]]] = {}
-            for sign, (name, row) in changes:
-                batch.setdefault(name, []).append(("+" if sign > 0 else "-", row))
-            job.run(batch)
+            job.run(as_batch(changes))
             system.run()
             before = inputs
             facts = psn.facts_of(system, program)
@@ -140,11 +145,8 @@ def run_alone(text: str, bursts: list[Inputs]) -> int:
     before = Inputs()
     try:
         for number, inputs in enumerate(bursts):
-            batch: dict[str, list[tuple[str, Row]]] = {}
-            for sign, (name, row) in changes_between(before, inputs):
-                batch.setdefault(name, []).append(("+" if sign > 0 else "-", row))
             try:
-                job.run(batch)
+                job.run(as_batch(changes_between(before, inputs)))
             except job.module.JobError as error:
                 assert "more than 1000 derivation sets" in str(error), text
                 return number
