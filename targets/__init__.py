@@ -22,8 +22,13 @@ TARGETS = tuple(_MODULES)
 #: The target that makes a script for each process, of all programs together.
 PROCESSES = "processes"
 
-#: What generated scripts import, beside the standard library.
-_IMPORTED = frozenset({"duckdb", "numpy", "pandas", "py4j", "pyarrow", "pyspark"})
+#: What generated scripts import beside the standard library, also through packages, and what else lies beside them.
+_TAKEN = """
+    duckdb numpy pandas py4j pyarrow pyspark flintlog flintlog_functions run_local
+    confluent_kafka dateutil google googleapis_common_protos grpc pytz six
+    adlfs aiobotocore aiohttp attr attrs azure boto3 botocore certifi fsspec gcsfs jmespath multidict pathlib_abc
+    requests s3fs upath urllib3 wrapt yaml yarl
+"""
 
 
 @dataclass(frozen=True)
@@ -63,6 +68,6 @@ def module_name(source: str) -> str:
     stem = re.sub(r"\W", "_", PurePosixPath(source).stem)
     if not stem or stem[0].isdigit():
         stem = f"_{stem}"
-    if keyword.iskeyword(stem) or stem in sys.stdlib_module_names or stem in _IMPORTED:
+    if keyword.iskeyword(stem) or stem in sys.stdlib_module_names or stem.lower() in _TAKEN.split():
         stem += "_"
     return stem

@@ -6,6 +6,7 @@ the letter. So must the two ways in which the driver reads Parquet, by columns a
 
 from __future__ import annotations
 
+import dataclasses
 import datetime
 import decimal
 import random
@@ -419,6 +420,22 @@ def test_two_last_rows_of_a_key(way: str, stage: Stage, write: Write, job: Modul
     """Nobody can say which is the later."""
     path = write("price.csv", "item,op,_op,ts\na,1,+,7\na,2,+,7\n")
     assert refusal(job, stage, "price", path, order="ts") == ['price: two rows with item = "a" and the same ts']
+
+
+def test_many_changes_at_the_same_time(way: str, stage: Stage, write: Write, job: ModuleType) -> None:
+    """The first keys are named, each once, and all are counted."""
+    rows = "".join(f"i{item},{op},+,1\n" for item in range(7) for op in range(3))
+    lines = refusal(job, stage, "price", write("price.csv", f"item,op,_op,ts\n{rows}"), order="ts")
+    assert len(lines) == 6 and lines[-1] == "... 7 problems in all"
+    assert len({*lines}) == 6 and all(line.endswith(" and the same ts") for line in lines[:-1])
+
+
+def test_a_key_in_another_order_than_the_columns(job: ModuleType) -> None:
+    """Its values stand with their columns."""
+    relation = dataclasses.replace(job.PRICE, key=("op_", "item"))
+    shape, problems = job.InputShape(relation, "_op", "at", False, ""), job.Problems()
+    job.note_ties(([(7, "a")], 1), shape, problems)
+    assert problems.listed == ['price: two rows with op = 7, item = "a" and the same at']
 
 
 def test_an_order_must_be_there_and_be_one(way: str, stage: Stage, write: Write, job: ModuleType) -> None:

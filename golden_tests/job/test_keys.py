@@ -181,6 +181,26 @@ def test_manifests(job: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPa
     assert any(name.startswith("/bucket/out/pair/changes/batch=b4/") for name in found), found
 
 
+def test_a_place_with_keys_for_a_relation_in_another_folder(
+    tmp_path_factory: pytest.TempPathFactory, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The command that was given the keys publishes there, too."""
+    pytest.importorskip("upath", reason="universal-pathlib is not installed")
+    import fsspec
+
+    program = PROGRAM.replace("output=True,", 'output=True,\n    folder="pair~2",')
+    assert program != PROGRAM
+    job = assemble.load(tmp_path_factory.mktemp("script"), program, "folders_job")
+    monkeypatch.setitem(job.STORE_PACKAGES, "memory", "fsspec")
+    race = Race(job, tmp_path / "race", 20)
+    race.begin()
+    changes, where = {"link": race.file("link", 3)}, "memory://user:other-key@bucket/there"
+    job.apply(None, str(race.state), changes, batch="b3", publish=where, log=race.log)
+    assert "other-key" not in job.manifest_path(race.state, 3).read_text()
+    found = fsspec.filesystem("memory").find("/")
+    assert any("user:other-key@bucket/there/pair~2/changes/batch=b3" in name for name in found), found
+
+
 def test_the_command_line_of_a_result(job: ModuleType, tmp_path: Path) -> None:
     """What ``--json`` prints is what the function returns, without keys."""
     root: Any = Path(f"/s3:/{KEYS}@bucket")

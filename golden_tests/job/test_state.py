@@ -7,6 +7,7 @@ import os
 import subprocess
 import sys
 import threading
+import zlib
 from collections.abc import Callable
 from pathlib import Path
 from types import ModuleType
@@ -408,6 +409,44 @@ def test_a_reader_of_the_commit_before_can_go_on(
 
 
 # ---- damage and other programs -------------------------------------------------------------------------------------
+
+
+def test_a_damaged_file_in_a_store(job: ModuleType, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is found where the whole of the files is wanted, as ``recover`` does."""
+    pytest.importorskip("upath", reason="universal-pathlib is not installed")
+    monkeypatch.setitem(job.STORE_PACKAGES, "memory", "fsspec")
+    root = job.place_of("memory://bucket/damaged")
+    name = f"data/1-aa/link/base.{zlib.crc32(b'as written'):08x}.10.parquet"
+    (root / name).parent.mkdir(parents=True)
+    (root / name).write_bytes(b"as written")
+    job.check_files(root, [name], whole=True)
+    (root / name).write_bytes(b"as Written")
+    job.check_files(root, [name])
+    with pytest.raises(job.JobError, match="is damaged"):
+        job.check_files(root, [name], whole=True)
+
+
+def test_what_a_state_says_when_nobody_knows_of_a_commit(
+    job: ModuleType, spark: Any, built: Path, write: Write, quiet: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The first error is told, and what may be part of a commit stays until a later one removes it."""
+    path = write("link.csv", "src,dst,op\n7,8,+\n")
+
+    def fail(*_: object) -> None:
+        raise OSError("the first error")
+
+    def unknown(*_: object) -> None:
+        raise job.JobError("the second error")
+
+    before = set((built / "data").iterdir())
+    with monkeypatch.context() as patch:
+        patch.setattr(job, "commit_manifest", fail)
+        patch.setattr(job, "is_committed", unknown)
+        with pytest.raises(OSError, match="the first error"):
+            job.apply(spark, str(built), path, batch="x", log=quiet)
+    assert len(set((built / "data").iterdir()) - before) == 1
+    assert job.apply(spark, str(built), path, batch="x", log=quiet)["applied"]
+    assert published(built, "x") == [("+", 7, 8)]
 
 
 @pytest.mark.parametrize(("damage", "words"), [("cut", "is damaged"), ("remove", "is missing")])

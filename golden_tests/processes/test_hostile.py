@@ -1028,7 +1028,8 @@ def test_what_a_database_says_of_a_mistake_does_not_pass(pair: Pair) -> None:
 def test_the_system_fails_when_a_process_begins(pair: Pair) -> None:
     """That is tried again, as is all that comes later; a mistake is not."""
     module, waited = pair.module, []
-    errors = [OSError(errno.ENOSPC, "full"), OSError(errno.ENOSPC, "full"), None]
+    silent = module.Passing("Kafka does not take what goes to a topic: no answer for 30 seconds")
+    errors = [OSError(errno.ENOSPC, "full"), OSError(errno.ENOSPC, "full"), silent, None]
     ended = threading.Event()
     ended.wait = waited.append  # type: ignore[method-assign, assignment]
 
@@ -1038,7 +1039,7 @@ def test_the_system_fails_when_a_process_begins(pair: Pair) -> None:
         return "a worker"
 
     assert module.begun(make, ended, pair.world.logs["B"]) == "a worker"
-    assert waited == [0.2, 0.4]
+    assert waited == [0.2, 0.4, 0.8]
     errors[:] = [module.JobError("wrong")]
     with pytest.raises(module.JobError, match="wrong"):
         module.begun(make, ended, pair.world.logs["B"])
