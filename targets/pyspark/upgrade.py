@@ -128,11 +128,12 @@ def upgrade_plan(was: StoredProgram, now: StoredProgram) -> UpgradePlan:
     """What an upgrade of a state of ``was`` to ``now`` does, if it is given the inputs that it needs, and no others,
     and the same functions."""
     was, moved = was.under_tables_of(now)
-    old_inputs = {relation.table for relation in was.inputs}
+    # What is put into a relation that is derived too, or has facts, lies in a table of its own.
+    old_inputs = {relation.name: relation for relation in was.inputs}
     given, empty, refilled = [], [], []
     for relation in now.inputs:
-        before = was.relations.get(relation.table)
-        if before is None or relation.table not in old_inputs:
+        before = old_inputs.get(relation.name)
+        if before is None:
             empty.append(relation.name)
         elif before.columns != relation.columns:
             given.append(relation.name)
@@ -181,5 +182,5 @@ def upgrade_plan(was: StoredProgram, now: StoredProgram) -> UpgradePlan:
         tuple(given),
         tuple(empty),
         tuple(refilled),
-        tuple(sorted(was.relations[table].name for table in old_inputs - new_inputs)),
+        tuple(sorted(old_inputs.keys() - {relation.name for relation in now.inputs})),
     )
