@@ -150,7 +150,10 @@ def checked_batches(
     """What is wrong at the first batch where something is; closes the job."""
     try:
         checked = Checked(job, scenario.text, compilation)
+        rng = random.Random(scenario.text)
         for number, batch in enumerate([batch_of(scenario.inputs), *scenario.batches]):
+            # Batches in one task, and such as take several, follow each other.
+            job.module.FEW_ROWS = rng.choice((300_000, 10, 0, 0))  # type: ignore[attr-defined]
             # The oracle counts supports after every batch; the job itself in the beginning and in the end.
             problems = checked.apply(batch, recount=number in (0, len(scenario.batches)))
             heard[checked.refused.split(":")[0][:24] or "applied"] += 1

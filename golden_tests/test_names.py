@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import random
 import re
 import shutil
 import sys
@@ -170,6 +171,34 @@ def test_functions_that_differ_in_case(tmp_path: Path) -> None:
     assert job.rows("p") == {(1, 2, 11, 101)}
     assert Checked(job, text, compilation).job is job
     job.close()
+
+
+@pytest.mark.parametrize(
+    "columns", ["a: int, b_c: int, a_b: int, c: int", "a: int, b: int, a_b: int", "a: int, a_2: int, b: int"]
+)
+def test_columns_that_are_alike_when_joined(columns: str) -> None:
+    """What a negation leaves open is another thing for each choice of columns, whatever these are called."""
+    names = re.findall(r"(\w+):", columns)
+    free = ", ".join("_" for _ in names[1:])
+    places = range(len(names))
+    bodies = [
+        ", ".join(v if place in chosen else "_" for place, v in zip(places, bound, strict=True))
+        for chosen in ((0, 1), (len(names) - 2, len(names) - 1), (len(names) - 1,), (0,), (0, len(names) - 1))
+        for bound in [[f"X{place}" for place in places]]
+    ]
+    rules = "".join(
+        f"output relation o{n}({columns})\no{n}({', '.join(f'X{p}' for p in places)}) :- "
+        f"t({', '.join(f'X{p}' for p in places)}), !r({body}).\n"
+        for n, body in enumerate(bodies)
+    )
+    text = f"input relation r({columns})\ninput relation t({columns})\n{rules}output relation f(x: int)\n"
+    text += f"f(X) :- t(X, {free}), !r(X, {free}).\n"
+    rng = random.Random(columns)
+    tuples = [tuple(rng.randrange(3) for _ in places) for _ in range(12)]
+    changes = [("+" if rng.random() < 0.5 else "-", row) for row in tuples[:6]]
+    batch = {"r": list({row: (op, row) for op, row in changes}.values())}
+    scenario = Scenario(text, {"r": set(tuples[3:8]), "t": set(tuples)}, [batch])
+    assert check_in_memory(scenario) == [] == check(scenario, 3)
 
 
 def test_random_programs_draw_nasty_names() -> None:

@@ -108,6 +108,7 @@ class _Rewriting:
                 output=False,
                 hidden=True,
                 key=(),
+                symmetric=False,
                 public="",
                 why=f"the tuples of {relation.name} that its rules without recursion give",
                 shown_as=relation.name,

@@ -35,7 +35,9 @@ def project_negations(program: typed.Program) -> typed.Program:
         key = (atom.relation, kept)
         if key not in projections:
             projections[key] = _projection(program.relation(atom.relation), kept, names)
+            names.add(projections[key].name)
             added.append(_rule(program.relation(atom.relation), projections[key], kept, labels))
+            labels.add(added[-1].label)
         terms = tuple(atom.terms[i] for i in kept)
         return replace(negation, atom=replace(atom, relation=projections[key].name, terms=terms))
 

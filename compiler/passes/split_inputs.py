@@ -43,6 +43,7 @@ def split_inputs(program: typed.Program) -> typed.Program:
             public=relation.name,
             why=f"the tuples of {relation.name} that come from outside",
         )
+        names.add(hidden.name)
         relations += [hidden, replace(relation, accepts_input=False)]
         variables = tuple(typed.Variable(c.name, c.type, relation.span) for c in relation.columns)
         rules.append(
@@ -55,4 +56,5 @@ def split_inputs(program: typed.Program) -> typed.Program:
                 f"tuples of {relation.name} that come from outside",
             )
         )
+        labels.add(rules[-1].label)
     return replace(program, relations=tuple(relations), rules=(*rules, *program.rules))

@@ -47,7 +47,7 @@ OWN = """
     _mark _count q d s b n k c e f g h l m o p r w a dead absent groups asked absent_0 absent_after _lost
     _gained _folded _1 _1_1 _any changed delta before after lost gained touched entering plus minus_ hit met x
     x1 x_2 X_2 total batch batch_ data manifest state published changes con nul input output relation derived
-    process domain include symmetric function typedef extern
+    process domain include symmetric function typedef extern a_b b_c a_b_c by_a a_by_b
 """.split()  # noqa: SIM905
 
 PYTHON = """
