@@ -81,6 +81,30 @@ def test_seeds_in_files(seed: int) -> None:
     assert check(scenario_of(seed, seed % 2 == 0), 1 + seed % 3) == []
 
 
+@pytest.mark.parametrize(
+    "rule",
+    [
+        "p(X, X) :- !k(X, _), ls(X, _), B = X % X.",
+        "p(X, Y) :- !k(X, _), ls(X, Y), X % X = 0.",
+        "p(X) :- !k(X, _), ls(X, _), B = X % X.",
+        "p(X, count<*>) :- ls(X, _), !k(X, _), B = X % X, B < 5.",
+        "p(X, max<Y>) :- ls(X, Y), !k(X, _), X % X < 5.",
+    ],
+)
+@pytest.mark.parametrize("buckets", [1, 2, 3, 7])
+def test_a_condition_without_value_in_another_bucket(rule: str, buckets: int) -> None:
+    """A batch is not refused for a tuple that is not derived: what the rule negates is in a bucket."""
+    text = f"input relation k(a: int, b: int)\ninput relation ls(a: int, b: int)\noutput p.\n{rule}\n"
+    batches: list[Batch] = [
+        {"k": [("+", (2, 2))], "ls": [("+", (2, 2)), ("-", (0, 1))]},
+        {"k": [("-", (0, 3))]},
+        {"ls": [("+", (0, 1))]},
+        {"k": [("+", (0, 1))], "ls": [("+", (0, 5))]},
+    ]
+    made = Scenario(text, {"k": {(0, 3)}, "ls": {(0, 1), (4, 1), (5, 1)}}, batches)
+    assert check(made, buckets) == []
+
+
 def apart(seed: int) -> Scenario:
     """A seed's scenario with all its changes in one batch, each tuple once."""
     made = random_scenario(seed)

@@ -72,7 +72,21 @@ def _fuse(stage: _Open, stratum: StratumDeltas) -> StratumPlan | None:
             return _gathered(stratum)
         return None
     found = _assign(stratum.stratum, stage.pivots)
-    return None if found is None else _bucketed(stratum, found, stage.pivots)
+    if found is None or any(_hides_pivot(rule, found, stage.pivots) for rule in stratum.stratum.rules):
+        return None
+    return _bucketed(stratum, found, stage.pivots)
+
+
+def _hides_pivot(rule: typed.Rule, pivots: Mapping[str, int], stage: Collection[str]) -> bool:
+    """Whether the bucket of a head would be unknown if a condition of the rule has no value, because its one column says
+    so. It has to be known where the rule negates what is in buckets: what is absent in one may be there in another."""
+    arguments = enumerate(rule.head.arguments)
+    return (
+        not any(atom.relation in pivots or atom.relation in stage for atom in rule.atoms)
+        and any(isinstance(literal, typed.Negation) and literal.atom.relation in stage for literal in rule.body)
+        and any(not isinstance(literal, typed.Atom | typed.Negation) for literal in rule.body)
+        and all(n == pivots[rule.head.relation] or isinstance(a, typed.Aggregate) for n, a in arguments)
+    )
 
 
 def _bucketed(stratum: StratumDeltas, found: Mapping[str, int], stage: Collection[str]) -> StratumPlan:

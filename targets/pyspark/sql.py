@@ -210,9 +210,10 @@ def _string_text(text: str, dialect: type[DuckDB] | type[Spark]) -> str:
     return f"'{text}'" if plain else _printed(exp.Literal.string(text), dialect)
 
 
-def query_sql(query: Query, names: Names, kind: str, members: frozenset[str]) -> Sql:
-    """The SQL of a query of a stratum of ``kind`` whose relations are ``members``."""
-    return QueryBuilder(query, names, kind, members).build()
+def query_sql(query: Query, names: Names, kind: str, members: frozenset[str], pivot: int | None = None) -> Sql:
+    """The SQL of a query of a stratum of ``kind`` whose relations are ``members``. ``pivot`` is the column of the head
+    that tells its bucket, where that has to be known even if a condition of the rule has no value."""
+    return QueryBuilder(query, names, kind, members, pivot).build()
 
 
 COMPARISONS: dict[str, type[exp.Binary]] = {
@@ -237,8 +238,10 @@ _TRIED: dict[type[exp.Expr], str] = {
 class QueryBuilder:
     """Builds the tree of one query."""
 
-    def __init__(self, query: Query, names: Names, kind: str, members: frozenset[str]) -> None:
-        self.query, self.names, self.kind, self.members = query, names, kind, members
+    def __init__(
+        self, query: Query, names: Names, kind: str, members: frozenset[str], pivot: int | None = None
+    ) -> None:
+        self.query, self.names, self.kind, self.members, self.pivot = query, names, kind, members, pivot
         self.head = query.rule.head
         self.values: dict[str, exp.Expr] = {}
         self.uncertain: set[str] = set()
@@ -432,9 +435,18 @@ class QueryBuilder:
                     narrow.append(name)
             columns.append(exp.alias_(value, name))
         if self.required and not (self.returning and self.kind == "ranked"):
-            first = columns[0]
+            # In other buckets than its own what a rule finds absent may be there, so its pivot has to be known.
+            pivot = None if self.pivot is None else self.names.columns[relation][self.pivot]
+            plain = [
+                self.names.columns[relation][index]
+                for index, argument in enumerate(self.head.arguments)
+                if not isinstance(argument, typed.Aggregate)
+            ]
+            spare = (place for place, c in enumerate(columns) if c.alias != pivot and c.alias in plain)
+            place = next(spare, 0) if pivot is not None else 0
+            first = columns[place]
             guarded = exp.Case(ifs=[exp.If(this=all_of(self.required), true=first.this)])
-            columns[0] = exp.alias_(guarded, first.alias)
+            columns[place] = exp.alias_(guarded, first.alias)
             if not self.fits_required:
                 narrow = [name for name in narrow if name != first.alias]
             elif first.alias not in partial:

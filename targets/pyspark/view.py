@@ -361,6 +361,9 @@ class Viewer:
         partial: tuple[str, ...] = ()
         narrow: tuple[str, ...] = ()
         facts: QueryView | None = None
+        pivot = None
+        if planned.filtered and any(isinstance(literal, typed.Negation) for literal in rule.body):
+            pivot = next(p.column for p in placed.pivots if p.relation == rule.head.relation)
         if planned.full.facts:
             facts = QueryView(
                 f"{planned.label}, {len(planned.rules):,} facts with their labels and places",
@@ -371,7 +374,7 @@ class Viewer:
 
         def add(query: plan.Query, name: str, comment: str) -> str:
             nonlocal partial, narrow
-            sql = query_sql(query, self.names, stratum.kind, stratum.members)
+            sql = query_sql(query, self.names, stratum.kind, stratum.members, pivot)
             if query.purpose == "full":
                 partial, narrow = sql.partial, sql.narrow
             queries.append(QueryView.of(comment, self.constant(constant_name(rule.label, name)), sql, facts))
