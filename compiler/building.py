@@ -10,8 +10,20 @@ import click
 from flintlog.targets import PROCESSES
 
 from . import CompileOptions, compile_process_files, emit
-from .build import Config, ConfigError, Entry, Made, compared, depfile, find_config, orphans, read_config, sources_of
-from .cli import OK, REFUSED, UNUSABLE, Report
+from .build import (
+    Config,
+    ConfigError,
+    Entry,
+    Finding,
+    Made,
+    compared,
+    depfile,
+    find_config,
+    orphans,
+    read_config,
+    sources_of,
+)
+from .cli import OK, REFUSED, UNUSABLE, Report, reason
 from .naming import counted
 from .pipeline import compile_program
 
@@ -48,6 +60,9 @@ class Building:
         except ConfigError as error:
             report.fail(UNUSABLE, str(error))
             return report
+        except OSError as error:
+            report.fail(UNUSABLE, f"cannot read {error.filename or file}: {reason(error)}")
+            return report
         report.programs = tuple(program for entry in config.entries for program in entry.programs)
         made: list[Made] = []
         for entry in config.entries:
@@ -55,8 +70,10 @@ class Building:
                 made += self.files(entry, programs, report)
         self.sources = (file, *dict.fromkeys(path for one in made for path in one.sources), *report.programs)
         made = self.distinct(made, report)
+        # What a program that is refused was compiled to before is no orphan.
+        complete = report.code == OK
         done = self.compare(made, report) if self.check else self.write(made, report)
-        if report.code != REFUSED or self.check:
+        if complete:
             self.orphaned(config, made, report)
         if self.depends and report.code == OK:
             self.write_depfile(config, made, report)
@@ -90,7 +107,7 @@ class Building:
 
     def compare(self, made: list[Made], report: Report) -> str:
         """Report what is not as it is built; how many that are, in words."""
-        found = [finding for finding in map(compared, made) if finding is not None]
+        found = [finding for one in made if (finding := self.compared(one, report)) is not None]
         for finding in found:
             report.fail(REFUSED, f"{finding.path} {STATES[finding.state]}")
             if self.form == "text" and finding.difference:
@@ -101,7 +118,7 @@ class Building:
         """Write what differs, unless it was edited by hand; how many files that are, in words."""
         written = 0
         for one in made:
-            finding = compared(one)
+            finding = self.compared(one, report)
             if finding is None:
                 continue
             if finding.state == "edited" and not self.force:
@@ -112,6 +129,14 @@ class Building:
             written += 1
             click.echo(f"wrote {one.path} ({counted(one.text.count(chr(10)), 'line')})", err=True)
         return f"{written} written"
+
+    def compared(self, made: Made, report: Report) -> Finding | None:
+        """How a file differs from what the build makes; None if it does not, or cannot be read, which is reported."""
+        try:
+            return compared(made)
+        except OSError as error:
+            report.fail(UNUSABLE, f"cannot read {made.path}: {reason(error)}")
+            return None
 
     def orphaned(self, config: Config, made: list[Made], report: Report) -> None:
         """Report, or remove, what the build does not make any more."""

@@ -10,6 +10,7 @@ from __future__ import annotations
 import gc
 import io
 import os
+import re
 import shutil
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -245,7 +246,7 @@ def build(
 
     building = Building(config, check=check, prune=prune, force=force, depends=depends, depfile=depfile, form=form)
     report = building.run()
-    if watch:
+    if watch and building.sources:
         for _ in watching(building):
             building.run()
     report.finish()
@@ -452,8 +453,12 @@ def _below(paths: Iterable[Path]) -> Iterator[Path]:
             yield path
             continue
         for found in sorted(path.rglob("*.dl")):
-            if not any(part.startswith(".") for part in found.relative_to(path).parts):
+            if any(part.startswith(".") for part in found.relative_to(path).parts):
+                continue
+            if found.is_file():
                 yield found
+            else:
+                click.echo(f"{found} is not a file; it is left aside", err=True)
 
 
 def _difference(before: bytes, after: bytes, name: str) -> str:
@@ -671,6 +676,9 @@ def run_command(
     """
     if interactive and out is not None:
         raise click.UsageError("--interactive shows relations when it is asked; leave out --out")
+    for option, given in (("--facts", facts), ("--out", out)):
+        if given is not None and re.match(r"[A-Za-z][A-Za-z0-9+.-]+:/", str(given)):
+            raise click.UsageError(f"{option} is a folder on this machine, not a URI")
     if form and out is None:
         raise click.UsageError(f"--format {form} is for files; say where to write them with --out DIR")
     report = Report((program,), include_path=include_path)

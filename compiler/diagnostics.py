@@ -235,16 +235,25 @@ def _excerpt(span: Span, sources: Mapping[str, SourceFile]) -> list[str]:
     return lines
 
 
+#: Letters and signs that nobody sees.
+_FILLERS = "\u115f\u1160\u2800\u3164\uffa0"
+
+
 def _visible(line: str) -> str:
     """A line as a terminal may print it: what would be invisible or move the cursor becomes a replacement character."""
-    return "".join(c if c.isprintable() or c == "\t" else "\N{REPLACEMENT CHARACTER}" for c in line)
+    return "".join(
+        c if (c.isprintable() and c not in _FILLERS) or c == "\t" else "\N{REPLACEMENT CHARACTER}" for c in line
+    )
 
 
 def escaped(text: str) -> str:
     """Text of several lines with escapes, as in JSON, for what a terminal would not show or would obey."""
-    return "".join(
-        c if c.isprintable() or c in "\n\t" or unicodedata.category(c) == "Zs" else f"\\u{ord(c):04x}" for c in text
-    )
+    return "".join(f"\\u{ord(c):04x}" if _is_hidden(c) else c for c in text)
+
+
+def _is_hidden(character: str) -> bool:
+    seen = character.isprintable() or character in "\n\t" or unicodedata.category(character) == "Zs"
+    return not seen or character in _FILLERS
 
 
 def _width(character: str) -> int:

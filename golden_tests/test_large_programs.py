@@ -15,7 +15,9 @@ from types import FrameType, ModuleType
 
 import black
 import pytest
+from click.testing import CliRunner
 from flintlog.compiler import CompileOptions, emit
+from flintlog.compiler.cli import main
 from flintlog.compiler.diagnostics import CompileError
 from flintlog.compiler.frontend.reader import MOST_CHARACTERS
 from flintlog.compiler.pipeline import compile_program
@@ -149,3 +151,9 @@ def refuse(text: str) -> None:
     """Compile a text that is too long."""
     with pytest.raises(CompileError, match="E0126"):
         compile_program(SourceFile("program.dl", text))
+
+
+def test_a_program_without_end() -> None:
+    """It is refused once it is longer than any program may be."""
+    found = CliRunner().invoke(main, ["check", "/dev/zero"], catch_exceptions=False)
+    assert found.exit_code == 1 and "error[E0126]" in found.output

@@ -7,13 +7,15 @@ import json
 import math
 import random
 import shutil
+import sys
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from flintlog.compiler.pipeline import compile_program
 
-from golden_tests.harness import LocalJob, MemoryJob, Row, compile_text
+from golden_tests.checks import Checked
+from golden_tests.harness import LocalJob, MemoryJob, Row, compile_text, load_script
 from golden_tests.oracle.batches import Batch
 
 if TYPE_CHECKING:
@@ -121,3 +123,40 @@ def test_earlier_formats_are_read(state: Path, last: int, tmp_path: Path) -> Non
     json.dumps(job.manifest)
     job.close()
     memory.close()
+
+
+def test_what_is_at_a_moment(tmp_path: Path, spark: SparkSession) -> None:
+    """A location that is a date or a timestamp is found in any time zone of the session, however old it is."""
+    timestamps = ["2026-03-08 02:30:00", "2026-03-08 03:30:00", "0001-01-01 00:00:00"]
+    kinds = {"timestamp": timestamps, "date": ["0001-01-01"]}
+    assert spark.conf.get("spark.sql.session.timeZone") == "America/New_York"
+    for kind, moments in kinds.items():
+        text = f"input relation r(@t: {kind}, i: int)\noutput relation o(@t: {kind}, i: int)\no(@T, I) :- r(@T, I).\n"
+        module: Any = load_script(compile_text(text)[1])
+        path, state = tmp_path / f"{kind}.csv", str(tmp_path / kind)
+        path.write_text("t,i\n" + "".join(f"{moment},{n}\n" for n, moment in enumerate(moments)), encoding="utf-8")
+        module.init(spark, state, {"r": str(path)}, buckets=1, log=module.Log(quiet=True))
+        for n, moment in enumerate(moments):
+            assert [row.i for row in module.relation(spark, state, "o", at=moment).collect()] == [n], moment
+        del sys.modules[module.__name__]
+
+
+def test_a_relation_without_columns_in_buckets(tmp_path: Path) -> None:
+    """It lies in the first of them, also if the state was written by one task and is read by several."""
+    text = "input relation e(x: int)\ninput relation on\noutput relation p(x: int)\np(X) :- e(X), on.\n"
+    compilation, script = compile_text(text)
+    job = LocalJob(script, tmp_path, 3)
+    module: Any = job.module
+    checked = Checked(job, text, compilation)
+    batches: list[Batch] = [
+        {"e": [("+", (1,)), ("+", (2,))], "on": [("+", ())]},
+        {"e": [("-", (1,))]},
+        {"on": [("-", ())]},
+        {"e": [("+", (5,))]},
+        {"on": [("+", ())], "e": [("+", (6,))]},
+    ]
+    for few in (300_000, 0, 0, 0, 0), (0, 0, 300_000, 0, 0):
+        for rows, batch in zip(few, batches, strict=True):
+            module.FEW_ROWS = rows
+            assert checked.apply(batch) == []
+    job.close()

@@ -158,7 +158,7 @@ def chosen() -> Iterator[Any]:
             yield pytest.param(old, new, command, marks=() if by_day else AT_NIGHT)
 
 
-@pytest.mark.parametrize(("old", "new", "command"), chosen())
+@pytest.mark.parametrize(("old", "new", "command"), list(chosen()))
 def test_ways_to_declare_an_input(old: str, new: str, command: str, tmp_path: Path, spark: SparkSession) -> None:
     """The rows that were put in stay, whatever else gives the relation tuples; what changes is published."""
     given = {"e": {(1, 2), (2, 3), (5, 1)}, "s": {(3,), (4,)}}
@@ -187,6 +187,8 @@ def test_one_way_after_the_other(seed: int, tmp_path: Path, spark: SparkSession)
         world.upgrade(VARIANTS[rng.choice(list(VARIANTS))] + PATHS, rng.choice(["upgrade", "upgrade", "rebuild"]))
         world.check()
         gone = rng.sample(sorted(world.inputs.get("e", ())), min(1, len(world.inputs.get("e", ()))))
-        come = [(a, b) for a, b in dict(rng.sample(numbers, 2)).items() if (a, b) not in gone]
+        # A key may be declared next, and a state with two rows of one is refused then.
+        taken = {row[0] for row in world.inputs.get("e", ())}
+        come = [(a, b) for a, b in dict(rng.sample(numbers, 2)).items() if a not in taken]
         world.apply({"e": [("-", row) for row in gone] + [("+", row) for row in come], "s": [("+", (2,))]})
         world.check()

@@ -97,7 +97,12 @@ def read_program(
         if not _is_unicode(name):
             raise OSError(errno.EILSEQ, "its name is not in UTF-8", str(path_or_source))
         try:
-            text = path_or_source.read_text(encoding="utf-8-sig")
+            with path_or_source.open("rb") as file:
+                # What has more bytes has too many characters, and perhaps no end.
+                content = file.read(4 * MOST_CHARACTERS + 4)
+            whole = len(content) < 4 * MOST_CHARACTERS + 4
+            text = content.decode("utf-8-sig", "strict" if whole else "replace")
+            text = text.replace("\r\n", "\n").replace("\r", "\n")
         except UnicodeDecodeError:
             text = ""
             diagnostics.report("E0119", f"`{name}` is not a text in UTF-8", Span(name, 1, 1, 1))

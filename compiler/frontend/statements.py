@@ -491,7 +491,7 @@ class _Statements:
         if self._kind(bad) == "OPEN_STRING":  # It swallowed the end of its line and probably the dot there.
             return bad + 1
         unknown = bad == start + 1 and self._kind(bad) in NAMES
-        if unknown or self._kind(start) in ("DECLARE", "TYPEDEF", "DOMAIN", "INCLUDE", "OUTPUT"):
+        if unknown or self._kind(start) in ("DECLARE", "TYPEDEF", "DOMAIN", "INCLUDE", "OUTPUT", "EXTERN"):
             return self._recover_declaration(start, bad)
         for index in range(bad, len(self.tokens)):
             if self._kind(index) == "END":

@@ -78,8 +78,8 @@ def _fuse(stage: _Open, stratum: StratumDeltas) -> StratumPlan | None:
 
 
 def _hides_pivot(rule: typed.Rule, pivots: Mapping[str, int], stage: Collection[str]) -> bool:
-    """Whether the bucket of a head would be unknown if a condition of the rule has no value, because its one column says
-    so. It has to be known where the rule negates what is in buckets: what is absent in one may be there in another."""
+    """Whether the bucket of a head would be unknown if a condition of the rule has no value, which its one column says
+    then. It has to be known if the rule negates what is in buckets: what is absent in one may be there in another."""
     arguments = enumerate(rule.head.arguments)
     return (
         not any(atom.relation in pivots or atom.relation in stage for atom in rule.atoms)

@@ -99,7 +99,7 @@ def read_runs(text: str) -> tuple[Run, ...]:
         if run is not None:
             runs.append(run)
             reader = _Reader()
-        elif event["event"] == "read" and reader.stages:
+        elif event["event"] == "read" and (reader.stages or reader.stage):
             # A run that ended without a commit, and another one behind it.
             reader = _Reader()
     return tuple(runs)

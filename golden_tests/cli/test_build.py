@@ -160,6 +160,28 @@ def test_prune(project: Path) -> None:
     assert made(project) == sorted({*FILES, "jobs/mine.py"} - {"jobs/more.py"})
 
 
+def test_prune_while_a_program_is_refused_and_something_else_fails(project: Path) -> None:
+    """The job of the refused program stays, whatever the exit code says, and ``--check`` does not call it left over."""
+    flintlog("build")
+    written(project / "rules" / "reach.dl", REFUSED)
+    written(project / "more.dl", REACH)
+    table = (project / "pyproject.toml").read_text(encoding="utf-8")
+    written(project / "pyproject.toml", table.replace("programs = [", 'programs = [ "more.dl", ', 1))
+    found = flintlog("build", "--prune")
+    assert found.exit_code == 2 and "both become jobs/more.py" in found.stderr
+    assert (project / "jobs" / "reach.py").exists()
+    assert "reach.py is not made any more" not in flintlog("build", "--check").stderr
+
+
+def test_a_folder_where_a_script_is_to_be(project: Path) -> None:
+    """It is named, and the others are built."""
+    (project / "jobs" / "reach.py").mkdir(parents=True)
+    for options in ((), ("--check",)):
+        found = flintlog("build", *options)
+        assert found.exit_code == 2 and "error: cannot read jobs/reach.py: is a directory" in found.stderr
+    assert (project / "jobs" / "more.py").is_file()
+
+
 def test_refused(project: Path) -> None:
     """A program that is refused is reported, and the others are built."""
     written(project / "rules" / "reach.dl", REFUSED)

@@ -169,6 +169,13 @@ def test_runs() -> None:
     assert [(done.tuples, done.seconds) for done in phase.rounds] == [(9, 2.0)]
 
 
+def test_a_run_that_ended_in_its_first_stage() -> None:
+    """It is none of the next one."""
+    lines = LOG.splitlines(keepends=True)
+    end = next(place for place, line in enumerate(lines) if "event=round" in line)
+    assert read_runs("".join([*lines[: end + 1], *lines])) == read_runs(LOG)
+
+
 def test_runs_on_the_page() -> None:
     """Sizes stand on the graph and at relations, times at strata."""
     page = reported(LOCATED, LOG)

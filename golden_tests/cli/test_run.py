@@ -388,8 +388,8 @@ def test_programs_and_commands_that_are_refused(tmp_path: Path, facts: Path) -> 
     assert not (tmp_path / "out").exists()
 
 
-HOSTILE = 'a\x1b]0;title\x07\u202eevil\u200b\n\t\x9b31m\x7f"end'
-HOSTILE_SHOWN = "\\u001b]0;title\\u0007\\u202eevil\\u200b\\n\\t\\u009b31m\\u007f"
+HOSTILE = 'a\x1b]0;title\x07\u202eevil\u200b\u3164\u115f\n\t\x9b31m\x7f"end'
+HOSTILE_SHOWN = "\\u001b]0;title\\u0007\\u202eevil\\u200b\\u3164\\u115f\\n\\t\\u009b31m\\u007f"
 
 
 def test_what_a_terminal_would_obey(tmp_path: Path) -> None:
@@ -443,3 +443,12 @@ def test_a_value_that_does_not_fit(tmp_path: Path) -> None:
     written(tmp_path / "facts" / "d.csv", "y\n0\n")
     done = flintlog("run", program, "--facts", tmp_path / "facts")
     assert "error: arithmetic overflow or division by zero in g_1" in done.stderr
+
+
+@pytest.mark.parametrize("option", ["--facts", "--out"])
+def test_folders_are_no_uris(option: str, tmp_path: Path) -> None:
+    """Nothing is made of one, and its keys are not shown."""
+    program = written(tmp_path / "p.dl", REACH)
+    result = flintlog("run", program, option, "s3://AKIAKEY:SECRETSECRET@bucket/x")
+    assert result.exit_code == 2 and f"{option} is a folder on this machine, not a URI" in result.stderr
+    assert "SECRET" not in result.output and not Path("s3:").exists()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import os
 import random
 import re
 import textwrap
@@ -192,6 +193,18 @@ def test_folders(ugly: Path, good: Path) -> None:
     assert result.stderr == f"formatted {below}\n{good} needs no change\nformatted {ugly}\n"
     assert below.read_text(encoding="utf-8") == GOOD
     assert (ugly.parent / "below" / ".venv" / "ugly.dl").read_text(encoding="utf-8") == UGLY
+
+
+def test_what_is_no_file_in_a_folder(tmp_path: Path) -> None:
+    """It is left aside, and named."""
+    for make, name in ((os.mkfifo, "fifo.dl"), (Path.mkdir, "folder.dl")):
+        make(tmp_path / name)
+    (tmp_path / "dangling.dl").symlink_to(tmp_path / "nowhere")
+    result = fmt("--check", tmp_path)
+    assert result.exit_code == 0
+    assert result.stderr == "".join(
+        f"{tmp_path / name} is not a file; it is left aside\n" for name in ("dangling.dl", "fifo.dl", "folder.dl")
+    )
 
 
 def test_check_writes_nothing(ugly: Path, good: Path) -> None:

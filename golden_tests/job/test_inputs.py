@@ -815,7 +815,23 @@ def without_it(name: str = "NAME") -> str:
     return f"{named}; with --all-inserts all rows of files without it are insertions"
 
 
-@pytest.mark.parametrize("name", ["operation", "Op", " op", "OP ", "__op", "_op", "_change_type", "action", "op_type"])
+@pytest.mark.parametrize(
+    "name",
+    [
+        "operation",
+        "Op",
+        " op",
+        "OP ",
+        "__op",
+        "_op",
+        "_change_type",
+        "action",
+        "op_type",
+        "__deleted",
+        "is_deleted",
+        "DML",
+    ],
+)
 @pytest.mark.parametrize("form", ["csv", "jsonl", "parquet"])
 def test_a_column_that_looks_like_operations(
     form: str, name: str, stage: Stage, write: Write, job: ModuleType, tmp_path: Path

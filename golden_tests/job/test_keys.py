@@ -201,6 +201,15 @@ def test_a_place_with_keys_for_a_relation_in_another_folder(
     assert any("user:other-key@bucket/there/pair~2/changes/batch=b3" in name for name in found), found
 
 
+@pytest.mark.parametrize("option", ["--engine", "--unknown", "--buckets", "--memory-limit"])
+def test_a_command_line_that_is_wrong(option: str, job: ModuleType, capsys: pytest.CaptureFixture[str]) -> None:
+    """What is quoted of it has no keys."""
+    with pytest.raises(SystemExit) as ended:
+        job.main(["init", "--state", "x", option, f"s3://{KEYS}@bucket/x"])
+    said = capsys.readouterr().err
+    assert ended.value.code == 2 and SECRET not in said and "s3://***@bucket/x" in said
+
+
 def test_the_command_line_of_a_result(job: ModuleType, tmp_path: Path) -> None:
     """What ``--json`` prints is what the function returns, without keys."""
     root: Any = Path(f"/s3:/{KEYS}@bucket")

@@ -304,6 +304,34 @@ def test_a_stray_file(content: str, race: Race, job: ModuleType) -> None:
     assert race.rows() == {(1, 1), (2, 2), (3, 3)} and sorted(race.published()) == ["first", "second"]
 
 
+@pytest.mark.parametrize(
+    ("make", "what"),
+    [
+        (Path.mkdir, "it is a folder"),
+        (os.mkfifo, "it is not a file"),
+        (lambda path: path.symlink_to("/nonexistent/9.json"), "it is not a file"),
+    ],
+    ids=["folder", "fifo", "dangling"],
+)
+def test_something_else_under_the_name_of_a_manifest(
+    make: Callable[[Path], None], what: str, race: Race, job: ModuleType
+) -> None:
+    """It is named; nothing waits for it, and the last commit can be gone back from."""
+    path = manifest_file(race, 999999999999)
+    make(path)
+    refusals = {refusal(lambda: job.status(str(race.state)), job), refusal(lambda: job.recover(str(race.state)), job)}
+    refusals.add(race.apply(race.state, "second", 3))
+    assert refusals == {f"{path} is no manifest of this state ({what}), whose last commit is 2: remove that file"}
+    path.rename(path.with_name("elsewhere"))
+    assert race.apply(race.state, "second", 3) == ""
+    manifest_file(race, 3).unlink()
+    make(manifest_file(race, 3))
+    message = refusal(lambda: job.status(str(race.state)), job)
+    assert message == f"{manifest_file(race, 3)} is damaged ({what}); `recover` goes back to commit 2"
+    assert job.recover(str(race.state), log=race.log)["commit"] == 4
+    assert race.rows() == {(1, 1), (2, 2)}
+
+
 def test_a_copy_of_a_manifest_under_the_next_number(race: Race, job: ModuleType) -> None:
     """It says of itself that it is another one."""
     path = manifest_file(race, 3)

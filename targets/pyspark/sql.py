@@ -152,7 +152,9 @@ def _kinds(tree: exp.Expr) -> set[type[exp.Expr]]:
             waiting += node
         elif isinstance(node, exp.Expr):
             kind = type(node)
-            if kind is exp.Cast and node.args["to"].this is exp.DType.BIGINT:
+            if kind is exp.Column:
+                found |= {exp.Column, exp.Identifier}
+            elif kind is exp.Cast and node.args["to"].this is exp.DType.BIGINT:
                 waiting.append(node.this)
             elif kind is not exp.Literal or node.is_string:
                 found.add(kind)
@@ -169,6 +171,11 @@ def column_of(name: str, alias: str) -> exp.Expr:
     """A column of the table under an alias; ``exp.column``, which is asked for it hundreds of thousands of times, is
     slower."""
     return exp.Column(this=_identifier(name), table=_identifier(alias))
+
+
+def again(value: exp.Expr) -> exp.Expr:
+    """A value for another place of a tree; of a column ``copy`` would make much ado."""
+    return exp.Column(**value.args) if type(value) is exp.Column else value.copy()
 
 
 def _identifier(name: str) -> exp.Identifier:
@@ -305,7 +312,7 @@ class QueryBuilder:
             if isinstance(argument, typed.Variable):
                 column = self.column(self.listed, self.head.relation, index)
                 if argument.name in self.values:
-                    matches.append(exp.EQ(this=column, expression=self.values[argument.name].copy()))
+                    matches.append(exp.EQ(this=column, expression=again(self.values[argument.name])))
                 else:
                     self.values[argument.name] = column
         name = f"{self.names.tables[self.head.relation]}__{self.list}"
@@ -320,7 +327,7 @@ class QueryBuilder:
             assert isinstance(argument, typed.Variable)
             given = column_of(name, alias)
             if argument.name in self.values:
-                matches.append(exp.EQ(this=given, expression=self.values[argument.name].copy()))
+                matches.append(exp.EQ(this=given, expression=again(self.values[argument.name])))
             else:
                 # Engines take the narrowest type that holds the values.
                 self.values[argument.name] = exp.cast(given, sql_type(argument.type))
@@ -351,7 +358,7 @@ class QueryBuilder:
             if isinstance(term, typed.Constant):
                 matches.append(exp.EQ(this=column, expression=self.expression(term)))
             elif isinstance(term, typed.Variable) and term.name in self.values:
-                matches.append(exp.EQ(this=column, expression=self.values[term.name].copy()))
+                matches.append(exp.EQ(this=column, expression=again(self.values[term.name])))
             elif isinstance(term, typed.Variable):
                 self.values[term.name] = column
         if relation in self.members and self.ranked:
