@@ -1,23 +1,24 @@
-# Two commands on a machine that has Python 3.11 or newer, and Java 17 or newer:
+# Run these with Python 3.11 or newer, and Java 17 or newer:
 #
 #   make demo      compile an example, build its views from real input, apply two batches of changes, verify
-#   make test      lint, types, golden files, execution tests, by two workers     (make test ARGS='-n 0' by one)
+#   make test      run linters, type checks and the tests of a day with two workers     (make test ARGS='-n 0' with one)
 #
-#   make demo-switches    several processes, one of which is killed and comes back
+#   make demo-switches    run several processes, kill one and show its recovery
 #
-# and for those who work on it:
+# For developers:
 #
-#   make bench     measure, write benchmarks/results.json and docs/performance.md     (make bench ARGS=--quick on small data)
+#   make bench     run the benchmarks, write benchmarks/results.json and docs/performance.md     (make bench ARGS=--quick on small data)
 #   make gmark     check and measure path queries on gMark graphs, if their folder is there (make gmark ARGS=--quick)
-#   make nightly   make test, with thousands of new random programs and 50 kills of jobs; takes hours
-#                  (make nightly SHARE=3/10 runs the third of ten shares of what is new in it; SEED=N repeats random programs)
-#   make golden    write the golden files anew from what the compiler prints now
-#   make integrations   examples for tools of others, such as Airflow and pre-commit, in these tools; pages in a browser
-#   make docs      the documentation as a site, into build/site
-#   make pictures  the diagrams of the documentation, drawn anew
-#   make lint      ruff and mypy only
-#   make venv      the virtual environment only
-#   make clean     remove everything that make made
+#   make nightly   run all tests, with thousands of new random programs and 50 kills of jobs; takes hours
+#                  (make nightly SHARE=3/10 runs the third of ten shares of the night's tests; SEED=N repeats random programs)
+#   make golden    regenerate all golden files
+#   make integrations   test the examples for other tools, such as Airflow and pre-commit, and pages in a browser
+#   make docs      build the documentation in build/site
+#   make pictures  redraw the diagrams of the documentation
+#   make lint      run ruff and mypy
+#   make java      print which Java the other targets use
+#   make venv      set up the virtual environment, with the versions of requirements-dev.txt
+#   make clean     remove everything that the targets made
 
 SHELL := /bin/sh
 .SHELLFLAGS := -ec
@@ -88,7 +89,7 @@ lint: $(READY)
 	@echo "== mypy --strict"
 	@rm -rf build/lib build/types
 	@"$(PY)" -m pip install --quiet --no-deps --no-build-isolation --target build/types .
-	@MYPYPATH=build/types "$(PY)" -m mypy -p flintlog.compiler -p flintlog.targets -p flintlog.templates
+	@MYPYPATH=build/types "$(PY)" -m mypy -p flintlog
 	@"$(PY)" -m mypy .ci/java_home.py .ci/docs_site.py examples/imports/demo.py
 	@"$(PY)" -m mypy examples/switches/demo.py
 	@"$(PY)" -m mypy examples/routing/story.py
@@ -99,7 +100,7 @@ venv: $(READY)
 java: $(READY)
 	@$(WITH_JAVA) && echo "== Java in $$JAVA_HOME"
 
-$(READY): pyproject.toml .ci/find-python
+$(READY): pyproject.toml requirements-dev.txt .ci/find-python
 	@if [ ! -x "$(PY)" ]; then \
 	    python="$$(.ci/find-python)"; \
 	    echo "== virtual environment of $$python"; \
@@ -107,7 +108,8 @@ $(READY): pyproject.toml .ci/find-python
 	fi
 	@echo "== installing Flintlog and what it needs into .venv (a minute or so; log: build/venv.log)"
 	@mkdir -p build
-	@"$(PY)" -m pip install --disable-pip-version-check --editable ".[dev]" >build/venv.log 2>&1 || { \
+	@"$(PY)" -m pip install --disable-pip-version-check --constraint requirements-dev.txt \
+	    --editable ".[dev]" >build/venv.log 2>&1 || { \
 	    cat build/venv.log; \
 	    echo "error: pip could not install what Flintlog needs; its log is above and in build/venv.log" >&2; \
 	    exit 1; \

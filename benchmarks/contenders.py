@@ -122,7 +122,7 @@ class FlintlogJob:
         found = {}
         for name, columns in self.place.workload.answers.items():
             relation = self.module.PROGRAM.relation(name)
-            entries = self.module.bucket_files(manifest["relations"], relation, None)
+            entries = self.module.bucket_files(manifest.relations, relation, None)
             stored = self.module.stored_rows(engine, str(self.state), relation, entries)
             names = ", ".join(column.sql for column in relation.columns)
             found[name] = answer(

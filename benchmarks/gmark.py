@@ -234,7 +234,7 @@ class Workload:
         engine = self.job.DuckEngine()
         for query in self.queries:
             relation = self.job.PROGRAM.relation(query)
-            entries = self.job.bucket_files(manifest["relations"], relation, None)
+            entries = self.job.bucket_files(manifest.relations, relation, None)
             columns = self.job.names(relation.tuple_columns)
             stored = self.job.stored_rows(engine, str(state), relation, entries)
             found = {"": answer(engine.connection, f"SELECT {columns} FROM ({stored})")}

@@ -226,7 +226,7 @@ def main() -> int:
 
 def measured(*command: str | Path) -> tuple[float, float]:
     """The processor seconds of a command of Flintlog, and its peak memory in MB."""
-    arguments = [sys.executable, "-m", "flintlog.compiler", *map(str, command)]
+    arguments = [sys.executable, "-m", "flintlog", *map(str, command)]
     process = subprocess.Popen(arguments, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     _, status, used = os.wait4(process.pid, 0)
     process.returncode = os.waitstatus_to_exitcode(status)

@@ -13,8 +13,8 @@ from pathlib import Path
 
 import generators
 import numpy as np
-import pyarrow as pa  # type: ignore[import-untyped]
-import pyarrow.parquet as pq  # type: ignore[import-untyped]
+import pyarrow as pa
+import pyarrow.parquet as pq
 from generators import Array, Rows
 
 PROGRAMS = Path(__file__).parent / "programs"

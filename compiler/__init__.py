@@ -1,4 +1,4 @@
-"""Flintlog's compiler: distributed Datalog in, maintenance jobs out.
+"""The compiler: turns distributed Datalog programs into scripts of jobs that maintain their views.
 
     from pathlib import Path
     from flintlog.compiler import compile_source
@@ -7,7 +7,7 @@
     for name, text in compiled.files.items():
         Path("jobs", name).write_text(text, encoding="utf-8", newline="\\n")
 
-A program that is refused raises :class:`flintlog.compiler.diagnostics.CompileError`.
+Programs with errors raise :class:`flintlog.compiler.diagnostics.CompileError`.
 """
 
 from __future__ import annotations
@@ -18,6 +18,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from flintlog.targets import EmitOptions
+
     from .diagnostics import Diagnostic
     from .frontend import Load
     from .pipeline import Compilation
@@ -28,7 +30,7 @@ __all__ = ["CompileOptions", "Compiled", "compile_process_files", "compile_sourc
 
 
 def _version() -> str:
-    # Not needed by most commands, and slow to import.
+    # Imported here because it is slow to import and most commands do not need it.
     from importlib.metadata import version
 
     return version("flintlog")
@@ -36,10 +38,10 @@ def _version() -> str:
 
 @dataclass(frozen=True)
 class CompileOptions:
-    """How to compile: for which target, how recursions are to be maintained (by ``ranks`` or ``derivation-sets``),
-    whether to format what is printed, and below which folders includes may lie beside that of the program.
-
-    ``compiler`` is the version that headers name, by default that of the installed package.
+    """Options of the compiler: the ``target``, whether to ``format`` the output, the method of maintaining recursions
+    (``ranks`` or ``derivation-sets``), the version that headers name (``compiler``, by default that of the installed
+    package), the folders below which includes may lie besides that of the program (``include_path``), and where scripts
+    find the ``runtime`` (``standalone``, ``beside`` or ``installed``).
     """
 
     target: str = "pyspark"
@@ -47,29 +49,37 @@ class CompileOptions:
     recursion: str = "ranks"
     compiler: str = field(default_factory=_version)
     include_path: tuple[Path, ...] = ()
+    runtime: str = "standalone"
+
+    @property
+    def emitting(self) -> EmitOptions:
+        """The options that are passed to the target."""
+        from flintlog.targets import EmitOptions
+
+        return EmitOptions(self.compiler, self.format, self.runtime)
 
 
 @dataclass(frozen=True)
 class Compiled:
-    """A compiled program: the texts of its files by name, and every stage on the way to them."""
+    """A compiled program: the texts of its files by name, and all its intermediate representations."""
 
     files: Mapping[str, str]
     compilation: Compilation
 
     @property
     def warnings(self) -> tuple[Diagnostic, ...]:
-        """What the compiler has to say about a program that it accepts."""
+        """The warnings about the program."""
         return self.compilation.warnings
 
 
 def compile_source(
     source: SourceFile | Path, options: CompileOptions | None = None, load: Load | None = None
 ) -> Compiled:
-    """Compile a program, given as a path or as its text, to the files of a target.
+    """Compile a program, given as a path or as its source, to the files of a target.
 
-    Includes are found beside a path; for a text, ``load`` finds them. Raises
-    :class:`~flintlog.compiler.diagnostics.CompileError` with all diagnostics if the program is refused, OSError if the
-    path cannot be read, and KeyError if there is no such target.
+    ``load`` finds includes, by default below the folder of the path and those of ``options.include_path``; without it,
+    a source cannot include files. Raises :class:`~flintlog.compiler.diagnostics.CompileError` with all diagnostics if
+    the program has errors, OSError if the path cannot be read, and KeyError if the target is unknown.
     """
     from .pipeline import compile_program
 
@@ -84,9 +94,8 @@ def compile_process_files(
     load: Load | None = None,
     outside: Collection[str] = (),
 ) -> tuple[Mapping[str, str], Processes]:
-    """Compile the processes of some programs to the files of the target ``processes``; relations named in ``outside``
-    are fed from outside. Raises as :func:`compile_source` does."""
-    from flintlog.targets import EmitOptions
+    """Compile the processes of ``programs`` to the files of the target ``processes``, by name. Relations and processes
+    named in ``outside`` are fed from outside. Raises CompileError and OSError as :func:`compile_source` does."""
     from flintlog.targets.processes.emit import emit_processes
 
     from .pipeline import refusing_depth
@@ -96,17 +105,17 @@ def compile_process_files(
     found = compile_processes(programs, load, outside, options.recursion, options.include_path)
     plans = {name: compilation.plan for name, compilation in found.compilations.items()}
     with refusing_depth(found.sources[0]):
-        return emit_processes(found.topology, plans, EmitOptions(options.compiler, options.format)), found
+        return emit_processes(found.topology, plans, options.emitting), found
 
 
 def emit(compilation: Compilation, options: CompileOptions) -> Mapping[str, str]:
-    """The files of a compiled program: their texts by name.
+    """Return the files of a compiled program: their texts by name.
 
-    Raises KeyError if there is no such target, and CompileError if the program is nested too deeply.
+    Raises KeyError if the target is unknown, and CompileError if the program is nested too deeply.
     """
-    from flintlog.targets import EmitOptions, target
+    from flintlog.targets import target
 
     from .pipeline import refusing_depth
 
     with refusing_depth(compilation.sources[0]):
-        return target(options.target).emit(compilation.plan, EmitOptions(options.compiler, options.format))
+        return target(options.target).emit(compilation.plan, options.emitting)

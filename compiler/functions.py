@@ -1,9 +1,9 @@
-"""The functions of the language: their signatures, what they give, and where they have no value.
+"""The built-in functions of the language: signatures, summaries, and where they have no value.
 
-The table is closed, and this is its one place: types are inferred from it, ``docs/functions.md`` lists it, and every
-target has SQL for each name in it. A signature is written as ``substring(string, int, int): string``. In it, ``T``
-stands for any type, ``O`` for one whose values have an order and ``N`` for a number, each the same throughout the
-signature; ``decimal`` stands for any decimal type, and ``...`` behind the last parameter lets it stand several times.
+This table is complete and the only one: types are inferred from it, ``docs/functions.md`` lists it, and every target
+has SQL for each name in it. A signature is written as ``substring(string, int, int): string``. In it, ``T`` is any
+type, ``O`` any type whose values have an order and ``N`` any numeric type, each the same throughout the signature;
+``decimal`` is any decimal type, and ``...`` after the last parameter allows it to be repeated.
 """
 
 from __future__ import annotations
@@ -13,16 +13,16 @@ from dataclasses import dataclass
 
 from .ir import typed
 
-#: Type variables of signatures, and in a few words what they stand for.
+#: The type variables of signatures, with short descriptions.
 VARIABLES = {"T": "any type", "O": "any type whose values have an order", "N": "int, float or decimal"}
 
-#: The type in which values of two types meet, None if there is none.
+#: Returns the common type to which values of two types are converted, None if there is none.
 Common = Callable[[typed.Type, typed.Type], typed.Type | None]
 
 
 @dataclass(frozen=True)
 class Pattern:
-    """A type in a signature: a type variable, a type's name, or a list of patterns."""
+    """A type in a signature: a type variable, the name of a type, or a list of the pattern ``element``."""
 
     name: str
     element: Pattern | None = None
@@ -33,7 +33,7 @@ class Pattern:
 
 @dataclass(frozen=True)
 class Match:
-    """How a call fits a signature: the types of its arguments, converted, and that of its value."""
+    """The types of a call that matches a signature: of its arguments, after conversion, and of its result."""
 
     arguments: tuple[typed.Type, ...]
     result: typed.Type
@@ -41,7 +41,7 @@ class Match:
 
 @dataclass(frozen=True)
 class Signature:
-    """What a function takes and gives; ``repeats`` says whether the last parameter may stand several times."""
+    """The types of a function's parameters and result; ``repeats`` if the last parameter may be repeated."""
 
     text: str
     parameters: tuple[Pattern, ...]
@@ -52,7 +52,7 @@ class Signature:
         return self.text
 
     def match(self, given: Sequence[typed.Type], common: Common, widen: bool) -> Match | None:
-        """How arguments of these types fit, None if they do not; with ``widen`` numbers may be converted."""
+        """Return how arguments of the types ``given`` match, None if they do not; ``widen`` permits conversions."""
         parameters = list(self.parameters)
         if self.repeats and len(given) > len(parameters):
             parameters += parameters[-1:] * (len(given) - len(parameters))
@@ -70,7 +70,8 @@ class Signature:
 def _agree(
     pattern: Pattern, given: typed.Type, found: dict[str, typed.Type], common: Common, widen: bool, inside: bool = False
 ) -> bool:
-    """Whether a type fits a pattern, noting what type variables stand for; elements of lists are never converted."""
+    """Return whether the type ``given`` fits a pattern, and bind type variables in ``found``. ``widen`` permits numeric
+    conversions, except of ``given`` itself if it is the element type of a list (``inside``)."""
     if pattern.element is not None:
         return given.element is not None and _agree(pattern.element, given.element, found, common, widen, True)
     if given == typed.NOTHING:
@@ -90,12 +91,12 @@ def _agree(
 
 
 def _is_of(variable: str, type_: typed.Type) -> bool:
-    """Whether a type is one that a type variable stands for."""
+    """Return whether a type variable may stand for a type."""
     return {"N": type_.numeric, "O": type_.ordered}.get(variable, True)
 
 
 def _filled(pattern: Pattern, given: typed.Type, found: dict[str, typed.Type]) -> typed.Type:
-    """The type that a pattern has become; a decimal one is that of the argument."""
+    """Return the type of a pattern with the type variables bound in ``found``; ``decimal`` becomes type ``given``."""
     if pattern.element is not None:
         return typed.list_of(_filled(pattern.element, given.element or typed.NOTHING, found))
     if pattern.name in VARIABLES:
@@ -105,11 +106,11 @@ def _filled(pattern: Pattern, given: typed.Type, found: dict[str, typed.Type]) -
 
 @dataclass(frozen=True)
 class Function:
-    """A function of the table.
+    """A built-in function.
 
-    ``partial`` says in a few words where it has no value, which stops a batch that needs it; empty if it always has
-    one. ``total`` are types of the first argument for which it has one nonetheless. ``invents`` says whether a
-    recursion can make ever new values with it. ``summary`` is what the documentation says.
+    ``partial`` is a phrase that says where it has no value, which fails a batch that needs it; empty if it always has
+    one. ``total`` are the types of the first argument for which it always has one nonetheless. ``invents`` says whether
+    a recursion can compute unboundedly many values with it. ``group`` and ``summary`` are for the documentation.
     """
 
     name: str
@@ -121,17 +122,17 @@ class Function:
     invents: bool = True
 
     def may_lack_value(self, given: Sequence[typed.Type]) -> bool:
-        """Whether there are arguments of these types for which it has no value."""
+        """Return whether the function may have no value for arguments of the types ``given``."""
         return bool(self.partial) and given[0].name not in self.total
 
     def match(self, given: Sequence[typed.Type], common: Common) -> Match | None:
-        """How arguments of these types fit the first signature that takes them as they are, or else converted."""
+        """Return the match of the first signature that takes the types ``given`` as they are, or else with widening."""
         tries = ((s, widen) for widen in (False, True) for s in self.signatures)
         return next((found for s, widen in tries if (found := s.match(given, common, widen))), None)
 
     @property
     def tests(self) -> bool:
-        """Whether it gives a truth value, so that a call can stand as a literal."""
+        """Whether the result is always a bool, so that a call can be used as a literal."""
         return all(signature.result.name == "bool" for signature in self.signatures)
 
 
@@ -144,7 +145,7 @@ def _pattern(text: str) -> Pattern:
 
 
 def signature(text: str) -> Signature:
-    """A signature from its text."""
+    """Parse the text of a signature."""
     inside, _, result = text.partition("(")[2].rpartition("):")
     repeats = inside.endswith("...")
     parameters = inside.removesuffix("...").split(",") if inside.strip() else []
@@ -168,133 +169,158 @@ LISTS, PATHS, STRINGS, NUMBERS, DATES, CASTS = (
 )
 
 _ALL = (
-    # What NDlog programs use.
-    _function(PATHS, "f_init(T, T): list<T>", "the list of two elements", invents=False),
-    _function(PATHS, "f_append(T): list<T>", "the list of one element", invents=False),
+    # The list functions of NDlog programs.
+    _function(PATHS, "f_init(T, T): list<T>", "a list of the two arguments", invents=False),
+    _function(PATHS, "f_append(T): list<T>", "a list of one element", invents=False),
     _function(
         PATHS,
         "f_concat(list<T>, list<T>): list<T>; f_concat(T, list<T>): list<T>",
-        "two lists joined, or an element in front of a list, as the papers write it",
+        "the two lists joined, or the list with an element prepended (papers use both forms)",
     ),
-    _function(PATHS, "f_concatPath(T, list<T>): list<T>", "an element in front of a list"),
-    _function(PATHS, "f_inPath(list<T>, T): bool", "whether a list holds an element", invents=False),
-    _function(PATHS, "f_member(list<T>, T): int", "1 if a list holds an element, otherwise 0", invents=False),
+    _function(PATHS, "f_concatPath(T, list<T>): list<T>", "the list with an element prepended"),
+    _function(PATHS, "f_inPath(list<T>, T): bool", "whether the list contains the element", invents=False),
+    _function(PATHS, "f_member(list<T>, T): int", "1 if the list contains the element, otherwise 0", invents=False),
     _function(PATHS, "f_size(list<T>): int", "the number of elements", invents=False),
     _function(PATHS, "f_first(list<T>): T", "the first element", "the list is empty", invents=False),
     _function(PATHS, "f_last(list<T>): T", "the last element", "the list is empty", invents=False),
     # Lists.
     _function(LISTS, "size(list<T>): int", "the number of elements", invents=False),
-    _function(LISTS, "array_contains(list<T>, T): bool", "whether a list holds an element", invents=False),
+    _function(LISTS, "array_contains(list<T>, T): bool", "whether the list contains the element", invents=False),
     _function(
         LISTS,
         "array_position(list<T>, T): int",
-        "the place of the first element that is equal, counted from 1; 0 if there is none",
+        "the position of the first equal element, from 1; 0 if there is none",
         invents=False,
     ),
     _function(
         LISTS,
         "element_at(list<T>, int): T",
-        "the element at a place, counted from 1, or from -1 backwards",
-        "the list has no such place",
+        "the element at a position, from 1; negative positions count from the end",
+        "the list has no such position",
         invents=False,
     ),
     _function(
         LISTS,
         "slice(list<T>, int, int): list<T>",
-        "so many elements from a place on, counted as in `element_at`; empty if the list has no such place",
-        "the place is 0, or the number negative",
+        "the elements from a position (as in `element_at`), at most as many as the third argument; empty if "
+        "the list has no such position",
+        "the position is 0, or the third argument is negative",
         invents=False,
     ),
-    _function(LISTS, "array_append(list<T>, T): list<T>", "a list with an element behind it"),
-    _function(LISTS, "array_prepend(list<T>, T): list<T>", "a list with an element in front of it"),
-    _function(LISTS, "array_remove(list<T>, T): list<T>", "a list without the elements that are equal", invents=False),
-    _function(LISTS, "array_distinct(list<T>): list<T>", "the elements, each where it stands first", invents=False),
+    _function(LISTS, "array_append(list<T>, T): list<T>", "the list with an element appended"),
+    _function(LISTS, "array_prepend(list<T>, T): list<T>", "the list with an element prepended"),
+    _function(
+        LISTS,
+        "array_remove(list<T>, T): list<T>",
+        "the list without the elements equal to the second argument",
+        invents=False,
+    ),
+    _function(
+        LISTS,
+        "array_distinct(list<T>): list<T>",
+        "the list without repeated elements, in the order of their first occurrence",
+        invents=False,
+    ),
     _function(LISTS, "array_sort(list<O>): list<O>", "the elements in ascending order", invents=False),
     _function(LISTS, "array_min(list<O>): O", "the least element", "the list is empty", invents=False),
     _function(LISTS, "array_max(list<O>): O", "the greatest element", "the list is empty", invents=False),
     _function(
-        LISTS, "arrays_overlap(list<T>, list<T>): bool", "whether two lists have an element in common", invents=False
+        LISTS, "arrays_overlap(list<T>, list<T>): bool", "whether the lists have an element in common", invents=False
     ),
-    _function(LISTS, "flatten(list<list<T>>): list<T>", "the lists in a list, joined"),
-    _function(LISTS, "array_join(list<string>, string): string", "the strings of a list, with a string between them"),
+    _function(LISTS, "flatten(list<list<T>>): list<T>", "the inner lists, joined"),
+    _function(
+        LISTS, "array_join(list<string>, string): string", "the strings joined, with the second argument between them"
+    ),
     # Strings. Characters are Unicode code points.
     _function(STRINGS, "length(string): int", "the number of characters", invents=False),
-    _function(STRINGS, "upper(string): string", "with the letters a to z in upper case", invents=False),
-    _function(STRINGS, "lower(string): string", "with the letters A to Z in lower case", invents=False),
-    _function(STRINGS, "trim(string): string", "without spaces at both ends", invents=False),
-    _function(STRINGS, "ltrim(string): string", "without spaces at the beginning", invents=False),
-    _function(STRINGS, "rtrim(string): string", "without spaces at the end", invents=False),
+    _function(STRINGS, "upper(string): string", "the string with a to z in upper case", invents=False),
+    _function(STRINGS, "lower(string): string", "the string with A to Z in lower case", invents=False),
+    _function(STRINGS, "trim(string): string", "the string without leading and trailing spaces", invents=False),
+    _function(STRINGS, "ltrim(string): string", "the string without leading spaces", invents=False),
+    _function(STRINGS, "rtrim(string): string", "the string without trailing spaces", invents=False),
     _function(
         STRINGS,
         "substring(string, int): string; substring(string, int, int): string",
-        "from a place on, counted from 1 or from -1 backwards, at most so many characters",
+        "the characters from a position on, at most as many as the third argument; positions are as in `element_at`",
         invents=False,
     ),
-    _function(STRINGS, "left(string, int): string", "the first characters", invents=False),
-    _function(STRINGS, "right(string, int): string", "the last characters", invents=False),
     _function(
-        STRINGS, "concat(string...): string; concat(list<T>...): list<T>", "strings or lists joined, as `++` does"
+        STRINGS, "left(string, int): string", "the first characters, as many as the second argument", invents=False
     ),
-    _function(STRINGS, "concat_ws(string, string...): string", "strings joined, with the first one between them"),
+    _function(
+        STRINGS, "right(string, int): string", "the last characters, as many as the second argument", invents=False
+    ),
+    _function(STRINGS, "concat(string...): string; concat(list<T>...): list<T>", "the arguments joined, as with `++`"),
+    _function(
+        STRINGS, "concat_ws(string, string...): string", "the other strings joined, with the first one between them"
+    ),
     _function(
         STRINGS,
         "replace(string, string, string): string",
-        "with the third string in the place of the second; an empty one is nowhere",
+        "the string with each occurrence of the second string replaced by the third; unchanged if the second is empty",
     ),
     _function(
         STRINGS,
         "translate(string, string, string): string",
-        "with each character of the second string replaced by the one at its place in the third, or left out",
+        "the string with each character of the second string replaced by the character at the same position "
+        "in the third, or removed if there is none",
     ),
-    _function(STRINGS, "reverse(string): string; reverse(list<T>): list<T>", "backwards, character by character"),
     _function(
-        STRINGS, "repeat(string, int): string", "so many times", "the result would have more than 1000000 characters"
+        STRINGS, "reverse(string): string; reverse(list<T>): list<T>", "the characters or elements in reverse order"
+    ),
+    _function(
+        STRINGS,
+        "repeat(string, int): string",
+        "the string repeated as often as the second argument says",
+        "the result would have more than 1,000,000 characters",
     ),
     _function(
         STRINGS,
         "lpad(string, int, string): string",
-        "cut or filled at the beginning to so many characters",
-        "the result would have more than 1000000 characters",
+        "the string cut to a length, or filled up to it at the beginning with the third argument",
+        "the result would have more than 1,000,000 characters",
     ),
     _function(
         STRINGS,
         "rpad(string, int, string): string",
-        "cut or filled at the end to so many characters",
-        "the result would have more than 1000000 characters",
+        "the string cut to a length, or filled up to it at the end with the third argument",
+        "the result would have more than 1,000,000 characters",
     ),
     _function(
         STRINGS,
         "instr(string, string): int",
-        "the place of the first occurrence of the second string, counted from 1; 0 if there is none",
+        "the position of the first occurrence of the second string, from 1; 0 if there is none",
         invents=False,
     ),
-    _function(STRINGS, "startswith(string, string): bool", "whether it begins with the second string", invents=False),
-    _function(STRINGS, "endswith(string, string): bool", "whether it ends with the second string", invents=False),
-    _function(STRINGS, "contains(string, string): bool", "whether the second string occurs in it", invents=False),
+    _function(
+        STRINGS, "startswith(string, string): bool", "whether the string begins with the second one", invents=False
+    ),
+    _function(STRINGS, "endswith(string, string): bool", "whether the string ends with the second one", invents=False),
+    _function(STRINGS, "contains(string, string): bool", "whether the string contains the second one", invents=False),
     _function(
         STRINGS,
         "split(string, string): list<string>",
-        "the parts between the occurrences of the second string, which is no pattern here",
+        "the parts between occurrences of the second string",
         "the second string is empty",
         invents=False,
     ),
     _function(
         STRINGS,
         "split_part(string, string, int): string",
-        "one of these parts, counted from 1 or from -1 backwards; empty if there is none",
-        "the second string is empty, or the place 0",
+        "one part of `split`, by its position from 1; negative positions count from the end; empty if there is none",
+        "the second string is empty, or the position is 0",
         invents=False,
     ),
     _function(
         STRINGS, "ascii(string): int", "the code point of the first character; 0 if there is none", invents=False
     ),
-    _function(STRINGS, "md5(string): string", "the MD5 of its UTF-8, in 32 hexadecimal digits"),
+    _function(STRINGS, "md5(string): string", "the MD5 hash of the string's UTF-8 bytes, as 32 hexadecimal digits"),
     # Numbers.
     _function(
         NUMBERS,
         "abs(N): N",
-        "without its sign",
-        "of the least int, which has no opposite",
+        "the absolute value",
+        "the argument is the least int, which has no opposite",
         total=("float", "decimal"),
         invents=False,
     ),
@@ -302,60 +328,81 @@ _ALL = (
     _function(
         NUMBERS,
         "floor(N): int",
-        "the greatest int that is not greater",
-        "it does not fit an int",
+        "the argument rounded down",
+        "the result does not fit an int",
         total=("int",),
         invents=False,
     ),
     _function(
         NUMBERS,
         "ceil(N): int",
-        "the least int that is not less",
-        "it does not fit an int",
+        "the argument rounded up",
+        "the result does not fit an int",
         total=("int",),
         invents=False,
     ),
-    _function(NUMBERS, "round(float): float", "the nearest whole number; halves away from 0", invents=False),
-    _function(NUMBERS, "sqrt(float): float", "the square root", "of a negative number"),
+    _function(
+        NUMBERS, "round(float): float", "the nearest whole number; halves are rounded away from 0", invents=False
+    ),
+    _function(NUMBERS, "sqrt(float): float", "the square root", "the argument is negative"),
     _function(
         NUMBERS,
         "pmod(int, int): int",
-        "the remainder that is not negative where the divisor is not",
+        "the remainder; not negative if the divisor is positive",
         "the divisor is 0",
         invents=False,
     ),
-    _function(NUMBERS, "greatest(O, O...): O", "the greatest", invents=False),
-    _function(NUMBERS, "least(O, O...): O", "the least", invents=False),
-    _function(NUMBERS, "bit_count(int): int", "the number of bits set, of 64", invents=False),
-    # Dates. The calendar is from 0001-01-01 to 9999-12-31.
+    _function(NUMBERS, "greatest(O, O...): O", "the greatest argument", invents=False),
+    _function(NUMBERS, "least(O, O...): O", "the least argument", invents=False),
+    _function(NUMBERS, "bit_count(int): int", "the number of set bits, of 64", invents=False),
+    # Dates. The calendar ranges from 0001-01-01 to 9999-12-31.
     _function(DATES, "year(date): int; year(timestamp): int", "the year", invents=False),
     _function(DATES, "quarter(date): int; quarter(timestamp): int", "the quarter, 1 to 4", invents=False),
     _function(DATES, "month(date): int; month(timestamp): int", "the month, 1 to 12", invents=False),
     _function(DATES, "day(date): int; day(timestamp): int", "the day of the month", invents=False),
     _function(DATES, "dayofyear(date): int; dayofyear(timestamp): int", "the day of the year", invents=False),
-    _function(DATES, "dayofweek(date): int; dayofweek(timestamp): int", "1 for Sunday to 7", invents=False),
-    _function(DATES, "weekday(date): int; weekday(timestamp): int", "0 for Monday to 6", invents=False),
-    _function(DATES, "weekofyear(date): int; weekofyear(timestamp): int", "the week as ISO 8601 counts", invents=False),
+    _function(
+        DATES,
+        "dayofweek(date): int; dayofweek(timestamp): int",
+        "the day of the week, from 1 for Sunday to 7",
+        invents=False,
+    ),
+    _function(
+        DATES,
+        "weekday(date): int; weekday(timestamp): int",
+        "the day of the week, from 0 for Monday to 6",
+        invents=False,
+    ),
+    _function(DATES, "weekofyear(date): int; weekofyear(timestamp): int", "the ISO 8601 week", invents=False),
     _function(DATES, "hour(timestamp): int", "the hour, in UTC", invents=False),
     _function(DATES, "minute(timestamp): int", "the minute", invents=False),
-    _function(DATES, "second(timestamp): int", "the second, without its fraction", invents=False),
+    _function(DATES, "second(timestamp): int", "the second, without fraction", invents=False),
     _function(DATES, "last_day(date): date", "the last day of the month", invents=False),
-    _function(DATES, "date_add(date, int): date", "so many days later", "the calendar ends before"),
-    _function(DATES, "date_sub(date, int): date", "so many days earlier", "the calendar begins later"),
+    _function(
+        DATES, "date_add(date, int): date", "the date this many days later", "the result is not in the years 1 to 9999"
+    ),
+    _function(
+        DATES,
+        "date_sub(date, int): date",
+        "the date this many days earlier",
+        "the result is not in the years 1 to 9999",
+    ),
     _function(
         DATES,
         "add_months(date, int): date",
-        "so many months later, on the last day of a month that is too short",
-        "the calendar ends before",
+        "the date this many months later, or the last day of that month if it is shorter",
+        "the result is not in the years 1 to 9999",
     ),
-    _function(DATES, "datediff(date, date): int", "the days from the second to the first", invents=False),
-    _function(DATES, "unix_date(date): int", "the days since 1970-01-01", invents=False),
-    _function(DATES, "make_date(int, int, int): date", "of year, month and day", "there is no such day"),
+    _function(
+        DATES, "datediff(date, date): int", "the number of days from the second date to the first", invents=False
+    ),
+    _function(DATES, "unix_date(date): int", "the number of days since 1970-01-01", invents=False),
+    _function(DATES, "make_date(int, int, int): date", "the date of a year, month and day", "there is no such day"),
     _function(
         DATES,
         "to_date(string): date; to_date(timestamp): date",
-        "the date written `YYYY-MM-DD`, or that of a moment",
-        "the string is no such date",
+        "the date in a string `YYYY-MM-DD`, or of a timestamp in UTC",
+        "the string is not such a date",
         total=("timestamp",),
         invents=False,
     ),
@@ -363,16 +410,17 @@ _ALL = (
     _function(
         CASTS,
         "int(string): int; int(N): int; int(bool): int",
-        "a whole number: of decimal digits with a sign, cut toward 0, or 1 for true",
-        "it does not fit an int, or the string has something else",
+        "the int in a string of decimal digits with an optional sign; a number truncated toward 0; 1 for "
+        "true, 0 for false",
+        "the result does not fit an int, or the string is not an int",
         total=("int", "bool"),
         invents=False,
     ),
     _function(
         CASTS,
         "float(string): float; float(float): float",
-        "a float: of a decimal number, with an exponent or without",
-        "the string has something else, or is beyond the floats",
+        "the float in a string, with or without an exponent",
+        "the string is not a float, or is out of range",
         total=("float",),
         invents=False,
     ),
@@ -380,10 +428,10 @@ _ALL = (
         CASTS,
         "string(int): string; string(decimal): string; string(bool): string; string(date): string; "
         "string(string): string",
-        "as text; a decimal with all digits behind its point, a date as `YYYY-MM-DD`",
+        "the value as text; decimals with all digits after the point, dates as `YYYY-MM-DD`",
         invents=False,
     ),
 )
 
-#: The functions by name.
+#: All built-in functions by name.
 FUNCTIONS = {function.name: function for function in _ALL}

@@ -1,4 +1,4 @@
-"""Directed graphs: what is reached, and what depends on each other."""
+"""Algorithms on directed graphs: reachability and strongly connected components."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ Node = TypeVar("Node", bound=Hashable)
 
 
 def reached(starts: Iterable[Node], edges: Iterable[tuple[Node, Node]]) -> set[Node]:
-    """The nodes that one edge or several lead to from the starts."""
+    """Return the nodes that are reachable from ``starts`` by one or more edges."""
     targets: dict[Node, list[Node]] = {}
     for start, end in edges:
         targets.setdefault(start, []).append(end)
@@ -23,7 +23,7 @@ def reached(starts: Iterable[Node], edges: Iterable[tuple[Node, Node]]) -> set[N
 
 
 def strongly_connected(nodes: list[str], edges: dict[str, list[str]]) -> list[list[str]]:
-    """The strongly connected components, each after those it has edges to (Tarjan), deterministic in ``nodes``."""
+    """Return the strongly connected components (Tarjan), each after those it has edges to, ordered as ``nodes``."""
     index: dict[str, int] = {}
     low: dict[str, int] = {}
     stack: list[str] = []

@@ -1,5 +1,4 @@
-"""Stable names: what relations and columns are called in SQL and Python, derived from the names in the source; and
-how many of something there are, in words."""
+"""Stable SQL and Python names, derived from the names in the source; and counts in words."""
 
 from __future__ import annotations
 
@@ -7,7 +6,7 @@ import hashlib
 import re
 from collections.abc import Collection, Iterable, Mapping
 
-#: Words that one of the engines, or a reader of the SQL, takes for something else.
+#: Words that an engine or another reader of the SQL does not take for plain identifiers.
 RESERVED = frozenset(
     """
     all alter analyse analyze and anti any array as asc asof asymmetric at authorization between binary both by call
@@ -26,8 +25,8 @@ RESERVED = frozenset(
 )
 
 
-#: What engines call columns that a table has without declaring them: DuckDB numbers rows (and hides that number behind
-#: a column of the same name), and both tell of the file that a row was read from. No column of ours is called so.
+#: Columns that engines add to tables implicitly: DuckDB has row numbers (which a column of the same name hides), and
+#: both engines have the file that a row was read from. Generated columns never have these names.
 PSEUDO_COLUMNS = frozenset(
     """
     ctid file_block_length file_block_start file_index file_modification_time file_name file_path file_row_number
@@ -35,26 +34,25 @@ PSEUDO_COLUMNS = frozenset(
     """.split()  # noqa: SIM905
 )
 
-#: How long an SQL name may be. Folders of the state are called after tables, and a folder's name has at most 255 bytes.
+#: The maximum length of an SQL name. State folders are named after tables, and a folder name has at most 255 bytes.
 LONGEST_NAME = 120
 
 
 def sql_names(names: Iterable[str], taken: Iterable[str] = ()) -> Mapping[str, str]:
-    """Return an SQL identifier for each of ``names``, all different also for engines that ignore case.
+    """Return an SQL identifier for each of ``names``; they differ even if case is ignored, also from ``taken``.
 
-    A name keeps its spelling where it can. Qualified names join with an underscore. Leading underscores and double
-    underscores are dropped: the former mark columns of the job's own, the latter its tables. Reserved words and names
-    of pseudo-columns get an underscore, and very long names end in a hash. A name that then collides with another gets
-    a number; names that keep their spelling come first, so that no other name takes theirs.
+    Names keep their spelling where possible. The parts of qualified names are joined with an underscore. Leading
+    underscores are dropped and double ones reduced to one, since they mark a job's internal columns and tables.
+    Reserved words and names of pseudo-columns get an underscore appended, and very long names end in a hash. A name
+    that then collides with another gets a number; names that keep their spelling take precedence.
     """
     return apart({name: _plain(name) for name in names}, taken)
 
 
 def apart(wanted: Mapping[str, str], taken: Iterable[str] = ()) -> Mapping[str, str]:
-    """Return for each name the identifier that it wants, or that with a number, so that all differ also without case.
+    """Return the ``wanted`` identifier of each name, with a number if it otherwise equals another or one of ``taken``.
 
-    Names that can be called as they are come first; among others, and among those that differ in case only, the earlier
-    one.
+    Case is ignored. Names that equal their identifier take precedence over others, and earlier names over later ones.
     """
     used = {name.lower() for name in taken}
     made: dict[str, str] = {}
@@ -72,22 +70,22 @@ def apart(wanted: Mapping[str, str], taken: Iterable[str] = ()) -> Mapping[str, 
 
 
 def _plain(name: str) -> str:
-    """Return the identifier that a name becomes unless another one has it."""
+    """Return the SQL identifier for a name, before collisions are resolved."""
     plain = re.sub(r"_+", "_", re.sub(r"\W", "_", name)).lstrip("_") or "x"
     plain = f"x{plain}" if plain[0].isdigit() else plain
     return shortened(f"{plain}_" if plain.lower() in RESERVED | PSEUDO_COLUMNS else plain)
 
 
 def shortened(name: str) -> str:
-    """Return ``name``, or, if it is very long, its beginning and a hash of it."""
+    """Return ``name``, or if it is longer than :data:`LONGEST_NAME` its beginning and a hash of it."""
     if len(name) <= LONGEST_NAME:
         return name
     return f"{name[: LONGEST_NAME - 9].rstrip('_')}_{hashlib.sha256(name.encode()).hexdigest()[:8]}"
 
 
 def called_otherwise(name: str, made: str) -> bool:
-    """Return whether other versions of the compiler, or of the program, may give column ``name`` another SQL name than
-    ``made``: it does not follow from the name alone, or avoids that of a pseudo-column."""
+    """Return whether other versions of the compiler or of the program may give column ``name`` another SQL name than
+    ``made``, because that does not follow from ``name`` alone or avoids a pseudo-column."""
     plain = name.strip("_").lower()
     return made.strip("_").lower() != re.sub(r"_+", "_", plain) or plain in PSEUDO_COLUMNS
 
@@ -99,7 +97,7 @@ def constant_name(*parts: str) -> str:
 
 
 def unused(name: str, taken: Collection[str]) -> str:
-    """``name``, or ``name`` with the first number that makes it differ from all ``taken``."""
+    """Return ``name``, with the first number from 2 on that makes it differ from all ``taken`` if it is taken."""
     candidate, number = name, 2
     while candidate in taken:
         candidate, number = f"{name}_{number}", number + 1
@@ -107,5 +105,5 @@ def unused(name: str, taken: Collection[str]) -> str:
 
 
 def counted(number: int, noun: str) -> str:
-    """How many there are: ``1 row``, ``2 rows``, ``no rows``."""
+    """Return a count in words: ``1 row``, ``2 rows`` or ``no rows``."""
     return f"{number or 'no'} {noun}{'' if number == 1 else 's'}"

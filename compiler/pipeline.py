@@ -1,8 +1,8 @@
-"""The whole flow on one screen: source text in, plan out."""
+"""The compiler pipeline: reads a program and runs all passes up to the plan."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -12,11 +12,13 @@ from .diagnostics import CompileError, Diagnostic, Diagnostics
 from .frontend import Load, read_program
 from .ir import delta, localized, plan, strata, syntax
 from .ir.syntax_printer import syntax_text
-from .ir.typed import Program as TypedProgram
+from .ir.typed import TypedProgram
 from .passes.annotate_derivations import annotate_derivations
+from .passes.check_monotone import check_monotone
 from .passes.check_safety import check_safety
 from .passes.derive_deltas import derive_deltas
 from .passes.expand_paths import expand_paths
+from .passes.gather_facts import gather_facts
 from .passes.infer_types import infer_types
 from .passes.linearize import linearize
 from .passes.localize import localize
@@ -33,80 +35,89 @@ from .source import SourceFile, Span
 
 @dataclass(frozen=True)
 class Pass:
-    """A step from one representation to the next; ``stage`` is the name of what it makes, for ``--dump``."""
+    """A step from one representation to the next; a check returns the program that it is given.
 
-    stage: str
+    ``stage`` is the name of the result in :class:`Compilation`, if the pass completes a stage. Compilation stops after
+    a pass that reports an error, unless it ``continues`` to report what the next pass finds too.
+    """
+
+    name: str
     run: Callable[[Any, Diagnostics], Any]
+    stage: str = ""
+    continues: bool = False
 
 
-def _typed(program: syntax.Program, diagnostics: Diagnostics) -> TypedProgram:
-    resolved = infer_types(resolve(expand_paths(program, diagnostics), diagnostics), diagnostics)
-    check_safety(resolved, diagnostics)
-    return resolved
+def _reporting(run: Callable[[Any, Diagnostics], Any], stage: str = "", continues: bool = False) -> Pass:
+    return Pass(run.__name__, run, stage, continues)
 
 
-def _rewritten(program: TypedProgram, diagnostics: Diagnostics) -> TypedProgram:
-    split = split_inputs(split_aggregates(program))
-    if split.recursion == "ranks":
-        split = linearize(split)
-    return mark_closures(project_negations(annotate_derivations(split, diagnostics)))
+def _rewriting(run: Callable[[Any], Any], stage: str = "") -> Pass:
+    """Return a pass that reports nothing."""
+    return Pass(run.__name__, lambda program, _: run(program), stage)
 
 
-def _strata(program: localized.Program, diagnostics: Diagnostics) -> strata.Program:
-    stratified = stratify(program, diagnostics)
-    warn_invention(stratified, diagnostics)
-    return stratified
-
-
-#: The passes in order. Each may assume what the one before it leaves, and reports into the same diagnostics; a pass
-#: that reported an error is the last one.
+#: The passes in order. Each takes the result of the one before it and reports to the same diagnostics.
 PASSES = (
-    Pass("typed", _typed),
-    Pass("rewritten", _rewritten),
-    Pass("localized", localize),
-    Pass("strata", _strata),
-    Pass("delta", lambda program, _: derive_deltas(program)),
-    Pass("plan", lambda program, _: plan_stages(program)),
+    _reporting(expand_paths, continues=True),
+    _reporting(resolve, continues=True),
+    _reporting(infer_types, continues=True),
+    _reporting(check_safety, "typed"),
+    _rewriting(split_aggregates),
+    _rewriting(split_inputs),
+    _rewriting(linearize),
+    _reporting(annotate_derivations),
+    _rewriting(project_negations),
+    _rewriting(mark_closures, "rewritten"),
+    _reporting(localize, "localized"),
+    _reporting(stratify, continues=True),
+    _reporting(check_monotone),
+    _reporting(warn_invention, "strata"),
+    _rewriting(derive_deltas, "delta"),
+    _rewriting(plan_stages),
+    _rewriting(gather_facts, "plan"),
 )
 
-#: The stages that ``--dump`` prints, in order.
-STAGES = ("syntax", *(step.stage for step in PASSES))
+#: The stages, in order: the program as read, and the results of the passes that complete a stage.
+STAGES = ("syntax", *(step.stage for step in PASSES if step.stage))
+
+#: The names of all representations, in order: the result of each pass, and behind it the stage that the pass completes.
+DUMPS = ("syntax", *(name for step in PASSES for name in (step.name, step.stage) if name))
 
 
 @contextmanager
 def refusing_depth(main: SourceFile) -> Iterator[None]:
-    """Turn a RecursionError of the body into a CompileError about a program."""
+    """Convert a RecursionError in the ``with`` block to a CompileError (E0711) about the program of file ``main``."""
     try:
         yield
     except RecursionError:
-        message = "the program is nested deeper than the compiler can follow"
-        help = "compute parts of it in assignments or in relations of their own"
+        message = "the program is nested too deeply"
+        help = "compute parts of it in assignments or in separate relations"
         raise CompileError([Diagnostic("E0711", message, Span(main.name, 1, 1, 1), help)], (main,)) from None
 
 
 @dataclass(frozen=True)
 class Compilation:
-    """A compiled program: every stage of it, and the warnings."""
+    """A compiled program: its representation at each stage, the ``results`` of passes by name, and the warnings."""
 
-    syntax: syntax.Program
+    syntax: syntax.SyntaxProgram
     typed: TypedProgram
     rewritten: TypedProgram
-    localized: localized.Program
-    strata: strata.Program
-    delta: delta.Program
-    plan: plan.Program
+    localized: localized.LocalizedProgram
+    strata: strata.StratifiedProgram
+    delta: delta.DeltaProgram
+    plan: plan.ProgramPlan
+    results: Mapping[str, Any]
     warnings: tuple[Diagnostic, ...]
 
     @property
     def sources(self) -> tuple[SourceFile, ...]:
-        """The program's files, the main one first."""
+        """The source files of the program, the main one first."""
         return self.syntax.sources
 
-    def dump(self, stage: str) -> str:
-        """The text form of a stage, one of :data:`STAGES`."""
-        if stage == "syntax":
-            return syntax_text(self.syntax)
-        return str(getattr(self, stage))
+    def dump(self, name: str) -> str:
+        """Return the text of a representation, one of :data:`DUMPS`."""
+        found = self.results[name] if name in self.results else getattr(self, name)
+        return syntax_text(found) if isinstance(found, syntax.SyntaxProgram) else str(found)
 
 
 def compile_program(
@@ -117,29 +128,35 @@ def compile_program(
 ) -> Compilation:
     """Read a program and run all passes.
 
-    ``recursion`` is one of :data:`.syntax.RECURSIONS`; includes may also lie below the folders of ``include_path``.
+    ``recursion`` is one of :data:`.syntax.RECURSIONS`. Files below the folders of ``include_path`` can be included too.
 
-    Raises :class:`~flintlog.compiler.diagnostics.CompileError` with all diagnostics if the program is refused, and
-    OSError if the main file cannot be read.
+    Raises :class:`~flintlog.compiler.diagnostics.CompileError` with all diagnostics if the program has errors or
+    processes (E0704), and OSError if the main file cannot be read.
     """
     diagnostics = Diagnostics()
     program = replace(read_program(source, diagnostics, load, include_path), recursion=recursion)
     for process in program.processes[:1]:
         help = "compile it with --target processes"
-        diagnostics.report("E0704", "this program has processes, and is not one script", process.span, help=help)
+        diagnostics.report(
+            "E0704", "a program with processes cannot be compiled to one script", process.span, help=help
+        )
     return run_passes(program, diagnostics)
 
 
-def run_passes(program: syntax.Program, diagnostics: Diagnostics) -> Compilation:
-    """Run all passes on a program that was read; raises CompileError as :func:`compile_program` does."""
+def run_passes(program: syntax.SyntaxProgram, diagnostics: Diagnostics) -> Compilation:
+    """Run all passes on a syntax tree; raise CompileError with all diagnostics if the program has errors."""
     representation: Any = program
-    made = {"syntax": representation}
+    stages: dict[str, Any] = {"syntax": program}
+    results: dict[str, Any] = {}
     try:
         with refusing_depth(program.sources[0]):
             for step in PASSES:
                 representation = step.run(representation, diagnostics)
-                diagnostics.check()
-                made[step.stage] = representation
+                if not step.continues:
+                    diagnostics.check()
+                results[step.name] = representation
+                if step.stage:
+                    stages[step.stage] = representation
     except CompileError as error:
         raise CompileError(error.diagnostics, program.sources) from None
-    return Compilation(**made, warnings=diagnostics.sorted())
+    return Compilation(**stages, results=results, warnings=diagnostics.sorted())

@@ -1,11 +1,12 @@
-"""Programs of several processes: each is compiled as a program of its own, all of them together as one to check.
+"""Compiles programs of several processes.
 
-What is recursive across processes is found in the whole program; relations of such a recursion are annotated with
-their derivations in each process that has a part in it.
+Each process is compiled separately, and all together as one program to check them. Recursions across processes are
+found in the whole program; each process that takes part in one annotates its relations with their derivations.
 """
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Collection, Mapping, Sequence
 from contextlib import suppress
@@ -16,7 +17,7 @@ from pathlib import Path
 from .diagnostics import CompileError, Diagnostic, Diagnostics, Note
 from .frontend import Load, read_program
 from .ir import syntax, typed
-from .ir.topology import Channel, Feed, Process, Topology
+from .ir.topology import Feed, Topology, TopologyChannel, TopologyProcess
 from .naming import counted
 from .passes.components import components, is_recursive
 from .passes.expand_paths import expand_paths
@@ -26,13 +27,14 @@ from .passes.split_processes import ProcessSyntax, owner, rewritten, split_proce
 from .pipeline import Compilation, refusing_depth, run_passes
 from .source import SourceFile, Span
 
-#: What a program has in it if it has several processes, or is one.
-_QUALIFIED = re.compile(r"[^\W\d]\w*\s*\.\s*[^\W\d]")
+#: A qualified name such as ``S1.host``, or the beginning of a process; files without either exchange no
+#: tuples with other processes.
+_PROCESS = re.compile(r"[^\W\d]\w*\s*\.\s*[^\W\d]|\bprocess\b")
 
 
 @dataclass(frozen=True)
 class Processes:
-    """Compiled processes by name, what connects them, and the whole program, as if it were one process."""
+    """Compiled processes by name (``compilations``), their ``topology``, and all as one program (``whole``)."""
 
     topology: Topology
     compilations: Mapping[str, Compilation]
@@ -48,7 +50,7 @@ def compile_any(
     recursion: str = syntax.RECURSIONS[0],
     include_path: Sequence[Path] = (),
 ) -> Compilation | Processes:
-    """Compile a program of one process or of several; raises as :func:`compile_program`."""
+    """Compile a program of one process or of several. Raises errors as :func:`compile_processes` does."""
     diagnostics = Diagnostics()
     read = replace(read_program(program, diagnostics, load, include_path), recursion=recursion)
     return _compiled([read], diagnostics, outside) if read.processes else run_passes(read, diagnostics)
@@ -61,30 +63,35 @@ def compile_processes(
     recursion: str = syntax.RECURSIONS[0],
     include_path: Sequence[Path] = (),
 ) -> Processes:
-    """Compile the processes of some files, each file one process or several. Relations and processes named in
-    ``outside`` may be read though no process derives them: they are fed from outside. ``recursion``, one of
-    :data:`.syntax.RECURSIONS`, is for those inside a process. Includes may also lie below the folders of
-    ``include_path``.
+    """Compile the processes of ``programs``, each with one or several. Relations and processes named in ``outside`` are
+    fed from outside, so they may be read although no process derives them. ``recursion``, one of
+    :data:`.syntax.RECURSIONS`, applies inside processes. Files below the folders of ``include_path`` may be included.
 
-    Raises :class:`~flintlog.compiler.diagnostics.CompileError` with all diagnostics if they are refused, and OSError if
+    Raises :class:`~flintlog.compiler.diagnostics.CompileError` with all diagnostics if there are errors, and OSError if
     a file cannot be read.
     """
     diagnostics = Diagnostics()
-    read = [
-        replace(read_program(program, diagnostics, load, include_path), recursion=recursion) for program in programs
-    ]
-    return _compiled(read, diagnostics, outside)
+    root = _common_folder(programs) if load is None else None
+    read = [read_program(program, diagnostics, load, include_path, root) for program in programs]
+    return _compiled([replace(program, recursion=recursion) for program in read], diagnostics, outside)
+
+
+def _common_folder(programs: Sequence[Path | SourceFile]) -> Path | None:
+    """Return the folder that files of several folders are named relative to, so that no two files have one name; None
+    if there is only one folder."""
+    folders = {os.path.realpath(program.parent) for program in programs if isinstance(program, Path)}
+    return Path(os.path.commonpath(folders)) if len(folders) > 1 else None
 
 
 def belonging_together(
     programs: Sequence[Path], outside: Collection[str] = (), include_path: Sequence[Path] = ()
 ) -> list[tuple[Path, ...]]:
-    """The files as they are to be compiled: each by itself, but for processes that read of a process that is not in
-    their file. These belong together, and with those that they read of."""
+    """Return the groups of files to compile together: one group of all files whose processes read relations of
+    processes in other files and of the files they read from, and a group of its own for each other file."""
     files: dict[Path, tuple[set[str], set[str]]] = {}
     for program in programs if len(programs) > 1 else ():
         with suppress(OSError):
-            if not _QUALIFIED.search(program.read_text(encoding="utf-8", errors="replace")):
+            if not _PROCESS.search(program.read_text(encoding="utf-8", errors="replace")):
                 continue
             found = split_processes([read_program(program, Diagnostics(), None, include_path)], Diagnostics())
             names = {process.name for process in found}
@@ -99,8 +106,8 @@ def belonging_together(
     return sorted(groups, key=lambda group: places[group[0]])
 
 
-def _compiled(read: Sequence[syntax.Program], diagnostics: Diagnostics, outside: Collection[str]) -> Processes:
-    """Compile processes that were read."""
+def _compiled(read: Sequence[syntax.SyntaxProgram], diagnostics: Diagnostics, outside: Collection[str]) -> Processes:
+    """Compile the processes of parsed programs."""
     sources = tuple({source.name: source for program in read for source in program.sources}.values())
     try:
         with refusing_depth(sources[0]):
@@ -110,11 +117,11 @@ def _compiled(read: Sequence[syntax.Program], diagnostics: Diagnostics, outside:
 
 
 class _Compiler:
-    """The processes while they are compiled."""
+    """Compiles the processes of programs; holds their syntax and their names in the whole program."""
 
     def __init__(
         self,
-        programs: Sequence[syntax.Program],
+        programs: Sequence[syntax.SyntaxProgram],
         sources: tuple[SourceFile, ...],
         diagnostics: Diagnostics,
         outside: Collection[str],
@@ -124,11 +131,11 @@ class _Compiler:
         self.processes = split_processes(programs, diagnostics)
         diagnostics.check()
         self.by_name = {process.name: process for process in self.processes}
-        #: The processes that have a relation of their own under a name.
+        #: The processes that have a local relation of a name, by that name; set by :meth:`whole`.
         self.local: dict[str, list[str]] = {}
 
     def run(self) -> Processes:
-        """Check how the processes fit together, and compile each."""
+        """Check that the processes fit together, and compile each; raise CompileError if there are errors."""
         whole = self.whole()
         known = self.inferred(whole)
         incomplete = {process.name for process in self.processes if self.check_imports(process, known)}
@@ -146,8 +153,8 @@ class _Compiler:
 
     # ---- the whole program -----------------------------------------------------------------------------------------
 
-    def whole(self) -> syntax.Program:
-        """All processes as one program; names that are local to a process differ from those of the others."""
+    def whole(self) -> syntax.SyntaxProgram:
+        """Return all processes as one program, where names and labels used in several are prefixed with the process."""
         for process in self.processes:
             for name in {*process.declared, *process.derived}:
                 if "." not in name:
@@ -155,7 +162,7 @@ class _Compiler:
         labels: dict[str, int] = {}
         for process in self.processes:
             for statement in process.statements:
-                if isinstance(statement, syntax.Rule) and statement.label:
+                if isinstance(statement, syntax.RuleNode) and statement.label:
                     labels[statement.label] = labels.get(statement.label, 0) + 1
         statements: list[syntax.Statement] = []
         shared: set[tuple[type, str]] = set()
@@ -163,7 +170,7 @@ class _Compiler:
         for process in self.processes:
             named = partial(self.name_in_whole, process.name)
             for statement in process.statements:
-                if isinstance(statement, syntax.Typedef | syntax.ExternalFunction):
+                if isinstance(statement, syntax.Typedef | syntax.FunctionDeclaration):
                     if (type(statement), statement.name) in shared:
                         continue
                     shared.add((type(statement), statement.name))
@@ -171,23 +178,23 @@ class _Compiler:
                     if owner(statement.name) in self.by_name or statement.name in imported:
                         continue
                     imported.add(statement.name)
-                elif isinstance(statement, syntax.Rule) and labels.get(statement.label or "", 0) > 1:
+                elif isinstance(statement, syntax.RuleNode) and labels.get(statement.label or "", 0) > 1:
                     statement = replace(statement, label=f"{process.name}.{statement.label}")
                 statements.append(rewritten(statement, named, {}))
-        return syntax.Program(tuple(statements), self.sources, recursion=self.recursion)
+        return syntax.SyntaxProgram(tuple(statements), self.sources, recursion=self.recursion)
 
     def name_in_whole(self, process: str, relation: str) -> str:
-        """The name in the whole program of what a process calls ``relation``."""
+        """Return the name in the whole program of what ``process`` calls ``relation``."""
         several = "." not in relation and len(self.local.get(relation, ())) > 1
         return f"{process}::{relation}" if several else relation
 
-    def inferred(self, whole: syntax.Program) -> typed.Program:
-        """The whole program with types, as far as they can be told; what is wrong with it is reported per process."""
+    def inferred(self, whole: syntax.SyntaxProgram) -> typed.TypedProgram:
+        """Return the whole program with types, as far as they can be inferred; errors are reported per process."""
         unheard = Diagnostics()
         return infer_types(resolve(expand_paths(whole, unheard), unheard), unheard)
 
-    def spanning(self, known: typed.Program) -> list[frozenset[str]]:
-        """The recursions that have relations of several processes, as names in the whole program."""
+    def spanning(self, known: typed.TypedProgram) -> list[frozenset[str]]:
+        """Return the recursive components with relations of several processes, by names in the whole program."""
         found = []
         for members in components(known):
             rules = [rule for name in members for rule in known.rules_of(name)]
@@ -197,15 +204,15 @@ class _Compiler:
         return found
 
     def owner_of(self, name: str) -> str:
-        """The process of a relation of the whole program; empty if several have it."""
+        """Return the process that owns a relation of the whole program, empty if none does."""
         if "::" in name:
             return name.partition("::")[0]
         return owner(name) or next(iter(self.local.get(name, ())), "")
 
     # ---- channels --------------------------------------------------------------------------------------------------
 
-    def check_imports(self, process: ProcessSyntax, known: typed.Program) -> bool:
-        """Report what nobody sends (E0736), and channels whose ends differ (E0737); whether relations are missing."""
+    def check_imports(self, process: ProcessSyntax, known: typed.TypedProgram) -> bool:
+        """Report imports that nobody sends (E0736) and channels whose ends differ (E0737); return if any is missing."""
         relations = known.by_name
         shared = {name for other in self.processes for name in other.declared}
         missing = False
@@ -216,7 +223,7 @@ class _Compiler:
                     self.nobody(process, name, span, sender)
                     missing = True
                 elif name not in process.declared and name not in shared:
-                    self.undeclared(process, name, span)
+                    self.undeclared(name, span)
                     missing = True
                 continue
             declared = process.declared.get(name)
@@ -225,25 +232,29 @@ class _Compiler:
         return missing
 
     def nobody(self, process: ProcessSyntax, name: str, span: Span, sender: ProcessSyntax | None) -> None:
-        """Report a relation that is read though no process derives it."""
+        """Report (E0736) a relation that ``process`` reads although no process derives it."""
         message = f"no process outputs `{name}`, which `{process.name}` reads"
         if sender is None:
-            help = f"there is no process `{owner(name)}`: give its file too, or feed it with --outside {name}"
+            help = f"there is no process `{owner(name)}`: add its file, or use --outside {name}"
             self.diagnostics.report("E0736", message, span, help=help)
             return
         own = sorted(relation for relation in sender.derived if owner(relation) == sender.name)
         help = f"`{sender.name}` outputs {', '.join(f'`{o}`' for o in own) or 'nothing'}"
         self.diagnostics.report("E0736", message, span, help=help, notes=(Note("the process is here", sender.span),))
 
-    def undeclared(self, process: ProcessSyntax, name: str, span: Span) -> None:
-        """Report a relation from outside that no process declares."""
-        message = f"nothing says which columns `{name}` has, which is fed from outside"
+    def undeclared(self, name: str, span: Span) -> None:
+        """Report (E0736) a relation from outside that no process declares."""
+        message = f"the columns of `{name}`, which is fed from outside, are not declared"
         self.diagnostics.report("E0736", message, span, help=f"declare it: `input relation {name}(...)`")
 
     def compare(
-        self, process: ProcessSyntax, declared: syntax.RelationDeclaration, sent: typed.Relation, sender: ProcessSyntax
+        self,
+        process: ProcessSyntax,
+        declared: syntax.RelationDeclaration,
+        sent: typed.TypedRelation,
+        sender: ProcessSyntax,
     ) -> None:
-        """Report a declared input that differs from what its process sends."""
+        """Report (E0737) a declared input whose columns differ in number or type from those that ``sender`` sends."""
         given = [column.type for column in sent.columns]
         wanted = typed_columns(declared, process, self.sources)
         place = sender.declared[sent.name].name_span if sent.name in sender.declared else sender.derived[sent.name]
@@ -258,15 +269,15 @@ class _Compiler:
                     break
         if problem:
             message = f"the ends of the channel `{sent.name}` do not agree: {problem}"
-            notes = (Note(f"`{sender.name}` has it here", place),)
+            notes = (Note(f"the relation of `{sender.name}` is here", place),)
             self.diagnostics.report("E0737", message, declared.name_span, notes=notes)
 
     # ---- the processes ---------------------------------------------------------------------------------------------
 
     def program(
-        self, process: ProcessSyntax, known: typed.Program, spanning: Sequence[frozenset[str]]
-    ) -> syntax.Program:
-        """A process as a program of its own: what it reads of others is an input, what others may read an output."""
+        self, process: ProcessSyntax, known: typed.TypedProgram, spanning: Sequence[frozenset[str]]
+    ) -> syntax.SyntaxProgram:
+        """Return a process as a program of its own: relations of others are inputs, those others may read outputs."""
         relations = known.by_name
         statements = list(process.statements)
         for name, span in process.imports().items():
@@ -278,7 +289,7 @@ class _Compiler:
         for name, span in process.derived.items():
             if owner(name) == process.name and name not in outputs:
                 statements.append(syntax.OutputDirective(name, span))
-        return syntax.Program(
+        return syntax.SyntaxProgram(
             tuple(statements),
             process.sources,
             recursion=self.recursion,
@@ -287,8 +298,8 @@ class _Compiler:
         )
 
     def parts(self, process: ProcessSyntax, spanning: Sequence[frozenset[str]]) -> tuple[frozenset[str], ...]:
-        """What of each recursion over several processes a process names, of those that it has a part in: who reads a
-        relation without being part of the recursion needs its facts only."""
+        """Return, for each recursion across processes in which a process derives relations, those that it uses. Other
+        processes that read its relations need only their facts, not their derivations."""
         names = {*process.declared, *process.derived, *process.imports()}
         found = (
             frozenset(name for name in names if self.name_in_whole(process.name, name) in members)
@@ -296,20 +307,22 @@ class _Compiler:
         )
         return tuple(part for part in found if not part.isdisjoint(process.derived))
 
-    def topology(self, known: typed.Program, spanning: Sequence[frozenset[str]]) -> Topology:
-        """What connects the processes."""
+    def topology(self, known: typed.TypedProgram, spanning: Sequence[frozenset[str]]) -> Topology:
+        """Return the processes, the channels between them, and the feeds from outside."""
         relations = known.by_name
         places = {name: place for place, name in enumerate(relations)}
         processes, channels, feeds = [], [], []
         for process in self.processes:
             outputs = [name for name in process.derived if owner(name) == process.name and name in places]
             outputs.sort(key=places.__getitem__)
-            processes.append(Process(process.name, process.span, tuple(outputs)))
+            processes.append(TopologyProcess(process.name, process.span, tuple(outputs)))
             recursive = frozenset[str]().union(*self.parts(process, spanning))
             for name in process.imports():
                 relation = relations[name]
                 if owner(name) in self.by_name:
-                    channels.append(Channel(name, owner(name), process.name, relation.columns, name in recursive))
+                    channels.append(
+                        TopologyChannel(name, owner(name), process.name, relation.columns, name in recursive)
+                    )
                 else:
                     feeds.append(Feed(name, process.name, relation.columns))
             for name, declaration in process.declared.items():
@@ -323,21 +336,21 @@ class _Compiler:
 def typed_columns(
     declared: syntax.RelationDeclaration, process: ProcessSyntax, sources: tuple[SourceFile, ...]
 ) -> list[typed.Type]:
-    """The column types of a declaration, with the typedefs of its process."""
+    """Return the column types of a declaration, resolved with the typedefs of its process."""
     statements = [s for s in process.statements if isinstance(s, syntax.Typedef)]
-    program = resolve(syntax.Program((*statements, declared), sources), Diagnostics())
+    program = resolve(syntax.SyntaxProgram((*statements, declared), sources), Diagnostics())
     return [column.type for column in program.relation(declared.name).columns]
 
 
-def _declared_input(name: str, columns: Sequence[typed.Column], span: Span) -> syntax.RelationDeclaration:
-    """An input that a process reads of another without declaring it."""
+def _declared_input(name: str, columns: Sequence[typed.TypedColumn], span: Span) -> syntax.RelationDeclaration:
+    """Return the declaration of an input that a process reads from another without declaring it."""
     made = tuple(syntax.ColumnDeclaration(c.name, _type_name(c.type, span), False, span) for c in columns)
     text = f"input relation {name}({', '.join(map(str, columns))})"
     return syntax.RelationDeclaration(name, made, True, False, False, False, (), None, span, span, text)
 
 
 def _type_name(kind: typed.Type, span: Span) -> syntax.TypeName:
-    """A type as a declaration would write it."""
+    """Return the syntax of a type, as in a declaration."""
     if kind.element is not None:
         return syntax.TypeName("list", (), _type_name(kind.element, span), span)
     parameters = (kind.precision, kind.scale) if kind.name == "decimal" else ()

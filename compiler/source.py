@@ -1,19 +1,19 @@
-"""Source files: their text, hash and line table."""
+"""Source files, with hash and line table, and spans of their text."""
 
 from __future__ import annotations
 
 import hashlib
 from bisect import bisect_right
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 
 @dataclass(frozen=True)
 class Span:
-    """A stretch of source text on one line; ``str(span)`` prints ``reach.dl:7``.
+    """A range of source text on one line; prints as ``reach.dl:7``.
 
-    ``line`` and ``column`` count from 1, ``length`` counts characters and is at least 1. A construct that runs over
-    several lines is represented by its part on the first line.
+    ``line`` and ``column`` count from 1; ``length`` is in characters and at least 1. The span of a construct on several
+    lines is its part on the first line.
     """
 
     file: str
@@ -25,25 +25,36 @@ class Span:
         return f"{self.file}:{self.line}"
 
     def start(self, name: str) -> Span:
-        """The part that ``name`` takes, which the text begins with."""
+        """Return the span of ``name`` at the beginning of this span."""
         return replace(self, length=min(self.length, len(name)))
 
 
 @dataclass(frozen=True)
 class SourceFile:
-    """A program file: ``name`` as diagnostics and generated scripts show it, never an absolute path."""
+    """A program file.
+
+    ``name`` identifies the file in a program and is shown in generated scripts; it is relative to the folder of the
+    program. ``path`` is the path that the file was read from, as the user gave it, and is shown in diagnostics; it is
+    empty for text that was not read from a file.
+    """
 
     name: str
     text: str
+    path: str = field(default="", compare=False)
+
+    @property
+    def shown(self) -> str:
+        """The path to show in diagnostics, or the name if there is none."""
+        return self.path or self.name
 
     @cached_property
     def sha256(self) -> str:
-        """Hex digest of the text in UTF-8."""
+        """The SHA-256 of the text in UTF-8, in hexadecimal digits."""
         return hashlib.sha256(self.text.encode()).hexdigest()
 
     @cached_property
     def lines(self) -> tuple[str, ...]:
-        """The lines without their ends."""
+        """The lines without line ends."""
         return tuple(self.text.split("\n"))
 
     @cached_property
@@ -55,7 +66,7 @@ class SourceFile:
         return tuple(starts)
 
     def span(self, start: int, end: int) -> Span:
-        """The span of the characters ``start`` to ``end`` (exclusive), cut at the end of the first line."""
+        """Return the span of the characters ``start`` to ``end`` (exclusive), cut at the end of the first line."""
         row = bisect_right(self._starts, start) - 1
         column = start - self._starts[row]
         rest = max(len(self.lines[row]) - column, 1)

@@ -161,7 +161,7 @@ ANNOTATING: Functions = {
 }
 
 
-def as_oracle(program: typed.Program, known: Functions) -> language.Program:
+def as_oracle(program: typed.TypedProgram, known: Functions) -> language.Program:
     """A typed program as the oracle holds programs."""
     known = {**known, **ANNOTATING}
     relations = {

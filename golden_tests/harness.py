@@ -20,10 +20,11 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
+from flintlog.compiler.ir import plan
 from flintlog.compiler.pipeline import Compilation, compile_program
 from flintlog.compiler.source import SourceFile
-from flintlog.targets.local.emit import emit_module
-from flintlog.targets.pyspark.emit import emit_script
+from flintlog.targets.bundle import bundle
+from flintlog.targets.pyspark.emit import emit_script, job_templates, needed_modules, program_part
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -66,6 +67,40 @@ def load_script(text: str) -> ModuleType:
     return module
 
 
+def memory_script(program: plan.ProgramPlan) -> str:
+    """A program with the part of the runtime that keeps it in memory."""
+    part, _ = program_part(job_templates(), program, VERSION, False)
+    runtime = bundle(("local.session", "local.facts", *needed_modules(program)))
+    return f"{part}\n\n\n{runtime}\n\n\nPROGRAM = program()\n"
+
+
+def run_here(module: Any) -> Any:
+    """Let a job do itself what it would give to Spark's tasks."""
+    module.on_buckets = lambda spark, numbers, work: [
+        json.loads(json.dumps(work(number), default=module.as_json)) for number in numbers
+    ]
+    return module
+
+
+def manifest_of(module: Any, program: Any, **members: Any) -> Any:
+    """The manifest of a first commit that has nothing but the given members."""
+    nothing: dict[str, Any] = {"relations": {}, "clocks": {}, "changes": {}, "counts": {}, "publish": (), "steps": ()}
+    batches = {"batch": "init", "batches": ("init",), "attempts": ("",), "generated": (), "older_batches": ()}
+    record = {"format": module.STATE_FORMAT, "commit": 1, "attempt": "000000000001-00000000", "buckets": 1}
+    return module.Manifest(**{**record, "program": module.program_record(program), **batches, **nothing, **members})
+
+
+def stored_tuples(module: Any, state: Path, manifest: Any, relation: Any) -> set[Row]:
+    """The tuples of a relation in the files of a commit, of which none is there twice."""
+    engine = module.DuckEngine()
+    entries = module.bucket_files(manifest.relations, relation, None)
+    records = engine.first(module.stored_rows(engine, str(state), relation, entries), 2**40)
+    engine.close()
+    rows = [row_of(record, relation) for record in records]
+    assert len(rows) == len(set(rows)) == manifest.relations[relation.table].rows, relation.name
+    return set(rows)
+
+
 class QuietLog:
     """A log that says nothing."""
 
@@ -87,9 +122,9 @@ class LocalJob:
         self.module = load_script(script)
         self.program = self.module.PROGRAM
         self.folder = folder
-        self.supplied = self.module.SUPPLY(str(functions) if functions else None)
+        self.supplied = self.module.supply(self.program, str(functions) if functions else None)
         self.options = self.module.Options(buckets=buckets, engine=self.engine, functions=self.supplied)
-        self.manifest: dict[str, Any] | None = None
+        self.manifest: Any = None
         self.attempts = 0
         self.changes: dict[str, set[tuple[str, Row]]] = {}
         self.scratch: list[str] = []
@@ -102,9 +137,7 @@ class LocalJob:
         module: Any = self.module
         module.describe = lambda spark, text: None
         module.executor_cores = lambda spark: 1
-        module.on_buckets = lambda spark, numbers, work: [
-            json.loads(json.dumps(work(number), default=str)) for number in numbers
-        ]
+        run_here(module)
         # To open a database takes longer than most tasks; each gets an empty one within one connection.
         real = module.DuckEngine()
         self.connection = real.connection
@@ -122,6 +155,10 @@ class LocalJob:
                 engine._read: dict[str, int] = {}
                 engine.failed_calls = str
                 engine.fetch, engine.folder = module.checked_file, spill
+
+            def close(engine) -> None:
+                """Leave the connection to the next task, without the rows of staged files."""
+                engine.connection.unregister("rows")
 
         module.DuckEngine = Engine
 
@@ -164,8 +201,7 @@ class LocalJob:
             QuietLog(),
             initial,
         )
-        kept = {"relations": outcome.relations, "clocks": outcome.clocks, "effects": outcome.effects}
-        self.manifest = json.loads(json.dumps(kept))
+        self.manifest = self._committed(outcome)
         self.scratch = [reason for s in outcome.steps for task in s["tasks"] for reason in task["scratch"].values()]
         self.changes = {}
         for relation in self.program.relations:
@@ -201,10 +237,16 @@ class LocalJob:
             path.parent.mkdir(parents=True, exist_ok=True)
             pq.write_table(pa.table(arrays, names=[*(c.sql for c in columns), "_op"]), path)
             shape, problems = self.module.InputShape(relation, "op", "", False, self.net), self.module.Problems()
-            folder = self.module.net_changes(self.spark, [], path.parent, shape, problems)
+            folder = self.module.net_changes([], path.parent, shape, problems)
             problems.refuse()
             staged[relation.table] = [str(path) for path in sorted(folder.rglob("*.parquet"))]
         return staged
+
+    def _committed(self, outcome: Any) -> Any:
+        """The manifest of a commit, as it is read from its file."""
+        known = {"relations": outcome.relations, "clocks": outcome.clocks, "effects": outcome.effects}
+        made = manifest_of(self.module, self.program, buckets=self.options.buckets, **known)
+        return self.module.from_json(self.module.Manifest, json.loads(json.dumps(made, default=vars)))
 
     def _net(self, relation: Any, paths: list[str]) -> set[tuple[str, Row]]:
         net = []
@@ -222,7 +264,7 @@ class LocalJob:
         """The stored rows of a relation, all state columns."""
         engine = self.module.DuckEngine()
         assert self.manifest is not None
-        entries = self.module.bucket_files(self.manifest["relations"], relation, None)
+        entries = self.module.bucket_files(self.manifest.relations, relation, None)
         sql = self.module.stored_rows(engine, str(self.folder), relation, entries)
         return engine.first(sql, 2**40)  # type: ignore[no-any-return]
 
@@ -230,7 +272,7 @@ class LocalJob:
         """The tuples of a relation, given as the script holds it."""
         rows = [row_of(record, relation) for record in self.records(relation)]
         assert len(rows) == len(set(rows)), f"{relation.name} holds a tuple twice"
-        stored = self.manifest["relations"].get(relation.table, {"rows": 0})["rows"] if self.manifest else 0
+        stored = self.manifest.relations.get(relation.table, self.module.StoredRelation()).rows
         assert len(rows) == stored, f"{relation.name} has {len(rows)} tuples and says {stored}"
         return set(rows)
 
@@ -264,8 +306,8 @@ class MemoryJob:
     def __init__(self, compilation: Compilation, functions: Path | None = None) -> None:
         """Load the program and its external functions; nothing is built yet."""
         self.compilation = compilation
-        self.module = load_script(emit_module(compilation.plan))
-        self.session = self.module.Session(functions=str(functions) if functions else None)
+        self.module = load_script(memory_script(compilation.plan))
+        self.session = self.module.Session(self.module.PROGRAM, functions=str(functions) if functions else None)
         self.supplied = self.session.supplied
         self.program = self.session.program
         self.changes: dict[str, set[tuple[str, Row]]] = {}

@@ -1,37 +1,38 @@
 """Golden cases: one folder per case under ``cases/``, named after what it shows.
 
-A case is a program, the text of every stage of its compilation, its script, and batches: ``00_init`` builds the state,
-the others change it (``REL.csv``, with ``op`` in front). What must come of a batch lies beside it: ``expected/REL.csv``
-has the net changes of an output relation, ``whole/REL.csv`` all of it afterwards, and ``expected/refused.txt`` the
-message where the batch is refused. ``--update-golden`` writes all that anew; yet a batch passes only if the oracle,
-which knows nothing of the compiler, comes to the same, so that nothing is recorded that was not checked.
+A case is ``program.dl``, the text of every stage of its compilation (``stages.txt``), the program part of its script
+(``script.py``), and batches of changes (``batches.dat``), the first of which builds the state. ``expected.txt`` has
+what comes of each batch: the net changes of the output relations, or the message where it is refused. One case has its
+whole script instead of the part. ``--update-golden`` writes all that anew; yet a batch passes only if the oracle, which
+knows nothing of the compiler, comes to the same changes and the same relations, so that nothing is recorded that was
+not checked.
 """
 
 from __future__ import annotations
 
-import csv
-import io
 import itertools
-import json
 import re
 from collections.abc import Iterator
 from dataclasses import replace
-from datetime import date, datetime
-from decimal import Decimal
 from functools import cache
 from pathlib import Path
 from typing import Any
 
 import pytest
 from flintlog.compiler.pipeline import STAGES, Compilation, compile_program
-from flintlog.targets.pyspark.emit import emit_script
+from flintlog.targets.pyspark.emit import emit_script, job_templates, program_part
 
+from golden_tests.batch_files import changes_text, read_batches
 from golden_tests.checks import Checked
 from golden_tests.frontend.golden import compare
 from golden_tests.harness import VERSION, LocalJob, MemoryJob, Row, compile_text
 from golden_tests.oracle.batches import Batch
 
 CASES = sorted(path.parent for path in Path(__file__).parent.glob("cases/*/program.dl"))
+
+
+#: The case that has its whole script.
+WHOLE = "strata_in_a_row"
 
 
 def by_name(case: Path) -> str:
@@ -60,17 +61,33 @@ def whole_text(case: Path) -> str:
 
 @pytest.mark.parametrize("case", CASES, ids=by_name)
 def test_stages(case: Path, update_golden: bool) -> None:
-    """The text of every stage."""
-    (case / "stages").mkdir(exist_ok=True)
+    """The text of every stage, one after the other, each that differs from the one before it."""
+    lines, before = [], ""
     for stage in STAGES:
-        compare(compiled(case).dump(stage), case / "stages" / f"{stage}.txt", update_golden)
-    assert {path.stem for path in (case / "stages").iterdir()} == set(STAGES)
+        text = compiled(case).dump(stage)
+        heading = f"# ---- {stage}{', unchanged' * (text == before)} ".ljust(101, "-")
+        lines.append(f"{heading}\n{text * (text != before)}")
+        before = text
+    compare("".join(lines), case / "stages.txt", update_golden)
 
 
-@pytest.mark.parametrize("case", CASES, ids=by_name)
+@pytest.mark.parametrize("case", [case for case in CASES if case.name != WHOLE], ids=by_name)
 def test_script(case: Path, update_golden: bool) -> None:
-    """The formatted script."""
-    compare(emit_script(compiled(case).plan, VERSION), case / "script.py", update_golden)
+    """The program part of the script, formatted."""
+    part, _ = program_part(job_templates(), compiled(case).plan, VERSION, True)
+    compare(f"{part}\n", case / "script.py", update_golden)
+
+
+def test_whole_script(update_golden: bool) -> None:
+    """One script with its runtime, as users get it, begins with its program part."""
+    case = next(case for case in CASES if case.name == WHOLE)
+    compare(emit_script(compiled(case).plan, VERSION), case / "whole_script.py", update_golden)
+
+
+@cache
+def script_of(case: Path) -> str:
+    """The script of a case, not formatted."""
+    return emit_script(compiled(case).plan, VERSION, format_code=False)
 
 
 def test_all_kinds_of_strata_are_there() -> None:
@@ -87,125 +104,61 @@ def test_all_kinds_of_strata_are_there() -> None:
 # ---- batches -------------------------------------------------------------------------------------------------------
 
 
-def parsed(text: str, kind: str) -> Any:
-    """A value of a column type."""
-    if kind.startswith("list<"):
-        element = kind.removeprefix("list<").removesuffix(">")
-        return tuple(parsed(printed(item), element) for item in json.loads(text, parse_float=Decimal))
-    match kind.partition("(")[0]:
-        case "int":
-            return int(text)
-        case "float":
-            return float(text)
-        case "decimal":
-            return Decimal(text)
-        case "bool":
-            return {"true": True, "false": False}[text]
-        case "date":
-            return date.fromisoformat(text)
-        case "timestamp":
-            return datetime.fromisoformat(text)
-    assert kind == "string"
-    return text
-
-
-def printed(value: Any) -> str:
-    """A value as :func:`parsed` reads it; lists as JSON."""
-    if isinstance(value, tuple | list):
-        return json.dumps(value, default=printed, ensure_ascii=False)
-    return str(value).lower() if isinstance(value, bool) else str(value)
-
-
-def read_table(path: Path, relation: Any) -> list[tuple[str, Row]]:
-    """The changes in a file; all insertions if it has no ``op`` in front."""
-    names, kinds = [c.name for c in relation.columns], [c.type for c in relation.columns]
-    with path.open(encoding="utf-8", newline="") as file:
-        header, *lines = csv.reader(file)
-    assert header in (names, ["op", *names]), f"{path} has the columns {header}"
-    changes = []
-    for line in lines:
-        op, values = (line[0], line[1:]) if len(header) > len(names) else ("+", line)
-        changes.append((op, tuple(parsed(text, kind) for text, kind in zip(values, kinds, strict=True))))
-    return changes
-
-
-def table_text(header: list[str], rows: list[list[Any]]) -> str:
-    """A table as CSV, rows sorted."""
-    out = io.StringIO()
-    writer = csv.writer(out, lineterminator="\n")
-    writer.writerow(header)
-    writer.writerows([[printed(value) for value in row] for row in rows])
-    return out.getvalue()
-
-
-def read_batch(folder: Path, job: LocalJob | MemoryJob) -> Batch:
-    """The changes of a batch."""
-    batch: Batch = {}
-    for path in sorted(folder.glob("*.csv")):
-        batch[path.stem] = read_table(path, job.relation(path.stem))
-    return batch
-
-
-def outcome(checked: Checked, initial: bool) -> dict[str, str]:
-    """The files that show what came of a batch."""
-    if checked.refused:
-        return {"expected/refused.txt": checked.refused + "\n"}
-    files = {}
-    for relation in checked.job.program.relations:
-        if not relation.output:
-            continue
-        names = [column.name for column in relation.columns]
-        changes = sorted(checked.job.changes[relation.table], key=lambda change: (change[1], change[0]))
-        if not initial:
-            rows: list[list[Any]] = [[op, *row] for op, row in changes]
-            files[f"expected/{relation.name}.csv"] = table_text(["op", *names], rows)
-        tuples = sorted(checked.job.tuples(relation))
-        files[f"whole/{relation.name}.csv"] = table_text(names or ["()"], [list(row or ["()"]) for row in tuples])
-    return files
-
-
 def functions_of(case: Path) -> Path | None:
     """The file with the external functions of a case, if it has any."""
     path = case / "functions.py"
     return path if path.exists() else None
 
 
-def played(case: Path, folder: Path, buckets: int | None) -> Iterator[tuple[Path, Checked]]:
+def played(case: Path, folder: Path, buckets: int | None) -> Iterator[tuple[str, Checked]]:
     """Run a case over its batches, each checked against the oracle: its script, or without buckets in memory."""
     job: LocalJob | MemoryJob
     if buckets is None:
         job = MemoryJob(compiled(case), functions_of(case))
     else:
-        script = (case / "script.py").read_text(encoding="utf-8")
-        job = LocalJob(script, folder, buckets, functions_of(case))
+        job = LocalJob(script_of(case), folder, buckets, functions_of(case))
     try:
         checked = Checked(job, whole_text(case), compiled(case))
-        for batch in sorted((case / "batches").iterdir()):
-            problems = checked.apply(read_batch(batch, job))
-            assert not problems, f"{batch.name}: " + "\n".join(problems)
-            yield batch, checked
+        for name, batch in batches_of(case, job).items():
+            problems = checked.apply(batch)
+            assert not problems, f"{name}: " + "\n".join(problems)
+            yield name, checked
     finally:
         job.close()
+
+
+def batches_of(case: Path, job: LocalJob | MemoryJob) -> dict[str, Batch]:
+    """The batches of a case by name."""
+    return read_batches(case / "batches.dat", job.program)
 
 
 @pytest.mark.parametrize("buckets", [1, 3, None], ids=["1", "3", "memory"])
 @pytest.mark.parametrize("case", CASES, ids=by_name)
 def test_batches(case: Path, buckets: int | None, tmp_path: Path, update_golden: bool) -> None:
-    """State and published changes after every batch: as expected, and as the oracle has them."""
-    names = [path.name for path in sorted((case / "batches").iterdir())]
+    """What comes of every batch, as expected and as the oracle has it."""
+    texts, names = [], []
+    for name, checked in played(case, tmp_path / "state", buckets):
+        job = checked.job
+        names.append(name)
+        outcome = [checked.refused] if checked.refused else changes_text(job.program.relations, job.changes)
+        texts.append("\n".join([name, *outcome]) + "\n")
     assert [int(name[:2]) for name in names] == list(range(len(names))) and len(names) > 1
-    for batch, checked in played(case, tmp_path / "state", buckets):
-        files = outcome(checked, initial=batch.name == "00_init")
-        for name, text in files.items():
-            if update_golden:
-                (batch / name).parent.mkdir(exist_ok=True)
-            compare(text, batch / name, update_golden)
-        present = {str(path.relative_to(batch)) for path in batch.glob("*/*")}
-        if update_golden:
-            for name in present - set(files):
-                (batch / name).unlink()
-        else:
-            assert present == set(files)
+    compare("\n".join(texts), case / "expected.txt", update_golden)
+
+
+def test_cases_have_nothing_else() -> None:
+    """No file is left over that no test reads."""
+    for case in CASES:
+        script = "whole_script.py" if case.name == WHOLE else "script.py"
+        usual = {"program.dl", "stages.txt", script, "batches.dat", "expected.txt"}
+        found = {path.name for path in case.iterdir()}
+        assert usual <= found and found - usual <= {"functions.py", *included(case)}, case.name
+
+
+def included(case: Path) -> list[str]:
+    """What a case's program includes: files beside it, or folders with them."""
+    text = (case / "program.dl").read_text(encoding="utf-8")
+    return [Path(name).parts[0] for name in re.findall(r'^include "(.*)"$', text, re.MULTILINE)]
 
 
 # ---- the papers' examples, by their numbers ------------------------------------------------------------------------
@@ -214,9 +167,9 @@ def test_batches(case: Path, buckets: int | None, tmp_path: Path, update_golden:
 def after(name: str, batches: int, tmp_path: Path) -> LocalJob:
     """The job of a case after so many of its batches; its state stays readable."""
     case = next(case for case in CASES if case.name == name)
-    job = LocalJob((case / "script.py").read_text(encoding="utf-8"), tmp_path / f"{name}-{batches}")
-    for batch in sorted((case / "batches").iterdir())[:batches]:
-        job.run(read_batch(batch, job))
+    job = LocalJob(script_of(case), tmp_path / f"{name}-{batches}")
+    for batch in list(batches_of(case, job).values())[:batches]:
+        job.run(batch)
     return job
 
 
@@ -315,7 +268,7 @@ def test_recursion_without_end_is_refused(tmp_path: Path) -> None:
     job.options = replace(job.options, max_rounds=20)
     assert job.run({"n": [("+", (-9,))]})["m"] == {("+", (x,)) for x in range(-9, 2, 2)}
     manifest = job.manifest
-    with pytest.raises(job.module.JobError, match=r"no end after 20 rounds.*nothing was changed"):
+    with pytest.raises(job.module.JobError, match=r"not finished after 20 rounds.*nothing was changed"):
         job.run({"n": [("+", (2,)), ("-", (-9,))]})
     assert job.manifest == manifest
     assert job.run({"n": [("+", (-3,)), ("-", (-9,))]})["m"] == {("-", (x,)) for x in (-9, -7, -5)}

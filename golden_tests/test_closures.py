@@ -30,6 +30,7 @@ OTHERS = {
     "doubled": "p(X, Y) :- e(X, Y).  p(X, Y) :- p(X, Z), p(Z, Y), X != Y.",
     "begins otherwise": "p(X, Y) :- f(X, Y).  p(X, Y) :- e(X, Z), p(Z, Y).",
     "both sides": "p(X, Y) :- e(X, Y); f(X, Y).  p(X, Y) :- e(X, Z), p(Z, Y).  p(X, Y) :- p(X, Z), f(Z, Y).",
+    "with a fact": "p(1, 1).  p(X, Y) :- e(X, Y).  p(X, Y) :- e(X, Z), p(Z, Y).",
     "filtered": "p(X, Y) :- e(X, Y).  p(X, Y) :- e(X, Z), p(Z, Y), Z != 7.",
 }
 INPUTS = "input relation e(x: int, y: int)  input relation f(x: int, y: int)  output p.\n"

@@ -23,7 +23,7 @@ from golden_tests.harness import LocalJob, RoundsJob, TaskJob, arrow_type, compi
 from golden_tests.nightly import AT_NIGHT
 from golden_tests.oracle.batches import Batch
 from golden_tests.oracle.evaluate import Undefined, operate
-from golden_tests.test_cases import CASES, compiled, functions_of, read_batch, whole_text
+from golden_tests.test_cases import CASES, batches_of, compiled, functions_of, script_of, whole_text
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -268,11 +268,11 @@ def test_settings_of_the_session(tmp_path: Path, spark: SparkSession) -> None:
 def play_case(job: LocalJob, case: Path) -> Iterator[str]:
     """Run a golden case's batches, each checked against the oracle; the job recounts itself after the last."""
     checked = Checked(job, whole_text(case), compiled(case))
-    batches = sorted((case / "batches").iterdir())
-    for batch in batches:
-        yield batch.name
-        problems = checked.apply(read_batch(batch, job), recount=batch == batches[-1])
-        assert not problems, f"{batch.name}: " + "\n".join(problems)
+    batches = batches_of(case, job)
+    for name, batch in batches.items():
+        yield name
+        problems = checked.apply(batch, recount=name == list(batches)[-1])
+        assert not problems, f"{name}: " + "\n".join(problems)
 
 
 def case_of(name: str) -> Path:
@@ -290,7 +290,7 @@ def case_of(name: str) -> Path:
 def test_cases_in_spark(name: str, tmp_path: Path, spark: SparkSession) -> None:
     """Every type and constants that need quoting, lists and functions, in Spark SQL."""
     case = case_of(name)
-    script = (case / "script.py").read_text(encoding="utf-8")
+    script = script_of(case)
     job = RoundsJob(script, tmp_path / "state", spark, 2, functions_of(case))
     assert len(list(play_case(job, case))) > 2
     job.close()
@@ -300,7 +300,7 @@ def test_cases_in_spark(name: str, tmp_path: Path, spark: SparkSession) -> None:
 def test_tasks_in_spark(name: str, tmp_path: Path, spark: SparkSession) -> None:
     """Rounds in DuckDB, in the tasks of Spark jobs."""
     case = case_of(name)
-    script = (case / "script.py").read_text(encoding="utf-8")
+    script = script_of(case)
     job = TaskJob(script, tmp_path / "state", spark, 2, functions_of(case))
     assert list(play_case(job, case))
     job.close()
@@ -309,7 +309,7 @@ def test_tasks_in_spark(name: str, tmp_path: Path, spark: SparkSession) -> None:
 def test_engines_take_turns_on_one_state(tmp_path: Path, spark: SparkSession) -> None:
     """What one engine writes the other reads: every batch in another engine, over files of changes, with 3 buckets."""
     case = case_of("input_and_derived_recursive")
-    script = (case / "script.py").read_text(encoding="utf-8")
+    script = script_of(case)
     job = RoundsJob(script, tmp_path / "state", spark, 3, functions_of(case))
     job.module.COMPACT_SHARE = 10**9  # type: ignore[attr-defined]
     engines = itertools.cycle(["spark", "duckdb"])

@@ -11,17 +11,18 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 from pathlib import Path
-from types import ModuleType
 
 import pytest
-from flintlog.compiler.dat.reader import Reader
-from flintlog.compiler.dat.replay import Replay
 from flintlog.compiler.diagnostics import CODES, CompileError, Diagnostic, Diagnostics, render
-from flintlog.compiler.error_index import PAGE, plain, sections
+from flintlog.compiler.diagnostics.index import PAGE, plain, sections
 from flintlog.compiler.frontend.reader import MOST_CHARACTERS
+from flintlog.compiler.local.dat.reader import Reader
+from flintlog.compiler.local.dat.replay import Replay
 from flintlog.compiler.pipeline import compile_program
 from flintlog.compiler.processes import compile_any, compile_processes
-from flintlog.targets.local import load
+from flintlog.runtime.local.session import Session
+from flintlog.runtime.model import Program
+from flintlog.targets.pyspark.load import load_program
 
 from golden_tests.frontend.golden import front, rendered
 
@@ -97,15 +98,15 @@ def reported(code: str, program: dict[str, bytes], folder: Path) -> tuple[tuple[
     else:
         if "changes.dat" in program:
             assert not items
-            return replayed(load(compilation.plan), folder / "changes.dat")
+            return replayed(load_program(compilation.plan), folder / "changes.dat")
     return items, rendered(Diagnostics(list(items)), front(folder / "program.dl")[0])
 
 
-def replayed(module: ModuleType, commands: Path) -> tuple[tuple[Diagnostic, ...], str]:
+def replayed(program: Program, commands: Path) -> tuple[tuple[Diagnostic, ...], str]:
     """What is said about commands for a program."""
     with commands.open("rb") as lines:
         reader = Reader(commands.name, lines)
-        running = Replay(module, module.Session(), reader, lambda line: None)
+        running = Replay(Session(program), reader, lambda line: None)
         errors: list[CompileError] = []
         running.run_all(lambda error: bool(errors.append(error)))
         error = errors[0] if errors else running.unfinished()
@@ -156,5 +157,5 @@ def test_plain_text_of_a_section() -> None:
     text = plain("E0119")
     assert text.startswith("E0119: A program file is not UTF-8.\n\nHere `cities.dl` was saved")
     assert '\ncities.dl:\n\n    input relation city(name: string)\n    abroad(X) :- city(X), X != "Orléans".\n' in text
-    assert "\n    error[E0119]: `cities.dl` is not a text in UTF-8\n      --> program.dl:1:9\n" in text
+    assert "\n    error[E0119]: `cities.dl` is not UTF-8 text\n      --> program.dl:1:9\n" in text
     assert not any("```" in plain(code) or "**" in plain(code) for code in CODES)

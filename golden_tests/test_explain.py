@@ -40,10 +40,12 @@ class Asked:
         text = job.tuple_text(relation, row)
         found, values = job.parse_tuple(self.job.program, text)
         assert (found, tuple(map(job.hashable, values))) == (relation, row), text
-        task = job.Task(self.job.options, str(self.job.folder), self.job.manifest["relations"])  # type: ignore[index]
+        task = job.Task(self.job.options, str(self.job.folder), self.job.manifest.relations)
         engine = job.SparkEngine(self.spark, 1) if self.spark else job.DuckEngine()
         try:
-            answer: dict[str, Any] = job.Explainer(engine, job.stored_in(engine, task)).explain(relation, row, limit)
+            answer: dict[str, Any] = job.Explainer(self.job.program, engine, job.stored_in(engine, task)).explain(
+                relation, row, limit
+            )
         finally:
             if engine.name == "spark":
                 engine.close()
@@ -145,7 +147,8 @@ class Asked:
         assert not relation.hidden, f"{text} names what users do not know"
         words = job.split_values(inside.removesuffix(")"))
         terms = job.split_values(step.partition("(")[2].removesuffix(")")) or words
-        same = [(i, k) for i, one in enumerate(terms) for k in range(i) if one == terms[k] and one[:1].isupper()]
+        free = [i for i, (word, term) in enumerate(zip(words, terms, strict=True)) if word == "_" != term]
+        same = [(i, k) for i in free for k in free if k < i and terms[i] == terms[k]]
         return any(
             all(row[i] == row[k] for i, k in same)
             and all(
@@ -283,7 +286,7 @@ REFUSED = {
     "nope(1)": "there is no relation nope in test.dl; it has closed, degree, dist, link, reachable, road",
     "reachable(1)": "reachable has 2 columns (src: int, dst: int), and reachable(1) has 1 values",
     "reachable": "reachable has 2 columns (src: int, dst: int), and reachable has 0 values",
-    "reachable(1, 2": '"reachable(1, 2" is no tuple; write one as in a program: reachable(1, 4)',
+    "reachable(1, 2": '"reachable(1, 2" is not a tuple; write one as in a program: reachable(1, 4)',
 }
 
 
@@ -390,7 +393,7 @@ far(1, 8, 2) is not there; its group has far(1, 7, 2)
 visitors(1, 2, 15) is not there; its group has visitors(1, 2, 16)
   v: visitors(P, count<distinct U>, sum<S>) :- visit(P, U, S), !link(_, P, _).  (test.dl:13)
     found visit(1, 1, 5)
-    derives for its group, whose value is made of all that is derived for it
+    contributes to its group, whose value is computed from all contributions
 """,
     "visitors(1, 2, 16)": """
 visitors(1, 2, 16)  by v: visitors(P, count<distinct U>, sum<S>) :- visit(P, U, S), !link(_, P, _).  (test.dl:13)

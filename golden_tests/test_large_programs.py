@@ -5,6 +5,7 @@ Work is counted in calls of functions, not in seconds, so that it is the same on
 
 from __future__ import annotations
 
+import gc
 import importlib.util
 import random
 import sys
@@ -60,11 +61,15 @@ def calls(work: Callable[[], object]) -> Counter[str]:
         elif event == "c_call":
             counts[f"{code.co_filename}: {code.co_qualname} calls {getattr(argument, '__name__', '')}"] += 1
 
+    # Finalizers of other tests' objects would be counted with whatever call they interrupt.
+    gc.collect()
+    gc.disable()
     sys.setprofile(hear)
     try:
         work()
     finally:
         sys.setprofile(None)
+        gc.enable()
     return counts
 
 

@@ -351,7 +351,7 @@ def test_upgrade_of_states_with_other_names(
     one = {"rowid": write_rows(tmp_path / "more.csv", ["op", "k", "rowid"], [("+", 6, 5), ("-", 5, 3)])}
     old.apply(spark, state, one, "one", log=log)
     links = links - {(5, 3)} | {(6, 5)}
-    with pytest.raises(new.JobError, match=r"rowid has other rules.*`upgrade`"):
+    with pytest.raises(new.JobError, match=r"rowid has different rules.*`upgrade`"):
         new.apply(spark, state, one, "two", log=log)
     program = parse(text)
     inputs: dict[str, set[tuple[Any, ...]]] = {"rowid": {*links}, "filename": {(3,), (4,)}}
@@ -396,7 +396,7 @@ def test_twins_in_another_order_keep_their_rows(tmp_path: Path, spark: SparkSess
         "A": write_rows(tmp_path / "A_.csv", ["x"], [(2,), (3,)]),
     }
     old.init(spark, state, given, buckets=1, log=log)
-    with pytest.raises(new.JobError, match="is stored under another name"):
+    with pytest.raises(new.JobError, match="is stored under a different name"):
         new.apply(spark, state, given, log=log)
     new.upgrade(spark, state, log=log)
     for name, rows in (("a", {1, 2}), ("A", {2, 3}), ("p", {1})):

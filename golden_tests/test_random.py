@@ -14,7 +14,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from golden_tests.checks import Checked
-from golden_tests.harness import LocalJob, MemoryJob, Row, compile_text
+from golden_tests.harness import LocalJob, Row, compile_text
 from golden_tests.nightly import NIGHTLY, numbers, seeded, seeds
 from golden_tests.oracle.batches import Batch, split
 from golden_tests.oracle.language import parse
@@ -103,25 +103,6 @@ def test_a_condition_without_value_in_another_bucket(rule: str, buckets: int) ->
     ]
     made = Scenario(text, {"k": {(0, 3)}, "ls": {(0, 1), (4, 1), (5, 1)}}, batches)
     assert check(made, buckets) == []
-
-
-def test_one_long_deletion_does_not_decide_for_ever() -> None:
-    """After deletions of many rounds, small ones are soon followed again instead of recomputed."""
-    text = "input relation e(a: int, b: int)\noutput p.\np(X, Y) :- e(X, Y).\np(X, Z) :- e(X, Y), p(Y, Z).\n"
-    job = MemoryJob(compile_text(text)[0])
-    job.use_strategy("auto")
-    chain = [("+", (n, n + 1)) for n in range(70)]
-    job.run({"e": [*chain, *(("+", (1000 + n, 2000 + n)) for n in range(300))]})
-    job.session.choice.strategy = "incremental"
-    job.run({"e": [("-", (69, 70))]})
-    job.use_strategy("auto")
-    ways = []
-    for n in range(6):
-        job.run({"e": [("-", (1000 + n, 2000 + n))]})
-        ways.append(bool(job.scratch))
-        job.session.choice.scratch.clear()
-    job.close()
-    assert ways[0] and not ways[-1], ways
 
 
 def apart(seed: int) -> Scenario:

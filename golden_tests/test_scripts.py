@@ -4,17 +4,28 @@ from __future__ import annotations
 
 import ast
 import os
+import re
 import subprocess
 import sys
+from collections.abc import Iterable
 from pathlib import Path
 
 import pytest
-from flintlog.targets.pyspark.emit import format_script
+from flintlog.compiler.processes import compile_processes
+from flintlog.targets import RUNTIME_FILE, RUNTIME_MODULE, EmitOptions
+from flintlog.targets.bundle import modules
+from flintlog.targets.processes.emit import make_processes
+from flintlog.targets.pyspark.emit import emit_script, job_templates, needed_modules, program_part
+from flintlog.targets.runtimes import runtime_text, runtime_view
+from flintlog.targets.signature import MARK
+
+from golden_tests.harness import VERSION
+from golden_tests.test_cases import CASES, compiled
 
 ROOT = Path(__file__).parents[1]
-CASES = ROOT / "golden_tests" / "cases"
+FOLDER = ROOT / "golden_tests" / "cases"
 PROCESSES = ROOT / "golden_tests" / "processes" / "cases"
-SCRIPTS = [*sorted(CASES.glob("*/script.py")), *sorted(PROCESSES.glob("*/expected/*.py"))]
+PARTS = [*sorted(FOLDER.glob("*/script.py")), *sorted(PROCESSES.glob("*/expected/[!r]*.py"))]
 
 CONFIG = """
 [mypy]
@@ -43,66 +54,107 @@ def run(*command: str | Path, **environment: str) -> subprocess.CompletedProcess
     )
 
 
-def test_scripts_pass_ruff() -> None:
+@pytest.fixture(scope="module")
+def scripts(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with a script for each program part that imports the runtime, and one whole script for each choice of
+    modules that some program needs."""
+    folder = tmp_path_factory.mktemp("scripts")
+    for script in PARTS:
+        part = script.read_text(encoding="utf-8")
+        names = runtime_view(part, EmitOptions(VERSION, runtime="beside"), ("job",)).names
+        text = f"{part}\n\nfrom {RUNTIME_MODULE} import {', '.join(names)}\n\nprint(Job(program()))\n"
+        (folder / f"{named(script)}_part.py").write_text(text, encoding="utf-8")
+    for needed, case in choices().items():
+        name = "_".join(module.rpartition(".")[2] for module in needed) or "none"
+        whole = emit_script(compiled(case).plan, VERSION, format_code=False)
+        (folder / f"{name}_whole.py").write_text(whole, encoding="utf-8")
+    compiled_processes = compile_processes([PROCESSES / "switches" / "program.dl"])
+    plans = {name: compilation.plan for name, compilation in compiled_processes.compilations.items()}
+    process = make_processes(compiled_processes.topology, plans, EmitOptions(VERSION, format=False))["S1"]
+    (folder / "process_whole.py").write_text(process.text, encoding="utf-8")
+    (folder / RUNTIME_FILE).write_text(runtime_text(VERSION), encoding="utf-8")
+    return folder
+
+
+def choices() -> dict[tuple[str, ...], Path]:
+    """The choices of modules that programs need, and for each a case that does."""
+    return {needed_modules(compiled(case).plan): case for case in reversed(CASES)}
+
+
+def test_scripts_pass_ruff(scripts: Path) -> None:
     """No script has an unused import, an unused variable or an undefined name; ``cases/ruff.toml`` has the rules."""
-    ran = run("ruff", "check", CASES, PROCESSES)
+    rules = ROOT / "golden_tests" / "cases" / "ruff.toml"
+    ran = run("ruff", "check", "--config", rules, "--extend-select", "F821", "--ignore", "E402", scripts)
     assert ran.returncode == 0, ran.stdout + ran.stderr
-    assert SCRIPTS
+    assert len(list(scripts.glob("*_part.py"))) == len(PARTS) and len(list(scripts.glob("*_whole.py"))) > 4
 
 
-def test_scripts_pass_mypy(request: pytest.FixtureRequest, tmp_path: Path) -> None:
+def test_scripts_pass_mypy(request: pytest.FixtureRequest, scripts: Path) -> None:
     """All scripts in one run, as strict as it gets."""
-    (tmp_path / "mypy.ini").write_text(CONFIG, encoding="utf-8")
-    for script in SCRIPTS:
-        (tmp_path / f"{named(script)}_script.py").write_bytes(script.read_bytes())
-    cache = request.config.cache.mkdir("mypy") if request.config.cache else tmp_path / "cache"
-    ran = run(
-        "mypy", "--config-file", tmp_path / "mypy.ini", "--cache-dir", cache, *sorted(tmp_path.glob("*_script.py"))
-    )
+    config = scripts / "mypy.ini"
+    config.write_text(CONFIG, encoding="utf-8")
+    cache = request.config.cache.mkdir("mypy") if request.config.cache else scripts / "cache"
+    ran = run("mypy", "--config-file", config, "--cache-dir", cache, *sorted(scripts.glob("*.py")))
     assert ran.returncode == 0, ran.stdout + ran.stderr
 
 
-def unused(script: str) -> set[str]:
-    """Functions, classes, constants and methods of a script that nothing in it mentions."""
-    tree = ast.parse(script)
+def test_a_script_is_its_program_part_and_modules_of_the_runtime() -> None:
+    """Each with its text as it stands in the package, under a heading with its hash, before those that need it."""
+    for needed, case in choices().items():
+        part, _ = program_part(job_templates(), compiled(case).plan, VERSION, False)
+        script = emit_script(compiled(case).plan, VERSION, format_code=False)
+        header, _, rest = part.partition(MARK)
+        assert script.startswith(header) and script[len(header) + len(MARK) :].startswith(rest)
+        sections = re.split(r"^# ---- runtime: (\S+), ([0-9a-f]{12}) -+$", script, flags=re.MULTILINE)
+        found = dict(zip(sections[1::3], sections[3::3], strict=True))
+        assert {"job", *needed} <= set(found)
+        for number, (name, text) in enumerate(found.items()):
+            module = modules()[name]
+            assert module.body in text and module.sha256.startswith(sections[2::3][number])
+            assert set(module.needs) <= set(list(found)[:number]), name
+
+
+def unused(sources: Iterable[str], mentioning: Iterable[str]) -> set[str]:
+    """Functions, classes, constants and methods that ``sources`` define and nothing of ``mentioning`` mentions."""
     defined: set[str] = set()
-    for node in tree.body:
-        if isinstance(node, ast.FunctionDef | ast.ClassDef):
-            defined.add(node.name)
-            methods = [
-                part for part in node.body if isinstance(node, ast.ClassDef) and isinstance(part, ast.FunctionDef)
-            ]
-            defined |= {method.name for method in methods if not method.name.startswith("__")}
-        elif isinstance(node, ast.Assign | ast.AnnAssign):
-            targets = node.targets if isinstance(node, ast.Assign) else [node.target]
-            defined |= {target.id for target in targets if isinstance(target, ast.Name)}
-    mentioned = {node.id for node in ast.walk(tree) if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load)}
-    mentioned |= {node.attr for node in ast.walk(tree) if isinstance(node, ast.Attribute)}
-    # Annotations in quotes, and handlers that are found by name.
-    mentioned |= {
-        node.value for node in ast.walk(tree) if isinstance(node, ast.Constant) and isinstance(node.value, str)
-    }
-    return defined - mentioned
+    for source in sources:
+        for node in ast.parse(source).body:
+            if isinstance(node, ast.FunctionDef | ast.ClassDef):
+                defined.add(node.name)
+                parts = node.body if isinstance(node, ast.ClassDef) else []
+                methods = [part.name for part in parts if isinstance(part, ast.FunctionDef)]
+                defined |= {name for name in methods if not name.startswith("__")}
+            elif isinstance(node, ast.Assign | ast.AnnAssign):
+                targets = node.targets if isinstance(node, ast.Assign) else [node.target]
+                defined |= {target.id for target in targets if isinstance(target, ast.Name)}
+    mentioned: set[str] = set()
+    for source in mentioning:
+        for node in ast.walk(ast.parse(source)):
+            if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load):
+                mentioned.add(node.id)
+            elif isinstance(node, ast.Attribute):
+                mentioned.add(node.attr)
+            # Annotations in quotes, and handlers that are found by name.
+            elif isinstance(node, ast.Constant) and isinstance(node.value, str):
+                mentioned.add(node.value)
+    return {name for name in defined - mentioned if not name.startswith("__")}
 
 
-def test_scripts_have_no_unused_helpers() -> None:
-    """Support code that a program has no use for is left out of its script; run_local.py is for other programs too."""
-    scripts = [script for script in SCRIPTS if script.name != "run_local.py"]
-    left_over = {named(script): unused(script.read_text(encoding="utf-8")) for script in scripts}
-    assert {name: names for name, names in left_over.items() if names} == {}
-
-
-def test_support_is_kept_as_black_formats_it() -> None:
-    """Support code is not formatted when a script is made; it is kept formatted."""
-    script = (CASES / "strata_in_a_row" / "script.py").read_text(encoding="utf-8")
-    assert "# ---- support: " in script
-    assert format_script(script) == script
+def test_the_runtime_has_nothing_unused() -> None:
+    """What nothing in the project uses is removed."""
+    sources = [path.read_text(encoding="utf-8") for path in (ROOT / "runtime").rglob("*.py")]
+    others = [
+        path.read_text(encoding="utf-8") for name in ("compiler", "targets") for path in (ROOT / name).rglob("*.py")
+    ]
+    template = (ROOT / "templates" / "pyspark" / "script.py.jinja").read_text(encoding="utf-8")
+    left_over = unused(sources, [*sources, *others])
+    assert {name for name in left_over if name not in template} == set()
 
 
 @pytest.mark.parametrize("case", ["strata_in_a_row", "names_of_sql"])
 def test_same_bytes_whatever_the_hash_seed(case: str) -> None:
     """What a fresh process prints for a program depends on the program alone."""
-    program = CASES / case / "program.dl"
+    program = FOLDER / case / "program.dl"
     code = (
         "import sys, pathlib; from flintlog.compiler.pipeline import STAGES, compile_program;"
         "from flintlog.targets.pyspark.emit import emit_script;"
@@ -119,5 +171,5 @@ def test_same_bytes_whatever_the_hash_seed(case: str) -> None:
         ).stdout
         for seed in ("1", "2")
     ]
-    assert "def main(" in printed[0]
+    assert "class Job" in printed[0]
     assert printed[0] == printed[1]

@@ -67,13 +67,13 @@ def test_programs_with_awkward_file_names(name: str) -> None:
 
 
 def test_rules_that_quote_what_stands_for_support(tmp_path: Path) -> None:
-    """Support code stands where it belongs, and no character is hidden from a reviewer or changed by Python."""
+    """The program part stands first, and no character is hidden from a reviewer or changed by Python."""
     text = (
         'input relation e(x: string)  output p.\np("\x0c\u202e\u2028\x1b", X) :- e(X), X != "\\n# block: state.\\n".\n'
     )
     compilation, script = compile_text(text)
     assert not any((ord(c) < 32 and c != "\n") or c in "\u202e\u2028" for c in script)
-    assert script.index("class DuckEngine") > script.index("PROGRAM = ")
+    assert script.index("def program()") < script.index("class DuckEngine") < script.index("PROGRAM = ")
     job = LocalJob(script, tmp_path)
     assert Checked(job, text, compilation).build({"e": {("a",), ("\n# block: state.\n",)}}) == []
     job.close()

@@ -76,14 +76,9 @@ def as_parquet(path: Path, **types: Any) -> None:
     pq.write_table(pa.table(columns, names=list(kinds)), path)
 
 
-@pytest.mark.parametrize("small", [True, False], ids=["in the driver", "with Spark"])
 @pytest.mark.parametrize("form", ["csv", "jsonl", "parquet"])
-def test_lists_in_files(
-    form: str, small: bool, lists: ModuleType, spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """The same rows from every format, however they are read."""
-    monkeypatch.setattr(lists, "SMALL_INPUT", 10**6 if small else 0)
-    monkeypatch.setattr(lists, "LARGE_PARQUET", 10**6 if small else 0)
+def test_lists_in_files(form: str, lists: ModuleType, spark: SparkSession, tmp_path: Path) -> None:
+    """The same rows from every format."""
     path = tmp_path / f"trip.{form}"
     if form == "parquet":
         as_parquet(path)
@@ -116,13 +111,8 @@ def test_bad_lists_in_csv(text: str, reason: str, lists: ModuleType, spark: Spar
         lists.init(spark, str(tmp_path / "state"), {"trip": str(path)}, log=lists.Log(quiet=True))
 
 
-@pytest.mark.parametrize("small", [True, False], ids=["in the driver", "with Spark"])
-def test_bad_lists_in_parquet(
-    small: bool, lists: ModuleType, spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_bad_lists_in_parquet(lists: ModuleType, spark: SparkSession, tmp_path: Path) -> None:
     """Lists of other values, lists with nulls and numbers that do not fit are refused."""
-    monkeypatch.setattr(lists, "SMALL_INPUT", 10**6 if small else 0)
-    monkeypatch.setattr(lists, "LARGE_PARQUET", 10**6 if small else 0)
     place = tmp_path / "trip.parquet"
 
     def refused(pattern: str) -> None:
@@ -276,7 +266,7 @@ def test_functions_that_are_not_there(
         run("init", "--input", str(tmp_path / "deal.csv"))
     state, deals = str(tmp_path / "state"), {"deal": str(tmp_path / "deal.csv")}
     for given, pattern in (
-        (None, "needs functions in Python, give --functions FILE: risk"),
+        (None, "needs Python functions; pass their file with --functions FILE: risk"),
         ({}, r"has no function risk; risks.dl declares risk\(int, string\): float"),
         ({"risk": len, "more": len}, "declares no function more"),
     ):

@@ -1,4 +1,4 @@
-"""Targets: what a compiled program is printed as."""
+"""Targets: the forms in which a compiled program can be printed."""
 
 from __future__ import annotations
 
@@ -13,57 +13,66 @@ from typing import Protocol, cast
 
 from flintlog.compiler.ir import plan
 
-#: The targets by name, and the modules that hold them as ``TARGET``; a target is imported when it is asked for.
+#: The modules that define the targets as ``TARGET``, by target name; a module is imported on demand.
 _MODULES = {"pyspark": "flintlog.targets.pyspark"}
 
 #: The names of all targets.
 TARGETS = tuple(_MODULES)
 
-#: The target that makes a script for each process, of all programs together.
+#: The target that prints a script for each process, from the programs of all processes.
 PROCESSES = "processes"
+
+#: Where scripts find the runtime: in the script itself, in a file beside it, or in the installed package.
+RUNTIMES = ("standalone", "beside", "installed")
+
+#: The module, and its file, with the runtime that the scripts in a folder share.
+RUNTIME_MODULE = "flintlog_runtime"
+RUNTIME_FILE = f"{RUNTIME_MODULE}.py"
 
 #: What generated scripts import beside the standard library, also through packages, and what else lies beside them.
 _TAKEN = """
-    duckdb numpy pandas py4j pyarrow pyspark flintlog flintlog_functions run_local
+    duckdb numpy pandas py4j pyarrow pyspark flintlog flintlog_functions flintlog_runtime run_local
     confluent_kafka dateutil google googleapis_common_protos grpc pytz six
-    adlfs aiobotocore aiohttp attr attrs azure boto3 botocore certifi fsspec gcsfs jmespath multidict pathlib_abc
-    requests s3fs upath urllib3 wrapt yaml yarl
+    adlfs aiobotocore aiohttp argcomplete attr attrs azure boto3 botocore certifi fsspec gcsfs hdfs_native jmespath
+    multidict pathlib_abc requests s3fs typing_extensions upath urllib3 wrapt yaml yarl
 """
 
 
 @dataclass(frozen=True)
 class EmitOptions:
-    """What every target is told: the version of the compiler, for headers, and whether to format the output."""
+    """Options of all targets: the version of the ``compiler``, for headers; whether to ``format`` the output; and
+    where scripts find the ``runtime``, one of ``RUNTIMES``."""
 
     compiler: str
     format: bool = True
+    runtime: str = RUNTIMES[0]
 
 
 class Target(Protocol):
-    """Prints plans. ``description`` says in a clause what it prints."""
+    """A printer of plans."""
 
     @property
     def name(self) -> str:
-        """The name of the target, for ``--target``."""
+        """Return the name of the target, for ``--target``."""
 
     @property
     def description(self) -> str:
-        """What it prints, in a clause."""
+        """Return what the target prints, as a clause."""
 
-    def emit(self, program: plan.Program, options: EmitOptions) -> Mapping[str, str]:
-        """The files that a program becomes: their texts by name, relative to the folder that they are written to."""
+    def emit(self, program: plan.ProgramPlan, options: EmitOptions) -> Mapping[str, str]:
+        """Return the files of a program: their texts by name, relative to the output folder."""
 
 
 def target(name: str) -> Target:
-    """The target called ``name``; KeyError if there is none."""
+    """Return the target called ``name``. Raise KeyError if there is none."""
     return cast(Target, import_module(_MODULES[name]).TARGET)
 
 
 def module_name(source: str) -> str:
-    """The name of the Python module that a program becomes: ``reach`` for ``jobs/reach.dl``.
+    """Return the name of the Python module for a program: ``reach`` for ``jobs/reach.dl``.
 
-    Whatever the file is called, the module can be imported, and hides no module that the script needs: a folder with
-    scripts comes first on the path of each of them.
+    The name can be imported whatever the file is called, and shadows no module that scripts import, since the folder
+    of a script comes first on its import path.
     """
     stem = re.sub(r"\W", "_", PurePosixPath(source).stem)
     if not stem or stem[0].isdigit():

@@ -1,5 +1,5 @@
-"""Readers: one grammar per dialect, all of them making the same syntax."""
+"""The frontend: parses program files into the syntax tree of :mod:`..ir.syntax`."""
 
-from .reader import Load, NotIncluded, folder_loader, is_below, outside, read_program
+from .reader import Load, NotIncluded, folder_loader, included_files, is_below, outside, read_program
 
-__all__ = ["Load", "NotIncluded", "folder_loader", "is_below", "outside", "read_program"]
+__all__ = ["Load", "NotIncluded", "folder_loader", "included_files", "is_below", "outside", "read_program"]

@@ -1,7 +1,7 @@
-"""From parse trees to syntax: what a part of the operator grammar is, decided by where it stands.
+"""Converts parse trees to syntax; the context decides what each part of the operator grammar is.
 
-``f(X, Y)`` is an atom as a literal and a call inside an expression, ``X`` is a nullary atom as a literal and a variable
-as an argument, ``(a, b)`` is a conjunction as a literal and an argument list behind a name.
+As a literal ``f(X, Y)`` is an atom, ``X`` a nullary atom and ``(a, b)`` a conjunction; elsewhere they are a call, a
+variable, and the argument list after a name.
 """
 
 from __future__ import annotations
@@ -16,14 +16,14 @@ from lark import Token, Tree
 from ..diagnostics import Diagnostics
 from ..ir import syntax
 from ..source import SourceFile, Span
-from .syntax_errors import end_of, start_of
+from .syntax_errors import BY_POSITION, end_of, start_of
 
 Node = Tree[Token]
 
 _ESCAPES = {"n": "\n", "t": "\t", "r": "\r", '"': '"', "\\": "\\"}
 _ESCAPE = re.compile(r"\\(u[0-9A-Fa-f]{4}|.)", re.DOTALL)
 _MAX_DEPTH = 100
-_PATHS = "paths are made with `/`, `|`, `^`, `+`, `*` and `?`, as in `(a / ^b+ | c)(X, Y)`"
+_PATHS = "paths are built with `/`, `|`, `^`, `+`, `*` and `?`, as in `(a / ^b+ | c)(X, Y)`"
 _NESTING = ("binary", "prefixed", "repeated", "negation", "group", "comparison", "list", "list_type")
 _PATH_OPERATORS = ("STAR", "PLUS", "SLASH", "BAR", "MIDDLE_DOT", "MINUS")
 
@@ -38,7 +38,7 @@ class Include:
 
 @dataclass(frozen=True)
 class Opening:
-    """``process S1 {``, or ``process Switch(n: int) {``; its name is None where that could not be read."""
+    """``process S1 {``, or ``process Switch(n: int) {``; ``name`` is None if it could not be parsed."""
 
     name: str | None
     parameters: tuple[syntax.ColumnDeclaration, ...]
@@ -51,18 +51,18 @@ class Closing:
 
 
 class _Refused(Exception):
-    """The construct at hand was reported and has no syntax."""
+    """Raised for a construct that has no syntax, after its error is reported."""
 
 
 @dataclass(frozen=True)
 class Classifier:
-    """Turns the parse trees of one file into syntax."""
+    """Converts the parse trees of one file to syntax."""
 
     source: SourceFile
     diagnostics: Diagnostics
 
     def statement(self, tree: Node) -> syntax.Statement | syntax.Instance | Include | Opening | Closing | None:
-        """The statement that ``tree`` stands for; None if it had to be refused, which is then reported."""
+        """Return the statement of a parse tree; report its errors and return None if it has any."""
         try:
             self._check_depth(tree)
             match str(tree.data):
@@ -113,14 +113,14 @@ class Classifier:
         return _Refused()
 
     def _check_depth(self, tree: Node) -> None:
-        """Refuse what is nested deeper than any pass should have to follow."""
+        """Refuse a tree whose nesting would exceed what recursive passes can follow."""
         waiting: list[tuple[Node, int]] = [(tree, 0)]
         while waiting:
             node, depth = waiting.pop()
             if depth > _MAX_DEPTH:
                 if node.data in ("list_type", "type"):
                     raise self._refuse("E0711", f"this type is nested more than {_MAX_DEPTH} lists deep", tree)
-                help = "compute a part of it in a relation of its own"
+                help = "compute a part of it in a separate relation"
                 raise self._refuse("E0711", f"this is nested more than {_MAX_DEPTH} operators deep", node, help)
             inside = depth + (node.data in _NESTING)
             waiting += [(child, inside) for child in node.children if isinstance(child, Tree)]
@@ -140,14 +140,14 @@ class Classifier:
             )
         for place, token in enumerate(tokens):
             if token in words[:place]:
-                raise self._refuse("E0110", f"`{token}` stands twice in this declaration", token)
+                raise self._refuse("E0110", f"`{token}` is repeated in this declaration", token)
         if "derived" in words and "input" not in words:
             derived = tokens[words.index("derived")]
-            help = "a relation is derived unless it is an input; drop the word, or write `input derived relation`"
-            raise self._refuse("E0110", "`derived` stands only behind `input`", derived, help)
+            help = "relations are derived unless they are inputs: omit the word, or write `input derived relation`"
+            raise self._refuse("E0110", "`derived` is allowed only after `input`", derived, help)
         marks = [child for child in tree.children if isinstance(child, Token) and child.type == "SYMMETRIC"]
         if len(marks) > 1:
-            raise self._refuse("E0110", "`symmetric` stands twice in this declaration", marks[1])
+            raise self._refuse("E0110", "`symmetric` is repeated in this declaration", marks[1])
         columns: list[syntax.ColumnDeclaration] = []
         key: list[syntax.KeyColumn] = []
         at = None
@@ -180,13 +180,13 @@ class Classifier:
         assert isinstance(name, Token) and isinstance(type_, Tree)
         return syntax.ColumnDeclaration(str(name), self._type(type_), bool(at), self._span(name))
 
-    def _external(self, tree: Node) -> syntax.ExternalFunction:
-        name = next(
-            child for child in tree.children if isinstance(child, Token) and child.type in ("NAME", "QUALIFIED")
-        )
+    def _external(self, tree: Node) -> syntax.FunctionDeclaration:
+        name = next(child for child in tree.children if isinstance(child, Token) and child.type == "NAME")
         trees = [child for child in tree.children if isinstance(child, Tree)]
         parameters = tuple(self._column(child) for child in trees if child.data == "parameter")
-        return syntax.ExternalFunction(str(name), parameters, self._type(trees[-1]), self._span(name), self._text(tree))
+        return syntax.FunctionDeclaration(
+            str(name), parameters, self._type(trees[-1]), self._span(name), self._text(tree)
+        )
 
     def _opening(self, tree: Node) -> Opening:
         if not tree.children:
@@ -203,8 +203,8 @@ class Classifier:
         arguments = tuple(self._constant_of(child) for child in trees)
         return syntax.Instance(str(name), str(pattern), arguments, self._span(name), self._span(pattern))
 
-    def _constant_of(self, tree: Node) -> syntax.Constant:
-        """The value of a literal, which may have a minus before it."""
+    def _constant_of(self, tree: Node) -> syntax.ConstantNode:
+        """Return the constant of a literal, which may have a minus sign."""
         *minus, token = tree.children
         return self._constant(Tree("constant", [token], tree.meta), negative=bool(minus), whole=tree)
 
@@ -215,24 +215,26 @@ class Classifier:
             if isinstance(part, Tree):
                 element = self._type(part)
             elif part.type == "INT":
-                parameters.append(int(part[:9]))  # Nine digits are more than any type has.
+                parameters.append(int(part[:9]))  # No type has nine digits; int() refuses very long texts.
         return syntax.TypeName(str(name), tuple(parameters), element, self._span(tree))
 
     def _domain(self, tree: Node) -> syntax.Domain:
         name = _child(tree, "relation_name")
         arguments = tuple(self._expression(argument) for argument in self._group(_child(tree, "group")))
         span = self.source.span(self._bounds(name)[0], self._bounds(_child(tree, "group"))[1])
-        variables = [argument for argument in arguments if isinstance(argument, syntax.Variable)]
-        others = [a for a in arguments if not isinstance(a, syntax.Variable | syntax.Wildcard | syntax.Constant)]
+        variables = [argument for argument in arguments if isinstance(argument, syntax.VariableNode)]
+        others = [
+            a for a in arguments if not isinstance(a, syntax.VariableNode | syntax.WildcardNode | syntax.ConstantNode)
+        ]
         if len(variables) != 1 or others:
-            message = "a domain names its nodes by one variable"
-            self.diagnostics.report("E0121", message, span, help="write it as in `domain person(X, _).`")
+            message = "a domain must have exactly one variable, which stands for its nodes"
+            self.diagnostics.report("E0121", message, span, help="for example, `domain person(X, _).`")
             raise _Refused
-        return syntax.Domain(syntax.Atom(_name(name), arguments, None, None, span), self._span(tree))
+        return syntax.Domain(syntax.AtomNode(_name(name), arguments, None, None, span), self._span(tree))
 
     # ---- clauses ---------------------------------------------------------------------------------------------------
 
-    def _clause(self, tree: Node) -> syntax.Rule:
+    def _clause(self, tree: Node) -> syntax.RuleNode:
         parts = list(tree.children)
         label = str(parts.pop(0)) if isinstance(parts[0], Token) and parts[0].type == "LABEL" else None
         head = self._head(parts[0])
@@ -243,9 +245,9 @@ class Classifier:
             body = alternatives[0]
             if len(alternatives) > 1:
                 body = (syntax.Disjunction(alternatives, self._span(bodies[0])),)
-        return syntax.Rule(label, head, body, self._span(tree), self._text(tree))
+        return syntax.RuleNode(label, head, body, self._span(tree), self._text(tree))
 
-    def _head(self, node: Node | Token) -> syntax.Atom:
+    def _head(self, node: Node | Token) -> syntax.AtomNode:
         assert isinstance(node, Tree)
         if node.data == "negation":
             raise self._refuse("E0115", "a head cannot be negated", node)
@@ -254,7 +256,7 @@ class Classifier:
         raise self._refuse("E0115", "the head of a rule is an atom such as `p(X, Y)`", node)
 
     def _alternatives(self, tree: Node) -> tuple[tuple[syntax.Literal, ...], ...]:
-        """The alternatives of a disjunction; every literal is read, so that all that is wrong with them is reported."""
+        """Return the alternatives of a disjunction; read every literal before refusing, to report all errors."""
         alternatives, refused = [], False
         for items in tree.children:
             if not isinstance(items, Tree):
@@ -288,16 +290,16 @@ class Classifier:
                 inner = _child(tree, "alternatives")
                 return syntax.Disjunction(self._alternatives(inner), self._span(tree))
             case "aggregate":
-                raise self._refuse("E0520", "aggregates stand only in heads", tree)
+                raise self._refuse("E0520", "aggregates are allowed only in heads", tree)
         if tree.data == "binary" and _child(tree).data == "application" and str(tree.children[1]) == "|":
             help = "write `;` between alternatives"
             raise self._refuse("E0122", "`|` joins paths, not literals", tree, help)
         if _is_path(tree):
-            raise self._refuse("E0122", "a path needs parentheses around it and two arguments behind it", tree, _PATHS)
+            raise self._refuse("E0122", "a path must be in parentheses and followed by two arguments", tree, _PATHS)
         help = "a literal is an atom, a negated atom or a comparison"
         raise self._refuse("E0113", "this is a value, not a literal", tree, help)
 
-    def _negation(self, tree: Node) -> syntax.Negation:
+    def _negation(self, tree: Node) -> syntax.NegationNode:
         operand = tree.children[1]
         assert isinstance(operand, Tree)
         literal = self._literal(operand)
@@ -305,42 +307,42 @@ class Classifier:
             if len(literal.alternatives[0]) != 1:
                 break
             literal = literal.alternatives[0][0]
-        if isinstance(literal, syntax.Atom | syntax.PathLiteral):
-            return syntax.Negation(literal, self._span(tree))
+        if isinstance(literal, syntax.AtomNode | syntax.PathLiteral):
+            return syntax.NegationNode(literal, self._span(tree))
         help = None
-        if isinstance(literal, syntax.Comparison):
+        if isinstance(literal, syntax.ComparisonNode):
             opposite = {"=": "!=", "!=": "=", "<": ">=", "<=": ">", ">": "<=", ">=": "<"}.get(literal.op)
             help = f"write `{opposite}` instead of `{literal.op}`" if opposite else None
         elif isinstance(literal, syntax.Disjunction):
-            help = "give the negated part a relation of its own"
+            help = "define a relation for the negated part"
         raise self._refuse("E0116", "only an atom can be negated", tree, help)
 
-    def _comparison(self, tree: Node) -> syntax.Comparison:
+    def _comparison(self, tree: Node) -> syntax.ComparisonNode:
         left, op, right = tree.children
         assert isinstance(left, Tree) and isinstance(right, Tree)
         if left.data == "comparison":
             middle = left.children[2]
             help = f"write `{self._text(left)}, {self._text(middle)} {op} {self._text(right)}`"
             raise self._refuse("E0112", "comparisons cannot be chained", tree, help)
-        return syntax.Comparison(str(op), self._expression(left), self._expression(right), self._span(tree))
+        return syntax.ComparisonNode(str(op), self._expression(left), self._expression(right), self._span(tree))
 
     # ---- atoms -----------------------------------------------------------------------------------------------------
 
-    def _atom(self, tree: Node, *, head: bool) -> syntax.Atom:
+    def _atom(self, tree: Node, *, head: bool) -> syntax.AtomNode:
         span = self._span(tree)
         base = tree if tree.data == "relation_name" else tree.children[0]
         assert isinstance(base, Tree)
         if base.data == "constant" or (base.data == "relation_name" and _name(base) == "_"):
             raise self._refuse("E0115" if head else "E0113", "expected the name of a relation", base)
         if tree.data == "relation_name":
-            return syntax.Atom(_name(tree), (), None, None, span)
+            return syntax.AtomNode(_name(tree), (), None, None, span)
         rest = tree.children[1]
         assert isinstance(rest, Tree)
         if tree.data == "located":
             if base.data != "relation_name":
-                help = "mark the argument that holds the location, as in `p(@S, X)`"
+                help = "mark the argument that is the location, as in `p(@S, X)`"
                 raise self._refuse("E0120", "only a relation without columns is located this way", rest, help)
-            return syntax.Atom(_name(base), (), None, self._location(rest), span)
+            return syntax.AtomNode(_name(base), (), None, self._location(rest), span)
         if base.data != "relation_name":
             raise self._refuse("E0115", "a path cannot be the head of a rule", tree)
         location = None
@@ -357,10 +359,10 @@ class Classifier:
                 arguments.append(self._aggregate(argument))
             else:
                 arguments.append(self._expression(argument))
-        return syntax.Atom(_name(base), tuple(arguments), location, None, span)
+        return syntax.AtomNode(_name(base), tuple(arguments), location, None, span)
 
     def _group(self, tree: Node) -> list[Node]:
-        """The arguments inside parentheses."""
+        """Return the arguments inside parentheses."""
         if not tree.children:
             return []
         alternatives = _child(tree, "alternatives").children
@@ -370,10 +372,10 @@ class Classifier:
         assert isinstance(items, Tree)
         return [item for item in items.children if isinstance(item, Tree)]
 
-    def _location(self, tree: Node) -> syntax.Constant:
-        """The constant of ``@constant``."""
+    def _location(self, tree: Node) -> syntax.ConstantNode:
+        """Return the constant of ``@constant``."""
         value = self._expression(_child(tree))
-        if isinstance(value, syntax.Constant):
+        if isinstance(value, syntax.ConstantNode):
             return value
         help = "write the location as an argument, as in `p(@S)`"
         raise self._refuse("E0120", "the location of a relation without columns is a constant", tree, help)
@@ -381,7 +383,7 @@ class Classifier:
     # ---- paths -----------------------------------------------------------------------------------------------------
 
     def _applied_path(self, tree: Node) -> tuple[syntax.Path, Node] | None:
-        """The path and the arguments of a literal such as ``e+(X, Y)``, ``^e(X, Y)`` or ``(a / b)(X, Y)``."""
+        """Return the path and the arguments of a literal such as ``e+(X, Y)``, ``^e(X, Y)`` or ``(a / b)(X, Y)``."""
         if tree.data == "application":
             base, arguments = tree.children
             assert isinstance(base, Tree) and isinstance(arguments, Tree)
@@ -392,7 +394,7 @@ class Classifier:
             if inner.data == "application":
                 base, arguments = inner.children
                 assert isinstance(base, Tree) and isinstance(arguments, Tree)
-                return syntax.Inverse(self._path(base), self._span(tree)), arguments
+                return syntax.PathInverse(self._path(base), self._span(tree)), arguments
         if tree.data == "binary":
             left, operator, arguments = tree.children
             assert isinstance(left, Tree) and isinstance(operator, Token) and isinstance(arguments, Tree)
@@ -404,20 +406,20 @@ class Classifier:
     def _path_literal(self, tree: Node, path: syntax.Path, group: Node) -> syntax.PathLiteral:
         arguments = self._group(group)
         if len(arguments) != 2:
-            raise self._refuse("E0122", "a path has two arguments: where it begins and where it ends", group)
+            raise self._refuse("E0122", "a path has two arguments, its start and its end", group)
         for argument in arguments:
             if argument.data == "prefixed" and _operator(argument).type == "AT":
-                help = "the relations of the path say where their tuples live; leave out the `@`"
-                raise self._refuse("E0120", "a location specifier cannot stand in a path literal", argument, help)
+                help = "omit the `@`: the relations of the path determine the locations"
+                raise self._refuse("E0120", "a path literal cannot have a location specifier", argument, help)
         left, right = (self._expression(argument) for argument in arguments)
         return syntax.PathLiteral(path, left, right, self._span(tree))
 
     def _path(self, tree: Node) -> syntax.Path:
-        """A path inside parentheses, or one in front of an operator."""
+        """Return the path of a tree inside parentheses or before a postfix operator."""
         span = self._span(tree)
         match str(tree.data):
             case "relation_name":
-                return syntax.Step(_name(tree), span)
+                return syntax.PathStep(_name(tree), span)
             case "group":
                 items = self._group(tree)
                 if len(items) != 1:
@@ -426,7 +428,7 @@ class Classifier:
             case "prefixed" if _operator(tree).type == "CARET":
                 inner = tree.children[1]
                 assert isinstance(inner, Tree)
-                return syntax.Inverse(self._path(inner), span)
+                return syntax.PathInverse(self._path(inner), span)
             case "repeated":
                 inner, operator = tree.children
                 assert isinstance(inner, Tree) and isinstance(operator, Token)
@@ -435,22 +437,22 @@ class Classifier:
                 left, operator, right = tree.children
                 assert isinstance(left, Tree) and isinstance(operator, Token) and isinstance(right, Tree)
                 if operator.type in ("SLASH", "MIDDLE_DOT"):
-                    return syntax.Sequence((self._path(left), self._path(right)), span)
+                    return syntax.PathSequence((self._path(left), self._path(right)), span)
                 if operator.type in ("BAR", "PLUS"):
-                    return syntax.Choice((self._path(left), self._path(right)), span)
+                    return syntax.PathChoice((self._path(left), self._path(right)), span)
                 raise self._refuse("E0122", f"`{operator}` does not join two paths", operator, _PATHS)
         raise self._refuse("E0122", "this is not a path", tree, _PATHS)
 
     def _repeated(self, path: syntax.Path, operator: Token, tree: Node) -> syntax.Path:
-        """The path behind which ``operator`` stands: ``+ * ?``, ``-`` for the inverse, or ``++``."""
+        """Return ``path`` with a postfix operator: ``+``, ``*``, ``?``, ``-`` for the inverse, or ``++`` for ``+``."""
         span = self._span(tree)
         if operator == "-":
-            return syntax.Inverse(path, span)
-        return syntax.Repeat(path, operator[0], span)
+            return syntax.PathInverse(path, span)
+        return syntax.PathRepeat(path, operator[0], span)
 
     # ---- expressions -----------------------------------------------------------------------------------------------
 
-    def _aggregate(self, tree: Node) -> syntax.Aggregate:
+    def _aggregate(self, tree: Node) -> syntax.AggregateNode:
         opening = tree.children[0]
         assert isinstance(opening, Token)
         function = str(opening).lower().removeprefix("a_")
@@ -458,10 +460,10 @@ class Classifier:
         if isinstance(tree.children[-2], Tree):
             inner = tree.children[-2]
             if inner.data == "aggregate":
-                raise self._refuse("E0521", "an aggregate cannot stand inside an aggregate", inner)
+                raise self._refuse("E0521", "an aggregate cannot contain another one", inner)
             argument = self._expression(inner)
         distinct = any(isinstance(child, Token) and child.type == "DISTINCT" for child in tree.children)
-        return syntax.Aggregate(function, argument, distinct, self._span(tree))
+        return syntax.AggregateNode(function, argument, distinct, self._span(tree))
 
     def _expression(self, tree: Node) -> syntax.Expression:
         span = self._span(tree)
@@ -469,10 +471,10 @@ class Classifier:
             case "relation_name":
                 name = _name(tree)
                 if name == "_":
-                    return syntax.Wildcard(span)
+                    return syntax.WildcardNode(span)
                 if "." in name:
                     raise self._refuse("E0114", f"`{name}` names a relation and has no value", tree)
-                return syntax.Variable(name, span)
+                return syntax.VariableNode(name, span)
             case "constant":
                 return self._constant(tree, negative=False, whole=tree)
             case "prefixed":
@@ -482,82 +484,83 @@ class Classifier:
                 assert isinstance(left, Tree) and isinstance(right, Tree) and isinstance(op, Token)
                 if op.type in ("BAR", "MIDDLE_DOT"):
                     raise self._refuse("E0114", f"`{op}` is not an operator on values", op)
-                return syntax.Binary(str(op), self._expression(left), self._expression(right), span)
+                return syntax.BinaryNode(str(op), self._expression(left), self._expression(right), span)
             case "application":
                 base, group = tree.children
                 assert isinstance(base, Tree) and isinstance(group, Tree)
                 if base.data != "relation_name":
-                    raise self._refuse("E0114", "expected an operator in front of this parenthesis", group)
+                    raise self._refuse("E0114", "expected an operator before this parenthesis", group)
                 arguments = tuple(self._expression(argument) for argument in self._group(group))
-                return syntax.Call(_name(base), arguments, span)
+                return syntax.CallNode(_name(base), arguments, span)
             case "list":
                 items = _child(tree).children if tree.children else []
-                return syntax.ListLiteral(
-                    tuple(self._expression(item) for item in items if isinstance(item, Tree)), span
-                )
+                return syntax.ListNode(tuple(self._expression(item) for item in items if isinstance(item, Tree)), span)
             case "group":
                 items_ = self._group(tree)
                 if len(items_) != 1:
                     raise self._refuse("E0114", "expected one value inside these parentheses", tree)
                 return self._expression(items_[0])
             case "aggregate":
-                raise self._refuse("E0520", "an aggregate stands only as an argument of a head", tree)
+                raise self._refuse("E0520", "an aggregate is allowed only as an argument of a head", tree)
             case "comparison" | "negation":
-                raise self._refuse("E0114", "expected a value, found a comparison or a negation", tree)
+                left, op = tree.children[:2]
+                named = isinstance(left, Tree) and left.data == "relation_name" and str(op) in ("=", ":=")
+                help = f"{BY_POSITION}; " * named + "write a condition as a separate literal"
+                raise self._refuse("E0114", "expected a value, found a comparison or a negation", tree, help)
             case "repeated":
                 operator = tree.children[1]
                 assert isinstance(operator, Token)
                 raise self._refuse("E0101", f"expected an expression after `{operator}`", operator)
             case "located":
-                raise self._refuse("E0120", "`@` stands in front of the argument that holds the location", tree)
+                raise self._refuse("E0120", "`@` must come before the argument that holds the location", tree)
         raise self._refuse("E0114", "this is not an expression", tree)
 
     def _prefixed(self, tree: Node) -> syntax.Expression:
         operator, operand = _operator(tree), tree.children[1]
         assert isinstance(operand, Tree)
         if operator.type == "AT":
-            help = "`@` stands in front of an argument of an atom"
-            raise self._refuse("E0120", "a location specifier cannot stand here", tree, help)
+            help = "write `@` before an argument of an atom"
+            raise self._refuse("E0120", "a location specifier is not allowed here", tree, help)
         if operator.type == "CARET":
             raise self._refuse("E0114", "`^` is not an operator on values", operator)
         if operand.data == "constant" and _token(operand).type in ("INT", "NUMBER"):
             return self._constant(operand, negative=True, whole=tree)
         return syntax.Unary("-", self._expression(operand), self._span(tree))
 
-    def _constant(self, tree: Node, *, negative: bool, whole: Node) -> syntax.Constant:
+    def _constant(self, tree: Node, *, negative: bool, whole: Node) -> syntax.ConstantNode:
         token, span = _token(tree), self._span(whole)
         sign = "-" if negative else ""
         match token.type:
             case "INT":
                 digits = token.lstrip("0") or "0"
-                value = int(sign + digits[:20])  # Twenty digits are more than 64 bits hold.
+                value = int(sign + digits[:20])  # Twenty digits exceed 64 bits; int() refuses very long texts.
                 if not -(2**63) <= value < 2**63:
                     raise self._refuse(
-                        "E0307", "this number does not fit an int of 64 bits", whole, "write it with a decimal point"
+                        "E0307", "this number does not fit a 64-bit int", whole, "write it with a decimal point"
                     )
-                return syntax.Constant(value, "int", span)
+                return syntax.ConstantNode(value, "int", span)
             case "NUMBER":
                 try:
                     number = Decimal(sign + token)
                     fits = abs(float(number)) < float("inf") and (float(number) == 0) == (number == 0)
-                except (InvalidOperation, ValueError):  # Its exponent is beyond all numbers.
+                except (InvalidOperation, ValueError):  # The exponent is too large for Decimal.
                     fits = False
                 if not fits:
                     raise self._refuse("E0307", "this number does not fit a float", whole)
-                return syntax.Constant(number, "float", span)
+                return syntax.ConstantNode(number, "float", span)
             case "STRING":
-                return syntax.Constant(self._string(token), "string", span)
+                return syntax.ConstantNode(self._string(token), "string", span)
             case "DATE":
                 text = token[len('date"') : -1]
                 if not _is_date(text):
                     help = 'write dates as `date"2026-01-31"`'
-                    raise self._refuse("E0109", f"`{text}` is not a date of the calendar", token, help)
-                return syntax.Constant(text, "date", span)
+                    raise self._refuse("E0109", f"`{text}` is not a valid date", token, help)
+                return syntax.ConstantNode(text, "date", span)
             case _:
-                return syntax.Constant(token.type == "TRUE", "bool", span)
+                return syntax.ConstantNode(token.type == "TRUE", "bool", span)
 
     def _string(self, token: Token) -> str:
-        """The value of a string literal."""
+        """Return the value of a string literal; report unknown escapes (E0108)."""
         body, wrong = token[1:-1], []
 
         def replace(match: re.Match[str]) -> str:
@@ -572,15 +575,15 @@ class Classifier:
 
         value = _ESCAPE.sub(replace, body)
         for span in wrong:
-            help = 'write `\\\\` for a backslash; the others are `\\n`, `\\t`, `\\r`, `\\"` and `\\u00e9`'
-            self.diagnostics.report("E0108", "a string has no such escape", span, help=help)
+            help = 'write `\\\\` for a backslash; the other escapes are `\\n`, `\\t`, `\\r`, `\\"` and `\\u00e9`'
+            self.diagnostics.report("E0108", "unknown escape in a string", span, help=help)
         if wrong:
             raise _Refused
         return value
 
 
 def _child(tree: Node, data: str | None = None) -> Node:
-    """The first child that is a tree, of the given kind if one is given."""
+    """Return the first child that is a tree, of kind ``data`` if that is given."""
     for child in tree.children:
         if isinstance(child, Tree) and data in (None, child.data):
             return child
@@ -601,7 +604,7 @@ def _name(tree: Node) -> str:
 
 
 def _is_path(tree: Node) -> bool:
-    """Whether an operator in the place of a literal reads as a path: ``e*(X, Y)``, ``a | b(X, Y)``, ``a / b(X, Y)``."""
+    """Return whether a tree in literal position looks like a path: ``e*(X, Y)``, ``a | b(X, Y)``, ``a / b(X, Y)``."""
     if tree.data == "repeated":
         return True
     if tree.data == "prefixed" and _operator(tree).type == "CARET":

@@ -1,4 +1,4 @@
-"""Reads a program: the main file and what it includes."""
+"""Reads a program, the main file and the files that it includes, into one syntax tree."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import os
 import posixpath
 import stat
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from lark import Token, Tree
@@ -18,37 +18,38 @@ from ..source import SourceFile, Span
 from .classify import Classifier, Closing, Include, Opening
 from .statements import parse_statements
 
-#: Included files have at most so many bytes.
+#: The maximum size of an included file, in bytes.
 MOST_BYTES = 50_000_000
 
-#: Finds a program file by name, relative to the folder of the main file; None if there is none.
-#: UnicodeDecodeError says that the file is not UTF-8, NotIncluded that it must not be read.
+#: Returns the program file with a name relative to the folder of the main file, None if there is no such file.
+#: Raises UnicodeDecodeError if the file is not UTF-8, and NotIncluded if it must not be read.
 Load = Callable[[str], SourceFile | None]
 
-#: How many characters a program may have, with all that it includes: it is read statement by statement, at a rate of
-#: some thousands in a second, and each takes a multiple of its text in memory.
+#: The maximum length of a program in characters, including all included files. Parsing reads some thousands of
+#: statements per second, and each takes a multiple of its text in memory.
 MOST_CHARACTERS = 8_000_000
-#: How much of a text that is longer is kept to point at.
+#: How many characters of a file beyond that limit are kept for the diagnostic to show.
 _SHOWN = 200
 
 
 class NotIncluded(Exception):
-    """A file that must not be included: ``code`` and ``message`` of the diagnostic, and ``help``."""
+    """Raised for a file that must not be included; has the ``code``, ``message`` and ``help`` of the diagnostic."""
 
     def __init__(self, code: str, message: str, help: str) -> None:
-        """Keep what the diagnostic says."""
+        """Store the parts of the diagnostic."""
         super().__init__(message)
         self.code, self.message, self.help = code, message, help
 
 
-def folder_loader(folder: Path, include_path: Sequence[Path] = ()) -> Load:
-    """A :data:`Load` that reads files below ``folder`` and names them relative to it.
+def folder_loader(folder: Path, include_path: Sequence[Path] = (), root: Path | None = None) -> Load:
+    """Return a :data:`Load` that reads files below ``folder``, by names relative to ``root``, by default ``folder``.
 
-    Files that lie elsewhere, symbolic links being followed, are read only below the folders of ``include_path``.
+    Files outside of ``folder``, after resolving symbolic links, are read only below the folders of ``include_path``.
     """
 
     def load(name: str) -> SourceFile | None:
-        path = Path(os.path.realpath(folder / name))
+        given = Path(os.path.normpath(folder / (name if root is None else os.path.relpath(root / name, folder))))
+        path = Path(os.path.realpath(given))
         if not is_below(path, (folder, *include_path)):
             raise outside(name)
         try:
@@ -56,25 +57,25 @@ def folder_loader(folder: Path, include_path: Sequence[Path] = ()) -> Load:
         except (FileNotFoundError, NotADirectoryError):
             return None
         if not stat.S_ISREG(status.st_mode):
-            help = "include a file that holds a part of the program"
+            help = "include a file with a part of the program"
             raise NotIncluded("E0125", f"`{name}` is not a regular file", help)
         if status.st_size > MOST_BYTES:
             message = f"`{name}` has {status.st_size:,} bytes"
-            raise NotIncluded("E0125", message, f"a file of a program has at most {MOST_BYTES:,}")
-        return SourceFile(name, path.read_text(encoding="utf-8-sig"))
+            raise NotIncluded("E0125", message, f"an included file has at most {MOST_BYTES:,}")
+        return SourceFile(name, path.read_text(encoding="utf-8-sig"), str(given))
 
     return load
 
 
 def is_below(path: Path, folders: Sequence[Path]) -> bool:
-    """Whether a path, in which symbolic links are followed already, is below one of some folders."""
+    """Return whether ``path``, with its symbolic links already resolved, is below one of ``folders``."""
     return any(path.is_relative_to(os.path.realpath(folder)) for folder in folders)
 
 
 def outside(name: str) -> NotIncluded:
-    """The refusal of a file that lies where nothing is included from."""
-    message = f"`{name}` lies outside of the folder of the program"
-    return NotIncluded("E0124", message, "name its folder with --include-path if files there may be included")
+    """Return the error (E0124) for a file outside of the folders that files may be included from."""
+    message = f"`{name}` is outside of the folder of the program"
+    return NotIncluded("E0124", message, "to allow it, pass its folder with --include-path")
 
 
 def read_program(
@@ -82,39 +83,50 @@ def read_program(
     diagnostics: Diagnostics,
     load: Load | None = None,
     include_path: Sequence[Path] = (),
-) -> syntax.Program:
-    """Read a program and all that it includes, each file once, statements in the order of reading.
+    root: Path | None = None,
+) -> syntax.SyntaxProgram:
+    """Read a program and all files that it includes, each file once, with the statements in reading order.
 
-    A path is read from disk and named by its last part; includes are found by ``load``, by default below the folder of
-    the path and those of ``include_path``. With a source and no ``load`` there is nothing to include. Problems go to
-    ``diagnostics``, and the statements that have one are left out. Raises OSError if the main file cannot be read.
+    A path is read from disk and named relative to ``root``, by default its folder; ``load`` finds includes by such
+    names, by default below the folder of the path and those of ``include_path``. For a source without ``load``, no
+    include is found. Errors are reported to ``diagnostics``, and statements with errors are left out. Raises OSError if
+    the main file cannot be read.
     """
     if isinstance(path_or_source, SourceFile):
         main = path_or_source
     else:
-        load = load or folder_loader(path_or_source.parent, include_path)
-        name = path_or_source.name
+        load = load or folder_loader(path_or_source.parent, include_path, root)
+        name = path_or_source.name if root is None else Path(os.path.relpath(path_or_source, root)).as_posix()
         if not _is_unicode(name):
-            raise OSError(errno.EILSEQ, "its name is not in UTF-8", str(path_or_source))
+            raise OSError(errno.EILSEQ, "its name is not UTF-8", str(path_or_source))
         try:
-            with path_or_source.open("rb") as file:
-                # What has more bytes has too many characters, and perhaps no end.
-                content = file.read(4 * MOST_CHARACTERS + 4)
-            whole = len(content) < 4 * MOST_CHARACTERS + 4
-            text = content.decode("utf-8-sig", "strict" if whole else "replace")
-            text = text.replace("\r\n", "\n").replace("\r", "\n")
+            with path_or_source.open(encoding="utf-8-sig") as file:
+                # One more is too many, and there may be no end of them.
+                text = file.read(MOST_CHARACTERS + 1)
         except UnicodeDecodeError:
             text = ""
-            diagnostics.report("E0119", f"`{name}` is not a text in UTF-8", Span(name, 1, 1, 1))
-        main = SourceFile(name, text)
+            diagnostics.report("E0119", f"`{name}` is not UTF-8 text", Span(name, 1, 1, 1))
+        main = SourceFile(name, text, str(path_or_source))
     reading = _Reading(diagnostics, load or (lambda name: None))
     reading.read_all(main)
     complete, processes = not diagnostics.failed, tuple(reading.processes)
-    return syntax.Program(tuple(reading.statements), tuple(reading.sources), complete, processes=processes)
+    return syntax.SyntaxProgram(tuple(reading.statements), tuple(reading.sources), complete, processes=processes)
+
+
+def included_files(program: Path, include_path: Sequence[Path] = ()) -> frozenset[Path]:
+    """Return the resolved paths of the files that a program includes, directly or indirectly; none if the program
+    cannot be read."""
+    try:
+        if "include" not in program.read_text(encoding="utf-8", errors="replace"):
+            return frozenset()
+        sources = read_program(program, Diagnostics(), None, include_path).sources
+    except (OSError, RecursionError):
+        return frozenset()
+    return frozenset(Path(source.path).resolve() for source in sources[1:])
 
 
 def _is_unicode(name: str) -> bool:
-    """Whether a name of a file is text: other bytes are halves of surrogate pairs."""
+    """Return whether a file name is valid Unicode; Python decodes other bytes to lone surrogates."""
     try:
         name.encode()
     except UnicodeEncodeError:
@@ -124,7 +136,7 @@ def _is_unicode(name: str) -> bool:
 
 @dataclass(frozen=True)
 class _File:
-    """A file that is being read: what is left of it, and how many processes were open when it began."""
+    """A file that is being read: ``trees`` are its unread statements; ``outside`` processes were open at its start."""
 
     source: SourceFile
     classifier: Classifier
@@ -133,22 +145,22 @@ class _File:
 
 
 class _Reading:
-    """What has been read so far."""
+    """The state of reading a program: the statements and processes so far, and the open files and processes."""
 
     def __init__(self, diagnostics: Diagnostics, load: Load) -> None:
         self.diagnostics = diagnostics
         self.load = load
         self.statements: list[syntax.Statement] = []
-        self.processes: list[syntax.Process | syntax.Instance] = []
+        self.processes: list[syntax.ProcessBlock | syntax.Instance] = []
         self.opened: list[tuple[Opening, list[syntax.Statement]]] = []
         self.sources: list[SourceFile] = []
         self.names: set[str] = set()
-        #: The file at hand is the last one; those before it wait for what they include.
+        #: The stack of open files: the last one is being read, and each includes the next.
         self.files: list[_File] = []
         self.characters = 0
 
     def read_all(self, main: SourceFile) -> None:
-        """Read all files; the statements of an included file stand where the include stands."""
+        """Read all files; the statements of an included file take the place of the include."""
         self._begin(main)
         while self.files:
             file = self.files[-1]
@@ -159,15 +171,15 @@ class _Reading:
                 self._take(file.classifier.statement(tree), file.source)
 
     def _begin(self, source: SourceFile) -> None:
-        """Let a file be read next, unless the program is too long with it."""
+        """Push a file to be read next, or report E0126 if it makes the program too long."""
         self.characters += len(source.text)
         if self.characters > MOST_CHARACTERS:
-            self.sources.append(SourceFile(source.name, source.text[:_SHOWN]))
+            self.sources.append(replace(source, text=source.text[:_SHOWN]))
             self.diagnostics.report(
                 "E0126",
-                f"the program has more than {MOST_CHARACTERS:,} characters, with all that it includes",
+                f"the program has more than {MOST_CHARACTERS:,} characters, including its included files",
                 Span(source.name, 1, 1, 1),
-                help="give facts to an input relation, in a file, and make several programs of the rules",
+                help="read facts from files into input relations, and split the rules into several programs",
             )
             return
         self.sources.append(source)
@@ -176,7 +188,7 @@ class _Reading:
         self.files.append(_File(source, Classifier(source, self.diagnostics), trees, len(self.opened)))
 
     def _end(self, file: _File) -> None:
-        """Close what a file has left open."""
+        """Pop a file; report (E0123) and close the processes that it leaves open."""
         for opening, _ in self.opened[file.outside :]:
             message = f"the process `{opening.name}` is never closed"
             self.diagnostics.report("E0123", message, opening.span, help="end it with `}`")
@@ -187,7 +199,7 @@ class _Reading:
     def _take(
         self, statement: syntax.Statement | Include | Opening | Closing | syntax.Instance | None, source: SourceFile
     ) -> None:
-        """Put a statement where it belongs."""
+        """Add a statement to the innermost open process or to the program, or act on it if it is a directive."""
         match statement:
             case Include():
                 self._include(statement, source)
@@ -203,24 +215,26 @@ class _Reading:
                 (self.opened[-1][1] if self.opened else self.statements).append(statement)
 
     def _open(self, opening: Opening) -> None:
-        """Begin a process; what follows belongs to it."""
+        """Open a process, to which the following statements belong; report E0123 if another is open."""
         if self.opened and opening.name is not None:
             message = f"the process `{opening.name}` begins inside the process `{self.opened[-1][0].name}`"
-            notes = (Note("which begins here", self.opened[-1][0].span),)
-            self.diagnostics.report("E0123", message, opening.span, help="end that one with `}`", notes=notes)
+            notes = (Note("it begins here", self.opened[-1][0].span),)
+            self.diagnostics.report("E0123", message, opening.span, help="end the first one with `}`", notes=notes)
         self.opened.append((opening, []))
 
     def _close(self) -> None:
-        """End the process that was opened last."""
+        """Close the innermost open process; drop its statements if its name could not be read."""
         opening, statements = self.opened.pop()
         if opening.name is not None:
-            self.processes.append(syntax.Process(opening.name, opening.parameters, tuple(statements), opening.span))
+            self.processes.append(
+                syntax.ProcessBlock(opening.name, opening.parameters, tuple(statements), opening.span)
+            )
 
     def _include(self, include: Include, source: SourceFile) -> None:
         path = include.path
         if not path or posixpath.isabs(path) or "\\" in path or not path.isprintable():
-            help = "write it relative to the including file, with `/` between folders"
-            self.diagnostics.report("E0118", "an include names a file by a relative path", include.span, help=help)
+            help = "write the path relative to the including file, with `/` between folders"
+            self.diagnostics.report("E0118", "the path of an include must be relative", include.span, help=help)
             return
         name = posixpath.normpath(posixpath.join(posixpath.dirname(source.name), path))
         if name in self.names:
@@ -228,7 +242,7 @@ class _Reading:
         try:
             found = self.load(name)
         except UnicodeDecodeError:
-            self.diagnostics.report("E0119", f"`{name}` is not a text in UTF-8", include.span)
+            self.diagnostics.report("E0119", f"`{name}` is not UTF-8 text", include.span)
             return
         except NotIncluded as refusal:
             self.diagnostics.report(refusal.code, refusal.message, include.span, help=refusal.help)

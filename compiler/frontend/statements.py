@@ -1,8 +1,8 @@
-"""From source text to one parse tree per statement.
+"""Parses source text into one parse tree per statement.
 
-The text becomes tokens, the tokens are cut into statements, and each statement goes through the LALR parser by itself,
-so that a broken one costs its neighbours nothing. Words such as ``input``, ``primary`` or ``count`` are keywords only
-where a statement gives them a meaning; everywhere else they are names.
+The text is tokenized, the tokens are split into statements, and the LALR parser parses each statement separately, so
+that a syntax error does not affect other statements. Words such as ``input``, ``primary`` or ``count`` are keywords
+only where a statement gives them a meaning; everywhere else they are names.
 """
 
 from __future__ import annotations
@@ -16,21 +16,24 @@ from lark import Lark, Token, Tree
 from lark.exceptions import UnexpectedToken
 
 from ..diagnostics import Diagnostics
+from ..diagnostics.foreign import directive_advice, word_advice
 from ..source import SourceFile, Span
 from .syntax_errors import DECLARATION_WORDS, NAMES, BrokenStatement, end_of, start_of
 
 _RELATION_WORDS = ("input", "output", "derived")
-_COMMENT_HELP = "comments begin with `//`, or stand between `/*` and `*/`"
+_COMMENT_HELP = "comments begin with `//`, or are enclosed in `/*` and `*/`"
 _HARD_WORDS = {"not": "NOT", "true": "TRUE", "false": "FALSE"}
 
-#: The words that may have a meaning of their own; all but ``not``, ``true`` and ``false`` can be names as well.
+#: The words that can be keywords; all but ``not``, ``true`` and ``false`` can also be names.
 KEYWORDS = (*DECLARATION_WORDS, "function", "primary", "key", "symmetric", "distinct", *_HARD_WORDS)
 
-#: Operators of other languages and of typeset programs: the token and the text the language has for them.
+#: Operators of other languages and of typeset programs, with the token and the text of the operator meant.
 _FOREIGN = {
     "==": ("EQUAL", "="),
+    "===": ("EQUAL", "="),
+    "!==": ("NOT_EQUAL", "!="),
+    "\\+": ("BANG", "!"),
     "=<": ("LESS_EQUAL", "<="),
-    "=>": ("GREATER_EQUAL", ">="),
     "<>": ("NOT_EQUAL", "!="),
     "&&": ("COMMA", ","),
     "/\\": ("COMMA", ","),
@@ -38,6 +41,7 @@ _FOREIGN = {
     "\\/": ("SEMICOLON", ";"),
     "←": ("IF", ":-"),
     "⟵": ("IF", ":-"),
+    "\u21d0": ("IF", ":-"),
     "¬": ("BANG", "!"),
     "≠": ("NOT_EQUAL", "!="),
     "≤": ("LESS_EQUAL", "<="),
@@ -47,6 +51,9 @@ _FOREIGN = {
     "\u2212": ("MINUS", "-"),
     "\u00d7": ("STAR", "*"),
 }
+
+#: Arrows of other languages that lead from the body of a rule to its head.
+_FORWARD = ("->", "-->", "=>", "==>", "\u2192", "\u27f6", "\u21d2", "\u27f9")
 
 
 @cache
@@ -62,16 +69,16 @@ def _parser() -> Lark:
 
 
 class _StatementParser(Protocol):
-    """The part of Lark's interactive parser that is used here, with types."""
+    """The part of Lark's interactive parser that this module uses, with types."""
 
     def feed_token(self, token: Token) -> object:
-        """Go on by one token; UnexpectedToken if the grammar does not allow it."""
+        """Consume one token; raise UnexpectedToken if the grammar does not allow it."""
 
     def feed_eof(self) -> Tree[Token]:
-        """End the statement; its tree."""
+        """End the statement and return its tree."""
 
     def accepts(self) -> set[str]:
-        """The kinds of tokens that may come next."""
+        """Return the types of tokens that may come next."""
 
 
 def _statement_parser() -> _StatementParser:
@@ -79,7 +86,7 @@ def _statement_parser() -> _StatementParser:
 
 
 def parse_statements(source: SourceFile, diagnostics: Diagnostics) -> Iterator[Tree[Token]]:
-    """The parse trees of the statements of ``source`` that can be read, in source order; the others are reported."""
+    """Yield the parse trees of the statements of ``source`` in source order; report those that cannot be parsed."""
     for tree, _ in statements_with_tokens(source, diagnostics):
         yield tree
 
@@ -87,9 +94,8 @@ def parse_statements(source: SourceFile, diagnostics: Diagnostics) -> Iterator[T
 def statements_with_tokens(
     source: SourceFile, diagnostics: Diagnostics
 ) -> Iterator[tuple[Tree[Token], tuple[Token, ...]]]:
-    """The same, each with its tokens; comments and white space are what stands between these in the text.
-
-    A ``LABEL`` goes up to the end of its colon, an ``AGGREGATE_OPEN`` to that of its ``<``; their texts are the names.
+    """Yield the same as :func:`parse_statements`, each with its tokens; the text between tokens is comments and white
+    space. A ``LABEL`` token includes the colon and an ``AGGREGATE_OPEN`` the ``<``, but their texts are the names.
     """
     statements = _Statements(source, diagnostics)
     start = 0
@@ -99,7 +105,7 @@ def statements_with_tokens(
 
 
 class _Statements:
-    """The tokens of one file and the place where the next statement begins."""
+    """The tokens of one file, the index where the next statement begins, and the number of open processes."""
 
     def __init__(self, source: SourceFile, diagnostics: Diagnostics) -> None:
         self.source = source
@@ -113,8 +119,9 @@ class _Statements:
     # ---- tokens ----------------------------------------------------------------------------------------------------
 
     def _add(self, token: Token) -> None:
-        """Take over a token, reporting the one that belongs to no statement and putting what was meant in its place."""
+        """Append a token of the lexer; report invalid ones, and replace them by what was meant where that is clear."""
         text, kind = str(token), token.type
+        previous = self.tokens[-1].type if self.tokens else ""
         if kind == "NAME":
             kind = _HARD_WORDS.get(text, kind)
         elif kind in ("FOREIGN", "UNKNOWN") and text in _FOREIGN:
@@ -123,6 +130,10 @@ class _Statements:
             if text == "||":
                 advice = "write `;` between alternatives, `++` to join strings"
             self._report("E0107", f"`{text}` is not an operator of the language", token, help=advice)
+            if text == "||" and previous == "STRING":
+                kind, text = "CONCAT", "++"
+        elif text in _FORWARD:  # Reported with the statement that it is part of.
+            kind = "GREATER_EQUAL" if text == "=>" else "FOREIGN"
         elif kind == "UNKNOWN" and text[0].isdigit():
             kind = "NAME"
             self._report(
@@ -131,13 +142,19 @@ class _Statements:
         elif kind == "HASH_COMMENT":
             self._report("E0107", "`#` does not begin a comment", token, help=_COMMENT_HELP)
             return
+        elif text == "~" and previous in ("IF", "COMMA", "SEMICOLON", "LPAR"):
+            kind = "BANG"
+            self._report("E0107", "`~` is not an operator of the language", token, help="write `!`")
+        elif text == "=~" or (text == "~" and previous in ("NAME", "STRING")):
+            kind = "EQUAL"
+            self._report("E0107", f"`{text}` is not an operator of the language", token, help=word_advice("like"))
         elif kind == "UNKNOWN":
             comment = _COMMENT_HELP if text == "#" else None
             shown = f"`{text}`" if text.isprintable() and text != "`" else f"U+{ord(text):04X}"
             self._report("E0107", f"the character {shown} has no meaning here", token, help=comment)
         elif kind == "APOSTROPHES":
             kind, text = "STRING", f'"{text[1:-1]}"'
-            self._report("E0107", "strings stand in double quotes", token, help=f"write `{text}`")
+            self._report("E0107", "strings are written in double quotes", token, help=f"write `{text}`")
         elif kind == "OPEN_STRING":
             self._report("E0105", "this string is not closed on its line", token, help='end it with `"`')
         elif kind == "OPEN_COMMENT":
@@ -167,7 +184,7 @@ class _Statements:
     # ---- statements ------------------------------------------------------------------------------------------------
 
     def trees(self) -> Iterator[Tree[Token]]:
-        """Parse statement by statement."""
+        """Yield the trees of the statements, parsing them one by one."""
         while self.next < len(self.tokens):
             start = self.next
             if self._tag_process(start):
@@ -176,6 +193,8 @@ class _Statements:
                 continue
             elif self._tag_declaration(start):
                 tree = self._parse_declaration(start)
+            elif self._skip_reversed_rule(start):
+                continue
             else:
                 self._tag_clause(start)
                 tree = self._parse_clause(start)
@@ -183,10 +202,10 @@ class _Statements:
                 yield tree
 
     def _skip_refused(self) -> bool:
-        """Refuse, by name, a statement of a later version or of another language; whether there was one."""
+        """Report and skip a stray dot or brace, a foreign comment or a directive; return whether there was one."""
         start = self.next
         token, word = self.tokens[start], str(self.tokens[start])
-        if token.type == "END":  # A dot too many says nothing and hides nothing.
+        if token.type == "END":  # An extra dot can be skipped alone: it hides nothing of what follows.
             self._report("E0101", "there is no clause before this dot", token)
             self.next += 1
             return True
@@ -197,44 +216,76 @@ class _Statements:
             self._skip_line(start)
             return True
         if token.type == "BRACE":
-            self._report("E0101", f"`{word}` opens or closes nothing here", token)
+            self._report("E0101", f"unexpected `{word}`", token)
             self.next += 1
             return True
         if token.type == "DOT" and self._kind(start + 1) == "NAME":
             span = self.source.span(start_of(token), end_of(self.tokens[start + 1]))
-            name = f".{self.tokens[start + 1]}"
-            self.diagnostics.report(
-                "E0714", f"`{name}` is a directive of Soufflé, which this version does not read", span
-            )
+            name = str(self.tokens[start + 1])
+            message = f"`.{name}` is a Soufflé directive, which is not supported"
+            self.diagnostics.report("E0714", message, span, help=directive_advice(name))
             self._skip_line(start)
             return True
         return False
 
+    def _skip_reversed_rule(self, start: int) -> bool:
+        """Report and skip a rule with an arrow from body to head, ``p(X) => q(X).``; return whether there is one."""
+        begin = index = self._label_end(start)
+        if self._kind(begin) not in (*NAMES, "BANG", "NOT"):
+            return False
+        depth = 0
+        while depth or str(self.tokens[index]) not in _FORWARD:
+            depth += (self._kind(index) == "LPAR") - (self._kind(index) == "RPAR")
+            index += 1
+            adjacent = self._kind(index) in NAMES and self._kind(index - 1) in (*NAMES, "RPAR")
+            if adjacent or self._kind(index) in ("END", "IF", "$END"):
+                return False
+        atoms = self._kind(index - 1) == "RPAR" or index == begin + 1
+        if not atoms or self._kind(index + 1) not in NAMES:
+            return False  # It compares values.
+        end = index + 1
+        while self._kind(end) not in ("END", "IF", "$END") and str(self.tokens[end]) not in _FORWARD:
+            end += 1
+        body, head = (
+            self.source.text[start_of(self.tokens[first]) : end_of(self.tokens[last - 1])]
+            for first, last in ((begin, index), (index + 1, end))
+        )
+        help = "write the head first, as in `q(X) :- p(X).`"
+        if self._kind(end) == "END" and "\n" not in body + head:
+            help = f"write the head first: `{head} :- {body}.`"
+        arrow = self.tokens[index]
+        self._report("E0101", f"expected `:-` or a dot after the head, found `{arrow}`", arrow, help=help)
+        self.next = self._recover(start, end)
+        return True
+
     def _skip_line(self, start: int) -> None:
-        """Go on at the next line."""
+        """Continue at the first token of the next line."""
         self.next = start + 1
         while self.next < len(self.tokens) and not self._first_on_line(self.next):
             self.next += 1
 
     def _tag_process(self, start: int) -> bool:
-        """Mark the words and braces that begin or end a process; whether one does at ``start``."""
+        """Mark the word or brace at ``start`` if it begins or ends a process; return whether it does."""
         if str(self.tokens[start]) == "}" and self.open:
             self.open -= 1
             self._retag(start, "CLOSE")
             return True
-        if str(self.tokens[start]) != "process" or self._kind(start + 1) not in NAMES:
+        if str(self.tokens[start]) != "process":
             return False
-        self._retag(start, "PROCESS")
-        return True
+        if self._kind(start + 1) in NAMES:
+            self._retag(start, "PROCESS")
+            return True
+        # Without a name, it begins a process all the same, whose statements are read.
+        return "{" in map(str, self.tokens[start + 1 : start + (3 if self._kind(start + 1) == "STRING" else 2)])
 
     def _parse_process(self, start: int) -> Tree[Token] | None:
-        """Parse ``process NAME (...) {``, up to the brace, or ``process NAME = ...``, or a closing brace."""
+        """Parse ``process NAME (...) {`` up to the brace, ``process NAME = ...``, or a closing brace."""
         if self._kind(start) == "CLOSE":
             self.next = start + 1
             parser = _statement_parser()
             self._feed(parser, start)
             return parser.feed_eof()
-        index, depth = start + 2, 0
+        index, depth = start + (1 if self._kind(start + 1) == "BRACE" else 2), 0
         while index < len(self.tokens) and (depth or self._kind(index) == "LPAR"):
             depth += (self._kind(index) == "LPAR") - (self._kind(index) == "RPAR")
             index += 1
@@ -247,7 +298,7 @@ class _Statements:
         for place in range(start, index + 1):
             if place == len(self.tokens) or not self._feed(parser, place):
                 self._complain(start, place)
-                if self._kind(index) == "OPEN":  # What stands inside is read, so that it is checked.
+                if self._kind(index) == "OPEN":  # Read the statements inside all the same, to report their errors.
                     self.next = index + 1
                     return Tree("process", [])
                 return None
@@ -255,9 +306,9 @@ class _Statements:
         return parser.feed_eof()
 
     def _tag_declaration(self, start: int) -> bool:
-        """Mark the words that open a declaration; whether one begins at ``start``.
+        """Mark the keywords at the start of a declaration; return whether one begins at ``start``.
 
-        No clause begins with two names side by side, so a declaration word that a name follows is a keyword.
+        No clause begins with two adjacent names, so a declaration word before a name is a keyword.
         """
         word, following = str(self.tokens[start]), self._kind(start + 1)
         if self._kind(start) != "NAME":
@@ -297,11 +348,11 @@ class _Statements:
         )
 
     def _closes(self, index: int) -> bool:
-        """Whether a process ends at a token."""
+        """Return whether the token at ``index`` closes a process."""
         return self.open > 0 and str(self.tokens[index]) == "}"
 
     def _label_end(self, start: int) -> int:
-        """The index behind the colon of a label such as ``r2-1:`` that begins at ``start``, or ``start``."""
+        """Return the index after the colon of a label such as ``r2-1:`` at ``start``, or ``start`` if there is none."""
         index = start
         if self._kind(index) != "NAME":
             return start
@@ -311,7 +362,7 @@ class _Statements:
         return index + 1 if self._kind(index) == "COLON" else start
 
     def _tag_clause(self, start: int) -> None:
-        """Make one token of a label and mark aggregates and the postfix operators of paths up to the clause's end."""
+        """Merge the tokens of a label, and mark aggregates and postfix operators of paths up to the end of a clause."""
         end = self._label_end(start)
         if end > start:
             first, last = self.tokens[start], self.tokens[end - 1]
@@ -323,22 +374,24 @@ class _Statements:
         while index < len(self.tokens) and self._kind(index) != "END":
             if self._kind(index) == "NAME" and self._kind(index + 1) == "LESS":
                 self._tag_aggregate(index)
+            if str(self.tokens[index]) == "=>":
+                self._report("E0107", "`=>` is not an operator of the language", self.tokens[index], help="write `>=`")
             index += 1
         for place in reversed(range(start, index)):
             self._tag_repetition(place)
 
     def _tag_repetition(self, index: int) -> None:
-        """Mark an operator that has nothing to its right: it repeats or turns round the path to its left."""
+        """Mark an operator without a right operand as ``POSTFIX``: it repeats or inverts the path to its left."""
         kind, following = self._kind(index), self._kind(index + 1)
         nothing_right = following in ("RPAR", "SLASH", "BAR", "MIDDLE_DOT", "QUESTION", "POSTFIX")
-        # `r* + s` and `r- + s`: no value begins with a plus.
+        # In `r* + s` and `r- + s` the first operator is postfix, because no operand begins with a plus.
         if (kind in ("PLUS", "STAR", "MINUS", "CONCAT") and nothing_right) or (
             kind in ("PLUS", "STAR", "MINUS") and following == "PLUS"
         ):
             self._retag(index, "POSTFIX")
 
     def _mend_arrow(self, head: int) -> None:
-        """Take what other languages write between a head and a body for ``:-``, and say so."""
+        """Replace what other languages write for ``:-`` after the head that begins at index ``head``; report it."""
         if self._kind(head) not in NAMES:
             return
         index, depth = head + 1, 0
@@ -348,9 +401,13 @@ class _Statements:
             depth += (self._kind(index) == "LPAR") - (self._kind(index) == "RPAR")
             index += 1
         two = (self._kind(index), self._kind(index + 1))
-        if two in (("LESS", "MINUS"), ("MINUS", "COLON"), ("COLON", "MINUS")):
+        if two in (("LESS", "MINUS"), ("MINUS", "COLON"), ("COLON", "MINUS"), ("LESS_EQUAL", "EQUAL")):
             end = index + 2
-        elif index > head + 1 and (two[0] in ("COLON", "ASSIGN", "EQUAL") or self.tokens[index : index + 1] == ["if"]):
+            while two == ("LESS", "MINUS") and self._kind(end) == "MINUS":
+                end += 1
+        elif index > head + 1 and (
+            two[0] in ("COLON", "ASSIGN", "EQUAL", "LESS_EQUAL") or self.tokens[index : index + 1] == ["if"]
+        ):
             end = index + 1
         else:
             return
@@ -361,7 +418,7 @@ class _Statements:
         self.tokens[index:end] = [arrow]
 
     def _tag_aggregate(self, name: int) -> None:
-        """Mark ``name<argument>`` if an argument list could hold it: a comma or a parenthesis follows the ``>``."""
+        """Mark ``name<argument>`` as an aggregate if a comma, ``)``, the clause end or another ``>`` follows it."""
         depth, parentheses = 0, 0
         for index in range(name + 1, len(self.tokens)):
             kind = self._kind(index)
@@ -419,7 +476,8 @@ class _Statements:
         parser = _statement_parser()
         index, depth = start, 0
         while index < len(self.tokens):
-            self._mend_dot(parser, index)
+            if not (self._kind(index + 1) == "NAME" and self._first_on_line(index) and "$END" in parser.accepts()):
+                self._mend_dot(parser, index)
             kind = self._kind(index)
             depth += (kind == "LPAR") - (kind == "RPAR")
             if depth == 0 and kind == "NAME" and index > start + 1:
@@ -441,15 +499,15 @@ class _Statements:
         return parser.feed_eof()
 
     def _mend_dot(self, parser: _StatementParser, index: int) -> None:
-        """Take a dot inside a line for the end of the clause, and say so, where the clause could end."""
+        """Treat a dot without white space after it as the end of the clause, and report it, if the clause can end."""
         if self._kind(index) == "DOT" and "END" in parser.accepts():
-            message = "a dot ends a clause only before white space"
+            message = "a dot ends a clause only if white space follows it"
             self._report("E0103", message, self.tokens[index], help="put a space or a new line after the dot")
             self._retag(index, "END")
 
     def _tag_trailing_word(self, index: int) -> None:
-        """Mark ``primary key`` and ``symmetric`` behind a declaration, but not where they begin a clause or are the
-        name that is declared."""
+        """Mark ``primary key`` and ``symmetric`` after a declaration, unless they begin a clause or are the declared
+        name."""
         if self._kind(index - 1) == "DECLARE":
             return
         word, following = str(self.tokens[index]), self._kind(index + 1)
@@ -467,7 +525,7 @@ class _Statements:
         return True
 
     def _accepted(self, start: int, stop: int) -> frozenset[str]:
-        """The kinds of tokens that may follow the tokens ``start`` to ``stop`` of a statement."""
+        """Return the types of tokens that may follow the tokens ``start`` to ``stop`` (exclusive) of a statement."""
         parser = _statement_parser()
         for index in range(start, stop):
             if not self._feed(parser, index):
@@ -477,9 +535,9 @@ class _Statements:
     # ---- syntax errors ---------------------------------------------------------------------------------------------
 
     def _complain(self, start: int, bad: int) -> None:
-        """Report that the statement begun at ``start`` cannot go on with the token at ``bad``; find the next one."""
+        """Report that the token at ``bad`` cannot continue the statement at ``start``; move to the next statement."""
         resume = None
-        if self._kind(bad) not in ("UNKNOWN", "OPEN_STRING"):  # Those were reported when they were read.
+        if self._kind(bad) not in ("UNKNOWN", "OPEN_STRING"):  # Already reported by _add.
             broken = BrokenStatement(self.source, self.tokens, start, bad, self._accepted(start, bad))
             complaint = broken.complaint()
             found, resume = complaint.diagnostic, complaint.resume
@@ -487,8 +545,8 @@ class _Statements:
         self.next = resume if resume is not None and resume > start else self._recover(start, bad)
 
     def _recover(self, start: int, bad: int) -> int:
-        """The index where the next statement begins: behind a clause end, or at a line that opens a statement."""
-        if self._kind(bad) == "OPEN_STRING":  # It swallowed the end of its line and probably the dot there.
+        """Return the index of the next statement: after the end of a clause, or at a line that begins a statement."""
+        if self._kind(bad) == "OPEN_STRING":  # It includes the rest of its line, probably with the dot.
             return bad + 1
         unknown = bad == start + 1 and self._kind(bad) in NAMES
         if unknown or self._kind(start) in ("DECLARE", "TYPEDEF", "DOMAIN", "INCLUDE", "OUTPUT", "EXTERN"):
@@ -504,7 +562,7 @@ class _Statements:
         return len(self.tokens)
 
     def _recover_declaration(self, start: int, bad: int) -> int:
-        """The same behind a declaration, which may have no dot: a clause on a new line ends it too."""
+        """Do the same after a declaration, which needs no dot: a clause on a new line also ends it."""
         for index in range(bad, len(self.tokens)):
             if self._kind(index) == "END":
                 return index + 1

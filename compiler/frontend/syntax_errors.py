@@ -1,4 +1,4 @@
-"""What to say about a statement that the grammar refuses, in the words of the language."""
+"""Diagnoses statements that the grammar refuses, in terms of the language instead of tokens."""
 
 from __future__ import annotations
 
@@ -9,12 +9,13 @@ from dataclasses import dataclass
 from lark import Token
 
 from ..diagnostics import Diagnostic
+from ..diagnostics.foreign import begins_statement, constant_advice, statement_advice, word_advice
 from ..source import SourceFile, Span
 
 NAMES = ("NAME", "QUALIFIED")
 DECLARATION_WORDS = ("input", "output", "derived", "relation", "typedef", "include", "domain", "process", "extern")
 
-#: What stands behind the word that a declaration begins with.
+#: What must follow the first word of a declaration, for messages.
 _BEHIND_WORDS = {
     "input": "`relation` and a name",
     "output": "the name of a relation",
@@ -23,28 +24,30 @@ _BEHIND_WORDS = {
     "typedef": "a name, `=` and a type",
     "domain": "the name of a relation",
     "include": "the name of a file in double quotes",
+    "process": "the name of the process",
+    "extern": "`function` and a name",
 }
+BY_POSITION = "arguments are given by position, without names"
 _DOT_HELP = "put a space or a new line after the dot"
 _OPERATORS = ("PLUS", "MINUS", "STAR", "SLASH", "PERCENT", "CONCAT", "BAR", "CARET", "MIDDLE_DOT", "AT")
-_CONNECTIVES = {"and": ",", "or": ";", "|": ";"}
 _COMPARISONS = ("EQUAL", "ASSIGN", "NOT_EQUAL", "LESS", "LESS_EQUAL", "GREATER", "GREATER_EQUAL")
 
 
 def start_of(token: Token) -> int:
-    """The offset of the first character of ``token``."""
+    """Return the offset of the first character of ``token``."""
     assert token.start_pos is not None
     return token.start_pos
 
 
 def end_of(token: Token) -> int:
-    """The offset behind the last character of ``token``."""
+    """Return the offset after the last character of ``token``."""
     assert token.end_pos is not None
     return token.end_pos
 
 
 @dataclass(frozen=True)
 class Complaint:
-    """A diagnostic, and the index of the token where the next statement begins if that is known."""
+    """A diagnostic; ``resume`` is the index of the token where the next statement begins, if that is known."""
 
     diagnostic: Diagnostic
     resume: int | None = None
@@ -52,10 +55,9 @@ class Complaint:
 
 @dataclass(frozen=True)
 class BrokenStatement:
-    """The tokens of a file, the statement of it that begins at ``start``, and ``bad``, the token it cannot go on with.
+    """A statement that begins at index ``start`` of the tokens of a file and that the token at ``bad`` cannot continue.
 
-    ``bad`` is ``len(tokens)`` where the file ends too early. ``accepted`` holds the kinds of tokens that could stand in
-    its place.
+    ``bad`` is ``len(tokens)`` if the file ends too early. ``accepted`` has the types of tokens allowed in its place.
     """
 
     source: SourceFile
@@ -65,14 +67,16 @@ class BrokenStatement:
     accepted: frozenset[str]
 
     def complaint(self) -> Complaint:
-        """The error to report."""
+        """Return the error to report: that of the first case that applies."""
         complaint = (
-            self._second_if()
+            self._foreign_statement()
+            or self._second_if()
             or self._behind_declaration()
             or self._parentheses()
             or self._incomplete_declaration()
             or self._missing_dot()
             or self._unknown_statement()
+            or self._extern()
             or self._type_in_clause()
             or self._second_head()
         )
@@ -81,35 +85,35 @@ class BrokenStatement:
     # ---- places ----------------------------------------------------------------------------------------------------
 
     def kind(self, index: int) -> str:
-        """The kind of the token at ``index``, ``$END`` outside of the file."""
+        """Return the type of the token at ``index``, ``$END`` if there is none."""
         return self.tokens[index].type if 0 <= index < len(self.tokens) else "$END"
 
     def span(self, index: int) -> Span:
-        """The place of a token, or the place behind the last one."""
+        """Return the span of the token at ``index``, or that after the last token."""
         if index >= len(self.tokens):
             return self.behind(index - 1)
         return self.source.span(start_of(self.tokens[index]), end_of(self.tokens[index]))
 
     def behind(self, index: int) -> Span:
-        """The place directly behind a token."""
+        """Return the span of one character directly after the token at ``index``."""
         last = self.source.span(end_of(self.tokens[index]) - 1, end_of(self.tokens[index]))
         return Span(last.file, last.line, last.column + 1, 1)
 
     def first_on_line(self, index: int) -> bool:
-        """Whether a token is the first of its line."""
+        """Return whether the token at ``index`` is the first on its line."""
         if index == 0:
             return True
         return "\n" in self.source.text[end_of(self.tokens[index - 1]) : start_of(self.tokens[index])]
 
     def _next_line(self) -> int:
-        """The index of the first token on a line behind that of the statement's first token."""
+        """Return the index of the first token on a line after that of the statement's first token."""
         index = self.start + 1
         while index < len(self.tokens) and not self.first_on_line(index):
             index += 1
         return index
 
     def _unclosed(self) -> list[int]:
-        """The indexes of the opening parentheses that are open at the bad token, outermost first."""
+        """Return the indexes of the parentheses and brackets open at the bad token, outermost first."""
         open_: list[int] = []
         for index in range(self.start, self.bad):
             if self.kind(index) in ("LPAR", "LSQB"):
@@ -119,7 +123,7 @@ class BrokenStatement:
         return open_
 
     def _atom_start(self, last: int) -> int:
-        """The index where the atom begins that ends with the token ``last``."""
+        """Return the index of the first token of the atom whose last token is at index ``last``."""
         index, depth = last, 0
         while index > self.start:
             depth += (self.kind(index) == "RPAR") - (self.kind(index) == "LPAR")
@@ -138,6 +142,22 @@ class BrokenStatement:
 
     # ---- the cases -------------------------------------------------------------------------------------------------
 
+    def _foreign_statement(self) -> Complaint | None:
+        """Diagnose a statement of SQL; the next statement begins behind its semicolon, or at an empty line."""
+        advice = statement_advice(str(self.tokens[self.start]))
+        if advice is None or self.kind(self.start) != "NAME" or self.kind(self.start + 1) in ("LPAR", "IF", "AT"):
+            return None
+        end = max(self.bad, self.start + 1)
+        while end < len(self.tokens) and self.kind(end - 1) not in ("END", "SEMICOLON"):
+            between = self.source.text[end_of(self.tokens[end - 1]) : start_of(self.tokens[end])]
+            word = str(self.tokens[end])
+            opens = self.kind(end + 1) in NAMES and (word in DECLARATION_WORDS or begins_statement(word))
+            if between.count("\n") > 1 or (self.first_on_line(end) and opens):
+                break
+            end += 1
+        message = f"no statement begins with `{self.tokens[self.start]}`"
+        return Complaint(Diagnostic("E0110", message, self.span(self.start), advice), end)
+
     def _second_if(self) -> Complaint | None:
         if self.kind(self.bad) != "IF" or self._noun != "rule":
             return None
@@ -145,7 +165,7 @@ class BrokenStatement:
         name = self.tokens[atom]
         if name.type == "QUALIFIED":
             dot = start_of(name) + str(name).rindex(".")
-            message = f"`{name}` is one qualified name here, because a dot ends a clause only before white space"
+            message = f"`{name}` is one qualified name here, because a dot ends a clause only if white space follows it"
             return Complaint(Diagnostic("E0103", message, self.source.span(dot, dot + 1), _DOT_HELP))
         if self.kind(atom - 1) == "COMMA":
             message = "expected a dot at the end of the rule, found a comma"
@@ -157,7 +177,7 @@ class BrokenStatement:
         if not unclosed:
             if kind in ("RPAR", "RSQB"):
                 bracket = "parenthesis" if kind == "RPAR" else "bracket"
-                return Complaint(Diagnostic("E0104", f"this {bracket} closes nothing", self.span(self.bad)))
+                return Complaint(Diagnostic("E0104", f"this closing {bracket} is unmatched", self.span(self.bad)))
             return None
         next_clause = kind in NAMES and start_of(self.tokens[self.bad]) in self._line_starts()
         next_clause = next_clause or (kind == "IF" and self.first_on_line(self._atom_start(self.bad - 1)))
@@ -173,7 +193,7 @@ class BrokenStatement:
         return {0} | {offset + 1 for offset, character in enumerate(self.source.text) if character == "\n"}
 
     def _behind_declaration(self) -> Complaint | None:
-        """What follows a declaration on its line and is neither a part of it nor a rule."""
+        """Diagnose text after a declaration on the same line that is neither part of it nor a rule."""
         if self.first_on_line(self.start) or self.kind(self.start) not in ("NAME", "LABEL"):
             return None
         if "IF" in [token.type for token in self.tokens[self.start : self.bad + 1]]:
@@ -191,7 +211,7 @@ class BrokenStatement:
         return Complaint(Diagnostic("E0101", message, self.span(self.start), help), self._next_line())
 
     def _incomplete_declaration(self) -> Complaint | None:
-        """A word that begins declarations, and behind it what neither a declaration nor a clause has there."""
+        """Diagnose a declaration word followed by what neither a declaration nor a clause can have there."""
         word = str(self.tokens[self.start])
         following = self.kind(self.start + 1)
         if self.kind(self.start) != "NAME" or word not in _BEHIND_WORDS:
@@ -219,7 +239,7 @@ class BrokenStatement:
                 return Complaint(Diagnostic("E0110", message, self.span(self.bad - 1)))
             help = "write `output relation` before the name to declare it"
             if self.kind(self.bad) == "COMMA":
-                help = "publish every relation by a directive of its own"
+                help = "write a separate directive for each relation"
             message = "expected a dot after the name of the published relation"
             return Complaint(Diagnostic("E0101", message, self.span(self.bad), help))
         if self.bad != self.start + 1 or first.type != "NAME" or self.kind(self.bad) not in (*NAMES, "STRING"):
@@ -239,28 +259,43 @@ class BrokenStatement:
         help = "declarations begin with `input relation`, `output relation`, `relation`, `typedef` or `include`"
         return Complaint(Diagnostic("E0110", f"no declaration begins with `{first}`", self.span(self.start), help))
 
+    def _extern(self) -> Complaint | None:
+        """Diagnose a declaration of an external function without the word ``function`` or without a name."""
+        if self.kind(self.start) != "EXTERN" or "FUNCTION" not in self.accepted:
+            return None
+        name = str(self.tokens[self.start + 1])
+        if name == "function":
+            return Complaint(Diagnostic("E0110", "expected a name after `extern function`", self.span(self.start + 1)))
+        if self.kind(self.start + 2) == "NAME" and not self.first_on_line(self.start + 2):
+            name = str(self.tokens[self.start + 2])  # ``extern func f``
+        help = f"write `extern function {name}`"
+        return Complaint(Diagnostic("E0110", "expected `function` after `extern`", self.span(self.start), help))
+
     def _type_in_clause(self) -> Complaint | None:
         if self.kind(self.bad) != "COLON" or self._declares or not self._unclosed():
             return None
         if str(self.tokens[self.start]) in _BEHIND_WORDS:
             message = f"expected a name after `{self.tokens[self.start]}`"
             return Complaint(Diagnostic("E0110", message, self.span(self.start)))
+        if "IF" in [token.type for token in self.tokens[self.start : self.bad]]:
+            message = "expected a comma or a closing parenthesis, found `:`"
+            return Complaint(Diagnostic("E0101", message, self.span(self.bad), BY_POSITION))
         help = "declare a relation with `input relation`, `output relation` or `relation`"
-        return Complaint(Diagnostic("E0101", "types stand only in declarations", self.span(self.bad), help))
+        return Complaint(Diagnostic("E0101", "types are allowed only in declarations", self.span(self.bad), help))
 
     def _second_head(self) -> Complaint | None:
         if self.kind(self.bad) != "COMMA" or "IF" not in self.accepted or self._unclosed():
             return None
-        help = "write a rule or a fact for each of them"
+        help = "write a rule or a fact for each head"
         return Complaint(Diagnostic("E0115", "a rule has only one head", self.span(self.bad), help))
 
     def _expected(self) -> Diagnostic:
         if self.kind(self.bad) == "DOT" and self.kind(self.bad + 1) == "INT":
             help = f"write `0.{self.tokens[self.bad + 1]}`"
-            return Diagnostic("E0101", "a number begins with a digit", self.span(self.bad), help)
+            return Diagnostic("E0101", "a number must begin with a digit", self.span(self.bad), help)
         if self.kind(self.bad) == "DOT" and self.kind(self.bad - 1) == "INT":
             help = f"write `{self.tokens[self.bad - 1]}.0`"
-            return Diagnostic("E0101", "a number does not end with a point", self.span(self.bad), help)
+            return Diagnostic("E0101", "a number must not end with a point", self.span(self.bad), help)
         if self.kind(self.bad) == "COLON" and self.kind(self.start) in ("INT", "NUMBER", "STRING", "QUALIFIED"):
             return Diagnostic("E0101", "a label is a name such as `r1`", self.span(self.start))
         what = self._in_declaration() or self._in_clause()
@@ -274,40 +309,54 @@ class BrokenStatement:
         return Diagnostic("E0101", f"expected {what}, found {found}", self.span(self.bad), self._advice())
 
     def _advice(self) -> str | None:
-        """What to write instead of the bad token, where another language is the likely reason for it."""
+        """Return what to write instead of the bad token if it is likely syntax of another language."""
         found = str(self.tokens[self.bad]) if self.bad < len(self.tokens) else ""
         before = str(self.tokens[self.bad - 1]) if self.bad else ""
-        if found in _CONNECTIVES and "COMMA" in self.accepted:
-            return f"write `{_CONNECTIVES[found]}`"
+        if found == "|" and "COMMA" in self.accepted:
+            return "write `;`"
         if found in ("[", "{") and self.kind(self.bad - 1) in NAMES and not self._unclosed() and not self._declares:
             return f"write arguments in parentheses, as in `{before}(X, Y)`"
         if found == "*" and before == "(" and str(self.tokens[self.bad - 2]).lower() == "count":
             return "write `count<*>`"
+        if self.kind(self.bad) == "DOT" and before in ("(", ",") and self._unclosed():
+            return BY_POSITION
         if before == "date" and self.kind(self.bad) == "STRING":
             return f"write `date{found}` without a space"
-        return None
+        if found == "*" and before == "*":
+            return "write `X * X`; there is no operator for powers"
+        if found == "^" and "COMMA" in self.accepted:
+            return "write `X * X`; there is no operator for powers"
+        if self.kind(self.bad) in ("NAME", "NOT") and (advice := self._word_advice(self.bad)):
+            return advice
+        # A word such as `NOT` was read as a name: what follows it is wrong.
+        return self._word_advice(self.bad - 1) if self.kind(self.bad - 1) == "NAME" else None
+
+    def _word_advice(self, index: int) -> str | None:
+        """Return what to write instead of the word at ``index`` if it is one of another language."""
+        word = str(self.tokens[index])
+        behind = [str(token) for token in self.tokens[index + 1 : index + 3]]
+        compared = [text for text in behind if text.lower() != "not"][:1] if word.lower() == "is" else []
+        return next(filter(None, map(constant_advice, compared)), None) or word_advice(word)
 
     def _in_declaration(self) -> str:
         if not self._declares:
             return ""
         previous = self.kind(self.bad - 1)
         if self.kind(self.start) == "EXTERN":
-            if "FUNCTION" in self.accepted:
-                return "`function` after `extern`"
             if "LPAR" in self.accepted and previous == "NAME" and not self._unclosed():
                 return "the parameters of the function in parentheses"
             if "COLON" in self.accepted:
                 return (
                     "a colon and a type after the parameter"
                     if self._unclosed()
-                    else "a colon and the type of the value"
+                    else "a colon and the type of the result"
                 )
             if "RPAR" in self.accepted and previous == "LPAR":
                 return "a parameter or a closing parenthesis"
         if "COLON" in self.accepted:
             return "a colon and a type after the column name"
         if "GREATER" in self.accepted and "EQUAL" not in self.accepted:
-            return "`>` behind the type of the elements"
+            return "`>` after the type of the elements"
         if "EQUAL" in self.accepted and self.kind(self.start) == "TYPEDEF":
             return "`=` and a type after the new name"
         if previous in ("COLON", "EQUAL", "LESS"):

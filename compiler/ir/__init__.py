@@ -1,1 +1,1 @@
-"""The intermediate representations, one module of frozen dataclasses per stage."""
+"""The intermediate representations of the compiler, one module of frozen dataclasses per stage."""

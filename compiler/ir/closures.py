@@ -1,4 +1,4 @@
-"""What rules must look like for their relation to be a transitive closure."""
+"""Recognizes relations whose rules form a transitive closure."""
 
 from __future__ import annotations
 
@@ -7,19 +7,20 @@ from collections.abc import Iterable
 from . import typed
 
 
-def closure_of(name: str, rules: Iterable[typed.Rule]) -> typed.Closure | None:
-    """What relation ``name`` is the closure of, None if its rules are not those of a closure.
+def closure_of(name: str, rules: Iterable[typed.TypedRule]) -> typed.Closure | None:
+    """Return the closure that the ``rules`` of relation ``name`` compute, None if they do not form a closure.
 
-    They are, for each step r, ``p(X, Y) :- r(X, Y)`` and a rule that goes on, in all of them at the end,
-    ``p(X, Y) :- p(X, Z), r(Z, Y)``, or in all of them at the start, ``p(X, Y) :- r(X, Z), p(Z, Y)``; and if it is
-    reflexive, ``p(X, X)`` for nodes X of any kind. Atoms may stand in any order, and a step may be turned round.
+    A closure has, for each step r, a rule ``p(X, Y) :- r(X, Y)`` and a recursive rule. The recursive rules all extend
+    paths at the end, ``p(X, Y) :- p(X, Z), r(Z, Y)``, or all at the start, ``p(X, Y) :- r(X, Z), p(Z, Y)``. A rule with
+    head ``p(X, X)`` and any body without p makes it reflexive. Atoms may be in any order, and steps may be inverse.
     """
     steps: dict[str, None] = {}
     going_on: set[tuple[str, str]] = set()
     reflexive = False
     for rule in rules:
         ends = tuple(map(str, rule.head.arguments))
-        if len(ends) == 2 and ends[0] == ends[1] and name not in {atom.relation for atom in rule.atoms}:
+        loops = len(ends) == 2 and ends[0] == ends[1] and isinstance(rule.head.arguments[0], typed.Variable)
+        if loops and name not in {atom.relation for atom in rule.atoms}:
             reflexive = True
             continue
         terms = [*rule.head.arguments, *(term for atom in rule.atoms for term in atom.terms)]
@@ -52,6 +53,6 @@ def closure_of(name: str, rules: Iterable[typed.Rule]) -> typed.Closure | None:
 
 
 def _step(atom: tuple[str, ...], begin: str, end: str) -> str:
-    """The step that an atom makes from one variable to another, empty if it makes none."""
+    """Return the step of an atom from variable ``begin`` to ``end``, ``^r`` if inverse; empty if it is none."""
     relation, *terms = atom
     return {(begin, end): relation, (end, begin): f"^{relation}"}.get((terms[0], terms[1]), "")

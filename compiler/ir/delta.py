@@ -1,8 +1,8 @@
-"""Delta rules: for each rule and body literal, the derivations that follow a change of that literal.
+"""Delta rules: for each literal of a rule, the derivations that its changes add or remove.
 
 For ``h :- b1, ..., bn`` the delta rule of position i is ``Δh :- b1^ν, ..., b(i-1)^ν, Δbi, b(i+1), ..., bn`` (Nigam et
-al. 2012, section 3.2), the literals of earlier strata standing before those of the rule's own. The same delta rule
-serves both phases of a batch: deletions lead from old to mid, insertions from mid to new.
+al. 2012, section 3.2), where literals of earlier strata come before those of the rule's own stratum. The same delta
+rule serves both phases of a batch: deletions lead from the old state to mid, insertions from mid to the new state.
 """
 
 from __future__ import annotations
@@ -11,12 +11,11 @@ from dataclasses import dataclass
 from enum import Enum
 
 from . import typed
-from .strata import Program as StratifiedProgram
-from .strata import Stratum
+from .strata import StratifiedProgram, TypedStratum
 
 
 class Version(Enum):
-    """Which tuples of a relation a literal ranges over, in a phase; the value is how it prints."""
+    """The version of a relation that a literal reads in a phase of a batch; the value is the mark that it prints."""
 
     BEFORE = ""
     DELTA = "Δ"
@@ -32,7 +31,7 @@ class Versioned:
 
     @property
     def atom(self) -> typed.Atom:
-        """The atom, also of a negation."""
+        """The atom of the literal, negated or not."""
         return self.literal.atom if isinstance(self.literal, typed.Negation) else self.literal
 
     @property
@@ -50,32 +49,32 @@ class Versioned:
 
 @dataclass(frozen=True)
 class DeltaRule:
-    """The delta rule of the literal at ``position`` of the ordered body."""
+    """The delta rule for changes of the literal at ``position`` of ``body``."""
 
     position: int
     body: tuple[Versioned, ...]
 
     @property
     def changed(self) -> Versioned:
-        """The literal whose changes it follows."""
+        """The literal whose changes this rule propagates."""
         return self.body[self.position]
 
 
 @dataclass(frozen=True)
 class RuleDeltas:
-    """The delta rules of a rule: ``arriving`` through earlier strata, ``following`` through its own.
+    """The delta rules of a rule: ``arriving`` for changes of earlier strata, ``following`` for those of its own.
 
     ``conditions`` are the literals that do not change: assignments and comparisons.
     """
 
-    rule: typed.Rule
+    rule: typed.TypedRule
     arriving: tuple[DeltaRule, ...]
     following: tuple[DeltaRule, ...]
     conditions: tuple[typed.Assignment | typed.Comparison, ...]
 
     @property
     def all(self) -> tuple[DeltaRule, ...]:
-        """All delta rules, in the order of the literals they follow."""
+        """All delta rules, in the order of the literals in their bodies."""
         return (*self.arriving, *self.following)
 
     def __str__(self) -> str:
@@ -91,7 +90,7 @@ class RuleDeltas:
 class StratumDeltas:
     """A stratum with the delta rules of its rules, in the order of ``stratum.rules``."""
 
-    stratum: Stratum
+    stratum: TypedStratum
     rules: tuple[RuleDeltas, ...]
 
     def __str__(self) -> str:
@@ -99,7 +98,7 @@ class StratumDeltas:
 
 
 @dataclass(frozen=True)
-class Program:
+class DeltaProgram:
     """The delta rules of a program, stratum by stratum."""
 
     stratified: StratifiedProgram

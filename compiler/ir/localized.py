@@ -1,8 +1,8 @@
-"""Localized program: how each rule is evaluated where tuples live.
+"""Localized program: each rule with a localized form, whose rule bodies read one location each.
 
-The rules themselves stay as they are; beside each stands its localized form, rules that have all their body at one
-location. On one cluster the auxiliary relations need not be stored, so later passes plan the rule itself and use the
-localized form to say what travels; a target that runs the locations apart takes :meth:`Program.local_rules`.
+The rules themselves do not change. On a single cluster the auxiliary relations need not be stored, so later passes plan
+the original rules and use the localized forms to report what is sent. A target that runs locations separately takes
+:meth:`LocalizedProgram.local_rules`.
 """
 
 from __future__ import annotations
@@ -16,10 +16,10 @@ from . import typed
 
 @dataclass(frozen=True)
 class Send:
-    """What travels for a rule: the tuples of ``auxiliary``, from ``source`` to ``destination``.
+    """The tuples of relation ``auxiliary`` that a rule sends from location ``source`` to ``destination``.
 
-    Prints as ``send link_at_dst: @S -> @Z (link)``; ``carries`` names the relations whose tuples are in it, ``why``
-    says in a clause why these travel, and not others.
+    ``carries`` names the relations whose tuples it joins; ``why`` is a clause that says why these are sent and not
+    others. Prints as ``send link_at_dst: @S -> @Z (link)``.
     """
 
     auxiliary: str
@@ -36,25 +36,25 @@ class Send:
 class LocalizedRule:
     """A rule with its localized form.
 
-    ``location`` is where the body is evaluated in the end, empty if no literal has a location. ``head_location`` is
-    where the head lives; the head is sent if that differs. ``parts`` are the local rules, auxiliary ones first; a rule
-    that was local is its own only part. ``broadcast`` names locations whose address no literal binds.
+    ``location`` is where the body is finally evaluated, empty if no literal has a location. ``head_location`` is where
+    the head is stored; the head is sent if the two differ. ``parts`` are the local rules, auxiliary ones first; a rule
+    that is already local is its only part. ``broadcast`` names locations whose addresses no literal binds.
     """
 
-    rule: typed.Rule
+    rule: typed.TypedRule
     location: str
     head_location: str
     sends: tuple[Send, ...]
-    parts: tuple[typed.Rule, ...]
+    parts: tuple[typed.TypedRule, ...]
     broadcast: tuple[str, ...] = ()
 
     @property
     def sends_head(self) -> bool:
-        """Whether the head lives elsewhere than the body."""
+        """Whether the head is stored at another location than the body is evaluated at."""
         return bool(self.location and self.head_location and self.location != self.head_location)
 
-    def text(self, show: Callable[[typed.Rule], str]) -> str:
-        """The rule, where it is evaluated, what is sent for it, and its parts if they are others."""
+    def text(self, show: Callable[[typed.TypedRule], str]) -> str:
+        """Return the rule, where it is evaluated, and its sends and parts if there are any; ``show`` prints rules."""
         lines = [show(self.rule)]
         if self.location:
             lines.append(f"  evaluated @{self.location}" + (f", head sent to @{self.head_location}" * self.sends_head))
@@ -69,29 +69,29 @@ class LocalizedRule:
 
 
 @dataclass(frozen=True)
-class Program:
-    """A typed program with the localized form of its rules, in the order of ``program.rules``."""
+class LocalizedProgram:
+    """A typed program with the localized forms of its rules, in the order of ``program.rules``."""
 
-    program: typed.Program
+    program: typed.TypedProgram
     rules: tuple[LocalizedRule, ...]
-    auxiliaries: tuple[typed.Relation, ...]
+    auxiliaries: tuple[typed.TypedRelation, ...]
 
-    def local_rules(self) -> typed.Program:
-        """The program in which every rule is local and auxiliary relations are relations like others."""
+    def local_rules(self) -> typed.TypedProgram:
+        """Return the program of the local rules, with the auxiliary relations as ordinary relations."""
         parts = {part.label: part for rule in self.rules for part in rule.parts}
         relations = (*self.program.relations, *self.auxiliaries)
         return replace(self.program, relations=relations, rules=tuple(parts.values()))
 
-    def relation(self, name: str) -> typed.Relation:
-        """The relation called ``name``, auxiliary ones included; KeyError if there is none."""
+    def relation(self, name: str) -> typed.TypedRelation:
+        """Return the relation ``name``, which may be auxiliary; raise KeyError if there is none."""
         return self._by_name[name]
 
     @cached_property
-    def _by_name(self) -> dict[str, typed.Relation]:
+    def _by_name(self) -> dict[str, typed.TypedRelation]:
         return {relation.name: relation for relation in (*self.program.relations, *self.auxiliaries)}
 
-    def show(self, rule: typed.Rule) -> str:
-        """A rule of the program, or a part of one, with its locations."""
+    def show(self, rule: typed.TypedRule) -> str:
+        """Return the text of a rule of the program, or of a part of one, with ``@`` at locations."""
         return located_rule(rule, self.relation)
 
     def __str__(self) -> str:
@@ -99,18 +99,18 @@ class Program:
         return f"{relations}\n\n" + "\n".join(rule.text(self.show) for rule in self.rules) + "\n"
 
 
-def located_rule(rule: typed.Rule, relation: Callable[[str], typed.Relation]) -> str:
-    """A rule as it prints, with ``@`` at locations: ``r1: reachable(@S, D) :- link(@S, D).``
+def located_rule(rule: typed.TypedRule, relation: Callable[[str], typed.TypedRelation]) -> str:
+    """Return the text of a rule with ``@`` at locations: ``r1: reachable(@S, D) :- link(@S, D).``
 
-    ``relation`` finds the relations by name.
+    ``relation`` returns a relation by name.
     """
     body = ", ".join(located_literal(literal, relation) for literal in rule.body)
     head = _located(rule.head.relation, rule.head.arguments, relation)
     return f"{rule.label}: {head} :- {body}." if body else f"{rule.label}: {head}."
 
 
-def located_literal(literal: typed.Literal, relation: Callable[[str], typed.Relation]) -> str:
-    """A literal as it prints, with ``@`` at its location."""
+def located_literal(literal: typed.Literal, relation: Callable[[str], typed.TypedRelation]) -> str:
+    """Return the text of a literal with ``@`` at its location; ``relation`` returns a relation by name."""
     match literal:
         case typed.Atom():
             return _located(literal.relation, literal.terms, relation)
@@ -120,7 +120,7 @@ def located_literal(literal: typed.Literal, relation: Callable[[str], typed.Rela
             return str(literal)
 
 
-def _located(name: str, arguments: Sequence[object], relation: Callable[[str], typed.Relation]) -> str:
+def _located(name: str, arguments: Sequence[object], relation: Callable[[str], typed.TypedRelation]) -> str:
     found = relation(name)
     if not arguments:
         return name if found.at is None else f"{name}@{found.at}"

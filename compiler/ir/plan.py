@@ -1,4 +1,4 @@
-"""Plan: join orders, pivots and stages; the last stage that knows nothing of a target."""
+"""Plan: join orders, pivot columns and stages; the last representation that is independent of targets."""
 
 from __future__ import annotations
 
@@ -6,31 +6,30 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from . import typed
-from .delta import Program as DeltaProgram
-from .delta import Versioned
-from .strata import Stratum
+from .delta import DeltaProgram, Versioned
+from .strata import TypedStratum
 
 
 @dataclass(frozen=True)
 class Query:
-    """The derivations of a rule, for one purpose, its positive literals in the order of joining.
+    """A query for derivations of a rule; ``joins`` are its positive literals in join order. Prints as one line.
 
-    ``purpose`` is ``full`` (all derivations), ``arriving`` or ``following`` (a delta rule), ``returning`` (those of
-    the heads, or for an aggregate the groups, that a table lists; joined first), or ``asked`` (those of one head, and
-    how far the rule comes if there is none). A query of ``facts`` has these rules instead of literals, and ``rule``
-    has a variable for each of their columns. Prints as one line.
+    ``purpose`` is ``full`` (all derivations), ``arriving`` or ``following`` (those of a delta rule), ``returning``
+    (those of the heads, or for aggregates the groups, in a table that is joined first), or ``asked`` (those of one
+    head, or how far the rule gets if there are none). A query for ``facts`` has these rules instead of literals; its
+    ``rule`` has a variable for each column.
     """
 
-    rule: typed.Rule
+    rule: typed.TypedRule
     purpose: str
     joins: tuple[Versioned, ...]
     negations: tuple[Versioned, ...]
     conditions: tuple[typed.Assignment | typed.Comparison, ...]
-    facts: tuple[typed.Rule, ...] = ()
+    facts: tuple[typed.TypedRule, ...] = ()
 
     @property
     def changed(self) -> Versioned | None:
-        """The literal whose changes a delta rule follows."""
+        """The literal whose changes the delta rule propagates, None for other purposes."""
         return self.joins[0] if self.purpose in ("arriving", "following") else None
 
     def __str__(self) -> str:
@@ -41,12 +40,12 @@ class Query:
 
 @dataclass(frozen=True)
 class RulePlan:
-    """The queries of a rule, or of several facts together.
+    """The queries of one rule, or of several facts together.
 
-    ``filtered`` says that it sees more than its bucket and emits only heads of its own.
+    A ``filtered`` rule reads more than its bucket and must drop heads of other buckets.
     """
 
-    rule: typed.Rule
+    rule: typed.TypedRule
     full: Query
     arriving: tuple[Query, ...]
     following: tuple[Query, ...]
@@ -55,26 +54,26 @@ class RulePlan:
     filtered: bool
 
     @property
-    def rules(self) -> tuple[typed.Rule, ...]:
-        """The rules that this stands for: the facts, or the one rule."""
+    def rules(self) -> tuple[typed.TypedRule, ...]:
+        """The rules that the plan covers: the facts, or the one rule."""
         return self.full.facts or (self.rule,)
 
     @property
     def label(self) -> str:
-        """The label of the rule, or the first and the last of the facts."""
+        """The label of the rule, or the first and the last label of the facts."""
         first, last = self.rules[0].label, self.rules[-1].label
         return first if first == last else f"{first} to {last}"
 
     @property
     def queries(self) -> tuple[Query, ...]:
-        """The queries that maintain, in the order of printing."""
+        """The queries for maintenance (all but ``asked``), in print order."""
         last = (self.returning,) if self.returning is not None else ()
         return (self.full, *self.arriving, *self.following, *last)
 
 
 @dataclass(frozen=True)
 class Pivot:
-    """How a relation is cut into buckets: by ``column`` (an index), or not at all (None); ``reason`` is a clause."""
+    """How a relation is split into buckets: by ``column`` (an index), or not at all (None); ``reason`` is a clause."""
 
     relation: str
     column: int | None
@@ -83,21 +82,21 @@ class Pivot:
 
 @dataclass(frozen=True)
 class StratumPlan:
-    """A stratum with pivots for its relations and the queries of its rules.
+    """A stratum with the pivots of its relations and the plans of its rules.
 
-    ``written`` has the query ``asked`` for each rule of the program that was taken apart into others.
+    ``written`` has the ``asked`` query of each source rule that earlier passes have split into others.
     """
 
-    stratum: Stratum
+    stratum: TypedStratum
     pivots: tuple[Pivot, ...]
     rules: tuple[RulePlan, ...]
     written: tuple[Query, ...] = ()
 
     @property
     def joined_by(self) -> dict[str, int]:
-        """The columns (indexes) by which relations are joined in the rounds of a recursion, by name.
+        """The indexes of the columns that join relations in the rounds of a recursion, by relation name.
 
-        Of each relation it is the first that is found; one that is not joined by a variable has none.
+        Each relation has the first such column that is found, and none if no variable joins it.
         """
         found: dict[str, int] = {}
         for query in (query for rule in self.rules for query in rule.following if len(query.joins) > 1):
@@ -119,14 +118,14 @@ class StratumPlan:
         return "\n".join(lines)
 
 
-def _pivot_text(pivot: Pivot, stratum: Stratum) -> str:
+def _pivot_text(pivot: Pivot, stratum: TypedStratum) -> str:
     relation = next(relation for relation in stratum.relations if relation.name == pivot.relation)
     where = "gathered" if pivot.column is None else f"in buckets of {relation.columns[pivot.column].name}"
     return f"{pivot.relation} {where}: {pivot.reason}"
 
 
 @dataclass(frozen=True)
-class Stage:
+class StagePlan:
     """Consecutive strata that run together, bucket by bucket (``bucketed``) or gathered in one place."""
 
     strata: tuple[StratumPlan, ...]
@@ -134,19 +133,19 @@ class Stage:
 
     @cached_property
     def relations(self) -> frozenset[str]:
-        """The names of the relations computed here."""
+        """The names of the relations that the stage computes."""
         return frozenset(name for plan in self.strata for name in plan.stratum.members)
 
 
 @dataclass(frozen=True)
-class Program:
+class ProgramPlan:
     """The stages of a program in the order of evaluation."""
 
     deltas: DeltaProgram
-    stages: tuple[Stage, ...]
+    stages: tuple[StagePlan, ...]
 
     @property
-    def program(self) -> typed.Program:
+    def program(self) -> typed.TypedProgram:
         """The typed program."""
         return self.deltas.stratified.program
 

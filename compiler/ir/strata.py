@@ -6,9 +6,9 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from . import typed
-from .localized import Program as LocalizedProgram
+from .localized import LocalizedProgram
 
-#: By what strata of each kind are maintained.
+#: The names of the maintenance methods, by kind of stratum.
 METHODS = {
     "counted": "counting",
     "ranked": "ranked support",
@@ -19,27 +19,27 @@ METHODS = {
 
 
 @dataclass(frozen=True)
-class Stratum:
+class TypedStratum:
     """One component of derived relations and their rules, in source order.
 
-    ``name`` joins the relations' names. ``kind`` says how it is maintained: ``counted`` (no recursion), ``ranked``
-    (recursive), ``aggregate`` (no recursion, an aggregate head), ``extremal`` (recursive, with ``min`` or ``max``) or
-    ``entries`` (recursive, annotated with derivations).
+    ``name`` joins the relations' names. ``kind`` selects the maintenance method: ``counted`` (not recursive),
+    ``ranked`` (recursive), ``aggregate`` (not recursive, an aggregate head), ``extremal`` (recursive, with ``min`` or
+    ``max``) or ``entries`` (recursive, annotated with derivations).
     """
 
     name: str
-    relations: tuple[typed.Relation, ...]
-    rules: tuple[typed.Rule, ...]
+    relations: tuple[typed.TypedRelation, ...]
+    rules: tuple[typed.TypedRule, ...]
     kind: str
 
     @property
     def recursive(self) -> bool:
-        """Whether its relations read each other."""
+        """Whether the relations depend on each other or on themselves."""
         return self.kind in ("ranked", "extremal", "entries")
 
     @property
     def closure(self) -> typed.Closure | None:
-        """What its relation is the closure of, if it has one relation that is a closure."""
+        """The closure that the stratum computes, if it consists of a single relation that is one."""
         return self.relations[0].closure if len(self.relations) == 1 and self.kind == "ranked" else None
 
     @cached_property
@@ -47,12 +47,12 @@ class Stratum:
         """The names of the relations."""
         return frozenset(relation.name for relation in self.relations)
 
-    def rules_of(self, name: str) -> tuple[typed.Rule, ...]:
-        """The rules whose head is the relation ``name``."""
+    def rules_of(self, name: str) -> tuple[typed.TypedRule, ...]:
+        """Return the rules whose head is the relation ``name``."""
         return self._by_head.get(name, ())
 
     @cached_property
-    def _by_head(self) -> dict[str, tuple[typed.Rule, ...]]:
+    def _by_head(self) -> dict[str, tuple[typed.TypedRule, ...]]:
         return typed.rules_by_head(self.rules)
 
     def __str__(self) -> str:
@@ -60,14 +60,14 @@ class Stratum:
 
 
 @dataclass(frozen=True)
-class Program:
-    """The strata, each depending on earlier ones and on itself only."""
+class StratifiedProgram:
+    """The strata in topological order: each depends only on earlier ones and on itself."""
 
     localized: LocalizedProgram
-    strata: tuple[Stratum, ...]
+    strata: tuple[TypedStratum, ...]
 
     @property
-    def program(self) -> typed.Program:
+    def program(self) -> typed.TypedProgram:
         """The typed program."""
         return self.localized.program
 

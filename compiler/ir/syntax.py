@@ -1,7 +1,7 @@
-"""Syntax: what the reader of a dialect found, one node per construct, nothing resolved yet.
+"""Syntax tree: the output of the frontend, one node per construct, with names not yet resolved.
 
-Every dialect's reader makes these nodes; no later pass knows which dialect it was. Nodes carry the span of the text
-they came from, and rules and declarations carry that text itself.
+Nodes have the span of their source text; rules, relation declarations and external functions also have that text.
+Names end in ``Node`` where :mod:`.typed` has a class for the same construct.
 """
 
 from __future__ import annotations
@@ -15,24 +15,24 @@ from ..source import SourceFile, Span
 
 
 @dataclass(frozen=True)
-class Variable:
-    """An identifier in argument position, upper or lower case; prints as its name."""
+class VariableNode:
+    """An identifier in argument position, in upper or lower case."""
 
     name: str
     span: Span
 
 
 @dataclass(frozen=True)
-class Wildcard:
-    """``_``: a fresh variable each time."""
+class WildcardNode:
+    """``_``: a fresh variable at each occurrence."""
 
     span: Span
 
 
 @dataclass(frozen=True)
-class Constant:
-    """A literal value; ``kind`` is ``int``, ``float`` (a :class:`~decimal.Decimal` of the text), ``string``, ``bool``
-    or ``date`` (the text ``YYYY-MM-DD``, already checked)."""
+class ConstantNode:
+    """A literal value; ``kind`` is ``int``, ``float`` (a :class:`~decimal.Decimal` of the exact digits), ``string``,
+    ``bool`` or ``date`` (the text ``YYYY-MM-DD``, already validated)."""
 
     value: int | Decimal | str | bool
     kind: str
@@ -41,7 +41,7 @@ class Constant:
 
 @dataclass(frozen=True)
 class Unary:
-    """``-x``; ``op`` is ``-``. A minus before a number literal is part of the :class:`Constant`."""
+    """``-x``; ``op`` is ``-``. A minus before a number literal is part of the :class:`ConstantNode`."""
 
     op: str
     operand: Expression
@@ -49,7 +49,7 @@ class Unary:
 
 
 @dataclass(frozen=True)
-class Binary:
+class BinaryNode:
     """``left op right``; ``op`` is one of ``+ - * / % ++``. The span is that of the whole expression."""
 
     op: str
@@ -59,8 +59,8 @@ class Binary:
 
 
 @dataclass(frozen=True)
-class Call:
-    """``name(arguments)`` in expression position."""
+class CallNode:
+    """``name(arguments)`` as an expression."""
 
     name: str
     arguments: tuple[Expression, ...]
@@ -68,7 +68,7 @@ class Call:
 
 
 @dataclass(frozen=True)
-class ListLiteral:
+class ListNode:
     """``[a, b]``."""
 
     items: tuple[Expression, ...]
@@ -76,10 +76,10 @@ class ListLiteral:
 
 
 @dataclass(frozen=True)
-class Aggregate:
-    """``min<C>``, ``count<*>``, ``count<distinct X>``, only in heads; ``function`` is in lower case without ``a_``.
+class AggregateNode:
+    """``min<C>``, ``count<*>`` or ``count<distinct X>`` in a head.
 
-    ``argument`` is None for ``count<*>``.
+    ``function`` is in lower case, without the prefix ``a_``. ``argument`` is None for ``count<*>``.
     """
 
     function: str
@@ -88,29 +88,29 @@ class Aggregate:
     span: Span
 
 
-Expression = Variable | Wildcard | Constant | Unary | Binary | Call | ListLiteral | Aggregate
+Expression = VariableNode | WildcardNode | ConstantNode | Unary | BinaryNode | CallNode | ListNode | AggregateNode
 
 # ---- literals ------------------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
-class Atom:
+class AtomNode:
     """``relation(arguments)``; ``relation`` may be qualified (``S1.host``).
 
-    A call that stands as a literal, ``f_inPath(P, S)``, is an atom until names are resolved.
-    ``location`` is the index of the argument that carried ``@``, or None. ``at`` is the constant of a propositional
-    atom with a location (``p@1``), which has no arguments.
+    A call used as a literal, ``f_inPath(P, S)``, is an atom until names are resolved. ``location`` is the index of the
+    argument marked with ``@``, or None. ``at`` is the constant location of a propositional atom (``p@1``), which has no
+    arguments.
     """
 
     relation: str
     arguments: tuple[Expression, ...]
     location: int | None
-    at: Constant | None
+    at: ConstantNode | None
     span: Span
 
 
 @dataclass(frozen=True)
-class Step:
+class PathStep:
     """A binary relation in a path."""
 
     relation: str
@@ -118,23 +118,23 @@ class Step:
 
 
 @dataclass(frozen=True)
-class Inverse:
-    """``^path``, or ``path-``: its pairs turned round."""
+class PathInverse:
+    """``^path``, or ``path-``: the pairs of the path with their ends swapped."""
 
     path: Path
     span: Span
 
 
 @dataclass(frozen=True)
-class Sequence:
-    """``a / b``, or ``a · b``: one path behind the other."""
+class PathSequence:
+    """``a / b``, or ``a · b``: one path after the other."""
 
     parts: tuple[Path, ...]
     span: Span
 
 
 @dataclass(frozen=True)
-class Choice:
+class PathChoice:
     """``a | b``, or ``a + b``: either path."""
 
     options: tuple[Path, ...]
@@ -142,7 +142,7 @@ class Choice:
 
 
 @dataclass(frozen=True)
-class Repeat:
+class PathRepeat:
     """``path+``, ``path*`` or ``path?``; ``op`` is the last character."""
 
     path: Path
@@ -151,12 +151,12 @@ class Repeat:
 
 
 #: A regular expression over binary relations (Bonifati et al. 2018, section 2).
-Path = Step | Inverse | Sequence | Choice | Repeat
+Path = PathStep | PathInverse | PathSequence | PathChoice | PathRepeat
 
 
 @dataclass(frozen=True)
 class PathLiteral:
-    """``(a / b+)(X, Y)``: a path leads from ``left`` to ``right``."""
+    """``(a / b+)(X, Y)``: there is a path from ``left`` to ``right``."""
 
     path: Path
     left: Expression
@@ -165,16 +165,16 @@ class PathLiteral:
 
 
 @dataclass(frozen=True)
-class Negation:
+class NegationNode:
     """``!atom`` or ``not atom``."""
 
-    atom: Atom | PathLiteral
+    atom: AtomNode | PathLiteral
     span: Span
 
 
 @dataclass(frozen=True)
-class Comparison:
-    """``left op right``; ``op`` is one of ``= != < <= > >= :=``. Whether ``=`` assigns or compares is decided later."""
+class ComparisonNode:
+    """``left op right``; ``op`` is one of ``= != < <= > >= :=``. A later pass decides if ``=`` assigns or compares."""
 
     op: str
     left: Expression
@@ -184,21 +184,21 @@ class Comparison:
 
 @dataclass(frozen=True)
 class Disjunction:
-    """``(a, b ; c)``; an alternative is a conjunction of literals."""
+    """``(a, b ; c)``; each alternative is a conjunction of literals."""
 
     alternatives: tuple[tuple[Literal, ...], ...]
     span: Span
 
 
-Literal = Atom | PathLiteral | Negation | Comparison | Disjunction
+Literal = AtomNode | PathLiteral | NegationNode | ComparisonNode | Disjunction
 
 # ---- statements ----------------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
 class TypeName:
-    """A type as written: ``int``, ``decimal(10,2)`` (``parameters`` are 10 and 2), an alias; ``list<T>`` has
-    ``element``."""
+    """A type as written: ``int``, ``decimal(10,2)`` (``parameters`` are 10 and 2), an alias, or ``list<T>`` (with T as
+    ``element``)."""
 
     name: str
     parameters: tuple[int, ...]
@@ -208,7 +208,7 @@ class TypeName:
 
 @dataclass(frozen=True)
 class ColumnDeclaration:
-    """``@name: type`` in a relation declaration; ``located`` says whether the ``@`` was there."""
+    """``name: type`` in a declaration of a relation, function or process; ``located`` if written ``@name: type``."""
 
     name: str
     type: TypeName
@@ -218,7 +218,7 @@ class ColumnDeclaration:
 
 @dataclass(frozen=True)
 class KeyColumn:
-    """A column named in ``primary key (...)``."""
+    """The name of a column in ``primary key (...)``."""
 
     name: str
     span: Span
@@ -228,8 +228,8 @@ class KeyColumn:
 class RelationDeclaration:
     """``input derived relation p(...) primary key (...) symmetric``.
 
-    ``is_derived`` is set by the word ``derived`` only (input and derived at once). ``at`` is the constant location of a
-    propositional relation (``input relation t@1``). ``name_span`` covers the name alone.
+    ``is_derived`` is set only by the word ``derived``, which marks an input relation that rules also derive. ``at`` is
+    the constant location of a propositional relation (``input relation t@1``). ``name_span`` covers the name alone.
     """
 
     name: str
@@ -239,7 +239,7 @@ class RelationDeclaration:
     is_derived: bool
     symmetric: bool
     key: tuple[KeyColumn, ...]
-    at: Constant | None
+    at: ConstantNode | None
     name_span: Span
     span: Span
     text: str
@@ -247,7 +247,7 @@ class RelationDeclaration:
 
 @dataclass(frozen=True)
 class OutputDirective:
-    """``output reachable.``: publishes a relation that is declared elsewhere or not at all."""
+    """``output reachable.``: publishes a relation, which need not be declared."""
 
     name: str
     span: Span
@@ -264,15 +264,15 @@ class Typedef:
 
 @dataclass(frozen=True)
 class Domain:
-    """``domain person(X).``: the values of the one variable of ``atom`` are nodes; a path that may be empty leads from
-    each node to itself."""
+    """``domain person(X).``: the values of the single variable of ``atom`` are nodes. A path that may be empty leads
+    from each node to itself."""
 
-    atom: Atom
+    atom: AtomNode
     span: Span
 
 
 @dataclass(frozen=True)
-class ExternalFunction:
+class FunctionDeclaration:
     """``extern function risk(x: int, s: string): float``; the span is that of the name."""
 
     name: str
@@ -283,25 +283,25 @@ class ExternalFunction:
 
 
 @dataclass(frozen=True)
-class Rule:
+class RuleNode:
     """``[label:] head :- body.``, or a fact if the body is empty. ``text`` is the source text from the label to the
-    final dot. ``origin`` says in a clause what the compiler made the rule for; empty if it did not."""
+    final dot. ``origin`` is a clause that says what the compiler made the rule for; empty for source rules."""
 
     label: str | None
-    head: Atom
+    head: AtomNode
     body: tuple[Literal, ...]
     span: Span
     text: str
     origin: str = ""
 
 
-Statement = RelationDeclaration | OutputDirective | Typedef | Domain | ExternalFunction | Rule
+Statement = RelationDeclaration | OutputDirective | Typedef | Domain | FunctionDeclaration | RuleNode
 
 
 @dataclass(frozen=True)
-class Process:
+class ProcessBlock:
     """``process S1 { ... }``: the statements of one process. With ``parameters``, ``process Switch(n: int) { ... }``,
-    it is a pattern for several. The span is that of the name."""
+    it is a pattern for instances. The span is that of the name."""
 
     name: str
     parameters: tuple[ColumnDeclaration, ...]
@@ -311,18 +311,18 @@ class Process:
 
 @dataclass(frozen=True)
 class Instance:
-    """``process S1 = Switch(1)``: a process made from a pattern; the spans are those of the two names."""
+    """``process S1 = Switch(1)``: a process instantiated from a pattern; the spans are those of the two names."""
 
     name: str
     pattern: str
-    arguments: tuple[Constant, ...]
+    arguments: tuple[ConstantNode, ...]
     span: Span
     pattern_span: Span
 
 
 @dataclass(frozen=True)
-class Edge:
-    """The pairs of a relation, turned round if ``inverse``; prints as ``e`` or ``^e``."""
+class ClosureStep:
+    """The pairs of a binary relation, swapped if ``inverse``; prints as ``e`` or ``^e``."""
 
     relation: str
     inverse: bool = False
@@ -332,40 +332,40 @@ class Edge:
 
 
 @dataclass(frozen=True)
-class Made:
-    """A binary or unary relation that the compiler adds for a path: ``why`` says in a clause for what.
+class MadeRelation:
+    """A binary or unary relation that the compiler adds for a path; ``why`` is a clause that says what it holds.
 
-    That of a closure leads along one or more of the ``steps``; a ``reflexive`` one also from each node of the domain to
-    itself.
+    A relation with ``steps`` is their closure: it connects nodes by one or more steps, and if it is ``reflexive`` also
+    each node of the domain to itself.
     """
 
     name: str
     why: str
     span: Span
-    steps: tuple[Edge, ...] = ()
+    steps: tuple[ClosureStep, ...] = ()
     reflexive: bool = False
 
 
-#: How recursions are maintained: by ranked support, or by derivation sets.
+#: The methods of maintaining recursions: ranked support, or derivation sets.
 RECURSIONS = ("ranks", "derivation-sets")
 
 
 @dataclass(frozen=True)
-class Program:
-    """The statements of the main file and of the files it includes, each file once, in the order of reading.
+class SyntaxProgram:
+    """The statements of the main file and of the files it includes, each file once, in reading order.
 
-    ``sources[0]`` is the main file. A program is not ``complete`` if statements were left out because the reader had to
-    refuse them; what it lacks is then no error of its own. ``made`` are the relations that ``expand_paths`` adds.
-    ``processes`` are those that blocks declare. ``recursion`` says how recursions are maintained, one of
-    :data:`RECURSIONS`; the relations of each of ``spanning`` are a part of a recursion over several processes,
-    of which the program is the one called ``process``.
+    ``sources[0]`` is the main file. A program is not ``complete`` if the frontend refused statements and left them out;
+    passes then do not report missing definitions. ``made`` are the relations that ``expand_paths`` adds, and
+    ``processes`` the process blocks and instances. ``recursion`` is the method of maintaining recursions, one of
+    :data:`RECURSIONS`. If the program is one of several processes, ``process`` is its name, and each element of
+    ``spanning`` names its relations in one recursion across processes.
     """
 
     statements: tuple[Statement, ...]
     sources: tuple[SourceFile, ...]
     complete: bool = True
-    made: tuple[Made, ...] = ()
-    processes: tuple[Process | Instance, ...] = ()
+    made: tuple[MadeRelation, ...] = ()
+    processes: tuple[ProcessBlock | Instance, ...] = ()
     recursion: str = RECURSIONS[0]
     spanning: tuple[frozenset[str], ...] = ()
     process: str = ""

@@ -1,6 +1,6 @@
-"""Prints syntax as a program: one statement a line, the same spelling for what means the same.
+"""Prints a syntax tree as a program, one statement per line, in a canonical spelling.
 
-``syntax_text`` of what it printed is that text again::
+Reading the printed text and printing it again gives the same text::
 
     input relation link(@src: int, dst: int) primary key (src, dst)
     r1: reachable(@S, D) :- link(@S, D) ; (link(@S, Z), reachable(@Z, D)).
@@ -15,8 +15,8 @@ from . import syntax
 _ESCAPES = {"\\": "\\\\", '"': '\\"', "\n": "\\n", "\t": "\\t", "\r": "\\r"}
 
 
-def syntax_text(program: syntax.Program) -> str:
-    """The statements of ``program`` and of what it includes, each on a line of its own."""
+def syntax_text(program: syntax.SyntaxProgram) -> str:
+    """Return the statements of ``program``, included files too, each on its own line."""
     return "".join(_statement(statement) + "\n" for statement in program.statements)
 
 
@@ -30,15 +30,15 @@ def _statement(statement: syntax.Statement) -> str:
             return f"typedef {statement.name} = {_type(statement.type)}"
         case syntax.Domain():
             return f"domain {_atom(statement.atom)}."
-        case syntax.ExternalFunction():
+        case syntax.FunctionDeclaration():
             parameters = ", ".join(f"{column.name}: {_type(column.type)}" for column in statement.parameters)
             return f"extern function {statement.name}({parameters}): {_type(statement.result)}"
-        case syntax.Rule():
+        case syntax.RuleNode():
             return rule_text(statement)
 
 
-def rule_text(rule: syntax.Rule) -> str:
-    """A rule as the language writes it."""
+def rule_text(rule: syntax.RuleNode) -> str:
+    """Return a rule in the syntax of the language."""
     label = f"{rule.label}: " if rule.label else ""
     body = f" :- {_body(rule.body)}" if rule.body else ""
     return f"{label}{_atom(rule.head)}{body}."
@@ -79,39 +79,41 @@ def _alternative(alternative: tuple[syntax.Literal, ...]) -> str:
 
 def _literal(literal: syntax.Literal) -> str:
     match literal:
-        case syntax.Atom():
+        case syntax.AtomNode():
             return _atom(literal)
         case syntax.PathLiteral():
             return f"({path_text(literal.path)})({_expression(literal.left)}, {_expression(literal.right)})"
-        case syntax.Negation():
+        case syntax.NegationNode():
             return f"!{_literal(literal.atom)}"
-        case syntax.Comparison():
+        case syntax.ComparisonNode():
             return f"{_expression(literal.left)} {literal.op} {_expression(literal.right)}"
         case syntax.Disjunction():
             return f"({' ; '.join(', '.join(map(_literal, alternative)) for alternative in literal.alternatives)})"
 
 
 def path_text(path: syntax.Path) -> str:
-    """A path as the language writes it, with the parentheses it needs."""
+    """Return a path in the syntax of the language, with the parentheses it needs."""
     match path:
-        case syntax.Step():
+        case syntax.PathStep():
             return path.relation
-        case syntax.Inverse():
+        case syntax.PathInverse():
             return f"^{_path_operand(path.path)}"
-        case syntax.Sequence():
-            return "/".join(f"({path_text(p)})" if isinstance(p, syntax.Choice) else path_text(p) for p in path.parts)
-        case syntax.Choice():
+        case syntax.PathSequence():
+            return "/".join(
+                f"({path_text(p)})" if isinstance(p, syntax.PathChoice) else path_text(p) for p in path.parts
+            )
+        case syntax.PathChoice():
             return "|".join(map(path_text, path.options))
-        case syntax.Repeat():
+        case syntax.PathRepeat():
             return f"{_path_operand(path.path)}{path.op}"
 
 
 def _path_operand(path: syntax.Path) -> str:
     text = path_text(path)
-    return text if isinstance(path, syntax.Step) else f"({text})"
+    return text if isinstance(path, syntax.PathStep) else f"({text})"
 
 
-def _atom(atom: syntax.Atom) -> str:
+def _atom(atom: syntax.AtomNode) -> str:
     if not atom.arguments:
         return atom.relation + _at(atom.at)
     arguments = ", ".join(
@@ -121,37 +123,37 @@ def _atom(atom: syntax.Atom) -> str:
     return f"{atom.relation}({arguments})"
 
 
-def _at(at: syntax.Constant | None) -> str:
+def _at(at: syntax.ConstantNode | None) -> str:
     return "" if at is None else f"@{_constant(at)}"
 
 
 def _expression(expression: syntax.Expression) -> str:
     match expression:
-        case syntax.Variable():
+        case syntax.VariableNode():
             return expression.name
-        case syntax.Wildcard():
+        case syntax.WildcardNode():
             return "_"
-        case syntax.Constant():
+        case syntax.ConstantNode():
             return _constant(expression)
         case syntax.Unary():
             return f"{expression.op}{_operand(expression.operand)}"
-        case syntax.Binary():
+        case syntax.BinaryNode():
             return f"{_operand(expression.left)} {expression.op} {_operand(expression.right)}"
-        case syntax.Call():
+        case syntax.CallNode():
             return f"{expression.name}({', '.join(map(_expression, expression.arguments))})"
-        case syntax.ListLiteral():
+        case syntax.ListNode():
             return f"[{', '.join(map(_expression, expression.items))}]"
-        case syntax.Aggregate():
+        case syntax.AggregateNode():
             argument = "*" if expression.argument is None else _expression(expression.argument)
             return f"{expression.function}<{'distinct ' if expression.distinct else ''}{argument}>"
 
 
 def _operand(expression: syntax.Expression) -> str:
     text = _expression(expression)
-    return f"({text})" if isinstance(expression, syntax.Binary | syntax.Unary) else text
+    return f"({text})" if isinstance(expression, syntax.BinaryNode | syntax.Unary) else text
 
 
-def _constant(constant: syntax.Constant) -> str:
+def _constant(constant: syntax.ConstantNode) -> str:
     if isinstance(constant.value, bool):
         return "true" if constant.value else "false"
     if constant.kind == "date":

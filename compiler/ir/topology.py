@@ -1,4 +1,4 @@
-"""Topology: the processes of a program, and the channels between them (D3log; Nigam et al. 2012, section 3.1)."""
+"""Topology: the processes of a program and their channels (D3log; Nigam et al. 2012, section 3.1)."""
 
 from __future__ import annotations
 
@@ -9,17 +9,17 @@ from . import typed
 
 
 @dataclass(frozen=True)
-class Channel:
-    """The transactions of one relation from the process that derives it to one that reads it.
+class TopologyChannel:
+    """A channel for the transactions of one relation, from the process that derives it to one that reads it.
 
-    ``relation`` is the name that both have for it. With ``entries`` it carries each fact with what it was derived from,
-    since the two processes are part of one recursion; prints as ``S1 -> S3: S1.host``.
+    ``relation`` is its name in both processes. With ``entries``, each fact comes with its derivations, because the two
+    processes are part of one recursion. Prints as ``S1 -> S3: S1.host(id: int)``.
     """
 
     relation: str
     sender: str
     reader: str
-    columns: tuple[typed.Column, ...]
+    columns: tuple[typed.TypedColumn, ...]
     entries: bool
 
     def __str__(self) -> str:
@@ -29,19 +29,19 @@ class Channel:
 
 @dataclass(frozen=True)
 class Feed:
-    """An input relation of a process that no process derives: its changes come from outside."""
+    """An input relation of process ``reader`` that no process derives; its changes come from outside."""
 
     relation: str
     reader: str
-    columns: tuple[typed.Column, ...]
+    columns: tuple[typed.TypedColumn, ...]
 
     def __str__(self) -> str:
         return f"outside -> {self.reader}: {self.relation}({', '.join(map(str, self.columns))})"
 
 
 @dataclass(frozen=True)
-class Process:
-    """A process: its name, where it is declared, and the relations it shows to others and to the outside."""
+class TopologyProcess:
+    """A process: its name, where it is declared, and the relations that it outputs to other processes and outside."""
 
     name: str
     span: Span
@@ -52,11 +52,11 @@ class Process:
 class Topology:
     """All processes in source order, the channels between them, and the feeds from outside.
 
-    ``recursions`` are the components of relations that span several processes, as names in the whole program.
+    ``recursions`` are the recursive components that span several processes, as relation names in the whole program.
     """
 
-    processes: tuple[Process, ...]
-    channels: tuple[Channel, ...]
+    processes: tuple[TopologyProcess, ...]
+    channels: tuple[TopologyChannel, ...]
     feeds: tuple[Feed, ...]
     recursions: tuple[tuple[str, ...], ...]
 

@@ -1,15 +1,15 @@
 """Typed program: names resolved, every column and expression typed, disjunctions split into rules.
 
-What every later pass may assume:
+Later passes may assume:
 
-* every relation that occurs is in ``Program.relations``, with as many columns as its atoms have arguments;
-* an atom's arguments are variables, constants and wildcards only (an expression among the arguments of a body atom has
-  become a variable with an assignment or a comparison);
-* every variable of a head, a negated atom, a comparison or an assignment's right-hand side is bound by a positive atom
-  or by an assignment that stands before it in ``Rule.body``;
+* every relation that occurs is in ``TypedProgram.relations``, with as many columns as its atoms have arguments;
+* the arguments of an atom are variables, constants and wildcards (an expression as an argument of a body atom is
+  replaced by a variable with an assignment or a comparison);
+* every variable of a head, a negated atom, a comparison or the right-hand side of an assignment is bound by a positive
+  atom or by an earlier assignment in ``TypedRule.body``;
 * labels are unique;
-* nothing is of type :data:`UNKNOWN` or :data:`BROKEN`, and no column of an :attr:`~Type.open` one; those are for the
-  passes up to ``infer_types``.
+* no type is :data:`UNKNOWN` or :data:`BROKEN`, and no column type is :attr:`~Type.open`; these exist only until
+  ``infer_types`` has run.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from decimal import Decimal
 from functools import cached_property
+from typing import TypeAlias, assert_never
 
 from ..source import SourceFile, Span
 
@@ -25,7 +26,7 @@ from ..source import SourceFile, Span
 @dataclass(frozen=True)
 class Type:
     """A column type: ``int`` (64-bit), ``float`` (double), ``decimal(p,s)``, ``string``, ``bool``, ``date``,
-    ``timestamp`` or ``list<T>`` with T as ``element``; prints as the language writes it."""
+    ``timestamp`` or ``list<T>`` with T as ``element``; prints in the syntax of the language."""
 
     name: str
     precision: int = 0
@@ -39,38 +40,38 @@ class Type:
 
     @property
     def numeric(self) -> bool:
-        """Whether arithmetic applies."""
+        """Whether the values are numbers."""
         return self.name in ("int", "float", "decimal")
 
     @property
     def ordered(self) -> bool:
-        """Whether its values have an order; lists have that of their elements, the first that differ deciding."""
+        """Whether the values have an order; lists are ordered lexicographically if their elements are ordered."""
         return self.element.ordered if self.element is not None else self.name != "bool"
 
     @property
     def open(self) -> bool:
-        """Whether it is that of a list that may be of any type, there being only empty lists in it."""
+        """Whether an element type is still undetermined, because only empty lists are known."""
         return self == NOTHING or (self.element is not None and self.element.open)
 
 
 INT, FLOAT, STRING, BOOL = Type("int"), Type("float"), Type("string"), Type("bool")
 DATE, TIMESTAMP = Type("date"), Type("timestamp")
 
-#: A type that ``infer_types`` has yet to find.
+#: A type that ``infer_types`` has not inferred yet.
 UNKNOWN = Type("unknown")
-#: A type that an error, already reported, leaves open; it agrees with every other.
+#: The type of expressions and columns with an error that is already reported; compatible with all types.
 BROKEN = Type("broken")
-#: The type of the elements of an empty list, until ``infer_types`` knows better.
+#: The element type of an empty list, until ``infer_types`` determines it.
 NOTHING = Type("nothing")
 
 
 def list_of(element: Type) -> Type:
-    """The type of lists whose elements are of type ``element``."""
+    """Return the type of lists of ``element``, or ``element`` itself if it is unknown or broken."""
     return element if element in (UNKNOWN, BROKEN) else Type("list", element=element)
 
 
 def joined(one: Type, other: Type) -> Type | None:
-    """The type of both, where empty lists are of any list type; None if there is none."""
+    """Return the type that unifies both, where empty lists have any list type; None if there is none."""
     if one == other or other == NOTHING:
         return one
     if one == NOTHING:
@@ -98,7 +99,7 @@ class Variable:
 
 @dataclass(frozen=True)
 class Wildcard:
-    """``_`` in an atom; it multiplies derivations like any other variable."""
+    """``_`` in an atom; each match is a derivation of its own, as for any other variable."""
 
     type: Type
     span: Span
@@ -107,7 +108,7 @@ class Wildcard:
         return "_"
 
 
-#: How strings write what cannot stand in them.
+#: The escape sequences for characters that cannot stand in string literals.
 _ESCAPES = {ord(c): f"\\u{ord(c):04x}" for c in map(chr, range(32))} | str.maketrans(
     {"\\": "\\\\", '"': '\\"', "\n": "\\n", "\t": "\\t", "\r": "\\r"}
 )
@@ -115,7 +116,7 @@ _ESCAPES = {ord(c): f"\\u{ord(c):04x}" for c in map(chr, range(32))} | str.maket
 
 @dataclass(frozen=True)
 class Constant:
-    """A value of exactly the type ``type``: int as int, decimal and float as Decimal, date as its text."""
+    """A value of exactly type ``type``; decimals and floats are Decimals, dates are text."""
 
     value: int | Decimal | str | bool
     type: Type
@@ -136,9 +137,9 @@ class Constant:
 class Binary:
     """``left op right`` with ``op`` one of ``+ - * / % ++``, computed in ``type``.
 
-    Both operands are of that type exactly, a :class:`Convert` or a literal of that type seeing to it where the source
-    mixes types. One exception: the factors of a decimal ``*`` keep decimal types of their own, whose precisions and
-    scales add up to that of ``type``. ``/`` of decimals is computed in float.
+    Both operands have exactly that type; where the source mixes types, a :class:`Convert` or a literal of that type is
+    inserted. The only exception: the factors of a decimal ``*`` keep their own decimal types, whose scales add up to
+    that of ``type``. ``/`` of decimals is computed in float.
     """
 
     op: str
@@ -167,8 +168,8 @@ class Negate:
 
 @dataclass(frozen=True)
 class Convert:
-    """A number as one of another type (int to float or decimal, decimal to float or to a decimal of other digits, NULL
-    where it does not fit), or an empty list as one of a certain type.
+    """A conversion to ``type``: of a number (int to float or decimal, decimal to float or to a decimal of other digits;
+    NULL if it does not fit) or of a list (an empty one to any list type).
 
     Prints as ``(X as float)``.
     """
@@ -183,7 +184,7 @@ class Convert:
 
 @dataclass(frozen=True)
 class ListLiteral:
-    """``[a, b]``, its items of exactly the element type of ``type``."""
+    """``[a, b]``; all items have exactly the element type of ``type``."""
 
     items: tuple[Expression, ...]
     type: Type
@@ -195,9 +196,9 @@ class ListLiteral:
 
 @dataclass(frozen=True)
 class Call:
-    """``function(arguments)``: a function of the table, or an external one of :attr:`Program.functions`.
+    """``function(arguments)``: a built-in function, or an ``external`` one of :attr:`TypedProgram.functions`.
 
-    The arguments are of exactly the types that the function takes. A ``partial`` call may have no value.
+    The arguments have exactly the types that the function takes. A ``partial`` call may have no value.
     """
 
     function: str
@@ -219,9 +220,9 @@ Term = Variable | Constant | Wildcard
 class Aggregate:
     """``function<argument>`` in a head; ``function`` is one of ``min max sum count avg``.
 
-    ``argument`` is None for ``count<*>``; ``distinct`` ones, of values and not of derivations, are gone when
-    ``split_aggregates`` has run. ``type`` is that of the result: int for count, float for avg, the argument's
-    for min and max; for sum int, float or ``decimal(38,s)``.
+    ``argument`` is None for ``count<*>``. ``distinct`` aggregates are over values instead of derivations;
+    ``split_aggregates`` replaces them. ``type`` is the result type: int for count, float for avg, the argument type for
+    min and max, and int, float or ``decimal(38,s)`` for sum.
     """
 
     function: str
@@ -263,7 +264,7 @@ class Negation:
 
 @dataclass(frozen=True)
 class Assignment:
-    """``variable = value`` where nothing else binds the variable before; ``value.type == variable.type``."""
+    """``variable = value`` where nothing earlier binds the variable; ``value.type == variable.type``."""
 
     variable: Variable
     value: Expression
@@ -275,7 +276,7 @@ class Assignment:
 
 @dataclass(frozen=True)
 class Comparison:
-    """``left op right`` with ``op`` one of ``= != < <= > >=``, both sides bound and of the same type."""
+    """``left op right`` with ``op`` one of ``= != < <= > >=``; both sides are bound and have the same type."""
 
     op: str
     left: Expression
@@ -288,10 +289,15 @@ class Comparison:
 
 Literal = Atom | Negation | Assignment | Comparison
 
+#: A rule, or what may occur in one.
+Node: TypeAlias = "TypedRule | Literal | Aggregate | Term | Expression"
 
-def parts_of(node: object) -> tuple[object, ...]:
-    """What a literal, an atom or an expression consists of, in order."""
+
+def parts_of(node: Node) -> tuple[Node, ...]:
+    """Return the direct parts of a rule (body first), a literal, an atom or an expression, in order."""
     match node:
+        case TypedRule():
+            return (*node.body, *node.head.arguments)
         case Call():
             return node.arguments
         case ListLiteral():
@@ -303,26 +309,28 @@ def parts_of(node: object) -> tuple[object, ...]:
         case Assignment():
             return node.variable, node.value
         case Aggregate():
-            return (node.argument,)
+            return (node.argument,) if node.argument is not None else ()
         case Negation():
             return (node.atom,)
         case Atom():
             return node.terms
-    return ()
+        case Variable() | Constant() | Wildcard():
+            return ()
+    assert_never(node)
 
 
-def variables_of(node: object) -> list[Variable]:
-    """The variables of an expression, an atom, a negation or a condition, in order, repetitions kept."""
+def variables_of(node: Node) -> list[Variable]:
+    """Return the variables of a rule (body first), a literal or an expression, in order and with repetitions."""
     if isinstance(node, Variable):
         return [node]
     return [variable for part in parts_of(node) for variable in variables_of(part)]
 
 
-def calls_in(node: object) -> Iterator[Call]:
-    """The calls in a rule, a literal or an expression, in order."""
+def calls_in(node: Node) -> Iterator[Call]:
+    """Yield the calls in a rule (body first), a literal or an expression, in order."""
     if isinstance(node, Call):
         yield node
-    for part in (*node.body, *node.head.arguments) if isinstance(node, Rule) else parts_of(node):
+    for part in parts_of(node):
         yield from calls_in(part)
 
 
@@ -330,7 +338,7 @@ def calls_in(node: object) -> Iterator[Call]:
 
 
 @dataclass(frozen=True)
-class Column:
+class TypedColumn:
     """A column of a relation."""
 
     name: str
@@ -342,9 +350,9 @@ class Column:
 
 @dataclass(frozen=True)
 class Closure:
-    """What a relation is the transitive closure of: of the union of ``steps``, each a relation, or one turned round
-    (``^knows``); a ``reflexive`` one also leads from each node of a domain to itself. ``grows`` says at which side its
-    rules go on, ``start`` or ``end``."""
+    """The transitive closure of the union of ``steps``, each a relation or an inverse relation (``^knows``); if
+    ``reflexive``, also from each node of a domain to itself. ``grows`` is the side at which the recursive rules extend
+    paths, ``start`` or ``end``."""
 
     steps: tuple[str, ...]
     reflexive: bool
@@ -356,17 +364,17 @@ class Closure:
 
 
 @dataclass(frozen=True)
-class Relation:
+class TypedRelation:
     """A relation of the program.
 
-    ``role`` is ``input`` (extensional) or ``derived``. ``public`` is the name users know it by: that of the relation
-    itself, but for the hidden input of an input-and-derived relation. ``hidden`` relations were made by the compiler
-    and are not shown to users unless asked. ``key`` holds column indexes. The location is a column (``location``), a
-    constant (``at``, for propositional relations) or neither.
+    ``role`` is ``input`` (extensional) or ``derived``. ``hidden`` relations are made by the compiler and are shown only
+    on request. ``public`` is the name that users see: for the hidden input of an input-and-derived relation that of the
+    relation, empty for other hidden relations. ``key`` holds column indexes. The location is a column index
+    (``location``), a constant (``at``, for propositional relations) or neither.
     """
 
     name: str
-    columns: tuple[Column, ...]
+    columns: tuple[TypedColumn, ...]
     role: str
     output: bool
     span: Span
@@ -375,17 +383,17 @@ class Relation:
     at: Constant | None = None
     symmetric: bool = False
     declared: bool = True
-    accepts_input: bool = False  # derived relations declared `input derived`, until split_inputs has made them two
+    accepts_input: bool = False  # derived relations declared `input derived`, until split_inputs splits them in two
     hidden: bool = False
     public: str = ""
-    why: str = ""  # for hidden relations: one clause that says what it is there for
+    why: str = ""  # for hidden relations: a clause that says what it holds
     closure: Closure | None = None
-    witnesses: tuple[int, ...] = ()  # the columns that hold what reaches an extremum
-    annotates: str = ""  # the relation whose facts it holds, each with what it was derived from
-    part_of: str = ""  # the relation whose rules were taken apart to make it
-    shown_as: str = ""  # for hidden relations: the relation that has all of its tuples
-    projects: tuple[str, tuple[int, ...]] | None = None  # the relation of which it has only these columns
-    written: tuple[Rule, ...] = ()  # its rules as they were before they were taken apart
+    witnesses: tuple[int, ...] = ()  # the columns of the witnesses of an extremum
+    annotates: str = ""  # the relation whose facts it holds, each with its derivation set
+    part_of: str = ""  # the relation whose rules were split to make it
+    shown_as: str = ""  # for hidden relations: the relation that contains all of its tuples
+    projects: tuple[str, tuple[int, ...]] | None = None  # the relation that it is a projection of, and the columns
+    written: tuple[TypedRule, ...] = ()  # its rules before split_aggregates split them
 
     def __str__(self) -> str:
         columns = ", ".join(f"{'@' if i == self.location else ''}{c}" for i, c in enumerate(self.columns))
@@ -405,7 +413,7 @@ class Relation:
 
 @dataclass(frozen=True)
 class Head:
-    """A head: one argument per column of the relation."""
+    """The head of a rule: one argument per column of the relation."""
 
     relation: str
     arguments: tuple[Expression | Aggregate, ...]
@@ -416,10 +424,10 @@ class Head:
 
 
 @dataclass(frozen=True)
-class Rule:
+class TypedRule:
     """A rule or, with an empty body, a fact. ``text`` is the source text of the whole rule, before any rewriting.
 
-    ``origin`` says in a clause how the compiler made it from that text; empty if it did not.
+    ``origin`` is a clause that says how the compiler made it from that text; empty for source rules.
     """
 
     label: str
@@ -445,7 +453,7 @@ class Rule:
 
     @property
     def read(self) -> tuple[Atom, ...]:
-        """The atoms of all literals, the negated ones included."""
+        """The atoms of all literals, positive and then negated."""
         return (*self.atoms, *(negation.atom for negation in self.negations))
 
     @property
@@ -454,20 +462,20 @@ class Rule:
         return tuple(argument for argument in self.head.arguments if isinstance(argument, Aggregate))
 
 
-def rules_by_head(rules: Iterable[Rule]) -> dict[str, tuple[Rule, ...]]:
-    """The rules of each relation that they derive, in their order."""
-    found: dict[str, list[Rule]] = {}
+def rules_by_head(rules: Iterable[TypedRule]) -> dict[str, tuple[TypedRule, ...]]:
+    """Return the rules of each relation in a head, in their order."""
+    found: dict[str, list[TypedRule]] = {}
     for rule in rules:
         found.setdefault(rule.head.relation, []).append(rule)
     return {name: tuple(of) for name, of in found.items()}
 
 
 @dataclass(frozen=True)
-class ExternalFunction:
-    """A function that the user supplies: a deterministic Python callable of that name."""
+class TypedFunction:
+    """A function that the user supplies as a deterministic Python callable of the same name."""
 
     name: str
-    parameters: tuple[Column, ...]
+    parameters: tuple[TypedColumn, ...]
     result: Type
     span: Span
 
@@ -476,36 +484,36 @@ class ExternalFunction:
 
 
 @dataclass(frozen=True)
-class Program:
+class TypedProgram:
     """A typed program. ``relations`` and ``rules`` are in source order; ``sources[0]`` is the main file.
 
-    ``recursion`` says how recursions are maintained: by ``ranks`` or by ``derivation-sets``; the relations of each of
-    ``spanning`` are a part of a recursion over several processes, of which this is the one called ``process``.
+    ``recursion`` is the method of maintaining recursions, ``ranks`` or ``derivation-sets``. If the program is one of
+    several processes, ``process`` is its name, and each of ``spanning`` names its part of a recursion across processes.
     """
 
-    relations: tuple[Relation, ...]
-    rules: tuple[Rule, ...]
+    relations: tuple[TypedRelation, ...]
+    rules: tuple[TypedRule, ...]
     sources: tuple[SourceFile, ...]
-    functions: tuple[ExternalFunction, ...] = ()
+    functions: tuple[TypedFunction, ...] = ()
     recursion: str = "ranks"
     spanning: tuple[frozenset[str], ...] = ()
     process: str = ""
 
-    def relation(self, name: str) -> Relation:
-        """The relation called ``name``; KeyError if there is none."""
+    def relation(self, name: str) -> TypedRelation:
+        """Return the relation ``name``; raise KeyError if there is none."""
         return self.by_name[name]
 
     @cached_property
-    def by_name(self) -> dict[str, Relation]:
-        """The relations by their names."""
+    def by_name(self) -> dict[str, TypedRelation]:
+        """The relations by name."""
         return {relation.name: relation for relation in self.relations}
 
-    def rules_of(self, name: str) -> tuple[Rule, ...]:
-        """The rules whose head is the relation ``name``."""
+    def rules_of(self, name: str) -> tuple[TypedRule, ...]:
+        """Return the rules whose head is the relation ``name``."""
         return self._by_head.get(name, ())
 
     @cached_property
-    def _by_head(self) -> dict[str, tuple[Rule, ...]]:
+    def _by_head(self) -> dict[str, tuple[TypedRule, ...]]:
         return rules_by_head(self.rules)
 
     def __str__(self) -> str:

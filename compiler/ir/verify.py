@@ -1,21 +1,67 @@
-"""What each stage promises, checked: tests run these after every pass.
+"""Checks of what each pass leaves, for tests to run after every pass.
 
-Each function raises AssertionError with the offending node's text. :data:`CHECKS` has them by stage name.
+:data:`CHECKS` has a check for each pass by its name; it raises AssertionError with the text of the offending node. A
+pass may assume what the checks of the passes before it in the same representation establish, and must preserve it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
-from dataclasses import replace
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import fields, is_dataclass, replace
+from itertools import groupby
 from typing import Any
 
-from . import delta, localized, plan, strata, typed
+from . import delta, localized, plan, strata, syntax, typed
 from .closures import closure_of
 
 
-def check_typed(program: typed.Program) -> None:
-    """Names are resolved, types agree, variables are bound, labels differ (the contract of :mod:`.typed`), and closures
-    have the rules of closures."""
+def check_expanded(program: syntax.SyntaxProgram) -> None:
+    """Check that no path literal is left, and that each relation made for a path has rules."""
+    for statement in program.statements:
+        for node in _parts(statement):
+            assert not isinstance(node, syntax.PathLiteral), f"{node} is a path"
+    heads = {statement.head.relation for statement in program.statements if isinstance(statement, syntax.RuleNode)}
+    for made in program.made:
+        assert made.name in heads, f"{made.name} has no rules"
+
+
+def _parts(node: object) -> Iterator[object]:
+    """Yield a syntax node and the nodes in it."""
+    yield node
+    if isinstance(node, tuple):
+        for item in node:
+            yield from _parts(item)
+    elif is_dataclass(node):
+        for field in fields(node):
+            yield from _parts(getattr(node, field.name))
+
+
+def check_resolved(program: typed.TypedProgram) -> None:
+    """Check that names of relations and labels are unique, that atoms have as many terms as their relation has columns,
+    that source rules have their text, and that declared columns have types."""
+    relations = _relations(program)
+    for rule in program.rules:
+        assert rule.text, f"{rule} has no text"
+        for name, terms in _reads(rule):
+            assert name in relations, f"{rule}: no relation {name}"
+            assert len(terms) == len(relations[name].columns), f"{rule}: arity of {name}"
+    for relation in program.relations:
+        for column in relation.columns:
+            assert not relation.declared or column.type != typed.UNKNOWN, f"type of {relation.name}.{column.name}"
+
+
+def check_inferred(program: typed.TypedProgram) -> None:
+    """Check that all types are known, and that each term has the type of its column."""
+    check_resolved(program)
+    relations = _relations(program)
+    for rule in program.rules:
+        for name, terms in _reads(rule):
+            _check_terms(rule, name, terms, relations)
+
+
+def check_typed(program: typed.TypedProgram) -> None:
+    """Check the contract of :mod:`.typed` (names resolved, types equal, variables bound, labels unique), and that the
+    rules of closures form them."""
     _check_rules(program)
     for relation in program.relations:
         if relation.closure is not None:
@@ -24,11 +70,95 @@ def check_typed(program: typed.Program) -> None:
             assert _as_set(found) == _as_set(relation.closure), f"{relation.name} is not {relation.closure}"
 
 
-def _check_rules(program: typed.Program) -> None:
+def check_plain_aggregates(program: typed.TypedProgram) -> None:
+    """Check that aggregates are over all derivations, and that a plain argument never follows an extremum."""
+    check_typed(program)
+    for rule in program.rules:
+        extrema = False
+        for argument in rule.head.arguments:
+            if isinstance(argument, typed.Aggregate):
+                assert not argument.distinct, f"{rule}: {argument}"
+                extrema = extrema or argument.function in ("min", "max")
+            else:
+                assert not extrema, f"{rule}: {argument} is a witness"
+
+
+def check_inputs(program: typed.TypedProgram) -> None:
+    """Check that each relation is either input, and has no rules, or derived."""
+    check_plain_aggregates(program)
+    for relation in program.relations:
+        assert not relation.accepts_input, f"{relation} is input and derived"
+        if relation.role == "input":
+            assert not program.rules_of(relation.name), f"{relation} is input and has rules"
+
+
+def check_linear(program: typed.TypedProgram) -> None:
+    """Check that no rule is ``p(X, Y) :- p(X, Z), p(Z, Y)`` if p has other rules, and these read input relations."""
+    check_inputs(program)
+    for rule in program.rules if program.recursion == "ranks" else ():
+        name = rule.head.relation
+        others = [other for other in program.rules_of(name) if other is not rule]
+        if others and all(program.relation(a.relation).role == "input" for other in others for a in other.read):
+            assert not _is_transitive(rule), f"{rule} is not linear"
+
+
+def _is_transitive(rule: typed.TypedRule) -> bool:
+    """Return whether a rule joins its relation with itself as a transitive closure does."""
+    parts = (rule.head.arguments, *(atom.terms for atom in rule.atoms))
+    variables = all(isinstance(term, typed.Variable) for terms in parts for term in terms)
+    if [atom.relation for atom in rule.atoms] != [rule.head.relation] * 2 or len(rule.body) != 2 or not variables:
+        return False
+    head, *ends = (tuple(map(str, terms)) for terms in parts)
+    return any(
+        len(head) == 2 and len({*head, first[1]}) == 3 and (first[0], *second) == (head[0], first[1], head[1])
+        for first, second in (ends, ends[::-1])
+    )
+
+
+def check_annotated(program: typed.TypedProgram) -> None:
+    """Check that a relation of entries has the columns of the relation that it annotates, and two sets."""
+    check_inputs(program)
+    sets = (typed.list_of(typed.STRING),) * 2
+    for relation in program.relations:
+        if relation.annotates:
+            plain = [column.type for column in program.relation(relation.annotates).columns]
+            assert [column.type for column in relation.columns] == [*plain, *sets], f"{relation}: columns"
+
+
+def check_negations(program: typed.TypedProgram) -> None:
+    """Check that negated literals have no wildcards."""
+    check_annotated(program)
+    for rule in program.rules:
+        for negation in rule.negations:
+            assert not any(isinstance(t, typed.Wildcard) for t in negation.atom.terms), f"{rule}: {negation}"
+
+
+def check_closures(program: typed.TypedProgram) -> None:
+    """Check that each derived relation whose rules form a closure is marked."""
+    check_negations(program)
+    for relation in program.relations:
+        if relation.role == "derived" and relation.closure is None:
+            assert closure_of(relation.name, program.rules_of(relation.name)) is None, f"{relation} is a closure"
+
+
+def _relations(program: typed.TypedProgram) -> dict[str, typed.TypedRelation]:
+    """Return the relations by name; check that names and labels are unique."""
     relations = {relation.name: relation for relation in program.relations}
     assert len(relations) == len(program.relations), "two relations have one name"
     labels = [rule.label for rule in program.rules]
     assert len(set(labels)) == len(labels), "two rules have one label"
+    return relations
+
+
+def _reads(rule: typed.TypedRule) -> Iterator[tuple[str, tuple[Any, ...]]]:
+    """Yield the relations of a rule, that of the head first, with their arguments."""
+    yield rule.head.relation, rule.head.arguments
+    for atom in rule.read:
+        yield atom.relation, atom.terms
+
+
+def _check_rules(program: typed.TypedProgram) -> None:
+    relations = _relations(program)
     for rule in program.rules:
         _check_rule(rule, relations)
 
@@ -37,7 +167,7 @@ def _as_set(closure: typed.Closure) -> typed.Closure:
     return replace(closure, steps=tuple(sorted(closure.steps)))
 
 
-def _check_rule(rule: typed.Rule, relations: Mapping[str, typed.Relation]) -> None:
+def _check_rule(rule: typed.TypedRule, relations: Mapping[str, typed.TypedRelation]) -> None:
     _check_terms(rule, rule.head.relation, rule.head.arguments, relations)
     bound = {v for atom in rule.atoms for v in _names(atom.terms)}
     for literal in rule.body:
@@ -57,7 +187,9 @@ def _check_rule(rule: typed.Rule, relations: Mapping[str, typed.Relation]) -> No
     assert _names(rule.head.arguments) <= bound, f"{rule}: unbound in the head"
 
 
-def _check_terms(rule: typed.Rule, name: str, terms: Iterable[Any], relations: Mapping[str, typed.Relation]) -> None:
+def _check_terms(
+    rule: typed.TypedRule, name: str, terms: Iterable[Any], relations: Mapping[str, typed.TypedRelation]
+) -> None:
     assert name in relations, f"{rule}: no relation {name}"
     columns = relations[name].columns
     listed = list(terms)
@@ -67,25 +199,13 @@ def _check_terms(rule: typed.Rule, name: str, terms: Iterable[Any], relations: M
         assert term.type not in (typed.UNKNOWN, typed.BROKEN) and not term.type.open, f"{rule}: type of {term}"
 
 
-def _names(nodes: Iterable[object]) -> set[str]:
-    """The variables of terms and expressions."""
+def _names(nodes: Iterable[typed.Node]) -> set[str]:
+    """Return the names of the variables in terms and expressions."""
     return {variable.name for node in nodes for variable in typed.variables_of(node)}
 
 
-def check_rewritten(program: typed.Program) -> None:
-    """Relations are input or derived, and negated literals have no wildcards."""
-    check_typed(program)
-    for relation in program.relations:
-        assert not relation.accepts_input, f"{relation} is input and derived"
-        if relation.role == "input":
-            assert not program.rules_of(relation.name), f"{relation} is input and has rules"
-    for rule in program.rules:
-        for negation in rule.negations:
-            assert not any(isinstance(t, typed.Wildcard) for t in negation.atom.terms), f"{rule}: {negation}"
-
-
-def check_localized(program: localized.Program) -> None:
-    """Every rule has its localized form, whose parts have all their body at one location."""
+def check_localized(program: localized.LocalizedProgram) -> None:
+    """Check that every rule has a localized form, and that each part reads one location (except with ``broadcast``)."""
     assert tuple(rule.rule for rule in program.rules) == program.program.rules, "rules without localized form"
     local = program.local_rules()
     _check_rules(local)
@@ -101,8 +221,8 @@ def check_localized(program: localized.Program) -> None:
             assert len(places) <= 1, f"{part} has its body at {sorted(places)}"
 
 
-def _place(rule: typed.Rule, text: str) -> str:
-    """One text for all terms that the rule equates with the one printed ``text``."""
+def _place(rule: typed.TypedRule, text: str) -> str:
+    """Return one canonical text for all terms that the rule equates with the term that prints as ``text``."""
     equal = [
         {str(x.variable), str(x.value)} if isinstance(x, typed.Assignment) else {str(x.left), str(x.right)}
         for x in rule.body
@@ -114,8 +234,8 @@ def _place(rule: typed.Rule, text: str) -> str:
     return min(same)
 
 
-def check_strata(program: strata.Program) -> None:
-    """Every derived relation is in one stratum, which reads earlier ones and itself, itself never by negation."""
+def check_strata(program: strata.StratifiedProgram) -> None:
+    """Check that each derived relation is in one stratum, which reads earlier strata and itself (never negated)."""
     done = {relation.name for relation in program.program.relations if relation.role == "input"}
     for stratum in program.strata:
         assert not done & stratum.members, f"{stratum.name} comes twice"
@@ -130,8 +250,8 @@ def check_strata(program: strata.Program) -> None:
     assert done == {relation.name for relation in program.program.relations}, "a relation is in no stratum"
 
 
-def check_delta(program: delta.Program) -> None:
-    """Each literal of a rule has its delta rule: after the change before it, before the change behind it."""
+def check_delta(program: delta.DeltaProgram) -> None:
+    """Check that each literal has a delta rule, with new versions of the literals before it and old ones after it."""
     for stratum in program.strata:
         assert tuple(deltas.rule for deltas in stratum.rules) == stratum.stratum.rules
         for deltas in stratum.rules:
@@ -144,8 +264,8 @@ def check_delta(program: delta.Program) -> None:
                 assert sorted(map(str, literals)) == sorted(str(v.literal) for v in rule.body), str(deltas.rule)
 
 
-def check_plan(program: plan.Program) -> None:
-    """Every stratum is in one stage, and every query has each literal of its rule once."""
+def check_plan(program: plan.ProgramPlan) -> None:
+    """Check that every stratum is in one stage, and that every query has each literal of its rule once."""
     planned = [s.stratum for stage in program.stages for s in stage.strata]
     assert planned == [deltas.stratum for deltas in program.deltas.strata], "stages change the order of strata"
     for stage in program.stages:
@@ -161,11 +281,39 @@ def check_plan(program: plan.Program) -> None:
                     assert sorted(map(str, found)) == sorted(map(str, literals)), f"{rule.rule}: {query}"
 
 
+def check_gathered(program: plan.ProgramPlan) -> None:
+    """Check that no two facts that one query could return follow each other."""
+    check_plan(program)
+    for placed in (s for stage in program.stages for s in stage.strata if s.stratum.kind in ("counted", "ranked")):
+        for key, group in groupby(placed.rules, _fact_key):
+            assert key is None or len(list(group)) == 1, f"facts of {key[0]} are not gathered"
+
+
+def _fact_key(planned: plan.RulePlan) -> tuple[str, bool] | None:
+    """Return what facts have in common that one query could return, None for other rules."""
+    head = planned.rules[0].head
+    if planned.rule.body or not head.arguments or not all(isinstance(a, typed.Constant) for a in head.arguments):
+        return None
+    return head.relation, planned.filtered
+
+
+#: The check of what each pass leaves, by the name of the pass.
 CHECKS: Mapping[str, Callable[[Any], None]] = {
-    "typed": check_typed,
-    "rewritten": check_rewritten,
-    "localized": check_localized,
-    "strata": check_strata,
-    "delta": check_delta,
-    "plan": check_plan,
+    "expand_paths": check_expanded,
+    "resolve": check_resolved,
+    "infer_types": check_inferred,
+    "check_safety": check_typed,
+    "split_aggregates": check_plain_aggregates,
+    "split_inputs": check_inputs,
+    "linearize": check_linear,
+    "annotate_derivations": check_annotated,
+    "project_negations": check_negations,
+    "mark_closures": check_closures,
+    "localize": check_localized,
+    "stratify": check_strata,
+    "check_monotone": check_strata,
+    "warn_invention": check_strata,
+    "derive_deltas": check_delta,
+    "plan_stages": check_plan,
+    "gather_facts": check_gathered,
 }

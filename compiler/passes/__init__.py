@@ -1,1 +1,1 @@
-"""The passes, one file each; ``pipeline.PASSES`` is their order."""
+"""The compiler passes, one module each, and their helpers; ``pipeline.PASSES`` defines the order."""

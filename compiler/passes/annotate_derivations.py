@@ -1,11 +1,11 @@
-"""Annotate the tuples of recursions with their derivations (Nigam et al. 2012, section 5).
+"""Annotate the tuples of recursive relations with their derivations (Nigam et al. 2012, section 5).
 
 Before::
 
     r1: reachable(S, D) :- link(S, D).
     r2: reachable(S, D) :- link(S, Z), reachable(Z, D).
 
-After (``reachable_entries`` is hidden; "link(S,Z)" stands for the text of that fact)::
+After, abridged (``reachable_entries`` is hidden; "link(S,Z)" stands for the text of that fact)::
 
     r1: reachable_entries(S, D, derivation, infinite) :-
         link(S, D), derivation = set_of(["link(S,D)"]), infinite = [].
@@ -14,15 +14,15 @@ After (``reachable_entries`` is hidden; "link(S,Z)" stands for the text of that 
         derivation = set_of(concat(["link(S,Z)", "reachable(Z,D)"], set)),
         in_set(inf, "reachable(S,D)") = false,
         infinite = pick(inf, concat(["link(S,Z)", "reachable(Z,D)"], set), "reachable(S,D)").
-    reachable_entry: reachable(S, D) :- reachable_entries(S, D, _, _).
+    reachable_entry: reachable(x1, x2) :- reachable_entries(x1, x2, _, _).
 
-An entry (p, S, H) is a fact with the set S of all facts that it was derived from, its derivation set, and the set H of
-those among them that are on a cycle of the derivation, its infinite-count set. The fire rule unites the sets of the
-body; it does not fire for a head in H. The pick rule adds a head that is in S to H. So a derivation goes round a cycle
-once. Entries are derived from smaller ones only, and so their derivations can be counted, whatever the order in which
-these come.
+An entry (p, S, H) is a fact p with its derivation set S, which contains all facts that p was derived from, and its
+infinite-count set H, which contains those of them that lie on a cycle of the derivation. The fire rule takes the union
+of the sets of the body; it does not fire if H contains the head. The pick rule adds the head to H if S contains it. A
+derivation therefore goes round a cycle only once. Entries are derived from smaller entries only, so their derivations
+can be counted in whatever order they arrive.
 
-In the lists a fact is a text: the name of its relation and its values.
+The sets represent a fact as text: the name of its relation and its values.
 """
 
 from __future__ import annotations
@@ -42,20 +42,20 @@ from .warn_invention import inventions
 
 SET = typed.list_of(typed.STRING)
 
-#: Functions that no program calls: the elements of a list, sorted and each once; whether a set holds a fact; and a set,
-#: with a fact in it if a list has that fact too.
+#: Functions for generated rules: the sorted, distinct elements of a list; whether a set contains a fact; and a set,
+#: extended by a fact if a list contains that fact.
 UNION, HOLDS, PICK = "set_of", "in_set", "pick"
 
 _HELP = "maintain it with ranks: leave out `--recursion derivation-sets`"
 _SPANNING = "a recursion over several processes is maintained with derivation sets; derive this in one process"
 
 
-def annotate_derivations(program: typed.Program, diagnostics: Diagnostics) -> typed.Program:
-    """Return the program with entries for the recursions that are to have them; refuse (E0504) those whose facts are
-    not finitely many, or that choose among them.
+def annotate_derivations(program: typed.TypedProgram, diagnostics: Diagnostics) -> typed.TypedProgram:
+    """Return the program with entries for the recursions that span several processes or, unless ``recursion`` is
+    ``ranks``, for all. Report E0504 for those that use ``min`` or ``max``, compute values or have columns without text.
 
-    These are all, or those that span several processes. Of such a recursion the process reads the entries of others as
-    inputs, and outputs its own.
+    In a spanning recursion, the process reads the entries of others as inputs and outputs its own. Recursions through
+    negation or other aggregates are left for ``stratify`` to report.
     """
     groups = spanning = [_between(program, members) for members in program.spanning]
     if program.recursion != "ranks":
@@ -75,23 +75,23 @@ def annotate_derivations(program: typed.Program, diagnostics: Diagnostics) -> ty
     return program
 
 
-def _between(program: typed.Program, members: frozenset[str]) -> frozenset[str]:
-    """The members, and what the compiler has put between them: relations that are derived from some, and of which some
-    are derived."""
+def _between(program: typed.TypedProgram, members: frozenset[str]) -> frozenset[str]:
+    """Return the members and the relations that the compiler has added between them: those that are derived from a
+    member and that a member is derived from."""
     read = {(rule.head.relation, atom.relation) for rule in program.rules for atom in rule.read}
     from_members = reached(members, {(source, head) for head, source in read})
     return members | (from_members & reached(members, read))
 
 
 def _refused(
-    program: typed.Program,
-    rules: list[typed.Rule],
+    program: typed.TypedProgram,
+    rules: list[typed.TypedRule],
     members: frozenset[str],
     aggregates: list[typed.Aggregate],
     help: str,
     diagnostics: Diagnostics,
 ) -> bool:
-    """Report what derivation sets do not cover; whether there is anything."""
+    """Report what derivation sets do not support (E0504); return whether anything was reported."""
     found: list[tuple[str, Span]] = [
         (f"derivation sets do not cover a recursion by `{aggregate.function}`", aggregate.span)
         for aggregate in aggregates
@@ -113,24 +113,24 @@ def _refused(
 
 
 class _Annotation:
-    """The relations of one recursion, and the program around them."""
+    """A rewrite of one program that adds entries for the relations ``members`` of one recursion."""
 
-    def __init__(self, program: typed.Program, members: frozenset[str], spanning: bool) -> None:
+    def __init__(self, program: typed.TypedProgram, members: frozenset[str], spanning: bool) -> None:
         self.before = program
         self.members = members
         names = {relation.name for relation in program.relations}
         self.labels = {rule.label for rule in program.rules}
-        self.entries: dict[str, typed.Relation] = {}
+        self.entries: dict[str, typed.TypedRelation] = {}
         for relation in program.relations:
             if relation.name in members:
                 made = entries_of(relation, names, relation.output and spanning)
                 names.add(made.name)
                 self.entries[relation.name] = made
 
-    def program(self) -> typed.Program:
-        """The program with entries."""
-        relations: list[typed.Relation] = []
-        rules: list[typed.Rule] = []
+    def program(self) -> typed.TypedProgram:
+        """Return the program with entry relations and their rules."""
+        relations: list[typed.TypedRelation] = []
+        rules: list[typed.TypedRule] = []
         for relation in self.before.relations:
             relations += [self.entries[relation.name]] if relation.name in self.members else []
             if relation.name in self.members and relation.role == "input":
@@ -145,8 +145,8 @@ class _Annotation:
                 rules.append(self._visible(name, rule.span))
         return replace(self.before, relations=tuple(relations), rules=tuple(rules))
 
-    def _visible(self, name: str, span: Span) -> typed.Rule:
-        """The rule by which a fact is there if it has an entry."""
+    def _visible(self, name: str, span: Span) -> typed.TypedRule:
+        """Return the rule that derives the facts of a relation from their entries."""
         relation = self.before.relation(name)
         columns = tuple(typed.Variable(f"x{n}", c.type, span) for n, c in enumerate(relation.columns, 1))
         open_sets = (typed.Wildcard(SET, span), typed.Wildcard(SET, span))
@@ -155,10 +155,10 @@ class _Annotation:
         head = typed.Head(name, columns, span)
         body = (typed.Atom(self.entries[name].name, (*columns, *open_sets), span),)
         text = f"{name}, whatever it was derived from"
-        return typed.Rule(label, head, body, span, text, f"takes the facts of {self.entries[name].name}")
+        return typed.TypedRule(label, head, body, span, text, f"takes the facts of {self.entries[name].name}")
 
-    def _annotated(self, rule: typed.Rule) -> typed.Rule:
-        """A rule for entries: its head has the united sets of the body."""
+    def _annotated(self, rule: typed.TypedRule) -> typed.TypedRule:
+        """Return the rule rewritten to derive entries; its head holds the union of the sets of the body."""
         names = {variable.name for variable in typed.variables_of(rule)}
         span = rule.span
 
@@ -206,15 +206,15 @@ class _Annotation:
         return replace(rule, head=made, body=tuple(body), origin="annotated with its derivations")
 
     def _fact(self, relation: str, terms: Iterable[typed.Expression], span: Span) -> typed.Expression:
-        """The text of a fact; names of relations are those that all processes have for them."""
+        """Return the text of a fact, with the relation under the name that all processes use for it."""
         local = self.before.process and "." not in relation
         return fact(f"{self.before.process}::{relation}" if local else relation, terms, span)
 
 
-def entries_of(relation: typed.Relation, taken: Collection[str], output: bool) -> typed.Relation:
-    """The relation of the entries of ``relation``: its columns, the derivation set and the infinite-count set."""
+def entries_of(relation: typed.TypedRelation, taken: Collection[str], output: bool) -> typed.TypedRelation:
+    """Return the entry relation of ``relation``: its columns, the derivation set and the infinite-count set."""
     columns = [column.name for column in relation.columns]
-    added = [typed.Column(unused(name, columns), SET) for name in ("derivation", "infinite")]
+    added = [typed.TypedColumn(unused(name, columns), SET) for name in ("derivation", "infinite")]
     return replace(
         relation,
         name=unused(f"{relation.name}_entries", taken),
@@ -232,7 +232,7 @@ def entries_of(relation: typed.Relation, taken: Collection[str], output: bool) -
 
 
 def fact(relation: str, terms: Iterable[typed.Expression], span: Span) -> typed.Expression:
-    """An expression for the text of a fact: ``reachable(1,"a")``. Different facts have different texts."""
+    """Return an expression for the text of a fact, ``reachable(1,"a")``. Different facts have different texts."""
     parts: list[typed.Expression] = [_string(f"{relation}(", span)]
     for place, term in enumerate(terms):
         text = _text_of(term)
@@ -246,7 +246,7 @@ def fact(relation: str, terms: Iterable[typed.Expression], span: Span) -> typed.
 
 
 def _text_of(term: typed.Expression) -> typed.Expression | None:
-    """A value as text, strings in quotes; None if values of its type have no text that is the same everywhere."""
+    """Return a value as text, strings in quotes, or None if its type has no text that is the same on all engines."""
     span = term.span
     if term.type == typed.STRING:
         quoted: typed.Expression = term

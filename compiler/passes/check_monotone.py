@@ -1,20 +1,20 @@
-"""Checks that the value of a recursive ``min`` or ``max`` only ever flows in one direction.
+"""Check that the values of recursive ``min`` and ``max`` aggregates flow monotonically.
 
-Fine::
+Accepted::
 
     near(X, Y, min<C>) :- road(X, Y, C).
     near(X, Y, min<C>) :- near(X, Z, C1), road(Z, Y, C2), C = C1 + C2, C1 < 100.
 
-Refused, since a smaller value here can make a larger one there::
+Rejected, because a smaller value in the body can lead to a larger one in the head::
 
     near(X, Y, min<C>) :- near(X, Z, C1), road(Z, Y, C2), C = C2 - C1.
     near(X, Y, min<C>) :- near(X, Z, C1), road(Z, Y, C2), C = C1 + C2, C1 > 3.
 
-Where a better value of one group only makes other values better and other conditions true, the rules have one meaning,
-and replacing values by better ones reaches it (Ross and Sagiv 1992). A column that holds such a value is one that an
-aggregate of the recursion computes, or one that a rule of the recursion fills from it. Witnesses are replaced together
-with the value that they reach: they may be carried along and computed with, but nothing may be grouped or joined by
-them, and no condition may depend on them.
+If a better value of one group can only improve other values and make other conditions true, the rules have a unique
+meaning, and replacing values with better ones reaches it (Ross and Sagiv 1992). A column holds such a value if an
+aggregate of the recursion computes it, or if a rule of the recursion fills it from such a column. Witnesses are
+replaced together with the extremum that they attain: rules may pass them on and compute with them, but must not group
+or join by them, and no condition may depend on them.
 """
 
 from __future__ import annotations
@@ -24,25 +24,26 @@ from dataclasses import dataclass
 
 from ..diagnostics import Diagnostics, listed
 from ..ir import typed
+from ..ir.strata import StratifiedProgram, TypedStratum
 from ..source import Span
 
 _FINE = {"min": ("<", "<="), "max": (">", ">=")}
 _WITNESS = "witness"
-#: Functions that give a number that is greater, or the same, for a greater one.
+#: Functions that never decrease when a numeric argument increases.
 _MONOTONE = ("least", "greatest", "floor", "ceil", "round", "int")
 
 
-def check_monotone(
-    program: typed.Program, rules: Sequence[typed.Rule], members: frozenset[str], diagnostics: Diagnostics
-) -> bool:
-    """Report E0503 where a value of the stratum ``members`` does not flow monotonically; whether all of them do."""
-    check = _Check(program, rules, members, diagnostics)
-    return check.run()
+def check_monotone(program: StratifiedProgram, diagnostics: Diagnostics) -> StratifiedProgram:
+    """Return the program unchanged; report E0503 where a value of a recursion does not flow monotonically."""
+    for stratum in program.strata:
+        if stratum.kind == "extremal" and all(a.function in _FINE for rule in stratum.rules for a in rule.aggregates):
+            _Check(program.program, stratum, diagnostics).run()
+    return program
 
 
 @dataclass(frozen=True)
 class _Wrong(Exception):
-    """Why a rule is refused, and where."""
+    """The reason why a rule is rejected, and where."""
 
     message: str
     span: Span
@@ -50,19 +51,13 @@ class _Wrong(Exception):
 
 
 class _Check:
-    def __init__(
-        self,
-        program: typed.Program,
-        rules: Sequence[typed.Rule],
-        members: frozenset[str],
-        diagnostics: Diagnostics,
-    ) -> None:
-        self.program, self.rules, self.members, self.diagnostics = program, rules, members, diagnostics
-        self.directions: dict[tuple[str, int], str] = {}  # of the columns that hold a value
-        self.filled: dict[tuple[str, int], Span] = {}  # where a rule of the program fills such a column
+    def __init__(self, program: typed.TypedProgram, stratum: TypedStratum, diagnostics: Diagnostics) -> None:
+        self.program, self.rules, self.members, self.diagnostics = program, stratum.rules, stratum.members, diagnostics
+        self.directions: dict[tuple[str, int], str] = {}  # min, max or witness, by column
+        self.filled: dict[tuple[str, int], Span] = {}  # where a rule first fills the column
 
-    def run(self) -> bool:
-        """Find the columns that hold values, then look at every use of them."""
+    def run(self) -> None:
+        """Find the columns that hold values, and report every use of them that is not monotone."""
         wrong: dict[Span, _Wrong] = {}
         for rule in self.rules:
             for place, argument in enumerate(rule.head.arguments):
@@ -82,9 +77,8 @@ class _Check:
                     wrong.setdefault(found.span, found)
         for one in wrong.values():
             self.diagnostics.report("E0503", one.message, one.span, help=one.help or None)
-        return not wrong
 
-    def _rule(self, rule: typed.Rule) -> None:
+    def _rule(self, rule: typed.TypedRule) -> None:
         values = self._bound(rule)
         for literal in rule.body:
             if isinstance(literal, typed.Assignment):
@@ -93,20 +87,20 @@ class _Check:
                     values[literal.variable.name] = direction
         for literal in rule.body:
             if isinstance(literal, typed.Negation) and literal.atom.relation not in self.members:
-                self._unused(literal.atom.terms, values, "is looked for in a negated atom")
+                self._unused(literal.atom.terms, values, "is used in a negated atom")
             elif isinstance(literal, typed.Comparison):
                 self._comparison(literal, values)
         aggregates = len(rule.aggregates)
         if aggregates > 1:
-            raise _Wrong("a recursion chooses by one aggregate only", rule.head.span)
+            raise _Wrong("a rule in a recursion can have only one aggregate", rule.head.span)
         if aggregates and aggregates == len(rule.head.arguments):
-            help = "group by a column, which may be a constant"
+            help = "add a grouping column; it may be a constant"
             raise _Wrong("an aggregate inside a recursion needs a column to group by", rule.head.span, help)
         for place, argument in enumerate(rule.head.arguments):
             self._head(rule, place, argument, values)
 
-    def _bound(self, rule: typed.Rule) -> dict[str, str]:
-        """The variables of a body that hold values of the recursion, with their directions."""
+    def _bound(self, rule: typed.TypedRule) -> dict[str, str]:
+        """Return the directions of the body variables that hold values of the recursion; raise _Wrong for bad joins."""
         values: dict[str, str] = {}
         seen: list[str] = []
         for atom in rule.atoms:
@@ -119,7 +113,7 @@ class _Check:
                     seen.append(term.name)
                     if direction is not None:
                         values[term.name] = direction
-        # To choose the tuples that reach an extremum, the compiler joins on it.
+        # Rules made by split_aggregates join on an extremum to select the tuples that attain it.
         chooses = rule.origin.startswith(("made for an aggregate", "with "))
         for atom in rule.atoms:
             for term in atom.terms:
@@ -132,7 +126,7 @@ class _Check:
         return values
 
     def _direction(self, expression: typed.Expression, values: Mapping[str, str]) -> str | None:
-        """The direction in which an expression moves; None if it holds no value of the recursion."""
+        """Return the direction of an expression, None if it holds no value; raise _Wrong if it is not monotone."""
         match expression:
             case typed.Variable():
                 return values.get(expression.name)
@@ -153,21 +147,21 @@ class _Check:
                 )
                 if monotone:
                     return left or right
-                message = f"`{expression}` does not only grow with the value of the recursion in it"
-                help = "a value may be added to, or multiplied with or divided by a positive constant"
+                message = f"`{expression}` is not monotone in the value of the recursion"
+                help = "a value may be added to, or be multiplied or divided by a positive constant"
                 raise _Wrong(message, expression.span, help)
             case typed.ListLiteral() | typed.Call():
                 return self._of_parts(expression, values)
             case typed.Negate():
                 direction = self._direction(expression.operand, values)
                 if direction in _FINE:
-                    raise _Wrong("a value of the recursion changes its sign here", expression.span)
+                    raise _Wrong("a value of the recursion is negated here", expression.span)
                 return direction
             case _:
                 return None
 
     def _of_parts(self, expression: typed.ListLiteral | typed.Call, values: Mapping[str, str]) -> str | None:
-        """The direction of a list or a call."""
+        """Return the direction of a list or a call, None if it holds no value; raise _Wrong if it is not monotone."""
         called = expression.function if isinstance(expression, typed.Call) else ""
         parts = expression.arguments if isinstance(expression, typed.Call) else expression.items
         directions = {direction for part in parts if (direction := self._direction(part, values)) is not None}
@@ -178,8 +172,8 @@ class _Check:
         numbers = all(part.type.numeric for part in parts)
         if called in _MONOTONE and numbers and len(directions) == 1:
             return directions.pop()
-        message = f"`{expression}` does not only grow with the value of the recursion in it"
-        help = f"of the functions, {listed(f'`{name}`' for name in _MONOTONE)} do"
+        message = f"`{expression}` is not monotone in the value of the recursion"
+        help = f"the monotone functions are {listed(f'`{name}`' for name in _MONOTONE)}"
         raise _Wrong(message, expression.span, help)
 
     def _comparison(self, literal: typed.Comparison, values: Mapping[str, str]) -> None:
@@ -196,11 +190,11 @@ class _Check:
         assert direction is not None
         if (left is not None and right is not None) or op not in _FINE[direction]:
             worse = "larger" if direction == "min" else "smaller"
-            message = f"`{literal}` may hold for a {worse} value of the recursion and not for a better one"
+            message = f"`{literal}` may hold for a {worse} value of the recursion but not for a better one"
             raise _Wrong(message, literal.span, self._advice(direction))
 
     def _head(
-        self, rule: typed.Rule, place: int, argument: typed.Expression | typed.Aggregate, values: Mapping[str, str]
+        self, rule: typed.TypedRule, place: int, argument: typed.Expression | typed.Aggregate, values: Mapping[str, str]
     ) -> None:
         if isinstance(argument, typed.Aggregate):
             direction = self._direction(argument.argument, values) if argument.argument is not None else None
@@ -215,7 +209,7 @@ class _Check:
         if rule.aggregates:
             what = "a witness of its extremum" if direction == _WITNESS else "a value that it computes itself"
             span, shown = argument.span, str(argument)
-            if rule.origin:  # The compiler split the rule: what is grouped by was computed in another.
+            if rule.origin:  # split_aggregates has moved the grouping argument to another rule.
                 column = next(
                     (atom.relation, i) for atom in rule.atoms for i, term in enumerate(atom.terms) if str(term) == shown
                 )
@@ -235,7 +229,7 @@ class _Check:
 
     def _advice(self, direction: str) -> str:
         if direction == _WITNESS:
-            return "it goes when a better value comes; carry it along, or use it behind the recursion"
+            return "it disappears when a better value arrives: inside the recursion, only pass it on or compute with it"
         return f"compare a `{direction}` inside its recursion with {' or '.join(f'`{op}`' for op in _FINE[direction])}"
 
 

@@ -1,18 +1,18 @@
-"""Checks that every variable of a rule has a value, and that values can be written out.
+"""Check that every variable of a rule is bound and that no assigned value grows too large.
 
-Accepted, and left as it is::
+Accepted::
 
     r1: h(X, Z) :- p(X, Y), Z = X + Y, !q(Z, _), X < Y.
 
-Refused, each with a code of its own::
+Rejected, each with its own error code::
 
-    h(X, W) :- p(X, Y).                 % W of the head is bound by nothing
-    h(X) :- p(X, Y), !q(X, W).          % W stands only in a negated atom
-    h(X) :- p(X, Y), W < Y.             % W is only compared
-    h(X) :- p(X, Y), V = W + 1, W = V.  % V and W wait for each other
+    h(X, W) :- p(X, Y).                    % nothing binds W, which the head uses
+    h(X, X) :- p(X, Y), !q(X, W).          % W occurs only in a negated atom
+    h(X, X) :- p(X, Y), W < Y.             % W is only compared
+    h(X, X) :- p(X, Y), V = W + 1, W = V.  % V and W depend on each other
 
-Assigned values have no place of their own in a query: each is written out wherever its variable is used. Values that
-use others twice, which use others twice, would so become as long as one likes.
+Queries inline each assigned value wherever its variable is used. Values that use others twice, which in turn use others
+twice, would grow exponentially, so their size and depth are limited.
 """
 
 from __future__ import annotations
@@ -20,24 +20,39 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 
 from ..diagnostics import Diagnostics, Note
+from ..diagnostics.foreign import constant_advice
 from ..ir import typed
 from ..source import Span
 
-#: How many operators a value may have, and how many in each other, with those of the assigned values in it.
+#: The maximum number of operators in a value and their maximum nesting depth, with assigned values inlined.
 _MOST_OPERATORS = 1000
 _DEEPEST = 100
 
 _BIND = "bind it by a positive atom or an assignment in the body"
 
 
-def check_safety(program: typed.Program, diagnostics: Diagnostics) -> None:
-    """Report every variable that no positive atom and no assignment binds."""
+def check_safety(program: typed.TypedProgram, diagnostics: Diagnostics) -> typed.TypedProgram:
+    """Return the program unchanged; report unbound variables (E0401 to E0403), cyclic assignments (E0406), oversized
+    values (E0711) and variables named like constants (W0804)."""
     for rule in program.rules:
         _check_rule(rule, diagnostics)
         _check_lengths(rule, diagnostics)
+        _warn_constants(rule, diagnostics)
+    return program
 
 
-def _check_rule(rule: typed.Rule, diagnostics: Diagnostics) -> None:
+def _warn_constants(rule: typed.TypedRule, diagnostics: Diagnostics) -> None:
+    """Report (W0804) the first variable of a rule that is named like a constant of other languages."""
+    for literal in rule.body:
+        for variable in typed.variables_of(literal):
+            advice = constant_advice(variable.name)
+            if advice is not None:
+                message = f"`{variable}` is a variable, not a constant"
+                diagnostics.report("W0804", message, variable.span, help=advice)
+                return
+
+
+def _check_rule(rule: typed.TypedRule, diagnostics: Diagnostics) -> None:
     bound: set[str] = set()
     stuck: list[typed.Assignment] = []
     for literal in rule.body:
@@ -57,11 +72,11 @@ def _check_rule(rule: typed.Rule, diagnostics: Diagnostics) -> None:
             reporter.unbound(typed.variables_of(literal), "E0403", "is only compared and has no value", _BIND)
     for literal in rule.negations:
         help = "write `_` for any value"
-        reporter.unbound(typed.variables_of(literal), "E0402", "stands only in a negated atom", help)
+        reporter.unbound(typed.variables_of(literal), "E0402", "occurs only in a negated atom", help)
 
 
-def _check_lengths(rule: typed.Rule, diagnostics: Diagnostics) -> None:
-    """Report the first value of a rule that has too many operators, with those of the assigned values in it."""
+def _check_lengths(rule: typed.TypedRule, diagnostics: Diagnostics) -> None:
+    """Report the first value of a rule with too many or too deeply nested operators, assigned values inlined."""
     sizes: dict[str, tuple[int, int]] = {}
     for literal in rule.body:
         if isinstance(literal, typed.Assignment):
@@ -71,14 +86,14 @@ def _check_lengths(rule: typed.Rule, diagnostics: Diagnostics) -> None:
                 what = f"has more than {_MOST_OPERATORS:,} operators"
                 if depth > _DEEPEST:
                     what = f"is nested more than {_DEEPEST} operators deep"
-                message = f"the value of `{literal.variable}` {what}, with those of the assigned values in it"
-                help = "compute a part of it in a relation of its own"
+                message = f"the value of `{literal.variable}` {what}, including those of assigned values"
+                help = "compute a part of it in a separate relation"
                 diagnostics.report("E0711", message, literal.span, help=help)
                 return
 
 
-def _operators(node: object, sizes: Mapping[str, tuple[int, int]]) -> tuple[int, int]:
-    """How many operators and calls an expression has, and how many in each other."""
+def _operators(node: typed.Node, sizes: Mapping[str, tuple[int, int]]) -> tuple[int, int]:
+    """Return the number of operators and calls in an expression, and their depth; ``sizes`` has those of variables."""
     if isinstance(node, typed.Variable):
         return sizes.get(node.name, (0, 0))
     parts = [_operators(part, sizes) for part in typed.parts_of(node)]
@@ -88,25 +103,25 @@ def _operators(node: object, sizes: Mapping[str, tuple[int, int]]) -> tuple[int,
 
 
 def _check_assignments(stuck: list[typed.Assignment], reporter: _Reporter) -> None:
-    """Report what keeps assignments from being computed: a variable that nothing binds, or themselves."""
+    """Report why assignments cannot be evaluated: a variable is unbound, or they depend on each other."""
     values = {literal.variable.name: literal for literal in stuck}
     for literal in stuck:
         others = [variable for variable in typed.variables_of(literal.value) if variable.name not in values]
-        reporter.unbound(others, "E0403", "has no value to compute with", _BIND)
+        reporter.unbound(others, "E0403", "is used in an expression but has no value", _BIND)
     reported: set[str] = set()
     for literal in stuck:
         cycle = _cycle(literal, values)
         if cycle and not reported & set(cycle):
             reported |= set(cycle)
             names = " -> ".join(f"`{name}`" for name in (*cycle, cycle[0]))
-            message = f"the assignments of this rule need each other: {names}"
+            message = f"the assignments of this rule depend on each other: {names}"
             if len(cycle) == 1:
-                message = f"the assignment of `{cycle[0]}` needs `{cycle[0]}` itself"
+                message = f"the assignment of `{cycle[0]}` depends on `{cycle[0]}` itself"
             reporter.report("E0406", message, literal.span, "bind one of the variables by an atom")
 
 
 def _cycle(start: typed.Assignment, values: dict[str, typed.Assignment]) -> list[str]:
-    """The variables of a cycle of assignments through ``start``, empty if there is none."""
+    """Return the variables on a cycle of assignments through ``start``, empty if there is none."""
     target = start.variable.name
     paths: list[list[str]] = [[target]]
     seen: set[str] = set()
@@ -122,31 +137,31 @@ def _cycle(start: typed.Assignment, values: dict[str, typed.Assignment]) -> list
 
 
 class _Reporter:
-    """Reports the unbound variables of one rule, each once."""
+    """A reporter of the unbound variables of one rule; it reports each once."""
 
-    def __init__(self, rule: typed.Rule, bound: set[str], diagnostics: Diagnostics) -> None:
+    def __init__(self, rule: typed.TypedRule, bound: set[str], diagnostics: Diagnostics) -> None:
         self.rule = rule
         self.bound = set(bound)
         self.diagnostics = diagnostics
 
     def head(self) -> None:
-        """Check the variables of the head."""
+        """Report the unbound variables of the head (E0401)."""
         for argument in self.rule.head.arguments:
             if not self.rule.body and not self.rule.origin:
                 help = 'a constant is a number, a `"string"`, `true`, `false` or a date'
-                self.unbound(typed.variables_of(argument), "E0401", "stands in a fact, which has no variables", help)
+                self.unbound(typed.variables_of(argument), "E0401", "is a variable, but a fact has no variables", help)
             else:
                 self.unbound(typed.variables_of(argument), "E0401", "of the head is not bound in the body", _BIND)
 
     def unbound(self, variables: Iterable[typed.Variable], code: str, what: str, help: str | None = None) -> None:
-        """Report those of ``variables`` that have no value."""
+        """Report the unbound ``variables`` under ``code``; ``what`` completes the message."""
         for variable in variables:
             if variable.name not in self.bound:
                 self.bound.add(variable.name)
-                self.report(code, f"`{variable}` {what}", variable.span, help)
+                self.report(code, f"`{variable}` {what}", variable.span, constant_advice(variable.name) or help)
 
     def report(self, code: str, message: str, span: Span, help: str | None) -> None:
-        """Report once, also if several alternatives of a disjunction have the problem."""
+        """Report a problem once, even if several alternatives of a disjunction have it."""
         if any(item.code == code and item.span == span for item in self.diagnostics.items):
             return
         notes: tuple[Note, ...] = ()

@@ -1,4 +1,4 @@
-"""The strongly connected components of a program's derived relations."""
+"""Find the strongly connected components of a program's derived relations."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ from ..graphs import strongly_connected
 from ..ir import typed
 
 
-def components(program: typed.Program) -> list[list[str]]:
-    """The derived relations that depend on each other, each group behind those that it depends on, in source order."""
+def components(program: typed.TypedProgram) -> list[list[str]]:
+    """Return the groups of mutually dependent derived relations, in source order and each after its dependencies."""
     derived = [relation.name for relation in program.relations if relation.role == "derived"]
     reads: dict[str, list[str]] = {name: [] for name in derived}
     for rule in program.rules:
@@ -20,6 +20,8 @@ def components(program: typed.Program) -> list[list[str]]:
     return found
 
 
-def is_recursive(rules: tuple[typed.Rule, ...] | list[typed.Rule], members: set[str] | frozenset[str]) -> bool:
-    """Whether the rules of a component read its own relations."""
+def is_recursive(
+    rules: tuple[typed.TypedRule, ...] | list[typed.TypedRule], members: set[str] | frozenset[str]
+) -> bool:
+    """Return whether the rules of a component read its own relations."""
     return any(atom.relation in members for rule in rules for atom in rule.read)

@@ -9,21 +9,20 @@ After::
     arriving: Δreachable(S, D) :- Δlink(S, Z), reachable(Z, D).
     following: Δreachable(S, D) :- link^ν(S, Z), Δreachable(Z, D).
 
-Nigam et al. 2012, section 3.2. Literals of earlier strata are put before those of the rule's own stratum: the first
-have one change a phase, the second one a round, and by then the first stand at the end of the phase.
+This follows Nigam et al. 2012, section 3.2. Literals of earlier strata precede those of the rule's own stratum: the
+former change once per phase, the latter once per round, when the former are already at the end of the phase.
 """
 
 from __future__ import annotations
 
 from ..ir import typed
-from ..ir.delta import DeltaRule, Program, RuleDeltas, StratumDeltas, Version, Versioned
-from ..ir.strata import Program as StratifiedProgram
-from ..ir.strata import Stratum
+from ..ir.delta import DeltaProgram, DeltaRule, RuleDeltas, StratumDeltas, Version, Versioned
+from ..ir.strata import StratifiedProgram, TypedStratum
 
 
-def derive_deltas(stratified: StratifiedProgram) -> Program:
+def derive_deltas(stratified: StratifiedProgram) -> DeltaProgram:
     """Return the delta rules of all strata."""
-    return Program(
+    return DeltaProgram(
         stratified,
         tuple(
             StratumDeltas(stratum, tuple(rule_deltas(rule, stratum) for rule in stratum.rules))
@@ -32,8 +31,8 @@ def derive_deltas(stratified: StratifiedProgram) -> Program:
     )
 
 
-def rule_deltas(rule: typed.Rule, stratum: Stratum) -> RuleDeltas:
-    """The delta rules of a rule of a stratum."""
+def rule_deltas(rule: typed.TypedRule, stratum: TypedStratum) -> RuleDeltas:
+    """Return the delta rules of one rule of a stratum."""
     literals = [literal for literal in rule.body if isinstance(literal, typed.Atom | typed.Negation)]
     below = [x for x in literals if isinstance(x, typed.Negation) or x.relation not in stratum.members]
     within = [x for x in literals if isinstance(x, typed.Atom) and x.relation in stratum.members]

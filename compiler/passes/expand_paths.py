@@ -1,4 +1,4 @@
-"""Replaces path literals by atoms of relations that hold the pairs of nodes they connect.
+"""Replace path literals with atoms of relations that hold the pairs of nodes they connect.
 
 Before::
 
@@ -6,25 +6,33 @@ Before::
     r1: near(X, Y) :- (knows | ^knows)+(X, Y).
     r2: chain(X, Y) :- (boss / knows*)(X, Y), person(X).
 
-After (the closures are relations that know what they are closures of)::
+After (each closure is a relation that records what it is the closure of)::
 
-    knows_or_inv_knows_plus(x, y) :- knows(x, y) ; knows(y, x).
-    knows_or_inv_knows_plus(x, y) :- knows_or_inv_knows_plus(x, z), (knows(z, y) ; knows(y, z)).
-    knows_star(x, y) :- knows(x, y) ; (knows_star(x, z), knows(z, y)).
-    knows_star(x, x) :- person(x).
-    boss_then_knows_star(x, y) :- boss(x, z), knows_star(z, y).
-
-    r1: near(X, Y) :- knows_or_inv_knows_plus(X, Y).
+    r1: near(X, Y) :- inv_knows_or_knows_plus(X, Y).
     r2: chain(X, Y) :- boss_then_knows_star(X, Y), person(X).
 
-A path literal is a set of pairs, whatever the number of ways from one node to the other (Bonifati et al. 2018, section
-2.2), so it is a relation of its own; paths that mean the same share it. Inverses are moved to the relations, where they
-turn the arguments of an atom round. A closure that begins or ends at a constant is that of the reachable nodes only.
+    inv_knows_or_knows_plus(x, y) :- knows(y, x).
+    inv_knows_or_knows_plus(x, y) :- knows(x, y).
+    inv_knows_or_knows_plus(x, y) :- inv_knows_or_knows_plus(x, z), knows(y, z).
+    inv_knows_or_knows_plus(x, y) :- inv_knows_or_knows_plus(x, z), knows(z, y).
+    knows_star(x, y) :- knows(x, y).
+    knows_star(x, y) :- knows_star(x, z), knows(z, y).
+    knows_star(x, x) :- person(x).
+    boss_then_knows_star(x, y) :- boss(x, z1), knows_star(z1, y).
 
-A path that can be empty leads from every node of the domain to itself. Without a domain it is split into the path that
-is not empty and the equality of its two ends, which other literals then have to bind::
+A path literal denotes a set of pairs, regardless of how many paths connect two nodes (Bonifati et al. 2018, section
+2.2), so every path gets its own relation; paths with the same normal form share one. Inverses are pushed down to the
+relations, where they swap the arguments of an atom. A closure with a constant end has only the nodes it reaches.
+
+A path that can be empty connects every node of the domain to itself. Without a domain it is split into the non-empty
+path and the equality of its ends, which other literals must then bind.
+
+Before::
 
     r3: p(X, Y) :- q(X), knows*(X, Y).
+
+After::
+
     r3: p(X, Y) :- q(X), (knows_plus(X, Y), X != Y ; X = Y).
 """
 
@@ -36,19 +44,19 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from itertools import product
 
-from ..diagnostics import Diagnostics
+from ..diagnostics import Diagnostics, listed
 from ..ir import syntax
 from ..ir.syntax_printer import path_text, rule_text
 from ..naming import unused
 from ..source import Span
 from .syntax_names import literal_names, variable_names
 
-#: Names of relations of paths are cut to so many characters.
+#: The maximum length of the name of a path's relation.
 _LONGEST_NAME = 40
 
 
-def expand_paths(program: syntax.Program, diagnostics: Diagnostics) -> syntax.Program:
-    """The program without path literals; reports E0409 and E0410."""
+def expand_paths(program: syntax.SyntaxProgram, diagnostics: Diagnostics) -> syntax.SyntaxProgram:
+    """Return the program without path literals; report E0409 and E0410."""
     return _Expansion(program, diagnostics).program()
 
 
@@ -57,7 +65,7 @@ def expand_paths(program: syntax.Program, diagnostics: Diagnostics) -> syntax.Pr
 
 @dataclass(frozen=True)
 class _Edge:
-    """The pairs of a relation, turned round if ``inverse``."""
+    """The pairs of a relation, swapped if ``inverse``."""
 
     relation: str
     inverse: bool
@@ -69,7 +77,7 @@ class _Edge:
 
 @dataclass(frozen=True)
 class _Identity:
-    """The pairs of a node of the domain and itself."""
+    """The pairs of each node of the domain with itself."""
 
     span: Span
 
@@ -79,7 +87,7 @@ class _Identity:
 
 @dataclass(frozen=True)
 class _Chain:
-    """One part behind the other, two at least."""
+    """The composition of two or more paths."""
 
     parts: tuple[_Normal, ...]
     span: Span
@@ -90,7 +98,7 @@ class _Chain:
 
 @dataclass(frozen=True)
 class _Either:
-    """Any of two or more options, in the order of their texts."""
+    """The union of two or more paths, sorted by their texts."""
 
     options: tuple[_Normal, ...]
     span: Span
@@ -101,7 +109,7 @@ class _Either:
 
 @dataclass(frozen=True)
 class _Closure:
-    """The base once or more often; with ``reflexive`` also every node of the domain with itself."""
+    """The transitive closure of ``base``; if ``reflexive``, also every node of the domain paired with itself."""
 
     base: _Normal
     reflexive: bool
@@ -116,7 +124,7 @@ _Normal = _Edge | _Identity | _Chain | _Either | _Closure
 
 
 def _either(options: Iterable[_Normal], span: Span) -> _Normal:
-    """The choice between options, flat, each once."""
+    """Return the union of ``options``, flattened and without duplicates."""
     flat = [inner for option in options for inner in (option.options if isinstance(option, _Either) else (option,))]
     different = {str(option): option for option in flat}
     if len(different) == 1:
@@ -130,7 +138,7 @@ def _chain(parts: Sequence[_Normal], span: Span) -> _Normal:
 
 
 def _closure(base: _Normal, reflexive: bool, span: Span) -> _Normal:
-    """A closure of a closure is one, and so is that of a choice with one: (a+ | b)+ is (a | b)+."""
+    """Return the closure of ``base``, with inner closures and identities merged: (a+ | b)+ is (a | b)+."""
     options: list[_Normal] = []
     for option in base.options if isinstance(base, _Either) else (base,):
         reflexive = reflexive or isinstance(option, _Identity) or (isinstance(option, _Closure) and option.reflexive)
@@ -145,26 +153,26 @@ def _closure(base: _Normal, reflexive: bool, span: Span) -> _Normal:
 
 
 class _Expansion:
-    """What has been made for the paths of a program so far."""
+    """The expansion of one program: the relations and rules made for its paths so far."""
 
-    def __init__(self, program: syntax.Program, diagnostics: Diagnostics) -> None:
+    def __init__(self, program: syntax.SyntaxProgram, diagnostics: Diagnostics) -> None:
         self.source = program
         self.diagnostics = diagnostics
         self.domains = [statement for statement in program.statements if isinstance(statement, syntax.Domain)]
         self.taken = set(_relation_names(program))
-        self.made: list[syntax.Made] = []
-        self.rules: list[syntax.Rule] = []
-        self.edges: dict[str, _Edge] = {}  # by the text of the path in normal form
+        self.made: list[syntax.MadeRelation] = []
+        self.rules: list[syntax.RuleNode] = []
+        self.edges: dict[str, _Edge] = {}  # keyed by the text of the path's normal form
 
-    def program(self) -> syntax.Program:
-        """The whole program, what was made standing behind its statements."""
-        rules = [statement for statement in self.source.statements if isinstance(statement, syntax.Rule)]
-        for rule in rules:  # First, so that a closure from a constant finds the whole one where there is one.
+    def program(self) -> syntax.SyntaxProgram:
+        """Return the program without path literals; the generated rules follow its statements."""
+        rules = [statement for statement in self.source.statements if isinstance(statement, syntax.RuleNode)]
+        for rule in rules:  # First, since closures from a constant use the closure of all pairs if it exists.
             for literal in () if self._is_rule(rule) else _path_literals(rule.body):
-                if not any(isinstance(end, syntax.Constant) for end in (literal.left, literal.right)):
+                if not any(isinstance(end, syntax.ConstantNode) for end in (literal.left, literal.right)):
                     self._edge(self._normal(literal.path)[0])
         statements = [
-            self._rule(statement) if isinstance(statement, syntax.Rule) else statement
+            self._rule(statement) if isinstance(statement, syntax.RuleNode) else statement
             for statement in self.source.statements
         ]
         return replace(self.source, statements=(*statements, *self.rules), made=tuple(self.made))
@@ -172,22 +180,22 @@ class _Expansion:
     # ---- normal form -----------------------------------------------------------------------------------------------
 
     def _normal(self, path: syntax.Path, inverse: bool = False) -> tuple[_Normal, bool]:
-        """The normal form of a path or of its inverse, and whether it can be empty besides.
+        """Return the normal form of a path or of its inverse, and whether the path can also be empty.
 
-        With a domain the normal form covers empty paths itself.
+        With a domain, the normal form itself covers empty paths.
         """
         span = path.span
         match path:
-            case syntax.Step():
+            case syntax.PathStep():
                 return _Edge(path.relation, inverse, span), False
-            case syntax.Inverse():
+            case syntax.PathInverse():
                 return self._normal(path.path, not inverse)
-            case syntax.Choice():
+            case syntax.PathChoice():
                 options = [self._normal(option, inverse) for option in path.options]
                 return _either((normal for normal, _ in options), span), any(empty for _, empty in options)
-            case syntax.Sequence():
+            case syntax.PathSequence():
                 return self._sequence(path, inverse)
-            case syntax.Repeat():
+            case syntax.PathRepeat():
                 normal, empty = self._normal(path.path, inverse)
                 empty = empty or path.op != "+"
                 if self.domains:
@@ -196,7 +204,7 @@ class _Expansion:
                     return _closure(normal, empty, span), False
                 return (normal if path.op == "?" else _closure(normal, False, span)), empty
 
-    def _sequence(self, path: syntax.Sequence, inverse: bool) -> tuple[_Normal, bool]:
+    def _sequence(self, path: syntax.PathSequence, inverse: bool) -> tuple[_Normal, bool]:
         parts = [self._normal(part, inverse) for part in path.parts]
         if inverse:
             parts.reverse()
@@ -211,7 +219,7 @@ class _Expansion:
     # ---- relations -------------------------------------------------------------------------------------------------
 
     def _edge(self, normal: _Normal) -> _Edge:
-        """The relation that holds the pairs of a path; made where there is none yet."""
+        """Return the relation that holds the pairs of a path; make it if it does not exist."""
         if isinstance(normal, _Edge):
             return normal
         key = str(normal)
@@ -229,11 +237,11 @@ class _Expansion:
         return replace(self.edges[key], span=normal.span)
 
     def _steps(self, base: _Normal) -> list[_Edge]:
-        """The relations that a closure goes along."""
+        """Return the relations whose union a closure with this base follows."""
         return [self._edge(option) for option in (base.options if isinstance(base, _Either) else (base,))]
 
     def _bodies(self, normal: _Normal) -> list[list[_Edge | _Identity]]:
-        """The chains of atoms that a path without a closure at its top stands for."""
+        """Return the bodies, as chains of relations, of a path that is not itself a closure."""
         bodies: list[list[_Edge | _Identity]] = []
         for option in normal.options if isinstance(normal, _Either) else (normal,):
             if isinstance(option, _Identity):
@@ -244,7 +252,7 @@ class _Expansion:
         return bodies
 
     def _name(self, key: str) -> str:
-        """A name for the relation of a path; one that would be long ends in a hash of the path."""
+        """Return an unused name for the relation of a path; long names are cut and end in a hash of the path."""
         words = {"/": " then ", "|": " or ", "^": " inv ", "+": " plus ", "*": " star ", "=": " same "}
         text = "".join(words.get(character, " " if character in "()" else character) for character in key)
         name = re.sub(r"\W+", "_", text).strip("_")
@@ -257,45 +265,49 @@ class _Expansion:
 
     def _make_closure(self, name: str, normal: _Closure, steps: list[_Edge]) -> None:
         span = normal.span
-        x, y, z = (syntax.Variable(text, span) for text in "xyz")
+        x, y, z = (syntax.VariableNode(text, span) for text in "xyz")
         why = f"the closure `{normal}`"
-        edges = tuple(syntax.Edge(step.relation, step.inverse) for step in steps)
-        self.made.append(syntax.Made(name, why, span, edges, normal.reflexive))
+        edges = tuple(syntax.ClosureStep(step.relation, step.inverse) for step in steps)
+        self.made.append(syntax.MadeRelation(name, why, span, edges, normal.reflexive))
         self._make_rules(name, why, span, (x, y), [[_atom(step, x, y)] for step in steps])
-        along = syntax.Atom(name, (x, z), None, None, span)
+        along = syntax.AtomNode(name, (x, z), None, None, span)
         self._make_rules(name, why, span, (x, y), [[along, _atom(step, z, y)] for step in steps])
         if normal.reflexive:
             self._make_rules(name, why, span, (x, x), [[domain] for domain in self._nodes(x)])
 
     def _make_union(self, name: str, normal: _Normal, bodies: list[list[_Edge | _Identity]]) -> None:
         why = f"the path `{normal}`"
-        self.made.append(syntax.Made(name, why, normal.span))
+        self.made.append(syntax.MadeRelation(name, why, normal.span))
         for body in bodies:
-            left, right = syntax.Variable("x", normal.span), syntax.Variable("y", normal.span)
+            left, right = syntax.VariableNode("x", normal.span), syntax.VariableNode("y", normal.span)
             for literals, head in self._joined(body, left, right):
                 self._make_rules(name, why, normal.span, head, [literals])
 
     def _joined(
-        self, body: list[_Edge | _Identity], left: syntax.Variable, right: syntax.Variable
-    ) -> Iterable[tuple[list[syntax.Literal], tuple[syntax.Variable, syntax.Variable]]]:
-        """The literals of a chain and its two ends, one for each domain where it is the identity."""
+        self, body: list[_Edge | _Identity], left: syntax.VariableNode, right: syntax.VariableNode
+    ) -> Iterable[tuple[list[syntax.Literal], tuple[syntax.VariableNode, syntax.VariableNode]]]:
+        """Yield the literals of a chain and its two ends; the identity yields one pair per domain."""
         if len(body) == 1 and isinstance(body[0], _Identity):
             for domain in self._nodes(left):
                 yield [domain], (left, left)
             return
         inner = [unused(f"z{place}", (left.name, right.name)) for place in range(1, len(body))]
-        ends = [left, *(syntax.Variable(name, edge.span) for name, edge in zip(inner, body[1:], strict=True)), right]
+        ends = [
+            left,
+            *(syntax.VariableNode(name, edge.span) for name, edge in zip(inner, body[1:], strict=True)),
+            right,
+        ]
         atoms: list[syntax.Literal] = []
         for place, edge in enumerate(body):
             assert isinstance(edge, _Edge), "an identity inside a chain is a relation of its own"
             atoms.append(_atom(edge, ends[place], ends[place + 1]))
         yield atoms, (left, right)
 
-    def _nodes(self, node: syntax.Variable) -> Iterable[syntax.Atom]:
-        """The atoms that say that ``node`` is one of a domain."""
+    def _nodes(self, node: syntax.VariableNode) -> Iterable[syntax.AtomNode]:
+        """Yield, for each domain, the atom that requires ``node`` to belong to it."""
         for domain in self.domains:
             arguments = tuple(
-                node if isinstance(argument, syntax.Variable) else argument for argument in domain.atom.arguments
+                node if isinstance(argument, syntax.VariableNode) else argument for argument in domain.atom.arguments
             )
             yield replace(domain.atom, arguments=arguments)
 
@@ -303,20 +315,20 @@ class _Expansion:
         self, name: str, why: str, span: Span, head: Sequence[syntax.Expression], bodies: list[list[syntax.Literal]]
     ) -> None:
         for body in bodies:
-            rule = syntax.Rule(
-                None, syntax.Atom(name, tuple(head), None, None, span), tuple(body), span, "", f"made for {why}"
+            rule = syntax.RuleNode(
+                None, syntax.AtomNode(name, tuple(head), None, None, span), tuple(body), span, "", f"made for {why}"
             )
             self.rules.append(replace(rule, text=rule_text(rule)))
 
     # ---- closures from a constant ----------------------------------------------------------------------------------
 
-    def _reached(self, normal: _Closure, literal: syntax.PathLiteral) -> syntax.Atom | None:
-        """The nodes that a closure leads to from a constant, or from which it leads to one, unless all pairs are kept
-        anyway."""
+    def _reached(self, normal: _Closure, literal: syntax.PathLiteral) -> syntax.AtomNode | None:
+        """Return an atom for the nodes that a closure connects to its constant end; None if neither end is constant or
+        the relation of all pairs exists anyway."""
         constant, other, backward = literal.left, literal.right, False
-        if not isinstance(constant, syntax.Constant):
+        if not isinstance(constant, syntax.ConstantNode):
             constant, other, backward = literal.right, literal.left, True
-        if not isinstance(constant, syntax.Constant) or str(normal) in self.edges:
+        if not isinstance(constant, syntax.ConstantNode) or str(normal) in self.edges:
             return None
         if backward:
             normal = _turned(normal)
@@ -325,61 +337,65 @@ class _Expansion:
             steps = self._steps(normal.base)
             self.edges[key] = _Edge(self._name(f"{normal} from {constant.value}"), False, normal.span)
             self._make_reached(self.edges[key].relation, normal, steps, constant)
-        return syntax.Atom(self.edges[key].relation, (other,), None, None, literal.span)
+        return syntax.AtomNode(self.edges[key].relation, (other,), None, None, literal.span)
 
-    def _make_reached(self, name: str, normal: _Closure, steps: list[_Edge], start: syntax.Constant) -> None:
+    def _make_reached(self, name: str, normal: _Closure, steps: list[_Edge], start: syntax.ConstantNode) -> None:
         span = normal.span
-        node, before = syntax.Variable("y", span), syntax.Variable("z", span)
+        node, before = syntax.VariableNode("y", span), syntax.VariableNode("z", span)
         why = f"the nodes that `{normal}` reaches from one"
-        self.made.append(syntax.Made(name, why, span))
+        self.made.append(syntax.MadeRelation(name, why, span))
         self._make_rules(name, why, span, (node,), [[_atom(step, start, node)] for step in steps])
-        along = syntax.Atom(name, (before,), None, None, span)
+        along = syntax.AtomNode(name, (before,), None, None, span)
         self._make_rules(name, why, span, (node,), [[along, _atom(step, before, node)] for step in steps])
         if normal.reflexive:
-            same = syntax.Comparison("=", node, start, span)
+            same = syntax.ComparisonNode("=", node, start, span)
             self._make_rules(name, why, span, (node,), [[domain, same] for domain in self._nodes(node)])
 
     # ---- literals --------------------------------------------------------------------------------------------------
 
-    def _rule(self, rule: syntax.Rule) -> syntax.Rule:
+    def _rule(self, rule: syntax.RuleNode) -> syntax.RuleNode:
         if self._is_rule(rule):
             return self._inlined(rule)
         self.variables = {*variable_names(rule.head.arguments), *(n for x in rule.body for n in literal_names(x))}
         return replace(rule, body=self._conjunction(rule.body, _bound(rule.body)))
 
-    def _is_rule(self, rule: syntax.Rule) -> bool:
-        """Whether the head of a rule holds the pairs of a path, which then need no relation of their own."""
+    def _is_rule(self, rule: syntax.RuleNode) -> bool:
+        """Return whether the head of a rule holds the pairs of a path, which then needs no relation of its own."""
         match rule:
-            case syntax.Rule(
-                head=syntax.Atom(arguments=(syntax.Variable() as x, syntax.Variable() as y)),
-                body=(syntax.PathLiteral(left=syntax.Variable() as left, right=syntax.Variable() as right) as literal,),
+            case syntax.RuleNode(
+                head=syntax.AtomNode(arguments=(syntax.VariableNode() as x, syntax.VariableNode() as y)),
+                body=(
+                    syntax.PathLiteral(
+                        left=syntax.VariableNode() as left, right=syntax.VariableNode() as right
+                    ) as literal,
+                ),
             ) if x.name != y.name and {x.name, y.name} == {left.name, right.name}:
                 normal, empty = self._normal(literal.path)
                 return not empty and isinstance(normal, _Chain | _Either)
         return False
 
-    def _inlined(self, rule: syntax.Rule) -> syntax.Rule:
-        """The rule with the chains of its path for a body."""
+    def _inlined(self, rule: syntax.RuleNode) -> syntax.RuleNode:
+        """Return the rule with the chains of its path as its body."""
         (literal,) = rule.body
         assert isinstance(literal, syntax.PathLiteral)
         left, right = literal.left, literal.right
-        assert isinstance(left, syntax.Variable) and isinstance(right, syntax.Variable)
+        assert isinstance(left, syntax.VariableNode) and isinstance(right, syntax.VariableNode)
         bodies: list[tuple[syntax.Literal, ...]] = []
         for body in self._bodies(self._normal(literal.path)[0]):
             for literals, (_, end) in self._joined(body, left, right):
-                same = () if end is not left else (syntax.Comparison("=", left, right, literal.span),)
+                same = () if end is not left else (syntax.ComparisonNode("=", left, right, literal.span),)
                 bodies.append((*literals, *same))
         return replace(rule, body=bodies[0] if len(bodies) == 1 else (syntax.Disjunction(tuple(bodies), literal.span),))
 
     def _conjunction(self, body: Sequence[syntax.Literal], bound: set[str]) -> tuple[syntax.Literal, ...]:
-        """A body without path literals; ``bound`` are the variables that its other literals bind."""
+        """Return a body without path literals; ``bound`` has the variables that its other literals bind."""
         bound = self._bound_through_paths(body, bound)
         result: list[syntax.Literal] = []
         for literal in body:
             match literal:
                 case syntax.PathLiteral():
                     result += self._positive(literal, bound)
-                case syntax.Negation(atom=syntax.PathLiteral()):
+                case syntax.NegationNode(atom=syntax.PathLiteral()):
                     result += self._negated(literal)
                 case syntax.Disjunction():
                     alternatives = tuple(self._conjunction(a, bound | _bound(a)) for a in literal.alternatives)
@@ -389,19 +405,16 @@ class _Expansion:
         return tuple(result)
 
     def _bound_through_paths(self, body: Sequence[syntax.Literal], bound: set[str]) -> set[str]:
-        """The variables that are bound once paths bind their ends: an empty one where its other end is bound."""
+        """Return ``bound`` and the ends that paths bind; a possibly empty path binds one if its other end is bound."""
         bound = set(bound)
         while True:
             before = len(bound)
             for literal in body:
-                if isinstance(literal, syntax.PathLiteral):
+                if isinstance(literal, syntax.PathLiteral) and (
+                    _one_end_bound(literal, bound) or not self._normal(literal.path)[1]
+                ):
                     ends = (literal.left, literal.right)
-                    known = any(
-                        not isinstance(e, syntax.Variable | syntax.Wildcard) or set(variable_names([e])) & bound
-                        for e in ends
-                    )
-                    if known or not self._normal(literal.path)[1]:
-                        bound |= {end.name for end in ends if isinstance(end, syntax.Variable)}
+                    bound |= {end.name for end in ends if isinstance(end, syntax.VariableNode)}
             if len(bound) == before:
                 return bound
 
@@ -410,47 +423,58 @@ class _Expansion:
         if not empty:
             return [self._literal(normal, literal)]
         if not _one_end_bound(literal, bound):
-            values = (literal.left, literal.right)
-            ends = " and ".join(f"`{e.name}`" for e in values if isinstance(e, syntax.Variable))
-            message = f"the path `{path_text(literal.path)}` can be empty, and then binds nothing"
+            ends = listed(f"`{name}`" for name in variable_names([literal.left, literal.right]))
+            message = f"the path `{path_text(literal.path)}` can be empty and then binds nothing"
             message += f", but no other literal binds {ends}" if ends else ""
             help = "bind one of its ends, declare the nodes with `domain node(X).`, or use `+` instead of `*`"
-            if self.source.complete:  # Otherwise a domain may be what could not be read.
+            if self.source.complete:  # Otherwise the unreadable statements may declare a domain.
                 self.diagnostics.report("E0409", message, literal.span, help=help)
-            return [self._literal(normal, literal)]
+            return self._binding(normal, literal)
         left, right = self._end(literal.left), self._end(literal.right)
         there = self._literal(normal, replace(literal, left=left, right=right))
-        different = syntax.Comparison("!=", left, right, literal.span)
-        same: tuple[syntax.Literal, ...] = (syntax.Comparison("=", left, right, literal.span),)
-        if isinstance(literal.left, syntax.Wildcard) or isinstance(literal.right, syntax.Wildcard):
+        different = syntax.ComparisonNode("!=", left, right, literal.span)
+        same: tuple[syntax.Literal, ...] = (syntax.ComparisonNode("=", left, right, literal.span),)
+        if isinstance(literal.left, syntax.WildcardNode) or isinstance(literal.right, syntax.WildcardNode):
             same = ()
         return [syntax.Disjunction(((there, different), same), literal.span)]
 
+    def _binding(self, normal: _Normal, literal: syntax.PathLiteral) -> list[syntax.Literal]:
+        """Return literals that bind all variables of a path literal, so that no further errors are reported."""
+        ends: list[syntax.Expression] = []
+        same: list[syntax.Literal] = []
+        for end in (literal.left, literal.right):
+            names = [] if isinstance(end, syntax.VariableNode | syntax.WildcardNode) else [*variable_names([end])]
+            ends.append(self._end(syntax.WildcardNode(end.span)) if names else end)
+            same += [
+                syntax.ComparisonNode("=", syntax.VariableNode(name, end.span), ends[-1], end.span) for name in names
+            ]
+        return [self._literal(normal, replace(literal, left=ends[0], right=ends[1])), *same]
+
     def _end(self, end: syntax.Expression) -> syntax.Expression:
-        """An end of a path, a wildcard as a variable."""
-        if not isinstance(end, syntax.Wildcard):
+        """Return an end of a path, with a fresh variable for a wildcard."""
+        if not isinstance(end, syntax.WildcardNode):
             return end
         name = unused("any", self.variables)
         self.variables.add(name)
-        return syntax.Variable(name, end.span)
+        return syntax.VariableNode(name, end.span)
 
-    def _negated(self, negation: syntax.Negation) -> list[syntax.Literal]:
+    def _negated(self, negation: syntax.NegationNode) -> list[syntax.Literal]:
         literal = negation.atom
         assert isinstance(literal, syntax.PathLiteral)
         normal, empty = self._normal(literal.path)
         atom = self._literal(normal, literal)
-        result: list[syntax.Literal] = [syntax.Negation(atom, negation.span)]
+        result: list[syntax.Literal] = [syntax.NegationNode(atom, negation.span)]
         if empty:
-            if isinstance(literal.left, syntax.Wildcard) or isinstance(literal.right, syntax.Wildcard):
-                message = f"the path `{path_text(literal.path)}` can be empty, so it leads from every node somewhere"
+            if isinstance(literal.left, syntax.WildcardNode) or isinstance(literal.right, syntax.WildcardNode):
+                message = f"the path `{path_text(literal.path)}` can be empty, so it connects every node to some node"
                 help = "use `+` instead of `*`, or write a variable instead of `_`"
                 self.diagnostics.report("E0410", message, negation.span, help=help)
                 return result
-            result.append(syntax.Comparison("!=", literal.left, literal.right, negation.span))
+            result.append(syntax.ComparisonNode("!=", literal.left, literal.right, negation.span))
         return result
 
-    def _literal(self, normal: _Normal, literal: syntax.PathLiteral) -> syntax.Atom:
-        """The atom for a path in normal form between the ends of ``literal``."""
+    def _literal(self, normal: _Normal, literal: syntax.PathLiteral) -> syntax.AtomNode:
+        """Return the atom for a path in normal form between the ends of ``literal``."""
         if isinstance(normal, _Closure):
             reached = self._reached(normal, literal)
             if reached is not None:
@@ -459,13 +483,13 @@ class _Expansion:
         return replace(_atom(edge, literal.left, literal.right), span=literal.span)
 
 
-def _atom(edge: _Edge, left: syntax.Expression, right: syntax.Expression) -> syntax.Atom:
+def _atom(edge: _Edge, left: syntax.Expression, right: syntax.Expression) -> syntax.AtomNode:
     arguments = (right, left) if edge.inverse else (left, right)
-    return syntax.Atom(edge.relation, arguments, None, None, edge.span)
+    return syntax.AtomNode(edge.relation, arguments, None, None, edge.span)
 
 
 def _turned(normal: _Closure) -> _Closure:
-    """The inverse of a closure."""
+    """Return the inverse of a closure."""
 
     def turn(node: _Normal) -> _Normal:
         match node:
@@ -484,7 +508,7 @@ def _turned(normal: _Closure) -> _Closure:
 
 
 def _one_end_bound(literal: syntax.PathLiteral, bound: set[str]) -> bool:
-    values = [end for end in (literal.left, literal.right) if not isinstance(end, syntax.Wildcard)]
+    values = [end for end in (literal.left, literal.right) if not isinstance(end, syntax.WildcardNode)]
     return any(set(variable_names([end])) <= bound for end in values)
 
 
@@ -493,22 +517,22 @@ def _path_literals(body: Iterable[syntax.Literal]) -> Iterable[syntax.PathLitera
         match literal:
             case syntax.PathLiteral():
                 yield literal
-            case syntax.Negation():
+            case syntax.NegationNode():
                 yield from _path_literals([literal.atom])
             case syntax.Disjunction():
                 for alternative in literal.alternatives:
                     yield from _path_literals(alternative)
 
 
-def _relation_names(program: syntax.Program) -> Iterable[str]:
-    """The names of all relations that a program mentions."""
+def _relation_names(program: syntax.SyntaxProgram) -> Iterable[str]:
+    """Yield the names of all relations that a program mentions."""
 
     def of_body(body: Iterable[syntax.Literal]) -> Iterable[str]:
         for literal in body:
             match literal:
-                case syntax.Atom():
+                case syntax.AtomNode():
                     yield literal.relation
-                case syntax.Negation():
+                case syntax.NegationNode():
                     yield from of_body([literal.atom])
                 case syntax.Disjunction():
                     for alternative in literal.alternatives:
@@ -518,11 +542,11 @@ def _relation_names(program: syntax.Program) -> Iterable[str]:
 
     def of_path(path: syntax.Path) -> Iterable[str]:
         match path:
-            case syntax.Step():
+            case syntax.PathStep():
                 yield path.relation
-            case syntax.Inverse() | syntax.Repeat():
+            case syntax.PathInverse() | syntax.PathRepeat():
                 yield from of_path(path.path)
-            case syntax.Sequence(parts=inner) | syntax.Choice(options=inner):
+            case syntax.PathSequence(parts=inner) | syntax.PathChoice(options=inner):
                 for one in inner:
                     yield from of_path(one)
 
@@ -530,20 +554,20 @@ def _relation_names(program: syntax.Program) -> Iterable[str]:
         match statement:
             case syntax.RelationDeclaration() | syntax.OutputDirective():
                 yield statement.name
-            case syntax.Rule():
+            case syntax.RuleNode():
                 yield statement.head.relation
                 yield from of_body(statement.body)
 
 
 def _bound(body: Iterable[syntax.Literal]) -> set[str]:
-    """The variables that may be bound by the literals of a body other than its paths."""
+    """Return the variables that the literals of a body other than paths may bind."""
     bound: set[str] = set()
     for literal in body:
         match literal:
-            case syntax.Atom():
+            case syntax.AtomNode():
                 bound |= set(variable_names(literal.arguments))
-            case syntax.Comparison(op="=" | ":="):
-                bound |= {e.name for e in (literal.left, literal.right) if isinstance(e, syntax.Variable)}
+            case syntax.ComparisonNode(op="=" | ":="):
+                bound |= {e.name for e in (literal.left, literal.right) if isinstance(e, syntax.VariableNode)}
             case syntax.Disjunction() if literal.alternatives:
                 bound |= set.intersection(*(_bound(alternative) for alternative in literal.alternatives))
     return bound

@@ -1,56 +1,61 @@
-"""Gives every column, variable and expression its type.
+"""Infer the type of every column, variable and expression.
 
 Before::
 
     input relation link(@src: int, dst: int, cost: float)
-    relation path(S: unknown, D: unknown, C: unknown)
+    relation path(S: unknown, D: unknown, x3: unknown)
 
     path_1: path(S, D, 0) :- link(S, D, _).
-    path_2: path(S, D, C) :- link(S, Z, C1), path(Z, D, C2), C = C1 + C2 * 2.
+    path_2: path(S, D, C) :- link(S, Z, C1), path(Z, D, _), C = C1 * 2.
 
-After (the literals have become floats)::
+After (the integer literals have become floats)::
 
-    relation path(S: int, D: int, C: float)
+    relation path(S: int, D: int, x3: float)
 
     path_1: path(S, D, 0.0) :- link(S, D, _).
-    path_2: path(S, D, C) :- link(S, Z, C1), path(Z, D, C2), C = C1 + (C2 * 2.0).
+    path_2: path(S, D, C) :- link(S, Z, C1), path(Z, D, _), C = C1 * 2.0.
 
-The types of undeclared columns flow from bodies to heads until nothing changes. A number literal, or a list of such,
-decides a column only where nothing else does, the integer ones making an int and the others a float. Variables never
-convert between columns; arithmetic, comparisons and calls do, and then say so with ``Convert``. An empty list takes its
-type from where it stands.
+:mod:`.column_types` infers the types of columns; the literals of rules are then converted to them. Variables are not
+converted between columns, except decimals in heads of declared relations; arithmetic, comparisons and calls convert
+operands with an explicit ``Convert``. An empty list takes its type from its context.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from decimal import Decimal
-from heapq import heappop, heappush
 
 from ..diagnostics import Diagnostics, Note, listed
-from ..functions import FUNCTIONS, Match
+from ..functions import FUNCTIONS
 from ..ir import typed
 from ..source import Span
+from .column_types import infer_columns
+from .type_rules import (
+    Mistake,
+    aggregate_type,
+    as_operand,
+    common_type,
+    digits_of,
+    element_type,
+    is_retyped,
+    match_of,
+    result_of,
+    widens,
+)
 
-_INT_DIGITS = 19  # of the largest 64-bit int
-_MAX_DIGITS = 38  # of a decimal in both engines
 
-
-def infer_types(program: typed.Program, diagnostics: Diagnostics) -> typed.Program:
-    """The program with all types in place; a type that an error leaves open is ``broken``."""
-    columns = _infer_columns(program, diagnostics)
+def infer_types(program: typed.TypedProgram, diagnostics: Diagnostics) -> typed.TypedProgram:
+    """Return the program with all types; a type that an error leaves open is ``broken``."""
+    columns = infer_columns(program, diagnostics)
     relations = {relation.name: _with_types(relation, columns) for relation in program.relations}
     functions = {function.name: function for function in program.functions}
     rules = tuple(_RuleTyper(rule, relations, functions, diagnostics).rule() for rule in program.rules)
     return replace(program, relations=tuple(relations.values()), rules=rules)
 
 
-_Columns = dict[tuple[str, int], typed.Type]
-
-
-def _with_types(relation: typed.Relation, columns: Mapping[tuple[str, int], typed.Type]) -> typed.Relation:
+def _with_types(relation: typed.TypedRelation, columns: Mapping[tuple[str, int], typed.Type]) -> typed.TypedRelation:
     return replace(
         relation,
         columns=tuple(
@@ -59,327 +64,9 @@ def _with_types(relation: typed.Relation, columns: Mapping[tuple[str, int], type
     )
 
 
-# ---- columns -------------------------------------------------------------------------------------------------------
-
-
-def _infer_columns(program: typed.Program, diagnostics: Diagnostics) -> _Columns:
-    """The type of every column, by flow from bodies to heads."""
-    failed = diagnostics.failed  # What a column lacks may then be what was refused.
-    columns: _Columns = {
-        (relation.name, place): column.type
-        for relation in program.relations
-        for place, column in enumerate(relation.columns)
-    }
-    for place in _unsafe_places(program):
-        if columns[place] == typed.UNKNOWN:
-            columns[place] = typed.BROKEN  # check_safety reports the variable.
-    flow = _Flow(program, columns)
-    flow.run(range(len(program.rules)))
-    for place in columns:
-        decided = _literal_default(program.rules_of(place[0]), place) if columns[place] == typed.UNKNOWN else None
-        if decided is not None:
-            columns[place] = decided
-            flow.run(flow.readers.get(place[0], ()))
-    for name, index in columns:
-        if columns[name, index] != typed.UNKNOWN:
-            continue
-        relation = program.relation(name)
-        declaration = ", ".join(f"{column.name}: ..." for column in relation.columns)
-        message = f"the type of column `{relation.columns[index].name}` of `{name}` cannot be inferred"
-        if not failed:
-            diagnostics.report("E0303", message, relation.span, help=f"declare it: `relation {name}({declaration})`")
-        columns[name, index] = typed.BROKEN
-        flow.run(flow.readers.get(name, ()))
-    return columns
-
-
-def _unsafe_places(program: typed.Program) -> Iterable[tuple[str, int]]:
-    """The head places whose variables nothing binds."""
-    for rule in program.rules:
-        bound = {variable.name for atom in rule.atoms for variable in typed.variables_of(atom)}
-        bound |= {literal.variable.name for literal in rule.body if isinstance(literal, typed.Assignment)}
-        for place, argument in enumerate(rule.head.arguments):
-            if any(variable.name not in bound for variable in typed.variables_of(argument)):
-                yield rule.head.relation, place
-
-
-class _Flow:
-    """Decides columns from the bodies of rules."""
-
-    def __init__(self, program: typed.Program, columns: _Columns) -> None:
-        self.rules, self.columns = program.rules, columns
-        self.results = {function.name: function.result for function in program.functions}
-        self.readers: dict[str, list[int]] = {}  # of each relation the places of the rules
-        for place, rule in enumerate(program.rules):
-            for name in dict.fromkeys(atom.relation for atom in rule.atoms):
-                self.readers.setdefault(name, []).append(place)
-
-    def run(self, places: Iterable[int]) -> None:
-        """Go on from the rules at some places until nothing changes.
-
-        Rules come in their order, again and again; those that read nothing new are left out.
-        """
-        waiting = [(0, place) for place in places]  # in order, so a heap
-        known = set(waiting)
-        while waiting:
-            turn, place = heappop(waiting)
-            if self._decide(self.rules[place]):
-                for reader in self.readers.get(self.rules[place].head.relation, ()):
-                    again = (turn + (reader <= place), reader)
-                    if again not in known:
-                        known.add(again)
-                        heappush(waiting, again)
-
-    def _decide(self, rule: typed.Rule) -> bool:
-        """Decide columns of a rule's head; whether any was."""
-        columns, changed = self.columns, False
-        places = [(rule.head.relation, place) for place in range(len(rule.head.arguments))]
-        if all(columns[place] != typed.UNKNOWN for place in places):
-            return False
-        types = _variable_types(rule, columns, self.results)
-        for place, argument in zip(places, rule.head.arguments, strict=True):
-            if columns[place] == typed.UNKNOWN and not _is_literal(argument):
-                found = _argument_type(argument, types, self.results)
-                columns[place] = typed.UNKNOWN if found.open else found
-                changed = changed or columns[place] != typed.UNKNOWN
-        return changed
-
-
-_Results = Mapping[str, typed.Type]
-"""The types of what external functions give."""
-
-
-def _variable_types(rule: typed.Rule, columns: _Columns, results: _Results) -> dict[str, typed.Type]:
-    """What is known of the types of a rule's variables."""
-    types: dict[str, typed.Type] = {}
-    for atom in rule.atoms:
-        for place, term in enumerate(atom.terms):
-            if isinstance(term, typed.Variable) and types.get(term.name, typed.UNKNOWN) == typed.UNKNOWN:
-                types[term.name] = columns[atom.relation, place]
-    for literal in rule.body:
-        if isinstance(literal, typed.Assignment):
-            types.setdefault(literal.variable.name, _expression_type(literal.value, types, results))
-    return types
-
-
-def _argument_type(
-    argument: typed.Expression | typed.Aggregate, types: Mapping[str, typed.Type], results: _Results
-) -> typed.Type:
-    if not isinstance(argument, typed.Aggregate):
-        return _expression_type(argument, types, results)
-    if argument.argument is None:
-        return typed.INT
-    return _aggregate_type(argument.function, _expression_type(argument.argument, types, results))
-
-
-def _expression_type(expression: typed.Expression, types: Mapping[str, typed.Type], results: _Results) -> typed.Type:
-    """The type of an expression as far as ``types`` tell it; ``broken`` where the rule will be refused."""
-    match expression:
-        case typed.Variable():
-            return types.get(expression.name, typed.BROKEN)
-        case typed.Constant():
-            return expression.type
-        case typed.Negate() | typed.Convert():
-            return _expression_type(expression.operand, types, results)
-        case typed.ListLiteral():
-            items = [_expression_type(item, types, results) for item in expression.items]
-            return typed.list_of(_element(expression.items, items) or typed.BROKEN)
-        case typed.Call() if expression.function in results:
-            return results[expression.function]
-        case typed.Call():
-            given = [_expression_type(argument, types, results) for argument in expression.arguments]
-            for outcome in (typed.BROKEN, typed.UNKNOWN):
-                if outcome in given:
-                    return outcome
-            match_ = _match(expression, given)
-            return typed.BROKEN if match_ is None else match_.result
-        case typed.Binary():
-            left = _expression_type(expression.left, types, results)
-            right = _expression_type(expression.right, types, results)
-            if typed.UNKNOWN in (left, right):
-                return typed.UNKNOWN
-            if left.element is not None and right.element is not None:
-                left = right if _is_literal(expression.left) else left
-                right = left if _is_literal(expression.right) else right
-            arithmetic = _arithmetic(
-                expression.op, _as_operand(expression.left, left, right), _as_operand(expression.right, right, left)
-            )
-            return arithmetic.result if isinstance(arithmetic, _Arithmetic) else typed.BROKEN
-
-
-def _literal_default(rules: tuple[typed.Rule, ...], place: tuple[str, int]) -> typed.Type | None:
-    """The type that the literals of a column give it in the ``rules`` of its relation, None if they have none."""
-    found: typed.Type | None = typed.NOTHING
-    for rule in rules:
-        if len(rule.head.arguments) > place[1]:
-            argument = rule.head.arguments[place[1]]
-            if _is_literal(argument) and found is not None:
-                found = _met(found, _argument_type(argument, {}, {}))
-    return None if found is None or found.open else found
-
-
-def _met(one: typed.Type, other: typed.Type) -> typed.Type | None:
-    """The type of two literals, floats where one of them is one."""
-    if one.element is not None and other.element is not None:
-        element = _met(one.element, other.element)
-        return None if element is None else typed.list_of(element)
-    return typed.joined(one, other) or _common(one, other)
-
-
-def _is_literal(argument: typed.Expression | typed.Aggregate) -> bool:
-    """Whether it is a number literal, or a list of such or of nothing."""
-    if isinstance(argument, typed.ListLiteral):
-        return all(map(_is_literal, argument.items))
-    return isinstance(argument, typed.Constant) and argument.type.numeric
-
-
-# ---- lists and calls -----------------------------------------------------------------------------------------------
-
-
-def _element(items: Sequence[typed.Expression], types: Sequence[typed.Type]) -> typed.Type | None:
-    """The type in which items of these types become elements of one list, None if there is none."""
-    found = typed.NOTHING
-    for outcome in (typed.BROKEN, typed.UNKNOWN):
-        if outcome in types:
-            return outcome
-    for type_ in _beside(items, types):
-        met = typed.joined(found, type_) or _common(found, type_)
-        if met is None:
-            return None
-        found = met
-    return found
-
-
-def _beside(values: Sequence[typed.Expression], types: Sequence[typed.Type]) -> list[typed.Type]:
-    """The types of values, those of number literals beside decimals being decimals of their own digits."""
-    decimal = next((type_ for type_ in types if type_.name == "decimal"), typed.NOTHING)
-    return [_as_operand(value, type_, decimal) for value, type_ in zip(values, types, strict=True)]
-
-
-def _match(call: typed.Call, given: Sequence[typed.Type]) -> Match | None:
-    """How the arguments of a call of the table's functions, of these types, fit."""
-    function = FUNCTIONS[call.function]
-    return function.match(given, _common) or function.match(_beside(call.arguments, given), _common)
-
-
-def _retyped(literal: typed.ListLiteral, type_: typed.Type) -> bool:
-    """Whether the items of a list can be written as elements of a list type."""
-    return type_.element is not None and all(
-        _retyped(item, type_.element)
-        if isinstance(item, typed.ListLiteral) and item.type != type_.element
-        else item.type == type_.element
-        or typed.joined(item.type, type_.element) == type_.element
-        or (isinstance(item, typed.Constant) and _widens(item.type, type_.element))
-        for item in literal.items
-    )
-
-
-# ---- the rules of arithmetic ---------------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True)
-class _Arithmetic:
-    """The types to which the operands are converted, and that of the result."""
-
-    left: typed.Type
-    right: typed.Type
-    result: typed.Type
-
-
-@dataclass(frozen=True)
-class _Mistake:
-    """Why two operands do not go together."""
-
-    code: str
-    message: str
-    help: str | None = None
-
-
-def _arithmetic(op: str, left: typed.Type, right: typed.Type) -> _Arithmetic | _Mistake:
-    """How ``left op right`` is computed."""
-    types = (left, right)
-    if typed.BROKEN in types:
-        return _Arithmetic(left, right, typed.BROKEN)
-    if op == "++":
-        if left == right == typed.STRING:
-            return _Arithmetic(left, right, typed.STRING)
-        result = typed.joined(left, right)
-        if result is not None and result.element is not None:
-            return _Arithmetic(result, result, result)
-        return _Mistake("E0309", f"`++` joins strings or lists of one type, but this joins {left} with {right}")
-    if op == "+" and (left.element is not None or right.element is not None):
-        return _Mistake("E0308", f"`+` adds numbers, but this adds {left} and {right}", "write `++` to join lists")
-    if op == "+" and typed.STRING in types:
-        return _Mistake("E0308", f"`+` adds numbers, but this adds {left} and {right}", "write `++` to join strings")
-    if not (left.numeric and right.numeric):
-        return _Mistake("E0304", f"`{op}` needs numbers, but this has {left} and {right}")
-    if typed.FLOAT in types or (op == "/" and left != right) or (op == "/" and left.name == "decimal"):
-        return _Arithmetic(typed.FLOAT, typed.FLOAT, typed.FLOAT)
-    if left == right == typed.INT:
-        return _Arithmetic(left, right, typed.INT)
-    left, right = _as_decimal(left), _as_decimal(right)
-    scale = max(left.scale, right.scale)
-    whole = max(left.precision - left.scale, right.precision - right.scale)
-    if op == "*":
-        scale = left.scale + right.scale
-        if scale > _MAX_DIGITS:
-            message = f"the product of {left} and {right} has {scale} digits behind the point, more than {_MAX_DIGITS}"
-            return _Mistake("E0311", message)
-        result = typed.Type("decimal", min(_MAX_DIGITS, left.precision + right.precision + 1), scale)
-        return _Arithmetic(left, right, result)
-    carry = 1 if op in ("+", "-") else 0
-    result = typed.Type("decimal", min(_MAX_DIGITS, whole + scale + carry), scale)
-    return _Arithmetic(result, result, result)
-
-
-def _common(left: typed.Type, right: typed.Type) -> typed.Type | None:
-    """The type in which values of two types are compared, None if they cannot be."""
-    met = typed.joined(left, right)
-    if met is not None or not (left.numeric and right.numeric):
-        return met
-    found = _arithmetic("%", left, right)
-    return found.result if isinstance(found, _Arithmetic) else None
-
-
-def _as_decimal(type_: typed.Type) -> typed.Type:
-    return typed.Type("decimal", _INT_DIGITS, 0) if type_ == typed.INT else type_
-
-
-def _as_operand(expression: typed.Expression, type_: typed.Type, other: typed.Type) -> typed.Type:
-    """The type with which an operand enters arithmetic: a literal beside a decimal is a decimal of its own digits."""
-    if isinstance(expression, typed.Constant) and type_.numeric and other.name == "decimal":
-        return _digits(expression) or type_
-    return type_
-
-
-def _digits(constant: typed.Constant) -> typed.Type | None:
-    """The smallest decimal type that holds a number literal, None if none does."""
-    assert not isinstance(constant.value, str)
-    _, digits, exponent = Decimal(constant.value).as_tuple()
-    assert isinstance(exponent, int)
-    scale = max(0, -exponent)
-    precision = max(len(digits) + max(0, exponent), scale, 1)
-    return typed.Type("decimal", precision, scale) if precision <= _MAX_DIGITS else None
-
-
-def _aggregate_type(function: str, argument: typed.Type) -> typed.Type:
-    if function == "count":
-        return typed.INT
-    if argument in (typed.BROKEN, typed.UNKNOWN):
-        return argument
-    if function == "avg":
-        return typed.FLOAT
-    if function == "sum" and argument.name == "decimal":
-        return typed.Type("decimal", _MAX_DIGITS, argument.scale)
-    return argument
-
-
-# ---- rules ---------------------------------------------------------------------------------------------------------
-
-
 @dataclass(frozen=True)
 class _Binding:
-    """The type of a variable and the place that gave it: ``where`` ends a sentence that says so."""
+    """The type of a variable and where it comes from; ``where`` ends a note, as in "`X` is int by this assignment"."""
 
     type: typed.Type
     span: Span
@@ -387,13 +74,13 @@ class _Binding:
 
 
 class _RuleTyper:
-    """Types one rule, with the types of all columns known."""
+    """The type inference for one rule, given the types of all columns."""
 
     def __init__(
         self,
-        rule: typed.Rule,
-        relations: Mapping[str, typed.Relation],
-        functions: Mapping[str, typed.ExternalFunction],
+        rule: typed.TypedRule,
+        relations: Mapping[str, typed.TypedRelation],
+        functions: Mapping[str, typed.TypedFunction],
         diagnostics: Diagnostics,
     ) -> None:
         self.source = rule
@@ -402,8 +89,8 @@ class _RuleTyper:
         self.diagnostics = diagnostics
         self.bindings: dict[str, _Binding] = {}
 
-    def rule(self) -> typed.Rule:
-        """The rule with types."""
+    def rule(self) -> typed.TypedRule:
+        """Return the rule with all types."""
         for atom in self.source.atoms:
             self._bind(atom)
         body = tuple(self._literal(literal) for literal in self.source.body)
@@ -454,23 +141,23 @@ class _RuleTyper:
         return replace(head, arguments=tuple(arguments))
 
     def _in_column(
-        self, value: typed.Expression, column: typed.Column, relation: typed.Relation, matched: bool = False
+        self, value: typed.Expression, column: typed.TypedColumn, relation: typed.TypedRelation, matched: bool = False
     ) -> typed.Expression:
-        """``value``, which has to be of the column's type, or a literal of one that has its value there.
+        """Return ``value`` in the column's type; convert literals, and decimals in columns of declared relations.
 
-        A variable that is ``matched`` with a column is not converted.
+        A variable that is ``matched`` with a column is not converted. Report a mismatch as E0301, E0302 or E0306.
         """
         if typed.BROKEN in (value.type, column.type) or value.type == column.type:
             return value
         name = _column_name(column, relation)
         if typed.joined(value.type, column.type) == column.type:
             return self._convert(value, column.type)
-        if isinstance(value, typed.ListLiteral) and _retyped(value, column.type):
+        if isinstance(value, typed.ListLiteral) and is_retyped(value, column.type):
             return self._convert(value, column.type)
         converted = relation.declared and not (matched and isinstance(value, typed.Variable))
         if converted and _takes_decimal(column.type, value.type):
             return self._convert(value, column.type)
-        if isinstance(value, typed.Constant) and _widens(value.type, column.type):
+        if isinstance(value, typed.Constant) and widens(value.type, column.type):
             fitting = _fit(value, column.type)
             if fitting is None:
                 self.diagnostics.report("E0306", f"{name} is {column.type}, which cannot hold `{value}`", value.span)
@@ -482,34 +169,36 @@ class _RuleTyper:
         return value
 
     def _is_inside_path(self, variable: typed.Variable) -> bool:
-        """Whether a variable was made for a path: it is not in the text of the rule, or the rule was made for one."""
+        """Return whether a variable was made for a path: the rule's text lacks it, or the rule was made for one."""
         written = re.search(rf"\b{re.escape(variable.name)}\b", self.source.text)
         return written is None or self.source.origin.startswith("made for the")
 
-    def _notes(self, value: typed.Expression, relation: typed.Relation) -> tuple[Note, ...]:
+    def _notes(self, value: typed.Expression, relation: typed.TypedRelation) -> tuple[Note, ...]:
         notes = []
         if isinstance(value, typed.Variable) and self._is_inside_path(value):
-            notes.append(Note(f"`{value}` stands for a node on the way, which the path does not name", value.span))
+            notes.append(Note(f"`{value}` is an intermediate node of the path", value.span))
         if isinstance(value, typed.Variable) and value.name in self.bindings:
             binding = self.bindings[value.name]
             notes.append(Note(f"`{value}` is {binding.type} {binding.where}", binding.span))
         notes.append(_relation_note(relation))
         return tuple(notes)
 
-    def _aggregate(self, aggregate: typed.Aggregate, column: typed.Column, relation: typed.Relation) -> typed.Aggregate:
+    def _aggregate(
+        self, aggregate: typed.Aggregate, column: typed.TypedColumn, relation: typed.TypedRelation
+    ) -> typed.Aggregate:
         argument = None if aggregate.argument is None else self._expression(aggregate.argument)
-        result = _aggregate_type(aggregate.function, argument.type if argument is not None else typed.INT)
+        result = aggregate_type(aggregate.function, argument.type if argument is not None else typed.INT)
         extremum = aggregate.function in ("min", "max")
         if argument is not None and extremum and relation.declared and _takes_decimal(column.type, result):
             argument, result = self._convert(argument, column.type), column.type
         if argument is not None and argument.type != typed.BROKEN:
             needs_number = aggregate.function in ("sum", "avg")
             if needs_number and not argument.type.numeric:
-                message = f"`{aggregate.function}` needs numbers, but `{argument}` is {argument.type}"
+                message = f"`{aggregate.function}` requires numbers, but `{argument}` is {argument.type}"
                 self.diagnostics.report("E0523", message, aggregate.span)
                 result = typed.BROKEN
             elif extremum and not argument.type.ordered:
-                message = f"`{aggregate.function}` needs values with an order, but `{argument}` is {argument.type}"
+                message = f"`{aggregate.function}` requires ordered values, but `{argument}` is {argument.type}"
                 self.diagnostics.report("E0523", message, aggregate.span)
                 result = typed.BROKEN
         if typed.BROKEN not in (result, column.type) and result != column.type:
@@ -518,7 +207,7 @@ class _RuleTyper:
             help = f"declare the column as {result}"
             if extremum and result.name == column.type.name == "decimal":
                 wide = replace(result, precision=38)
-                help = f"declare the column with the digits that its values may need, such as {wide}"
+                help = f"declare the column with enough digits, such as {wide}"
             self.diagnostics.report("E0302", message, aggregate.span, help=help, notes=notes)
         return replace(aggregate, argument=argument, type=result)
 
@@ -534,7 +223,7 @@ class _RuleTyper:
             case typed.Negate():
                 operand = self._expression(expression.operand)
                 if operand.type != typed.BROKEN and not operand.type.numeric:
-                    message = f"`-` needs a number, but `{operand}` is {operand.type}"
+                    message = f"`-` requires a number, but `{operand}` is {operand.type}"
                     self.diagnostics.report("E0304", message, expression.span)
                     return replace(expression, operand=operand, type=typed.BROKEN)
                 return replace(expression, operand=operand, type=operand.type)
@@ -546,7 +235,7 @@ class _RuleTyper:
                 return self._call(expression)
 
     def _assigned(self, variable: typed.Variable, value: typed.Expression) -> typed.Expression:
-        """The value of an assignment; an empty list is of the type of a column that takes the variable."""
+        """Return the value of an assignment; an empty list takes the type of a column that the variable occurs in."""
         if not value.type.open:
             return value
         atoms = [(negation.atom.relation, negation.atom.terms) for negation in self.source.negations]
@@ -558,17 +247,17 @@ class _RuleTyper:
         return self._refused_list(value)
 
     def _refused_list(self, value: typed.Expression) -> typed.Expression:
-        """A list of a type that nothing tells, once reported."""
-        help = "let it stand where a list of a certain type is expected: in a declared column, or beside another list"
+        """Report a list whose type cannot be inferred (E0313), and return it with type ``broken``."""
+        help = "use it where the type is known: in a column with a declared type, or together with another list"
         self.diagnostics.report("E0313", f"the type of `{value}` cannot be inferred", value.span, help=help)
         return replace(value, type=typed.BROKEN)
 
     def _list(self, expression: typed.ListLiteral) -> typed.ListLiteral:
         items = [self._expression(item) for item in expression.items]
-        element = _element(items, [item.type for item in items])
+        element = element_type(items, [item.type for item in items])
         if element is None:
             types = listed(str(item.type) for item in items)
-            message = f"the elements of a list are of one type, but these are {types}"
+            message = f"the elements of a list must have one type, but these are {types}"
             self.diagnostics.report("E0314", message, expression.span)
             element = typed.BROKEN
         converted = tuple(self._convert(item, element) for item in items)
@@ -583,7 +272,7 @@ class _RuleTyper:
             return call if external is None else replace(call, type=external.result)
         if external is not None:
             return self._external_call(call, external)
-        function, match_ = FUNCTIONS[call.function], _match(call, given)
+        function, match_ = FUNCTIONS[call.function], match_of(call, given)
         if match_ is None:
             return self._wrong_arguments(call, "; ".join(map(str, function.signatures)))
         for argument, wanted in zip(arguments, match_.arguments, strict=True):
@@ -596,7 +285,7 @@ class _RuleTyper:
         self._refused_list(argument)
         return call
 
-    def _external_call(self, call: typed.Call, function: typed.ExternalFunction) -> typed.Call:
+    def _external_call(self, call: typed.Call, function: typed.TypedFunction) -> typed.Call:
         wanted = [parameter.type for parameter in function.parameters]
         call = replace(call, type=function.result, partial=True)
         if typed.BROKEN in wanted:
@@ -612,12 +301,12 @@ class _RuleTyper:
         return replace(call, arguments=converted)
 
     def _fits(self, value: typed.Expression, wanted: typed.Type) -> bool:
-        """Whether a value is of the type wanted, or a number or list that becomes one."""
+        """Return whether a value has the wanted type, or is a number or a list that can be converted to it."""
         if typed.joined(value.type, wanted) == wanted:
             return True
         if isinstance(value, typed.ListLiteral):
-            return _retyped(value, wanted)
-        if isinstance(value, typed.Constant) and _widens(value.type, wanted):
+            return is_retyped(value, wanted)
+        if isinstance(value, typed.Constant) and widens(value.type, wanted):
             return True
         return wanted == typed.FLOAT and value.type.numeric
 
@@ -632,10 +321,10 @@ class _RuleTyper:
     def _binary(self, expression: typed.Binary) -> typed.Binary:
         left, right = self._expression(expression.left), self._expression(expression.right)
         left, right = self._alike(left, right)
-        found = _arithmetic(
-            expression.op, _as_operand(left, left.type, right.type), _as_operand(right, right.type, left.type)
+        found = result_of(
+            expression.op, as_operand(left, left.type, right.type), as_operand(right, right.type, left.type)
         )
-        if isinstance(found, _Mistake):
+        if isinstance(found, Mistake):
             self.diagnostics.report(found.code, found.message, expression.span, help=found.help)
             return replace(expression, left=left, right=right, type=typed.BROKEN)
         left, right = self._convert(left, found.left), self._convert(right, found.right)
@@ -647,11 +336,11 @@ class _RuleTyper:
         if typed.BROKEN in (left.type, right.type):
             return compared
         if isinstance(left, typed.Call) and right.type == typed.BOOL != left.type and right.span == comparison.span:
-            message = f"`{left.function}` gives {left.type}, and a literal is true or false"
+            message = f"`{left.function}` returns {left.type}, but a literal must be true or false"
             advice = f"compare its value, as in `{left} = ...`"
             self.diagnostics.report("E0315", message, comparison.span, help=advice)
             return replace(compared, left=replace(left, type=typed.BROKEN))
-        common = _common(_as_operand(left, left.type, right.type), _as_operand(right, right.type, left.type))
+        common = common_type(as_operand(left, left.type, right.type), as_operand(right, right.type, left.type))
         if common is None:
             message = f"`{left}` is {left.type} and `{right}` is {right.type}, which cannot be compared"
             help = _comparison_help(left, right) or _comparison_help(right, left)
@@ -667,15 +356,15 @@ class _RuleTyper:
             self._refused_list(left)
             return compared
         if not common.ordered and comparison.op not in ("=", "!="):
-            message = f"`{comparison.op}` needs values with an order, but {common} has none"
+            message = f"`{comparison.op}` requires ordered values, but {common} has none"
             self.diagnostics.report("E0310", message, comparison.span, help="compare with `=` or `!=`")
         return replace(comparison, left=self._convert(left, common), right=self._convert(right, common))
 
     def _alike(self, left: typed.Expression, right: typed.Expression) -> tuple[typed.Expression, typed.Expression]:
-        """Two values that meet in an operation: a list of literals is of the other's type if it can be."""
-        if isinstance(left, typed.ListLiteral) and left.type != right.type and _retyped(left, right.type):
+        """Return the operands of an operation; a list of literals takes the type of the other operand if it can."""
+        if isinstance(left, typed.ListLiteral) and left.type != right.type and is_retyped(left, right.type):
             left = self._convert(left, right.type)
-        elif isinstance(right, typed.ListLiteral) and left.type != right.type and _retyped(right, left.type):
+        elif isinstance(right, typed.ListLiteral) and left.type != right.type and is_retyped(right, left.type):
             right = self._convert(right, left.type)
         return left, right
 
@@ -690,38 +379,33 @@ class _RuleTyper:
             return typed.Convert(expression, type_, expression.span)
         fitting = _fit(expression, type_)
         if fitting is None:
-            message = f"this is computed in {type_}, which cannot hold `{expression}`"
+            message = f"the result type is {type_}, which cannot hold `{expression}`"
             self.diagnostics.report("E0306", message, expression.span)
         return fitting or expression
 
 
-def _column_name(column: typed.Column, relation: typed.Relation) -> str:
+def _column_name(column: typed.TypedColumn, relation: typed.TypedRelation) -> str:
     if relation.declared:
         return f"column `{column.name}` of `{relation.name}`"
     return f"argument {relation.columns.index(column) + 1} of `{relation.name}`"
 
 
-def _relation_note(relation: typed.Relation) -> Note:
+def _relation_note(relation: typed.TypedRelation) -> Note:
     return Note(f"`{relation.name}` is {'declared' if relation.declared else 'first derived'} here", relation.span)
 
 
 def _takes_decimal(column: typed.Type, value: typed.Type) -> bool:
-    """Whether a decimal column takes another decimal type: nothing is rounded; what is too large stops the batch."""
+    """Return whether a decimal column accepts another decimal type without rounding; overflows stop the batch."""
     return column.name == value.name == "decimal" and value.scale <= column.scale
 
 
-def _widens(literal: typed.Type, column: typed.Type) -> bool:
-    """Whether a literal is accepted where a number of another type is expected."""
-    return literal in (typed.INT, typed.FLOAT) and column.name in ("float", "decimal") and literal != column
-
-
 def _fit(constant: typed.Constant, type_: typed.Type) -> typed.Constant | None:
-    """A number literal as one of ``type_``, None if it does not fit."""
+    """Return a number literal converted to ``type_``, None if it does not fit."""
     assert not isinstance(constant.value, str)
     value = Decimal(constant.value)
     if type_ == typed.FLOAT:
         return typed.Constant(value if "." in str(value) else Decimal(f"{value:f}.0"), type_, constant.span)
-    digits = _digits(constant)
+    digits = digits_of(constant)
     if digits is None or digits.scale > type_.scale or digits.precision - digits.scale > type_.precision - type_.scale:
         return None
     return typed.Constant(Decimal(f"{value:.{type_.scale}f}"), type_, constant.span)
@@ -745,7 +429,7 @@ def _comparison_help(side: typed.Expression, other: typed.Expression) -> str | N
 
 
 def _literal_help(text: str, wanted: typed.Type) -> str | None:
-    """How to write what stands in a string literal as a value of the type wanted."""
+    """Return help on writing the text of a string literal as a value of the wanted type, None if there is none."""
     if wanted == typed.DATE:
         return 'write dates as `date"2026-01-31"`'
     if wanted.numeric and text.removeprefix("-").replace(".", "", 1).isdecimal():

@@ -1,4 +1,4 @@
-"""Rewrite a transitive rule to linear form where the relation's other rules do not use it.
+"""Rewrite transitive rules to linear form if the other rules of their relation are not recursive.
 
 Before::
 
@@ -10,8 +10,8 @@ After::
     r1: tc(X, Y) :- edge(X, Y).
     r2: tc(X, Y) :- edge(X, Z), tc(Z, Y).
 
-The doubled rule joins the whole relation with itself in every round and has no pivot; the linear one has. With more
-than one exit rule, or one that is more than an atom, the exit tuples get a hidden relation of their own.
+The nonlinear rule joins the whole relation with itself in every round and has no pivot; the linear rule has one. If
+there are several exit rules, or one whose body is more than an atom, a hidden relation holds the exit tuples.
 """
 
 from __future__ import annotations
@@ -24,8 +24,10 @@ from ..naming import unused
 from .components import components
 
 
-def linearize(program: typed.Program) -> typed.Program:
-    """Return the program with every transitive rule made linear that can be."""
+def linearize(program: typed.TypedProgram) -> typed.TypedProgram:
+    """Return the program with transitive rules made linear where possible, unless it maintains derivation sets."""
+    if program.recursion != "ranks":
+        return program
     transitive = [rule for rule in program.rules if is_transitive(rule)]
     if not transitive:
         return program
@@ -35,8 +37,8 @@ def linearize(program: typed.Program) -> typed.Program:
     return rewriting.program()
 
 
-def is_transitive(rule: typed.Rule) -> bool:
-    """Whether the rule is ``p(X, Y) :- p(X, Z), p(Z, Y)``, the atoms in either order."""
+def is_transitive(rule: typed.TypedRule) -> bool:
+    """Return whether a rule is ``p(X, Y) :- p(X, Z), p(Z, Y)``, with the atoms in either order."""
     if len(rule.body) != 2 or len(rule.atoms) != 2 or len(rule.head.arguments) != 2:
         return False
     first, second = rule.atoms
@@ -52,17 +54,19 @@ def is_transitive(rule: typed.Rule) -> bool:
     return len({x, y, left[1]}) == 3 and left[0] == x and right == (left[1], y)
 
 
-def rules_that_need(program: typed.Program, rule: typed.Rule) -> list[typed.Rule]:
-    """The other rules of the relation that ``rule`` derives, those that depend on it themselves."""
+def rules_that_need(program: typed.TypedProgram, rule: typed.TypedRule) -> list[typed.TypedRule]:
+    """Return the other recursive rules of the relation that ``rule`` derives."""
     return _rules_that_need(program, rule, recursions(program))
 
 
-def recursions(program: typed.Program) -> dict[str, frozenset[str]]:
-    """For each derived relation those that depend on it and that it depends on, itself included."""
+def recursions(program: typed.TypedProgram) -> dict[str, frozenset[str]]:
+    """Return for each derived relation its component: itself and the relations mutually dependent with it."""
     return {name: members for members in map(frozenset, components(program)) for name in members}
 
 
-def _rules_that_need(program: typed.Program, rule: typed.Rule, mates: Mapping[str, frozenset[str]]) -> list[typed.Rule]:
+def _rules_that_need(
+    program: typed.TypedProgram, rule: typed.TypedRule, mates: Mapping[str, frozenset[str]]
+) -> list[typed.TypedRule]:
     return [
         other
         for other in program.rules_of(rule.head.relation)
@@ -71,27 +75,27 @@ def _rules_that_need(program: typed.Program, rule: typed.Rule, mates: Mapping[st
 
 
 class _Rewriting:
-    """What is added to a program, and what takes the place of rules; a relation has one rule at most that changes."""
+    """A rewrite of one program: its hidden relations and replaced rules, at most one transitive rule per relation."""
 
-    def __init__(self, program: typed.Program) -> None:
+    def __init__(self, program: typed.TypedProgram) -> None:
         self.before = program
         self.mates = recursions(program)
         self.names = {relation.name for relation in program.relations}
         self.labels = {rule.label for rule in program.rules}
-        self.hidden: dict[str, typed.Relation] = {}  # by the relation that each stands before
-        self.instead: dict[str, tuple[typed.Rule, ...]] = {}  # by the label of the rule
+        self.hidden: dict[str, typed.TypedRelation] = {}  # keyed by the relation that each is inserted before
+        self.instead: dict[str, tuple[typed.TypedRule, ...]] = {}  # keyed by the label of the replaced rule
 
-    def program(self) -> typed.Program:
-        """The new program."""
-        relations: list[typed.Relation] = []
+    def program(self) -> typed.TypedProgram:
+        """Return the rewritten program."""
+        relations: list[typed.TypedRelation] = []
         for relation in self.before.relations:
             relations += [self.hidden[relation.name]] if relation.name in self.hidden else []
             relations.append(relation)
         rules = (one for rule in self.before.rules for one in self.instead.get(rule.label, (rule,)))
         return replace(self.before, relations=tuple(relations), rules=tuple(rules))
 
-    def rewrite(self, rule: typed.Rule) -> None:
-        """Make a rule linear if that can be."""
+    def rewrite(self, rule: typed.TypedRule) -> None:
+        """Make a rule linear if its relation has exit rules and no other recursive rules."""
         relation = self.before.relation(rule.head.relation)
         exits = [other for other in self.before.rules_of(relation.name) if other is not rule]
         if not exits or _rules_that_need(self.before, rule, self.mates):
@@ -100,7 +104,7 @@ class _Rewriting:
         first, second = rule.atoms
         before, after = (first, second) if str(first.terms[0]) == str(x) else (second, first)
         step = _single_atom(exits, before)
-        taking: tuple[typed.Rule, ...] = ()
+        taking: tuple[typed.TypedRule, ...] = ()
         if step is None:
             hidden = replace(
                 relation,
@@ -122,14 +126,16 @@ class _Rewriting:
             step = replace(before, relation=hidden.name)
         self.instead[rule.label] = (*taking, replace(rule, body=(step, after), origin="made linear"))
 
-    def taking(self, hidden: typed.Relation, relation: typed.Relation, rule: typed.Rule) -> typed.Rule:
-        """The rule by which a relation takes the tuples of a hidden one."""
+    def taking(
+        self, hidden: typed.TypedRelation, relation: typed.TypedRelation, rule: typed.TypedRule
+    ) -> typed.TypedRule:
+        """Return the rule that derives ``relation`` from ``hidden``, with the span and text of ``rule``."""
         variables = tuple(
             typed.Variable(name, column.type, rule.span) for name, column in zip("XY", relation.columns, strict=True)
         )
         label = unused(hidden.name, self.labels)
         self.labels.add(label)
-        return typed.Rule(
+        return typed.TypedRule(
             label,
             typed.Head(relation.name, variables, rule.span),
             (typed.Atom(hidden.name, variables, rule.span),),
@@ -139,8 +145,8 @@ class _Rewriting:
         )
 
 
-def _single_atom(exits: list[typed.Rule], before: typed.Atom) -> typed.Atom | None:
-    """The one atom that gives the exit tuples, with the terms of ``before``, or None."""
+def _single_atom(exits: list[typed.TypedRule], before: typed.Atom) -> typed.Atom | None:
+    """Return the only atom that derives exit tuples, with the terms of ``before``; None if there is no such atom."""
     if len(exits) != 1 or len(exits[0].body) != 1 or len(exits[0].atoms) != 1:
         return None
     atom, head = exits[0].atoms[0], exits[0].head

@@ -1,4 +1,4 @@
-"""Rewrite every rule into rules whose body lives at one location.
+"""Rewrite every rule into rules whose bodies are each evaluated at one location.
 
 Before::
 
@@ -9,13 +9,13 @@ After::
     link_at_dst: link_at_dst(@Z, S) :- link(@S, Z).
     r2: reachable(@S, D) :- link_at_dst(@Z, S), reachable(@Z, D).
 
-This is the general rewrite: the tuple itself travels to where its partner lives. The form of the papers (Nigam et al.
-2012, section 2.2), ``aux(@S, Z, D) :- reachable(@Z, D), link(@Z, S)``, follows the link backwards, which equals the
-original only where each link has its reverse; it is used for relations declared ``symmetric``.
+This is the general rewrite: a tuple is sent to the location of the tuples that it joins with. The published rewrite
+(Nigam et al. 2012, section 2.2), ``aux(@S, Z, D) :- reachable(@Z, D), link(@Z, S)``, follows the link backwards, which
+is equivalent only if every link has its reverse; it is used for relations declared ``symmetric``.
 
-What travels is chosen on purpose: input relations before derived ones, because they change least. A body with more
-locations is rewritten step by step. A negated literal cannot travel (its absence is known at its own location only), so
-the bindings of the positive literals are sent to it. What is sent keeps all variables and has one for each wildcard, so
+Input relations are sent in preference to derived ones, because they change less. Bodies with more than two locations
+are rewritten step by step. A negated literal cannot be sent (only its own location knows that a tuple is absent), so
+the bindings of the positive literals are sent to it. Sent tuples keep all variables and have one for each wildcard, so
 that a rule has as many derivations as before.
 """
 
@@ -28,33 +28,33 @@ from itertools import count
 
 from ..diagnostics import Diagnostics, listed
 from ..ir import typed
-from ..ir.localized import LocalizedRule, Program, Send, located_literal
+from ..ir.localized import LocalizedProgram, LocalizedRule, Send, located_literal
 from ..naming import unused
 from .terms import equal_variables
 
 
-def localize(program: typed.Program, diagnostics: Diagnostics) -> Program:
-    """Return the localized program; warn (W0810) where no literal binds the address to send to."""
+def localize(program: typed.TypedProgram, diagnostics: Diagnostics) -> LocalizedProgram:
+    """Return the localized program; report W0810 where no literal binds the address to send to."""
     made = _Made(program)
     rules = tuple(_Localizer(program, rule, made, diagnostics).run() for rule in program.rules)
-    return Program(program, rules, tuple(made.relations))
+    return LocalizedProgram(program, rules, tuple(made.relations))
 
 
 class _Made:
-    """The auxiliary relations of a program; those that ship an input's tuples whole are shared between rules."""
+    """The auxiliary relations of a program; ``shared`` ones hold whole tuples of one relation, for several rules."""
 
-    def __init__(self, program: typed.Program) -> None:
+    def __init__(self, program: typed.TypedProgram) -> None:
         self.names = {relation.name for relation in program.relations}
         self.labels = {rule.label for rule in program.rules}
-        self.relations: list[typed.Relation] = []
-        self.shared: dict[tuple[str, int], tuple[typed.Relation, typed.Rule]] = {}
+        self.relations: list[typed.TypedRelation] = []
+        self.shared: dict[tuple[str, int], tuple[typed.TypedRelation, typed.TypedRule]] = {}
 
 
 @dataclass(frozen=True)
 class _Group:
-    """Positive atoms that have been brought together at ``location`` (empty: they live nowhere in particular).
+    """Positive atoms that have been brought together at ``location`` (empty if they have none).
 
-    ``carries`` are the relations of the program whose tuples are in it, ``order`` is its place in the body.
+    ``carries`` names the program's relations whose tuples the group contains; ``order`` is its position in the body.
     """
 
     location: str
@@ -64,31 +64,33 @@ class _Group:
 
     @property
     def variables(self) -> dict[str, typed.Variable]:
-        """The variables of the atoms, in order."""
+        """Return the variables of the atoms by name, in order."""
         return {t.name: t for atom in self.atoms for t in atom.terms if isinstance(t, typed.Variable)}
 
 
 @dataclass(frozen=True)
 class _Address:
-    """Where to send: a term, and the assignments that compute it from what the sender has."""
+    """A destination: a term, and the assignments that compute it from the sender's bindings."""
 
     term: typed.Variable | typed.Constant
     computed: tuple[typed.Assignment, ...] = ()
 
 
 class _Localizer:
-    """Localizes one rule."""
+    """The localization of one rule."""
 
-    def __init__(self, program: typed.Program, rule: typed.Rule, made: _Made, diagnostics: Diagnostics) -> None:
+    def __init__(
+        self, program: typed.TypedProgram, rule: typed.TypedRule, made: _Made, diagnostics: Diagnostics
+    ) -> None:
         self.program, self.rule, self.made, self.diagnostics = program, rule, made, diagnostics
         self.same = equal_variables(rule)
         self.sends: list[Send] = []
-        self.parts: list[typed.Rule] = []
+        self.parts: list[typed.TypedRule] = []
         self.checked: list[typed.Literal] = []
         self.fresh = _fresh_variables(rule)
 
     def run(self) -> LocalizedRule:
-        """Bring the positive literals together, step by step, then visit the negated ones."""
+        """Return the localized rule: bring its positive literals together step by step, then visit the negated ones."""
         head_place = self.place(self.rule.head.relation, self.rule.head.arguments)
         groups = {group.location: group for group in self.groups()}
         meetings = self.meetings(tuple(groups.values()), set())
@@ -99,7 +101,7 @@ class _Localizer:
             groups[met.location] = met
         group = self.visit_negations(next(iter(groups.values()), _Group("", (), (), 0)))
         if not self.sends:
-            # A location that the rule leaves open has got a variable here, which nobody else has seen.
+            # A wildcard location has a fresh variable here, which must not appear in the result.
             known = group.location if group.location in self.places() else "_"
             return LocalizedRule(self.rule, known if group.location else "", head_place, (), (self.rule,))
         rest = [x for x in self.rule.body if not isinstance(x, typed.Atom) and x not in self.checked]
@@ -107,21 +109,22 @@ class _Localizer:
         return LocalizedRule(self.rule, group.location, head_place, tuple(self.sends), tuple(self.parts))
 
     def unlocalized(self, groups: tuple[_Group, ...], head_place: str) -> LocalizedRule:
-        """The rule as it is, with a warning: its tuples cannot be addressed to each other."""
+        """Report W0810 and return the rule unchanged: no group binds an address of the others."""
         places = tuple(group.location if group.location in self.places() else "_" for group in groups)
         self.diagnostics.report(
             "W0810",
-            f"{listed([f'`{self.shown(group)}`' for group in groups])} live apart and no literal brings them together",
+            f"{listed([f'`{self.shown(group)}`' for group in groups])} are at different locations, "
+            "and no literal has both addresses",
             self.rule.span,
-            help="on one cluster the rule is evaluated all the same; to run the locations apart, join them by a "
-            "literal that holds both addresses",
+            help="on one cluster, the rule is evaluated anyway; to separate the locations, join them by a "
+            "literal with both addresses",
         )
         return LocalizedRule(self.rule, places[0], head_place, (), (self.rule,), places[1:])
 
     # ---- places and addresses ----------------------------------------------------------------------------------------
 
     def place(self, relation: str, terms: Sequence[object]) -> str:
-        """Where a tuple of ``relation`` with these terms lives, as it prints; equal variables print alike."""
+        """Return the location of a tuple with these terms as text, equal for equal variables, empty if it has none."""
         declared = self.program.relation(relation)
         if declared.at is not None:
             return self.root(str(declared.at))
@@ -130,19 +133,19 @@ class _Localizer:
         return self.root(str(terms[declared.location]))
 
     def root(self, text: str) -> str:
-        """One text for all variables and constants that the rule equates."""
+        """Return the text that stands for all variables and constants that the rule equates with this one."""
         return self.same.get(text, text)
 
     def place_of(self, atom: typed.Atom) -> str:
-        """Where a body atom's tuples live."""
+        """Return the location of a body atom's tuples."""
         return self.place(atom.relation, atom.terms)
 
     def places(self) -> set[str]:
-        """Where the literals of the rule live, as they are written."""
+        """Return the locations of the rule's literals; wildcards have not been replaced."""
         return {self.place_of(literal) for literal in self.rule.read}
 
     def address(self, group: _Group, place: str) -> _Address | None:
-        """How ``group`` knows the address ``place``: it holds it, it is a constant, or it can be computed."""
+        """Return the address ``place`` as ``group`` knows it: bound, constant or computed; None if it does not."""
         for variable in group.variables.values():
             if self.root(variable.name) == place:
                 return _Address(variable)
@@ -156,8 +159,8 @@ class _Localizer:
                     return _Address(definition.variable, (*needed, definition))
         return None
 
-    def computable(self, group: _Group, *users: object) -> list[typed.Assignment] | None:
-        """The assignments by which ``group`` has all variables of ``users``; None if it cannot have them."""
+    def computable(self, group: _Group, *users: typed.Node) -> list[typed.Assignment] | None:
+        """Return the assignments that ``group`` needs to bind all variables of ``users``, None if it cannot."""
         wanted = {v.name for user in users for v in typed.variables_of(user)} - set(group.variables)
         chosen: list[typed.Assignment] = []
         for literal in reversed(self.rule.body):
@@ -168,7 +171,7 @@ class _Localizer:
         return None if wanted else chosen[::-1]
 
     def constants(self) -> Iterator[typed.Constant]:
-        """The constants that say where a literal of the rule lives."""
+        """Yield the constants that are locations of the rule's literals or that the rule equates with variables."""
         for atom in self.rule.read:
             relation = self.program.relation(atom.relation)
             if relation.at is not None:
@@ -182,7 +185,7 @@ class _Localizer:
     # ---- positive literals -------------------------------------------------------------------------------------------
 
     def groups(self) -> list[_Group]:
-        """The positive literals by location; those without one join the first group."""
+        """Return the positive literals grouped by location; those without one join the first group."""
         by_place: dict[str, list[typed.Atom]] = {}
         for atom in map(self.with_location, self.rule.atoms):
             by_place.setdefault(self.place_of(atom), []).append(atom)
@@ -196,7 +199,7 @@ class _Localizer:
         return [replace(groups[0], atoms=(*groups[0].atoms, *anywhere)), *groups[1:]]
 
     def with_location(self, atom: typed.Atom) -> typed.Atom:
-        """The atom with a variable of its own for a location that the rule leaves open."""
+        """Return the atom with a fresh variable for a wildcard at its location."""
         location = self.program.relation(atom.relation).location
         if location is None or not isinstance(atom.terms[location], typed.Wildcard):
             return atom
@@ -205,9 +208,9 @@ class _Localizer:
     def meetings(
         self, groups: tuple[_Group, ...], hopeless: set[frozenset[tuple[str, frozenset[typed.Atom]]]]
     ) -> list[tuple[str, str, str]] | None:
-        """In which order to bring the groups together: the locations of who travels and of whom it meets, and why.
+        """Return the order in which to bring the groups together: for each step, source, target and reason.
 
-        Tries the cheapest step first. None if there is no way; ``hopeless`` are sets of groups known to have none.
+        Tries the cheapest step first. Returns None if no order works; ``hopeless`` caches sets of groups without one.
         """
         if len(groups) < 2:
             return []
@@ -235,25 +238,25 @@ class _Localizer:
         return None
 
     def derived(self, group: _Group) -> int:
-        """How many of the relations in a group are derived, which change more than input relations."""
+        """Return how many relations in a group are derived; these change more than input relations."""
         return sum(self.program.relation(name).role == "derived" for name in group.carries)
 
     def why(self, source: _Group, target: _Group, possible: list[tuple[_Group, _Group]]) -> str:
-        """Why ``source`` travels to ``target``, or the other way where there is a way back."""
+        """Return why ``source`` is sent to ``target``, or ``target`` to ``source`` along a symmetric relation."""
         ours, theirs = self.shown(source), self.shown(target)
         if self.way_back(source, target):
-            return f"{source.carries[0]} is symmetric, so what lives at {target.location} finds its way back along it"
+            return f"{source.carries[0]} is symmetric, so tuples at {target.location} can be sent back along it"
         if (target, source) not in possible:
-            know, do = "s" * (" and " not in ours), "does" if " and " not in theirs else "do"
-            return f"{ours} know{know} the address {target.location}, and {theirs} {do} not know {source.location}"
+            has, does = "has" if " and " not in ours else "have", "does" if " and " not in theirs else "do"
+            return f"{ours} {has} the address {target.location}, and {theirs} {does} not have {source.location}"
         if self.derived(source) < self.derived(target):
-            return f"each knows the other's address, and {ours} is input, which changes less than what is derived"
-        return f"each knows the other's address, and {ours} is first"
+            return f"each has the other's address, and {ours} is an input, which changes less than derived relations"
+        return f"each has the other's address, and {ours} comes first"
 
     def shown(self, group: _Group) -> str:
-        """What is in a group, for people."""
+        """Return the content of a group as text for messages."""
         if any(self.place_of(atom) not in ("", group.location) for atom in group.atoms):
-            return f"what has met at {group.location}"
+            return f"the join at {group.location}"
         names = {v.name for atom in self.rule.atoms for v in typed.variables_of(atom)}
         atoms = []
         for atom in group.atoms:
@@ -266,7 +269,7 @@ class _Localizer:
         return listed(atoms)
 
     def meet(self, source: _Group, target: _Group, why: str) -> _Group:
-        """Send ``source`` to ``target``, or, along a symmetric relation, ``target`` to ``source``."""
+        """Send ``source`` to ``target``, or along a symmetric relation the reverse; return the joint group."""
         carries = (*source.carries, *target.carries)
         back = self.way_back(source, target)
         if back is None:
@@ -278,9 +281,9 @@ class _Localizer:
         return replace(sent, atoms=(*source.atoms, *sent.atoms), carries=carries)
 
     def way_back(self, source: _Group, target: _Group) -> typed.Atom | None:
-        """If ``source`` is an atom of a symmetric relation: its reverse, which leads from ``target`` to it.
+        """Return the reverse of ``source``, which leads from ``target`` to it; None unless it is one symmetric atom.
 
-        Its location and the address of the target are exchanged, the rest is left open.
+        The reverse swaps the atom's location with the address of the target and has wildcards elsewhere.
         """
         if len(source.atoms) != 1 or not self.program.relation(source.atoms[0].relation).symmetric:
             return None
@@ -296,9 +299,9 @@ class _Localizer:
     # ---- negated literals --------------------------------------------------------------------------------------------
 
     def visit_negations(self, group: _Group) -> _Group:
-        """Send ``group`` from one negated literal to the next, those at one location checked before it leaves.
+        """Send ``group`` from the location of one negated literal to the next; check those at each before leaving it.
 
-        Returns the group at its last location, where what has not been checked is left to be checked.
+        Return the group at its last location, where the remaining negations are to be checked.
         """
         for place in dict.fromkeys(self.place_of(negation.atom) for negation in self.rule.negations):
             if place and not group.location:
@@ -323,9 +326,9 @@ class _Localizer:
         negations: Sequence[typed.Negation] = (),
         keep: set[str] | None = None,
     ) -> _Group:
-        """Send the bindings of a group to ``place``; returns the group there, one auxiliary atom.
+        """Send the bindings of a group to ``place``; return the group there, which is one auxiliary atom.
 
-        ``negations`` are checked before sending. ``keep`` are the variables to send, all by default.
+        ``negations`` are checked before sending. ``keep`` names the variables to send, by default all.
         """
         if keep is None:
             group = replace(group, atoms=tuple(map(self.named_atom, group.atoms)))
@@ -344,7 +347,7 @@ class _Localizer:
         return _Group(place, (typed.Atom(relation.name, terms, self.rule.span),), group.carries, group.order)
 
     def sent_whole(self, group: _Group, wanted: typed.Variable | typed.Constant) -> int | None:
-        """If the group is one atom of different variables, the one that is the address; other rules may send it too."""
+        """Return the address's position if the group is one atom of distinct variables, which rules share, or None."""
         if len(group.atoms) != 1 or not group.carries:
             return None
         names = [term.name for term in group.atoms[0].terms if isinstance(term, typed.Variable)]
@@ -354,8 +357,8 @@ class _Localizer:
 
     def make_whole(
         self, atom: typed.Atom, terms: tuple[typed.Variable | typed.Constant, ...], position: int
-    ) -> tuple[typed.Relation, typed.Rule]:
-        """The auxiliary relation for the tuples of ``atom``, sent to the address at ``position``, and its rule."""
+    ) -> tuple[typed.TypedRelation, typed.TypedRule]:
+        """Return the shared relation, and its rule, for tuples of ``atom`` sent to the address at ``position``."""
         key = (atom.relation, position)
         if key not in self.made.shared:
             shipped = self.program.relation(atom.relation)
@@ -371,11 +374,11 @@ class _Localizer:
         terms: tuple[typed.Variable | typed.Constant, ...],
         computed: Sequence[typed.Assignment],
         negations: Sequence[typed.Negation],
-    ) -> tuple[typed.Relation, typed.Rule]:
-        """An auxiliary relation for the bindings of a group, and its rule.
+    ) -> tuple[typed.TypedRelation, typed.TypedRule]:
+        """Return a new auxiliary relation for the bindings of a group, and its rule.
 
-        Conditions that can be checked before sending are. Those that compute something may only fail on bindings that
-        the whole rule has, so they wait, unless they guard something that is computed here.
+        Conditions are checked before sending if possible. Those that compute something may raise errors only for
+        bindings that satisfy the whole rule, so they wait, unless they guard a value that is computed here.
         """
         needed = self.computable(group, *negations)
         assert needed is not None, str(self.rule)
@@ -386,7 +389,7 @@ class _Localizer:
                 plain = all(isinstance(x, typed.Variable | typed.Constant) for x in (literal.left, literal.right))
                 if (plain or needed or computed) and {v.name for v in typed.variables_of(literal)} <= known:
                     conditions.append(literal)
-        # Equalities are checked again at the end: they say there that two names are one location.
+        # The last rule repeats equalities, because they tell it that two names are one location.
         self.checked += [x for x in conditions if isinstance(x, typed.Comparison) and x.op != "="]
         assignments = tuple(dict.fromkeys((*needed, *computed)))
         equal_to_address = [x for x in conditions if any(_says(x, made) for made in computed)]
@@ -400,11 +403,11 @@ class _Localizer:
         body = (*group.atoms, *_bound_by(group, assignments), *conditions, *negations)
         return relation, self.part(label, relation, terms, body)
 
-    def relation(self, name: str, columns: list[tuple[str, typed.Type]]) -> typed.Relation:
-        """A new auxiliary relation, located by its first column."""
-        relation = typed.Relation(
+    def relation(self, name: str, columns: list[tuple[str, typed.Type]]) -> typed.TypedRelation:
+        """Return a new auxiliary relation, located by its first column."""
+        relation = typed.TypedRelation(
             unused(name, self.made.names),
-            tuple(typed.Column(name, type_) for name, type_ in columns),
+            tuple(typed.TypedColumn(name, type_) for name, type_ in columns),
             "derived",
             False,
             self.rule.span,
@@ -420,35 +423,35 @@ class _Localizer:
     def part(
         self,
         label: str,
-        relation: typed.Relation,
+        relation: typed.TypedRelation,
         terms: tuple[typed.Variable | typed.Constant, ...],
         body: tuple[typed.Literal, ...],
-    ) -> typed.Rule:
-        """The rule of an auxiliary relation."""
+    ) -> typed.TypedRule:
+        """Return the rule that derives an auxiliary relation."""
         label = unused(label, self.made.labels)
         self.made.labels.add(label)
         head = typed.Head(relation.name, terms, self.rule.span)
         origin = f"sends to @{terms[0]} what {self.rule.label} needs there"
-        return typed.Rule(label, head, body, self.rule.span, self.rule.text, origin)
+        return typed.TypedRule(label, head, body, self.rule.span, self.rule.text, origin)
 
     def named_atom(self, atom: typed.Atom) -> typed.Atom:
-        """The atom with variables for its wildcards, so that each derivation still has its own tuples."""
+        """Return the atom with variables for its wildcards, so that different derivations stay different tuples."""
         return replace(atom, terms=tuple(self.named(t) for t in atom.terms))
 
     def named(self, term: typed.Term) -> typed.Term:
-        """A new variable for a wildcard; another term as it is."""
+        """Return a fresh variable for a wildcard, and other terms unchanged."""
         return typed.Variable(next(self.fresh), term.type, term.span) if isinstance(term, typed.Wildcard) else term
 
 
-def _fresh_variables(rule: typed.Rule) -> Iterator[str]:
-    """Names that no variable of the rule has."""
+def _fresh_variables(rule: typed.TypedRule) -> Iterator[str]:
+    """Return an iterator over names that no variable of the rule has."""
     used = {t.name for atom in rule.atoms for t in atom.terms if isinstance(t, typed.Variable)}
     used |= {x.variable.name for x in rule.body if isinstance(x, typed.Assignment)}
     return (f"W{number}" for number in count(1) if f"W{number}" not in used)
 
 
-def _definitions(rule: typed.Rule) -> Iterator[typed.Assignment]:
-    """What the rule says that variables are equal to."""
+def _definitions(rule: typed.TypedRule) -> Iterator[typed.Assignment]:
+    """Yield the assignments and equalities of a rule, as assignments to their variables."""
     for literal in rule.body:
         if isinstance(literal, typed.Assignment):
             yield literal
@@ -459,13 +462,13 @@ def _definitions(rule: typed.Rule) -> Iterator[typed.Assignment]:
 
 
 def _says(condition: typed.Literal, assignment: typed.Assignment) -> bool:
-    """Whether a condition says the same as an assignment."""
+    """Return whether a condition has the same two sides as an assignment."""
     sides = (assignment.variable, assignment.value)
     return isinstance(condition, typed.Comparison) and {condition.left, condition.right} == set(sides)
 
 
 def _bound_by(group: _Group, literals: Sequence[typed.Literal]) -> list[typed.Literal]:
-    """The literals, an assignment to a variable that the group binds already having become a comparison."""
+    """Return the literals, with assignments to variables that the group already binds turned into comparisons."""
     bound = group.variables
     return [
         typed.Comparison("=", x.variable, x.value, x.span)

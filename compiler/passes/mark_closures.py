@@ -1,12 +1,18 @@
-"""Let relations whose rules are those of a transitive closure know that they are one.
+"""Mark relations whose rules form a transitive closure.
 
-Path literals make closures of their own; these are the ones that users write as rules, and those that
-:mod:`.linearize` makes of doubled rules::
+Before::
 
-    reachable(X, Y) :- link(X, Y).
-    reachable(X, Y) :- link(X, Z), reachable(Z, Y).
+    relation reachable(X: int, Y: int)
 
-Relations are all that changes, not rules.
+    reachable_1: reachable(X, Y) :- link(X, Y).
+    reachable_2: reachable(X, Y) :- link(X, Z), reachable(Z, Y).
+
+After::
+
+    relation reachable(X: int, Y: int) closure of link+
+
+Closures made for path literals are already marked; this pass marks those that users write as rules, and those that
+:mod:`.linearize` makes of nonlinear rules. Rules do not change.
 """
 
 from __future__ import annotations
@@ -17,7 +23,7 @@ from ..ir import typed
 from ..ir.closures import closure_of
 
 
-def mark_closures(program: typed.Program) -> typed.Program:
+def mark_closures(program: typed.TypedProgram) -> typed.TypedProgram:
     """Return the program with the closures marked."""
     relations = tuple(
         replace(relation, closure=closure_of(relation.name, program.rules_of(relation.name)))

@@ -1,4 +1,4 @@
-"""Tells assignments from comparisons and puts the literals of a body where what they need stands before them.
+"""Find the assignments of a body and order its literals so that variables are bound before use.
 
 Before::
 
@@ -8,10 +8,10 @@ After::
 
     h(X, Z) :- p(X), Y = X * 2, Z = Y + 1, !q(Y), X = Z.
 
-``X = expression`` assigns if neither a positive atom nor an assignment before it binds ``X``; either side may be the
-variable. The order in which a body is written does not matter. Literals keep it as far as they can: atoms stay, and the
-others stand behind the atoms and assignments that bind their variables. An assignment that nothing can ever compute
-keeps its form and goes to the end, for ``check_safety`` to report.
+``X = expression`` is an assignment if no positive atom and no earlier assignment binds ``X``; the variable may be on
+either side. The order in which a body is written does not affect its meaning. Literals keep their source order where
+possible: atoms stay, and the others move behind the atoms and assignments that bind their variables. An assignment that
+can never be computed stays one and moves to the end, for ``check_safety`` to report.
 """
 
 from __future__ import annotations
@@ -23,24 +23,24 @@ from ..ir import typed
 
 
 def order_body(body: Sequence[typed.Literal], diagnostics: Diagnostics) -> tuple[typed.Literal, ...]:
-    """The literals of ``body`` in an order in which each finds its variables bound.
+    """Return the literals of ``body`` in an order in which the variables that each one needs are bound before it.
 
-    In ``body``, assignments still are comparisons with ``=`` or ``:=``; what is wrong with a ``:=`` is reported.
+    In ``body``, assignments are still comparisons with ``=`` or ``:=``. Report misuses of ``:=`` (E0407, E0408).
     """
     return _place(_assign(body, diagnostics))
 
 
 def _names(literal: typed.Literal) -> set[str]:
-    """The variables that a literal binds if it is an atom, and those that it needs otherwise."""
+    """Return the variables that an atom binds, or that any other literal needs."""
     node = literal.value if isinstance(literal, typed.Assignment) else literal
     return {variable.name for variable in typed.variables_of(node)}
 
 
 def _assign(body: Sequence[typed.Literal], diagnostics: Diagnostics) -> list[typed.Literal]:
-    """The body with the comparisons that assign replaced by assignments."""
+    """Return the body with comparisons that assign replaced by assignments."""
     literals = list(body)
     bound = {name for literal in body if isinstance(literal, typed.Atom) for name in _names(literal)}
-    # `:=` goes first: `X = A, A := X * 2` compares with `=`, whichever stands first.
+    # `:=` takes precedence: `X = A, A := X * 2` compares with `=`, in either order.
     pending = [place for op in (":=", "=") for place, literal in enumerate(body) if _has_operator(literal, op)]
     progress = True
     while progress:
@@ -74,7 +74,7 @@ def _has_operator(literal: typed.Literal, op: str) -> bool:
 
 
 def _assignment(literal: typed.Comparison, bound: set[str]) -> typed.Assignment | None:
-    """The assignment that ``literal`` is once the variables ``bound`` have values, or None."""
+    """Return ``literal`` as an assignment, if it is one given the ``bound`` variables, or None."""
     sides = [(literal.left, literal.right)]
     if literal.op == "=":
         sides.append((literal.right, literal.left))
@@ -87,16 +87,16 @@ def _assignment(literal: typed.Comparison, bound: set[str]) -> typed.Assignment 
 
 def _refuse(literal: typed.Comparison, diagnostics: Diagnostics) -> typed.Comparison:
     if isinstance(literal.left, typed.Variable):
-        message = f"`:=` assigns `{literal.left}`, which is bound already"
+        message = f"`:=` assigns `{literal.left}`, which is already bound"
         diagnostics.report("E0407", message, literal.left.span, help="write `=` to compare")
     else:
-        message = "only a variable can stand in front of `:=`"
+        message = "the left side of `:=` must be a variable"
         diagnostics.report("E0408", message, literal.left.span, help="write `=` to compare")
     return typed.Comparison("=", literal.left, literal.right, literal.span)
 
 
 def _place(literals: Sequence[typed.Literal]) -> tuple[typed.Literal, ...]:
-    """The literals in source order, each of them moved back behind those that bind its variables."""
+    """Return the literals in source order, each moved behind those that bind its variables."""
     bindable: set[str] = set()
     for literal in literals:
         if isinstance(literal, typed.Atom):

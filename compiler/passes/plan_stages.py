@@ -1,20 +1,23 @@
-"""Choose pivots and cut the program into stages.
+"""Choose the pivot columns of relations and divide the program into stages.
 
 Before::
 
     stratum reachable: ranked
-      r1: reachable(S, D) :- link(S, D).
-      r2: reachable(S, D) :- link(S, Z), reachable(Z, D).
+    r1: reachable(S, D) :- link(S, D).
+    r2: reachable(S, D) :- link(S, Z), reachable(Z, D).
 
 After::
 
     stage 1: by bucket
-      reachable in buckets of D: every rule keeps it
-      r1: own bucket only
 
-A relation can be cut into buckets of a pivot column if, in every rule, every literal over a relation of the same stage
-has at its pivot the same variable or constant as the head has at its own. Then each derivation lies in one bucket, and
-a stage runs without exchange between buckets. Relations of other stages are read whole.
+    stratum reachable: ranked
+      reachable in buckets of D: r2 passes D on from reachable(Z, D)
+      r1: reachable(S, D) :- link(S, D).
+        full: link^ν(S, D), own bucket only
+
+A relation can be divided into buckets by a pivot column if, in every rule, every literal over a relation of the same
+stage has at its pivot the same variable or constant as the head has at its own. Each derivation then lies in one
+bucket, and a stage runs without exchange between buckets. Relations of other stages are read as a whole.
 """
 
 from __future__ import annotations
@@ -25,33 +28,32 @@ from dataclasses import dataclass, field
 
 from ..diagnostics import listed
 from ..ir import typed
-from ..ir.delta import Program as DeltaProgram
-from ..ir.delta import StratumDeltas
-from ..ir.plan import Pivot, Program, Stage, StratumPlan
-from ..ir.strata import Stratum
+from ..ir.delta import DeltaProgram, StratumDeltas
+from ..ir.plan import Pivot, ProgramPlan, StagePlan, StratumPlan
+from ..ir.strata import TypedStratum
 from .derive_deltas import rule_deltas
-from .plan_joins import gather_facts, plan_asked, plan_rule
+from .plan_joins import plan_asked, plan_rule
 from .terms import equal_variables
 
-#: How many rules or columns a reason names.
+#: The maximum number of rules or columns that a reason names.
 MOST_TOLD = 3
 
 
 @dataclass
 class _Open:
-    """A stage that may get further strata, and the pivots of its relations."""
+    """A stage that can still take strata, and the pivots of its relations."""
 
     bucketed: bool
     strata: list[StratumPlan] = field(default_factory=list)
     pivots: dict[str, int | None] = field(default_factory=dict)
 
     def add(self, placed: StratumPlan) -> None:
-        """Take a stratum in."""
+        """Add a planned stratum to the stage."""
         self.strata.append(placed)
         self.pivots.update({pivot.relation: pivot.column for pivot in placed.pivots})
 
 
-def plan_stages(deltas: DeltaProgram) -> Program:
+def plan_stages(deltas: DeltaProgram) -> ProgramPlan:
     """Return the plan of a program."""
     stages: list[_Open] = []
     for stratum in deltas.strata:
@@ -61,11 +63,11 @@ def plan_stages(deltas: DeltaProgram) -> Program:
             stages.append(_Open(alone is not None))
             placed = _gathered(stratum) if alone is None else _bucketed(stratum, alone, ())
         stages[-1].add(placed)
-    return Program(deltas, tuple(Stage(tuple(stage.strata), stage.bucketed) for stage in stages))
+    return ProgramPlan(deltas, tuple(StagePlan(tuple(stage.strata), stage.bucketed) for stage in stages))
 
 
 def _fuse(stage: _Open, stratum: StratumDeltas) -> StratumPlan | None:
-    """The stratum as a further one of ``stage``, or None if it has to start its own."""
+    """Return the plan of the stratum as part of ``stage``, or None if it has to start its own stage."""
     if not stage.bucketed:
         reads_it = any(x.relation in stage.pivots for rule in stratum.stratum.rules for x in rule.read)
         if _assign(stratum.stratum, {}) is None or (not stratum.stratum.recursive and reads_it):
@@ -77,7 +79,7 @@ def _fuse(stage: _Open, stratum: StratumDeltas) -> StratumPlan | None:
     return _bucketed(stratum, found, stage.pivots)
 
 
-def _hides_pivot(rule: typed.Rule, pivots: Mapping[str, int], stage: Collection[str]) -> bool:
+def _hides_pivot(rule: typed.TypedRule, pivots: Mapping[str, int], stage: Collection[str]) -> bool:
     """Whether the bucket of a head would be unknown if a condition of the rule has no value, which its one column says
     then. It has to be known if the rule negates what is in buckets: what is absent in one may be there in another."""
     arguments = enumerate(rule.head.arguments)
@@ -111,14 +113,13 @@ def _stratum_plan(
         rules.append(plan_rule(rule, deltas.stratum.kind, filtered))
     chosen = tuple(Pivot(r.name, pivots[r.name], reasons[r.name]) for r in deltas.stratum.relations)
     written = (rule_deltas(rule, deltas.stratum) for relation in deltas.stratum.relations for rule in relation.written)
-    gathered = tuple(gather_facts(rules, deltas.stratum.kind))
-    return StratumPlan(deltas.stratum, chosen, gathered, tuple(map(plan_asked, written)))
+    return StratumPlan(deltas.stratum, chosen, tuple(rules), tuple(map(plan_asked, written)))
 
 
-def candidates(stratum: Stratum, relation: typed.Relation) -> list[int]:
-    """The columns of ``relation`` that may be its pivot, the best first.
+def candidates(stratum: TypedStratum, relation: typed.TypedRelation) -> list[int]:
+    """Return the columns of ``relation`` that may be its pivot, best first.
 
-    Not a column that an aggregate computes, nor one outside the primary key, which is checked bucket by bucket.
+    Excludes columns that an aggregate computes, and those outside a primary key, which is checked bucket by bucket.
     """
     rules = stratum.rules_of(relation.name)
     columns = [
@@ -137,11 +138,11 @@ def candidates(stratum: Stratum, relation: typed.Relation) -> list[int]:
     return sorted(columns, key=lambda index: (-carried[index], index != relation.location, index))
 
 
-def _assign(stratum: Stratum, fixed: Mapping[str, int | None]) -> dict[str, int] | None:
-    """A pivot for every relation of the stratum that agrees with those ``fixed`` for the stage, or None.
+def _assign(stratum: TypedStratum, fixed: Mapping[str, int | None]) -> dict[str, int] | None:
+    """Return a pivot for every relation of the stratum, consistent with those ``fixed`` for the stage, or None.
 
-    Of all that agree it is the first, in the order of the relations and of their :func:`candidates`. What a choice
-    leaves the relations that it is joined to by a rule is found right after it, so that hardly any has to be undone.
+    This is the first consistent choice in the order of the relations and of their :func:`candidates`. Each choice is
+    propagated at once to the relations that rules link to it, so backtracking is rare.
     """
     left = {relation.name: candidates(stratum, relation) for relation in stratum.relations}
     links: dict[str, list[_Link]] = {name: [] for name in left}
@@ -161,7 +162,7 @@ def _assign(stratum: Stratum, fixed: Mapping[str, int | None]) -> dict[str, int]
                 links[atom.relation].append((head, _turned(onwards)))
     order = list(left)
     chosen = _narrowed(left, links, order)
-    # For each relation with a choice: what was left before it was made, and the columns that are not tried yet.
+    # The stack for backtracking: the columns left before each choice, its relation's number, and the untried columns.
     choices: list[tuple[dict[str, list[int]], int, list[int]]] = []
     number = 0
     while chosen is None or number < len(order):
@@ -180,15 +181,15 @@ def _assign(stratum: Stratum, fixed: Mapping[str, int | None]) -> dict[str, int]
     return {name: chosen[name][0] for name in order}
 
 
-#: A relation that a rule joins to another, and for each column of the other its columns that hold the same.
+#: A relation that a rule links to another, and for each column of the other its own columns with the same term.
 _Link = tuple[str, Mapping[int, set[int]]]
 
 
 def _narrowed(
     left: dict[str, list[int]], links: Mapping[str, list[_Link]], changed: list[str]
 ) -> dict[str, list[int]] | None:
-    """The columns that are ``left`` without those that agree with none of a linked relation; None if that leaves a
-    relation without any. ``left`` is used up, ``changed`` names the relations that have lost columns."""
+    """Return ``left`` without the columns that agree with no column of a linked relation, None if a relation loses all
+    its columns. This modifies ``left``; ``changed`` names the relations whose links are to be checked first."""
     if not all(left.values()):
         return None
     waiting = list(changed)
@@ -205,9 +206,9 @@ def _narrowed(
     return left
 
 
-def _carried(rule: typed.Rule, atom: typed.Atom, same: Mapping[str, str]) -> dict[int, set[int]]:
-    """For each column of a rule's head the columns of a literal that hold the same; ``same`` has the variables that
-    the rule equates."""
+def _carried(rule: typed.TypedRule, atom: typed.Atom, same: Mapping[str, str]) -> dict[int, set[int]]:
+    """Return for each column of a rule's head the columns of a literal with the same term; ``same`` is the rule's
+    :func:`.equal_variables`."""
     places: dict[str, set[int]] = {}
     for place, term in enumerate(atom.terms):
         if not isinstance(term, typed.Wildcard):
@@ -220,7 +221,7 @@ def _carried(rule: typed.Rule, atom: typed.Atom, same: Mapping[str, str]) -> dic
 
 
 def _turned(carried: Mapping[int, set[int]]) -> dict[int, set[int]]:
-    """For each column of the literal those of the head."""
+    """Return the inverse of ``carried``: for each column of the literal, those of the head."""
     found: dict[int, set[int]] = {}
     for column, places in carried.items():
         for place in places:
@@ -228,8 +229,8 @@ def _turned(carried: Mapping[int, set[int]]) -> dict[int, set[int]]:
     return found
 
 
-def broken_literals(rule: typed.Rule, pivots: Mapping[str, int]) -> Iterator[typed.Atom]:
-    """The literals that do not carry the head's pivot."""
+def broken_literals(rule: typed.TypedRule, pivots: Mapping[str, int]) -> Iterator[typed.Atom]:
+    """Yield the literals whose pivot differs from the head's pivot."""
     same = equal_variables(rule)
     for atom in rule.read:
         if atom.relation in pivots:
@@ -238,8 +239,8 @@ def broken_literals(rule: typed.Rule, pivots: Mapping[str, int]) -> Iterator[typ
                 yield atom
 
 
-def _why(stratum: Stratum, name: str, pivots: Mapping[str, int]) -> str:
-    """Why a relation is cut by its pivot, for people."""
+def _why(stratum: TypedStratum, name: str, pivots: Mapping[str, int]) -> str:
+    """Return the reason for a relation's pivot, as text for users."""
     rules = stratum.rules_of(name)
     column = next(r for r in stratum.relations if r.name == name).columns[pivots[name]].name
     passed = []
@@ -255,14 +256,14 @@ def _why(stratum: Stratum, name: str, pivots: Mapping[str, int]) -> str:
 
 
 class _Gathering:
-    """Says why the relations of a stratum have no pivots."""
+    """The explanation why the relations of a stratum have no pivots."""
 
-    def __init__(self, stratum: Stratum) -> None:
+    def __init__(self, stratum: TypedStratum) -> None:
         self.stratum = stratum
         self.candidates = {relation.name: candidates(stratum, relation) for relation in stratum.relations}
-        # The literals of the stratum's own relations in their order, with what they carry, and where a relation has a
-        # part in one.
-        self.literals: list[tuple[typed.Rule, typed.Atom, dict[int, set[int]]]] = []
+        # The literals over the stratum's own relations, with their rules and the columns that they carry; and for each
+        # relation, the indexes of the literals in whose rule it is the head or that read it.
+        self.literals: list[tuple[typed.TypedRule, typed.Atom, dict[int, set[int]]]] = []
         self.of: dict[str, list[int]] = {}
         for rule in stratum.rules:
             same = equal_variables(rule)
@@ -273,8 +274,8 @@ class _Gathering:
                     self.literals.append((rule, atom, _carried(rule, atom, same)))
         self.broken = next((place for place in range(len(self.literals)) if self.always_broken(place)), None)
 
-    def why(self, relation: typed.Relation) -> str:
-        """Why a relation has no pivot, for people."""
+    def why(self, relation: typed.TypedRelation) -> str:
+        """Return the reason why a relation has no pivot, as text for users."""
         if not relation.columns:
             return "it has no columns"
         columns = self.candidates[relation.name]
@@ -292,8 +293,8 @@ class _Gathering:
         return "it reads relations that are gathered"
 
     def clause(self, name: str, column: int) -> str:
-        """What breaks a rule when relation ``name`` is cut by ``column``, whatever the others are cut by; empty if
-        nothing."""
+        """Return what breaks a rule if relation ``name`` is cut by ``column``, whatever the others are cut by; empty if
+        nothing does."""
         if not all(self.candidates.values()):
             return ""
         broken = [place for place in self.of.get(name, ()) if self.always_broken(place, name, column)]
@@ -304,7 +305,7 @@ class _Gathering:
         return f"{rule.label} would need {atom} of other buckets"
 
     def always_broken(self, place: int, name: str = "", column: int = 0) -> bool:
-        """Whether a literal does not carry its head's pivot, whatever relations but ``name`` are cut by."""
+        """Return whether literal ``place`` never has its head's pivot, however relations except ``name`` are cut."""
         rule, atom, carried = self.literals[place]
         heads, atoms = ([column] if of == name else self.candidates[of] for of in (rule.head.relation, atom.relation))
         if rule.head.relation == atom.relation:

@@ -1,4 +1,4 @@
-"""Let a negated literal with wildcards read a projection of its relation.
+"""Make negated literals with wildcards read projections of their relations.
 
 Before::
 
@@ -9,7 +9,7 @@ After::
     knows_by_a: knows_by_a(a) :- knows(a, _).
     r1: lonely(X) :- person(X), !knows_by_a(X).
 
-The projection is a relation like others, so its changes are net: knows(1, 2) replaced by knows(1, 3) is none.
+The projection is an ordinary relation, so its changes are net: it does not change if knows(1, 3) replaces knows(1, 2).
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ from ..ir import typed
 from ..naming import unused
 
 
-def project_negations(program: typed.Program) -> typed.Program:
+def project_negations(program: typed.TypedProgram) -> typed.TypedProgram:
     """Return the program without wildcards in negated literals."""
     names = {relation.name for relation in program.relations}
     labels = {rule.label for rule in program.rules}
-    projections: dict[tuple[str, tuple[int, ...]], typed.Relation] = {}
-    added: list[typed.Rule] = []
+    projections: dict[tuple[str, tuple[int, ...]], typed.TypedRelation] = {}
+    added: list[typed.TypedRule] = []
 
     def projected(negation: typed.Negation) -> typed.Negation:
         atom = negation.atom
@@ -45,17 +45,17 @@ def project_negations(program: typed.Program) -> typed.Program:
     for rule in program.rules:
         body = tuple(projected(x) if isinstance(x, typed.Negation) else x for x in rule.body)
         rules.append(replace(rule, body=body))
-    made: dict[str, list[typed.Relation]] = {}
+    made: dict[str, list[typed.TypedRelation]] = {}
     for (name, _), projection in projections.items():
         made.setdefault(name, []).append(projection)
     relations = [one for relation in program.relations for one in (relation, *made.get(relation.name, ()))]
     return replace(program, relations=tuple(relations), rules=(*added, *rules))
 
 
-def _projection(relation: typed.Relation, kept: tuple[int, ...], names: set[str]) -> typed.Relation:
+def _projection(relation: typed.TypedRelation, kept: tuple[int, ...], names: set[str]) -> typed.TypedRelation:
     columns = tuple(relation.columns[i] for i in kept)
     by = "_".join(column.name for column in columns)
-    return typed.Relation(
+    return typed.TypedRelation(
         unused(f"{relation.name}_by_{by}" if by else f"{relation.name}_any", names),
         columns,
         "derived",
@@ -70,12 +70,14 @@ def _projection(relation: typed.Relation, kept: tuple[int, ...], names: set[str]
     )
 
 
-def _rule(relation: typed.Relation, made: typed.Relation, kept: tuple[int, ...], labels: set[str]) -> typed.Rule:
+def _rule(
+    relation: typed.TypedRelation, made: typed.TypedRelation, kept: tuple[int, ...], labels: set[str]
+) -> typed.TypedRule:
     variables = {i: typed.Variable(relation.columns[i].name, relation.columns[i].type, relation.span) for i in kept}
     terms: tuple[typed.Term, ...] = tuple(
         variables.get(i, typed.Wildcard(column.type, relation.span)) for i, column in enumerate(relation.columns)
     )
-    return typed.Rule(
+    return typed.TypedRule(
         unused(made.name, labels),
         typed.Head(made.name, tuple(variables.values()), relation.span),
         (typed.Atom(relation.name, terms, relation.span),),

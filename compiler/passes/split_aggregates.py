@@ -1,4 +1,4 @@
-"""Take apart aggregates over distinct values and aggregates with witnesses.
+"""Split aggregates over distinct values and aggregates with witnesses into plain aggregates.
 
 Before::
 
@@ -6,22 +6,22 @@ Before::
     r2: best(X, Y, min<C>, Z) :- link(X, Z, C1), cost(Z, Y, C2), C = C1 + C2.
     r3: nearest(X, min<C>, Y) :- link(X, Y, C).
 
-After (the relations in between are hidden)::
+After (the intermediate relations are hidden)::
 
-    visitors_x2_values(P, U) :- visit(P, U, S).
-    visitors_x2(P, count<U>) :- visitors_x2_values(P, U).
-    visitors_rest(P, sum<S>) :- visit(P, U, S).
-    visitors(P, n, s) :- visitors_x2(P, n), visitors_rest(P, s).
+    r1_x2_values: visitors_x2_values(P, U) :- visit(P, U, S).
+    visitors_x2: visitors_x2(P, count<x2>) :- visitors_x2_values(P, x2).
+    r1_rest: visitors_rest(P, sum<S>) :- visit(P, U, S).
+    visitors: visitors(P, x2, x3) :- visitors_x2(P, x2), visitors_rest(P, x3).
 
-    best_all(X, Y, C, Z) :- link(X, Z, C1), cost(Z, Y, C2), C = C1 + C2.
-    best_min(X, Y, min<C>) :- best_all(X, Y, C, _).
-    best(X, Y, C, Z) :- best_min(X, Y, C), best_all(X, Y, C, Z).
+    r2_all: best_all(X, Y, C, Z) :- link(X, Z, C1), cost(Z, Y, C2), C = C1 + C2.
+    best_min: best_min(X, Y, min<C>) :- best_all(X, Y, C, _).
+    best: best(X, Y, C, Z) :- best_min(X, Y, C), best_all(X, Y, C, Z).
 
-    nearest_min(X, min<C>) :- link(X, Y, C).
-    nearest(X, C, Y) :- nearest_min(X, C), link(X, Y, C).
+    r3_min: nearest_min(X, min<C>) :- link(X, Y, C).
+    r3: nearest(X, C, Y) :- nearest_min(X, C), link(X, Y, C).
 
-The values of a group are a set, and so are the tuples that compete: each with its number of derivations, so that a
-deletion knows when the last one goes. Witnesses are all tuples of the group that reach its extremum.
+The distinct values of a group and the competing tuples are sets with support counts, so that a deletion can tell when
+the last derivation is gone. The witnesses are all tuples of a group that attain its extremum.
 """
 
 from __future__ import annotations
@@ -34,21 +34,21 @@ from ..naming import unused
 from ..source import Span
 
 
-def split_aggregates(program: typed.Program) -> typed.Program:
-    """Return the program with plain aggregates only, of all derivations and without arguments behind them."""
+def split_aggregates(program: typed.TypedProgram) -> typed.TypedProgram:
+    """Return the program with plain aggregates only: over all derivations and without witnesses."""
     splitting = _Splitting(program)
     made = {relation.name: splitting.split(relation) for relation in program.relations}
-    rules: list[typed.Rule] = []
+    rules: list[typed.TypedRule] = []
     for rule in program.rules:
         instead = made[rule.head.relation]
         rules += [rule] if instead is None else instead
         if instead is not None:
-            made[rule.head.relation] = []  # The first rule of a head stands for all of them.
+            made[rule.head.relation] = []  # The new rules replace the relation's first rule; drop its others.
     return replace(program, relations=tuple(splitting.relations), rules=tuple(rules))
 
 
 def witnesses(head: typed.Head) -> tuple[int, ...]:
-    """The places of a head's witnesses: plain arguments behind ``min`` or ``max``."""
+    """Return the positions of a head's witnesses: plain arguments after ``min`` or ``max``."""
     extrema = [
         place
         for place, argument in enumerate(head.arguments)
@@ -63,17 +63,17 @@ def witnesses(head: typed.Head) -> tuple[int, ...]:
 
 
 class _Splitting:
-    """The relations of the new program, and the rules of the relation at hand."""
+    """The relations of the new program, and the new rules for the relation being split."""
 
-    def __init__(self, program: typed.Program) -> None:
+    def __init__(self, program: typed.TypedProgram) -> None:
         self.program = program
         self.names = {relation.name for relation in program.relations}
         self.labels = {rule.label for rule in program.rules}
-        self.relations: list[typed.Relation] = []
-        self.rules: list[typed.Rule] = []
+        self.relations: list[typed.TypedRelation] = []
+        self.rules: list[typed.TypedRule] = []
 
-    def split(self, relation: typed.Relation) -> list[typed.Rule] | None:
-        """Take over a relation; returns the rules that take the place of its own, None if these stay."""
+    def split(self, relation: typed.TypedRelation) -> list[typed.TypedRule] | None:
+        """Add a relation to the new program; return the rules that replace its own, None if these stay."""
         self.relations.append(relation)
         self.rules = []
         rules = self.program.rules_of(relation.name)
@@ -90,7 +90,7 @@ class _Splitting:
 
     # ---- distinct values -------------------------------------------------------------------------------------------
 
-    def _split_distinct(self, relation: typed.Relation, rules: Sequence[typed.Rule]) -> None:
+    def _split_distinct(self, relation: typed.TypedRelation, rules: Sequence[typed.TypedRule]) -> None:
         head = rules[0].head
         groups = [place for place, a in enumerate(head.arguments) if not isinstance(a, typed.Aggregate)]
         rest = [place for place, a in enumerate(head.arguments) if isinstance(a, typed.Aggregate) and not a.distinct]
@@ -98,7 +98,7 @@ class _Splitting:
             (place,) = (place for place in range(len(head.arguments)) if place not in groups)
             self._distinct(relation, rules, groups, place, relation)
             return
-        parts: list[tuple[typed.Relation, list[int]]] = []
+        parts: list[tuple[typed.TypedRelation, list[int]]] = []
         for place, aggregate in enumerate(head.arguments):
             if isinstance(aggregate, typed.Aggregate) and aggregate.distinct:
                 places = [*groups, place]
@@ -114,13 +114,13 @@ class _Splitting:
 
     def _distinct(
         self,
-        relation: typed.Relation,
-        rules: Sequence[typed.Rule],
+        relation: typed.TypedRelation,
+        rules: Sequence[typed.TypedRule],
         groups: list[int],
         place: int,
-        made: typed.Relation,
+        made: typed.TypedRelation,
     ) -> None:
-        """Fill ``made``, which has the groups and one aggregate over distinct values, from the set of those values."""
+        """Add the rules that derive ``made``, the groups with one aggregate, from the set of distinct values."""
         aggregate = rules[0].head.arguments[place]
         assert isinstance(aggregate, typed.Aggregate) and aggregate.argument is not None
         places = [*groups, place]
@@ -144,7 +144,7 @@ class _Splitting:
 
     # ---- witnesses -------------------------------------------------------------------------------------------------
 
-    def _split_witnesses(self, relation: typed.Relation, rules: Sequence[typed.Rule]) -> None:
+    def _split_witnesses(self, relation: typed.TypedRelation, rules: Sequence[typed.TypedRule]) -> None:
         head = rules[0].head
         (place,) = (i for i, argument in enumerate(head.arguments) if isinstance(argument, typed.Aggregate))
         aggregate = head.arguments[place]
@@ -170,8 +170,8 @@ class _Splitting:
         self._made(best, made, (typed.Atom(competing.name, terms, relation.span),), f"`{aggregate}` of {relation.name}")
         self._joined(relation, head, [(best, [*groups, place]), (competing, every)])
 
-    def _choose(self, relation: typed.Relation, rule: typed.Rule, place: int) -> None:
-        """Choose among the tuples of the one relation that a rule reads, where they lie."""
+    def _choose(self, relation: typed.TypedRelation, rule: typed.TypedRule, place: int) -> None:
+        """Add the rules that select the witnesses directly from the only relation that a rule reads."""
         head = rule.head
         aggregate = head.arguments[place]
         assert isinstance(aggregate, typed.Aggregate)
@@ -185,11 +185,13 @@ class _Splitting:
 
     # ---- relations and rules ---------------------------------------------------------------------------------------
 
-    def _relation(self, relation: typed.Relation, part: str, places: Sequence[int], why: str) -> typed.Relation:
-        """Make a hidden relation of some columns of ``relation``."""
+    def _relation(
+        self, relation: typed.TypedRelation, part: str, places: Sequence[int], why: str
+    ) -> typed.TypedRelation:
+        """Add and return a hidden relation with some columns of ``relation``."""
         name = unused(f"{relation.name}_{part}", self.names)
         self.names.add(name)
-        made = typed.Relation(
+        made = typed.TypedRelation(
             name,
             tuple(relation.columns[place] for place in places),
             "derived",
@@ -205,29 +207,32 @@ class _Splitting:
         self.relations.append(made)
         return made
 
-    def _rules(self, made: typed.Relation, rules: Sequence[typed.Rule], places: Sequence[int]) -> None:
+    def _rules(self, made: typed.TypedRelation, rules: Sequence[typed.TypedRule], places: Sequence[int]) -> None:
         for rule in rules:
             arguments = tuple(rule.head.arguments[place] for place in places)
             self._rule(rule, typed.Head(made.name, arguments, rule.head.span), made.name)
 
-    def _rule(self, rule: typed.Rule, head: typed.Head, name: str) -> None:
-        """A rule of the program with another head."""
+    def _rule(self, rule: typed.TypedRule, head: typed.Head, name: str) -> None:
+        """Add a rule of the program with another head."""
         label = self._label(f"{rule.label}_{name.removeprefix(f'{rule.head.relation}_')}")
         self.rules.append(replace(rule, label=label, head=head, origin=f"for {name}"))
 
     def _joined(
-        self, relation: typed.Relation, head: typed.Head, parts: Sequence[tuple[typed.Relation, Sequence[int]]]
+        self,
+        relation: typed.TypedRelation,
+        head: typed.Head,
+        parts: Sequence[tuple[typed.TypedRelation, Sequence[int]]],
     ) -> None:
-        """The rule that puts the parts of a head together again."""
+        """Add the rule that joins the parts of a head."""
         variables = _variables(relation, relation.span)
         body = tuple(
             typed.Atom(made.name, tuple(variables[place] for place in places), relation.span) for made, places in parts
         )
         self._made(relation, typed.Head(relation.name, variables, head.span), body, f"{relation.name} as a whole")
 
-    def _made(self, relation: typed.Relation, head: typed.Head, body: tuple[typed.Atom, ...], text: str) -> None:
+    def _made(self, relation: typed.TypedRelation, head: typed.Head, body: tuple[typed.Atom, ...], text: str) -> None:
         self.rules.append(
-            typed.Rule(self._label(relation.name), head, body, relation.span, text, "made for an aggregate")
+            typed.TypedRule(self._label(relation.name), head, body, relation.span, text, "made for an aggregate")
         )
 
     def _label(self, wish: str) -> str:
@@ -236,11 +241,11 @@ class _Splitting:
         return label
 
 
-def _reads_one(rule: typed.Rule, place: int) -> bool:
-    """Whether a rule reads one relation, and its head can be compared up to its aggregate at ``place``."""
+def _reads_one(rule: typed.TypedRule, place: int) -> bool:
+    """Return whether a rule has one atom, and variables or constants in its head up to the aggregate at ``place``."""
     arguments = (a.argument if isinstance(a, typed.Aggregate) else a for a in rule.head.arguments[: place + 1])
     return len(rule.atoms) == 1 and all(isinstance(a, typed.Variable | typed.Constant) for a in arguments)
 
 
-def _variables(relation: typed.Relation, span: Span) -> tuple[typed.Variable, ...]:
+def _variables(relation: typed.TypedRelation, span: Span) -> tuple[typed.Variable, ...]:
     return tuple(typed.Variable(column.name, column.type, span) for column in relation.columns)

@@ -1,4 +1,4 @@
-"""Give the input part of an input-and-derived relation a hidden relation of its own.
+"""Split each input-and-derived relation into a hidden input relation and a derived relation.
 
 Before::
 
@@ -12,7 +12,7 @@ After::
     trusts_input: trusts(a, b) :- trusts_in(a, b).
     trusts_1: trusts(X, Z) :- trusts(X, Y), delegates(Y, Z).
 
-Changes are resolved against the hidden relation, so that deleting an input tuple that is also derived keeps it.
+Input changes are resolved against the hidden relation, so a tuple that is also derived survives its deletion as input.
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ from ..ir import typed
 from ..naming import unused
 
 
-def split_inputs(program: typed.Program) -> typed.Program:
-    """Return the program without relations that are input and derived at once."""
+def split_inputs(program: typed.TypedProgram) -> typed.TypedProgram:
+    """Return the program without relations that are both input and derived."""
     names = {relation.name for relation in program.relations}
     labels = {rule.label for rule in program.rules}
-    relations: list[typed.Relation] = []
-    rules: list[typed.Rule] = []
+    relations: list[typed.TypedRelation] = []
+    rules: list[typed.TypedRule] = []
     for relation in program.relations:
         if not relation.accepts_input:
             relations.append(relation)
@@ -47,7 +47,7 @@ def split_inputs(program: typed.Program) -> typed.Program:
         relations += [hidden, replace(relation, accepts_input=False)]
         variables = tuple(typed.Variable(c.name, c.type, relation.span) for c in relation.columns)
         rules.append(
-            typed.Rule(
+            typed.TypedRule(
                 unused(f"{relation.name}_input", labels),
                 typed.Head(relation.name, variables, relation.span),
                 (typed.Atom(hidden.name, variables, relation.span),),

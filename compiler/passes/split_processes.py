@@ -1,6 +1,6 @@
-"""Find the processes of a program, and name their relations.
+"""Split programs into processes, and instantiate the patterns of processes.
 
-Before (two files, or blocks of one)::
+Before (two files, or blocks of one file)::
 
     process Switch(n: int) {
       input relation host(hostID: int, switchID: int)
@@ -17,8 +17,8 @@ After::
          S1.host(id) :- host(id, 1).
     S3:  S3.host(id, 1) :- S1.host(id).
 
-A name without a process belongs to the process it stands in: ``host`` of S1 is neither ``S1.host`` nor the ``host`` of
-another process. A relation of another process is read under its full name, and only that process derives it.
+An unqualified name belongs to the process that it occurs in: ``host`` in S1 is neither ``S1.host`` nor the ``host`` of
+another process. A relation of another process is read under its qualified name, and only that process derives it.
 """
 
 from __future__ import annotations
@@ -35,13 +35,13 @@ from ..source import SourceFile, Span
 
 T = TypeVar("T")
 
-#: What all processes of a file may use, wherever it stands outside of them.
-_SHARED = (syntax.Typedef, syntax.ExternalFunction)
+#: The statements outside of processes; all processes of a file share them.
+_SHARED = (syntax.Typedef, syntax.FunctionDeclaration)
 
 
 @dataclass(frozen=True)
 class ProcessSyntax:
-    """A process: its statements, those that it shares with others first, and the files these are from."""
+    """A process: its statements, those that it shares with other processes first, and their source files."""
 
     name: str
     statements: tuple[syntax.Statement, ...]
@@ -50,22 +50,22 @@ class ProcessSyntax:
 
     @cached_property
     def declared(self) -> dict[str, syntax.RelationDeclaration]:
-        """The relations that are declared, by name."""
+        """Return the first declaration of each declared relation, by name."""
         found = [s for s in self.statements if isinstance(s, syntax.RelationDeclaration)]
         return {declaration.name: declaration for declaration in reversed(found)}
 
     @cached_property
     def derived(self) -> dict[str, Span]:
-        """Where each relation that rules derive is first derived."""
-        heads = [s.head for s in self.statements if isinstance(s, syntax.Rule)]
+        """Return the span of the first rule head of each derived relation, by name."""
+        heads = [s.head for s in self.statements if isinstance(s, syntax.RuleNode)]
         return {head.relation: head.span.start(head.relation) for head in reversed(heads)}
 
     def owns(self, name: str) -> bool:
-        """Whether a relation is this process's: ``S1.host`` or ``host`` in S1."""
+        """Return whether a relation belongs to this process, as ``S1.host`` and ``host`` do to S1."""
         return "." not in name or owner(name) == self.name
 
     def imports(self) -> dict[str, Span]:
-        """Relations of other processes that are read or declared here, and where first."""
+        """Return the relations of other processes that this one mentions, with the span of the first mention."""
         found: dict[str, Span] = {}
         for statement in self.statements:
             for name, span in mentioned(statement):
@@ -74,8 +74,8 @@ class ProcessSyntax:
         return found
 
 
-def split_processes(programs: Sequence[syntax.Program], diagnostics: Diagnostics) -> tuple[ProcessSyntax, ...]:
-    """The processes of all programs, in source order. A file without process blocks is one process."""
+def split_processes(programs: Sequence[syntax.SyntaxProgram], diagnostics: Diagnostics) -> tuple[ProcessSyntax, ...]:
+    """Return the processes of all programs in source order; a file without process blocks is one process."""
     found: list[ProcessSyntax] = []
     for program in programs:
         found += _blocks(program, diagnostics) if program.processes else _file(program, diagnostics)
@@ -92,20 +92,20 @@ def split_processes(programs: Sequence[syntax.Program], diagnostics: Diagnostics
 
 
 def owner(name: str) -> str:
-    """The process that a relation's name begins with; empty if it has none."""
+    """Return the process that qualifies a relation's name, empty if it is unqualified."""
     return name.rpartition(".")[0]
 
 
-def _blocks(program: syntax.Program, diagnostics: Diagnostics) -> Iterator[ProcessSyntax]:
-    """The processes of a file with blocks."""
+def _blocks(program: syntax.SyntaxProgram, diagnostics: Diagnostics) -> Iterator[ProcessSyntax]:
+    """Yield the processes of a file with process blocks; report E0732 and E0733."""
     shared = tuple(s for s in program.statements if isinstance(s, _SHARED))
     for statement in program.statements:
         if not isinstance(statement, _SHARED):
-            help = "move it into the process that it belongs to; only typedefs and external functions are shared"
-            diagnostics.report("E0733", "this stands outside of the processes", statement.span, help=help)
-    patterns = {p.name: p for p in program.processes if isinstance(p, syntax.Process) and p.parameters}
+            help = "move it into a process; only typedefs and external functions are shared"
+            diagnostics.report("E0733", "this statement is outside of the processes", statement.span, help=help)
+    patterns = {p.name: p for p in program.processes if isinstance(p, syntax.ProcessBlock) and p.parameters}
     for process in program.processes:
-        if isinstance(process, syntax.Process) and not process.parameters:
+        if isinstance(process, syntax.ProcessBlock) and not process.parameters:
             yield ProcessSyntax(process.name, (*shared, *process.statements), program.sources, process.span)
         elif isinstance(process, syntax.Instance):
             pattern = patterns.get(process.pattern)
@@ -123,8 +123,8 @@ def _blocks(program: syntax.Program, diagnostics: Diagnostics) -> Iterator[Proce
                 )
 
 
-def _instantiated(pattern: syntax.Process, instance: syntax.Instance) -> tuple[syntax.Statement, ...]:
-    """The statements of a pattern with the name and the arguments of an instance."""
+def _instantiated(pattern: syntax.ProcessBlock, instance: syntax.Instance) -> tuple[syntax.Statement, ...]:
+    """Return the statements of a pattern with the name and the arguments of an instance substituted."""
     values = {
         parameter.name: argument for parameter, argument in zip(pattern.parameters, instance.arguments, strict=True)
     }
@@ -136,9 +136,9 @@ def _instantiated(pattern: syntax.Process, instance: syntax.Instance) -> tuple[s
     return tuple(rewritten(statement, name, values) for statement in pattern.statements)
 
 
-def _file(program: syntax.Program, diagnostics: Diagnostics) -> Iterator[ProcessSyntax]:
-    """The one process of a file without blocks: the one that what it derives and outputs is named after."""
-    heads = [s.head for s in program.statements if isinstance(s, syntax.Rule)]
+def _file(program: syntax.SyntaxProgram, diagnostics: Diagnostics) -> Iterator[ProcessSyntax]:
+    """Yield the process of a file without blocks, which qualifies what the file derives and outputs; report E0734."""
+    heads = [s.head for s in program.statements if isinstance(s, syntax.RuleNode)]
     places = [(head.relation, head.span.start(head.relation)) for head in heads]
     for statement in program.statements:
         if isinstance(statement, syntax.RelationDeclaration) and statement.is_output:
@@ -154,11 +154,11 @@ def _file(program: syntax.Program, diagnostics: Diagnostics) -> Iterator[Process
         (first, _), (second, span), *_ = qualified.items()
         message = f"this file derives relations of two processes, `{first}` and `{second}`"
         notes = (Note(f"`{first}` is named here", qualified[first]),)
-        help = "give each process a file of its own, or write `process NAME { ... }` around the rules of each"
+        help = "write each process in a separate file, or write `process NAME { ... }` around the rules of each"
         diagnostics.report("E0734", message, span, help=help, notes=notes)
     elif not qualified and not diagnostics.failed:
         message = "this file does not say which process it is"
-        help = "name what it derives after the process, as in `S1.host(id) :- ...`, or write `process S1 { ... }`"
+        help = "qualify what it derives with its process, as in `S1.host(id) :- ...`, or write `process S1 { ... }`"
         diagnostics.report("E0734", message, file.span(0, 1), help=help)
     else:
         name = next(iter(qualified), file.name)
@@ -166,7 +166,7 @@ def _file(program: syntax.Program, diagnostics: Diagnostics) -> Iterator[Process
 
 
 def _check_heads(process: ProcessSyntax, known: Mapping[str, ProcessSyntax], diagnostics: Diagnostics) -> None:
-    """Report relations of others that a process derives or outputs (E0735)."""
+    """Report relations of other processes that a process derives or outputs (E0735)."""
     places = list(process.derived.items())
     places += [(d.name, d.name_span) for d in process.declared.values() if d.is_output]
     places += [(s.name, s.span) for s in process.statements if isinstance(s, syntax.OutputDirective)]
@@ -181,7 +181,7 @@ def _check_heads(process: ProcessSyntax, known: Mapping[str, ProcessSyntax], dia
         if other is not None and relation in other.derived:
             message = f"two processes output `{relation}`: `{other.name}` and `{process.name}`"
             notes = (Note(f"`{other.name}` derives it here", other.derived[relation]),)
-        help = f"a process derives relations under its own name, as in `{process.name}.{relation.rpartition('.')[2]}`"
+        help = f"qualify the relations of a process with its name, as in `{process.name}.{relation.rpartition('.')[2]}`"
         diagnostics.report("E0735", message, span, help=help, notes=notes)
 
 
@@ -189,11 +189,11 @@ def _check_heads(process: ProcessSyntax, known: Mapping[str, ProcessSyntax], dia
 
 
 def mentioned(node: object) -> Iterator[tuple[str, Span]]:
-    """The relations that a piece of syntax names, and where."""
+    """Yield the relations that a syntax node mentions, with their spans."""
     match node:
-        case syntax.Atom():
+        case syntax.AtomNode():
             yield node.relation, node.span.start(node.relation)
-        case syntax.Step():
+        case syntax.PathStep():
             yield node.relation, node.span
         case syntax.RelationDeclaration():
             yield node.name, node.name_span
@@ -205,16 +205,16 @@ def mentioned(node: object) -> Iterator[tuple[str, Span]]:
         yield from mentioned(part)
 
 
-def rewritten(node: T, name: Callable[[str], str], values: Mapping[str, syntax.Constant]) -> T:
-    """A piece of syntax with relations under other names, and with values in the place of variables."""
+def rewritten(node: T, name: Callable[[str], str], values: Mapping[str, syntax.ConstantNode]) -> T:
+    """Return a syntax node with relations renamed by ``name`` and variables replaced by ``values``."""
     made: Any = node
     if isinstance(node, tuple):
         made = tuple(rewritten(part, name, values) for part in node)
-    elif isinstance(node, syntax.Variable) and node.name in values:
+    elif isinstance(node, syntax.VariableNode) and node.name in values:
         made = replace(values[node.name], span=node.span)
     elif is_dataclass(node) and not isinstance(node, Span | type):
         changes = {f.name: rewritten(getattr(node, f.name), name, values) for f in fields(node)}
-        if isinstance(node, syntax.Atom | syntax.Step):
+        if isinstance(node, syntax.AtomNode | syntax.PathStep):
             changes["relation"] = name(node.relation)
         elif isinstance(node, syntax.RelationDeclaration | syntax.OutputDirective):
             changes["name"] = name(node.name)

@@ -1,4 +1,4 @@
-"""Cut the program into strata: strongly connected components, in topological order.
+"""Divide the program into strata: strongly connected components in topological order.
 
 Before::
 
@@ -9,26 +9,27 @@ Before::
 After::
 
     stratum reachable: ranked
-      r1, r2
-    stratum cut_off: counted
-      r3
+      r1: reachable(S, D) :- link(S, D).
+      r2: reachable(S, D) :- link(S, Z), reachable(Z, D).
 
-Negation and aggregates within a component have no stratified meaning and are refused with the cycle, but for ``min``
-and ``max`` whose values flow monotonically.
+    stratum cut_off: counted
+      r3: cut_off(S, D) :- node(S), node(D), !reachable(S, D).
+
+Negation and aggregates within a component have no stratified semantics and are reported with the cycle, except for
+``min`` and ``max``, which ``check_monotone`` checks.
 """
 
 from __future__ import annotations
 
 from ..diagnostics import Diagnostics, Note
 from ..ir import typed
-from ..ir.localized import Program as LocalizedProgram
-from ..ir.strata import Program, Stratum
-from .check_monotone import check_monotone
+from ..ir.localized import LocalizedProgram
+from ..ir.strata import StratifiedProgram, TypedStratum
 from .components import components, is_recursive
 
 
-def stratify(localized: LocalizedProgram, diagnostics: Diagnostics) -> Program:
-    """Return the strata; refuse negation (E0501) and aggregates (E0502, E0503) through recursion."""
+def stratify(localized: LocalizedProgram, diagnostics: Diagnostics) -> StratifiedProgram:
+    """Return the strata; report recursions with negation (E0501) or with aggregates but ``min`` and ``max`` (E0502)."""
     program = localized.program
     strata = []
     places = {id(rule): place for place, rule in enumerate(program.rules)}
@@ -42,27 +43,24 @@ def stratify(localized: LocalizedProgram, diagnostics: Diagnostics) -> Program:
         aggregate = any(rule.aggregates for rule in rules)
         if recursive:
             _check_cycles(program, rules, inside, diagnostics)
-            if all(a.function in ("min", "max") for rule in rules for a in rule.aggregates):
-                check_monotone(program, rules, frozenset(inside), diagnostics)
         relations = tuple(program.relation(name) for name in sorted(members, key=order.__getitem__))
         kind = "ranked" if recursive else "counted"
         if aggregate:
             kind = "extremal" if recursive else "aggregate"
         elif any(relation.annotates for relation in relations):
             kind = "entries"
-        strata.append(Stratum("+".join(r.name for r in relations), relations, rules, kind))
-    diagnostics.check()
-    return Program(localized, tuple(strata))
+        strata.append(TypedStratum("+".join(r.name for r in relations), relations, rules, kind))
+    return StratifiedProgram(localized, tuple(strata))
 
 
-def _literals(rule: typed.Rule) -> list[typed.Atom | typed.Negation]:
+def _literals(rule: typed.TypedRule) -> list[typed.Atom | typed.Negation]:
     return [*rule.atoms, *rule.negations]
 
 
 def _check_cycles(
-    program: typed.Program, rules: tuple[typed.Rule, ...], inside: set[str], diagnostics: Diagnostics
+    program: typed.TypedProgram, rules: tuple[typed.TypedRule, ...], inside: set[str], diagnostics: Diagnostics
 ) -> None:
-    """Refuse negations and aggregates on a cycle; a cycle through several negations is reported once."""
+    """Report negations and aggregates on a cycle; report a cycle through several negations once."""
     reported: set[frozenset[str]] = set()
     for rule in rules:
         for negation in rule.negations:
@@ -76,7 +74,7 @@ def _check_cycles(
                     "E0501",
                     f"`{rule.head.relation}` depends on its own negation: {' -> '.join(steps)}",
                     negation.span,
-                    help="no order of evaluation gives this a meaning; negate a relation that does not depend on "
+                    help="no order of evaluation is possible; negate a relation that does not depend on "
                     f"`{rule.head.relation}`",
                     notes=_notes(through),
                 )
@@ -91,12 +89,12 @@ def _check_cycles(
                 "E0502",
                 f"the aggregate `{aggregate}` is part of a recursion: {' -> '.join(steps)}",
                 aggregate.span,
-                help="only `min` and `max` may be; derive the values first and aggregate them in a rule of its own",
+                help="only `min` and `max` may be; derive the values first, and aggregate them in another rule",
                 notes=_notes(through),
             )
 
 
-def _notes(rules: list[typed.Rule]) -> tuple[Note, ...]:
+def _notes(rules: list[typed.TypedRule]) -> tuple[Note, ...]:
     return tuple(Note(f"{rule.label} is on the cycle", rule.span) for rule in rules)
 
 
@@ -105,12 +103,15 @@ def _atom(literal: typed.Atom | typed.Negation) -> typed.Atom:
 
 
 def _cycle(
-    program: typed.Program, rules: tuple[typed.Rule, ...], rule: typed.Rule, literal: typed.Atom | typed.Negation
-) -> tuple[list[str], list[typed.Rule]]:
-    """A shortest cycle that begins with ``literal`` of ``rule``: its steps, ``p``, ``!q``, ``r``, ``p``, and the other
-    rules on it. Relations that the compiler made are left out, a negation counting for the relation behind them."""
+    program: typed.TypedProgram,
+    rules: tuple[typed.TypedRule, ...],
+    rule: typed.TypedRule,
+    literal: typed.Atom | typed.Negation,
+) -> tuple[list[str], list[typed.TypedRule]]:
+    """Return a shortest cycle that begins with ``literal`` of ``rule``: its steps (``p``, ``!q``, ``r``, ``p``) and its
+    other rules. Hidden relations are left out; their negation is shown at the next visible relation."""
     start, end = _atom(literal).relation, rule.head.relation
-    ways: dict[str, list[tuple[typed.Rule, typed.Atom | typed.Negation]]] = {start: []}
+    ways: dict[str, list[tuple[typed.TypedRule, typed.Atom | typed.Negation]]] = {start: []}
     queue = [start]
     while end not in ways:
         node = queue.pop(0)

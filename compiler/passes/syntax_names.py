@@ -1,4 +1,4 @@
-"""What passes ask of syntax: the names in it."""
+"""Collect the names of the variables in syntax nodes."""
 
 from __future__ import annotations
 
@@ -8,33 +8,33 @@ from ..ir import syntax
 
 
 def variable_names(expressions: Iterable[syntax.Expression | None]) -> Iterable[str]:
-    """The variables of expressions, in order, repetitions kept."""
+    """Yield the variables of expressions, in order and with repetitions."""
     for expression in expressions:
         match expression:
-            case syntax.Variable():
+            case syntax.VariableNode():
                 yield expression.name
             case syntax.Unary():
                 yield from variable_names([expression.operand])
-            case syntax.Binary():
+            case syntax.BinaryNode():
                 yield from variable_names([expression.left, expression.right])
-            case syntax.Call():
+            case syntax.CallNode():
                 yield from variable_names(expression.arguments)
-            case syntax.ListLiteral():
+            case syntax.ListNode():
                 yield from variable_names(expression.items)
-            case syntax.Aggregate():
+            case syntax.AggregateNode():
                 yield from variable_names([expression.argument])
 
 
 def literal_names(literal: syntax.Literal) -> Iterable[str]:
-    """The variables of a literal, in order, repetitions kept."""
+    """Return the variables of a literal, in order and with repetitions."""
     match literal:
-        case syntax.Atom():
+        case syntax.AtomNode():
             return variable_names(literal.arguments)
         case syntax.PathLiteral():
             return variable_names([literal.left, literal.right])
-        case syntax.Negation():
+        case syntax.NegationNode():
             return literal_names(literal.atom)
-        case syntax.Comparison():
+        case syntax.ComparisonNode():
             return variable_names([literal.left, literal.right])
         case syntax.Disjunction():
             return [

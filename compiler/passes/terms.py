@@ -1,14 +1,14 @@
-"""What several passes ask of terms and expressions."""
+"""Find the variables and constants that a rule equates."""
 
 from __future__ import annotations
 
 from ..ir import typed
 
 
-def equal_variables(rule: typed.Rule) -> dict[str, str]:
-    """For each variable that the rule equates with another variable or a constant, one text for all that are equal.
+def equal_variables(rule: typed.TypedRule) -> dict[str, str]:
+    """Return for each variable that a rule equates with a variable or a constant the text that represents its class.
 
-    That is the constant if there is one.
+    That text is the constant if there is one.
     """
     same: dict[str, str] = {}
     constants: set[str] = set()

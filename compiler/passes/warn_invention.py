@@ -1,7 +1,10 @@
-"""Warn where a recursion makes values that are in no input, so that it may not end.
+"""Warn where a recursion computes values that are in no input, so that it may not terminate.
 
-``dist(X, Z, C) :- dist(X, Y, C1), edge(Y, Z, C2), C = C1 + C2.`` gives ever larger costs around a cycle. It is allowed;
-the job's limit of rounds stops it with an error.
+Accepted with a warning::
+
+    r2: dist(X, Z, C) :- dist(X, Y, C1), edge(Y, Z, C2), C = C1 + C2.
+
+This rule derives ever larger costs around a cycle. The job's limit on rounds stops it with an error.
 """
 
 from __future__ import annotations
@@ -11,16 +14,17 @@ from collections.abc import Collection, Iterator, Mapping
 from ..diagnostics import Diagnostics
 from ..functions import FUNCTIONS
 from ..ir import typed
-from ..ir.strata import Program, Stratum
+from ..ir.strata import StratifiedProgram, TypedStratum
 from ..source import Span
 
 
-def warn_invention(program: Program, diagnostics: Diagnostics) -> None:
-    """Report W0803 for each rule of a recursive stratum whose head computes a value from that stratum's tuples.
+def warn_invention(program: StratifiedProgram, diagnostics: Diagnostics) -> StratifiedProgram:
+    """Return the program unchanged; report W0803 for each rule of a recursive stratum whose head computes a value from
+    that stratum's tuples.
 
-    A value that a body atom holds as well, or that is taken modulo something, comes from a finite set. So do all values
-    of a rule that adds to a list of the recursion only what the list does not hold yet, as paths without cycles do. Of
-    what a recursion chooses by ``min`` or ``max`` the value ends where costs are not negative, a witness need not.
+    Values that a body atom also contains, and results of modulo, come from a finite set. So do values of a rule that
+    extends a list of the recursion only by elements that the list does not contain, as for paths without cycles. In a
+    recursion by ``min`` or ``max``, the value converges if costs are not negative, but witnesses may grow forever.
     """
     for stratum in program.strata:
         if not stratum.recursive or stratum.kind == "entries":
@@ -35,18 +39,19 @@ def warn_invention(program: Program, diagnostics: Diagnostics) -> None:
                         span,
                         help=_UNBOUNDED + _WITHOUT_COST if stratum.kind == "extremal" else _UNBOUNDED + _BOUNDS,
                     )
+    return program
 
 
-def inventions(rule: typed.Rule, members: Collection[str]) -> Iterator[tuple[int, object, Span]]:
-    """The places of a head at which a rule computes new values from the tuples of its recursion, whose relations are
-    ``members``, the values, and where they stand."""
+def inventions(rule: typed.TypedRule, members: Collection[str]) -> Iterator[tuple[int, typed.Node, Span]]:
+    """Yield the head positions at which a rule computes new values from the relations ``members`` of its recursion,
+    with the values and their spans."""
     recursive = {v.name for a in rule.atoms if a.relation in members for v in typed.variables_of(a)}
     values = {x.variable.name: x.value for x in rule.body if isinstance(x, typed.Assignment)}
     outside = {v.name for a in rule.atoms if a.relation not in members for v in typed.variables_of(a)}
     if _lengthens_without_repeating(rule, values, recursive, outside):
         return
     for place, argument in enumerate(rule.head.arguments):
-        value: object = argument
+        value: typed.Node = argument
         while isinstance(value, typed.Variable) and value.name in values:
             value = values[value.name]
         if _is_new(value) and _feeds(value, values, recursive):
@@ -54,12 +59,12 @@ def inventions(rule: typed.Rule, members: Collection[str]) -> Iterator[tuple[int
 
 
 _UNBOUNDED = "the job stops with an error after --max-rounds rounds; "
-_BOUNDS = "it ends if a comparison bounds the value, which is for you to see to"
-_WITHOUT_COST = "around a cycle without cost it grows for ever; a `min` or `max` behind the recursion can choose too"
+_BOUNDS = "make sure that a comparison bounds the value"
+_WITHOUT_COST = "on a cycle without cost, it grows forever; alternatively, apply `min` or `max` outside the recursion"
 
 
-def _chosen(stratum: Stratum) -> set[tuple[str, int]]:
-    """The columns of a recursion by ``min`` or ``max`` that hold what is chosen by, by relation and place."""
+def _chosen(stratum: TypedStratum) -> set[tuple[str, int]]:
+    """Return the columns, as relation and position, that hold the values a recursive ``min`` or ``max`` compares."""
     found: set[tuple[str, int]] = set()
     before = -1
     while before != len(found):
@@ -79,8 +84,8 @@ def _chosen(stratum: Stratum) -> set[tuple[str, int]]:
     return found
 
 
-def _is_new(value: object) -> bool:
-    """Whether an expression makes values that are not among those it is given, nor in a finite set."""
+def _is_new(value: typed.Node) -> bool:
+    """Return whether an expression can produce values that are neither among its inputs nor in a finite set."""
     match value:
         case typed.Negate():
             return True
@@ -96,18 +101,18 @@ def _is_new(value: object) -> bool:
     return False
 
 
-#: Functions that add an element to a list: the places of the list and of the element.
+#: Functions that add an element to a list, with the argument positions of the list and of the element.
 _ADDING = {"f_concatPath": (1, 0), "f_concat": (1, 0), "array_prepend": (0, 1), "array_append": (0, 1)}
-#: What says that a list holds an element, and the value by which it says that it does not.
+#: Functions that tell whether a list contains an element, with the result if it does not.
 _HOLDING = {"f_inPath": False, "array_contains": False, "f_member": 0}
 
 
 def _lengthens_without_repeating(
-    rule: typed.Rule, values: Mapping[str, typed.Expression], recursive: set[str], outside: set[str]
+    rule: typed.TypedRule, values: Mapping[str, typed.Expression], recursive: set[str], outside: set[str]
 ) -> bool:
-    """Whether the head has a list of the recursion with one more element, which a condition says it does not hold.
+    """Return whether the head extends a list of the recursion by an element that a condition says it lacks.
 
-    The element comes from an atom outside of the recursion, so from a finite set.
+    The element comes from an atom outside the recursion, and therefore from a finite set.
     """
     absent = {
         (str(call.arguments[0]), str(call.arguments[1]))
@@ -130,7 +135,7 @@ def _lengthens_without_repeating(
     return False
 
 
-def _feeds(value: object, values: dict[str, typed.Expression], recursive: set[str]) -> bool:
-    """Whether a variable of the recursion is used in ``value``, directly or through assignments."""
+def _feeds(value: typed.Node, values: dict[str, typed.Expression], recursive: set[str]) -> bool:
+    """Return whether ``value`` uses a variable of the recursion, directly or through assignments."""
     names = {variable.name for variable in typed.variables_of(value)}
     return bool(names & recursive) or any(_feeds(values[name], values, recursive) for name in names if name in values)

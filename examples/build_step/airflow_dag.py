@@ -1,7 +1,7 @@
-"""A day's changes, applied once a day to the state of ``jobs/groups.py``; on Mondays all is recomputed and compared.
+"""Apply each day's changes to the state of ``jobs/groups.py``; on Mondays, verify the state.
 
-A batch that was applied is recognized by its ID, so Airflow may try a task again after any failure. Days are applied
-one after the other.
+A batch that was applied is recognized by its ID, so Airflow may retry a task after any failure. Days are applied in
+order.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from airflow.sdk import DAG
 
 JOB = "/opt/jobs/groups.py"
 STATE = "s3://company/access/state"
-CHANGES = "s3://company/access/changes/{{ ds }}"
+CHANGES = "/mnt/access/changes/{{ ds }}"
 
 
 def is_monday(ds: str) -> bool:

@@ -1,4 +1,4 @@
-"""Three routers: a link fails, a router is killed, and comes back elsewhere with nothing."""
+"""Three routers: a link fails, a router is killed, and restarts elsewhere with empty state."""
 
 import runpy
 import signal

@@ -140,7 +140,7 @@ class Story:
         manifest = job.read_state(state)
         engine = job.DuckEngine()
         known = job.PROGRAM.relation(relation)
-        entries = job.bucket_files(manifest["relations"], known, None)
+        entries = job.bucket_files(manifest.relations, known, None)
         stored = job.stored_rows(engine, str(state), known, entries)
         columns = ", ".join(column.sql for column in known.columns)
         connection: duckdb.DuckDBPyConnection = engine.connection

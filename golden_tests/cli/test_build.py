@@ -107,15 +107,15 @@ def test_check(project: Path) -> None:
     written(project / "jobs" / "mine.py", "# Not generated\n")
     found = flintlog("build", "--check")
     assert found.exit_code == 1
-    assert "error: jobs/reach.py was edited by hand since it was made" in found.stderr
+    assert "error: jobs/reach.py was edited by hand or not made by a build" in found.stderr
     assert "error: jobs/network/A.py is stale" in found.stderr
-    assert "error: jobs/old.py is not made any more; remove it with --prune" in found.stderr
+    assert "error: jobs/old.py is no longer made; remove it with --prune" in found.stderr
     assert "mine.py" not in found.stderr
     assert "more.py" not in found.stderr
     assert "-import argparse, antigravity\n+import argparse\n" in found.stdout
     assert script.read_text(encoding="utf-8") == edited
     document = json.loads(flintlog("build", "--check", "--diagnostics", "json").stdout)
-    assert "jobs/old.py is not made any more; remove it with --prune" in document["failures"]
+    assert "jobs/old.py is no longer made; remove it with --prune" in document["failures"]
 
 
 def test_edits_are_not_lost(project: Path) -> None:
@@ -151,7 +151,7 @@ def test_prune(project: Path) -> None:
     (project / "rules" / "more.dl").unlink()
     kept = flintlog("build")
     assert kept.exit_code == 0
-    assert "jobs/more.py is not made any more; remove it with --prune" in kept.stderr
+    assert "jobs/more.py is no longer made; remove it with --prune" in kept.stderr
     text = written(project / "rules" / "reach.dl", REFUSED)
     assert flintlog("build", "--prune").exit_code == 1
     assert {"more.py", "reach.py"} <= {path.name for path in (project / "jobs").iterdir()}
@@ -170,7 +170,7 @@ def test_prune_while_a_program_is_refused_and_something_else_fails(project: Path
     found = flintlog("build", "--prune")
     assert found.exit_code == 2 and "both become jobs/more.py" in found.stderr
     assert (project / "jobs" / "reach.py").exists()
-    assert "reach.py is not made any more" not in flintlog("build", "--check").stderr
+    assert "reach.py is no longer made" not in flintlog("build", "--check").stderr
 
 
 def test_a_folder_where_a_script_is_to_be(project: Path) -> None:
@@ -197,7 +197,7 @@ def test_depfile(project: Path) -> None:
     """Make builds again when a program, an included file or the table changes, and also when one is gone."""
     written(
         project / "Makefile",
-        f"jobs/reach.py:\n\t{sys.executable} -m flintlog.compiler build -MD\n-include flintlog.d\n",
+        f"jobs/reach.py:\n\t{sys.executable} -m flintlog build -MD\n-include flintlog.d\n",
     )
 
     def make(target: str) -> str:
@@ -219,14 +219,17 @@ def test_depfile(project: Path) -> None:
 @pytest.mark.parametrize(
     ("table", "message"),
     [
-        ("", "programs lists what to compile"),
-        ("programs = []", "programs lists what to compile"),
-        ("programs = [1]", "programs[0] is neither a path nor a table"),
+        ("", "programs must list the programs"),
+        ("programs = []", "programs must list the programs"),
+        ("programs = [1]", "programs[0] must be a path or a table"),
         ('programs = ["none/*.dl"]', "programs[0]: there is no file 'none/*.dl'"),
         ('programs = ["network.dl"]\ntargt = "x"', "targt is not an option; did you mean `target`?"),
-        ('programs = [{path = "network.dl", target = "flink"}]', "programs[0].target is one of pyspark, processes"),
-        ('programs = [{path = "network.dl", outside = ["S"]}]', 'programs[0].outside is for target = "processes"'),
-        ('programs = ["network.dl"]\nformat = "yes"', "programs[0].format is true or false, not 'yes'"),
+        (
+            'programs = [{path = "network.dl", target = "flink"}]',
+            "programs[0].target must be one of pyspark, processes",
+        ),
+        ('programs = [{path = "network.dl", outside = ["S"]}]', 'programs[0].outside requires target = "processes"'),
+        ('programs = ["network.dl"]\nformat = "yes"', "programs[0].format must be true or false, not 'yes'"),
         ('programs = ["network.dl"', "flintlog.toml: "),
     ],
 )
@@ -261,7 +264,7 @@ def test_watch(project: Path) -> None:
     """Builds again when a program changes, a new one comes or one is refused, until it is ended."""
     with (project / "log").open("wb") as log:
         process = subprocess.Popen(
-            [sys.executable, "-m", "flintlog.compiler", "build", "--watch"],
+            [sys.executable, "-m", "flintlog", "build", "--watch"],
             cwd=project,
             stdout=log,
             stderr=log,

@@ -15,10 +15,11 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner, Result
 from flintlog.compiler import CompileOptions, cli, compile_source
-from flintlog.compiler import certify as certify_module
+from flintlog.compiler.cli import files, options, printing
 from flintlog.compiler.diagnostics import CompileError, render
-from flintlog.compiler.ir.delta import Program
-from flintlog.compiler.pipeline import STAGES, compile_program
+from flintlog.compiler.ir.delta import DeltaProgram
+from flintlog.compiler.pipeline import DUMPS, STAGES, compile_program
+from flintlog.compiler.review import certify as certify_module
 from flintlog.compiler.source import SourceFile
 from flintlog.targets import TARGETS, module_name, target
 from flintlog.targets.pyspark.emit import format_script
@@ -129,7 +130,7 @@ def test_a_script_is_never_half_written(reach: Path, tmp_path: Path, monkeypatch
 
     monkeypatch.setattr(Path, "write_bytes", full)
     with pytest.raises(OSError, match="No space"):
-        cli.write_file(script, "new\n")
+        files.write_file(script, "new\n")
     assert script.read_text(encoding="utf-8") == "old\n"
     assert sorted(path.name for path in tmp_path.iterdir()) == ["jobs.py", "reach.dl"]
 
@@ -139,7 +140,7 @@ def test_a_link_to_a_script_stays_a_link(tmp_path: Path) -> None:
     script = written(tmp_path / "script.py", "old\n")
     link = tmp_path / "link.py"
     link.symlink_to(script)
-    assert cli.write_file(link, "new\n")
+    assert files.write_file(link, "new\n")
     assert link.is_symlink()
     assert script.read_text(encoding="utf-8") == "new\n"
 
@@ -155,7 +156,8 @@ def test_formatting_changes_nothing_else(reach: Path) -> None:
     plain = flintlog("compile", reach, "--stdout", "--no-format").stdout
     assert formatted != plain
     assert signed(without_mark(formatted)) == formatted
-    assert without_mark(formatted) == format_script(without_mark(plain))
+    part, mark, runtime = without_mark(plain).partition("\n\n\n# ---- the runtime ")
+    assert without_mark(formatted) == format_script(f"{part}\n").rstrip("\n") + mark + runtime
 
 
 def test_stdout_prints_the_script(reach: Path) -> None:
@@ -195,9 +197,9 @@ def test_output_that_cannot_be_written(reach: Path, tmp_path: Path) -> None:
     assert folder.read_text(encoding="utf-8") == "a file\n"
 
 
-@pytest.mark.parametrize("stage", STAGES)
+@pytest.mark.parametrize("stage", DUMPS)
 def test_dump(stage: str, reach: Path) -> None:
-    """A stage's text form, alone."""
+    """The text form of a stage or of the result of a pass, alone."""
     result = flintlog("compile", reach, "--dump", stage)
     assert (result.exit_code, result.stderr) == (0, "")
     assert result.stdout == compile_program(reach).dump(stage)
@@ -208,6 +210,9 @@ def test_dump_several(reach: Path, warned: Path, tmp_path: Path) -> None:
     result = flintlog("compile", reach, warned, "--dump", "plan", "--dump", "syntax")
     headings = re.findall(r"^# ---- (\w+) of (.*?) -*$", result.stdout, re.MULTILINE)
     assert headings == [(stage, str(path)) for path in (reach, warned) for stage in ("syntax", "plan")]
+    result = flintlog("compile", reach, "--dump", "mark_closures", "--dump", "typed", "--dump", "infer_types")
+    headings = re.findall(r"^# ---- (\w+) of .*? -*$", result.stdout, re.MULTILINE)
+    assert headings == ["infer_types", "typed", "mark_closures"]
     result = flintlog("compile", reach, "--dump", "all", "--no-format", "-o", tmp_path)
     assert re.findall(r"^# ---- (\w+) of ", result.stdout, re.MULTILINE) == [*STAGES, "script"]
     assert (tmp_path / "reach.py").read_text(encoding="utf-8") in result.stdout
@@ -215,7 +220,8 @@ def test_dump_several(reach: Path, warned: Path, tmp_path: Path) -> None:
 
 def test_stages_are_those_of_the_pipeline() -> None:
     """The command line lists them without importing the pipeline."""
-    assert (*STAGES, "script") == cli.STAGES
+    assert (*STAGES, "script") == options.STAGES
+    assert (*DUMPS, "script") == options.DUMPS
 
 
 # ---- names -----------------------------------------------------------------------------------------------------------
@@ -290,10 +296,70 @@ def test_check_of_processes(tmp_path: Path) -> None:
     assert [item["file"] for item in json.loads(result.stdout)["diagnostics"]] == [three.as_posix()]
 
 
+def test_check_of_processes_in_several_folders(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Files of the same name in different folders are told apart, also if one has no qualified name."""
+    written(tmp_path / "a" / "p.dl", "process S1 {\n  input relation e(x: int)\n  p(X) :- e(X).\n}\n")
+    written(tmp_path / "b" / "p.dl", 'include "lib/q.dl"\nprocess S2 {\n  S2.q(X) :- S1.p(X).\n}\n')
+    written(tmp_path / "b" / "lib" / "q.dl", "typedef port = int\n")
+    monkeypatch.chdir(tmp_path)
+    result = flintlog("check", "a/p.dl", "b/p.dl")
+    assert result.exit_code == 1
+    assert result.stderr == (
+        "error[E0736]: no process outputs `S1.p`, which `S2` reads\n  --> b/p.dl:3:14\n"
+        "3 |   S2.q(X) :- S1.p(X).\n  |              ^^^^\n"
+        "note: the process is here\n  --> a/p.dl:1:9\n1 | process S1 {\n  |         ^^\n"
+        "help: `S1` outputs nothing\n\nb/p.dl: 1 error, no warnings\n\n1 error, no warnings in 1 of 2 programs\n"
+    )
+    monkeypatch.chdir("a")
+    (item,) = json.loads(flintlog("check", "p.dl", "../b/p.dl", "--format", "json").stdout)["diagnostics"]
+    assert (item["file"], item["notes"][0]["file"]) == ("../b/p.dl", "p.dl")
+    written(tmp_path / "a" / "p.dl", "process S1 {\n  input relation e(x: int)\n  S1.p(X) :- e(X).\n}\n")
+    assert flintlog("check", "p.dl", "../b/p.dl").exit_code == 0
+    jobs = tmp_path / "jobs"
+    assert flintlog("compile", "--target", "processes", "-o", jobs, "p.dl", "../b/p.dl").exit_code == 0
+    assert "a/p.dl:3" in (jobs / "S1.py").read_text() and "b/p.dl:3" in (jobs / "S2.py").read_text()
+
+
+def test_paths_are_shown_as_given(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Diagnostics show the path of the program, and of files that it includes, as the user gave it."""
+    written(tmp_path / "rules" / "main.dl", 'include "../lib/wrong.dl"\np(X) :- e(X).\n')
+    written(tmp_path / "lib" / "wrong.dl", "input relation e(x: int)\noutput relation p(x: int)\np(Y) :- e(X).\n")
+    monkeypatch.chdir(tmp_path)
+    wrong = flintlog("check", "rules/main.dl", "--include-path", "lib")
+    assert "  --> lib/wrong.dl:3:3\n" in wrong.stderr
+    absolute = tmp_path / "rules" / "main.dl"
+    assert f"  --> {absolute}:1:9\n" in flintlog("check", absolute).stderr
+    assert "  --> rules/main.dl:1:9\n" in flintlog("compile", "--stdout", "rules/main.dl").stderr
+
+
+def test_check_of_a_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """All programs below it but hidden ones; files that others include are checked as their parts only."""
+    part = 'include "../parts/b.dl"\noutput p.\np(X) :- e(X).\n'
+    written(tmp_path / "all" / "one" / "whole.dl", 'include "../parts/a.dl"\ninput relation e(x: int)\n')
+    written(tmp_path / "all" / "parts" / "a.dl", part)
+    written(tmp_path / "all" / "parts" / "b.dl", 'include "../parts/a.dl"\n')
+    written(tmp_path / "all" / "round.dl", 'include "round_2.dl"\n' + REACH)
+    written(tmp_path / "all" / "round_2.dl", 'include "round.dl"\n')
+    written(tmp_path / "all" / ".hidden" / "junk.dl", "junk")
+    (tmp_path / "all" / "folder.dl").mkdir()
+    monkeypatch.chdir(tmp_path)
+    result = flintlog("check", "all", "--include-path", "all")
+    assert result.stderr == "note: all/folder.dl is not a file and is ignored\nno errors, no warnings in 2 programs\n"
+    named = flintlog("check", "all", "all/parts/b.dl", "--include-path", "all")
+    assert named.exit_code == 1
+    assert "the relation `e` is neither declared nor derived\n  --> all/parts/a.dl:3:9\n" in named.stderr
+    empty = flintlog("check", "all/folder.dl")
+    assert (empty.exit_code, empty.stderr) == (
+        0,
+        "note: there are no programs (.dl files) below all/folder.dl\nno errors, no warnings in 0 programs\n",
+    )
+
+
 @pytest.mark.parametrize("case", ["include_with_error", "include_not_utf8", "include_missing", "tuples_live_apart"])
-def test_check_says_what_the_golden_files_say(case: str) -> None:
+def test_check_says_what_the_golden_files_say(case: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Includes are found beside the program, and quoted."""
-    result = flintlog("check", ERRORS / case / "program.dl")
+    monkeypatch.chdir(ERRORS / case)
+    result = flintlog("check", "program.dl")
     expected = (ERRORS / case / "expected.txt").read_text(encoding="utf-8")
     assert result.stderr.startswith(f"{expected}\n")
     assert result.exit_code == (1 if "error[" in expected else 0)
@@ -327,7 +393,7 @@ def test_certificate_that_does_not_hold(reach: Path, monkeypatch: pytest.MonkeyP
     """Names the rule, and exits with 1."""
     certify = certify_module.certify
 
-    def broken(program: Program) -> tuple[certify_module.Certificate, ...]:
+    def broken(program: DeltaProgram) -> tuple[certify_module.Certificate, ...]:
         first, second = certify(program)
         return first, replace(second, monomials=(("Δlink Δreachable", (0, 1)), *second.monomials))
 
@@ -341,8 +407,8 @@ def test_certificate_that_does_not_hold(reach: Path, monkeypatch: pytest.MonkeyP
 @pytest.mark.parametrize("command", ["check", "explain", "certify", "compile"])
 def test_refused_programs(command: str, refused: Path, tmp_path: Path) -> None:
     """Nothing on standard output, nothing written, exit code 1."""
-    options = ["-o", str(tmp_path / "jobs")] if command == "compile" else []
-    result = flintlog(command, refused, *options)
+    given = ["-o", str(tmp_path / "jobs")] if command == "compile" else []
+    result = flintlog(command, refused, *given)
     assert (result.exit_code, result.stdout) == (1, "")
     assert result.stderr == diagnosed(refused) + "2 errors, no warnings\n"
     assert not (tmp_path / "jobs").exists()
@@ -357,9 +423,10 @@ def test_files_that_cannot_be_read(command: str, tmp_path: Path) -> None:
     result = flintlog(command, tmp_path / "none.dl")
     assert (result.exit_code, result.stdout) == (2, "")
     assert result.stderr == f"error: cannot read {tmp_path / 'none.dl'}: no such file or directory\n"
-    result = flintlog(command, tmp_path)
-    assert result.exit_code == 2
-    assert result.stderr == f"error: cannot read {tmp_path}: is a directory\n"
+    if command != "check":
+        result = flintlog(command, tmp_path)
+        assert result.exit_code == 2
+        assert result.stderr == f"error: cannot read {tmp_path}: is a directory\n"
 
 
 def test_files_that_are_not_text(tmp_path: Path) -> None:
@@ -368,23 +435,23 @@ def test_files_that_are_not_text(tmp_path: Path) -> None:
     program.write_bytes(REACH.encode() + "// Zürich\n".encode("latin-1"))
     result = flintlog("check", program)
     assert result.exit_code == 1
-    assert "error[E0119]: `latin.dl` is not a text in UTF-8" in result.stderr
+    assert "error[E0119]: `latin.dl` is not UTF-8 text" in result.stderr
 
 
 @pytest.mark.parametrize(
     ("arguments", "complaint"),
     [
-        (("compile", "a.dl"), "say where to write the scripts with -o DIR, or print one with --stdout"),
+        (("compile", "a.dl"), "give the folder for the scripts with -o DIR, or print one with --stdout"),
         (("compile", "a.dl", "b.dl", "--stdout"), "--stdout prints one script; write several with -o DIR"),
-        (("compile", "a.dl", "--dump", "soup"), "'soup' is not one of 'syntax', 'typed',"),
+        (("compile", "a.dl", "--dump", "soup"), "'soup' is not one of 'syntax', 'expand_paths',"),
         (("compile", "a.dl", "-o", "jobs", "--target", "flink"), "'flink' is not"),
-        (("compile", "a.dl", "-o", "jobs", "--outside", "S1"), "--outside is for channels between processes"),
+        (("compile", "a.dl", "-o", "jobs", "--outside", "S1"), "--outside requires --target processes"),
         (("compile", "a.dl", "--stdout", "--diagnostics", "json"), "json and --stdout both print to standard output"),
         (("compile", "a.dl", "--dump", "plan", "--diagnostics", "sarif"), "sarif and --dump both print to standard"),
         (("check", "a.dl", "--diagnostics", "xml"), "'xml' is not one of 'text', 'json', 'sarif'"),
-        (("errors", "E0100"), "there is no code E0100; `flintlog errors` lists them"),
+        (("errors", "E0100"), "there is no code E0100; `flintlog errors` lists all codes"),
         (("compile",), "Missing argument 'PROG...'"),
-        (("check",), "Missing argument 'PROG...'"),
+        (("check",), "Missing argument '(PROG or DIR)...'"),
         (("compyle", "a.dl"), "No such command 'compyle'"),
     ],
 )
@@ -423,12 +490,12 @@ def test_colours_on_a_terminal_only(refused: Path, monkeypatch: pytest.MonkeyPat
     plain = diagnosed(long)
     terminal = Terminal()
     for part in plain.split("\n\n")[:-1]:
-        cli._print(f"{part}\n", cli._coloured, terminal)
+        printing.print_coloured(f"{part}\n", printing.coloured, terminal)
     assert "\x1b[1;31merror[E" in terminal.getvalue()
     assert re.sub(r"\x1b\[[0-9;]*m", "", terminal.getvalue()) == plain
     monkeypatch.setenv("NO_COLOR", "1")
     terminal = Terminal()
-    cli._print(plain, cli._coloured, terminal)
+    printing.print_coloured(plain, printing.coloured, terminal)
     assert "\x1b[3" not in terminal.getvalue()
 
 
@@ -438,7 +505,7 @@ def test_headings_are_bold_on_a_terminal(monkeypatch: pytest.MonkeyPatch) -> Non
     monkeypatch.delenv("NO_COLOR", raising=False)
     text = EXPLAINED.with_name("expected.txt").read_text(encoding="utf-8")
     terminal = Terminal()
-    cli._print(text, cli._headed, terminal)
+    printing.print_coloured(text, printing.headed, terminal)
     assert "\x1b[1mRelations" in terminal.getvalue()
     assert re.sub(r"\x1b\[[0-9;]*m", "", terminal.getvalue()) == f"{text}\n"
 
@@ -449,8 +516,8 @@ def test_headings_are_bold_on_a_terminal(monkeypatch: pytest.MonkeyPatch) -> Non
 def test_compile_source_with_fixed_version() -> None:
     """A text, an includer, a version to name: the same bytes wherever this runs."""
     main = SourceFile("main.dl", 'include "lib.dl"\noutput p.\np(X) :- a(X).\n')
-    files = {"lib.dl": SourceFile("lib.dl", "input relation a(x: int)\n")}
-    compiled = compile_source(main, CompileOptions(format=False, compiler="9.9.9"), files.get)
+    included = {"lib.dl": SourceFile("lib.dl", "input relation a(x: int)\n")}
+    compiled = compile_source(main, CompileOptions(format=False, compiler="9.9.9"), included.get)
     assert list(compiled.files) == ["main.py"]
     assert compiled.files["main.py"].startswith("# Generated by Flintlog 9.9.9 from main.dl (sha256 ")
     assert [source.name for source in compiled.compilation.sources] == ["main.dl", "lib.dl"]
@@ -483,10 +550,44 @@ def test_importing_the_compiler_is_light() -> None:
 
 
 def test_module_and_command_are_the_same() -> None:
-    """``python -m flintlog.compiler``, and ``flintlog`` where it is installed."""
-    command = [sys.executable, "-m", "flintlog.compiler", "--version"]
+    """``python -m flintlog``, and ``flintlog`` where it is installed; ``-V`` is short for ``--version``."""
+    command = [sys.executable, "-m", "flintlog", "--version"]
     said = subprocess.run(command, capture_output=True, text=True, check=True).stdout
     assert said == f"flintlog, version {version('flintlog')}\n"
     installed = shutil.which("flintlog", path=str(Path(sys.executable).parent))
     if installed is not None:
         assert subprocess.run([installed, "--version"], capture_output=True, text=True, check=True).stdout == said
+    assert flintlog("-V").stdout == said
+
+
+WITHOUT = """
+import sys
+for name in ("duckdb", "numpy", "pandas", "polars", "pyarrow", "pyspark"):
+    sys.modules[name] = None
+from flintlog.compiler.cli import main
+main(sys.argv[1:], prog_name="flintlog")
+"""
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        ["check", "reach.dl"],
+        ["compile", "reach.dl", "-o", "jobs"],
+        ["diff", "reach.dl", "other.dl"],
+        ["explain", "reach.dl"],
+        ["certify", "reach.dl"],
+        ["report", "reach.dl"],
+        ["fmt", "--check", "reach.dl"],
+        ["errors", "E0203"],
+    ],
+    ids=lambda command: command[0],
+)
+def test_commands_of_a_build_need_no_other_package(command: list[str], tmp_path: Path) -> None:
+    """What compiles and reviews programs works where neither DuckDB nor PyArrow nor PySpark is installed."""
+    text = "input relation e(x: int)\noutput relation p(x: int)\n\np(X) :- e(X).\n"
+    (tmp_path / "reach.dl").write_text(text, encoding="utf-8")
+    (tmp_path / "other.dl").write_text(text + "p(X) :- e(X), X > 1.\n", encoding="utf-8")
+    done = subprocess.run([sys.executable, "-c", WITHOUT, *command], cwd=tmp_path, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    assert "Traceback" not in done.stderr

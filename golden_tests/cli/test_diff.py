@@ -13,14 +13,17 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from click.testing import CliRunner, Result
 from flintlog.compiler import cli
-from flintlog.compiler.compare import Comparison, alike, compare
-from flintlog.compiler.compare_report import REPORTS, text_report
 from flintlog.compiler.ir import syntax
 from flintlog.compiler.pipeline import Compilation, compile_program
 from flintlog.compiler.processes import compile_any
+from flintlog.compiler.review.compare import compare
+from flintlog.compiler.review.comparison import ProgramComparison
+from flintlog.compiler.review.comparison_text import REPORTS, text_report
+from flintlog.compiler.review.matching import alike
+from flintlog.compiler.review.upgrades import expected_upgrade
 from flintlog.compiler.source import SourceFile
 from flintlog.targets.pyspark.emit import emit_script
-from flintlog.targets.pyspark.upgrade import stored_program, upgrade_plan
+from flintlog.targets.pyspark.load import load_program
 
 from golden_tests.frontend.golden import compare as compare_text
 from golden_tests.harness import VERSION, load_script
@@ -54,7 +57,7 @@ def compiled(text: str) -> Compilation:
     return compile_program(SourceFile("program.dl", text))
 
 
-def compared(old: str, new: str) -> Comparison:
+def compared(old: str, new: str) -> ProgramComparison:
     """What differs between two programs given as texts."""
     return compare(compiled(old), compiled(new))
 
@@ -92,17 +95,17 @@ def test_nothing_differs_from_itself(program: Path) -> None:
     assert found.same and "\nNothing changes.\n" in text_report(found, "a", "b")
 
 
-def mixed(program: syntax.Program, change: Callable[[list[str]], list[str]]) -> str:
+def mixed(program: syntax.SyntaxProgram, change: Callable[[list[str]], list[str]]) -> str:
     """The text of a program, its rules being changed."""
     text, pieces = program.sources[0].text, []
-    rules = [s for s in program.statements if isinstance(s, syntax.Rule) and s.span.file == program.sources[0].name]
+    rules = [s for s in program.statements if isinstance(s, syntax.RuleNode) and s.span.file == program.sources[0].name]
     for rule in rules:
         before, _, text = text.partition(rule.text)
         pieces.append(before)
     return "".join(piece for pair in zip(pieces, change([r.text for r in rules]), strict=True) for piece in pair) + text
 
 
-def assert_same_meaning(old: Compilation, new: Compilation) -> Comparison:
+def assert_same_meaning(old: Compilation, new: Compilation) -> ProgramComparison:
     """No rule has changed, and if the columns are the same, nor have tuples: the first rule of a relation that is not
     declared names its columns."""
     found = compare(old, new)
@@ -198,7 +201,7 @@ def test_types_of_constants() -> None:
     )
     found = compared(old, new)
     assert found.rules == () and [change.name for change in found.relations] == ["a", "p"]
-    assert found.readers[0].causes == ("`p` has other columns", "`a` has other columns")
+    assert found.readers[0].causes == ("`p` has different columns", "`a` has different columns")
 
 
 def test_contents_that_cannot_be_told() -> None:
@@ -220,7 +223,7 @@ def test_contents_that_cannot_be_told() -> None:
         assert old in text
         return {reader.relation: reader.causes for reader in compared(text, text.replace(old, new)).readers}
 
-    key = ("`a` has another key",)
+    key = ("`a` has a different key",)
     assert told(" primary key (x)", "") == {"p": key, "q": key, "r": ()}
     function = ("function `f` has changed",)
     assert told("f(x: int): int", "f(y: int): int") == {"p": function, "q": (), "r": ()}
@@ -304,22 +307,14 @@ def test_nothing_is_hidden(form: str) -> None:
 
 def assert_upgrades_agree(old: Compilation, new: Compilation) -> None:
     """The script decides the same, without running."""
-    was, now = stored_program(old.plan), stored_program(new.plan)
     before, after = (load_script(emit_script(c.plan, VERSION, format_code=False)) for c in (old, new))
-    for module, stored in ((before, was), (after, now)):
-        record = module.program_record(module.PROGRAM)
-        assert record["hidden"] == [r.table for r in stored.relations.values() if r.hidden]
-        assert record["relations"] == {
-            table: {"name": r.name, "kind": r.kind, "columns": [*map(list, r.columns)], "definition": r.definition}
-            for table, r in stored.relations.items()
-        }
-    names = [stratum.name for stage in before.PROGRAM.stages for stratum in stage.strata]
-    manifest = {"program": before.program_record(before.PROGRAM), "clocks": {name: {} for name in names}}
-    found = upgrade_plan(was, now)
-    planned = after.upgrade_plan(manifest, set(found.given), None)
-    assert [*found.recomputes] == planned.recomputed and all(found.recomputes.values())
-    assert [*found.keeps] == planned.kept
-    assert [*found.drops] == planned.dropped
+    strata = {stratum.name for stage in before.PROGRAM.stages for stratum in stage.strata}
+    found = expected_upgrade(load_program(old.plan), load_program(new.plan))
+    written = after.program_record(before.PROGRAM)
+    planned = after.upgrade_plan(after.PROGRAM, written, strata, {}, found.given, None)
+    assert tuple(found.recomputes) == planned.recomputed and all(found.recomputes.values())
+    assert found.keeps == planned.kept
+    assert found.drops == planned.dropped
 
 
 @pytest.mark.parametrize("seed", range(12))
@@ -366,7 +361,9 @@ def test_the_real_upgrade(case: Path, spark: SparkSession, tmp_path: Path) -> No
     given = [need.relation for need in found.inputs if need.need == "given"]
     log = after.Log(quiet=True)
     if given:
-        with pytest.raises(after.JobError, match=f"^{given[0]} has other columns than its stored rows; give it with"):
+        with pytest.raises(
+            after.JobError, match=f"^the columns of {given[0]} differ from those of its stored rows; pass rows with"
+        ):
             after.upgrade(spark, state, functions=functions, log=log)
     warned: list[str] = []
     log.warn = warned.append
@@ -379,7 +376,7 @@ def test_the_real_upgrade(case: Path, spark: SparkSession, tmp_path: Path) -> No
     if found.needed:
         texts = {
             "empty": "{0} is new and starts empty: no --input {0}=PATH was given",
-            "dropped": "{0} is no input any more; its rows are dropped",
+            "dropped": "{0} is no longer an input; its rows are dropped",
         }
         assert warned == [texts[n.need].format(n.relation) for n in found.inputs if n.need in texts]
     assert after.verify(spark, state, functions=functions, log=log)["differences"] == []
@@ -435,6 +432,18 @@ def test_revisions(repository: Path) -> None:
     assert diff(program, "--exit-code").exit_code == 1
 
 
+def test_refused_revisions(repository: Path) -> None:
+    """Diagnostics say which revision they are about, also in included files."""
+    part = repository / "jobs" / "parts" / "rules.dl"
+    right = part.read_text()
+    part.write_text("output relation self(node: int)\ns1: self(Y) :- link(X, X).\n")
+    commit(repository, "wrong")
+    part.write_text(right)
+    result = diff("jobs/reach.dl")
+    assert result.exit_code == 1
+    assert "  --> HEAD:jobs/parts/rules.dl:2:10\n" in result.stderr
+
+
 def test_revisions_that_cannot_be_read(repository: Path, tmp_path: Path) -> None:
     """One sentence each, and exit code 2."""
     (repository / "jobs" / "new.dl").write_text(REACH)
@@ -442,9 +451,9 @@ def test_revisions_that_cannot_be_read(repository: Path, tmp_path: Path) -> None
     (tmp_path / "outside" / "reach.dl").write_text(REACH)
     where = tmp_path / "outside"
     for arguments, message in (
-        (["--rev", "nowhere", "jobs/reach.dl"], "cannot read jobs/reach.dl at nowhere: git knows no such revision"),
-        (["--rev=--all", "jobs/reach.dl"], "cannot read jobs/reach.dl at --all: git knows no such revision"),
-        (["jobs/new.dl"], "cannot read jobs/new.dl at HEAD: it is not there"),
+        (["--rev", "nowhere", "jobs/reach.dl"], "cannot read jobs/reach.dl at nowhere: git has no such revision"),
+        (["--rev=--all", "jobs/reach.dl"], "cannot read jobs/reach.dl at --all: git has no such revision"),
+        (["jobs/new.dl"], "cannot read jobs/new.dl at HEAD: it does not exist there"),
         ([where / "reach.dl"], f"cannot read {where / 'reach.dl'} at HEAD: {where} is not in a git repository"),
         (["nowhere/reach.dl"], "cannot read nowhere/reach.dl: there is no folder nowhere"),
     ):
@@ -462,12 +471,12 @@ def test_programs_that_cannot_be_compared(tmp_path: Path) -> None:
     many.write_text("process A {\n  input relation x(n: int)\n  output relation A.y(n: int)\n  A.y(N) :- x(N).\n}\n")
     result = diff(good, bad)
     assert (result.exit_code, result.stdout) == (1, "")
-    assert "  --> bad.dl:3:6" in result.stderr
+    assert f"  --> {bad}:3:6" in result.stderr
     assert diff(good, tmp_path / "none.dl").exit_code == 2
     assert diff(good).exit_code == 2
     result = diff(good, many)
     assert result.exit_code == 1
-    assert result.stderr == f"error: only {many} is a program of processes; such a one is compared with its like\n"
+    assert result.stderr == f"error: only {many} has processes; compare it with another program of processes\n"
     assert diff(good, good, "--rev", "HEAD").exit_code == 2
     assert diff(good, good, good).exit_code == 2
     assert diff(many, many).stdout.endswith("Nothing changes.\n")

@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 from flintlog.compiler import cli
-from flintlog.compiler.explain import MOST_WIDE, explain
 from flintlog.compiler.pipeline import compile_program
+from flintlog.compiler.review.explain import MOST_WIDE, explain
 from flintlog.compiler.source import SourceFile
 
 from golden_tests.frontend.golden import compare
@@ -35,7 +35,7 @@ def test_processes() -> None:
     told = CliRunner().invoke(cli.main, ["explain", path], catch_exceptions=False)
     assert told.exit_code == 0
     assert "How process A of program.dl is evaluated and maintained\n" in told.stdout
-    assert "a part of a recursion over several processes" in " ".join(told.stdout.split())
+    assert "part of a recursion over several processes" in " ".join(told.stdout.split())
     certified = CliRunner().invoke(cli.main, ["certify", path], catch_exceptions=False)
     assert [line for line in certified.stdout.splitlines() if line.startswith(path)] == [
         f"{path}, process {name}: the certificate holds for {number} rules" for name, number in (("A", 4), ("B", 5))
@@ -67,7 +67,7 @@ def test_every_program_can_be_explained(seed: int) -> None:
 def test_explanations_do_not_depend_on_the_hash_seed() -> None:
     """Sets and dictionaries never decide the order of anything."""
     script = (
-        "import sys; from pathlib import Path; from flintlog.compiler.explain import explain; "
+        "import sys; from pathlib import Path; from flintlog.compiler.review.explain import explain; "
         "from flintlog.compiler.pipeline import compile_program\n"
         "for path in sys.argv[1:]:\n"
         "    compilation = compile_program(Path(path))\n"

@@ -28,13 +28,14 @@ def outside(folder: Path) -> Path:
     return written(folder / "rules" / "q.dl", f'include "../shared/p.dl"\n{USER}')
 
 
-def test_outside_of_the_folder(tmp_path: Path) -> None:
+def test_outside_of_the_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """What lies elsewhere is refused without a word of what it holds, also behind links and where there is nothing."""
     written(tmp_path / "secret", SECRET)
     program = written(tmp_path / "rules" / "q.dl", 'include "../secret"\ninclude "a/link"\ninclude "../nothing"\n')
     (tmp_path / "rules" / "a").mkdir()
     (tmp_path / "rules" / "a" / "link").symlink_to(tmp_path / "secret")
-    done = flintlog("check", program)
+    monkeypatch.chdir(tmp_path)
+    done = flintlog("check", program.relative_to(tmp_path))
     assert done.exit_code == 1
     assert done.stderr.count("error[E0124]") == 3 == done.stderr.count("error[")
     assert "secret\n" not in done.stderr.replace('include "../secret"\n', "") and "root" not in done.stderr
@@ -86,7 +87,7 @@ def test_include_path_of_diff_replay_and_build(tmp_path: Path, monkeypatch: pyte
     written(config, f'{table}include-path = ["shared"]\n')
     assert flintlog("build").exit_code == 0
     written(config, f'{table}include-path = ["missing"]\n')
-    assert "include-path is a list of folders" in flintlog("build").stderr
+    assert "include-path must be a list of folders" in flintlog("build").stderr
 
 
 def test_a_revision(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -110,7 +111,7 @@ def test_what_is_no_regular_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     said = flintlog("check", program).stderr
     assert said.count("error[E0125]") == 3
     assert "`pipe` is not a regular file" in said and "`folder` is not a regular file" in said
-    assert "`large.dl` has 16 bytes" in said and "a file of a program has at most 10" in said
+    assert "`large.dl` has 16 bytes" in said and "an included file has at most 10" in said
 
 
 def test_names_that_are_not_text(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -119,7 +120,7 @@ def test_names_that_are_not_text(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     bad = os.fsdecode(b"bad\xff")
     written(tmp_path / f"{bad}.dl", USER)
     done = flintlog("check", f"{bad}.dl")
-    assert (done.exit_code, done.stderr) == (2, "error: cannot read bad\\udcff.dl: its name is not in UTF-8\n")
+    assert (done.exit_code, done.stderr) == (2, "error: cannot read bad\\udcff.dl: its name is not UTF-8\n")
     program = written(tmp_path / "q.dl", f'include "a\\u0000b"\ninput relation p(x: int)\n{USER}')
     assert "error[E0118]" in flintlog("check", program).stderr
     written(program, f"input relation p(x: int)\n{USER}")
@@ -161,9 +162,10 @@ DEEP = {
 def test_deep_programs(name: str, tmp_path: Path) -> None:
     """What is nested deeper than anybody writes is refused with its place."""
     text = "input relation p(x: int)\ninput relation t(x: string)\ninput relation e(x: int, y: int)\n"
-    done = flintlog("check", written(tmp_path / "deep.dl", f"{text}{DEEP[name]}\n"))
+    program = written(tmp_path / "deep.dl", f"{text}{DEEP[name]}\n")
+    done = flintlog("check", program)
     assert done.exit_code == 1
-    assert "error[E" in done.stderr and "--> deep.dl:" in done.stderr
+    assert "error[E" in done.stderr and f"--> {program}:" in done.stderr
 
 
 def test_a_recursion_that_is_too_deep(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -175,7 +177,7 @@ def test_a_recursion_that_is_too_deep(tmp_path: Path, monkeypatch: pytest.Monkey
     program = written(tmp_path / "q.dl", f"input relation p(x: int)\n{USER}")
     monkeypatch.setattr("flintlog.targets.pyspark.emit.make_script", sink)
     done = flintlog("compile", program, "-o", tmp_path)
-    assert (done.exit_code, "error[E0711]: the program is nested deeper" in done.stderr) == (1, True)
-    monkeypatch.setattr(pipeline, "PASSES", (pipeline.Pass("typed", sink),))
+    assert (done.exit_code, "error[E0711]: the program is nested too deeply" in done.stderr) == (1, True)
+    monkeypatch.setattr(pipeline, "PASSES", (pipeline.Pass("sink", sink),))
     done = flintlog("check", program)
-    assert (done.exit_code, "error[E0711]: the program is nested deeper" in done.stderr) == (1, True)
+    assert (done.exit_code, "error[E0711]: the program is nested too deeply" in done.stderr) == (1, True)

@@ -10,7 +10,7 @@ from collections.abc import Iterable
 
 import pytest
 from flintlog.compiler.ir import typed
-from flintlog.compiler.ir.localized import LocalizedRule, Program
+from flintlog.compiler.ir.localized import LocalizedProgram, LocalizedRule
 from flintlog.compiler.passes.terms import equal_variables
 from flintlog.compiler.pipeline import Compilation, compile_program
 from flintlog.compiler.source import SourceFile
@@ -79,7 +79,7 @@ def compiled(text: str) -> Compilation:
     return compile_program(SourceFile("program.dl", text))
 
 
-def program_text(program: typed.Program) -> str:
+def program_text(program: typed.TypedProgram) -> str:
     """The inputs and rules of a typed program as a program that can be read."""
     lines = []
     for relation in program.relations:
@@ -90,7 +90,7 @@ def program_text(program: typed.Program) -> str:
     return "\n".join(lines) + "\n"
 
 
-def places(rule: typed.Rule, program: Program) -> set[str]:
+def places(rule: typed.TypedRule, program: LocalizedProgram) -> set[str]:
     """The locations of the body of a rule."""
     same = equal_variables(rule)
     found = set()
@@ -104,7 +104,7 @@ def places(rule: typed.Rule, program: Program) -> set[str]:
     return found
 
 
-def check_localized(rule: LocalizedRule, program: Program) -> None:
+def check_localized(rule: LocalizedRule, program: LocalizedProgram) -> None:
     """Assert that the parts of a rule are local, and that each sends what another one reads."""
     if rule.broadcast:
         assert rule.parts == (rule.rule,)

@@ -13,9 +13,9 @@ from click.testing import CliRunner
 from flintlog.compiler import CompileOptions, cli
 from flintlog.compiler.pipeline import compile_program
 from flintlog.compiler.processes import compile_any
-from flintlog.compiler.report.joblog import read_runs
-from flintlog.compiler.report.layered import Box, Drawing, Edge, Node, draw
-from flintlog.compiler.report.page import report_page
+from flintlog.compiler.review.report.joblog import read_runs
+from flintlog.compiler.review.report.layered import Box, Drawing, Edge, Node, draw
+from flintlog.compiler.review.report.page import report_page
 from flintlog.compiler.source import SourceFile
 from flintlog.targets import EmitOptions
 from hypothesis import given, settings
@@ -204,7 +204,7 @@ def test_recursion_over_processes() -> None:
     path = ROOT / "golden_tests" / "processes" / "cases" / "reach_over_two" / "program.dl"
     page = report_page(compile_any(path), UNFORMATTED, {})
     check(page)
-    assert "a part of a recursion over several processes" in " ".join(page.split())
+    assert "part of a recursion over several processes" in " ".join(page.split())
 
 
 def test_command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -231,11 +231,11 @@ def test_command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ("", "log has no events; a job writes them to FILE with its option --log FILE"),
+        ("", "log has no events; use the --log option of the job to write a log"),
         ("26/11/22 09:31:38 INFO SparkContext: Running Spark\n", "log has no events"),
         (
             "event=stage seconds=1.0 strata=reachable engine=duckdb reason=x\n",
-            "no command in it has come to its commit",
+            "no command in this log was committed",
         ),
     ],
 )

@@ -10,8 +10,8 @@ from typing import Any
 from urllib.parse import unquote, urlsplit
 
 import pytest
-from flintlog.compiler import error_index
 from flintlog.compiler.diagnostics import CODES
+from flintlog.compiler.diagnostics import index as error_index
 
 from golden_tests.cli.test_commands import ERRORS, REACH, REFUSED, WARNED, flintlog, written
 
@@ -297,7 +297,7 @@ def test_sarif_takes_no_text_for_a_link_or_a_placeholder(tmp_path: Path) -> None
     log = document("sarif", program, code=1)
     check_log(log)
     texts = [result["message"]["text"] for result in log["runs"][0]["results"]]
-    assert texts[0] == "`{{` opens or closes nothing here"
+    assert texts[0] == "unexpected `{{`"
     assert r'`"{{0}} \[b](1)"` is string' in texts[1]
 
 

@@ -4,12 +4,17 @@ from __future__ import annotations
 
 import json
 import os
+import re
+from decimal import Decimal
 from pathlib import Path
 
 import duckdb
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from click.testing import CliRunner
 from flintlog.compiler import cli
+from flintlog.compiler.cli.options import STAGES
 
 from golden_tests.cli.test_commands import REACH, REFUSED, flintlog, written
 
@@ -133,6 +138,62 @@ def test_what_is_written_is_read(form: str, facts: Path, tmp_path: Path) -> None
         assert (again.stdout, again.stderr) == (shown, "")
 
 
+def test_json_document(facts: Path, tmp_path: Path) -> None:
+    """One object with all output relations, whose values are those that a JSON file would have."""
+    program = written(tmp_path / "types.dl", TYPES)
+    written(facts / "t.jsonl", lines(ROWS))
+    written(facts / "on.facts", "()\n")
+    result = flintlog("run", program, "--facts", facts, "--format", "json")
+    assert (result.exit_code, result.stderr) == (0, "")
+    found = json.loads(result.stdout)
+    for row in found["u"]:
+        assert re.fullmatch(r"-?\d+\.\d{10}", row["d"]) and all(re.fullmatch(r"-?\d+\.\d\d", p) for p in row["p"])
+        row |= {"d": row["d"].rstrip("0").rstrip("."), "p": [p.rstrip("0") for p in row["p"]]}
+    assert found == {"never": [], "off": [{}], "u": ROWS}
+    out = tmp_path / "out"
+    assert flintlog("run", program, "--facts", facts, "--format", "json", "--out", out).exit_code == 0
+    one_a_line = (out / "u.json").read_text(encoding="utf-8").splitlines()
+    assert [line.strip().removesuffix(",") for line in result.stdout.splitlines()][6:9] == one_a_line
+    none = written(tmp_path / "none.dl", "input relation e(x: int)\np(X) :- e(X).\n")
+    assert flintlog("run", none, "--format", "json").stdout == "{}\n"
+
+
+def test_rows_on_standard_output(reach: Path, facts: Path) -> None:
+    """As CSV or between tabs, of one relation; of several, one has to be chosen."""
+    written(facts / "link.csv", "src,dst\n1,2\n2,3\n")
+    result = flintlog("run", reach, "--facts", facts, "--format", "csv")
+    assert (result.exit_code, result.stdout, result.stderr) == (0, "src,dst\n1,2\n1,3\n2,3\n", "")
+    chosen = flintlog("run", reach, "--facts", facts, "--format", "tsv", "--relation", "link")
+    assert (chosen.exit_code, chosen.stdout) == (0, "1\t2\n2\t3\n")
+    both = ("--relation", "reachable", "--relation", "link")
+    assert list(json.loads(flintlog("run", reach, "--format", "json", *both).stdout)) == ["reachable", "link"]
+    several = flintlog("run", reach, "--format", "csv", *both)
+    assert several.exit_code == 2
+    assert (
+        "--format csv prints one relation, but reach.dl outputs reachable, link; choose one with --relation, "
+        "or write files with --out DIR" in several.stderr
+    )
+    unknown = flintlog("run", reach, "--relation", "links")
+    assert unknown.exit_code == 2
+    assert "there is no relation links; the program has link, reachable" in unknown.stderr
+    assert flintlog("run", reach, "--out", facts, "--relation", "link").stderr == (
+        f"wrote {facts / 'link.csv'} (no rows)\n"
+    )
+
+
+def test_limit(reach: Path, facts: Path, tmp_path: Path) -> None:
+    """The first rows, and how many there are more: in the table, or beside what programs read."""
+    written(facts / "link.csv", "src,dst\n1,2\n2,3\n")
+    result = flintlog("run", reach, "--facts", facts, "--limit", 2)
+    assert result.stdout == "reachable (3 rows)\nsrc  dst\n---  ---\n1    2\n1    3\n... 1 more row\n"
+    assert "more row" not in flintlog("run", reach, "--facts", facts, "--limit", 3).output
+    for form, printed in (("csv", "src,dst\n"), ("json", '{\n  "reachable": []\n}\n')):
+        result = flintlog("run", reach, "--facts", facts, "--limit", 0, "--format", form)
+        assert (result.stdout, result.stderr) == (printed, "note: reachable has 3 more rows\n")
+    assert "cannot be combined with --out" in flintlog("run", reach, "--limit", 1, "--out", tmp_path).stderr
+    assert "cannot be combined with" in flintlog("run", reach, "--limit", 1, "-i").stderr
+
+
 def test_tabs_between_tabs(facts: Path, tmp_path: Path) -> None:
     """What cannot be written is said, and no file is left behind, nor an old one harmed."""
     program = written(tmp_path / "p.dl", "input relation t(s: string)\noutput p.\np(S) :- t(S).\n")
@@ -141,7 +202,7 @@ def test_tabs_between_tabs(facts: Path, tmp_path: Path) -> None:
     written(old, "old\n")
     result = flintlog("run", program, "--facts", facts, "--out", tmp_path, "--format", "tsv")
     assert result.exit_code == 1
-    assert result.stderr == 'error: "a\\tb" cannot be written between tabs; take another format\n'
+    assert result.stderr == 'error: "a\\tb" cannot be written in a tab-separated file; choose another format\n'
     assert old.read_text() == "old\n"
     assert sorted(path.name for path in tmp_path.iterdir()) == ["facts", "p.dl", "p.tsv"]
 
@@ -161,9 +222,30 @@ def test_parquet_of_others(facts: Path, tmp_path: Path) -> None:
     result = flintlog("run", program, "--facts", facts)
     assert result.stderr == (
         "error: refused, nothing has changed:\n"
-        f"  {facts}/t.parquet: column at has the type list<timestamp with time zone> and should be timestamp\n"
+        f"  {facts}/t.parquet: column at has the type list<timestamp> and should be timestamp\n"
         f"  {facts}/t.parquet: column l has the type list<float> and should be list<decimal(4,2)>\n"
     )
+
+
+def test_parquet_of_arrow(facts: Path, tmp_path: Path) -> None:
+    """Wide decimals, nanoseconds with a time zone and lists of these are read as in a job."""
+    program = written(
+        tmp_path / "p.dl",
+        "input relation t(d: decimal(38,2), at: timestamp, l: list<timestamp>)\noutput p.\np(D, A, L) :- t(D, A, L).\n",
+    )
+    at = pa.array([1_767_225_600_123_456_789], pa.timestamp("ns", "America/New_York"))
+    columns = {
+        "d": pa.array([Decimal("12.30")], pa.decimal256(50, 4)),
+        "at": at,
+        "l": pa.ListArray.from_arrays([0, 1], at),
+    }
+    pq.write_table(pa.table(columns), facts / "t.parquet")
+    result = flintlog("run", program, "--facts", facts)
+    assert result.stdout.endswith('12.30  2026-01-01 00:00:00.123456  ["2026-01-01 00:00:00.123456"]\n'), result.output
+    columns["d"] = pa.array([Decimal("12.305")], pa.decimal256(50, 4))
+    pq.write_table(pa.table(columns), facts / "t.parquet")
+    message = f"{facts / 't.parquet'}, row 1, column d: 12.3050 has too many digits for decimal(38,2)"
+    assert message in flintlog("run", program, "--facts", facts).stderr
 
 
 def test_files_missing(facts: Path, tmp_path: Path) -> None:
@@ -176,7 +258,7 @@ def test_files_missing(facts: Path, tmp_path: Path) -> None:
     written(facts / ".b.csv", "x\n1\n")
     result = flintlog("run", program, "--facts", facts)
     assert (result.exit_code, result.stdout) == (0, "p (1 row)\nX\n-\n1\n")
-    assert result.stderr == f"note: {facts} has no file for b, which is left empty\n"
+    assert result.stderr == f"note: {facts} has no file for b, which is therefore empty\n"
 
 
 def test_files_left_over(facts: Path, tmp_path: Path) -> None:
@@ -196,7 +278,8 @@ def test_files_left_over(facts: Path, tmp_path: Path) -> None:
     assert result.stderr.splitlines()[-6:] == [
         "error: refused, nothing has changed:",
         f"  {facts / 'A.csv'}: there is no input relation A; {known}",
-        f"  {facts / 'a.csv.gz'} has no name of a known format (.csv, .json, .jsonl, .parquet, .facts, .tsv)",
+        f"  {facts / 'a.csv.gz'} does not have the suffix of a known format (.csv, .json, .jsonl, .ndjson, .parquet, "
+        ".facts, .tsv)",
         f"  {facts / 'b'} is a folder; give each relation a file",
         f"  {facts / 'b.csv'} is not a file; give each relation a file",
         f"  {facts / 'p.json'}: there is no input relation p; {known}",
@@ -211,8 +294,8 @@ def test_facts_that_look_like_changes(reach: Path, facts: Path) -> None:
     assert result.stderr == (
         f"note: {path}: column Op is not used\n"
         "error: refused, nothing has changed:\n"
-        f'  {path}: column "Op" looks like operations, but first rows are all insertions\n'
-        "  leave such a column out, or say with --all-inserts that it is none\n"
+        f'  {path}: column "Op" looks like operations, but initial rows are all insertions\n'
+        "  remove such a column, or pass --all-inserts if it does not hold operations\n"
     )
     result = flintlog("run", reach, "--facts", facts, "--all-inserts")
     assert result.exit_code == 0 and result.stdout.startswith("reachable (3 rows)")
@@ -222,13 +305,33 @@ def test_facts_that_look_like_changes(reach: Path, facts: Path) -> None:
 @pytest.mark.parametrize(
     ("kind", "value", "column", "shown"),
     [
-        ("date", "'infinity'::DATE", "d", '"infinity" is not a date'),
-        ("date", "DATE '12000-01-01'", "d", '"12000-01-01" is not a date'),
-        ("date", "DATE '0044-03-15 (BC)'", "d", '"0044-03-15 (BC)" is not a date'),
-        ("timestamp", "'-infinity'::TIMESTAMP", "d", '"-infinity" is not a timestamp'),
-        ("timestamp", "'infinity'::TIMESTAMPTZ", "d", '"infinity" is not a timestamp'),
-        ("timestamp", "TIMESTAMPTZ '10000-01-01 00:00:00+00'", "d", '"10000-01-01 00:00:00" is not a timestamp'),
-        ("list<date>", "[DATE '2024-01-01', 'infinity'::DATE]", "d", 'element 2: "infinity" is not a date'),
+        ("date", "'infinity'::DATE", "d", "5881580-07-11 is not in the years 1 to 9999 in UTC"),
+        ("date", "DATE '12000-01-01'", "d", "12000-01-01 is not in the years 1 to 9999 in UTC"),
+        ("date", "DATE '0044-03-15 (BC)'", "d", "-0043-03-15 is not in the years 1 to 9999 in UTC"),
+        (
+            "timestamp",
+            "'-infinity'::TIMESTAMP",
+            "d",
+            "-290308-12-21 19:59:05.224193 is not in the years 1 to 9999 in UTC",
+        ),
+        (
+            "timestamp",
+            "'infinity'::TIMESTAMPTZ",
+            "d",
+            "294247-01-10 04:00:54.775807 is not in the years 1 to 9999 in UTC",
+        ),
+        (
+            "timestamp",
+            "TIMESTAMPTZ '10000-01-01 00:00:00+00'",
+            "d",
+            "10000-01-01 00:00:00 is not in the years 1 to 9999 in UTC",
+        ),
+        (
+            "list<date>",
+            "[DATE '2024-01-01', 'infinity'::DATE]",
+            "d",
+            "element 2: 5881580-07-11 is not in the years 1 to 9999 in UTC",
+        ),
     ],
 )
 def test_moments_that_python_does_not_have(
@@ -260,8 +363,8 @@ def test_the_last_moments_that_are_read(facts: Path, tmp_path: Path) -> None:
     path = written(facts / "t.csv", "a,b,c\n2024-01-01,9999-12-31 23:59:59-12:00,0001-01-01T00:00:00+14:00\n")
     assert flintlog("run", program, "--facts", facts).stderr == (
         "error: refused, nothing has changed:\n"
-        f'  {path}, row 1, column b: "9999-12-31 23:59:59-12:00" is beyond the years 1 to 9999 in UTC\n'
-        f'  {path}, row 1, column c: "0001-01-01T00:00:00+14:00" is beyond the years 1 to 9999 in UTC\n'
+        f'  {path}, row 1, column b: "9999-12-31 23:59:59-12:00" is not in the years 1 to 9999 in UTC\n'
+        f'  {path}, row 1, column c: "0001-01-01T00:00:00+14:00" is not in the years 1 to 9999 in UTC\n'
     )
 
 
@@ -284,7 +387,7 @@ def test_two_files_for_a_relation(reach: Path, facts: Path) -> None:
         ("link.csv", "src,dst\n1,2,3\n", "row 1: 3 fields"),
         ("link.csv", "src\n1\n", ": column dst is missing"),
         ("link.csv", "", ", header: there is none"),
-        ("link.csv", "src,dst\n9223372036854775808,1\n", "row 1, column src: 9223372036854775808 is beyond 64 bits"),
+        ("link.csv", "src,dst\n9223372036854775808,1\n", "row 1, column src: 9223372036854775808 does not fit 64 bits"),
         ("link.json", '{"src": 1, "dst": 2}\n{"src": 1}\n', "row 2, column dst: missing"),
         ("link.json", '{"src": 1, "dst": "2"}\n', 'row 1, column dst: "2" is text in quotes'),
         ("link.json", '{"src": 1,\n', "row 1: broken JSON"),
@@ -342,7 +445,7 @@ def test_recursion_without_end(tmp_path: Path) -> None:
     program = written(tmp_path / "p.dl", "output n.\nn(1).\nn(X + 1) :- n(X).\n")
     result = flintlog("run", program, "--max-rounds", "5")
     assert result.exit_code == 1
-    assert "error: n: no end after 5 rounds" in result.stderr
+    assert "error: n: not finished after 5 rounds" in result.stderr
 
 
 def test_external_functions(facts: Path, tmp_path: Path) -> None:
@@ -355,7 +458,7 @@ def test_external_functions(facts: Path, tmp_path: Path) -> None:
     written(facts / "t.csv", "x\n2\n")
     assert flintlog("run", program, "--facts", facts, "--functions", functions).stdout.endswith("\n3\n")
     assert flintlog("run", program).stderr == (
-        "error: p.dl needs functions in Python, give --functions FILE: half(int): int\n"
+        "error: p.dl needs Python functions; pass their file with --functions FILE: half(int): int\n"
     )
     written(facts / "t.csv", "x\n0\n")
     result = flintlog("run", program, "--facts", facts, "--functions", functions)
@@ -380,7 +483,7 @@ def test_what_cannot_be_read_or_written(reach: Path, facts: Path, tmp_path: Path
 
 def test_programs_and_commands_that_are_refused(tmp_path: Path, facts: Path) -> None:
     """Nothing is run."""
-    assert "say where to write them with --out DIR" in flintlog("run", "p.dl", "--format", "csv").stderr
+    assert "give their folder with --out DIR" in flintlog("run", "p.dl", "--format", "parquet").stderr
     program = written(tmp_path / "refused.dl", REFUSED)
     result = flintlog("run", program, "--facts", facts, "--out", tmp_path / "out")
     assert (result.exit_code, result.stdout) == (1, "")
@@ -410,7 +513,7 @@ def test_what_a_terminal_would_obey(tmp_path: Path) -> None:
     shown = written(tmp_path / "shown.dl", 'o("\u202e \x9b") :- none("\u200b").\n')
     checked = flintlog("check", shown)
     sound = written(tmp_path / "sound.dl", 'input relation e(s: string)\no(S) :- e(S), S != "\u202e \x9b".\n')
-    dumped = [flintlog("compile", sound, "--dump", stage).stdout for stage in cli.STAGES]
+    dumped = [flintlog("compile", sound, "--dump", stage).stdout for stage in STAGES]
     certified = flintlog("certify", sound).stdout
     assert sum("\\u202e" in text for text in dumped) > 4, dumped
     printed = (table, asked.output, noted.stderr, noted.stdout, checked.stderr, flintlog("explain", program).stdout)
@@ -450,5 +553,5 @@ def test_folders_are_no_uris(option: str, tmp_path: Path) -> None:
     """Nothing is made of one, and its keys are not shown."""
     program = written(tmp_path / "p.dl", REACH)
     result = flintlog("run", program, option, "s3://AKIAKEY:SECRETSECRET@bucket/x")
-    assert result.exit_code == 2 and f"{option} is a folder on this machine, not a URI" in result.stderr
+    assert result.exit_code == 2 and f"{option} takes a folder on this machine, not a URI" in result.stderr
     assert "SECRET" not in result.output and not Path("s3:").exists()

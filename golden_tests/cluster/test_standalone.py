@@ -12,6 +12,9 @@ from typing import Any
 import pyarrow.parquet as pq
 import pyspark
 import pytest
+from flintlog.compiler import CompileOptions, compile_source
+from flintlog.compiler.source import SourceFile
+from flintlog.targets import RUNTIMES
 
 from golden_tests.cluster.standalone import Cluster
 from golden_tests.harness import compile_text
@@ -132,6 +135,40 @@ def test_worker_killed(engine: str, cluster: Cluster, tmp_path: Path) -> None:
         lost, gained = before[name] - after[name], after[name] - before[name]
         assert found == {("-", *row) for row in lost} | {("+", *row) for row in gained}
     assert said(submit(cluster, script, "verify", *common))["differences"] == []
+
+
+REACH = """
+input relation link(src: int, dst: int)
+output relation reachable(src: int, dst: int)
+reachable(X, Y) :- link(X, Y).
+reachable(X, Z) :- reachable(X, Y), link(Y, Z).
+"""
+
+
+@AT_NIGHT
+def test_ways_to_the_runtime(cluster: Cluster, tmp_path: Path) -> None:
+    """In client mode, a script that contains its runtime, one with the runtime beside it, and one that imports the
+    installed runtime work on one state in turn; executors get the code from the driver."""
+    write_links(tmp_path / "rows" / "link.csv", [("+", row) for row in sorted(LINKS)])
+    state = ("--state", str(tmp_path / "state"))
+    scripts = {}
+    for way in RUNTIMES:
+        made = compile_source(SourceFile("reach.dl", REACH), CompileOptions(runtime=way))
+        (tmp_path / way).mkdir()
+        for name, text in made.files.items():
+            (tmp_path / way / name).write_text(text, encoding="utf-8")
+        scripts[way] = tmp_path / way / "reach.py"
+    said(submit(cluster, scripts["standalone"], "init", *state, "--input", str(tmp_path / "rows"), "--buckets", "2"))
+    links = set(LINKS)
+    for number, way in enumerate(RUNTIMES):
+        gone, come = sorted(links)[number], (50 + number, number)
+        links = links - {gone} | {come}
+        write_links(tmp_path / f"batch-{way}" / "link.csv", [("-", gone), ("+", come)])
+        result = said(submit(cluster, scripts[way], "apply", *state, "--changes", str(tmp_path / f"batch-{way}")))
+        program = language.parse(REACH)
+        reachable = evaluate(program, {"link": links})["reachable"]
+        assert result["rows"] == {"link": len(links), "reachable": len(reachable)}, way
+    assert said(submit(cluster, scripts["beside"], "verify", *state))["differences"] == []
 
 
 def expected(links: set[tuple[int, int]]) -> dict[str, set[tuple[Any, ...]]]:

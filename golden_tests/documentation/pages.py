@@ -35,7 +35,10 @@ FENCE = re.compile(
 COMMAND = re.compile(r"^\$ (?P<command>.*)\n(?P<output>(?:(?!\$ ).*\n)*)", re.MULTILINE)
 
 #: What a code host shows, by paths in the repository.
-PAGES = ["README.md", *sorted(str(path.relative_to(ROOT)) for path in (ROOT / "docs").rglob("*.md"))]
+PAGES = [
+    *("CHANGELOG.md", "CONTRIBUTING.md", "README.md"),
+    *sorted(str(path.relative_to(ROOT)) for path in (ROOT / "docs").rglob("*.md")),
+]
 
 #: Where commands seem to run, on pages that show whole paths.
 SHOWN_FOLDER = "/home/you/access"

@@ -6,7 +6,8 @@ import re
 
 import click
 import pytest
-from flintlog.compiler.cli import STAGES, main
+from flintlog.compiler.cli import main
+from flintlog.compiler.cli.options import STAGES
 
 from golden_tests.documentation.pages import ROOT, in_code, table
 

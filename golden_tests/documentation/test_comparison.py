@@ -10,7 +10,7 @@ PAGE = (ROOT / "docs" / "comparison.md").read_text(encoding="utf-8")
 SOURCES = dict(re.findall(r"^\[([^\]]+)\]: (\S+)$", PAGE, re.MULTILINE))
 
 #: What each says of itself in the words of its column: the language, and when it does something.
-SELF_EVIDENT = ("when changes come through", "what a reviewer reads")
+SELF_EVIDENT = ("when changes are visible", "what a reviewer reads")
 
 
 def test_sources() -> None:

@@ -51,7 +51,7 @@ def rows(mark: str) -> list[list[str]]:
 
 def parsers(module: ModuleType) -> dict[str, argparse.ArgumentParser]:
     """The commands of a job."""
-    line: argparse.ArgumentParser = module.command_line()
+    line: argparse.ArgumentParser = module.command_line(module.PROGRAM)
     (commands,) = (action for action in line._actions if isinstance(action, argparse._SubParsersAction))
     return dict(commands.choices)
 
@@ -88,7 +88,8 @@ def test_options() -> None:
 
 def test_events() -> None:
     """Each event that the code of jobs logs stands in the table with its fields, and no other."""
-    support = "".join(path.read_text("utf-8") for path in sorted((ROOT / "templates" / "pyspark").rglob("*.jinja")))
+    modules = (path for path in sorted((ROOT / "runtime").rglob("*.py")) if path.parent.name != "processes")
+    support = "".join(path.read_text("utf-8") for path in modules)
     logged: dict[str, set[str]] = {}
     for call in re.finditer(r"log\.event\(\s*\"([^\"]+)\"(.*?)\)\n", support, re.DOTALL):
         logged.setdefault(call[1], set()).update(re.findall(r"[(,]\s*(\w+)=", call[2]))

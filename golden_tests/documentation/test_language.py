@@ -30,7 +30,7 @@ PROGRAMS = [
 #: What syntax is to the reader and not to the grammar: dates of the calendar, files that are included, where `@` and a
 #: domain's variable may stand, numbers that are too large, nesting that is too deep, and words that stand twice.
 NOT_GRAMMAR = {"E0109", "E0117", "E0118", "E0119", "E0120", "E0121", "E0307", "E0711"}
-TWICE = "stands twice in this declaration"
+TWICE = "is repeated in this declaration"
 
 #: A string, a class of characters, a name, or an operator of the notation.
 PART = re.compile(r"""("[^"\n]*"|'[^'\n]*')|(\[[^\n\]]*\])|([A-Za-z_]+|[()|*+?]|\s+)|(::=)|(.)""")

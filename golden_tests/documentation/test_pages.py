@@ -12,8 +12,8 @@ from flintlog.compiler.source import SourceFile
 
 from golden_tests.documentation.pages import COMMAND, PAGES, ROOT, follow, pieces
 
-#: Pages whose commands run in the repository, since what they show is part of it.
-IN_REPOSITORY = ("README.md", "docs/review.md")
+#: Pages whose commands run in the repository, because they use its files.
+IN_REPOSITORY = ("docs/review.md",)
 
 #: What else tests these: every example of docs/errors.md is a case of golden_tests/errors, and the tutorial is followed
 #: by golden_tests/integrations/test_tutorial.py, in processes of its own.

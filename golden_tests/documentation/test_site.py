@@ -14,8 +14,8 @@ from typing import Any
 from urllib.parse import unquote, urlsplit
 
 import pytest
-from flintlog.compiler import error_index
 from flintlog.compiler.diagnostics import CODES
+from flintlog.compiler.diagnostics import index as error_index
 from markdown_it import MarkdownIt
 from mkdocs.config import load_config
 

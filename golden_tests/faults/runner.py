@@ -165,7 +165,7 @@ def main() -> None:
 
     cloudpickle.register_pickle_by_value(sys.modules["__main__"])  # type: ignore[no-untyped-call]
     count_statements(module, notes)
-    spark = module.open_session()
+    spark = module.open_session("tests")
     same: Callable[[Any], Any] = lambda batches: batches  # noqa: E731
     spark.range(1).mapInArrow(same, "id long").collect()
     steps = Steps()

@@ -73,7 +73,7 @@ class Stage:
         home = self.root / "home"
         # A neighbour that says once that it lives is not gone on a machine that is slow.
         settings = self.module.Settings(self.root, home, lease=3600.0)
-        state = self.module.JobState(None, home / "state", None)
+        state = self.module.JobState(self.module.PROGRAM, None, home / "state", None)
         log = self.module.Log(quiet=True)
         self.worker = self.module.Worker(state, self.channels, self.module.PROCESS, settings, log)
 
@@ -104,7 +104,7 @@ class Stage:
 
     def reach(self) -> list[tuple[int, ...]]:
         """What the process has."""
-        relation = self.module.sent_relation(self.outgoing)
+        relation = self.module.sent_relation(self.module.PROGRAM, self.outgoing)
         return sorted(tuple(row.values())[1:] for row in self.worker.state.whole(relation).to_pylist())
 
     def received(self) -> dict[tuple[int, ...], int]:

@@ -57,9 +57,9 @@ def stored_file(world: World, relation: str, kind: str) -> Path:
     manifest = world.manifest()
     assert manifest is not None
     if kind == "net":
-        return world.state / manifest["changes"][relation][0]
-    (bucket,) = manifest["relations"][relation]["buckets"].values()
-    return world.state / bucket[kind][0]
+        return world.state / manifest.changes[relation][0]
+    (bucket,) = manifest.relations[relation].buckets.values()
+    return world.state / getattr(bucket, kind)[0]
 
 
 def damage(path: Path, how: str) -> None:
@@ -86,7 +86,7 @@ def check_refusals(world: World, path: Path, capsys: pytest.CaptureFixture[str],
         code, err = run(world, capsys, *command, "--quiet")
         assert code == 1, command
         assert err.startswith(f"{command[0]}: {path} is "), err
-        assert "`rebuild` recomputes what is derived" in err
+        assert "`rebuild` recomputes derived relations" in err
     assert {file: file.stat().st_size for file in world.state.rglob("*") if file.is_file()} == before
 
 
@@ -112,7 +112,7 @@ def test_rebuild_mends_what_is_derived(world: World, spark: SparkSession, capsys
     damage(paths[1], "missing")
     code, err = run(world, capsys, "rebuild")
     assert code == 0, err
-    assert f"what changes in reachable cannot be published: {paths[0]} is damaged" in err
+    assert f"the changes of reachable cannot be published: {paths[0]} is damaged" in err
     assert world.check(finished=True) == 3
 
 
@@ -121,7 +121,7 @@ def test_rows_of_an_input_are_given_again(
 ) -> None:
     """With ``rebuild --input``, as the message says."""
     damage(stored_file(world, "link", "base"), "changed in the middle")
-    assert "give them again with `rebuild --input`" in run(world, capsys, "rebuild")[1]
+    assert "pass them again with `rebuild --input`" in run(world, capsys, "rebuild")[1]
     rows = sorted(row for _, row in [*world.first["link"], ("+", (1, 99))])
     given = world.folder / "again" / "link.csv"
     given.parent.mkdir(exist_ok=True)
@@ -174,27 +174,19 @@ def test_a_damaged_file_of_an_earlier_version(
     record = json.loads(manifest.read_text().replace(path.name, plain.name))
     del record["crc32"]
     manifest.write_text(world.module.sealed(record))
+    before = world.manifest()
     batch = ("--changes", str(world.folder / "batches" / "init"))
     code, err = run(world, capsys, "apply", *batch, "--engine", engine, "--quiet")
     assert code == 1
     assert "base-all.parquet" in err
-    assert world.manifest() == record
+    assert world.manifest() == before
 
 
 @pytest.mark.parametrize("how", DAMAGES)
-@pytest.mark.parametrize("large", [False, True])
 def test_a_damaged_input_file(
-    how: str,
-    large: bool,
-    world: World,
-    spark: SparkSession,
-    tmp_path: Path,
-    capsys: pytest.CaptureFixture[str],
-    monkeypatch: pytest.MonkeyPatch,
+    how: str, world: World, spark: SparkSession, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Read in the driver or, if it is large, by Spark."""
-    if large:
-        monkeypatch.setattr(world.module, "SMALL_INPUT", 0)
+    """It is named, and nothing has changed."""
     path = tmp_path / "link.parquet"
     rows = pa.table({"src": list(range(1000, 9000)), "dst": list(range(8000)), "op": ["+"] * 8000})
     pq.write_table(rows, path, compression="zstd", write_page_checksum=True)

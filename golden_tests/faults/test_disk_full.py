@@ -1,4 +1,4 @@
-"""A full disk: the state is as it was whatever was being written, or the message says that the batch is in it."""
+"""A full disk: the state is unchanged whatever was being written, or the message says that the batch is in it."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 PAGE = 4096
-NOTHING_COMMITTED = "; nothing was committed, the state is as it was\n"
-COMMITTED = "is committed, and the next command publishes what is not published of it\n"
+NOTHING_COMMITTED = "; nothing was committed, the state is unchanged\n"
+COMMITTED = "is committed, and the next command publishes the rest of it\n"
 
 Run = Callable[..., tuple[int, str]]
 
@@ -116,9 +116,11 @@ def test_nothing_can_be_published_while_there_is_no_room(world: World, disk: Pat
     manifest = world.manifest()
     assert manifest is not None
     assert run("apply", "--changes", str(world.folder / "batches" / batch), "--batch", batch)[0] == 0
-    for publication in (world.manifest() or {})["publish"]:
-        shutil.rmtree(world.state / publication["folder"])
-    for mark in world.state.glob(f"manifest/*{manifest['commit'] + 1}.published"):
+    made = world.manifest()
+    assert made is not None
+    for publication in made.publish:
+        shutil.rmtree(world.state / publication.folder)
+    for mark in world.state.glob(f"manifest/*{manifest.commit + 1}.published"):
         mark.unlink()
     leave(disk, 0)
     for command in ("status", "verify"):

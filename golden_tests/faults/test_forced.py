@@ -67,9 +67,9 @@ def problems(calls: Sequence[Call], module: Any, state: Path, root: Path) -> lis
     """What is wrong in the order of the calls of a command that made a commit, as far as they are below ``root``."""
     disk = Disk(root)
     manifest = module.read_manifest(state)
-    place = module.manifest_path(state, manifest["commit"])
+    place = module.manifest_path(state, manifest.commit)
     data = [str(state / name) for name in module.referenced_files(manifest)]
-    published = [str(state / item["folder"]) for item in manifest["publish"]]
+    published = [str(state / item.folder) for item in manifest.publish]
     steps = []
     for call in calls:
         if call.name in ("link", "linkat") and call.paths[-1].startswith(str(place.parent)):
@@ -107,7 +107,7 @@ def test_commands_force_what_they_promise(buckets: str, tmp_path: Path) -> None:
         run("upgrade", script=former.script)
         (tmp_path / "link.csv").write_text("src,dst\n1,2\n2,3\n")
         run("rebuild", "--input", str(tmp_path / "link.csv"))
-        assert {item["relation"] for item in (world.manifest() or {})["publish"]} == {"reachable", "degree"}
+        assert {item.relation for item in world.manifest().publish} == {"reachable", "degree"}
     finally:
         for job in jobs.values():
             job.close()

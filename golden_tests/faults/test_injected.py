@@ -26,7 +26,7 @@ from golden_tests.oracle import batches, evaluate, language
 COMMANDS = ("init", "apply", "compact", "upgrade", "rebuild")
 FAULTS = ("error=ENOSPC", "error=EIO", "signal=SIGKILL")
 SEED = 7
-UNCHANGED = "nothing was committed, the state is as it was"
+UNCHANGED = "nothing was committed, the state is unchanged"
 FAILED_IN_TASK = "a file of the state cannot be read or written"
 
 
@@ -114,7 +114,7 @@ class Scene:
         relations, engine = {}, module.DuckEngine()
         for relation in module.PROGRAM.relations:
             if not relation.hidden:
-                entries = module.bucket_files(manifest["relations"], relation, None) if manifest else []
+                entries = module.bucket_files(manifest.relations, relation, None) if manifest else []
                 sql = module.stored_rows(engine, str(self.state), relation, entries)
                 relations[relation.name] = {row_of(record, relation) for record in engine.first(sql, 2**40)}
         published: dict[tuple[str, str], list[tuple[Any, ...]]] = {}
@@ -122,7 +122,7 @@ class Scene:
             rows = [row for file in folder.iterdir() for row in pq.ParquetFile(file).read().to_pylist()]
             key = folder.parent.parent.name, folder.name.removeprefix("batch=")
             published[key] = sorted(tuple(row.values()) for row in rows)
-        return Found(manifest["commit"] if manifest else 0, relations, published)
+        return Found(manifest.commit if manifest else 0, relations, published)
 
     def faults(self, what: str) -> list[Fault]:
         """Everything that can go wrong in one way."""

@@ -99,7 +99,7 @@ class Killer:
             done = self.ask(command, batch, settings, None, timed=self.rng.random() < 0.15)
         world.check(finished=done)
         manifest = world.manifest()
-        assert manifest is not None and manifest["batch"].startswith(batch or command), manifest["batch"]
+        assert manifest is not None and manifest.batch.startswith(batch or command), manifest.batch
 
     def random_kill(self) -> None:
         """Kill any command at any point of it."""
@@ -170,7 +170,7 @@ def test_one_process_of_several_is_killed(command: str, kill: Kill, world: World
         # What stands above may be PySpark's, which prints the traceback of a thread.
         said = answer["err"].splitlines()[-1]
         assert answer["code"] == 1 and said.startswith(f"{command}: Spark failed: "), answer["err"]
-        ends = "is committed" if after > before else "nothing was committed, the state is as it was"
+        ends = "is committed" if after > before else "nothing was committed, the state is unchanged"
         assert ends in said, answer["err"]
     if after == before:
         answer = world.runner().ask(world.request(command, batch))

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow.parquet as pq
 import pytest
 
-from golden_tests.harness import Row, compile_text, load_script, row_of
+from golden_tests.harness import Row, compile_text, load_script, stored_tuples
 from golden_tests.nightly import AT_NIGHT
 from golden_tests.oracle import batches, evaluate, language
 
@@ -41,14 +41,16 @@ def with_rule(old: str, new: str) -> str:
 class States:
     """States of versions of a program, one after the other in the same place."""
 
-    def __init__(self, spark: SparkSession, folder: Path, buckets: int, engine: str = "auto") -> None:
+    def __init__(
+        self, spark: SparkSession, folder: Path, buckets: int, engine: str = "auto", program: str = PROGRAM
+    ) -> None:
         """Nothing is built."""
         self.spark, self.folder, self.buckets, self.engine = spark, folder, buckets, engine
         self.state = str(folder / "state")
         self.rng = random.Random(buckets)
         self.inputs: dict[str, set[Row]] = {}
         self.log: Any = None
-        self.use(PROGRAM)
+        self.use(program)
 
     def use(self, program: str) -> Any:
         """Go on with another version."""
@@ -69,24 +71,27 @@ class States:
 
     def files(self, batch: batches.Batch) -> dict[str, str]:
         """The batch as files."""
-        columns = {"link": "op,src,dst", "mark": "op,node,weight"}
         for name, rows in batch.items():
-            lines = [columns[name], *(",".join(map(str, (op, *row))) for op, row in rows)]
-            (self.folder / f"{name}.csv").write_text("\n".join(lines) + "\n")
+            columns = [column.name for column in self.language.relations[name].columns]
+            lines = [["op", *columns], *([op, *row] for op, row in rows)]
+            (self.folder / f"{name}.csv").write_text("".join(",".join(map(str, line)) + "\n" for line in lines))
         return {name: str(self.folder / f"{name}.csv") for name in batch}
 
     def build(self) -> None:
         """Build the state, and apply a batch."""
         links: list[batches.Change] = [("+", (node, node + 1)) for node in (1, 2, 3, 5, 6)]
-        batch: batches.Batch = {"link": links, "mark": [("+", (n, n)) for n in (2, 3, 4, 8)]}
+        self.init({"link": links, "mark": [("+", (n, n)) for n in (2, 3, 4, 8)]})
+        self.apply()
+
+    def init(self, batch: batches.Batch) -> None:
+        """Build the state."""
         self.inputs = batches.apply({}, batch, self.language)
         module, engine = self.module, self.engine
         module.init(self.spark, self.state, self.files(batch), self.buckets, engine=engine, log=self.log)
-        self.apply()
 
-    def apply(self) -> None:
-        """Apply a random batch."""
-        batch = self.changes()
+    def apply(self, batch: batches.Batch | None = None) -> None:
+        """Apply a batch, a random one unless it is given."""
+        batch = self.changes() if batch is None else batch
         self.inputs = batches.apply(self.inputs, batch, self.language)
         self.module.apply(self.spark, self.state, self.files(batch), engine=self.engine, log=self.log)
 
@@ -96,16 +101,9 @@ class States:
 
     def stored(self) -> dict[str, set[Row]]:
         """The relations that users see."""
-        found = {}
-        manifest, reader = self.module.read_manifest(Path(self.state)), self.module.DuckEngine()
-        for relation in self.module.PROGRAM.relations:
-            if not relation.hidden:
-                entries = self.module.bucket_files(manifest["relations"], relation, None)
-                sql = self.module.stored_rows(reader, self.state, relation, entries)
-                rows = [row_of(record, relation) for record in reader.first(sql, 2**40)]
-                assert len(rows) == len(set(rows)) == manifest["relations"][relation.table]["rows"]
-                found[relation.name] = set(rows)
-        return found
+        state, relations = Path(self.state), self.module.PROGRAM.relations
+        manifest = self.module.read_manifest(state)
+        return {r.name: stored_tuples(self.module, state, manifest, r) for r in relations if not r.hidden}
 
     def check(self, verify: bool = True) -> dict[str, set[Row]]:
         """The state is what the program makes of the inputs, as the oracle and the job itself see it; returns it."""
@@ -120,9 +118,19 @@ class States:
     def upgrade(self, program: str, **given: Any) -> tuple[set[str], set[str], list[str]]:
         """Upgrade to another version, check what is published, apply another batch; what was recomputed, kept and
         dropped."""
+        result = self.turn(program, "upgrade", **given)
+        self.apply()
+        self.check()
+        return set(result["recomputed"]), set(result["kept"]), result["dropped"]
+
+    def turn(self, program: str, command: str, **given: Any) -> dict[str, Any]:
+        """Go on with another version, by ``upgrade`` or ``rebuild``; check what is published."""
         before, columns = self.stored(), self.columns()
         module = self.use(program)
-        result = module.upgrade(self.spark, self.state, engine=self.engine, log=self.log, **given)
+        self.inputs = {r.name: self.inputs.get(r.name, set()) for r in self.language.inputs}
+        result: dict[str, Any] = getattr(module, command)(
+            self.spark, self.state, engine=self.engine, log=self.log, **given
+        )
         after = self.check(verify=False)
         published = {}
         for name, folder in result["published"].items():
@@ -134,11 +142,9 @@ class States:
         }
         expected = batches.diff({name: before[name] for name in same}, {name: after[name] for name in same})
         assert published == expected
-        assert result["batch"] == f"upgrade-{result['commit']:06d}"
+        assert result["batch"] == f"{command}-{result['commit']:06d}"
         assert module.status(self.state)["differs"] == []
-        self.apply()
-        self.check()
-        return set(result["recomputed"]), set(result["kept"]), result["dropped"]
+        return result
 
 
 Make = Callable[..., States]
@@ -231,7 +237,10 @@ def test_other_columns(make: Make) -> None:
     module = states.use(more.replace("mark(N, _)", "mark(N, _, _)"))
     with pytest.raises(module.JobError) as refused:
         module.upgrade(states.spark, states.state, log=states.log)
-    assert str(refused.value) == "mark has other columns than its stored rows; give it with --input mark=PATH"
+    assert (
+        str(refused.value)
+        == "the columns of mark differ from those of its stored rows; pass rows with --input mark=PATH"
+    )
 
 
 def test_an_unchanged_program(make: Make, capsys: pytest.CaptureFixture[str]) -> None:
@@ -245,7 +254,7 @@ def test_an_unchanged_program(make: Make, capsys: pytest.CaptureFixture[str]) ->
         assert sorted(Path(states.state).rglob("*")) == files
     capsys.readouterr()
     assert module.main(["upgrade", "--state", states.state]) == 0
-    assert capsys.readouterr().out == "nothing to do: every relation is defined as it was\n"
+    assert capsys.readouterr().out == "nothing to do: no definition has changed\n"
 
 
 def test_other_commands_name_upgrade(make: Make, capsys: pytest.CaptureFixture[str]) -> None:
@@ -256,8 +265,8 @@ def test_other_commands_name_upgrade(make: Make, capsys: pytest.CaptureFixture[s
     for command in ("verify", "compact"):
         assert module.main([command, "--state", states.state, "--quiet"]) == 1
         assert capsys.readouterr().err == (
-            f"{command}: the state was written by another version of steps.dl: marked has other rules; "
-            "`upgrade` recomputes what that changes\n"
+            f"{command}: the state was written by another version of steps.dl: marked has different rules; "
+            "`upgrade` recomputes the relations that this affects\n"
         )
     assert module.main(["upgrade", "--state", states.state, "--quiet"]) == 0
     out = capsys.readouterr().out.splitlines()
@@ -274,18 +283,18 @@ def test_compact(engine: str, make: Make, capsys: pytest.CaptureFixture[str]) ->
     for _ in range(2):
         states.apply()
     before = module.read_manifest(Path(state))
-    assert any(entry["changes"] for r in before["relations"].values() for entry in r["buckets"].values())
+    assert any(entry.changes for r in before.relations.values() for entry in r.buckets.values())
     stored = states.check()
     result = module.compact(states.spark, state, engine=engine, log=states.log)
     assert result["batch"] == f"compact-{result['commit']:06d}" and result["published"] == {}
     assert result["files"][1] < result["files"][0] and result["bytes"][1] < result["bytes"][0]
     after = module.read_manifest(Path(state))
-    assert not any(entry["changes"] for r in after["relations"].values() for entry in r["buckets"].values())
-    assert after["clocks"] == before["clocks"]
+    assert not any(entry.changes for r in after.relations.values() for entry in r.buckets.values())
+    assert after.clocks == before.clocks
     assert states.check() == stored
     states.apply()
     states.check()
     module.compact(states.spark, state, log=states.log)
     capsys.readouterr()
     assert module.main(["compact", "--state", state, "--quiet"]) == 0
-    assert capsys.readouterr().out.startswith("nothing to do: no relation has files of changes (")
+    assert capsys.readouterr().out.startswith("nothing to merge: no relation has files of changes (")

@@ -32,6 +32,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import pytest
+from pyspark.errors import PySparkException
 
 from golden_tests.faults.runner import load
 from golden_tests.integrations.environments import folder_for, unpacked
@@ -88,15 +89,15 @@ def without_spark(module: Any) -> None:
 
     def on_buckets(_spark: object, numbers: range, work: Any) -> list[Any]:
         try:
-            return [json.loads(json.dumps(work(number), default=str)) for number in numbers]
+            return [json.loads(json.dumps(work(number), default=module.as_json)) for number in numbers]
         except module.JobError:
             raise
         except Exception as error:
             # As what fails in a task reaches the driver.
-            raise module.PySparkException(str(error)) from error
+            raise PySparkException(str(error)) from error
 
     def relation_frame(_spark: object, root: Path, manifest: Any, relation: Any) -> Rows:
-        entries = module.bucket_files(manifest["relations"], relation, None)
+        entries = module.bucket_files(manifest.relations, relation, None)
         engine = module.DuckEngine()
         sql = module.stored_rows(engine, str(root), relation, entries)
         names = module.names(relation.tuple_columns)
@@ -105,7 +106,7 @@ def without_spark(module: Any) -> None:
     same: Any = SimpleNamespace(lit=lambda value: value, col=lambda name: name)
     same.count_if = lambda condition: SimpleNamespace(alias=lambda name: name)
     vars(module).update(
-        open_session=lambda: None,
+        open_session=lambda name: None,
         describe=lambda spark, text: None,
         executor_cores=lambda spark: 1,
         on_buckets=on_buckets,

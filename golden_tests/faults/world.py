@@ -20,7 +20,7 @@ import psutil
 import pyarrow.parquet as pq
 
 from golden_tests.faults.runner import Kill, family, kill_family
-from golden_tests.harness import Row, compile_text, load_script, row_of
+from golden_tests.harness import Row, compile_text, load_script, stored_tuples
 from golden_tests.oracle import batches, evaluate, language
 
 PROGRAM = """
@@ -211,22 +211,15 @@ class World:
 
     # What must be true, whatever happened
 
-    def manifest(self) -> dict[str, Any] | None:
+    def manifest(self) -> Any:
         """The last commit."""
-        found: dict[str, Any] | None = self.module.read_manifest(self.state)
+        found: Any = self.module.read_manifest(self.state)
         return found
 
-    def stored(self, manifest: dict[str, Any]) -> dict[str, set[Row]]:
+    def stored(self, manifest: Any) -> dict[str, set[Row]]:
         """The relations in a commit, as they are read from its files."""
-        engine = self.module.DuckEngine()
-        relations = {}
-        for relation in self.module.PROGRAM.relations:
-            entries = self.module.bucket_files(manifest["relations"], relation, None)
-            sql = self.module.stored_rows(engine, str(self.state), relation, entries)
-            rows = [row_of(record, relation) for record in engine.first(sql, 2**40)]
-            assert len(rows) == len(set(rows)) == manifest["relations"][relation.table]["rows"], relation.name
-            relations[relation.name] = set(rows)
-        return relations
+        relations = self.module.PROGRAM.relations
+        return {r.name: stored_tuples(self.module, self.state, manifest, r) for r in relations}
 
     def published(self, relation: str, batch: str) -> list[tuple[str, Row]] | None:
         """The published changes of a batch; None if there are none."""
@@ -240,8 +233,8 @@ class World:
         """The state is what its batches make of the rows it began with, and for each of them exactly its net changes
         are published; of the last commit, unless it is ``finished``, perhaps nothing yet. Returns the commit."""
         manifest = self.manifest()
-        names = [] if manifest is None else manifest["batches"]
-        mark = manifest and self.module.manifest_path(self.state, manifest["commit"]).with_suffix(".published")
+        names = [] if manifest is None else list(manifest.batches)
+        mark = manifest and self.module.manifest_path(self.state, manifest.commit).with_suffix(".published")
         inputs: dict[str, set[Row]] = batches.apply({}, self.first, self.language)
         before = evaluate.evaluate(self.language, inputs)
         assert names[:1] in ([], ["init"])
@@ -259,7 +252,7 @@ class World:
                 )
             before = after
         if manifest is not None:
-            assert manifest["commit"] == len(names)
+            assert manifest.commit == len(names)
             stored = self.stored(manifest)
             assert {**stored, **inputs} == stored, "inputs"
             assert {name: stored[name] for name in OUTPUTS} == {name: before[name] for name in OUTPUTS}
@@ -273,7 +266,7 @@ class World:
         """There is nothing but what the last two commits refer to."""
         last = self.manifest()
         assert last is not None
-        manifests = [self.module.read_manifest(self.state, last["commit"] - 1), last]
+        manifests = [self.module.read_manifest(self.state, last.commit - 1), last]
         referenced = {file for manifest in manifests for file in self.module.referenced_files(manifest)}
         files = {str(path.relative_to(self.state)) for path in (self.state / "data").rglob("*") if path.is_file()}
         assert files == referenced

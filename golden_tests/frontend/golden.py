@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 from flintlog.compiler.diagnostics import Diagnostics, render
@@ -22,7 +23,7 @@ def compare(actual: str, expected: Path, update: bool) -> None:
     assert actual == expected.read_text(encoding="utf-8")
 
 
-def front(source: Path | SourceFile | str) -> tuple[syntax.Program, typed.Program, Diagnostics]:
+def front(source: Path | SourceFile | str) -> tuple[syntax.SyntaxProgram, typed.TypedProgram, Diagnostics]:
     """Read a program, given as a path or as its text, and type it."""
     diagnostics = Diagnostics()
     main = SourceFile("program.dl", source) if isinstance(source, str) else source
@@ -32,7 +33,7 @@ def front(source: Path | SourceFile | str) -> tuple[syntax.Program, typed.Progra
     return program, resolved, diagnostics
 
 
-def rendered(diagnostics: Diagnostics, program: syntax.Program) -> str:
-    """All that was reported about a program."""
-    sources = {source.name: source for source in program.sources}
+def rendered(diagnostics: Diagnostics, program: syntax.SyntaxProgram) -> str:
+    """All that was reported about a program, with the names of its files instead of their paths."""
+    sources = {source.name: replace(source, path="") for source in program.sources}
     return "\n".join(render(item, sources) + "\n" for item in diagnostics.sorted())

@@ -24,7 +24,7 @@ def names(*expressions: typed.Expression | typed.Wildcard) -> set[str]:
     return {variable.name for expression in expressions for variable in variables_of(expression)}
 
 
-def check_program(program: typed.Program) -> None:
+def check_program(program: typed.TypedProgram) -> None:
     """Assert what ``typed`` says that every later pass may assume."""
     labels = [rule.label for rule in program.rules]
     assert len(set(labels)) == len(labels)
@@ -32,7 +32,7 @@ def check_program(program: typed.Program) -> None:
         check_rule(rule, program)
 
 
-def check_rule(rule: typed.Rule, program: typed.Program) -> None:
+def check_rule(rule: typed.TypedRule, program: typed.TypedProgram) -> None:
     """Assert that the literals stand behind what binds them, and that types agree."""
     bound: set[str] = set()
     for literal in rule.body:
@@ -62,7 +62,7 @@ def check_rule(rule: typed.Rule, program: typed.Program) -> None:
             check_expression(value)
 
 
-def check_terms(atom: typed.Atom, program: typed.Program) -> None:
+def check_terms(atom: typed.Atom, program: typed.TypedProgram) -> None:
     """Assert that an atom holds terms of the types of its columns."""
     for term, column in zip(atom.terms, program.relation(atom.relation).columns, strict=True):
         assert isinstance(term, typed.Variable | typed.Constant | typed.Wildcard)

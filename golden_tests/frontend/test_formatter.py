@@ -11,9 +11,10 @@ from pathlib import Path
 
 import pytest
 from click.testing import CliRunner, Result
-from flintlog.compiler import cli, formatter
+from flintlog.compiler import cli
 from flintlog.compiler.diagnostics import CompileError, Diagnostics, render
-from flintlog.compiler.formatter import MeaningChanged, comments_of, format_file, format_program
+from flintlog.compiler.editor import formatter
+from flintlog.compiler.editor.formatter import MeaningChanged, comments_of, format_file, format_program
 from flintlog.compiler.frontend import read_program
 from flintlog.compiler.frontend.statements import statements_with_tokens
 from flintlog.compiler.frontend.syntax_errors import end_of, start_of
@@ -175,7 +176,7 @@ def test_files_are_written(ugly: Path, good: Path) -> None:
     before = good.stat()
     result = fmt(ugly, good)
     assert (result.exit_code, result.stdout) == (0, "")
-    assert result.stderr == f"formatted {ugly}\n{good} needs no change\n"
+    assert result.stderr == f"formatted {ugly}\n{good} is unchanged\n"
     assert ugly.read_text(encoding="utf-8") == GOOD
     assert ugly.stat().st_mode & 0o777 == 0o640
     assert (good.stat().st_ino, good.stat().st_mtime_ns) == (before.st_ino, before.st_mtime_ns)
@@ -190,7 +191,7 @@ def test_folders(ugly: Path, good: Path) -> None:
         path.write_text(UGLY, encoding="utf-8")
     result = fmt(ugly.parent)
     below = ugly.parent / "below" / "deeper" / "ugly.dl"
-    assert result.stderr == f"formatted {below}\n{good} needs no change\nformatted {ugly}\n"
+    assert result.stderr == f"formatted {below}\n{good} is unchanged\nformatted {ugly}\n"
     assert below.read_text(encoding="utf-8") == GOOD
     assert (ugly.parent / "below" / ".venv" / "ugly.dl").read_text(encoding="utf-8") == UGLY
 
@@ -202,8 +203,12 @@ def test_what_is_no_file_in_a_folder(tmp_path: Path) -> None:
     (tmp_path / "dangling.dl").symlink_to(tmp_path / "nowhere")
     result = fmt("--check", tmp_path)
     assert result.exit_code == 0
-    assert result.stderr == "".join(
-        f"{tmp_path / name} is not a file; it is left aside\n" for name in ("dangling.dl", "fifo.dl", "folder.dl")
+    assert result.stderr.endswith(f"note: there are no programs (.dl files) below {tmp_path}\n")
+    assert result.stderr.startswith(
+        "".join(
+            f"note: {tmp_path / name} is not a file and is ignored\n"
+            for name in ("dangling.dl", "fifo.dl", "folder.dl")
+        )
     )
 
 
@@ -243,7 +248,7 @@ def test_syntax_errors_are_reported(ugly: Path, tmp_path: Path) -> None:
     broken.write_text("p( X ) :- a(X.\n", encoding="utf-8")
     result = fmt(broken, ugly)
     with pytest.raises(CompileError) as refused:
-        format_file(broken.read_bytes(), broken.name)
+        format_file(broken.read_bytes(), broken.name, str(broken))
     (diagnostic,), sources = refused.value.diagnostics, {s.name: s for s in refused.value.sources}
     assert result.exit_code == 1
     assert f"{render(diagnostic, sources)}\n" in result.stderr
@@ -266,15 +271,15 @@ def test_files_of_other_kinds(tmp_path: Path, ugly: Path) -> None:
     commands.write_text("start;\n", encoding="utf-8")
     result = fmt(commands, tmp_path / "none.dl", ugly)
     assert result.exit_code == 2
-    assert f"error: {commands} is no program of Flintlog; the names of those end in .dl\n" in result.stderr
+    assert f"error: {commands} is not a .dl file\n" in result.stderr
     assert f"error: cannot read {tmp_path / 'none.dl'}: no such file or directory\n" in result.stderr
     assert ugly.read_text(encoding="utf-8") == GOOD
     ugly.write_text(".decl a(x: number)\n", encoding="utf-8")
     assert fmt(ugly).exit_code == 1
-    assert "error[E0714]: `.decl` is a directive of Soufflé" in fmt(ugly).stderr
+    assert "error[E0714]: `.decl` is a Soufflé directive" in fmt(ugly).stderr
     ugly.write_bytes(b"p(\xff).\n")
     assert fmt(ugly).exit_code == 1
-    assert "error[E0119]: `ugly.dl` is not a text in UTF-8" in fmt(ugly).stderr
+    assert "error[E0119]: `ugly.dl` is not UTF-8 text" in fmt(ugly).stderr
 
 
 def test_wrong_command_lines(ugly: Path) -> None:
@@ -290,5 +295,5 @@ def test_another_program_is_not_written(made: str, ugly: Path, monkeypatch: pyte
         formatted(UGLY)
     result = fmt(ugly)
     assert result.exit_code == 1
-    assert result.stderr.startswith(f"error: {ugly} is left alone: formatting would have changed its meaning")
+    assert result.stderr.startswith(f"error: {ugly} was not changed: formatting would have changed its meaning")
     assert ugly.read_text(encoding="utf-8") == UGLY

@@ -14,63 +14,64 @@ PAGE = Path(__file__).parents[2] / "docs" / "functions.md"
 INTRODUCTION = """\
 # Functions
 
-Calls stand in expressions, `C = length(S) + 1`, and those that give a bool as literals too: `f_inPath(P, X)`,
-`!contains(S, "a")`, `f_inPath(P, X) = false`. As a literal, a relation of the program goes before a function of its
-name.
+This page lists the built-in functions and explains how to declare functions of your own. Calls are used in
+expressions, such as `C = length(S) + 1`. Calls that return a bool can also be literals, such as `f_inPath(P, X)` and
+`!contains(S, "a")`; as a literal, a relation of the program takes precedence over a function of the same name.
 
-Names and meanings are those of Spark SQL, in the types of the language: an `int` has 64 bits, characters are Unicode
-code points, places count from 1, strings compare by code points. Each function gives the same in both engines on
-whatever it is given. Where the table says that it has no value, a batch that needs the value is refused, as by a
-division by zero; a condition that keeps it from being needed (`f_size(P) > 0, X = f_first(P)`) will do. Numbers are
-converted as in arithmetic, an int to a float for instance.
+Names and meanings are those of Spark SQL, [with some differences](#differences-from-spark). Characters are Unicode
+code points. Each function returns the same result in both engines, DuckDB and Spark. Where a function has no value, a
+batch that needs the value is rejected, as for a division by zero. A condition can avoid this: with
+`f_size(P) > 0, X = f_first(P)` the value is not needed for empty lists. Numbers are converted as in arithmetic, for
+example an int to a float.
 
 In the signatures, {variables}. `decimal` is
-any decimal type, and `...` says that the last parameter may stand several times.
+any decimal type, and `...` means that the last parameter may be repeated.
 """
 
 ENDING = """
-## What is different from Spark, and what is left out
+## Differences from Spark
 
-* `upper` and `lower` change the letters a to z only, since engines disagree about others. `trim`, `ltrim` and `rtrim`
-  take away spaces only, no other white space.
-* `split` takes its second argument as it stands, not as a regular expression, and has no third.
-* `floor`, `ceil` and `sign` give an int; `round` takes floats only, and no number of digits, because engines disagree
-  on halves that floats do not have exactly. The parts of dates are ints of 64 bits, as all ints are.
-* `int`, `float` and `string` make values of the types of the language, and read text strictly: no white space around
-  a number, no `NaN`, no infinity. `string` does not take floats, which engines write differently.
-* `exp`, `ln`, `log10`, `power` and the trigonometric functions are left out: their last digits depend on the engine.
-  So are regular expressions (`like`, `rlike`, `regexp_replace`), whose dialects differ, `initcap`, formats of dates and
-  numbers, and what depends on the time, on chance or on the session.
+* `upper` and `lower` change only the letters a to z, since the engines disagree about others. `trim`, `ltrim` and
+  `rtrim` remove only spaces.
+* `split` takes its second argument literally, not as a regular expression, and has no third argument.
+* `floor`, `ceil` and `sign` return an int. `round` takes only floats, and no number of digits, because the engines
+  disagree on halves that floats cannot represent exactly.
+* `int`, `float` and `string` convert to the types of the language and parse text strictly: no white space around a
+  number, no `NaN`, no infinity. `string` does not accept floats, which the engines print differently.
+* `exp`, `ln`, `log10`, `power` and the trigonometric functions are not available, because their last digits depend on
+  the engine. Also not available are regular expressions (`like`, `rlike`, `regexp_replace`), whose dialects differ,
+  `initcap`, formats of dates and numbers, and functions that depend on time, randomness or the session.
 
-## Values that are lists
+## List values
 
-A list type is written `list<T>`; elements are of any type, lists included, and never null. Lists are equal if they
-have the same elements in the same order. `<`, `min` and `max` compare them by the first elements that differ, a
-beginning being less than what it is the beginning of; a list of bools has no order. `++` joins lists of one type. An
-empty list takes its type from where it stands: a declared column, the other side of a comparison or of `++`, the other
-elements of a list.
+A list type is written `list<T>`. Elements may have any type, including lists, and are never null. Lists are equal if
+they have the same elements in the same order. `<`, `min` and `max` compare them by their first differing elements; a
+prefix is less than a longer list. A list of bools has no order. `++` concatenates lists of one type. An empty list
+takes its type from its context: a declared column, the other side of a comparison or of `++`, or the other elements
+of a list.
 
-A CSV file has a list as a JSON array in a field, `1,"[1, 2]"`; JSON lines have an array, Parquet a list column. Inside
-an array values are written as in JSON lines: strings, dates and timestamps in quotes, decimals with or without.
-CSV and JSON lines with lists in them are read row by row in the driver: give large inputs as Parquet.
+A CSV file stores a list as a JSON array in a field, `1,"[1, 2]"`; JSON lines use an array, Parquet a list column.
+Values within arrays are written as in JSON lines: strings, dates and timestamps in quotes, decimals with or without
+quotes. The driver reads JSON lines, and CSV files with lists, row by row; use Parquet for large inputs.
 
 ## Functions of your own
 
-`extern function risk(x: int, s: string): float` declares a Python function. The job takes the file that defines it,
-`--functions FILE.py`, with `init`, `apply`, `verify`, `rebuild`, `upgrade` and `explain`; called from Python it
-takes the file's name or a mapping: `apply(spark, ..., functions={"risk": risk})`. The file may import what is installed
-where Spark's tasks run.
+`extern function risk(x: int, s: string): float` declares a Python function. Pass the file that defines it to the
+commands `init`, `apply`, `verify`, `rebuild`, `upgrade` and `explain` with `--functions FILE.py`. From Python, pass
+the file name or a mapping: `apply(spark, ..., functions={"risk": risk})`. The file may import anything that is
+installed where Spark's tasks run.
 
-* It must be deterministic, and depend on its arguments alone: views stay exact only if it gives the same today and
-  tomorrow. It is called as often as the engine likes, also for rows that no derivation needs in the end.
-* It takes and returns `int`, `float`, `str`, `bool`, `decimal.Decimal`, `datetime.date`, `datetime.datetime` and lists
-  (tuples will do); an int is good enough for a float. Nothing else is converted.
-* If it raises an exception, or returns None or what is no value of its type, the call has no value: a batch that needs
-  it is refused, naming the rule, the function and its arguments, and the state is as it was.
-* The state remembers a hash of the file that defines each function. `apply` refuses to go on with another file, be
-  it a comment that changed, since nobody can tell what it would give for the tuples that are there; `rebuild` and
-  `upgrade` recompute them. Keep the functions in a file of their own. What that file imports is not looked at, nor are
-  functions that no file defines: after changing those, `rebuild`.
+* The function must be deterministic and depend only on its arguments; otherwise views do not stay exact. The engine
+  may call it any number of times, also for rows that no derivation needs.
+* Arguments and results are `int`, `float`, `str`, `bool`, `decimal.Decimal`, `datetime.date`, `datetime.datetime` and
+  lists. Tuples are accepted as lists, and an int as a float. Nothing else is converted.
+* If the function raises an exception, or returns None or a value of the wrong type, the call has no value. A batch
+  that needs it is rejected with a message that names the rule, the function and its arguments, and the state does not
+  change.
+* The state stores a hash of the file that defines each function. `apply` rejects a file that differs, even in a
+  comment, since the stored tuples may depend on the change; `rebuild` and `upgrade` recompute them. So keep the
+  functions in a separate file. Files that it imports, and functions that no file defines, are not checked: after
+  changing those, run `rebuild`.
 """
 
 
@@ -87,7 +88,7 @@ def page() -> str:
     """The whole page."""
     parts = [INTRODUCTION.format(variables=", ".join(f"`{name}` is {what}" for name, what in VARIABLES.items()))]
     for group, functions in groupby(FUNCTIONS.values(), lambda function: function.group):
-        lines = [f"\n## {group}\n", "| signature | gives | no value if |", "|---|---|---|", *map(row, functions)]
+        lines = [f"\n## {group}\n", "| signature | returns | no value if |", "|---|---|---|", *map(row, functions)]
         parts.append("\n".join(lines) + "\n")
     return "".join([*parts, ENDING])
 

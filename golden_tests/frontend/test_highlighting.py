@@ -9,9 +9,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from flintlog.compiler import highlighting
+from flintlog.compiler.editor import highlighting
 from flintlog.compiler.frontend.statements import KEYWORDS, _parser
-from flintlog.compiler.passes.resolve import AGGREGATE_FUNCTIONS, TYPE_NAMES
+from flintlog.compiler.passes.declarations import TYPE_NAMES
+from flintlog.compiler.passes.resolve import AGGREGATE_FUNCTIONS
 from pygments.lexers import get_lexer_by_name, get_lexer_for_filename
 from pygments.token import Error, Token
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 from flintlog.compiler.processes import compile_any, compile_processes
-from flintlog.compiler.report.page import report_page, topology_page
+from flintlog.compiler.review.report.page import report_page, topology_page
 from flintlog.compiler.source import SourceFile
 from flintlog.targets import EmitOptions
 

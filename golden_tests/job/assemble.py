@@ -1,4 +1,4 @@
-"""A small generated script made by hand: the support blocks around a program, with stages faked over Python sets."""
+"""A small generated script made by hand: the runtime around a program, with stages faked over Python sets."""
 
 from __future__ import annotations
 
@@ -6,14 +6,9 @@ import importlib.util
 from pathlib import Path
 from types import ModuleType
 
-SUPPORT = Path(__file__).parents[2] / "templates" / "pyspark" / "support"
+from flintlog.targets.bundle import bundle
 
-HEADER = f'''"""A job for tests."""
-
-from __future__ import annotations
-
-{(SUPPORT / "imports.py.jinja").read_text("utf-8")}
-'''
+HEADER = '"""A job for tests."""\n\nfrom __future__ import annotations\n'
 
 PROGRAM = """
 LINK = Relation(
@@ -79,43 +74,20 @@ FAKES = '''
 COPIES = {"pair": "link", "priced": "price", "gone": "go"}
 
 
-def sql_type(kind: str, engine: str) -> str:
-    """The Spark type of a column type."""
-    known = {"int": "BIGINT", "float": "DOUBLE", "bool": "BOOLEAN", "timestamp": "TIMESTAMP_NTZ"}
-    return known.get(kind, kind.upper())
-
-
-def is_list(kind: str) -> bool:
-    """Whether a column type is ``list<T>``."""
-    return kind.startswith("list<")
-
-
-def element_type(kind: str) -> str:
-    """The T of ``list<T>``."""
-    return kind.removeprefix("list<").removesuffix(">")
-
-
-@dataclass(frozen=True)
-class Written:
-    """A file that was written."""
-
-    path: str
-
-
 def keep_file(state: Path, base: Path, path: Path) -> Written:
     """A file where it was written, forced to the disk."""
     sync(path)
-    return Written(path.relative_to(state).as_posix())
+    return Written(path.relative_to(state).as_posix(), 0)
 
 
 @dataclass(frozen=True)
 class Outcome:
     """What the stages did."""
 
-    relations: dict[str, Any]
+    relations: dict[str, StoredRelation]
     clocks: dict[str, Any]
     effects: dict[str, Any]
-    changes: dict[str, list[str]]
+    changes: dict[str, tuple[str, ...]]
     counts: dict[str, tuple[int, int]]
     steps: list[dict[str, Any]]
 
@@ -124,17 +96,17 @@ def stored(root: str, manifest: Manifest, relation: Relation) -> set[tuple[Any, 
     """The tuples of a relation, base and changes."""
     rows: set[tuple[Any, ...]] = set()
     names = [column.sql for column in relation.tuple_columns]
-    for bucket in manifest["relations"].get(relation.table, {"buckets": {}})["buckets"].values():
-        for name in bucket["base"]:
+    for bucket in manifest.relations.get(relation.table, StoredRelation()).buckets.values():
+        for name in bucket.base:
             rows |= {tuple(row[n] for n in names) for row in pq.read_table(f"{root}/{name}").to_pylist()}
-        for name in bucket["changes"]:
+        for name in bucket.changes:
             for row in pq.read_table(f"{root}/{name}").to_pylist():
                 values = tuple(row[n] for n in names)
                 rows = rows | {values} if row["_present"] else rows - {values}
     return rows
 
 
-def write_rows(root: str, name: str, relation: Relation, rows: list[tuple[Any, ...]], last: str) -> list[str]:
+def write_rows(root: str, name: str, relation: Relation, rows: list[tuple[Any, ...]], last: str) -> tuple[str, ...]:
     """Writes tuples with one more column."""
     path = Path(root, name)
     path.parent.mkdir(parents=True, exist_ok=True)
@@ -148,7 +120,7 @@ def write_rows(root: str, name: str, relation: Relation, rows: list[tuple[Any, .
         values = (*row[: len(columns)], *([1] if support else []), *row[len(columns) :])
         records.append(dict(zip(schema.names, values)))
     pq.write_table(pa.Table.from_pylist(records, schema=schema), path)
-    return [name]
+    return (name,)
 
 
 def run_stages(
@@ -163,8 +135,8 @@ def run_stages(
     initial: bool,
 ) -> Outcome:
     """Applies staged changes to inputs; derived relations are copies of them."""
-    relations: dict[str, Any] = {}
-    changes: dict[str, list[str]] = {}
+    relations: dict[str, StoredRelation] = {}
+    changes: dict[str, tuple[str, ...]] = {}
     counts: dict[str, tuple[int, int]] = {}
     for relation in program.relations:
         source = COPIES.get(relation.table, relation.table)
@@ -180,23 +152,22 @@ def run_stages(
             new = new | {values} if row["_op"] == "+" else new - {values}
         plus, minus = sorted(new - old), sorted(old - new)
         folder = f"data/{attempt}/{relation.table}"
-        bucket = {"base": [], "changes": [], "rows": len(new)}
         if before:
-            had = before["relations"][relation.table]["buckets"]["0"]
-            bucket["base"], bucket["changes"] = had["base"], had["changes"]
+            bucket = replace(before.relations[relation.table].buckets[0], rows=len(new))
             if plus or minus:
                 kept = [(*v, True) for v in sorted(new)]
-                everything = stored(root, {**before, "relations": {relation.table: {"buckets": {
-                    "0": {"base": had["base"], "changes": []}}}}}, relation)
+                base = StoredRelation(0, {0: new_bucket(bucket.base, 0)})
+                everything = stored(root, replace(before, relations={relation.table: base}), relation)
                 kept += [(*v, False) for v in sorted(everything - new)]
-                bucket["changes"] = write_rows(root, f"{folder}/changes.parquet", relation, kept, "_present")
+                written = write_rows(root, f"{folder}/changes.parquet", relation, kept, "_present")
+                bucket = replace(bucket, changes=written, change_rows=(len(kept),))
                 rows = [(*v, "+") for v in plus] + [(*v, "-") for v in minus]
                 changes[relation.table] = write_rows(root, f"{folder}/net.parquet", relation, rows, "_op")
                 counts[relation.table] = (len(plus), len(minus))
         else:
-            bucket["base"] = write_rows(root, f"{folder}/base.parquet", relation, sorted(new), "")
+            bucket = new_bucket(write_rows(root, f"{folder}/base.parquet", relation, sorted(new), ""), len(new))
             counts[relation.table] = (len(plus), 0)
-        relations[relation.table] = {"rows": len(new), "buckets": {"0": bucket}}
+        relations[relation.table] = StoredRelation(len(new), {0: bucket})
     return Outcome(relations, {}, {}, changes, counts, [{"stage": 0, "engine": options.engine}])
 
 
@@ -216,13 +187,16 @@ def verify_stages(
 def script_text(program: str = PROGRAM, fakes: str = FAKES) -> str:
     """The whole script."""
 
-    def block(name: str) -> str:
-        return (SUPPORT / f"{name}.py.jinja").read_text("utf-8")
+    end = """
+JOB = Job(PROGRAM)
+main = JOB.main
+init, apply, status, relation, explain = JOB.init, JOB.apply, JOB.status, JOB.relation, JOB.explain
+verify, rebuild, upgrade, compact, recover = JOB.verify, JOB.rebuild, JOB.upgrade, JOB.compact, JOB.recover
 
-    names = "engine places progress state records inputs no_functions printing explain commands"
-    blocks = [block(name) for name in names.split()]
-    end = 'SUPPLY = no_functions\n\nif __name__ == "__main__":\n    sys.exit(main())\n'
-    return "\n\n".join([HEADER + block("shapes"), program, *blocks, fakes, end])
+if __name__ == "__main__":
+    sys.exit(main())
+"""
+    return "\n\n".join([HEADER, bundle(("job",)), program, fakes, end])
 
 
 def load(folder: Path, program: str = PROGRAM, name: str = "reach_job", fakes: str = FAKES) -> ModuleType:

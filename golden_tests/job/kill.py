@@ -63,7 +63,7 @@ def check(job: ModuleType, root: Path, changes: dict[str, str]) -> None:
     result = job.apply(None, str(root), changes, batch="x", log=log)
     assert result["applied"] is (before == 2), result
     manifest = job.read_manifest(root)
-    assert manifest["commit"] == 3
+    assert manifest.commit == 3
     assert job.stored(str(root), manifest, job.PAIR) == {(2, 3), (4, 5), (5, 6)}
     folder = root / "published" / "pair" / "changes" / "batch=x"
     rows = [tuple(row.values()) for file in folder.iterdir() for row in pq.ParquetFile(file).read().to_pylist()]

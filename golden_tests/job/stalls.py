@@ -129,7 +129,7 @@ class Race:
         assert len(self.published()) == len(numbers) + 1
         last = self.job.last_commit(self.state)
         manifests = [self.job.read_manifest(self.state, number) for number in (last - 1, last)]
-        assert last == len(manifests[-1]["batches"]) == len(numbers) + 2
+        assert last == len(manifests[-1].batches) == len(numbers) + 2
         referenced = {file for manifest in manifests for file in self.job.referenced_files(manifest)}
         there = {str(path.relative_to(self.state)) for path in (self.state / "data").rglob("*") if path.is_file()}
         assert there == referenced, said

@@ -106,8 +106,11 @@ def test_a_refused_batch_leaves_everything_as_it_was(main: Any, built: str, writ
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ("{tmp}/nothing", "{tmp}/nothing is missing (what only Spark reaches is given as RELATION={tmp}/nothing)"),
-        ("{tmp}/void", "{tmp}/void is empty; it should have a file or a folder for each relation, named after it"),
+        (
+            "{tmp}/nothing",
+            "{tmp}/nothing does not exist on this machine; pass data that is elsewhere as RELATION={tmp}/nothing",
+        ),
+        ("{tmp}/void", "{tmp}/void is empty; it must contain a file or folder named after each relation"),
         ("{tmp}/stray", "there is no relation README.md; the input relations of reach: go, link, price, sample"),
         ("lonk={tmp}/x.csv", "there is no relation lonk; the input relations of reach: go, link, price, sample"),
         (
@@ -169,9 +172,9 @@ def test_options_reach_the_stages(main: Any, built: str, job: ModuleType, monkey
     """Buckets are those of the state."""
     seen = []
     monkeypatch.setattr(job, "verify_stages", lambda *arguments: seen.append(arguments[-1]) or [])
-    options = ["--engine", "spark", "--max-rounds", "7", "--memory-limit", "3GB"]
+    options = ["--engine", "spark", "--memory-limit", "3GB"]
     assert main("verify", "--state", built, "--quiet", *options)[0] == 0
-    assert seen == [job.Options(2, "spark", 7, memory_limit="3GB")]
+    assert seen == [job.Options(2, "spark", memory_limit="3GB")]
 
 
 @pytest.mark.parametrize(
@@ -233,7 +236,7 @@ def test_show_what_is_not_there(main: Any, built: str) -> None:
     assert main("show", "priced", "--state", built, "--at", "x")[2] == "show: priced has no location\n"
     assert (
         main("show", "pair", "--state", built, "--at", "x")[2]
-        == 'show: pair is not located at "x": "x" is not an int\n'
+        == 'show: pair cannot be located at "x": "x" is not an int\n'
     )
 
 
@@ -255,7 +258,7 @@ def test_rebuild_publishes_what_it_corrects(job: ModuleType, spark: Any, built: 
     assert sorted(tuple(row.values()) for row in changes) == [("+", 9, 9), ("-", 1, 2)]
     assert list(result["published"]) == ["pair"]
     assert rows(other, spark, built, "link") == [(1, 2), (2, 3)]
-    with pytest.raises(other.JobError, match="init is an ID that this state has given to a batch by itself"):
+    with pytest.raises(other.JobError, match="init is an ID that this state generated for another batch"):
         other.apply(spark, built, {"link": []}, batch="init", log=log)
 
 
@@ -269,7 +272,10 @@ def test_rebuild_after_a_change_of_inputs(
     log = other.Log(quiet=True)
     with pytest.raises(other.JobError) as caught:
         other.rebuild(spark, built, log=log)
-    assert str(caught.value) == "link has other columns than its stored rows; give it with --input link=PATH"
+    assert (
+        str(caught.value)
+        == "the columns of link differ from those of its stored rows; pass rows with --input link=PATH"
+    )
     capsys.readouterr()
     path = write("link.csv", "src,dst,op\n1,x,+\n")
     result = other.rebuild(spark, built, [f"link={path}"], buckets=3, log=log)
@@ -279,7 +285,7 @@ def test_rebuild_after_a_change_of_inputs(
     assert other.status(built)["buckets"] == 3
     assert capsys.readouterr().err.splitlines() == [
         "warning: went is new and starts empty: no --input went=PATH was given",
-        "warning: go is no input any more; its rows are dropped",
+        "warning: go is no longer an input; its rows are dropped",
     ]
 
 

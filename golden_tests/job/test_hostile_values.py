@@ -120,31 +120,24 @@ def shape_of(job: ModuleType, kind: str) -> Any:
     return job.InputShape(relation, "op", "v" if kind == "order" else "", False, "", True)
 
 
-def staged_by_spark(job: ModuleType, spark: Any, file: Any, shape: Any, into: Path) -> dict[int, Any]:
-    """The values that Spark takes without doubt, by their rows' numbers."""
+def staged(job: ModuleType, file: Any, shape: Any, by_rows: bool = False) -> tuple[dict[int, Any], list[str]]:
+    """The values that are taken, by their rows' numbers, and what is said of the others; ``by_rows`` no column is
+    converted as a whole."""
+
+    def doubt(*_: object) -> None:
+        raise ValueError
+
     problems = job.Problems()
-    (group,) = job.spark_groups(spark, [file], shape, problems, job.Log(quiet=True))
-    if not group.whole:
-        return {}
-    doubt = ~group.sound
-    for value in group.values:
-        doubt = doubt | value.isNull()
-    names = [column.sql for column in shape.staged]
-    rows = group.frame.select(
-        *(value.alias(name) for value, name in zip(group.values, names, strict=True)), doubt.alias("_doubt")
-    )
-    rows.where("NOT _doubt").drop("_doubt").write.parquet(str(into))
-    found = pq.read_table(into).to_pylist()
-    assert len({row["n"] for row in found}) == len(found)
-    return {row["n"]: value_in(row) for row in found}
+    with pytest.MonkeyPatch.context() as patch:
+        for name in ("text_values", "staged_values") if by_rows else ():
+            patch.setattr(job, name, doubt)
+        tables = list(job.staged_tables(file, shape, problems, lambda text: None))
+    return {row["n"]: value_in(row) for table in tables for row in table.to_pylist()}, problems.listed
 
 
-def staged_by_rows(job: ModuleType, spark: Any, file: Any, shape: Any) -> tuple[dict[int, Any], set[int]]:
-    """The values that the driver takes, by their rows' numbers, and the places of rows that it refuses."""
-    problems = job.Problems()
-    tables = list(job.staged_tables(spark, file, job.staged_schema(shape), shape, problems, lambda text: None))
-    found = {row["n"]: value_in(row) for table in tables for row in table.to_pylist()}
-    return found, {int(text.split(", row ")[1].split(",")[0].split(":")[0]) for text in problems.listed}
+def places(said: list[str]) -> set[int]:
+    """The numbers of the rows that messages name."""
+    return {int(text.split(", row ")[1].split(",")[0].split(":")[0]) for text in said}
 
 
 def value_in(row: dict[str, Any]) -> str:
@@ -152,21 +145,17 @@ def value_in(row: dict[str, Any]) -> str:
     return repr(row["_order"] if "_order" in row else row["v"])
 
 
-def compare(
-    job: ModuleType, spark: Any, file: Any, shape: Any, values: list[Any], folder: Path, taken: bool = True
-) -> None:
-    """Both ways side by side; Spark has ``taken`` something."""
-    by_spark = staged_by_spark(job, spark, file, shape, folder / "spark")
-    by_rows, refused = staged_by_rows(job, spark, file, shape)
-    assert {*by_rows} | {number - 1 for number in refused} == {*range(len(values))}, "every row has a verdict"
-    wrong = {
-        number: (values[number], value, by_rows.get(number))
-        for number, value in by_spark.items()
-        if by_rows.get(number) != value
-    }
-    assert not wrong, "number: (value, what Spark takes, what the readers take)"
-    # Otherwise the test says nothing.
-    assert bool(by_spark) == taken and refused
+def compare(job: ModuleType, file: Any, shape: Any, values: list[Any]) -> None:
+    """Columns converted as a whole, where that can be done, and row by row; in parts of different sizes."""
+    expected = staged(job, file, shape, by_rows=True)
+    taken, said = expected
+    assert {*taken} | {number - 1 for number in places(said)} == {*range(len(values))}, "every row has a verdict"
+    assert taken and said
+    for rows in (1, 7, job.ROWS_AT_ONCE):
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(job, "ROWS_AT_ONCE", rows)
+            patch.setattr(job, "CSV_BLOCK", 64 * rows)
+            assert staged(job, file, shape) == expected
 
 
 @pytest.fixture
@@ -178,20 +167,18 @@ def strict(job: ModuleType, monkeypatch: pytest.MonkeyPatch) -> ModuleType:
 
 @pytest.mark.parametrize("seed", seeds(1, 5))
 @pytest.mark.parametrize("kind", TEXTS)
-def test_text(kind: str, seed: int, strict: ModuleType, spark: Any, tmp_path: Path) -> None:
+def test_text(kind: str, seed: int, strict: ModuleType, tmp_path: Path) -> None:
     """In CSV, without quotes and with them."""
     rng = random.Random(f"csv {kind} {seed}")
     values = values_of(kind, rng)
     plain = [value for value in values if not set(value) & set(',"\r\n')]
-    # A zero byte, or a quoted field that ends in another line, makes Spark doubt a whole file.
     whole = [value for value in values if not set(value) & set("\r\n\0")]
     for name, listed in {"zeros": plain, "plain": [v for v in plain if "\0" not in v], "quoted": whole}.items():
         fields = [field(value, name == "quoted" and rng.random() < 0.5) for value in listed]
         path = tmp_path / f"{name}.csv"
         path.write_text("n,v\n" + "".join(f"{n},{v}\n" for n, v in enumerate(fields)), "utf-8", newline="")
-        file = strict.InputFile(shape_of(strict, kind).relation, str(path), "csv", True, path.stat().st_size)
-        taken = not any("\0" in value for value in listed)
-        compare(strict, spark, file, shape_of(strict, kind), listed, tmp_path / name, taken)
+        file = strict.InputFile(shape_of(strict, kind).relation, str(path), "csv", path.stat().st_size)
+        compare(strict, file, shape_of(strict, kind), listed)
 
 
 def field(value: str, quoted: bool) -> str:
@@ -203,15 +190,15 @@ def field(value: str, quoted: bool) -> str:
 
 @pytest.mark.parametrize("seed", seeds(1, 5))
 @pytest.mark.parametrize("kind", TEXTS)
-def test_json(kind: str, seed: int, strict: ModuleType, spark: Any, tmp_path: Path) -> None:
+def test_json(kind: str, seed: int, strict: ModuleType, tmp_path: Path) -> None:
     """In JSON lines: strings, and whatever else may stand there."""
     rng = random.Random(f"json {kind} {seed}")
     values = [json.dumps(value, ensure_ascii=rng.random() < 0.5) for value in values_of(kind, rng)]
     values += [*TOKENS, *(changed(rng.choice(TOKENS), rng) for _ in range(MADE_UP))]
     path = tmp_path / "rows.jsonl"
     path.write_text("".join(f'{{"n": {n}, "v": {v}}}\n' for n, v in enumerate(values)), "utf-8", newline="")
-    file = strict.InputFile(shape_of(strict, kind).relation, str(path), "json", True, path.stat().st_size)
-    compare(strict, spark, file, shape_of(strict, kind), values, tmp_path)
+    file = strict.InputFile(shape_of(strict, kind).relation, str(path), "json", path.stat().st_size)
+    compare(strict, file, shape_of(strict, kind), values)
 
 
 DAYS = [-(2**31), -719_529, -719_528, -719_163, -719_162, -1, 0, 2_932_896, 2_932_897, 2**31 - 1]
@@ -247,26 +234,22 @@ COLUMNS = {
 
 
 @pytest.mark.parametrize("kind", COLUMNS)
-def test_typed_values(
-    kind: str, strict: ModuleType, spark: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_typed_values(kind: str, strict: ModuleType, spark: Any, tmp_path: Path) -> None:
     """In Parquet, with all messages; and in a table, whose values are refused as well."""
-    shape, largest = shape_of(strict, kind), strict.LARGE_PARQUET
+    shape = shape_of(strict, kind)
     for number, column in enumerate(COLUMNS[kind]):
         path = tmp_path / f"{number}.parquet"
         pq.write_table(pa.table({"n": list(range(len(column))), "v": column}), path)
-        file = strict.InputFile(shape.relation, str(path), "parquet", True, path.stat().st_size)
-        by_rows, refused = staged_by_rows(strict, spark, file, shape)
-        assert refused, "every column has a value that is refused"
-        said = []
-        for most in (largest, -1):
-            monkeypatch.setattr(strict, "LARGE_PARQUET", most)
-            problems, into = strict.Problems(), tmp_path / f"{number} {most}"
-            into.mkdir()
-            strict.stage_relation(spark, [file], shape, into, problems, strict.Log(quiet=True))
-            said.append(problems.listed)
-        assert said[0] == said[1]
-        assert staged_by_spark(strict, spark, file, shape, tmp_path / f"{number} spark") == by_rows
+        file = strict.InputFile(shape.relation, str(path), "parquet", path.stat().st_size)
+        compare(strict, file, shape, column.to_pylist() if kind == "int" else [None] * len(column))
+        taken, said = staged(strict, file, shape)
+        given = strict.InputFile(shape.relation, spark.read.parquet(str(path)), "frame")
+        problems = strict.Problems()
+        tables = strict.spark_tables(spark, given, shape, tmp_path / f"raw-{number}", problems, lambda text: None)
+        assert {row["n"]: value_in(row) for table in tables for row in table.to_pylist()} == taken
+        reasons = sorted(text.split("column v: ")[1] for text in said)
+        assert sorted(text.rsplit("column v: ", 1)[1] for text in problems.listed) == reasons
+        assert not (tmp_path / f"raw-{number}").exists()
 
 
 def test_the_oldest_timestamps(strict: ModuleType, spark: Any, tmp_path: Path) -> None:
@@ -283,39 +266,41 @@ def test_the_oldest_timestamps(strict: ModuleType, spark: Any, tmp_path: Path) -
     finally:
         spark.conf.unset("spark.sql.parquet.outputTimestampType")
     (path,) = (tmp_path / "old").glob("*.parquet")
-    file = strict.InputFile(shape.relation, str(path), "parquet", True, path.stat().st_size)
-    expected = {n: repr(moment) for n, moment in enumerate(moments)}
-    assert staged_by_rows(strict, spark, file, shape)[0] == expected
-    assert staged_by_spark(strict, spark, file, shape, tmp_path / "spark") == expected
+    file = strict.InputFile(shape.relation, str(path), "parquet", path.stat().st_size)
+    assert staged(strict, file, shape) == ({n: repr(moment) for n, moment in enumerate(moments)}, [])
     path = tmp_path / "nanoseconds.parquet"
     pq.write_table(pa.table({"n": [0, 1], "v": pa.array([1999, -1], pa.timestamp("ns", "UTC"))}), path)
-    file = strict.InputFile(shape.relation, str(path), "parquet", True, 2 * strict.LARGE_PARQUET)
-    problems, into = strict.Problems(), tmp_path / "into"
-    into.mkdir()
-    strict.stage_relation(spark, [file], shape, into, problems, strict.Log(quiet=True))
-    assert [row["v"].microsecond for row in pq.read_table(into).to_pylist()] == [1, 0] and not problems.count
+    file = strict.InputFile(shape.relation, str(path), "parquet", path.stat().st_size)
+    tables = list(strict.staged_tables(file, shape, strict.Problems(), lambda text: None))
+    assert [row["v"].microsecond for table in tables for row in table.to_pylist()] == [1, 0]
 
 
-def test_lines_of_blanks(strict: ModuleType, spark: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A row of a column of strings, which Spark would leave out; what is not UTF-8 is refused wherever it stands."""
+@pytest.mark.parametrize(
+    ("text", "rows", "said"),
+    [
+        (b"v\na\n  \nb\n", ["  ", "a", "b"], ""),
+        (b"v\na\n\t", ["\t", "a"], ""),
+        (b"v\n \x00\na\n", [" \0", "a"], ""),
+        (b"v,w\na,\xff\n", [], "is not UTF-8: invalid start byte"),
+        (b"v,w\na,b\n\n", ["a"], ""),
+    ],
+)
+def test_lines_of_blanks(text: bytes, rows: list[str], said: str, strict: ModuleType, tmp_path: Path) -> None:
+    """A row of a column of strings; what is not UTF-8 is refused wherever it stands."""
     relation = strict.Relation(
         name="word", table="word", columns=(strict.Column("v", "string", "v"),), kind="input", source="p.dl:1"
     )
-    shape = strict.InputShape(relation, "op", "", False, "", True)
-    for number, text in enumerate([b"v\na\n  \nb\n", b"v\na\n\t", b"v\n \x00\na\n", b"v,w\na,\xff\n", b"v,w\na,b\n\n"]):
-        path = tmp_path / f"{number}.csv"
-        path.write_bytes(text)
-        outcomes = []
-        for most in (10**6, -1):
-            monkeypatch.setattr(strict, "SMALL_INPUT", most)
-            file = strict.InputFile(relation, str(path), "csv", True, len(text))
-            problems, into = strict.Problems(), tmp_path / f"{number} {most}"
-            into.mkdir()
-            try:
-                strict.stage_relation(spark, [file], shape, into, problems, strict.Log(quiet=True))
-            except strict.JobError as error:
-                outcomes.append(str(error))
-                continue
-            rows = [row["v"] for found in into.rglob("*.parquet") for row in pq.read_table(found).to_pylist()]
-            outcomes.append(str((sorted(rows), problems.listed)))
-        assert outcomes[0] == outcomes[1], text
+    path = tmp_path / "v.csv"
+    path.write_bytes(text)
+    file, problems = strict.InputFile(relation, str(path), "csv", len(text)), strict.Problems()
+    try:
+        shape = strict.InputShape(relation, "op", "", False, "", True)
+        found = [
+            row["v"]
+            for table in strict.staged_tables(file, shape, problems, lambda text: None)
+            for row in table.to_pylist()
+        ]
+    except strict.JobError as error:
+        assert said and said in str(error)
+    else:
+        assert (sorted(found), problems.listed, said) == (rows, [], "")

@@ -98,7 +98,7 @@ def test_commands(
     pytest.importorskip("s3fs", reason="the extra s3 is not installed")
     for name, value in {"AWS_EC2_METADATA_DISABLED": "true", "AWS_ENDPOINT_URL": "http://127.0.0.1:9"}.items():
         monkeypatch.setenv(name, value)
-    monkeypatch.setattr(job, "open_session", lambda: None)
+    monkeypatch.setattr(job, "open_session", lambda name: None)
     uri = f"s3://bucket/x?X-Amz-Signature={SECRET}" if query else f"s3://{KEYS}@bucket/x"
     race = Race(job, tmp_path / "race", 20)
     arguments = {
@@ -138,13 +138,13 @@ def test_an_error_that_nobody_expected(
 ) -> None:
     """Its traceback has none, however it came about."""
 
-    def fail(state: str) -> None:
+    def fail(program: Any, state: str) -> None:
         try:
             raise ValueError(f"cannot parse {state}")
         except ValueError as error:
             raise RuntimeError("no status") from error
 
-    monkeypatch.setattr(job, "status", fail)
+    monkeypatch.setattr(job, "state_status", fail)
     assert job.main(["status", "--state", f"s3://{KEYS}@bucket/x"]) == 1
     said = capsys.readouterr().err
     assert "ValueError: cannot parse s3://***@bucket/x" in said and SECRET not in said
@@ -215,4 +215,4 @@ def test_the_command_line_of_a_result(job: ModuleType, tmp_path: Path) -> None:
     root: Any = Path(f"/s3:/{KEYS}@bucket")
     race = Race(job, tmp_path / "race", 20)
     manifest = job.read_manifest(race.built)
-    assert SECRET not in json.dumps(job.summary(root, {**manifest, "counts": manifest["counts"]}, 0.0))
+    assert SECRET not in json.dumps(job.summary(job.PROGRAM, root, manifest, 0.0))

@@ -188,7 +188,7 @@ def test_files_outside_the_state(name: str, race: Race, job: ModuleType) -> None
     folder = copy.deepcopy(record)
     folder["publish"][0]["folder"] = "../elsewhere"
     path.write_text(job.sealed(folder))
-    assert '"../elsewhere" is no folder to publish to' in refusal(lambda: job.status(str(race.state)), job)
+    assert '"../elsewhere" is not a folder to publish to' in refusal(lambda: job.status(str(race.state)), job)
 
 
 def test_the_seal_covers_every_byte(job: ModuleType) -> None:
@@ -223,13 +223,13 @@ def test_recover(how: str, published: bool, race: Race, job: ModuleType, capsys:
         path.with_suffix(".published").unlink()
     for command in (["status"], ["apply", "--changes", race.file("more", 3)], ["verify"]):
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(job, "open_session", lambda: None)
+            patch.setattr(job, "open_session", lambda name: None)
             assert job.main([*command, "--state", state]) == 1
         said = capsys.readouterr().err
-        assert said.startswith(f"{command[0]}: {path} is damaged (") and "; `recover` goes back to commit 1" in said
+        assert said.startswith(f"{command[0]}: {path} is damaged (") and "; `recover` returns to commit 1" in said
     assert job.main(["recover", "--state", state]) == 0
     said = capsys.readouterr().out
-    assert "commit 3 is what commit 1 was" in said
+    assert "commit 3 restores commit 1" in said
     folder = race.state / "published" / "pair" / "changes" / "batch=first"
     assert (f"removed: {folder}" in said) is published
     assert race.rows() == {(1, 1)} and race.published() == {}
@@ -267,12 +267,12 @@ def test_a_manifest_that_was_removed_by_hand(race: Race, job: ModuleType) -> Non
     assert race.apply(race.state, "second", 3) == ""
     manifest_file(race, 3).unlink()
     assert job.status(str(race.state))["commit"] == 2
-    assert "is there already: remove it if a commit of this state" in race.apply(race.state, "second", 3)
+    assert "already exists: remove it if a commit of this state" in race.apply(race.state, "second", 3)
     assert race.apply(race.state, "third", 4) == ""
     assert race.published()["third"] == [("+", 4, 4)]
     assert race.rows() == {(1, 1), (2, 2), (4, 4)}
     mark = json.loads(manifest_file(race, 3).with_suffix(".published").read_text())
-    assert mark["attempt"] == job.read_manifest(race.state)["attempt"]
+    assert mark["attempt"] == job.read_manifest(race.state).attempt
 
 
 def test_no_commit_can_be_read(race: Race, job: ModuleType) -> None:
@@ -297,7 +297,7 @@ def test_a_stray_file(content: str, race: Race, job: ModuleType) -> None:
     refusals = {refusal(lambda: job.status(str(race.state)), job), refusal(lambda: job.recover(str(race.state)), job)}
     refusals.add(race.apply(race.state, "second", 3))
     (message,) = refusals
-    assert message.startswith(f"{path} is no manifest of this state (")
+    assert message.startswith(f"{path} is not a manifest of this state (")
     assert message.endswith("whose last commit is 2: remove that file")
     path.unlink()
     assert race.apply(race.state, "second", 3) == ""
@@ -321,15 +321,42 @@ def test_something_else_under_the_name_of_a_manifest(
     make(path)
     refusals = {refusal(lambda: job.status(str(race.state)), job), refusal(lambda: job.recover(str(race.state)), job)}
     refusals.add(race.apply(race.state, "second", 3))
-    assert refusals == {f"{path} is no manifest of this state ({what}), whose last commit is 2: remove that file"}
+    assert refusals == {f"{path} is not a manifest of this state ({what}), whose last commit is 2: remove that file"}
     path.rename(path.with_name("elsewhere"))
     assert race.apply(race.state, "second", 3) == ""
     manifest_file(race, 3).unlink()
     make(manifest_file(race, 3))
     message = refusal(lambda: job.status(str(race.state)), job)
-    assert message == f"{manifest_file(race, 3)} is damaged ({what}); `recover` goes back to commit 2"
+    assert message == f"{manifest_file(race, 3)} is damaged ({what}); `recover` returns to commit 2"
     assert job.recover(str(race.state), log=race.log)["commit"] == 4
     assert race.rows() == {(1, 1), (2, 2)}
+
+
+def test_recover_looks_at_the_files_of_a_store(race: Race, job: ModuleType, monkeypatch: pytest.MonkeyPatch) -> None:
+    """All of their bytes, since no task does; else what a task reads is left to it, but for the marks of its files."""
+    pytest.importorskip("upath", reason="universal-pathlib is not installed")
+    monkeypatch.setitem(job.STORE_PACKAGES, "memory", "fsspec")
+    root = job.place_of("memory://bucket/damaged")
+    for path in race.state.rglob("*"):
+        if path.is_file():
+            place = root / path.relative_to(race.state).as_posix()
+            place.parent.mkdir(parents=True, exist_ok=True)
+            place.write_bytes(path.read_bytes())
+    first = manifest_file(race, 1)
+    (name,) = job.load_manifest(race.state, 1).relations["link"].buckets[0].base
+    content = (race.state / name).read_bytes()
+    marked = name.replace(".parquet", f".{zlib.crc32(content):08x}.{len(content)}.parquet")
+    record = json.loads(first.read_text().replace(name, marked))
+    del record["crc32"]
+    (root / "manifest" / first.name).write_text(job.sealed(record))
+    (root / "manifest" / manifest_file(race, 2).name).write_bytes(b"")
+    (root / marked).write_bytes(content[:9] + bytes([content[9] ^ 1]) + content[10:])
+    job.check_files(root, [marked])
+    assert f"{root / marked} is damaged" in refusal(lambda: job.recover(str(root), log=race.log), job)
+    (root / marked).write_bytes(content)
+    assert job.recover(str(root), log=race.log)["commit"] == 3
+    (root / name).write_bytes(content[:-7])
+    assert f"{root / name} is damaged" in refusal(lambda: job.check_files(root, [name]), job)
 
 
 def test_a_copy_of_a_manifest_under_the_next_number(race: Race, job: ModuleType) -> None:
@@ -337,7 +364,7 @@ def test_a_copy_of_a_manifest_under_the_next_number(race: Race, job: ModuleType)
     path = manifest_file(race, 3)
     shutil.copy(manifest_file(race, 2), path)
     message = refusal(lambda: job.status(str(race.state)), job)
-    assert message == f"{path} is damaged (it is that of commit 2); `recover` goes back to commit 2"
+    assert message == f"{path} is damaged (it belongs to commit 2); `recover` returns to commit 2"
     assert job.recover(str(race.state), log=race.log)["commit"] == 4
     assert race.rows() == {(1, 1), (2, 2)} and sorted(race.published()) == ["first"]
 
@@ -359,7 +386,7 @@ def test_a_damaged_mark(race: Race, job: ModuleType) -> None:
     for content in (b"x", b"[]", b'{"attempt": 7}', path.read_bytes()[:-3], path.read_bytes().replace(b"2-", b"3-")):
         path.write_bytes(content)
         message = refusal(lambda: job.status(str(race.state)), job)
-        assert message.startswith(f"{path} is damaged (") and "; remove it, and the changes of batch first" in message
+        assert message.startswith(f"{path} is damaged (") and "; remove it; the changes of batch first" in message
     path.unlink()
     before = race.published()
     assert job.status(str(race.state))["finished_publication"] is True
@@ -407,7 +434,7 @@ def test_a_generated_id_meets_a_given_one(race: Race, job: ModuleType) -> None:
 def test_a_given_id_meets_a_generated_one(batch: str, race: Race, job: ModuleType) -> None:
     """It is refused: nobody can mean that batch."""
     job.apply(None, str(race.state), {"link": race.file("x", 10)}, log=race.log)
-    message = f"{batch} is an ID that this state has given to a batch by itself; choose another"
+    message = f"{batch} is an ID that this state generated for another batch; choose a different one"
     assert race.apply(race.state, batch, 11) == message
     assert race.rows() == {(n, n) for n in (1, 2, 10)}
 
@@ -456,14 +483,14 @@ def test_recover_leaves_what_other_states_have_published(race: Race, job: Module
     done = job.recover(str(race.state), log=race.log)
     assert done["unpublished"] == [str(lake / "batch=state-1")]
     assert {place.name for place in lake.iterdir()} == {"batch=state-0", *(f"batch=other-{n}" for n in range(4))}
-    assert warned[0] == f"{lake / 'batch=state-1'} is removed: what published it cannot be read"
+    assert warned[0] == f"{lake / 'batch=state-1'} is removed: the commit that published it cannot be read"
     assert warned[1].startswith(f"{lake / 'batch=other-2'}, {lake / 'batch=other-3'}: published by other states, or ")
 
 
 def test_a_commit_leaves_what_other_states_are_publishing(race: Race, job: ModuleType) -> None:
     """What a crash has left is removed by the state that it was left by."""
     lake, other = shared(race, job)
-    last = {state: job.read_manifest(state)["attempt"] for state in (race.state, other)}
+    last = {state: job.read_manifest(state).attempt for state in (race.state, other)}
     beside = [lake / f".batch=x.{attempt}.0123abcd" for attempt in (*last.values(), "000000000001-01234567")]
     for folder in beside:
         folder.mkdir()
@@ -483,9 +510,7 @@ def test_a_batch_of_an_undone_commit_is_in_the_way(race: Race, job: ModuleType) 
     manifest_file(race, 2).write_text("x")
     assert job.recover(str(race.state), log=race.log)["unpublished"] == []
     folder = outside / "pair" / "changes" / "batch=second"
-    with pytest.raises(
-        job.JobError, match="remove it if a commit of this state that was undone has published it, else"
-    ):
+    with pytest.raises(job.JobError, match="remove it if a commit of this state that was undone published it"):
         job.apply(None, str(race.state), {"link": race.file("more", 2)}, **more)
     shutil.rmtree(folder)
     assert job.apply(None, str(race.state), {"link": race.file("more", 2)}, **more)["applied"] is True
@@ -533,7 +558,7 @@ def test_a_commit_is_finished_although_nobody_hears_of_it(
     assert done["applied"] is True and done["commit"] == 3
     assert race.published()["second"] == [("+", 3, 3)]
     if what == "file":
-        assert capsys.readouterr().err.count("warning: /dev/full has no more events: ") == 1
+        assert capsys.readouterr().err.count("warning: /dev/full gets no more events: ") == 1
 
 
 def test_a_folder_with_a_backslash(job: ModuleType, race: Race) -> None:

@@ -5,7 +5,6 @@ The job is a real one whose tasks run in this process, in DuckDB.
 
 from __future__ import annotations
 
-import json
 import statistics
 import sys
 import threading
@@ -16,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from golden_tests.harness import compile_text, load_script
+from golden_tests.harness import compile_text, load_script, run_here
 from golden_tests.nightly import AT_NIGHT
 
 PROGRAM = """
@@ -33,10 +32,7 @@ def job() -> Iterator[Any]:
     module: Any = load_script(compile_text(PROGRAM, "many.dl")[1])
     module.describe = lambda spark, text: None
     module.executor_cores = lambda spark: 1
-    module.on_buckets = lambda spark, numbers, work: [
-        json.loads(json.dumps(work(number), default=str)) for number in numbers
-    ]
-    yield module
+    yield run_here(module)
     del sys.modules[module.__name__]
 
 

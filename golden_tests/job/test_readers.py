@@ -56,7 +56,7 @@ def test_status(race: Race, monkeypatch: pytest.MonkeyPatch) -> None:
 def test_it_ends(race: Race, monkeypatch: pytest.MonkeyPatch) -> None:
     """A reader that is slower than all that is applied says so."""
     calls = overtaken(race, "stored_bytes", monkeypatch, 100)
-    with pytest.raises(race.job.JobError, match="went on by two commits or more each of the 5 times that it was read"):
+    with pytest.raises(race.job.JobError, match="got two or more new commits during each of 5 attempts to read it"):
         race.job.status(str(race.state))
     assert calls() == 5
 
@@ -79,7 +79,7 @@ def test_show_and_relation(
     race: Race, spark: Any, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Before the first row they begin again; a frame that is evaluated after its commit is gone gives Spark's error."""
-    monkeypatch.setattr(race.job, "open_session", lambda: spark)
+    monkeypatch.setattr(race.job, "open_session", lambda name: spark)
     with monkeypatch.context() as patch:
         overtaken(race, "relation_frame", patch, 1)
         frame = race.job.relation(spark, str(race.state), "pair")
@@ -111,6 +111,9 @@ def test_show_that_has_begun_to_print(race: Race, capsys: pytest.CaptureFixture[
             assert race.apply(race.state, str(number), 10 + number) == ""
         raise FileNotFoundError("gone")
 
-    with pytest.raises(race.job.JobError, match=r"commit 2 was removed while it was printed.* not all: run it again"):
+    with pytest.raises(
+        race.job.JobError,
+        match=r"commit 2 was removed by later commits while it was printed.* incomplete: run the command again",
+    ):
         race.job.from_last_commit(race.state, read, lambda: True)
     assert capsys.readouterr().out == "a row\n"

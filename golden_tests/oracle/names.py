@@ -46,8 +46,8 @@ OWN = """
     _place _best best _bucket bucket _gone _behind _change _order _pairs _sum_c1 _ties_c1 _best_c1 _rows _stale
     _mark _count q d s b n k c e f g h l m o p r w a dead absent groups asked absent_0 absent_after _lost
     _gained _folded _1 _1_1 _any changed delta before after lost gained touched entering plus minus_ hit met x
-    x1 x_2 X_2 total batch batch_ data manifest state published changes con nul input output relation derived
-    process domain include symmetric function typedef extern a_b b_c a_b_c by_a a_by_b
+    x1 x_2 X_2 inf derivation infinite total batch batch_ data manifest state published changes con nul
+    input output relation derived process domain include symmetric function typedef extern a_b b_c a_b_c by_a a_by_b
 """.split()  # noqa: SIM905
 
 PYTHON = """
@@ -89,12 +89,18 @@ class _Names:
         self.labels = dict(zip(known, self.different(known), strict=True))
         return "".join(self.parts())
 
-    def different(self, names: Sequence[str], without: frozenset[str] = frozenset(), dotted: bool = False) -> list[str]:
-        """A name for each of ``names``, its own in the simplest case."""
+    def different(
+        self,
+        names: Sequence[str],
+        without: frozenset[str] = frozenset(),
+        dotted: bool = False,
+        others: Sequence[str] = (),
+    ) -> list[str]:
+        """A name for each of ``names``, its own in the simplest case; sometimes one of ``others``."""
         made: list[str] = []
         for name in names:
             for _ in range(9):
-                chosen = self.name(name, made, dotted)
+                chosen = self.pick(others) if others and self.chooser.below(4) == 3 else self.name(name, made, dotted)
                 if chosen not in made and chosen not in without and chosen not in names:
                     break
             else:
@@ -139,7 +145,8 @@ class _Names:
                 # The columns of a declaration, and then those of its key.
                 if piece not in columns:
                     declared = re.findall(r"c[0-9](?=:)", self.declaration(pieces, place))
-                    columns = dict(zip(declared, self.different(declared), strict=True))
+                    others = tuple(self.variables.values())
+                    columns = dict(zip(declared, self.different(declared, others=others), strict=True))
                 yield columns[piece]
             elif piece in self.labels and behind == ":":
                 yield self.labels[piece]

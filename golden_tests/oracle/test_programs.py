@@ -223,16 +223,22 @@ def test_supports() -> None:
 
 def test_join_order_does_not_matter() -> None:
     """Beginning with any atom finds the same derivations."""
+    compared = 0
     for seed in range(100):
         made = scenario(seed)
         program = parse(made.text)
-        store = Store({**made.inputs, **evaluate(program, made.inputs)})
+        try:
+            store = Store({**made.inputs, **evaluate(program, made.inputs)})
+        except OnlyFromEachOther:
+            continue
+        compared += 1
         for rule in program.rules:
             found = [
                 Counter(tuple(derivation.used) for derivation in Joined(rule, first).derivations(store))
                 for first in (None, *range(len(rule.positive)))
             ]
             assert all(other == found[0] for other in found), (made, rule)
+    assert compared > 90
 
 
 # ---- other engines -------------------------------------------------------------------------------------------------

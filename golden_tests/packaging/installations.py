@@ -17,8 +17,19 @@ from typing import Any
 
 ROOT = Path(__file__).parents[2]
 
+#: The package ``flintlog`` itself, as a folder of the repository.
+API = "api"
+
 #: Folders of the repository that are packages below ``flintlog``.
-FOLDERS = ("compiler", "docs", "targets", "templates")
+BELOW = ("compiler", "docs", "runtime", "targets", "templates")
+
+FOLDERS = (API, *BELOW)
+
+#: Files that the metadata of the package refers to.
+METADATA = ("README.md", "LICENSE")
+
+#: Files that a source distribution has in addition.
+IN_SOURCES = ("CHANGELOG.md", "CONTRIBUTING.md", "requirements-dev.txt")
 
 #: What the project's files in a wheel end with.
 SUFFIXES = (".py", ".lark", ".jinja", "docs/errors.md", "py.typed")
@@ -53,9 +64,8 @@ def copy_tree(target: Path) -> Path:
     ignored = shutil.ignore_patterns("__pycache__", ".*")
     for folder in (*FOLDERS, "golden_tests", "examples", "benchmarks"):
         shutil.copytree(ROOT / folder, target / folder, ignore=ignored)
-    for name in ("pyproject.toml", "README.md"):
-        if (ROOT / name).exists():
-            shutil.copy(ROOT / name, target)
+    for name in ("pyproject.toml", "MANIFEST.in", *METADATA, *IN_SOURCES):
+        shutil.copy(ROOT / name, target)
     return target
 
 
@@ -64,7 +74,15 @@ def project_files() -> set[str]:
     paths = (path for folder in FOLDERS for path in (ROOT / folder).rglob("*"))
     names = {path.relative_to(ROOT).as_posix() for path in paths if path.is_file()}
     names = {name for name in names if name.endswith(SUFFIXES)}
-    return {f"flintlog/{name}" for name in names if not any(part.startswith(".") for part in name.split("/"))}
+    names = {name for name in names if not any(part.startswith(".") for part in name.split("/"))}
+    return {f"flintlog/{name.removeprefix(f'{API}/')}" for name in names}
+
+
+def packages() -> set[str]:
+    """The names of the packages: of every folder with Python files."""
+    folders = {path.parent.relative_to(ROOT) for folder in FOLDERS for path in (ROOT / folder).rglob("*.py")}
+    below = (folder.parts[1:] if folder.parts[0] == API else folder.parts for folder in folders)
+    return {".".join(("flintlog", *parts)) for parts in below}
 
 
 def build_wheel(tree: Path, out: Path) -> Path:

@@ -8,20 +8,27 @@ import zipfile
 from pathlib import Path
 
 from golden_tests.harness import EXAMPLES
-from golden_tests.packaging.installations import FOLDERS, ROOT, Installation, project, project_files, run
+from golden_tests.packaging.installations import (
+    FOLDERS,
+    ROOT,
+    Installation,
+    packages,
+    project,
+    project_files,
+    run,
+)
 
 FIND = """
 import importlib, importlib.util, json, sys
-loose = [name for name in sys.argv[2:] if importlib.util.find_spec(name) is not None]
-print(json.dumps({"loose": loose, "file": importlib.import_module(sys.argv[1]).__file__}))
+loose = [name for name in sys.argv[1].split() if importlib.util.find_spec(name) is not None]
+files = {name: importlib.import_module(name).__file__ for name in sys.argv[2].split()}
+print(json.dumps({"loose": loose, "files": files}))
 """
 
 
 def test_packages_are_those_of_the_tree() -> None:
     """Every folder with Python files is listed: an unlisted one works editable and is missing from the wheel."""
-    folders = {path.parent.relative_to(ROOT) for folder in FOLDERS for path in (ROOT / folder).rglob("*.py")}
-    packages = {"flintlog." + ".".join(folder.parts) for folder in folders | {Path(name) for name in FOLDERS}}
-    assert sorted(project()["tool"]["setuptools"]["packages"]) == sorted(packages)
+    assert sorted(project()["tool"]["setuptools"]["packages"]) == sorted(packages())
 
 
 def test_every_package_has_an_init_file() -> None:
@@ -37,18 +44,48 @@ def test_wheel_holds_exactly_the_files_of_the_tree(wheel: Path) -> None:
 
 
 def test_nothing_but_flintlog_is_importable(installation: Installation, tmp_path: Path) -> None:
-    """No top-level name of the repository leaks, and ``flintlog.compiler`` comes from this installation."""
+    """No top-level name of the repository leaks, and every package of ``flintlog`` comes from this installation."""
     names = [*FOLDERS, "golden_tests", "examples", "benchmarks"]
-    found = json.loads(run(installation.python, "-c", FIND, "flintlog.compiler", *names, cwd=tmp_path))
+    said = run(installation.python, "-c", FIND, " ".join(names), " ".join(sorted(packages())), cwd=tmp_path)
+    found = json.loads(said)
     assert found["loose"] == []
-    assert Path(found["file"]).is_relative_to(installation.modules)
+    assert [file for file in found["files"].values() if not Path(file).is_relative_to(installation.modules)] == []
+
+
+IMPORT = """
+import sys
+known = set(sys.modules)
+import flintlog
+print(sorted(name for name in set(sys.modules) - known if name.partition(".")[0] not in sys.stdlib_module_names))
+"""
+
+
+def test_import_loads_nothing_else(installation: Installation, tmp_path: Path) -> None:
+    """``import flintlog`` takes no time; its public names are loaded when they are used."""
+    assert run(installation.python, "-c", IMPORT, cwd=tmp_path).strip() == "['flintlog']"
+
+
+USE = """
+import flintlog, flintlog.compiler.cli, flintlog.docs, flintlog.runtime.model, flintlog.targets, flintlog.templates
+assert set(flintlog.__all__) <= set(dir(flintlog))
+assert all(getattr(flintlog, name) is not None for name in flintlog.__all__)
+program = "input relation a(x: int)\\noutput relation b(x: int)\\nb(X + 1) :- a(X).\\n"
+assert list(flintlog.compile(program, format=False).files) == ["program.py"]
+print(flintlog.evaluate(program, {"a": [(1,)]})["b"].to_list())
+"""
+
+
+def test_library_works(installation: Installation, tmp_path: Path) -> None:
+    """The public names are there, beside the packages of the tree."""
+    assert run(installation.python, "-c", USE, cwd=tmp_path).strip() == "[(2,)]"
 
 
 def test_command_explains_itself(installation: Installation, tmp_path: Path) -> None:
-    """``flintlog --help`` names the commands."""
+    """``flintlog --help`` and ``python -m flintlog --help`` name the commands."""
     said = run(installation.flintlog, "--help", cwd=tmp_path)
     assert "compile" in said
     assert "explain" in said
+    assert run(installation.python, "-m", "flintlog", "--help", cwd=tmp_path) == said
 
 
 def test_every_installation_compiles_the_examples_alike(

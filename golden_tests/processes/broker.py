@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import shutil
 import signal
 import socket
 import subprocess
@@ -12,10 +10,9 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-import pytest
+from golden_tests import maven
 
 HERE = Path(__file__).parent
-JARS = Path(__file__).parents[2] / "build" / "kafka"
 SETTINGS = """
 process.roles=broker,controller
 node.id=1
@@ -30,22 +27,6 @@ offsets.topic.replication.factor=1
 transaction.state.log.replication.factor=1
 transaction.state.log.min.isr=1
 """
-
-
-def jars() -> Path:
-    """The folder with the broker's classes, fetched if they are not there; skips the test if they cannot be."""
-    if not (JARS / "complete").exists():
-        maven = shutil.which("mvn")
-        if maven is None:
-            pytest.skip("a broker of Kafka is fetched with Maven, which is not installed")
-        command = [maven, "-q", "-B", "-f", str(HERE / "broker" / "pom.xml"), "dependency:copy-dependencies"]
-        fetched = subprocess.run(
-            [*command, f"-DoutputDirectory={JARS}"], capture_output=True, text=True, timeout=600, check=False
-        )
-        if fetched.returncode:
-            pytest.skip(f"a broker of Kafka cannot be fetched: {fetched.stdout[-500:]}")
-        (JARS / "complete").touch()
-    return JARS
 
 
 class Broker:
@@ -78,10 +59,15 @@ class Broker:
 
     def java(self, *arguments: str) -> list[str]:
         """A command of Kafka."""
-        home = os.environ.get("JAVA_HOME")
-        java = str(Path(home) / "bin" / "java") if home else "java"
         quiet = "-Dorg.slf4j.simpleLogger.defaultLogLevel=warn"
-        return [java, "-Xmx256m", quiet, "-cp", f"{jars()}/*", *arguments]
+        return [
+            maven.java(),
+            "-Xmx256m",
+            quiet,
+            "-cp",
+            f"{maven.jars(HERE / 'broker' / 'pom.xml', 'kafka')}/*",
+            *arguments,
+        ]
 
     def start(self, seconds: float = 60.0) -> None:
         """Start, and wait until it answers."""

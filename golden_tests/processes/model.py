@@ -43,7 +43,7 @@ class MemoryState:
     """What a worker needs of a state, in memory; it outlives the worker, as files do."""
 
     def __init__(self, job: MemoryJob) -> None:
-        self.job = job
+        self.job, self.program = job, job.program
         self.applied = ""
         #: What a copy of it is made from.
         self.history: list[tuple[str, dict[str, list[tuple[str, Row]]]]] = []

@@ -126,7 +126,7 @@ class RealWorld:
             for name in process.outputs:
                 relation = job.PROGRAM.relation(name)
                 engine = job.DuckEngine()
-                entries = job.bucket_files(manifest["relations"], relation, None)
+                entries = job.bucket_files(manifest.relations, relation, None)
                 stored = job.stored_rows(engine, str(state), relation, entries)
                 columns = ", ".join(column.sql for column in relation.columns)
                 rows = engine.connection.execute(f"SELECT {columns} FROM ({stored}) AS q").fetchall()

@@ -13,6 +13,9 @@ from flintlog.compiler.diagnostics import CompileError
 from flintlog.compiler.ir.syntax import RECURSIONS
 from flintlog.compiler.processes import compile_processes
 from flintlog.compiler.source import SourceFile
+from flintlog.targets import EmitOptions, module_name
+from flintlog.targets.processes.emit import make_processes
+from flintlog.targets.signature import MARK
 
 from golden_tests.frontend.golden import compare
 from golden_tests.harness import VERSION
@@ -23,9 +26,21 @@ EXAMPLE = Path(__file__).parents[2] / "examples" / "switches" / "switches.dl"
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
 def test_files(case: Path, update_golden: bool) -> None:
-    """Scripts, topology and picture; nothing else stands in the folder."""
+    """The program parts of the scripts, topology and picture; nothing else stands in the folder.
+
+    ``run_local.py`` stands with one case: that of another case differs in its heading only.
+    """
     files, found = compile_process_files([case / "program.dl"], CompileOptions(compiler=VERSION))
-    texts = {**files, "topology.txt": str(found.topology)}
+    plans = {name: compilation.plan for name, compilation in found.compilations.items()}
+    scripts = make_processes(found.topology, plans, EmitOptions(compiler=VERSION))
+    parts = {f"{module_name(name)}.py": f"{script.part}\n" for name, script in scripts.items()}
+    assert all(part[:-1].partition(MARK)[2] in files[name] for name, part in parts.items())
+    texts = {**files, **parts, "topology.txt": str(found.topology)}
+    if case != CASES[0]:
+        heading, _, body = texts.pop("run_local.py").partition("\n\n")
+        shown = (CASES[0] / "expected" / "run_local.py").read_text(encoding="utf-8").partition("\n\n")
+        assert body == shown[2] and len(heading.splitlines()) == len(shown[0].splitlines())
+        assert all(name in heading for name in scripts)
     for name, text in texts.items():
         compare(text, case / "expected" / name, update_golden)
     assert {path.name for path in (case / "expected").iterdir()} == set(texts)
@@ -69,7 +84,7 @@ def test_files_and_blocks_are_alike() -> None:
 def test_what_comes_from_outside_is_declared() -> None:
     """Its columns stand nowhere else."""
     text = "process B {\n  input relation e(x: int)\n  B.q(X) :- e(X), S.r(X).\n}\n"
-    with pytest.raises(CompileError, match="nothing says which columns"):
+    with pytest.raises(CompileError, match=r"the columns of `S.r`, which is fed from outside, are not declared"):
         compile_processes([SourceFile("b.dl", text)], outside=["S.r"])
     declared = text.replace("B.q(X)", "input relation S.r(x: int)\n  B.q(X)")
     found = compile_processes([SourceFile("b.dl", declared)], outside=["S.r"])

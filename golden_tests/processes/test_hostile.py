@@ -20,7 +20,7 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from flintlog.compiler.report.joblog import run_logs
+from flintlog.compiler.review.report.joblog import run_logs
 
 from golden_tests.harness import load_script
 from golden_tests.oracle.language import Row
@@ -412,13 +412,13 @@ def test_a_home_of_several_ages(what: str, pair: Pair, tmp_path: Path) -> None:
         world.states["A"] = known.as_after(2 if "older" in what else 0, world.compiled.compilations["A"])
         known.job.close()
     pair.check()
-    assert pair.warned("A", "the state and the inbox are not of the same moment") == 1
+    assert pair.warned("A", "the state and the inbox do not match") == 1
     assert pair.status("A")["caught_up"]
     if what != "inbox":
         assert list(home.glob("inbox.duckdb.aside-*"))
     world.kill("A")
     pair.check()
-    assert pair.warned("A", "not of the same moment") == 1
+    assert pair.warned("A", "do not match") == 1
 
 
 def test_a_home_that_cannot_begin_anew(pair: Pair) -> None:
@@ -435,8 +435,8 @@ def test_a_home_that_cannot_begin_anew(pair: Pair) -> None:
     with pytest.raises(module.JobError) as caught:  # type: ignore[attr-defined]
         world.start("A")
     assert str(caught.value).endswith(
-        f"1 of the files that A was fed are not there to be taken in again: {food}; put them back, or, to do without "
-        f"their rows, remove {status} and {inbox}"
+        f"1 of the files that A was fed are missing and cannot be read again: {food}; restore them or, to continue "
+        f"without their rows, remove {status} and {inbox}"
     )
     (pair.root / food.name).rename(food)
     pair.check()
@@ -457,7 +457,7 @@ def test_a_new_home_without_its_food(pair: Pair) -> None:
     world.kill("A")
     (food,) = (pair.root / "feeds" / "A" / "e").iterdir()
     food.unlink()
-    with pytest.raises(module.JobError, match=r"A-2: it is a new or an older one, and 1 of the files"):  # type: ignore[attr-defined]
+    with pytest.raises(module.JobError, match=r"A-2: the home is new, or an older copy, and 1 of the files"):  # type: ignore[attr-defined]
         world.start("A", elsewhere=True)
     (pair.root / "status" / "A.json").unlink()
     pair.rows.clear()
@@ -484,7 +484,7 @@ def test_channels_restored_from_a_copy(running: bool, pair: Pair, tmp_path: Path
         shutil.rmtree(pair.root / part)
         shutil.copytree(tmp_path / "copy" / part, pair.root / part)
     for name in "AB" if running else "":
-        with pytest.raises(world.modules[name].JobError, match="they were restored from a copy; start the process"):  # type: ignore[attr-defined]
+        with pytest.raises(world.modules[name].JobError, match="channels were restored from a copy; start the process"):  # type: ignore[attr-defined]
             world.workers[name].try_turn()
         world.kill(name)
     pair.check()
@@ -549,7 +549,8 @@ def test_other_columns(columns: list[tuple[str, str]], pair: Pair) -> None:
         pair.world.turn("B")
     sent = ", ".join(f"{name}: {kind}" for name, kind in columns)
     assert pair.shown("B") == {(1, 2)}
-    assert pair.warned("B", f"A sends A.p with ({sent}), B reads it with (X: int, Y: int): they were not compiled") == 1
+    expected = f"A sends A.p with ({sent}), but B reads it with (X: int, Y: int): they were not compiled"
+    assert pair.warned("B", expected) == 1
     assert pair.status("B")["receives"]["A.p--B"]["state"] == "open"
     pair.world.kill("A")
     pair.feed((5, 6))
@@ -588,8 +589,8 @@ def test_what_is_made_up_changes_nothing(pair: Pair) -> None:
         assert pair.shown("B") == {(1, 2)}
         pair.world.turn("A")
     assert pair.world.workers["B"].incarnation == before
-    assert pair.warned("B", "is no lease with a right mark") == 1
-    assert sum(pair.warned(name, "is no session with a right mark") for name in "AB") >= 1
+    assert pair.warned("B", "is not a lease with a valid mark") == 1
+    assert sum(pair.warned(name, "has no session with a valid mark") for name in "AB") >= 1
     assert pair.warned("B", "was not sent with the secret of this process") >= 1
     pair.feed((3, 4))
     pair.check()
@@ -636,7 +637,7 @@ def test_another_secret(pair: Pair) -> None:
     pair.feed((1, 2))
     pair.settle()
     assert pair.shown("B") == set()
-    assert pair.warned("B", "is no lease with a right mark") == 1
+    assert pair.warned("B", "is not a lease with a valid mark") == 1
     pair.world.kill("B")
     pair.world.secrets["B"] = SECRET
     pair.check()
@@ -651,7 +652,7 @@ def test_the_file_of_a_secret(pair: Pair, tmp_path: Path) -> None:
     with pytest.raises(pair.module.JobError) as caught:
         pair.module.read_secret(str(path))
     assert "short\n" not in str(caught.value)
-    assert "16 bytes or more" in str(caught.value)
+    assert "at least 16 bytes" in str(caught.value)
 
 
 def test_what_a_recursion_has_handled_is_counted(made: list[Pair], tmp_path: Path) -> None:
@@ -829,7 +830,7 @@ def test_channels_that_are_gone_for_good(pair: Pair) -> None:
     pair.feed((3, 4))
     for name in "AB":
         pair.world.turn(name)
-    assert "session 1 of A.p--B is not to be found: are the channels there?" in pair.status("B")["trouble"]
+    assert "session 1 of A.p--B cannot be found: do the channels still exist?" in pair.status("B")["trouble"]
     assert not pair.status("B")["caught_up"]
     pair.world.kill("B")
     pair.check()
@@ -931,7 +932,7 @@ def test_an_option_that_is_empty(option: str, pair: Pair, capsys: pytest.Capture
         raise module.JobError("it has begun")
 
     module.JobState = begin
-    assert module.process_main(["serve", "--root", str(pair.root), option, ""]) == 1
+    assert module.process_main(module.PROGRAM, module.PROCESS, ["serve", "--root", str(pair.root), option, ""]) == 1
     said = capsys.readouterr().err
     assert said.startswith("serve: ")
     assert "it has begun" not in said
@@ -1012,6 +1013,7 @@ def test_a_home_of_another_version_of_the_program(pair: Pair, made: list[Pair]) 
     made.append(Pair(pair.root, wider))
     other = made[-1]
     other.world.states, other.world.lives = pair.world.states, {"A": 1, "B": 1}
+    other.world.states["B"].program = other.module.PROGRAM
     with pytest.raises(other.module.JobError, match=r"another version of the program .*; start B in a new home"):
         other.world.start("B")
     pair.world.states = {}
@@ -1028,7 +1030,7 @@ def test_what_a_database_says_of_a_mistake_does_not_pass(pair: Pair) -> None:
 def test_the_system_fails_when_a_process_begins(pair: Pair) -> None:
     """That is tried again, as is all that comes later; a mistake is not."""
     module, waited = pair.module, []
-    silent = module.Passing("Kafka does not take what goes to a topic: no answer for 30 seconds")
+    silent = module.Passing("Kafka does not accept messages to a topic: no answer for 30 seconds")
     errors = [OSError(errno.ENOSPC, "full"), OSError(errno.ENOSPC, "full"), silent, None]
     ended = threading.Event()
     ended.wait = waited.append  # type: ignore[method-assign, assignment]

@@ -185,7 +185,7 @@ def test_what_is_made_up(address: str, pair: dict[str, Any]) -> None:
     assert reader.last_incarnation("A") == life
     assert reader.lease("A") == (life, 1, True, {})
     assert reader.last_incarnation("B") == pair["B"].NO_NUMBER
-    assert sum("right mark" in warning for warning in warnings) >= 7
+    assert sum("valid mark" in warning for warning in warnings) >= 7
     again = end("A", secret)
     assert (again.last_incarnation("A"), again.session(channel)) == (life, session)
     for one in made:

@@ -100,8 +100,9 @@ def test_switches(worlds: list[RealWorld], tmp_path: Path) -> None:
     said = (root / "logs" / "S1.log").read_text(encoding="utf-8")
     for name in (".nfs0001", "Thumbs.db", "junk.parquet", "000777"):
         # Once in each of its runs.
-        assert said.count(f"incarnations/{name} is no incarnation") == 2
-    assert said.count("0000.csv leads nowhere; it is left aside") == 2
+        why = "has no incarnation with a valid mark" if name.isdigit() else "is not one of the incarnations"
+        assert said.count(f"incarnations/{name} {why}") == 2
+    assert said.count("0000.csv is a dangling link; it is ignored") == 2
     assert secret.read_text(encoding="utf-8").strip() not in said
 
 

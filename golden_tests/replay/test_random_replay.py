@@ -11,13 +11,15 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from flintlog.compiler.dat.printer import record_text
-from flintlog.compiler.dat.reader import Reader
-from flintlog.compiler.dat.replay import Replay
 from flintlog.compiler.diagnostics import CompileError
+from flintlog.compiler.local.dat.printer import record_text
+from flintlog.compiler.local.dat.reader import Reader
+from flintlog.compiler.local.dat.replay import Replay
 from flintlog.compiler.pipeline import compile_program
 from flintlog.compiler.source import SourceFile
-from flintlog.targets.local import load
+from flintlog.runtime.errors import JobError
+from flintlog.runtime.local.session import Session
+from flintlog.targets.pyspark.load import load_program
 
 from golden_tests.checks import REFUSALS
 from golden_tests.nightly import seeds
@@ -124,8 +126,7 @@ class Author:
 
 def check(scenario: Scenario, rng: random.Random, path: Path) -> list[str]:
     """What is wrong with what a replay prints: the changes of every transaction, and all relations in the end."""
-    module = load(compile_program(SourceFile("test.dl", scenario.text)).plan)
-    session = module.Session()
+    session = Session(load_program(compile_program(SourceFile("test.dl", scenario.text)).plan))
     relations = {r.name: r for r in session.program.relations if not r.hidden}
     author = Author(scenario.text, rng)
 
@@ -144,8 +145,8 @@ def check(scenario: Scenario, rng: random.Random, path: Path) -> list[str]:
     try:
         state: State = evaluate(author.program, {})
     except tuple(REFUSALS):
-        with pytest.raises(module.JobError):
-            Replay(module, session, Reader("none", []), print)
+        with pytest.raises(JobError):
+            Replay(session, Reader("none", []), print)
         return []
     expected = [changes_text(diff({}, state))]
     start: Batch = {name: [("+", row) for row in sorted(rows, key=repr)] for name, rows in scenario.inputs.items()}
@@ -178,7 +179,7 @@ def check(scenario: Scenario, rng: random.Random, path: Path) -> list[str]:
     printed: list[str] = []
     with path.open("rb") as lines:
         reader = Reader(path.name, lines)
-        running = Replay(module, session, reader, printed.append)
+        running = Replay(session, reader, printed.append)
 
         def refused(error: CompileError) -> bool:
             printed.extend(item.code if item.code == "E0906" else str(error) for item in error.diagnostics)

@@ -14,18 +14,19 @@ import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
-from types import ModuleType
 
 import pytest
 from click.testing import CliRunner
 from flintlog.compiler import cli
-from flintlog.compiler.dat.printer import value_text
-from flintlog.compiler.dat.reader import COMMANDS, Reader
-from flintlog.compiler.dat.replay import Replay
 from flintlog.compiler.diagnostics import CompileError, render
+from flintlog.compiler.local.dat.printer import value_text
+from flintlog.compiler.local.dat.reader import COMMANDS, Reader
+from flintlog.compiler.local.dat.replay import Replay
 from flintlog.compiler.pipeline import compile_program
 from flintlog.compiler.source import SourceFile
-from flintlog.targets.local import load
+from flintlog.runtime.local.session import Session
+from flintlog.runtime.model import Program
+from flintlog.targets.pyspark.load import load_program
 
 from golden_tests.frontend.golden import compare
 
@@ -42,11 +43,11 @@ def replayed(program: Path, commands: Path | str, *options: str | Path) -> str:
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
-def test_cases(case: Path, update_golden: bool) -> None:
+def test_cases(case: Path, update_golden: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     """What is printed is what is expected."""
-    functions = case / "functions.py"
-    options = ["--functions", functions] if functions.exists() else []
-    compare(replayed(case / "program.dl", case / "changes.dat", *options), case / "expected.txt", update_golden)
+    monkeypatch.chdir(case)
+    options = ["--functions", "functions.py"] if Path("functions.py").exists() else []
+    compare(replayed(Path("program.dl"), Path("changes.dat"), *options), case / "expected.txt", update_golden)
 
 
 def test_cases_show_all_commands() -> None:
@@ -58,16 +59,16 @@ def test_cases_show_all_commands() -> None:
 # ---- mistakes --------------------------------------------------------------------------------------------------------
 
 
-def loaded(text: str) -> ModuleType:
-    """The module of a program given as text."""
-    return load(compile_program(SourceFile("program.dl", text)).plan)
+def loaded(text: str) -> Program:
+    """A program given as text."""
+    return load_program(compile_program(SourceFile("program.dl", text)).plan)
 
 
-def answers(module: ModuleType, commands: bytes) -> Iterator[str]:
+def answers(program: Program, commands: bytes) -> Iterator[str]:
     """What is printed of commands in a new session, up to the first mistake and what is said of it."""
     printed: list[str] = []
     reader = Reader("changes.dat", commands.splitlines(keepends=True))
-    running = Replay(module, module.Session(), reader, printed.append)
+    running = Replay(Session(program), reader, printed.append)
     errors: list[CompileError] = []
     running.run_all(lambda error: bool(errors.append(error)))
     error = errors[0] if errors else running.unfinished()
@@ -79,11 +80,11 @@ def answers(module: ModuleType, commands: bytes) -> Iterator[str]:
 
 def test_mistakes(update_golden: bool) -> None:
     """Every mistake is said to be one, at its place."""
-    module = loaded((HERE / "mistakes" / "program.dl").read_text(encoding="utf-8"))
+    program = loaded((HERE / "mistakes" / "program.dl").read_text(encoding="utf-8"))
     found = []
     for section in re.split(rb"^#### ", (HERE / "mistakes" / "commands.dat").read_bytes(), flags=re.MULTILINE)[1:]:
         heading, _, commands = section.partition(b"\n")
-        answer = "\n".join(answers(module, commands))
+        answer = "\n".join(answers(program, commands))
         assert re.search(r"^(error|warning)\[", answer, re.MULTILINE), heading
         found.append(f"#### {heading.decode()}\n{answer}\n")
     compare("\n".join(found), HERE / "mistakes" / "expected.txt", update_golden)
@@ -95,7 +96,7 @@ KEYED = "input relation K(k: int, v: int) primary key (k)\noutput relation V(k: 
 
 
 @pytest.fixture(scope="module")
-def keyed() -> ModuleType:
+def keyed() -> Program:
     """A program whose input relation has a key."""
     return loaded(KEYED)
 
@@ -110,14 +111,14 @@ def program(tmp_path: Path) -> Path:
 
 def command_line(*arguments: str | Path) -> list[str]:
     """A command as a process of its own."""
-    return [sys.executable, "-m", "flintlog.compiler", *map(str, arguments)]
+    return [sys.executable, "-m", "flintlog", *map(str, arguments)]
 
 
-def typed(module: ModuleType, *lines: str) -> list[str]:
+def typed(program: Program, *lines: str) -> list[str]:
     """What is printed of commands that go on behind mistakes, and the codes of these."""
     said: list[str] = []
     reader = Reader("typed", [f"{line}\n".encode() for line in lines])
-    running = Replay(module, module.Session(), reader, said.append)
+    running = Replay(Session(program), reader, said.append)
 
     def refused(error: CompileError) -> bool:
         said.append(error.diagnostics[0].code)
@@ -127,7 +128,7 @@ def typed(module: ModuleType, *lines: str) -> list[str]:
     return said
 
 
-def test_a_queue_is_applied_as_a_whole_or_not_at_all(keyed: ModuleType) -> None:
+def test_a_queue_is_applied_as_a_whole_or_not_at_all(keyed: Program) -> None:
     """The transaction goes on without the queue that has a mistake."""
     said = typed(
         keyed,
@@ -142,13 +143,13 @@ def test_a_queue_is_applied_as_a_whole_or_not_at_all(keyed: ModuleType) -> None:
 
 def test_a_refused_transaction_leaves_all_as_it_was() -> None:
     """The relations, the keys, the ranks; the next transaction begins from there."""
-    module = loaded(
+    program = loaded(
         "input relation K(k: int, v: int) primary key (k)\ninput relation E(a: int, b: int)\n"
         "output relation P(a: int, b: int)\noutput relation Q(k: int, q: int)\n"
         "P(X, Y) :- E(X, Y).\nP(X, Y) :- E(X, Z), P(Z, Y).\nQ(K, 6 / V) :- K(K, V), P(K, _).\n"
     )
     said = typed(
-        module,
+        program,
         "start; insert K(1, 2); insert E(1, 2), insert E(2, 3); commit;",
         "start; modify K 1 <- K{.v = 0}; insert K(2, 3); delete E(2, 3), insert E(2, 1); commit dump_changes;",
         "insert K(2, 3);",
@@ -167,7 +168,7 @@ def test_a_refused_transaction_leaves_all_as_it_was() -> None:
     ]
 
 
-def test_timestamps_go_on(keyed: ModuleType) -> None:
+def test_timestamps_go_on(keyed: Program) -> None:
     """Later ones are larger."""
     first, second = (int(line.removeprefix("Timestamp: ")) for line in typed(keyed, "timestamp; timestamp;"))
     assert 0 < first <= second
@@ -175,8 +176,8 @@ def test_timestamps_go_on(keyed: ModuleType) -> None:
 
 def test_profile_has_the_rounds_of_the_last_transaction() -> None:
     """A line for each round of each stratum."""
-    module = loaded("input relation E(x: int, y: int)\noutput P.\nP(X, Y) :- E(X, Y).\nP(X, Y) :- E(X, Z), P(Z, Y).\n")
-    said = typed(module, "start; insert E(1, 2), insert E(2, 3), insert E(3, 4); commit; profile;")
+    program = loaded("input relation E(x: int, y: int)\noutput P.\nP(X, Y) :- E(X, Y).\nP(X, Y) :- E(X, Z), P(Z, Y).\n")
+    said = typed(program, "start; insert E(1, 2), insert E(2, 3), insert E(3, 4); commit; profile;")
     assert said and all(re.fullmatch(r"P: \w+, round \d+, tuples \d+", line) for line in said)
 
 
@@ -282,8 +283,15 @@ def test_without_duckdb(command: str, program: Path) -> None:
     result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     assert (result.returncode, result.stdout) == (2, "")
     assert result.stderr == (
-        'error: DuckDB is not installed, which this command needs; pip install "flintlog[run]" brings it\n'
+        'error: this command requires DuckDB, which is not installed: pip install "flintlog[run]"\n'
     )
+
+
+def test_paths_are_shown_as_given(program: Path) -> None:
+    """In what is said about a command."""
+    commands = program.parent / "changes.dat"
+    commands.write_text("commit;\n", encoding="utf-8")
+    assert f"  --> {commands}:1:1\n" in replayed(program, commands)
 
 
 @pytest.mark.parametrize("name", ["nothing.dat", "."])
@@ -298,7 +306,7 @@ def test_functions_must_be_given(tmp_path: Path) -> None:
     """Where the program has external functions, and only there; before anything else is done."""
     case = HERE / "cases" / "functions_that_fail"
     assert replayed(case / "program.dl", case / "changes.dat") == (
-        "error: program.dl needs functions in Python, give --functions FILE: half(int): int\nexit code 1\n"
+        "error: program.dl needs Python functions; pass their file with --functions FILE: half(int): int\nexit code 1\n"
     )
     empty = tmp_path / "empty.py"
     empty.touch()

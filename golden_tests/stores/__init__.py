@@ -1,1 +1,1 @@
-"""State in stores and on file systems that only Spark opens."""
+"""State in stores."""

@@ -11,9 +11,11 @@ import os
 import sys
 import traceback
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from types import ModuleType
 from typing import Any
+from unittest.mock import patch
 
 import pyarrow.parquet as pq
 from py4j.protocol import Py4JError
@@ -37,10 +39,11 @@ def main() -> None:
     job = load(script)
     # As if the state were large: a task for each bucket, and files of changes beside the base.
     job.FEW_ROWS = 0
-    if not job.opened_in_tasks(state):
+    engine = sys.argv[5]
+    if engine == "spark":
         job.SMALL_PUBLICATION = 0
     root = job.given_place(state)
-    options = {"log": job.Log(quiet=True), "engine": sys.argv[5]}
+    options = {"log": job.Log(quiet=True), "engine": engine}
     said: dict[str, Any] = {}
     said["init"] = job.init(spark, state, str(data / "rows"), buckets=2, **options)
     said["first"] = rows_of(job, spark, state)
@@ -54,19 +57,22 @@ def main() -> None:
         for folder in map(job.place_of, said["apply"]["published"].values() if rest else ()):
             first = next(path for path in folder.iterdir() if path.suffix == ".parquet")
             (folder / rest).write_bytes(first.read_bytes())
-        job.open_state(spark, root)
+        job.open_state(job.PROGRAM, spark, root)
         assert published(job, said["apply"]) == said["published"], rest
-    said["race"] = refusal(job, lambda: job.commit_manifest(root, {**job.read_state(root), "attempt": "other"}))
+    said["race"] = refusal(job, lambda: job.commit_manifest(root, replace(job.read_state(root), attempt="other")))
     said["verify"] = job.verify(spark, state, **options)
     said["compact"] = job.compact(spark, state, **options)
     said["apply two"] = job.apply(spark, state, str(data / "two"), **options)
     said["third"] = rows_of(job, spark, state)
+    if engine == "spark":
+        with patch("importlib.util.find_spec", return_value=None):
+            said["without DuckDB"] = rows_of(job, spark, state)
     said["status"] = job.status(state)
     said["verify two"] = job.verify(spark, state, **options)
     last = job.read_state(root)
     said["files"] = sorted(f"data/{name}" for name in job.files_under(root / "data"))
-    said["referenced"] = [job.referenced_files(last), job.referenced_files(job.read_manifest(root, last["commit"] - 1))]
-    (victim,) = last["relations"]["reachable"]["buckets"]["0"]["base"]
+    said["referenced"] = [job.referenced_files(last), job.referenced_files(job.read_manifest(root, last.commit - 1))]
+    (victim,) = last.relations["reachable"].buckets[0].base
     content = (root / victim).read_bytes()
     (root / victim).write_bytes(content[:-7])
     said["cut off"] = refusal(job, lambda: job.apply(spark, state, str(data / "three"), **options))

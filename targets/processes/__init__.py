@@ -1,1 +1,1 @@
-"""The target ``processes``: a script for each process of a program, and what connects them."""
+"""The target ``processes``: a script for each process, and the files that connect them."""

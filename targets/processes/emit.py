@@ -1,4 +1,4 @@
-"""From compiled processes to files: a script each, the topology, and a script that runs them all."""
+"""Print compiled processes as files: their scripts, the topology, and a script that runs them all."""
 
 from __future__ import annotations
 
@@ -12,17 +12,21 @@ from jinja2 import ChoiceLoader, PackageLoader
 
 from .. import EmitOptions, module_name
 from ..pyspark.emit import Script, emit_with, format_script, template_environment
+from ..runtimes import runtime_files
 from ..signature import MARK, signed
 from .view import process_view
 
-#: Support code of a process that stands behind that of a job, in the order of printing.
-OWN = ("inbox", "kafka", "serve")
+#: The runtime modules that the script of a process uses, besides those for its strata.
+ROOTS = ("job", "processes.serve")
 
 
-def emit_processes(topology: Topology, plans: Mapping[str, plan.Program], options: EmitOptions) -> Mapping[str, str]:
-    """The files of a program of processes: their texts by name."""
+def emit_processes(
+    topology: Topology, plans: Mapping[str, plan.ProgramPlan], options: EmitOptions
+) -> Mapping[str, str]:
+    """Return the files of a program of processes: their texts by name."""
     scripts = make_processes(topology, plans, options)
     files = {f"{module_name(name)}.py": script.text for name, script in scripts.items()}
+    files.update(runtime_files(options))
     own = template_environment(PackageLoader("flintlog.templates", "processes"))
     sources = listed(dict.fromkeys(s.name for p in plans.values() for s in p.program.sources))
     names = listed(process.name for process in topology.processes)
@@ -36,8 +40,10 @@ def emit_processes(topology: Topology, plans: Mapping[str, plan.Program], option
     return files
 
 
-def make_processes(topology: Topology, plans: Mapping[str, plan.Program], options: EmitOptions) -> Mapping[str, Script]:
-    """The scripts of the processes, by name."""
+def make_processes(
+    topology: Topology, plans: Mapping[str, plan.ProgramPlan], options: EmitOptions
+) -> Mapping[str, Script]:
+    """Return the scripts of the processes by process name."""
     own = PackageLoader("flintlog.templates", "processes")
     shared = PackageLoader("flintlog.templates", "pyspark")
     environment = template_environment(ChoiceLoader([own, shared]))
@@ -45,10 +51,8 @@ def make_processes(topology: Topology, plans: Mapping[str, plan.Program], option
         process.name: emit_with(
             environment,
             plans[process.name],
-            options.compiler,
-            options.format,
-            before=("shapes", "channels"),
-            after=OWN,
+            options,
+            roots=ROOTS,
             process=process_view(process.name, topology, plans),
         )
         for process in topology.processes
@@ -56,7 +60,7 @@ def make_processes(topology: Topology, plans: Mapping[str, plan.Program], option
 
 
 def topology_mermaid(topology: Topology) -> str:
-    """The topology as a Mermaid flowchart, which code hosts draw: processes, what flows between them, and feeds."""
+    """Return the topology as a Mermaid flowchart, which code hosts render: processes, channels and feeds."""
     names = {process.name: f"p{number}" for number, process in enumerate(topology.processes)}
     lines = ["flowchart LR"]
     lines += [f'    {node}["{name}"]' for name, node in names.items()]
@@ -69,7 +73,7 @@ def topology_mermaid(topology: Topology) -> str:
 
 
 def topology_json(topology: Topology, generated: str) -> str:
-    """The topology for programs: processes, channels with their columns, feeds, and recursions."""
+    """Return the topology as JSON: processes, channels and feeds with columns, and recursions across processes."""
     described = {
         "generated": generated,
         "processes": [

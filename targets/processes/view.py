@@ -1,4 +1,4 @@
-"""The view of a process: what its script prints beside that of a job, as ready strings."""
+"""The view of a process: what its script prints in addition to that of a job, as ready strings."""
 
 from __future__ import annotations
 
@@ -7,14 +7,15 @@ from dataclasses import dataclass
 
 from flintlog.compiler.graphs import reached
 from flintlog.compiler.ir import plan, typed
-from flintlog.compiler.ir.topology import Channel, Topology
+from flintlog.compiler.ir.topology import Topology, TopologyChannel
 
 from ..pyspark.view import quote, section
 
 
 @dataclass(frozen=True)
 class ProcessView:
-    """The section of a process: its name and its channels as arguments of ``Channel``, and what it is fed."""
+    """The section of a process: its heading ``rule``, its name, the arguments of ``Channel`` for each channel, and
+    the relations ``fed`` from outside."""
 
     rule: str
     name: str
@@ -23,8 +24,8 @@ class ProcessView:
     fed: tuple[str, ...]
 
 
-def process_view(name: str, topology: Topology, plans: Mapping[str, plan.Program]) -> ProcessView:
-    """The section of the process called ``name``."""
+def process_view(name: str, topology: Topology, plans: Mapping[str, plan.ProgramPlan]) -> ProcessView:
+    """Return the section of the process called ``name``."""
     return ProcessView(
         rule=section("the process"),
         name=quote(name),
@@ -34,8 +35,8 @@ def process_view(name: str, topology: Topology, plans: Mapping[str, plan.Program
     )
 
 
-def channel_arguments(channel: Channel, topology: Topology, plans: Mapping[str, plan.Program]) -> str:
-    """The arguments of a channel."""
+def channel_arguments(channel: TopologyChannel, topology: Topology, plans: Mapping[str, plan.ProgramPlan]) -> str:
+    """Return the arguments of ``Channel`` for a channel, as Python source."""
     names = [channel.relation, channel.sender, channel.reader]
     for process in (channel.sender, channel.reader):
         names.append(carried(channel, plans[process]))
@@ -46,9 +47,9 @@ def channel_arguments(channel: Channel, topology: Topology, plans: Mapping[str, 
     return f"{', '.join(map(quote, names))}, ({columns}){listed}"
 
 
-def needed(channel: Channel, topology: Topology, plans: Mapping[str, plan.Program]) -> list[str]:
-    """The inputs of the sender that what a channel carries is made of, but for those that are made of this themselves:
-    to wait for these would never end."""
+def needed(channel: TopologyChannel, topology: Topology, plans: Mapping[str, plan.ProgramPlan]) -> list[str]:
+    """Return the sender's inputs from which a channel's relation is derived, except those that depend on that
+    relation themselves: waiting for these would never end."""
     feeding = [(c, other) for c in topology.channels for other in brought(c, topology, plans).values()]
     through = brought(channel, topology, plans)
     waiting = []
@@ -59,24 +60,27 @@ def needed(channel: Channel, topology: Topology, plans: Mapping[str, plan.Progra
     return waiting
 
 
-def brought(channel: Channel, topology: Topology, plans: Mapping[str, plan.Program]) -> dict[str, Channel]:
-    """The inputs of the sender that what a channel carries is made of and that channels bring, and these channels."""
+def brought(
+    channel: TopologyChannel, topology: Topology, plans: Mapping[str, plan.ProgramPlan]
+) -> dict[str, TopologyChannel]:
+    """Return those of the sender's inputs behind a channel that other channels deliver, with these channels."""
     sender = plans[channel.sender]
     inputs = inputs_of(carried(channel, sender), sender.program)
     carriers = {carried(c, sender): c for c in topology.channels if c.reader == channel.sender}
     return {name: carriers[name] for name in inputs if name in carriers}
 
 
-def inputs_of(name: str, program: typed.Program) -> list[str]:
-    """The inputs that a relation of a program is made of, as users call them."""
+def inputs_of(name: str, program: typed.TypedProgram) -> list[str]:
+    """Return the public names of the inputs from which a relation of a program is derived."""
     start = next(relation.name for relation in program.relations if name == (relation.public or relation.name))
     read = ((rule.head.relation, atom.relation) for rule in program.rules for atom in rule.read)
     found = {start} | reached([start], read)
     return [r.public or r.name for r in program.relations if r.name in found and r.role == "input"]
 
 
-def carried(channel: Channel, program: plan.Program) -> str:
-    """What a process calls the relation whose tuples a channel carries: that of the entries, if it carries these."""
+def carried(channel: TopologyChannel, program: plan.ProgramPlan) -> str:
+    """Return a process's name for the relation that a channel carries: that of the entries if it carries
+    derivations."""
     if not channel.entries:
         return channel.relation
     found = next(r for r in program.program.relations if r.annotates == channel.relation)

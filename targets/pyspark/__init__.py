@@ -1,4 +1,4 @@
-"""The target ``pyspark``: one standalone maintenance script per program."""
+"""The target ``pyspark``: one maintenance script per program."""
 
 from __future__ import annotations
 
@@ -8,17 +8,18 @@ from .. import EmitOptions, Target, module_name
 
 
 class PySpark:
-    """The target; its parts are imported when it prints, since black, Jinja and sqlglot take long to load."""
+    """The target; its parts are imported when it prints, since black, Jinja and sqlglot are slow to load."""
 
     name = "pyspark"
-    description = "a standalone PySpark script that builds and maintains the program's relations"
+    description = "a PySpark script that builds and maintains the program's relations"
 
-    def emit(self, program: plan.Program, options: EmitOptions) -> dict[str, str]:
-        """The script, named after the program's main file."""
-        from .emit import emit_script
+    def emit(self, program: plan.ProgramPlan, options: EmitOptions) -> dict[str, str]:
+        """Return the script, named after the program's main file, and the runtime file if ``options`` ask for one."""
+        from ..runtimes import runtime_files
+        from .emit import make_script
 
-        script = emit_script(program, options.compiler, options.format)
-        return {f"{module_name(program.program.sources[0].name)}.py": script}
+        script = make_script(program, options)
+        return {f"{module_name(program.program.sources[0].name)}.py": script.text, **runtime_files(options)}
 
 
 TARGET: Target = PySpark()

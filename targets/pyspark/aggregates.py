@@ -1,8 +1,9 @@
-"""Aggregates as SQL: a group from its derivations, and a group's new row from its old one and what changed.
+"""SQL for aggregates: compute a group from all derivations, or fold changes into its old row.
 
-A stored row holds, beside the published values, the number of derivations (``_rows``), exact sums (``_sum_X``, in 38
-digits) and how many derivations reach an extremum (``_ties_X``). With these a change is folded into the row without
-looking at the group's other derivations, unless the last derivation that reached the extremum is gone.
+Besides the published values, a stored row holds the number of derivations (``_rows``), exact sums (``_sum_X``, with
+38 digits) and the number of derivations that reach an extremum (``_ties_X``). With these, a change is folded into
+the row without reading the other derivations of the group, unless the last derivation that reached the extremum is
+gone.
 """
 
 from __future__ import annotations
@@ -14,63 +15,63 @@ import sqlglot
 from flintlog.compiler.ir import typed
 from sqlglot import exp
 
-from .sql import OrderedSum, Sql, print_sql
+from .dialects import OrderedSum, Sql, print_sql
 
 
 @dataclass(frozen=True)
 class AggregateColumn:
-    """A head column that an aggregate computes: its SQL name, and the scale of its exact sum if it is decimal."""
+    """A head column that an aggregate computes, with its SQL ``name``."""
 
     name: str
     aggregate: typed.Aggregate
 
     @property
     def function(self) -> str:
-        """One of min, max, sum, count and avg."""
+        """Return the aggregate function: min, max, sum, count or avg."""
         return self.aggregate.function
 
     @property
     def summed(self) -> bool:
-        """Whether an exact sum is kept."""
+        """Return whether an exact sum is stored."""
         return self.function in ("sum", "avg") and not self.floating
 
     @property
     def floating(self) -> bool:
-        """Whether floats are added, in the order of their values, which no stored sum can stand for."""
+        """Return whether floats are added: in the order of their values, so a stored sum cannot be updated."""
         argument = self.aggregate.argument
         return self.function in ("sum", "avg") and argument is not None and argument.type.name == "float"
 
     @property
     def ranged(self) -> bool:
-        """Whether the value may be out of range."""
+        """Return whether the value may be out of range."""
         return self.floating or self.decimal or (self.summed and self.function == "sum")
 
     @property
     def extreme(self) -> bool:
-        """Whether an extremum is kept."""
+        """Return whether the value is an extremum."""
         return self.function in ("min", "max")
 
     @property
     def decimal(self) -> bool:
-        """Whether decimals are added, whose sum may have more digits than there are."""
+        """Return whether decimals are added, whose sum may need more than 38 digits."""
         argument = self.aggregate.argument
         return self.summed and argument is not None and argument.type.name == "decimal"
 
     @property
     def scale(self) -> int:
-        """The digits behind the point of the exact sum."""
+        """Return the number of fractional digits of the exact sum."""
         argument = self.aggregate.argument
         return argument.type.scale if self.decimal and argument is not None else 0
 
     def extra(self) -> Iterable[tuple[str, str]]:
-        """Names and types of the columns that are stored for it."""
+        """Yield the names and types of the additional columns that are stored."""
         if self.summed:
             yield f"_sum_{self.name}", f"decimal(38,{self.scale})"
         if self.extreme:
             yield f"_ties_{self.name}", "int"
 
     def value(self, rows: str, total: str) -> str:
-        """The published value, from the number of rows and the exact sum; NULL if it is out of range."""
+        """Return SQL for the published value, given SQL for the row count and the exact sum; NULL if out of range."""
         if self.function == "count":
             return rows
         if self.function == "sum":
@@ -88,7 +89,7 @@ class AggregateColumn:
 
 @dataclass(frozen=True)
 class Group:
-    """An aggregate relation in SQL: its table, the columns it groups by, and those it computes."""
+    """An aggregate relation in SQL: its table, the columns that it groups by, and those that it computes."""
 
     table: str
     groups: tuple[str, ...]
@@ -96,17 +97,17 @@ class Group:
 
     @property
     def extra(self) -> tuple[tuple[str, str], ...]:
-        """Names and types of the stored columns that are not published."""
+        """Return the names and types of the stored columns that are not published."""
         unit = (("_unit", "bool"),) if self.groups == ("_unit",) else ()
         return (*unit, ("_rows", "int"), *(pair for column in self.columns for pair in column.extra()))
 
     @property
     def ranged(self) -> tuple[str, ...]:
-        """The columns whose value may be out of range."""
+        """Return the columns whose values may be out of range."""
         return tuple(column.name for column in self.columns if column.ranged)
 
     def compute(self) -> Sql:
-        """The rows of groups from their derivations in r__rows."""
+        """Return the query for rows of groups from all their derivations, in ``TABLE__rows``."""
         extremes = [column for column in self.columns if column.extreme]
         source = f"{self.table}__rows AS q"
         if extremes:
@@ -135,8 +136,9 @@ class Group:
         return _print(text)
 
     def fold(self) -> Sql | None:
-        """The rows of the groups in r__reached, from their old rows and the derivations lost and gained (r__minus and
-        r__plus); ``_stale`` where the group has to be computed again. None if that is so for every group."""
+        """Return the query for rows of the groups in ``TABLE__reached``, from their old rows and the derivations lost
+        and gained (``TABLE__minus`` and ``TABLE__plus``); ``_stale`` marks groups to recompute. None if all groups
+        have to be, as with sums of floats."""
         if any(column.floating for column in self.columns):
             return None
         table, keys = self.table, _list(self.groups)
@@ -164,7 +166,7 @@ class Group:
         )
 
     def _folded(self) -> str:
-        """Row counts and sums added up, and for each extremum what held and what came."""
+        """Return the select list with new row counts and sums, and for extrema the old and gained values and ties."""
         parts = [f"k.{name}" for name in self.groups]
         parts.append("COALESCE(s._rows, 0) - COALESCE(l._rows, 0) + COALESCE(p._rows, 0) AS _rows")
         for column in self.columns:
@@ -185,7 +187,7 @@ class Group:
         return ", ".join(parts)
 
     def _published(self) -> str:
-        """The columns of the relation and ``_stale``."""
+        """Return the select list with the columns of the relation, its hidden columns and ``_stale``."""
         parts = [f"f.{name}" for name in self.groups]
         hidden = ["f._rows"]
         stale = []
@@ -219,7 +221,7 @@ def _match(groups: Iterable[str], alias: str) -> str:
 
 
 def _print(text: str) -> Sql:
-    """One tree, printed in both dialects."""
+    """Parse DuckDB SQL and print it in both dialects; ``ORDERED_SUM`` becomes :class:`OrderedSum`."""
     tree = sqlglot.parse_one(text, dialect="duckdb")
 
     def ordered(node: exp.Expr) -> exp.Expr:

@@ -1,9 +1,9 @@
-"""The query behind ``explain``: from one head that is asked for through a rule, step by step.
+"""The query behind ``explain``, which follows a rule step by step for one head.
 
-A step is a literal, an absence or a condition. Literals are joined from the left, so that the query also tells how far
-a rule comes that does not derive the head: column ``_i`` says whether the i-th step holds, and ``_i_j`` gives the j-th
-term of its literal, as far as it is known there, or what the rule computes for a value of the head. For a recursive
-rule ``_rank`` is the rank of the derivation.
+A step is a literal, an absence or a condition. Literals are left joins, so that the query also shows how far a rule
+gets that does not derive the head. Column ``_i`` says whether step i holds. ``_i_j`` is term j of its literal, as
+far as it is known there, or the value that the rule computes for a head column. For a recursive rule, ``_rank`` is
+the rank of the derivation.
 """
 
 from __future__ import annotations
@@ -16,14 +16,15 @@ from flintlog.compiler.ir.delta import Versioned
 from flintlog.compiler.ir.plan import Query
 from sqlglot import exp
 
+from .dialects import Sql, print_sql
 from .names import Names
-from .sql import COMPARISONS, FACT_PLACE, FACT_RULE, QueryBuilder, Sql, all_of, column_of, print_sql, table, unlike
+from .sql import COMPARISONS, FACT_PLACE, FACT_RULE, QueryBuilder, all_of, column_of, table, unlike
 
 
 @dataclass(frozen=True)
-class Step:
-    """A step in the words of the program; of a literal also its table, and whether that must have no such tuple; of a
-    value of the head that is computed its ``column``."""
+class AskedStep:
+    """A step in the program's own words. A literal also has its ``table``, ``negated`` if it must have no such tuple;
+    the computation of a value of the head has its ``column``."""
 
     text: str
     table: str = ""
@@ -31,8 +32,8 @@ class Step:
     column: str = ""
 
 
-def asked_sql(query: Query, names: Names, kind: str, members: frozenset[str]) -> tuple[Sql, tuple[Step, ...]]:
-    """The query for a rule of a stratum of ``kind`` whose relations are ``members``, and its steps in their order."""
+def asked_sql(query: Query, names: Names, kind: str, members: frozenset[str]) -> tuple[Sql, tuple[AskedStep, ...]]:
+    """Return the query for a rule of a stratum of ``kind`` with relations ``members``, and its steps in order."""
     builder = _AskedBuilder(query, names, kind, members)
     return builder.build(), tuple(builder.steps)
 
@@ -44,14 +45,14 @@ class _AskedBuilder(QueryBuilder):
         super().__init__(query, names, kind, members)
         self.list = "asked"
         self.listed = unlike(self.list, self.aliases)
-        self.steps: list[Step] = []
+        self.steps: list[AskedStep] = []
         self.selected: list[exp.Expr] = []
 
     def build(self) -> Sql:
-        """Literals in the planned order, then conditions, the head's own values and absences."""
+        """Return the query: literals in the planned order, then conditions, computed head values and absences."""
         self.join_listed()
         for twice in self.tables[0][1]:
-            self.step(Step("what the head has twice is equal"), twice)
+            self.step(AskedStep("what the head has twice is equal"), twice)
         self.tables[0][1].clear()
         if self.query.facts:
             self.find_fact()
@@ -64,7 +65,7 @@ class _AskedBuilder(QueryBuilder):
             held = _there(self.first_column(versioned, alias))
             shown = self.names.shown.get(versioned.atom.relation, versioned.atom.relation)
             text = str(replace(versioned.atom, relation=shown))
-            self.step(Step(text, self.names.tables[versioned.atom.relation]), held, terms)
+            self.step(AskedStep(text, self.names.tables[versioned.atom.relation]), held, terms)
         for condition in self.query.conditions:
             self.check(condition)
         for index, argument in enumerate(self.head.arguments):
@@ -81,14 +82,14 @@ class _AskedBuilder(QueryBuilder):
         return print_sql(exp.Select(expressions=selected, from_=exp.From(this=self.tables[0][0]), joins=joins))
 
     def find_fact(self) -> None:
-        """Look for the head among facts, with the label and the place of the one that is found."""
+        """Join the facts on the head, and select the label and the place of the matching fact."""
         alias = self.join_facts()
         rule, place = (column_of(name, alias) for name in self.fact_columns)
-        self.step(Step("that this tuple is one of the facts"), _there(rule))
+        self.step(AskedStep("that this tuple is one of the facts"), _there(rule))
         self.selected += [exp.alias_(rule.copy(), FACT_RULE), exp.alias_(place, FACT_PLACE)]
 
-    def step(self, step: Step, held: exp.Expr, terms: Sequence[exp.Expr] = ()) -> None:
-        """Add a step, whether it holds, and the terms of its literal, or what is computed for the head."""
+    def step(self, step: AskedStep, held: exp.Expr, terms: Sequence[exp.Expr] = ()) -> None:
+        """Add a step: whether it holds, and the terms of its literal or the value computed for the head."""
         self.steps.append(step)
         place = len(self.steps)
         self.selected.append(exp.alias_(exp.Coalesce(this=held, expressions=[exp.false()]), f"_{place}"))
@@ -96,27 +97,27 @@ class _AskedBuilder(QueryBuilder):
             self.selected.append(exp.alias_(term.copy(), f"_{place}_{index}"))
 
     def is_known(self, term: typed.Term) -> bool:
-        """Whether a term has a value before its literal is joined."""
+        """Return whether a term has a value before its literal is joined."""
         return isinstance(term, typed.Constant) or (isinstance(term, typed.Variable) and term.name in self.values)
 
     def first_column(self, versioned: Versioned, alias: str) -> exp.Expr:
-        """A column of a joined table, none of which is ever NULL."""
+        """Return a column of a joined table; no column of a tuple is ever NULL."""
         return column_of(self.names.tuple_columns(versioned.atom.relation)[0], alias)
 
     def check(self, condition: typed.Assignment | typed.Comparison) -> None:
-        """Add a comparison; an assignment gives a variable its value, or is one if it has one."""
+        """Add a comparison as a step. An assignment binds its variable, or is compared if that is bound already."""
         if isinstance(condition, typed.Assignment):
             name = condition.variable.name
             if name in self.values:
-                self.step(Step(str(condition)), self.equal(self.values[name].copy(), condition.value))
+                self.step(AskedStep(str(condition)), self.equal(self.values[name].copy(), condition.value))
                 return
             self.add_condition(condition)
             return
         sides = self.tried(condition.left), self.tried(condition.right)
-        self.step(Step(str(condition)), COMPARISONS[condition.op](this=sides[0], expression=sides[1]))
+        self.step(AskedStep(str(condition)), COMPARISONS[condition.op](this=sides[0], expression=sides[1]))
 
     def compare_head(self, index: int, argument: typed.Expression | typed.Aggregate) -> None:
-        """Compare a value of the head with what the rule computes; what many derivations make together is not."""
+        """Add the comparison of a head value with what the rule computes, except for sums, counts and averages."""
         if isinstance(argument, typed.Aggregate):
             if argument.function not in ("min", "max") or argument.argument is None:
                 return
@@ -125,14 +126,14 @@ class _AskedBuilder(QueryBuilder):
             return
         column = self.column(self.listed, self.head.relation, index)
         name = self.names.columns[self.head.relation][index]
-        self.step(Step(str(argument), column=name), self.equal(column, argument), [self.tried(argument)])
+        self.step(AskedStep(str(argument), column=name), self.equal(column, argument), [self.tried(argument)])
 
     def equal(self, value: exp.Expr, expression: typed.Expression) -> exp.Expr:
-        """The condition that an expression has a value."""
+        """Return the condition that an expression equals a value."""
         return exp.EQ(this=value, expression=self.tried(expression))
 
     def join_absent(self, versioned: Versioned, alias: str) -> None:
-        """Look for a tuple of a negated literal."""
+        """Join a negated literal, and add the step that no tuple matches."""
         versioned = self.unprojected(versioned)
         atom = versioned.atom
         columns = [self.column(alias, atom.relation, index) for index, _ in enumerate(atom.terms)]
@@ -145,10 +146,10 @@ class _AskedBuilder(QueryBuilder):
         ]
         self.tables.append((table(self.table_name(versioned), alias), matches))
         absent = exp.Is(this=self.first_column(versioned, alias), expression=exp.Null())
-        self.step(Step(f"!{atom}", self.names.tables[atom.relation], negated=True), absent, terms)
+        self.step(AskedStep(f"!{atom}", self.names.tables[atom.relation], negated=True), absent, terms)
 
     def unprojected(self, versioned: Versioned) -> Versioned:
-        """A negated literal of the relation that the program names, where it reads a projection of that."""
+        """Return a negated literal over the relation that the program names, if it reads a projection of it."""
         relation, kept = self.names.projections.get(versioned.atom.relation, ("", ()))
         if not relation:
             return versioned

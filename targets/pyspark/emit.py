@@ -1,125 +1,78 @@
-"""From the plan to the script: choose the support blocks, print the templates, format."""
+"""Print plans as scripts: the program part, formatted, followed by the runtime."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from flintlog.compiler.ir import plan
 from jinja2 import BaseLoader, Environment, PackageLoader, StrictUndefined
 
+from .. import EmitOptions
+from ..bundle import constants
+from ..runtimes import runtime_view
 from ..signature import MARK, signed
 from .view import WIDTH, ScriptView, Viewer
 
-
-@dataclass(frozen=True)
-class Block:
-    """A piece of support code, the same in every script that has it: a file of templates/pyspark/support, and whether
-    scripts whose strata are of certain kinds, or that have external functions, need it. Code that is not for a ``job``
-    alone needs nothing but DuckDB.
-    """
-
-    name: str
-    needed: Callable[[frozenset[str]], bool] = lambda kinds: True
-    job: bool = False
-
-
-#: Support code in the order of printing, after the program.
-BLOCKS = (
-    Block("engine"),
-    Block("maintain"),
-    Block("choice"),
-    Block("recount"),
-    Block("supports", lambda kinds: not kinds.isdisjoint({"counted", "ranked", "extremal", "entries"})),
-    Block("counted", lambda kinds: "counted" in kinds),
-    Block("aggregate", lambda kinds: "aggregate" in kinds),
-    Block("recursion", lambda kinds: not kinds.isdisjoint({"ranked", "extremal", "entries"})),
-    Block("entries", lambda kinds: "entries" in kinds),
-    Block("rounds", lambda kinds: not kinds.isdisjoint({"ranked", "extremal"})),
-    Block("insertions", lambda kinds: not kinds.isdisjoint({"ranked", "extremal"})),
-    Block("ranked", lambda kinds: "ranked" in kinds),
-    Block("extremal", lambda kinds: "extremal" in kinds),
-    Block("places", job=True),
-    Block("spark_engine", job=True),
-    Block("stages", job=True),
-    Block("state", job=True),
-    Block("records"),
-    Block("inputs", job=True),
-    Block("functions", lambda kinds: "external" in kinds),
-    Block("no_functions", lambda kinds: "external" not in kinds),
-    Block("spark_functions", lambda kinds: "external" in kinds, job=True),
-    Block("progress", job=True),
-    Block("printing"),
-    Block("explain"),
-    Block("commands", job=True),
-)
+#: The runtime modules that strata need, by kind.
+KINDS = {kind: f"maintenance.{kind}" for kind in ("aggregate", "counted", "entries", "extremal", "ranked")}
 
 
 @dataclass(frozen=True)
 class Script:
-    """A script that was printed, and the view that it was printed from."""
+    """A script: its whole ``text``, the program ``part`` of it, and the ``view`` from which that was printed."""
 
     text: str
+    part: str
     view: ScriptView
 
 
-def emit_script(program: plan.Program, compiler: str, format_code: bool = True) -> str:
-    """The text of the maintenance script of a program; see :func:`make_script`."""
-    return make_script(program, compiler, format_code).text
+def emit_script(program: plan.ProgramPlan, compiler: str, format_code: bool = True) -> str:
+    """Return the text of the standalone maintenance script of a program; see :func:`make_script`."""
+    return make_script(program, EmitOptions(compiler, format_code)).text
 
 
-def make_script(program: plan.Program, compiler: str, format_code: bool = True) -> Script:
-    """The maintenance script of a program, formatted with black unless told otherwise.
+def make_script(program: plan.ProgramPlan, options: EmitOptions) -> Script:
+    """Return the maintenance script of a program.
 
-    ``compiler`` is the version that the header names. Support blocks are kept formatted, so only what was printed for
-    the program is formatted here; a placeholder stands for each block until then.
+    The program part is followed by the runtime modules that it needs, which are not formatted here, or by imports
+    from a runtime elsewhere.
     """
-    environment = template_environment(PackageLoader("flintlog.templates", "pyspark"))
-    return emit_with(environment, program, compiler, format_code)
+    return emit_with(job_templates(), program, options)
 
 
 def emit_with(
     environment: Environment,
-    program: plan.Program,
-    compiler: str,
-    format_code: bool,
-    before: Sequence[str] = ("shapes",),
-    after: Sequence[str] = (),
+    program: plan.ProgramPlan,
+    options: EmitOptions,
+    roots: Sequence[str] = ("job",),
     **views: object,
 ) -> Script:
-    """A script of the templates of an ``environment``, with the support blocks ``before`` the program, those that it
-    needs and those ``after`` them, and with further ``views``."""
-    loader = environment.loader
-    assert loader is not None
+    """Return a script printed with the templates of ``environment`` and further ``views``, followed by the runtime
+    modules that ``roots`` and the program need."""
+    part, view = program_part(environment, program, options.compiler, options.format, **views)
+    runtime = runtime_view(part, options, (*roots, *needed_modules(program)))
+    text = environment.get_template("script.py.jinja").render(part=part, runtime=runtime, **views)
+    return Script(signed(text), part, view)
 
-    def source(name: str) -> str:
-        return loader.get_source(environment, f"support/{name}.py.jinja")[0].rstrip("\n")
 
-    blocks = (*needed_blocks(program), *after)
-    # All blocks, also those left out: a rule that brings one in changes nobody's name.
-    names = (*before, *(b.name for b in BLOCKS), *after)
-    reserved = reserved_names(source("imports"), map(source, names))
-    view = Viewer(program, reserved).script(compiler, source("imports"), blocks)
-    text = environment.get_template("script.py.jinja").render(view=view, block=_placeholder, mark=MARK, **views)
-    if format_code:
-        text = format_script(text)
-    first: list[str] = []
-    for name in before:
-        begun, mark, text = text.partition(_placeholder(name))
-        assert mark
-        first += [begun, source(name)]
-    # From behind, since only the program stands before these, and may quote anything.
-    last: list[str] = []
-    for name in reversed(blocks):
-        text, mark, rest = text.rpartition(_placeholder(name))
-        assert mark
-        last = [source(name), rest, *last]
-    return Script(signed("".join([*first, text, *last])), view)
+def program_part(
+    environment: Environment, program: plan.ProgramPlan, compiler: str, format_code: bool, **views: object
+) -> tuple[str, ScriptView]:
+    """Return the part of a script that is specific to the program, and the view that it was printed from."""
+    view = Viewer(program, {*constants(), "PROGRAM", "PROCESS", "JOB"}).script(compiler)
+    text = environment.get_template("part.py.jinja").render(view=view, mark=MARK, **views)
+    return (format_script(text) if format_code else text).rstrip("\n"), view
+
+
+def job_templates() -> Environment:
+    """Return the environment with the templates of jobs."""
+    return template_environment(PackageLoader("flintlog.templates", "pyspark"))
 
 
 def template_environment(loader: BaseLoader, autoescape: bool = False) -> Environment:
-    """How templates are printed: of Python as they are, of HTML with ``autoescape``."""
+    """Return an environment for templates; ``autoescape`` is for HTML."""
     return Environment(
         loader=loader,
         undefined=StrictUndefined,
@@ -130,50 +83,39 @@ def template_environment(loader: BaseLoader, autoescape: bool = False) -> Enviro
     )
 
 
-def needed_blocks(program: plan.Program) -> tuple[str, ...]:
-    """The names of the blocks that the script of a program has."""
-    kinds = frozenset(s.stratum.kind for stage in program.stages for s in stage.strata)
-    kinds |= {"external"} if program.program.functions else frozenset()
-    return tuple(b.name for b in BLOCKS if b.needed(kinds))
+def needed_modules(program: plan.ProgramPlan) -> tuple[str, ...]:
+    """Return the runtime modules that the strata of a program need."""
+    kinds = {s.stratum.kind for stage in program.stages for s in stage.strata}
+    return tuple(module for kind, module in KINDS.items() if kind in kinds)
 
 
-def reserved_names(imports: str, blocks: Iterable[str]) -> list[str]:
-    """The constants of support code, which those of a program must not hide."""
-    names = ["PROGRAM", "PROCESS", "SUPPLY", "MAINTAIN", "RECOUNT", *re.findall(r"\b[A-Z][A-Z0-9_]*\b", imports)]
-    return names + re.findall(r"^([A-Z][A-Z0-9_]*)(?=:| =)", "\n".join(blocks), re.MULTILINE)
-
-
-def _placeholder(name: str) -> str:
-    """A line that stands for a support block."""
-    return f"# block: {name}."
-
-
-#: Constants as the templates print them: those of queries black leaves alone, and others where every line fits.
+#: Constants as the templates print them. Black never changes those of queries, and others only if a line is too long.
 _QUERY = re.compile(
-    r'^[A-Z0-9_]+ = (?:f?"""\n.*?\n"""|Both\(\n    duckdb=f?""".*?""",\n    spark=f?""".*?""",\n\))$', re.S | re.M
+    r'^[A-Z0-9_]+ = (?:f?"""\n.*?\n"""|\{\n    "duckdb": f?""".*?""",\n    "spark": f?""".*?""",\n\})$', re.S | re.M
 )
-_CALL = re.compile(r"^[A-Z0-9_]+ = (?:Relation|Stratum)\(\n(?: +[^\n]*\n)+\)$", re.MULTILINE)
+_CALL = re.compile(r"^    \w+ = (?:Relation|Stratum)\(\n(?:     +[^\n]*\n)+    \)$", re.MULTILINE)
 _STRING = re.compile(r""" *\w+=(?:"(?:[^"\\]|\\.)*"|'(?:[^'\\]|\\.)*'),""")
 _COMMENT = re.compile(r"# [^\n]*[^\n ]$", re.MULTILINE)
 
 
 def format_script(text: str) -> str:
-    """Python source as black formats it, but faster: what it would leave as it is stands aside meanwhile."""
+    """Return Python source formatted with black. Parts that black would not change are kept out of it, for speed."""
     import black
 
     kept: list[str] = []
     skeleton: list[str] = []
     place = 0
     for start, end in _settled(text):
-        skeleton += [text[place:start], f"SETTLED = {len(kept)}"]
+        indent = "    " if text.startswith("    ", start) else ""
+        skeleton += [text[place:start], f"{indent}SETTLED = {len(kept)}"]
         kept.append(text[start:end])
         place = end
     formatted = black.format_str("".join([*skeleton, text[place:]]), mode=black.Mode(line_length=WIDTH))
-    return re.sub(r"^SETTLED = (\d+)$", lambda found: kept[int(found[1])], formatted, flags=re.MULTILINE)
+    return re.sub(r"^ *SETTLED = (\d+)$", lambda found: kept[int(found[1])], formatted, flags=re.MULTILINE)
 
 
 def _settled(text: str) -> Iterator[tuple[int, int]]:
-    """The parts of a script that black leaves as they are: constants and comments in a row."""
+    """Yield the ranges of a script that black leaves as they are: runs of constants and comments."""
     start = end = None
     place = 0
     while place < len(text):
@@ -187,7 +129,7 @@ def _settled(text: str) -> Iterator[tuple[int, int]]:
             if start is not None and end is not None:
                 yield start, end
             start = end = None
-            # A constant that does not fit is passed by as a whole.
+            # Skip a constant that does not fit as a whole.
             place = found.end() if found is not None else text.find("\n", place)
             place = len(text) if place < 0 else place + 1
     if start is not None and end is not None:
@@ -195,8 +137,8 @@ def _settled(text: str) -> Iterator[tuple[int, int]]:
 
 
 def _fits(call: str) -> bool:
-    """Whether black leaves a call as the templates print it."""
+    """Return whether black leaves a call as the templates print it."""
     lines = call.split("\n")
-    return "(\n    )" not in call and all(
+    return "(\n        )" not in call and all(
         (len(line) <= WIDTH and line.isascii()) or _STRING.fullmatch(line) is not None for line in lines
     )

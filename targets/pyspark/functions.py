@@ -1,12 +1,12 @@
-"""The functions of the language in SQL: for each, how DuckDB and how Spark compute it.
+"""The functions of the language in SQL: an expression of DuckDB and one of Spark for each.
 
-An entry is an expression over the arguments ``a``, ``b`` and ``c``; ``DUCKDB`` and ``SPARK`` have it under the name of
-the function, or ``name/N`` for N arguments, or ``name:type`` by the type of the first one. An expression is NULL where
-the function has no value and for arguments without one (the caller sees to arguments that are NULL), and has no error
-otherwise: engines may evaluate it where nobody needs it. DuckDB's may fail where the function is partial, which stands
-in a TRY. Its value is of exactly the type that the signature says, but for decimals, which the caller casts.
+``DUCKDB`` and ``SPARK`` hold expressions over the arguments ``a``, ``b`` and ``c``, by the name of the function, by
+``name/N`` for N arguments, or by ``name:type`` for the type of the first one. An expression is NULL where the
+function has no value (the caller handles NULL arguments), and otherwise raises no error, since engines may evaluate
+it where its value is not needed. Only DuckDB's expressions of partial functions may raise errors; they are
+evaluated in TRY. The value has exactly the type in the signature, except for decimals, which the caller casts.
 
-Spark's functions count characters and elements in 32 bits; counts beyond are cut to them, which changes nothing.
+Spark's functions count characters and elements in 32 bits. Larger counts are clamped, which changes no result.
 """
 
 from __future__ import annotations
@@ -29,16 +29,16 @@ _FIRST_DAY, _LAST_DAY = -719162, 2932896  # 0001-01-01 and 9999-12-31, in days s
 
 
 def _short(text: str) -> str:
-    """An integer cut to 32 bits."""
+    """Return SQL that clamps an integer to 32 bits."""
     return f"GREATEST(LEAST({text}, 2147483647), -2147483647)"
 
 
 def _int(text: str) -> str:
-    """The same as Spark's functions take it."""
+    """Return SQL that clamps an integer to 32 bits and casts it to INT, as Spark's functions require."""
     return f"CAST({_short(text)} AS INT)"
 
 
-# How many characters a substring leaves out in front; below 0 it begins before the string.
+# The number of characters before the substring; negative if it begins before the string.
 _BEGIN = "CASE WHEN b > 0 THEN b - 1 WHEN b < 0 THEN LENGTH(a) + b ELSE 0 END"
 _FROM = f"CAST(LEAST(GREATEST({_BEGIN}, 0), 2147483646) + 1 AS INT)"
 _TIMES = f"GREATEST(LEAST(b, {_LONGEST} + 1), 0)"
@@ -88,7 +88,7 @@ _BOTH = {
 }
 
 DUCKDB = _BOTH | {
-    # Of derivation sets; no program calls them.
+    # For derivation sets only; programs cannot call these.
     "in_set": "LIST_CONTAINS(a, b)",
     "pick": "CASE WHEN LIST_CONTAINS(b, c) THEN LIST_SORT(LIST_APPEND(a, c)) ELSE a END",
     "set_of": "LIST_SORT(LIST_DISTINCT(a))",
@@ -240,13 +240,13 @@ for _table in (DUCKDB, SPARK):
 
 
 class FunctionCall(exp.Expression, exp.Func):
-    """A call of a function of the language, until it is printed: ``this`` is its entry in the tables."""
+    """A call of a function of the language before printing; ``this`` is its key in ``DUCKDB`` and ``SPARK``."""
 
     arg_types: ClassVar[dict[str, bool]] = {"this": True, "expressions": False}
 
 
 def call_tree(call: typed.Call, arguments: Sequence[exp.Expr], external: Mapping[str, str]) -> exp.Expr:
-    """A call of a function for both engines: of the table, or an external one, whose SQL name ``external`` has."""
+    """Return the tree of a call for both engines. ``external`` has the SQL names of external functions."""
     name, types = call.function, [argument.type for argument in call.arguments]
     if call.external:
         return exp.Anonymous(this=external[name], expressions=list(arguments) or [exp.true()])
@@ -273,7 +273,7 @@ def _template(engine: str, key: str) -> exp.Expr:
 
 
 def expanded(tree: exp.Expr, engine: str) -> exp.Expr:
-    """A tree in which every call has become the expression of one engine, arguments first."""
+    """Return a tree with each call replaced by the expression of one engine, arguments first. The tree is modified."""
     for child in list(tree.iter_expressions()):
         grown = expanded(child, engine)
         if grown is not child:
@@ -293,7 +293,7 @@ def expanded(tree: exp.Expr, engine: str) -> exp.Expr:
 
 
 def _operand(tree: exp.Expr) -> exp.Expr:
-    """A tree that can stand beside an operator."""
+    """Return a tree as an operand, in parentheses if it needs them."""
     loose = isinstance(tree, exp.Binary | exp.Unary) and not isinstance(tree, exp.Paren | exp.Func | exp.Bracket)
-    # DuckDB has an operator for it.
+    # ArrayOverlaps is printed as an operator for DuckDB.
     return exp.paren(tree, copy=False) if loose or isinstance(tree, exp.ArrayOverlaps) else tree

@@ -1,20 +1,21 @@
-"""The names that relations, columns and rules have in the SQL and Python of a script."""
+"""The names of relations, columns, functions and folders in the SQL and the Python of a script."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
 from flintlog.compiler.ir import typed
-from flintlog.compiler.naming import apart, constant_name, shortened, sql_names
+from flintlog.compiler.naming import apart, shortened, sql_names
 
 
 @dataclass(frozen=True)
 class Names:
-    """SQL names: ``tables`` by relation, ``columns`` by relation and column index, ``functions`` by external function;
-    and ``folders``, what output relations are published in, which differ also on disks that ignore case.
+    """SQL names: ``tables`` by relation, ``columns`` by relation and column index, ``functions`` by external
+    function; and the ``folders`` in which output relations are published, which differ even if case is ignored.
 
-    A relation without columns is stored with the one column ``_unit``. Relations that are ``projections`` have some
-    columns of another one, and some are ``shown`` to users as another one, which has all of their tuples.
+    A relation without columns is stored with one column ``_unit``. ``projections`` maps a relation to the one that it
+    has only some columns of, and their indexes; ``shown`` maps one to the relation that users see in its place, which
+    has all of its tuples.
     """
 
     tables: dict[str, str]
@@ -25,8 +26,8 @@ class Names:
     shown: dict[str, str]
 
     @classmethod
-    def of(cls, program: typed.Program) -> Names:
-        """The names for a program, by the names in its source alone."""
+    def of(cls, program: typed.TypedProgram) -> Names:
+        """Return the names for a program, which depend only on the names in its source."""
         tables = dict(sql_names(relation.name for relation in program.relations))
         columns = {
             relation.name: tuple(sql_names(column.name for column in relation.columns).values())
@@ -40,9 +41,5 @@ class Names:
         return cls(tables, columns, called, dict(apart(outputs)), projections, shown)
 
     def tuple_columns(self, relation: str) -> tuple[str, ...]:
-        """The columns that identify a tuple in SQL."""
+        """Return the columns that identify a tuple in SQL."""
         return self.columns[relation] or ("_unit",)
-
-    def constant(self, relation: str) -> str:
-        """The Python constant of a relation."""
-        return constant_name(self.tables[relation])

@@ -1,33 +1,36 @@
-"""The view of a script: what the templates print, as ready strings."""
+"""The view of a script: what the templates print, as ready-made strings."""
 
 from __future__ import annotations
 
 import hashlib
+import keyword
 import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from flintlog.compiler.ir import plan, typed
-from flintlog.compiler.ir.strata import Stratum
+from flintlog.compiler.ir.strata import TypedStratum
 from flintlog.compiler.ir.typed import calls_in
 from flintlog.compiler.naming import called_otherwise, constant_name, unused
 
 from .aggregates import AggregateColumn, Group
-from .asked import Step, asked_sql
+from .asked import AskedStep, asked_sql
+from .dialects import Sql, facts_sql
 from .names import Names
-from .sql import FACTS, Sql, facts_sql, query_sql
+from .sql import FACTS, query_sql
 
 WIDTH = 100
 
-#: Characters that control something: how text is read, in which direction, or that nothing is there.
+#: Control and format characters, which are invisible or change how or in which direction text is read.
 HIDDEN = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff]")
 
 
 @dataclass(frozen=True)
 class RelationView:
-    """A relation constant; ``columns`` and ``options`` are arguments."""
+    """A relation of the program part, assigned to ``variable``; the other fields are arguments of ``Relation``,
+    except ``text``, which is a comment."""
 
-    constant: str
+    variable: str
     name: str
     table: str
     columns: str
@@ -39,7 +42,7 @@ class RelationView:
 
 @dataclass(frozen=True)
 class QueryView:
-    """A query constant: its comment, its name and its text, in which a constant of ``facts`` may stand in braces."""
+    """A query constant: its comment, its name and its SQL, in which a constant of ``facts`` may stand in braces."""
 
     comment: str
     constant: str
@@ -48,18 +51,23 @@ class QueryView:
 
     @property
     def text(self) -> str:
-        """The Python expression: one string, or both where the dialects differ."""
+        """Return the Python expression: one string, or a dictionary by dialect if they differ."""
         duckdb, spark = (
             ("f" if self.facts else "") + string_literal(text) for text in (self.sql.duckdb, self.sql.spark)
         )
-        return duckdb if duckdb == spark else f"Both(\n    duckdb={duckdb},\n    spark={spark},\n)"
+        return duckdb if duckdb == spark else f'{{\n    "duckdb": {duckdb},\n    "spark": {spark},\n}}'
+
+    @property
+    def reference(self) -> str:
+        """Return the Python expression that refers to the query where the program is built."""
+        return self.constant if self.sql.duckdb == self.sql.spark else f"Both(**{self.constant})"
 
     @classmethod
     def of(cls, comment: str, constant: str, sql: Sql, facts: QueryView | None) -> QueryView:
-        """A query that may read ``facts``, the values of which are another constant."""
+        """Return a query that may read ``facts``, another constant whose text it then includes."""
         if facts is None:
             return cls(comment, constant, sql)
-        parts = ("", "") if facts.sql.duckdb == facts.sql.spark else (".duckdb", ".spark")
+        parts = ("", "") if facts.sql.duckdb == facts.sql.spark else ("['duckdb']", "['spark']")
         duckdb, spark = (
             text.replace(FACTS, f"({{{facts.constant}{part}}})", 1)
             for text, part in zip((sql.duckdb, sql.spark), parts, strict=True)
@@ -69,12 +77,14 @@ class QueryView:
 
 @dataclass(frozen=True)
 class RuleView:
-    """A rule: ``quoted`` is its source as comment lines, ``queries`` its constants, the rest arguments of ``Rule``."""
+    """A rule: ``quoted`` is its source as comment lines, ``queries`` are its constants, ``asked`` is the one that
+    only ``explain`` uses, and the rest are arguments of ``Rule``."""
 
     label: str
     source: str
     quoted: tuple[str, ...]
     queries: tuple[QueryView, ...]
+    asked: QueryView | None
     head: str
     full: str
     deltas: tuple[tuple[str, str], ...]
@@ -91,7 +101,7 @@ class StratumView:
     rules: tuple[RuleView, ...]
     written: tuple[RuleView, ...]
     queries: tuple[QueryView, ...]
-    constant: str
+    variable: str
     name: str
     kind: str
     relation_tuple: str
@@ -102,7 +112,7 @@ class StratumView:
 
 @dataclass(frozen=True)
 class StageView:
-    """A stage: the constants of its strata, and whether it runs by bucket."""
+    """A stage: the variables of its strata, and whether it runs by bucket."""
 
     strata: tuple[str, ...]
     bucketed: bool
@@ -110,7 +120,7 @@ class StageView:
 
 @dataclass(frozen=True)
 class ScriptView:
-    """Everything a script prints; ``literal`` is the name as a Python string."""
+    """Everything that a script prints; ``literal`` is the program's name as a Python string."""
 
     name: str
     literal: str
@@ -118,7 +128,6 @@ class ScriptView:
     compiler: str
     title: str
     outline: tuple[str, ...]
-    imports: str
     inputs_rule: str
     inputs: tuple[RelationView, ...]
     strata: tuple[StratumView, ...]
@@ -126,21 +135,20 @@ class ScriptView:
     relations: tuple[str, ...]
     stages: tuple[StageView, ...]
     functions: tuple[str, ...]
-    supply: str
-    kinds: tuple[str, ...]
-    blocks: tuple[str, ...]
+    explain_rule: str
+    asked: tuple[QueryView, ...]
 
 
 def section(title: str) -> str:
-    """A comment line that opens a section."""
+    """Return the comment line that opens a section."""
     return f"# ---- {title} ".ljust(WIDTH, "-")
 
 
 class Viewer:
     """Makes the view of a program."""
 
-    def __init__(self, program: plan.Program, reserved: Iterable[str]) -> None:
-        """Name things so that they differ from the ``reserved`` constants of the support code."""
+    def __init__(self, program: plan.ProgramPlan, reserved: Iterable[str]) -> None:
+        """Choose names that differ from the ``reserved`` constants of the runtime."""
         self.plan = program
         self.program = program.program
         self.names = Names.of(self.program)
@@ -153,22 +161,29 @@ class Viewer:
         self.order = {relation.name: place for place, relation in enumerate(self.program.relations)}
         self.heads = {relation.name: relation for relation in self.program.relations}
         self.constants = set(reserved)
-        self.relation_constants = {
-            relation.name: self.constant(constant_name(self.names.tables[relation.name]))
-            for relation in self.program.relations
+        self.variables = {"program"}
+        self.relation_variables = {
+            relation.name: self.variable(self.names.tables[relation.name]) for relation in self.program.relations
         }
 
     def constant(self, name: str) -> str:
-        """A Python constant that nothing else has."""
+        """Return an unused name for a Python constant, and reserve it."""
         made = unused(name, self.constants)
         self.constants.add(made)
         return made
 
-    def script(self, compiler: str, imports: str, blocks: tuple[str, ...]) -> ScriptView:
-        """The view; ``imports`` and the support ``blocks`` are chosen by the caller."""
+    def variable(self, *parts: str) -> str:
+        """Return an unused name for a Python variable, and reserve it."""
+        name = constant_name(*parts).lower()
+        made = unused(f"{name}_" if keyword.iskeyword(name) else name, self.variables)
+        self.variables.add(made)
+        return made
+
+    def script(self, compiler: str) -> ScriptView:
+        """Return the view."""
         main = self.program.sources[0]
         strata = tuple(self.stratum(s, stage) for stage in self.plan.stages for s in stage.strata)
-        by_name = {s.name: s.constant for s in strata}
+        by_name = {s.name: s.variable for s in strata}
         inputs = tuple(self.relation(r) for r in self.program.relations if r.role == "input")
         outputs = ", ".join(r.name for r in self.program.relations if r.output) or "no relation"
         return ScriptView(
@@ -182,31 +197,29 @@ class Viewer:
                 )
             ),
             outline=tuple(self.outline()),
-            imports=imports,
             inputs_rule=section("inputs"),
             inputs=inputs,
             strata=strata,
             program_rule=section("the program"),
-            relations=tuple(self.relation_constants[r.name] for r in self.program.relations),
+            relations=tuple(self.relation_variables[r.name] for r in self.program.relations),
             stages=tuple(
                 StageView(tuple(by_name[s.stratum.name] for s in stage.strata), stage.bucketed)
                 for stage in self.plan.stages
             ),
             functions=tuple(map(self.function, self.program.functions)),
-            supply="Supplied" if self.program.functions else "no_functions",
-            kinds=tuple(sorted({s.kind for s in strata})),
-            blocks=blocks,
+            explain_rule=section("what only `explain` asks"),
+            asked=tuple(rule.asked for s in strata for rule in (*s.rules, *s.written) if rule.asked),
         )
 
-    def function(self, function: typed.ExternalFunction) -> str:
-        """The arguments of ``ExternalFunction``."""
+    def function(self, function: typed.TypedFunction) -> str:
+        """Return the arguments of ``ExternalFunction``."""
         kinds = _tuple(quote(str(parameter.type)) for parameter in function.parameters)
         made = self.names.functions[function.name]
         other = f", {quote(made)}" if made != f"external__{function.name}" else ""
         return f"{quote(function.name)}, {kinds}, {quote(str(function.result))}{other}"
 
     def outline(self) -> Iterable[str]:
-        """The docstring of the script: its inputs and, stage by stage, what is computed how."""
+        """Yield the lines of the script's docstring: its inputs, and how each stage computes what."""
         yield "Inputs:"
         for relation in self.program.relations:
             if relation.role == "input":
@@ -216,8 +229,8 @@ class Viewer:
             for stratum in stage.strata:
                 yield f"    {stratum.stratum.name} ({_kind_text(stratum.stratum.kind)})"
 
-    def relation(self, relation: typed.Relation) -> RelationView:
-        """The constant of a relation."""
+    def relation(self, relation: typed.TypedRelation) -> RelationView:
+        """Return the view of a relation."""
         columns = self.names.columns[relation.name]
         options: list[tuple[str, str]] = []
         if relation.output:
@@ -247,7 +260,7 @@ class Viewer:
             options.append((name, _tuple(quote(columns[place]) for place in places)))
         options.append(("definition", quote(self.definition(relation))))
         return RelationView(
-            constant=self.relation_constants[relation.name],
+            variable=self.relation_variables[relation.name],
             name=quote(relation.public or relation.name),
             table=quote(self.names.tables[relation.name]),
             columns=_one_a_line(
@@ -256,7 +269,7 @@ class Viewer:
                     for i, column in enumerate(relation.columns)
                 ),
                 "columns",
-                4,
+                8,
             ),
             kind=self.kept_as(relation),
             source=quote(str(relation.span)),
@@ -264,13 +277,13 @@ class Viewer:
             text=f"{relation}: {relation.why}" if relation.why else str(relation),
         )
 
-    def kept_as(self, relation: typed.Relation) -> str:
-        """How the tuples of a relation are kept: the kind of its stratum, extrema being ranked too."""
+    def kept_as(self, relation: typed.TypedRelation) -> str:
+        """Return how a relation's tuples are stored: the kind of its stratum, with extrema stored as ranked tuples."""
         kind = self.kinds[relation.name]
         return "ranked" if kind == "extremal" else kind
 
-    def made_of_groups(self, relation: typed.Relation) -> Iterable[tuple[str, Sequence[int]]]:
-        """The options of a relation whose rules aggregate: the columns with aggregates, and those with witnesses."""
+    def made_of_groups(self, relation: typed.TypedRelation) -> Iterable[tuple[str, Sequence[int]]]:
+        """Yield the options of a relation whose rules aggregate: its columns with aggregates, and with witnesses."""
         rules = relation.written or self.program.rules_of(relation.name)
         arguments = rules[0].head.arguments if rules else ()
         computed = [place for place, argument in enumerate(arguments) if isinstance(argument, typed.Aggregate)]
@@ -279,21 +292,21 @@ class Viewer:
             if relation.witnesses:
                 yield "witnesses", relation.witnesses
 
-    def best(self, relation: typed.Relation) -> Iterable[tuple[str, str]]:
-        """The option of a relation of which each group keeps its extremum only."""
+    def best(self, relation: typed.TypedRelation) -> Iterable[tuple[str, str]]:
+        """Yield the option of a relation that keeps only the extremum of each group."""
         columns = self.names.columns[relation.name]
         for place, argument in enumerate(self.program.rules_of(relation.name)[0].head.arguments):
             if isinstance(argument, typed.Aggregate):
                 yield "best", _tuple((quote(argument.function.upper()), quote(columns[place])))
 
-    def bucket_column(self, relation: typed.Relation) -> int | None:
-        """The column by which a relation is cut: the pivot, or of an input relation its key's first column."""
+    def bucket_column(self, relation: typed.TypedRelation) -> int | None:
+        """Return the column that splits a relation into buckets: its pivot, or for inputs the first key column."""
         if relation.role == "input":
             return (relation.key or (0,))[0] if relation.columns else None
         return self.pivots[relation.name].column
 
-    def definition(self, relation: typed.Relation) -> str:
-        """A hash of what a relation's stored tuples depend on directly."""
+    def definition(self, relation: typed.TypedRelation) -> str:
+        """Return a hash of everything that a relation's stored tuples depend on directly."""
         rules = [str(rule) for rule in self.program.rules_of(relation.name)]
         called = {call.function for rule in self.program.rules_of(relation.name) for call in calls_in(rule)}
         functions = [str(function) for function in self.program.functions if function.name in called]
@@ -302,10 +315,10 @@ class Viewer:
         parts += [made for column, made in stored if called_otherwise(column.name, made)]
         return hashlib.sha256("\n".join(parts).encode()).hexdigest()[:12]
 
-    def stratum(self, placed: plan.StratumPlan, stage: plan.Stage) -> StratumView:
-        """The section of a stratum."""
+    def stratum(self, placed: plan.StratumPlan, stage: plan.StagePlan) -> StratumView:
+        """Return the section of a stratum."""
         stratum = placed.stratum
-        constant = self.constant(constant_name(stratum.name, "stratum"))
+        variable = self.variable(stratum.name, "stratum")
         where = "gathered"
         if stage.bucketed:
             columns = dict.fromkeys(r.columns[self.pivots[r.name].column or 0].name for r in stratum.relations)
@@ -322,7 +335,7 @@ class Viewer:
             for name, sql, comment in texts:
                 made = self.constant(constant_name(stratum.name, name))
                 queries.append(QueryView(comment, made, sql))
-                options.append((name, made))
+                options.append((name, queries[-1].reference))
             if group.ranged:
                 options.append(("ranged", _tuple(map(quote, group.ranged))))
         if stratum.closure is not None:
@@ -340,7 +353,7 @@ class Viewer:
             rules=tuple(self.rule(rule, placed) for rule in placed.rules),
             written=tuple(self.written(query, stratum) for query in placed.written),
             queries=tuple(queries),
-            constant=constant,
+            variable=variable,
             name=stratum.name,
             kind=stratum.kind,
             relation_tuple=self.relation_tuple(stratum.members, "relations"),
@@ -350,12 +363,12 @@ class Viewer:
         )
 
     def relation_tuple(self, wanted: Iterable[str], argument: str) -> str:
-        """A tuple of relation constants, in source order, as an argument of a stratum."""
+        """Return a tuple of relation variables, in source order, as an argument of ``Stratum``."""
         chosen = sorted(wanted, key=self.order.__getitem__)
-        return _spread((self.relation_constants[name] for name in chosen), argument, 4)
+        return _spread((self.relation_variables[name] for name in chosen), argument, 8)
 
     def rule(self, planned: plan.RulePlan, placed: plan.StratumPlan) -> RuleView:
-        """The constants and arguments of a rule."""
+        """Return the constants and arguments of a rule."""
         rule, stratum = planned.rule, placed.stratum
         queries: list[QueryView] = []
         partial: tuple[str, ...] = ()
@@ -378,7 +391,7 @@ class Viewer:
             if query.purpose == "full":
                 partial, narrow = sql.partial, sql.narrow
             queries.append(QueryView.of(comment, self.constant(constant_name(rule.label, name)), sql, facts))
-            return queries[-1].constant
+            return queries[-1].reference
 
         full = add(planned.full, "all", f"{planned.label}, all derivations")
         deltas = []
@@ -393,7 +406,7 @@ class Viewer:
                 constant = add(query, f"delta_{table}", f"{rule.label}, a change arriving through {what}")
                 made.append(f"Delta({quote(table)}, {constant}{', negated=True' if changed.negated else ''})")
             if made:
-                deltas.append((argument, _one_a_line(made, argument, 12)))
+                deltas.append((argument, _one_a_line(made, argument, 16)))
         options: list[tuple[str, str]] = []
         if planned.returning is not None:
             of = "tuples that died" if stratum.kind == "ranked" else "the groups to recompute"
@@ -407,29 +420,31 @@ class Viewer:
             calls = dict.fromkeys(call.function for call in calls_in(rule) if call.partial)
             options += [("calls", _tuple(map(quote, calls)))] if calls else []
         head = self.heads[rule.head.relation]
+        asked = None
         if not (head.written or head.part_of):
             asked, told = self.asked(planned.asked, stratum, facts)
-            queries.append(asked)
             options += told
         return RuleView(
             label=planned.label,
             source=quote(str(rule.span)),
             quoted=tuple(map(one_line, self.quoted_facts(planned) if facts else self.quoted(rule))),
             queries=tuple(queries),
+            asked=asked,
             head=quote(self.names.tables[rule.head.relation]),
             full=full,
             deltas=tuple(deltas),
             options=tuple(options),
         )
 
-    def written(self, query: plan.Query, stratum: Stratum) -> RuleView:
-        """A rule of the program that others stand for, as ``explain`` needs it."""
+    def written(self, query: plan.Query, stratum: TypedStratum) -> RuleView:
+        """Return a rule of the program that was rewritten into others, as ``explain`` needs it."""
         asked, told = self.asked(query, stratum)
         return RuleView(
             label=query.rule.label,
             source=quote(str(query.rule.span)),
             quoted=tuple(map(one_line, self.as_written(query.rule))),
-            queries=(asked,),
+            queries=(),
+            asked=asked,
             head=quote(self.names.tables[query.rule.head.relation]),
             full='""',
             deltas=(),
@@ -437,29 +452,30 @@ class Viewer:
         )
 
     def asked(
-        self, query: plan.Query, stratum: Stratum, facts: QueryView | None = None
+        self, query: plan.Query, stratum: TypedStratum, facts: QueryView | None = None
     ) -> tuple[QueryView, tuple[tuple[str, str], ...]]:
-        """The constant of the query of a rule for one head, and the options of the rule that go with it."""
+        """Return the constant of a rule's query for one head, and the options of ``Rule`` that belong to it."""
         sql, steps = asked_sql(query, self.names, stratum.kind, stratum.members)
         rule = query.rule
         constant = self.constant(constant_name(rule.label, "asked"))
         text = f"{len(query.facts):,} facts" if facts else " ".join(line.strip() for line in rule.text.splitlines())
+        made = QueryView.of(f"{rule.label}, step by step for one head", constant, sql, facts)
         options = (
             ("text", quote(text)),
-            ("steps", _spread(map(step_view, steps), "steps", 12)),
-            ("asked", constant),
+            ("steps", _spread(map(step_view, steps), "steps", 16)),
+            ("asked", made.reference),
         )
-        return QueryView.of(f"{rule.label}, step by step for one head", constant, sql, facts), options
+        return made, options
 
-    def quoted(self, rule: typed.Rule) -> Iterable[str]:
-        """The source of a rule with its place, how it was rewritten, and what is sent for it."""
+    def quoted(self, rule: typed.TypedRule) -> Iterable[str]:
+        """Yield the source of a rule with its place, its rewritten form, and what is sent for it."""
         yield from self.as_written(rule)
         if rule.origin:
             yield f"  {rule.origin}: {rule}"
         yield from self.sent(rule)
 
-    def sent(self, rule: typed.Rule) -> Iterable[str]:
-        """What is sent for a rule."""
+    def sent(self, rule: typed.TypedRule) -> Iterable[str]:
+        """Yield what is sent between locations to evaluate a rule."""
         localized = self.localized[rule.label]
         for send in localized.sends:
             yield f"  {send}"
@@ -467,19 +483,19 @@ class Viewer:
             yield f"  send {rule.head.relation}: @{localized.location} -> @{localized.head_location} (head)"
 
     def quoted_facts(self, planned: plan.RulePlan) -> Iterable[str]:
-        """The place of the first of several facts, which are values of their constant, and what is sent for them."""
+        """Yield the place of the first of several facts, whose values are in a constant, and what is sent for them."""
         place = str(planned.rule.span)
         yield planned.label.ljust(WIDTH - len(place) - 2) + place
         yield from dict.fromkeys(line for rule in planned.rules for line in self.sent(rule))
 
-    def as_written(self, rule: typed.Rule) -> Iterable[str]:
-        """The source of a rule with its place."""
+    def as_written(self, rule: typed.TypedRule) -> Iterable[str]:
+        """Yield the source of a rule with its place."""
         yield rule.label.ljust(WIDTH - len(str(rule.span)) - 2) + str(rule.span)
         for line in rule.text.splitlines():
             yield f"  {line.strip()}"
 
     def group(self, relation: str) -> Group:
-        """An aggregate relation in SQL."""
+        """Return an aggregate relation in SQL."""
         rule = self.program.rules_of(relation)[0]
         pairs = list(zip(self.names.columns[relation], rule.head.arguments, strict=True))
         return Group(
@@ -489,50 +505,50 @@ class Viewer:
         )
 
 
-def step_view(step: Step) -> str:
-    """The Python expression of a step of a rule."""
+def step_view(step: AskedStep) -> str:
+    """Return the Python expression for a step of a rule."""
     table = f", {quote(step.table)}" if step.table else ""
     column = f", column={quote(step.column)}" if step.column else ""
     return f"Step({quote(step.text)}{table}{', negated=True' if step.negated else ''}{column})"
 
 
 def string_literal(text: str) -> str:
-    """A triple-quoted string that begins and ends on lines of its own."""
+    """Return a triple-quoted Python string that begins and ends on lines of its own."""
     escaped = visible(text.replace("\\", "\\\\").replace('"""', '\\"\\"\\"'))
     return f'"""\n{escaped}\n"""'
 
 
 def quote(text: str) -> str:
-    """A Python string, in the quotes that need fewer escapes."""
+    """Return a Python string literal, in the quotes that need fewer escapes."""
     mark = "'" if text.count('"') > text.count("'") else '"'
     return mark + one_line(text.replace("\\", "\\\\").replace(mark, f"\\{mark}")) + mark
 
 
 def visible(text: str) -> str:
-    """Text with escapes for characters that no reviewer sees, or that Python reads as other than they are."""
+    """Return text with escapes for characters that reviewers cannot see or that Python does not read as they are."""
     return HIDDEN.sub(lambda found: found[0].encode("unicode_escape").decode("ascii"), text)
 
 
 def one_line(text: str) -> str:
-    """The same on one line."""
+    """Return text on one line, with escapes for line breaks and invisible characters."""
     return visible(text).replace("\n", "\\n")
 
 
 def _tuple(items: Iterable[str]) -> str:
-    """A Python tuple of expressions."""
+    """Return a Python tuple of expressions."""
     listed = list(items)
     return f"({', '.join(listed)}{',' if len(listed) == 1 else ''})"
 
 
 def _spread(items: Iterable[str], argument: str, indent: int) -> str:
-    """A Python tuple as an argument, one item a line if it is too long for a line."""
+    """Return a Python tuple as an argument, with one item per line if it is too long for one line."""
     listed = list(items)
     text = _tuple(listed)
     return text if indent + len(f"{argument}={text},") <= WIDTH else _lines(listed, indent)
 
 
 def _one_a_line(items: Iterable[str], argument: str, indent: int) -> str:
-    """A Python tuple as an argument, one item a line, unless it is one that fits in the line."""
+    """Return a Python tuple as an argument, with one item per line unless a single item fits on one line."""
     listed = list(items)
     return _lines(listed, indent) if len(listed) > 1 else _spread(listed, argument, indent)
 

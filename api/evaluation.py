@@ -1,0 +1,241 @@
+"""Evaluate programs in this process, and maintain their relations while facts change."""
+
+from __future__ import annotations
+
+import contextlib
+import importlib.util
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, overload
+
+from flintlog.runtime.errors import JobError
+from flintlog.runtime.explain import report_explanation
+from flintlog.runtime.inputs.records import Problems, input_relation
+from flintlog.runtime.local.session import Session as LocalSession
+from flintlog.runtime.local.session import refusal
+from flintlog.runtime.model import MOST_ROUNDS, Relation
+from flintlog.runtime.printing import table_lines
+
+from .programs import Program, compilation_of
+
+if TYPE_CHECKING:
+    import pandas
+    import polars
+    import pyarrow
+    from flintlog.compiler import Compiled
+
+Facts = Mapping[str, Any]
+"""Rows by relation: each a DataFrame of pandas or Polars, a PyArrow table, or an iterable of tuples or dicts."""
+
+Functions = Mapping[str, Callable[..., Any]] | str | Path
+"""External functions: callables by name, or the path of a Python file that defines them."""
+
+SHOWN = 20
+"""How many rows ``repr`` shows."""
+
+
+class Rows(Sequence[tuple[Any, ...]]):
+    """Rows of a relation, sorted, as a sequence of tuples; values of list columns are Python lists.
+
+    ``name`` is the relation, ``columns`` are the names of its columns and ``types`` their types in the program.
+    """
+
+    def __init__(self, relation: Relation, rows: Sequence[tuple[Any, ...]]) -> None:
+        """Store the rows, which have a value for each column."""
+        self.name = relation.name
+        self.columns = tuple(column.name for column in relation.columns)
+        self.types = tuple(column.type for column in relation.columns)
+        self._rows = tuple(rows)
+
+    def __len__(self) -> int:
+        return len(self._rows)
+
+    def __iter__(self) -> Iterator[tuple[Any, ...]]:
+        return iter(self._rows)
+
+    @overload
+    def __getitem__(self, place: int) -> tuple[Any, ...]: ...
+
+    @overload
+    def __getitem__(self, place: slice) -> Sequence[tuple[Any, ...]]: ...
+
+    def __getitem__(self, place: int | slice) -> tuple[Any, ...] | Sequence[tuple[Any, ...]]:
+        return self._rows[place]
+
+    def __repr__(self) -> str:
+        lines = list(table_lines(list(self.columns), iter(self._rows[:SHOWN]))) if self.columns else []
+        more = [f"... and {len(self) - SHOWN:,} more"] if len(self) > SHOWN else []
+        return "\n".join([f"{self.name} ({len(self):,} row{'' if len(self) == 1 else 's'})", *lines, *more])
+
+    def to_list(self) -> list[tuple[Any, ...]]:
+        """Return the rows as a list of tuples."""
+        return list(self._rows)
+
+    def to_dicts(self) -> list[dict[str, Any]]:
+        """Return the rows as dicts by column."""
+        return [dict(zip(self.columns, row, strict=True)) for row in self._rows]
+
+    def to_arrow(self) -> pyarrow.Table:
+        """Return the rows as a PyArrow table."""
+        import pyarrow as pa
+        from flintlog.runtime.arrow import arrow_type
+
+        if not self.columns:
+            return pa.table({"row": pa.nulls(len(self))}).select([])
+        columns = zip(*self._rows, strict=True) if self._rows else [()] * len(self.columns)
+        arrays = [pa.array(list(c), arrow_type(kind)) for c, kind in zip(columns, self.types, strict=True)]
+        return pa.Table.from_arrays(arrays, names=list(self.columns))
+
+    def to_pandas(self) -> pandas.DataFrame:
+        """Return the rows as a DataFrame of pandas."""
+        return self.to_arrow().to_pandas()
+
+    def to_polars(self) -> polars.DataFrame:
+        """Return the rows as a DataFrame of Polars."""
+        import polars
+
+        frame = polars.from_arrow(self.to_arrow())
+        assert isinstance(frame, polars.DataFrame)
+        return frame
+
+
+@dataclass(frozen=True)
+class Change:
+    """The net changes of a relation: rows that were not there before, and rows that are not there any more. It is false
+    if there are none."""
+
+    inserted: Rows
+    deleted: Rows
+
+    def __bool__(self) -> bool:
+        return bool(self.inserted or self.deleted)
+
+
+def evaluate(
+    program: Program | Compiled,
+    facts: Facts | None = None,
+    *,
+    functions: Functions | None = None,
+    max_rounds: int = MOST_ROUNDS,
+    recursion: str = "ranks",
+    include_path: Sequence[str | Path] = (),
+) -> dict[str, Rows]:
+    """Evaluate a program once, and return the rows of its output relations.
+
+    The parameters and the exceptions are those of :class:`Session`.
+    """
+    with Session(
+        program, facts, functions=functions, max_rounds=max_rounds, recursion=recursion, include_path=include_path
+    ) as session:
+        return session.outputs()
+
+
+class Session:
+    """A program whose relations are kept in this process, and maintained while facts change.
+
+    ``program`` is the text of a program, a path, or the result of :func:`flintlog.compile`; ``recursion`` and
+    ``include_path`` are as in the latter, and without effect on a compiled program. ``facts`` has the rows of all input
+    relations; without it, all are empty. A recursion that takes more than ``max_rounds`` rounds is stopped.
+
+    Raises :class:`~flintlog.CompileError` if the program has errors, :class:`~flintlog.JobError` if facts are refused
+    or the rules have no result for them, OSError if a file cannot be read, and ImportError without DuckDB or PyArrow.
+    """
+
+    def __init__(
+        self,
+        program: Program | Compiled,
+        facts: Facts | None = None,
+        *,
+        functions: Functions | None = None,
+        max_rounds: int = MOST_ROUNDS,
+        recursion: str = "ranks",
+        include_path: Sequence[str | Path] = (),
+    ) -> None:
+        """Evaluate the program."""
+        for module, name in (("duckdb", "DuckDB"), ("pyarrow", "PyArrow")):
+            if importlib.util.find_spec(module) is None:
+                raise ImportError(f'{name} is not installed; pip install "flintlog[run]" brings it')
+        from flintlog.targets.pyspark.load import load_program
+
+        loaded = load_program(compilation_of(program, recursion, include_path).plan)
+        if loaded.functions and functions is None:
+            listed = ", ".join(map(str, loaded.functions))
+            raise JobError(f"{loaded.name} declares external functions; pass functions=, with {listed}")
+        with _refusing():
+            supplied = str(functions) if isinstance(functions, Path) else functions
+            self._session = LocalSession(loaded, max_rounds, supplied)
+        self._visible = {r.name: r for r in loaded.relations if not r.hidden}
+        self._inputs = [r.name for r in loaded.relations if r.kind == "input"]
+        missing = [name for name in self._inputs if facts is not None and name not in facts]
+        if missing:
+            raise JobError(f"{', '.join(missing)}: no facts are given; give [] for a relation without rows")
+        self._apply(facts or {}, {})
+
+    def apply(self, *, insert: Facts | None = None, delete: Facts | None = None) -> dict[str, Change]:
+        """Insert and delete rows of input relations, and return the net changes of the output relations.
+
+        Inserting a row that exists, or deleting one that does not, changes nothing; in a relation with a primary key,
+        an inserted row replaces the one with its key. If a :class:`~flintlog.JobError` is raised, nothing changes.
+        """
+        self._apply(insert or {}, delete or {})
+        return {relation.name: self._change(relation) for relation in self._outputs()}
+
+    def outputs(self) -> dict[str, Rows]:
+        """Return the rows of the output relations."""
+        return {relation.name: self[relation.name] for relation in self._outputs()}
+
+    def __getitem__(self, name: str) -> Rows:
+        """Return the rows of any relation of the program; raise KeyError if there is no such relation."""
+        if name not in self._visible:
+            raise KeyError(f"there is no relation {name}; there are {', '.join(sorted(self._visible))}")
+        return Rows(self._visible[name], self._session.rows(self._visible[name]))
+
+    def explain(self, fact: str) -> str:
+        """Return why a tuple, written as in a program, is in its relation, or why not."""
+        with _refusing():
+            return "\n".join(report_explanation(self._session.explain(fact)))
+
+    def close(self) -> None:
+        """Discard the relations."""
+        self._session.engine.close()
+
+    def __enter__(self) -> Session:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def _outputs(self) -> list[Relation]:
+        return sorted((r for r in self._visible.values() if r.output), key=lambda relation: relation.name)
+
+    def _apply(self, insert: Facts, delete: Facts) -> None:
+        """Read rows, all of them before anything is refused, and apply them."""
+        import pyarrow as pa
+        from flintlog.runtime.local.given import given_rows
+
+        problems = Problems()
+        changes: dict[str, list[Any]] = {}
+        with _refusing():
+            for given, sign in ((insert, "+"), (delete, "-")):
+                for name, rows in given.items():
+                    relation = input_relation(self._session.program, name)
+                    called = name if sign == "+" else f"{name}, deleted"
+                    changes.setdefault(relation.table, []).append(given_rows(relation, rows, called, problems, sign))
+            problems.refuse()
+            self._session.apply({table: pa.concat_tables(tables) for table, tables in changes.items()})
+
+    def _change(self, relation: Relation) -> Change:
+        found = self._session.changes(relation)
+        inserted, deleted = ([row for sign, row in found if sign == wanted] for wanted in "+-")
+        return Change(Rows(relation, inserted), Rows(relation, deleted))
+
+
+@contextlib.contextmanager
+def _refusing() -> Iterator[None]:
+    """Raise a JobError of the body without what it says for jobs only."""
+    try:
+        yield
+    except JobError as error:
+        # Without the error itself, whose message differs only in advice for jobs.
+        raise JobError(refusal(error)) from None

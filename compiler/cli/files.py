@@ -1,0 +1,57 @@
+"""Find the programs of folders, and write files atomically."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from .printing import warn
+
+
+def programs_below(paths: Iterable[Path]) -> Iterator[Path]:
+    """Yield programs as given and, for each folder, the programs below it that are not hidden, in order."""
+    for path in paths:
+        if not path.is_dir():
+            yield path
+            continue
+        empty = True
+        for found in sorted(path.rglob("*.dl")):
+            if any(part.startswith(".") for part in found.relative_to(path).parts):
+                continue
+            if found.is_file():
+                empty = False
+                yield found
+            else:
+                warn(f"{found} is not a file and is ignored")
+        if empty:
+            warn(f"there are no programs (.dl files) below {path}")
+
+
+def write_file(path: Path, text: str) -> bool:
+    """Write ``text`` to ``path`` atomically; return False, without writing, if the file has this content already."""
+    path = Path(os.path.realpath(path))
+    content = text.encode()
+    if path.is_file() and path.read_bytes() == content:
+        return False
+    with replacing(path) as temporary:
+        temporary.write_bytes(content)
+    return True
+
+
+@contextmanager
+def replacing(path: Path) -> Iterator[Path]:
+    """Yield a temporary path that replaces ``path`` atomically when the body ends, unless it raises. Create the parent
+    folders, follow symbolic links, and keep the mode of an existing file."""
+    path = Path(os.path.realpath(path))
+    path.parent.mkdir(parents=True, exist_ok=True)
+    temporary = path.with_name(f".{path.name}.{os.getpid()}")
+    try:
+        yield temporary
+        if path.exists():
+            shutil.copymode(path, temporary)
+        temporary.replace(path)
+    finally:
+        temporary.unlink(missing_ok=True)

@@ -1,0 +1,74 @@
+"""The command ``flintlog fmt``."""
+
+from __future__ import annotations
+
+import io
+import sys
+from pathlib import Path
+
+import click
+
+from .files import programs_below
+from .main import main
+from .options import REFUSED, UNUSABLE
+from .reporting import Report
+
+
+@main.command("fmt")
+@click.argument("programs", nargs=-1, metavar="[PROG or DIR]...", type=click.Path(path_type=Path))
+@click.option("--check", "checking", is_flag=True, help="Write nothing; exit with 1 if a program would change.")
+@click.option("--diff", "comparing", is_flag=True, help="Write nothing; print what would change.")
+@click.option("--stdin", "piped", is_flag=True, help="Format standard input and write it to standard output.")
+def format_command(programs: tuple[Path, ...], checking: bool, comparing: bool, piped: bool) -> None:
+    """Format programs; keep comments.
+
+    For a folder, format all .dl files below it, except hidden ones. A program with syntax errors is not changed, and
+    the exit code is 1. The result is parsed before it is written, to make sure that it is the same program. The style
+    is described in docs/editors.md.
+    """
+    if piped == bool(programs):
+        raise click.UsageError("give programs or --stdin" + ", not both" * piped)
+    from ..editor.formatter import MeaningChanged, format_file
+
+    programs = (Path("standard input"),) if piped else tuple(programs_below(programs))
+    report = Report(programs)
+    for program in programs:
+        if not piped and program.suffix != ".dl":
+            report.fail(UNUSABLE, f"{program} is not a .dl file")
+            continue
+        with report.reporting(program):
+            content = sys.stdin.buffer.read() if piped else program.read_bytes()
+            try:
+                made = format_file(content, program.name, "" if piped else str(program))
+            except MeaningChanged:
+                mistake = "formatting would have changed its meaning, which is a bug of the formatter"
+                report.fail(REFUSED, f"{program} was not changed: {mistake}")
+                continue
+            if comparing:
+                click.echo(_difference(content, made, str(program)), nl=False)
+            if checking and made != content:
+                report.code = max(report.code, REFUSED)
+                click.echo(f"{program} would change", err=True)
+            if checking or comparing:
+                continue
+            if piped:
+                click.echo(made, nl=False)
+            else:
+                _write_formatted(program, made, report)
+    report.finish()
+
+
+def _difference(before: bytes, after: bytes, name: str) -> str:
+    """Return a unified diff of two contents of a file, empty if they are equal."""
+    import difflib
+
+    old, new = (io.StringIO(content.decode(), newline="\n").readlines() for content in (before, after))
+    lines = difflib.unified_diff(old, new, name, name)
+    return "".join(line if line.endswith("\n") else f"{line}\n\\ No newline at end of file\n" for line in lines)
+
+
+def _write_formatted(program: Path, content: bytes, report: Report) -> None:
+    """Write a formatted program, and tell whether it has changed."""
+    changed = report.write(program, content.decode())
+    if changed is not None:
+        click.echo(f"formatted {program}" if changed else f"{program} is unchanged", err=True)

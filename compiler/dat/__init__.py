@@ -1,1 +1,0 @@
-"""DDlog's command files: read, and applied to a program that runs."""

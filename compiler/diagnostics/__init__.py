@@ -1,0 +1,280 @@
+"""Diagnostics: codes, severities, and their text form with carets.
+
+Every problem in a program becomes a :class:`Diagnostic`. Passes report to :class:`Diagnostics` and continue as far as
+they can, so that one run shows all problems; :meth:`Diagnostics.check` stops the compiler between passes.
+"""
+
+from __future__ import annotations
+
+import unicodedata
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+
+from ..source import SourceFile, Span
+
+#: Stable codes and their titles; each has a section in ``docs/errors.md``. E01: syntax, E02: names and
+#: declarations, E03: types, E04: safety, E05: strata and aggregates, E06: locations, E07: not supported by this
+#: version, and processes, E09 and W09: command files, W08: other warnings.
+CODES: dict[str, str] = {
+    # Syntax
+    "E0101": "The text does not follow the grammar.",
+    "E0102": "A clause has no dot at its end.",
+    "E0103": "A dot inside a line does not end a clause.",
+    "E0104": "A parenthesis is unmatched.",
+    "E0105": "A string is not closed.",
+    "E0106": "A comment is not closed.",
+    "E0107": "A character or operator is not part of the language.",
+    "E0108": "A string has an unknown escape.",
+    "E0109": "A date is not valid.",
+    "E0110": "A declaration is not well formed.",
+    "E0112": "Comparisons are chained.",
+    "E0113": "A value is used as a literal.",
+    "E0114": "Something other than a value is used as a value.",
+    "E0115": "The head of a rule is not an atom.",
+    "E0116": "Something other than an atom is negated.",
+    "E0117": "An included file does not exist.",
+    "E0118": "An include path is not relative.",
+    "E0119": "A program file is not UTF-8.",
+    "E0120": "A location specifier is not allowed here.",
+    "E0121": "A domain does not have exactly one variable.",
+    "E0122": "A path is not well formed.",
+    "E0123": "A process is not closed.",
+    "E0124": "An included file is outside the folder of the program.",
+    "E0125": "An include does not name a program file.",
+    "E0126": "A program is too long.",
+    # Names and declarations
+    "E0201": "A relation is neither declared nor derived.",
+    "E0202": "A relation or type is declared twice.",
+    "E0203": "An atom has the wrong number of arguments.",
+    "E0204": "A primary key names an unknown column, or repeats one.",
+    "E0205": "A column name occurs twice in a declaration.",
+    "E0206": "A label names two rules.",
+    "E0207": "A rule derives an input relation.",
+    "E0208": "A typedef refers to itself.",
+    "E0209": "A type does not exist.",
+    "E0210": "A type has wrong parameters.",
+    "E0211": "A relation cannot be symmetric.",
+    "E0212": "A function does not exist.",
+    "E0213": "A function is declared twice.",
+    # Types
+    "E0301": "A variable has two types.",
+    "E0302": "A value and its column have different types.",
+    "E0303": "The type of a column cannot be inferred.",
+    "E0304": "Arithmetic requires numbers.",
+    "E0305": "A comparison requires two values of one type.",
+    "E0306": "A number does not fit its decimal type.",
+    "E0307": "A number is out of range.",
+    "E0308": "Strings are joined with `++`.",
+    "E0309": "`++` requires strings, or lists of one type.",
+    "E0310": "Truth values have no order.",
+    "E0311": "The result of decimal arithmetic has too many digits after the point.",
+    "E0312": "A function does not take these arguments.",
+    "E0313": "The type of an empty list cannot be inferred.",
+    "E0314": "The elements of a list are of different types.",
+    "E0315": "A function used as a literal does not return a truth value.",
+    # Safety
+    "E0401": "A variable of a head is not bound.",
+    "E0402": "A variable of a negated atom is not bound.",
+    "E0403": "A variable of a comparison is not bound.",
+    "E0404": "A head contains a wildcard.",
+    "E0405": "An expression contains a wildcard.",
+    "E0406": "Assignments depend on each other.",
+    "E0407": "An assignment assigns a variable that is already bound.",
+    "E0408": "An assignment assigns something other than a variable.",
+    "E0409": "A path that can be empty binds neither of its ends.",
+    "E0410": "The negation of a path that can be empty never holds.",
+    # Aggregates
+    "E0501": "A relation depends on its own negation.",
+    "E0502": "An aggregate is part of a recursion.",
+    "E0503": "A recursion with `min` or `max` is not monotone.",
+    "E0504": "Derivation sets do not cover a recursion.",
+    "E0520": "An aggregate is used outside of a head.",
+    "E0521": "An aggregate is used inside an aggregate.",
+    "E0522": "An aggregate function does not exist.",
+    "E0523": "An aggregate does not apply to this type.",
+    "E0524": "The rules of a head have different aggregates.",
+    "E0525": "An aggregate with witnesses is not the only one of its head.",
+    # Locations
+    "E0601": "The location of a relation differs between its uses.",
+    "E0602": "A relation has two locations.",
+    # Not supported by this version
+    "E0704": "A program with processes cannot be compiled to one script.",
+    "E0710": "A disjunction has too many alternatives.",
+    "E0711": "An expression is nested too deeply.",
+    "E0714": "Soufflé directives are not supported.",
+    # Processes
+    "E0731": "Two processes have the same name.",
+    "E0732": "A process cannot be made from a pattern.",
+    "E0733": "A statement is outside of the processes.",
+    "E0734": "A file does not say which process it is.",
+    "E0735": "A process outputs a relation of another process.",
+    "E0736": "No process outputs a relation that is read.",
+    "E0737": "The ends of a channel do not agree.",
+    # Command files
+    "E0901": "A command of a command file is not well formed.",
+    "E0902": "A command names a relation that it does not apply to.",
+    "E0903": "A value of a command does not fit its column.",
+    "E0904": "A command does not fit the state of the transaction.",
+    "E0905": "An update does not fit the existing primary keys.",
+    "E0906": "A transaction is refused.",
+    # Warnings
+    "W0801": "A declared relation is used nowhere.",
+    "W0802": "A declared relation is always empty.",
+    "W0803": "A recursion computes new values.",
+    "W0804": "A variable is named like a constant of other languages.",
+    "W0810": "A rule cannot be localized.",
+    "W0901": "A command file ends within a transaction.",
+}
+
+#: Warnings that an error repeats or may cause: a relation seems unused if the rule that uses it is wrong.
+_CAUSED = ("W0801", "W0802", "W0804")
+
+
+def severity_of(code: str) -> str:
+    """Return ``error`` or ``warning``."""
+    return "warning" if code.startswith("W") else "error"
+
+
+@dataclass(frozen=True)
+class Note:
+    """A remark that helps to understand a diagnostic, usually about a second source position."""
+
+    message: str
+    span: Span | None = None
+
+
+@dataclass(frozen=True)
+class Diagnostic:
+    """A problem: ``code`` from :data:`CODES`, what is wrong in one sentence, where, and how to fix it."""
+
+    code: str
+    message: str
+    span: Span
+    help: str | None = None
+    notes: tuple[Note, ...] = ()
+
+    @property
+    def severity(self) -> str:
+        """Return ``error`` or ``warning``."""
+        return severity_of(self.code)
+
+
+def in_a_line(diagnostic: Diagnostic) -> str:
+    """Return a diagnostic as one line of prose, without its source excerpt."""
+    helped = f" ({diagnostic.help})" if diagnostic.help else ""
+    return f"{diagnostic.code}, {diagnostic.span}: {diagnostic.message}{helped}"
+
+
+class CompileError(Exception):
+    """Raised when a program is refused; ``diagnostics`` say why, warnings included, about the files ``sources``."""
+
+    def __init__(self, diagnostics: Iterable[Diagnostic], sources: Iterable[SourceFile] = ()) -> None:
+        """Store the diagnostics and the sources."""
+        self.diagnostics = tuple(diagnostics)
+        self.sources = tuple(sources)
+        super().__init__(self.diagnostics, self.sources)
+
+    def __str__(self) -> str:
+        """Return the diagnostics as the command line prints them, the first of them on a line of its own."""
+        by_name = {source.name: source for source in self.sources}
+        return "\n" + "\n\n".join(render(diagnostic, by_name) for diagnostic in self.diagnostics)
+
+
+@dataclass
+class Diagnostics:
+    """Collects the diagnostics of all passes."""
+
+    items: list[Diagnostic] = field(default_factory=list)
+    _known: set[Diagnostic] = field(init=False, repr=False)
+
+    def __post_init__(self) -> None:
+        """Index the initial items."""
+        self._known = set(self.items)
+
+    def report(
+        self, code: str, message: str, span: Span, *, help: str | None = None, notes: tuple[Note, ...] = ()
+    ) -> None:
+        """Add a diagnostic, unless the same one exists."""
+        assert code in CODES, code
+        item = Diagnostic(code, message, span, help, notes)
+        if item not in self._known:
+            self._known.add(item)
+            self.items.append(item)
+
+    @property
+    def failed(self) -> bool:
+        """Return whether an error was reported."""
+        return any(item.severity == "error" for item in self.items)
+
+    def sorted(self) -> tuple[Diagnostic, ...]:
+        """Return the diagnostics in source order. Beside errors, leave out warnings that an error may have caused."""
+        items = [item for item in self.items if item.code not in _CAUSED] if self.failed else self.items
+        return tuple(sorted(items, key=lambda d: (d.span.file, d.span.line, d.span.column, d.code)))
+
+    def check(self) -> None:
+        """Raise :class:`CompileError` if an error was reported."""
+        if self.failed:
+            raise CompileError(self.sorted())
+
+
+def render(diagnostic: Diagnostic, sources: Mapping[str, SourceFile]) -> str:
+    """Return the text form of a diagnostic: a headline, the source line with carets, notes and help. ``sources`` are
+    the files by name."""
+    lines = [f"{diagnostic.severity}[{diagnostic.code}]: {diagnostic.message}"]
+    lines += _excerpt(diagnostic.span, sources)
+    for note in diagnostic.notes:
+        lines.append(f"note: {note.message}")
+        if note.span is not None:
+            lines += _excerpt(note.span, sources)
+    if diagnostic.help is not None:
+        lines.append(f"help: {diagnostic.help}")
+    return "\n".join(map(_visible, lines))
+
+
+def _excerpt(span: Span, sources: Mapping[str, SourceFile]) -> list[str]:
+    source = sources.get(span.file)
+    lines = [f"  --> {span.file if source is None else source.shown}:{span.line}:{span.column}"]
+    if source is not None and 0 < span.line <= len(source.lines):
+        text = source.lines[span.line - 1]
+        number = str(span.line)
+        start, end = span.column - 1, span.column - 1 + span.length
+        # Keep tabs before the carets, so that they line up at any tab width.
+        lead = "".join("\t" if character == "\t" else " " * _width(character) for character in text[:start])
+        behind = max(end - len(text), 0)
+        lines.append(f"{number} | {text}")
+        lines.append(f"{' ' * len(number)} | {lead}{'^' * max(sum(map(_width, text[start:end])) + behind, 1)}")
+    return lines
+
+
+#: Letters and signs that nobody sees.
+_FILLERS = "\u115f\u1160\u2800\u3164\uffa0"
+
+
+def _visible(line: str) -> str:
+    """Return a line with replacement characters for characters that are invisible or move the cursor."""
+    return "".join(
+        c if (c.isprintable() and c not in _FILLERS) or c == "\t" else "\N{REPLACEMENT CHARACTER}" for c in line
+    )
+
+
+def escaped(text: str) -> str:
+    """Return text with JSON escapes for what a terminal would hide or interpret, except tabs and line breaks."""
+    return "".join(f"\\u{ord(c):04x}" if _is_hidden(c) else c for c in text)
+
+
+def _is_hidden(character: str) -> bool:
+    seen = character.isprintable() or character in "\n\t" or unicodedata.category(character) == "Zs"
+    return not seen or character in _FILLERS
+
+
+def _width(character: str) -> int:
+    """Return the width of a character on a terminal, in columns."""
+    if unicodedata.combining(character):
+        return 0
+    return 2 if unicodedata.east_asian_width(character) in "WF" else 1
+
+
+def listed(names: Iterable[str]) -> str:
+    """Return the names as a list in words, each once: ``a``, ``a and b``, ``a, b and c``."""
+    once = list(dict.fromkeys(names))
+    return " and ".join([", ".join(once[:-1]), once[-1]]) if len(once) > 1 else "".join(once)

@@ -1,0 +1,1 @@
+"""Support for editors: the formatter and the lexer for syntax highlighting."""

@@ -1,0 +1,1 @@
+"""DDlog command files: the reader, and their application to a running program."""

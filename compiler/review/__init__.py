@@ -1,0 +1,1 @@
+"""Output for reviewers of programs: explanations, certificates, comparisons and report pages."""

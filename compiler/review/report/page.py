@@ -1,0 +1,89 @@
+"""Render compiled programs as HTML pages: single files that need no network and run no script."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from flintlog.targets import EmitOptions, module_name
+from flintlog.targets.processes.emit import make_processes
+from flintlog.targets.pyspark.emit import make_script, template_environment
+from jinja2 import Environment, PackageLoader
+
+from ...ir.topology import Topology
+from ...naming import counted
+from ...pipeline import Compilation
+from ...processes import Processes
+from .joblog import read_runs
+from .topology import TopologyView, flows, topology_view
+from .view import Link, ProgramView, ProgramViewer, Sources, SourceView, styles
+
+#: The Pygments styles for code on light and dark pages, chosen for legibility.
+LIGHT, DARK = "default", "github-dark"
+
+
+@dataclass(frozen=True)
+class PageView:
+    """What a page shows; without processes it has one program, without a name."""
+
+    title: str
+    summary: str
+    compiler: str
+    contents: tuple[Link, ...]
+    sources: tuple[SourceView, ...]
+    topology: TopologyView | None
+    programs: tuple[ProgramView, ...]
+
+
+def report_page(found: Compilation | Processes, options: EmitOptions, logs: Mapping[str, str]) -> str:
+    """Return the page about a program. ``logs`` are the texts of its job's log by the name of the main file or, for
+    processes, of their logs by process name."""
+    view = _processes(found, options, logs) if isinstance(found, Processes) else _program(found, options, logs)
+    colours = {"light": styles(LIGHT), "dark": styles(DARK)}
+    return _environment().get_template("page.html.jinja").render(view=view, **colours)
+
+
+def topology_page(topology: Topology, title: str, logs: Mapping[str, str]) -> str:
+    """Return a page with the picture of a topology and, from the ``logs`` of its processes, what was sent."""
+    view = topology_view(topology, flows(logs.values()), {})
+    return _environment().get_template("topology.html.jinja").render(title=title, topology=view)
+
+
+def _program(found: Compilation, options: EmitOptions, logs: Mapping[str, str]) -> PageView:
+    name = found.sources[0].name
+    sources = Sources(found.sources)
+    script = make_script(found.plan, options)
+    runs = read_runs(logs.get(name, ""))
+    viewed = ProgramViewer(found, script, f"{module_name(name)}.py", sources, runs).view()
+    contents = [
+        Link("Program", "#source"),
+        Link("Dependencies", f"#{viewed.anchor}-graph"),
+        *([Link("Runs", f"#{viewed.anchor}-runs")] if viewed.runs else []),
+        Link("Relations and rules", f"#{viewed.anchor}-rules"),
+        Link("Script", f"#{viewed.anchor}-script"),
+    ]
+    return PageView(name, viewed.summary, options.compiler, tuple(contents), sources.views(), None, (viewed,))
+
+
+def _processes(found: Processes, options: EmitOptions, logs: Mapping[str, str]) -> PageView:
+    sources = Sources(found.sources)
+    plans = {name: compilation.plan for name, compilation in found.compilations.items()}
+    programs = []
+    for name, script in make_processes(found.topology, plans, options).items():
+        runs = read_runs(logs.get(name, ""))
+        viewer = ProgramViewer(found.compilations[name], script, f"{module_name(name)}.py", sources, runs, name)
+        programs.append(viewer.view())
+    anchors = {viewed.name: f"#{viewed.anchor}" for viewed in programs}
+    topology = topology_view(found.topology, flows(logs.values()), anchors)
+    contents = (
+        Link("Program", "#source"),
+        Link("Processes", "#topology"),
+        *(Link(viewed.name, f"#{viewed.anchor}") for viewed in programs),
+    )
+    title = ", ".join(source.name for source in found.sources)
+    summary = f"{len(programs)} processes, {counted(len(found.topology.channels), 'channel')}"
+    return PageView(title, summary, options.compiler, contents, sources.views(), topology, tuple(programs))
+
+
+def _environment() -> Environment:
+    return template_environment(PackageLoader("flintlog.templates", "report"), autoescape=True)

@@ -1,0 +1,89 @@
+"""Batches as files of commands, and what comes of them as ``flintlog replay`` prints it.
+
+A batch is a transaction with its name in front::
+
+    echo 01_replaced;
+    start;
+    delete price("a", 1, 5),
+    insert price("a", 1, 12);
+    commit dump_changes;
+
+Unlike ``replay``, tests give the changes to a job as they stand, also those that change nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from datetime import date, datetime
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+from flintlog.compiler.local.dat.printer import record_text, value_text
+from flintlog.compiler.local.dat.reader import Reader
+from flintlog.compiler.local.dat.syntax import Echo, Items, Scalar, Struct, Update, Value
+from flintlog.runtime.model import Program
+from flintlog.runtime.sql import element_type, is_list
+
+from golden_tests.harness import Row, named
+from golden_tests.oracle.batches import Batch
+
+#: From what was written to a value of a column type; not by the runtime, which this is there to test.
+_SCALARS: Mapping[str, Callable[[Any], Any]] = {
+    "int": int,
+    "float": float,
+    "decimal": Decimal,
+    "bool": bool,
+    "date": date.fromisoformat,
+    "timestamp": datetime.fromisoformat,
+    "string": str,
+}
+
+
+def read_batches(path: Path, program: Program) -> dict[str, Batch]:
+    """Return the batches of a file by name, in their order; AssertionError if it has anything else."""
+    reader = Reader(path.name, path.read_bytes().splitlines(keepends=True))
+    batches: dict[str, Batch] = {}
+    while (command := reader.command()) is not None:
+        match command:
+            case Echo(name):
+                assert name not in batches, f"{path} has two batches {name}"
+                batches[name] = {}
+            case Update(word, relation, Struct() as record):
+                columns = named(program, relation.text).columns
+                values = zip(record.arguments, columns, strict=True)
+                row = tuple(_typed(value, column.type) for value, column in values)
+                op = {"insert": "+", "delete": "-"}[word]
+                batches[name].setdefault(relation.text, []).append((op, row))
+            case Update():
+                raise AssertionError(f"{path}:{command.span.line}: write insert or delete R(values)")
+    return batches
+
+
+def _typed(value: Value, kind: str) -> Any:
+    if isinstance(value, Items):
+        assert is_list(kind)
+        return tuple(_typed(item, element_type(kind)) for item in value.items)
+    assert isinstance(value, Scalar)
+    return _SCALARS[kind.partition("(")[0]](value.value)
+
+
+def batch_text(name: str, batch: Batch) -> str:
+    """Return the commands of a batch, which :func:`read_batches` reads."""
+    updates = [
+        f"{'insert' if op == '+' else 'delete'} {relation}({', '.join(map(value_text, row))})"
+        for relation, changes in batch.items()
+        for op, row in changes
+    ]
+    lines = [f"echo {name};", "start;", *([",\n".join(updates) + ";"] if updates else []), "commit dump_changes;"]
+    return "\n".join(lines) + "\n"
+
+
+def changes_text(relations: Iterable[Any], changes: dict[str, set[tuple[str, Row]]]) -> Iterator[str]:
+    """Yield a line for each relation that changes and for each of its net changes, by table, sorted by row."""
+    for relation in relations:
+        names = [column.name for column in relation.columns]
+        found: Sequence[tuple[str, Row]] = sorted(changes[relation.table], key=lambda change: (change[1], change[0]))
+        if relation.output and found:
+            yield f"{relation.name}:"
+            yield from (f"{record_text(relation.name, names, row)}: {op}1" for op, row in found)

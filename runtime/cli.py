@@ -1,0 +1,308 @@
+"""The command line of a compiled program."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+import traceback
+from collections.abc import Callable, Sequence
+from typing import Any, NoReturn
+
+from .commands.apply import apply_batch
+from .commands.compact import compact_state
+from .commands.explain import explain_tuple
+from .commands.init import init_state
+from .commands.rebuild import rebuild_state
+from .commands.recover import recover_state
+from .commands.report import REPORTS
+from .commands.show import print_relation
+from .commands.status import state_status
+from .commands.upgrade import upgrade_state
+from .commands.verify import verify_state
+from .errors import JobError, failure, remember_keys, without_keys
+from .explain import MOST_PROOF_TUPLES
+from .log import Log
+from .model import MOST_ENTRIES, MOST_ROUNDS, Program
+from .options import memory_option
+from .printing import value_text, visible, visible_lines
+from .session import open_session
+
+
+class Parser(argparse.ArgumentParser):
+    """A parser whose error messages hide keys in URIs."""
+
+    def error(self, message: str) -> NoReturn:
+        """Print the message and the usage; exit with 2."""
+        super().error(without_keys(message))
+
+
+def command_line(program: Program) -> argparse.ArgumentParser:
+    """Return the parser of the command line: all commands and their options."""
+    inputs = ", ".join(sorted(r.name for r in program.relations if r.kind == "input")) or "none"
+    parser = Parser(
+        description=f"Keep the views of {program.name} exact while its inputs change. Input relations: {inputs}.",
+        epilog="Exit codes: 0 for success, 1 for a failure, refused input or differences, 2 for a wrong command line.",
+    )
+    commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
+    common = Parser(add_help=False)
+    common.add_argument("--state", required=True, metavar="DIR", help="the folder of the state, or its URI")
+    common.add_argument("--json", action="store_true", help="print the result as JSON, on the last line")
+    common.add_argument("--quiet", action="store_true", help="print only warnings on stderr, no progress")
+    working = Parser(add_help=False)
+    working.add_argument("--log", dest="log_file", metavar="FILE", help="append one line per event to this file")
+    working.add_argument(
+        "--engine",
+        choices=["auto", "duckdb", "spark"],
+        default="auto",
+        help="the engine that evaluates rules (default: auto, which prefers DuckDB)",
+    )
+    working.add_argument(
+        "--memory-limit",
+        type=memory_option,
+        default="",
+        metavar="SIZE",
+        help="the memory limit of DuckDB in a task, such as 2GB (default: from the executor's memory)",
+    )
+    calling = Parser(add_help=False)
+    if program.functions:
+        calling.add_argument(
+            "--functions",
+            required=True,
+            metavar="FILE.py",
+            help="the Python file that defines " + ", ".join(map(str, program.functions)),
+        )
+    running = Parser(add_help=False, parents=[working, calling])
+    running.add_argument(
+        "--max-rounds",
+        type=positive,
+        default=MOST_ROUNDS,
+        metavar="N",
+        help="refuse the batch if a recursion has not ended after N rounds (default: %(default)s)",
+    )
+    if any(relation.kind == "entries" for relation in program.relations):
+        running.add_argument(
+            "--max-entries",
+            type=positive,
+            default=MOST_ENTRIES,
+            metavar="N",
+            help="refuse the batch if a recursion has more than N derivation sets (default: %(default)s)",
+        )
+    giving = Parser(add_help=False)
+    giving.add_argument(
+        "--input",
+        action="append",
+        default=[],
+        metavar="REL=PATH|DIR",
+        help="the rows of an input relation (CSV, JSON Lines, Parquet, a folder of such files, or table:NAME), or a "
+        "folder with a file or folder for each relation; can be repeated",
+    )
+    giving.add_argument(
+        "--all-inserts",
+        action="store_true",
+        help="treat no column of the rows as an operation column",
+    )
+    building = Parser(add_help=False, parents=[giving])
+    building.add_argument(
+        "--buckets",
+        type=positive,
+        metavar="N",
+        help="the number of buckets of a relation (default: the number of task slots; rebuild keeps the number)",
+    )
+
+    add_command(
+        commands,
+        "init",
+        [common, building, running],
+        "build the state",
+        "Build the state from the rows of the input relations. An input relation that is not given starts empty.",
+    )
+    applying = add_command(
+        commands,
+        "apply",
+        [common, running],
+        "apply a batch of changes",
+        "Apply a batch of changes and publish the resulting changes of output relations. A change has the columns of "
+        "its relation and an operation: + or -, insert or delete, Debezium's c, u, d and r, or Delta's _change_type.",
+    )
+    applying.add_argument(
+        "--changes",
+        action="append",
+        required=True,
+        metavar="DIR|FILE|REL=PATH",
+        help="a file or folder named after its relation, a folder of these, or REL=PATH; can be repeated",
+    )
+    applying.add_argument(
+        "--batch", metavar="ID", help="the ID of the batch; applying an ID again changes nothing (default: a new ID)"
+    )
+    applying.add_argument(
+        "--publish", metavar="DIR", help="the folder for published changes (default: STATE/published)"
+    )
+    applying.add_argument("--op-column", default="op", metavar="NAME", help="the operation column (default: op)")
+    applying.add_argument("--order-column", metavar="NAME", help="the column that orders changes; the last change wins")
+    applying.add_argument(
+        "--net",
+        choices=["insert"],
+        help="without --order-column: keep rows that are both deleted and inserted (default: refuse them)",
+    )
+    applying.add_argument(
+        "--all-inserts",
+        action="store_true",
+        help="insert the rows of files without an operation column (default: refuse these files)",
+    )
+    applying.add_argument(
+        "--strategy",
+        choices=["auto", "incremental", "recompute"],
+        default="auto",
+        help="update relations incrementally or recompute them (default: the cheaper way for each relation)",
+    )
+    add_command(
+        commands,
+        "status",
+        [common],
+        "describe the state",
+        "Print what the state contains, and whether this version of the program wrote it.",
+    )
+    explaining = add_command(
+        commands,
+        "explain",
+        [common, calling],
+        "explain why a tuple is there, or why not",
+        "Print a proof of a tuple from input rows. For a tuple that is not there, print how far each rule gets.",
+    )
+    explaining.add_argument(
+        "asked", metavar="TUPLE", help="""for example 'reachable(1, "x")'; values are written as in a program"""
+    )
+    explaining.add_argument(
+        "--engine",
+        choices=["auto", "duckdb", "spark"],
+        default="auto",
+        help="the engine that evaluates queries (default: auto, which prefers DuckDB)",
+    )
+    explaining.add_argument(
+        "--limit",
+        type=positive,
+        default=MOST_PROOF_TUPLES,
+        metavar="N",
+        help="print at most N tuples of the proof (default: %(default)s)",
+    )
+    showing = add_command(commands, "show", [common], "print a relation", "Print the tuples of a relation.")
+    showing.add_argument("relation", metavar="REL", help="the relation")
+    showing.add_argument("--at", metavar="LOCATION", help="print only the tuples at this location")
+    showing.add_argument(
+        "--support", action="store_true", help="also print the support and rank stored with the tuples"
+    )
+    showing.add_argument(
+        "--format", choices=["table", "csv", "json"], default="table", help="the output format (default: table)"
+    )
+    showing.add_argument("--limit", type=positive, metavar="N", help="print at most N tuples")
+    add_command(
+        commands,
+        "verify",
+        [common, working, calling],
+        "compare the state with the rules",
+        "Recount all derivations from the rules and compare them with the state. Exit with 1 if they differ.",
+    )
+    add_command(
+        commands,
+        "rebuild",
+        [common, building, running],
+        "recompute all relations from the stored inputs",
+        "Recompute all derived relations from the stored inputs, even if another version of the program wrote the "
+        "state. Rows that are given replace stored ones.",
+    )
+    add_command(
+        commands,
+        "upgrade",
+        [common, giving, running],
+        "recompute the relations affected by a change of the program",
+        "Convert the state of another version of the program, and recompute only the relations that the change "
+        "affects. Rows that are given replace stored ones.",
+    )
+    add_command(
+        commands,
+        "compact",
+        [common, working],
+        "merge files of changes into the files of relations",
+        "Merge the files of changes into the files of relations. Tuples do not change.",
+    )
+    add_command(
+        commands,
+        "recover",
+        [common],
+        "return to the last commit that can be read",
+        "Return to the last commit whose manifest can be read, if later ones are damaged, and remove the batches that "
+        "these published. The batches can then be applied again.",
+    )
+    return parser
+
+
+def add_command(
+    commands: Any, name: str, parents: Sequence[argparse.ArgumentParser], help: str, description: str
+) -> argparse.ArgumentParser:
+    """Add a command with the options of ``parents``; return its parser."""
+    parser: argparse.ArgumentParser = commands.add_parser(name, parents=parents, help=help, description=description)
+    return parser
+
+
+def positive(text: str) -> int:
+    """Return the text of an option as an integer; raise ValueError if it is less than 1."""
+    number = int(text)
+    if number < 1:
+        raise ValueError(f"{number} is less than 1")
+    return number
+
+
+def run_command(program: Program, argv: Sequence[str] | None = None) -> int:
+    """Run the command that ``argv``, by default the command line, asks for. Return 0 if it succeeded, 1 if it was
+    refused or failed, or if verify found differences."""
+    given = sys.argv[1:] if argv is None else argv
+    for argument in given:
+        remember_keys(argument)
+    arguments = vars(command_line(program).parse_args(given))
+    command, as_json = arguments.pop("command"), arguments.pop("json")
+    quiet, log_file = arguments.pop("quiet"), arguments.pop("log_file", None)
+    log = Log(quiet)
+    try:
+        if log_file:
+            log = Log(quiet, log_file)
+        if command == "status":
+            result = state_status(program, **arguments)
+        elif command == "recover":
+            result = recover_state(program, log=log, **arguments)
+        elif command == "explain":
+            result = explain_tuple(program, None, **arguments)
+        elif command == "show":
+            form = arguments.pop("format")
+            print_relation(program, name=arguments.pop("relation"), form="json" if as_json else form, **arguments)
+            return 0
+        else:
+            if "input" in arguments:
+                arguments["inputs"] = arguments.pop("input")
+            by_name: dict[str, Callable[..., dict[str, Any]]]
+            by_name = {
+                "init": init_state,
+                "apply": apply_batch,
+                "verify": verify_state,
+                "rebuild": rebuild_state,
+                "upgrade": upgrade_state,
+                "compact": compact_state,
+            }
+            result = by_name[command](program, open_session(program.name), log=log, **arguments)
+    except JobError as error:
+        log.clear()
+        print(visible_lines(without_keys(f"{command}: {error}")), file=sys.stderr)
+        return 1
+    except Exception as error:
+        log.clear()
+        if not failure(error):
+            said = traceback.format_exc()
+            if without_keys(said) == said:
+                raise
+            print(without_keys(said), file=sys.stderr)
+            return 1
+        print(visible_lines(without_keys(f"{command}: {failure(error)}")), file=sys.stderr)
+        return 1
+    log.clear()
+    print(json.dumps(result, default=value_text) if as_json else "\n".join(map(visible, REPORTS[command](result))))
+    return 1 if result.get("differences") else 0

@@ -1,0 +1,1 @@
+"""The commands of a job, one module each."""

@@ -1,0 +1,84 @@
+"""The command ``apply``: apply a batch of changes to the inputs, and publish what it changes."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from ..batches import check_batch, is_known_batch, new_batch_id
+from ..commits import open_state, run_and_commit
+from ..errors import JobError
+from ..functions import supply
+from ..inputs.files import Reading, Source, relation_sources
+from ..inputs.staging import stage_inputs
+from ..inputs.values import shown
+from ..log import Log
+from ..manifest import PUBLISHED
+from ..model import MOST_ENTRIES, MOST_ROUNDS, FunctionSource, Program
+from ..options import Options
+from ..places import given_place
+from ..stages import run_stages
+from ..stored import check_stored, stored_files
+from .report import summary
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+
+def apply_batch(
+    program: Program,
+    spark: SparkSession,
+    state: str,
+    changes: str | Sequence[str] | Mapping[str, Source | Sequence[Source]],
+    batch: str | None = None,
+    publish: str | None = None,
+    order_column: str | None = None,
+    op_column: str = "op",
+    engine: str = "auto",
+    max_rounds: int = MOST_ROUNDS,
+    max_entries: int = MOST_ENTRIES,
+    memory_limit: str = "",
+    functions: FunctionSource = None,
+    strategy: str = "auto",
+    net: str | None = None,
+    all_inserts: bool = False,
+    log: Log | None = None,
+) -> dict[str, Any]:
+    """Apply a batch of changes to the input relations, and publish the net changes of the output relations.
+
+    A batch whose ID was applied before changes nothing. ``strategy``: maintain strata incrementally (``incremental``),
+    compute them from scratch (``recompute``), or do what is cheaper for each (``auto``). ``net``: ``insert`` if rows
+    that an unordered batch both deletes and inserts are present afterwards; by default they are refused.
+    ``all_inserts``: rows of sources without an operation column are insertions.
+    """
+    started, log = time.monotonic(), log or Log()
+    if net not in (None, "insert"):
+        raise JobError(f"net must be insert, not {shown(net)}")
+    if net and order_column:
+        raise JobError("--net cannot be combined with --order-column, which decides by the last change")
+    reading = Reading(False, op_column, order_column or "", net or "", all_inserts)
+    supplied = supply(program, functions)
+    root = given_place(state)
+    before = open_state(program, spark, root)
+    generated = batch is None
+    batch = batch if batch is not None else new_batch_id(root, before, "batch")
+    check_batch(batch)
+    if not generated and is_known_batch(root, before, batch):
+        log.event("known", batch=batch)
+        return {"program": program.name, "batch": batch, "commit": before.commit, "applied": False}
+    if supplied:
+        supplied.check(before.functions)
+    sources = relation_sources(program, changes)
+    check_stored(root, before, stored_files(before))
+    options = Options(before.buckets, engine, max_rounds, max_entries, memory_limit, supplied, strategy)
+    where = str(given_place(publish)) if publish else PUBLISHED
+
+    def work(attempt: str) -> Any:
+        into = root / "data" / attempt / "input"
+        staged = stage_inputs(spark, program, sources, into, reading, log)
+        outcome = run_stages(spark, program, before, staged, str(root), attempt, options, log, False)
+        return outcome, outcome.changes, outcome.counts
+
+    manifest = run_and_commit(program, spark, root, before, batch, where, options, log, work, generated)
+    return summary(program, root, manifest, started)

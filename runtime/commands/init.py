@@ -1,0 +1,74 @@
+"""The command ``init``: build a state from rows of the input relations."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from ..commits import run_and_commit
+from ..errors import JobError
+from ..functions import supply
+from ..inputs.files import Reading, Source, relation_sources
+from ..inputs.staging import stage_inputs
+from ..log import Log
+from ..manifest import PUBLISHED, commit_numbers
+from ..model import MOST_ENTRIES, MOST_ROUNDS, FunctionSource, Program
+from ..options import Options
+from ..places import given_place, is_local
+from ..stages import run_stages
+from .report import summary
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+
+def default_buckets(spark: SparkSession) -> int:
+    """Return the number of task slots of the cluster, or 8 if the session does not tell."""
+    return spark.sparkContext.defaultParallelism if hasattr(spark, "sparkContext") else 8
+
+
+def init_state(
+    program: Program,
+    spark: SparkSession,
+    state: str,
+    inputs: str | Sequence[str] | Mapping[str, Source | Sequence[Source]],
+    buckets: int | None = None,
+    engine: str = "auto",
+    max_rounds: int = MOST_ROUNDS,
+    max_entries: int = MOST_ENTRIES,
+    memory_limit: str = "",
+    functions: FunctionSource = None,
+    all_inserts: bool = False,
+    log: Log | None = None,
+) -> dict[str, Any]:
+    """Build the state from rows of the input relations; raise JobError if there is one. ``inputs``: REL=PATH or a
+    folder, or several of these, or a mapping from relations to paths or DataFrames. ``functions``: the file with the
+    external functions, or a mapping from names to functions. ``all_inserts``: columns that look like operations are
+    ordinary ones."""
+    started, log = time.monotonic(), log or Log()
+    supplied = supply(program, functions)
+    root = given_place(state)
+    if is_local(root) and "\\" in str(root):
+        raise JobError(f"{root}: DuckDB reads a backslash in a path as a slash; choose another folder")
+    if commit_numbers(root):
+        raise JobError(
+            f"there is a state in {root} already; `apply` changes it, `rebuild` recomputes it from its inputs"
+        )
+    sources = relation_sources(program, inputs)
+    for relation in program.relations:
+        if relation.kind == "input" and relation.name not in sources:
+            log.warn(f"{relation.name} starts empty: no --input {relation.name}=PATH was given")
+    options = Options(
+        default_buckets(spark) if buckets is None else buckets, engine, max_rounds, max_entries, memory_limit, supplied
+    )
+
+    def work(attempt: str) -> Any:
+        into = root / "data" / attempt / "input"
+        reading = Reading(initial=True, all_inserts=all_inserts)
+        staged = stage_inputs(spark, program, sources, into, reading, log)
+        outcome = run_stages(spark, program, None, staged, str(root), attempt, options, log, True)
+        return outcome, outcome.changes, outcome.counts
+
+    manifest = run_and_commit(program, spark, root, None, "init", PUBLISHED, options, log, work)
+    return summary(program, root, manifest, started)

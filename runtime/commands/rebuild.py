@@ -1,0 +1,92 @@
+"""The command ``rebuild``: recompute all derived relations from the stored inputs."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from ..batches import new_batch_id
+from ..commits import run_and_commit
+from ..errors import DISK_FAILURES, JobError
+from ..former import differences, kept_inputs, stage_stored, under_own_columns
+from ..functions import supply
+from ..inputs.files import Reading, Source, relation_sources
+from ..inputs.staging import stage_inputs
+from ..log import Log
+from ..manifest import PUBLISHED, read_state
+from ..model import MOST_ENTRIES, MOST_ROUNDS, FunctionSource, Program
+from ..options import Options
+from ..places import given_place
+from ..publish import finish_publication
+from ..stages import run_stages
+from ..stored import check_files, stored_files
+from ..versions import has_columns_of, under_own_tables
+from .report import summary
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+
+def rebuild_state(
+    program: Program,
+    spark: SparkSession,
+    state: str,
+    inputs: str | Sequence[str] | Mapping[str, Source | Sequence[Source]] = (),
+    buckets: int | None = None,
+    engine: str = "auto",
+    max_rounds: int = MOST_ROUNDS,
+    max_entries: int = MOST_ENTRIES,
+    memory_limit: str = "",
+    functions: FunctionSource = None,
+    all_inserts: bool = False,
+    log: Log | None = None,
+) -> dict[str, Any]:
+    """Recompute every derived relation from the stored inputs, even if another version of the program wrote them.
+
+    ``inputs`` replaces stored inputs, in the forms that :func:`init_state` takes. Changes to output relations are
+    published as a batch.
+    """
+    started, log = time.monotonic(), log or Log()
+    supplied = supply(program, functions)
+    root = given_place(state)
+    before = under_own_tables(program, read_state(root))
+    try:
+        finish_publication(spark, root, before)
+    except JobError as error:
+        if isinstance(error.__cause__, OSError) and error.__cause__.errno in DISK_FAILURES:
+            # The disk may recover, and after another commit these changes would never be published.
+            raise
+        log.warn(f"the changes of batch {before.batch} cannot be published: {error}")
+    sources = relation_sources(program, inputs)
+    kept = kept_inputs(program, root, before, set(sources), log)
+    options = Options(
+        before.buckets if buckets is None else buckets, engine, max_rounds, max_entries, memory_limit, supplied
+    )
+    batch = new_batch_id(root, before, "rebuild")
+
+    def work(attempt: str) -> Any:
+        folder = root / "data" / attempt
+        former = under_own_columns(program, root, before, folder / "former", attempt)
+        reading = Reading(initial=True, all_inserts=all_inserts)
+        staged = stage_inputs(spark, program, sources, folder / "input", reading, log)
+        for item in kept:
+            staged[item.table] = stage_stored(spark, root, former, item, folder / "input" / item.table)
+        outcome = run_stages(spark, program, None, staged, str(root), attempt, options, log, True)
+        after = replace(former, relations=outcome.relations, buckets=options.buckets)
+        changes: dict[str, tuple[str, ...]] = {}
+        counts: dict[str, tuple[int, int]] = {}
+        for item in program.relations:
+            if not item.output or not has_columns_of(item, before.program):
+                continue
+            try:
+                check_files(root, stored_files(before, [item.table]))
+            except JobError as error:
+                log.warn(f"the changes of {item.name} cannot be published: {error}")
+                continue
+            changes[item.table], counts[item.table] = differences(spark, root, former, after, item, folder)
+        return outcome, changes, counts
+
+    manifest = run_and_commit(program, spark, root, before, batch, PUBLISHED, options, log, work)
+    return summary(program, root, manifest, started)

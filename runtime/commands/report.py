@@ -1,0 +1,119 @@
+"""Results of commands, and their text for the terminal."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from ..commits import relation_rows
+from ..errors import without_keys
+from ..explain import report_explanation
+from ..manifest import Manifest
+from ..model import Program
+from ..publish import publication_place
+
+
+def summary(program: Program, root: Path, manifest: Manifest, started: float) -> dict[str, Any]:
+    """Return the result of a command that made a commit; ``started`` is its start by ``time.monotonic()``."""
+    changes = {
+        relation.name: dict(zip(("inserted", "deleted"), manifest.counts[relation.table], strict=True))
+        for relation in program.relations
+        if any(manifest.counts.get(relation.table, ())) and not relation.hidden
+    }
+    return {
+        "program": program.name,
+        "batch": manifest.batch,
+        "commit": manifest.commit,
+        "applied": True,
+        "changes": changes,
+        "rows": relation_rows(program, manifest),
+        "published": {item.relation: without_keys(str(publication_place(root, item))) for item in manifest.publish},
+        "steps": list(manifest.steps),
+        "seconds": round(time.monotonic() - started, 3),
+    }
+
+
+def tuples_text(number: int) -> str:
+    """Return a number of tuples with its noun."""
+    return f"{number:,} tuple{'' if number == 1 else 's'}"
+
+
+def report_commit(result: Mapping[str, Any]) -> Iterator[str]:
+    """Yield the lines that report a commit."""
+    if not result["applied"]:
+        yield f"batch {result['batch']} was applied before; nothing to do"
+        return
+    yield f"batch {result['batch']} is commit {result['commit']}, in {result['seconds']:.1f} s"
+    for name, rows in result["rows"].items():
+        change = result["changes"].get(name)
+        counts = f"  +{change['inserted']:,} -{change['deleted']:,}" if change else ""
+        yield f"  {name}: {tuples_text(rows)}{counts}"
+    for name, folder in result["published"].items():
+        yield f"  changes of {name}: {folder}"
+
+
+def report_status(result: Mapping[str, Any]) -> Iterator[str]:
+    """Yield the lines that describe the state."""
+    yield f"{result['program']}: commit {result['commit']}, batch {result['batch']}, {result['bytes']:,} bytes"
+    for name, rows in result["rows"].items():
+        yield f"  {name}: {tuples_text(rows)}"
+    if result["differs"]:
+        yield f"written by another version of the program ({', '.join(result['differs'])}); `upgrade` recomputes "
+        yield "the relations that this affects"
+
+
+def report_verify(result: Mapping[str, Any]) -> Iterator[str]:
+    """Yield the first ten differences and their number, or a line that says that the state is exact."""
+    for difference in result["differences"][:10]:
+        yield "  ".join(f"{name}: {value}" for name, value in difference.items())
+    if result["differences"]:
+        yield f"{len(result['differences'])} differences; `rebuild` recomputes the state"
+    else:
+        rows = tuples_text(sum(result["rows"].values()))
+        yield f"commit {result['commit']} is exact: {rows}, {result['seconds']:.1f} s"
+
+
+def report_upgrade(result: Mapping[str, Any]) -> Iterator[str]:
+    """Yield the lines that report an upgrade: its commit, and what was recomputed, kept and dropped."""
+    if not result["applied"]:
+        yield "nothing to do: no definition has changed"
+        return
+    yield from report_commit(result)
+    for name in ("recomputed", "kept", "dropped"):
+        if result[name]:
+            yield f"{name}: {', '.join(result[name])}"
+
+
+def report_compact(result: Mapping[str, Any]) -> Iterator[str]:
+    """Yield the line that reports the numbers of files and bytes before and after."""
+    (files, fewer), (size, smaller) = result["files"], result["bytes"]
+    if result["applied"]:
+        yield f"commit {result['commit']}: merged {files:,} files with {size:,} bytes into {fewer:,} with {smaller:,}"
+    else:
+        yield f"nothing to merge: no relation has files of changes ({files:,} files with {size:,} bytes)"
+
+
+def report_recover(result: Mapping[str, Any]) -> Iterator[str]:
+    """Yield the lines that report which commit the state went back to, and which folders were removed."""
+    if not result["applied"]:
+        yield f"nothing to do: commit {result['commit']} can be read"
+        return
+    yield f"commit {result['commit']} restores commit {result['from']}"
+    for folder in result["unpublished"]:
+        yield f"removed: {folder}"
+    yield "later batches can be applied again"
+
+
+REPORTS = {
+    "init": report_commit,
+    "apply": report_commit,
+    "rebuild": report_commit,
+    "upgrade": report_upgrade,
+    "compact": report_compact,
+    "recover": report_recover,
+    "status": report_status,
+    "verify": report_verify,
+    "explain": report_explanation,
+}

@@ -1,0 +1,35 @@
+"""The command ``status``: what a state contains."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ..commits import from_last_commit, relation_rows
+from ..manifest import Manifest
+from ..model import Program
+from ..places import given_place
+from ..publish import finish_publication
+from ..stored import stored_bytes
+from ..versions import changed_relations
+
+
+def state_status(program: Program, state: str) -> dict[str, Any]:
+    """Return what the state contains, after publishing what a crash left unpublished. Spark is not needed."""
+    root = given_place(state)
+
+    def said(manifest: Manifest) -> dict[str, Any]:
+        finished = finish_publication(None, root, manifest)
+        return {
+            "program": manifest.program.name,
+            "compiler": manifest.program.compiler,
+            "differs": changed_relations(program, manifest),
+            "commit": manifest.commit,
+            "batch": manifest.batch,
+            "buckets": manifest.buckets,
+            "rows": relation_rows(program, manifest),
+            "bytes": stored_bytes(root, manifest),
+            "finished_publication": finished,
+        }
+
+    result: dict[str, Any] = from_last_commit(root, said)
+    return result

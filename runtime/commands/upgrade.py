@@ -1,0 +1,121 @@
+"""The command ``upgrade``: recompute what a change of the program changes."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from ..batches import new_batch_id
+from ..commits import run_and_commit
+from ..former import differences, kept_inputs, stage_stored, under_own_columns
+from ..functions import supply
+from ..inputs.files import Reading, Source, relation_sources
+from ..inputs.staging import stage_inputs
+from ..log import Log
+from ..manifest import PUBLISHED, Manifest, StoredRelation, read_state
+from ..model import MOST_ENTRIES, MOST_ROUNDS, FunctionSource, Program
+from ..options import Options
+from ..places import given_place
+from ..publish import finish_publication
+from ..reading import new_bucket
+from ..stages import run_stages
+from ..stored import check_stored, stored_files
+from ..versions import UpgradePlan, has_columns_of, under_own_tables, upgrade_plan
+from .report import summary
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+
+def upgrade_state(
+    program: Program,
+    spark: SparkSession,
+    state: str,
+    inputs: str | Sequence[str] | Mapping[str, Source | Sequence[Source]] = (),
+    engine: str = "auto",
+    max_rounds: int = MOST_ROUNDS,
+    max_entries: int = MOST_ENTRIES,
+    memory_limit: str = "",
+    functions: FunctionSource = None,
+    all_inserts: bool = False,
+    log: Log | None = None,
+) -> dict[str, Any]:
+    """Convert the state of another version of the program to this one: relations whose definition changed are
+    recomputed, and those that depend on them are maintained. The result names the relations that were ``recomputed``,
+    ``kept`` and ``dropped``.
+
+    ``inputs`` replaces stored inputs, in the forms that :func:`init_state` takes. Changes to output relations are
+    published as a batch.
+    """
+    started, log = time.monotonic(), log or Log()
+    supplied = supply(program, functions)
+    root = given_place(state)
+    before = read_state(root)
+    sources = relation_sources(program, inputs)
+    planned = upgrade_plan(program, before.program, before.clocks, before.functions, sources, supplied)
+    before = under_own_tables(program, before)
+    named = {
+        "recomputed": visible_names(program, planned.recomputed),
+        "kept": visible_names(program, planned.kept),
+        "dropped": list(planned.dropped),
+    }
+    finish_publication(spark, root, before)
+    if not planned.recomputed and not planned.dropped:
+        return {
+            "program": program.name,
+            "batch": before.batch,
+            "commit": before.commit,
+            "applied": False,
+            **named,
+        }
+    stored = kept_inputs(program, root, before, set(sources), log)
+    check_stored(root, before, stored_files(before, planned.kept))
+    options = Options(before.buckets, engine, max_rounds, max_entries, memory_limit, supplied)
+    batch = new_batch_id(root, before, "upgrade")
+
+    def work(attempt: str) -> Any:
+        folder = root / "data" / attempt
+        reading = Reading(initial=True, all_inserts=all_inserts)
+        staged = stage_inputs(spark, program, sources, folder / "input", reading, log)
+        same_names = under_own_columns(program, root, before, folder / "former", attempt)
+        for item in stored:
+            if item.table in planned.recomputed:
+                staged[item.table] = stage_stored(spark, root, same_names, item, folder / "input" / item.table)
+        former = without_recomputed(program, planned, same_names)
+        outcome = run_stages(spark, program, former, staged, str(root), attempt, options, log, False, planned.rebuilt)
+        # Relations that are new or have other columns have no net changes.
+        comparable = [item for item in program.relations if has_columns_of(item, before.program)]
+        changes = {item.table: outcome.changes.get(item.table, ()) for item in comparable}
+        counts = {item.table: outcome.counts.get(item.table, (0, 0)) for item in comparable}
+        after = replace(same_names, relations=outcome.relations)
+        for item in comparable:
+            if item.kind == "input" and item.table in planned.recomputed:
+                found = differences(spark, root, same_names, after, item, folder)
+                changes[item.table], counts[item.table] = found
+        return outcome, changes, counts
+
+    manifest = run_and_commit(program, spark, root, before, batch, PUBLISHED, options, log, work)
+    return {**summary(program, root, manifest, started), **named}
+
+
+def without_recomputed(program: Program, planned: UpgradePlan, before: Manifest) -> Manifest:
+    """Return a commit as this program sees it, without what is dropped or filled again."""
+    empty = StoredRelation(0, {number: new_bucket([], 0) for number in range(before.buckets)})
+    relations = {}
+    for relation in program.relations:
+        again = relation.kind == "input" and relation.table in planned.recomputed
+        comparable = has_columns_of(relation, before.program) and not again
+        relations[relation.table] = before.relations.get(relation.table, empty) if comparable else empty
+    names = {stratum.name for stage in program.stages for stratum in stage.strata}
+    names -= planned.rebuilt
+    clocks = {name: found for name, found in before.clocks.items() if name in names}
+    effects = {name: found for name, found in before.effects.items() if name in names}
+    return replace(before, relations=relations, clocks=clocks, effects=effects)
+
+
+def visible_names(program: Program, tables: Iterable[str]) -> list[str]:
+    """Return the names of those of the given tables that are visible to users."""
+    wanted = set(tables)
+    return [r.name for r in program.relations if r.table in wanted and not r.hidden]

@@ -1,0 +1,110 @@
+"""The command ``verify``: recount all relations from the rules and compare."""
+
+from __future__ import annotations
+
+import functools
+import time
+from typing import TYPE_CHECKING, Any
+
+from ..commits import from_last_commit, relation_rows
+from ..engines.engine import Engine
+from ..engines.spark import SparkEngine
+from ..functions import supply
+from ..log import Log, describe
+from ..maintenance.recount import recount
+from ..maintenance.run import Bucket
+from ..manifest import Manifest
+from ..model import FunctionSource, Program
+from ..options import Options
+from ..places import given_place
+from ..publish import finish_publication
+from ..reading import load_computed, load_external
+from ..stored import check_files, stored_files
+from ..task import Task
+from ..tasks import choose_engine, duck_engine, on_buckets
+from ..versions import check_program
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+
+def verify_stages(
+    spark: SparkSession, program: Program, manifest: Manifest, state_dir: str, options: Options
+) -> list[dict[str, Any]]:
+    """Recount every relation from the rules; return the differences, with the first ten tuples of each kind."""
+    differences: list[dict[str, Any]] = []
+    for stage in program.stages:
+        task = Task(options, state_dir, manifest.relations, stages=(stage,))
+        describe(spark, f"verify {', '.join(stratum.name for stratum in stage.strata)}")
+        if choose_engine(task, options.engine)[0] == "duckdb":
+            numbers = range(options.buckets if stage.bucketed else 1)
+            for report in on_buckets(spark, numbers, functools.partial(check_task, task)):
+                differences += report["findings"]
+        else:
+            engine = SparkEngine(spark, options.buckets)
+            try:
+                if task.options.functions:
+                    task.options.functions.define(engine)
+                differences += check_stage(engine, task, Bucket(), None)
+            finally:
+                engine.close()
+    return differences
+
+
+def check_stage(engine: Engine, task: Task, bucket: Bucket, part: int | None) -> list[dict[str, Any]]:
+    """Recount the strata of a stage on one ``bucket``; ``part`` is its number, None for all buckets."""
+    findings = []
+    for relation in task.external:
+        load_external(engine, task, relation)
+    for stratum in task.stages[0].strata:
+        for relation in stratum.relations:
+            load_computed(engine, task, relation, part)
+            for name in ("lost", "gained"):
+                engine.empty(f"{relation.table}__{name}", relation.tuple_columns)
+    for stratum in task.stages[0].strata:
+        for finding in recount(engine, stratum, bucket):
+            rows = engine.first(finding.sql, 10)
+            if rows:
+                findings.append({"relation": finding.relation, "problem": finding.problem, "tuples": rows})
+    return findings
+
+
+def check_task(task: Task, number: int) -> dict[str, Any]:
+    """Recount a stage on one bucket in DuckDB."""
+    bucketed = task.stages[0].bucketed and task.buckets > 1
+    bucket = Bucket(number, task.buckets) if bucketed else Bucket()
+    with duck_engine(task) as engine:
+        return {"findings": check_stage(engine, task, bucket, number if bucketed else None)}
+
+
+def verify_state(
+    program: Program,
+    spark: SparkSession,
+    state: str,
+    engine: str = "auto",
+    memory_limit: str = "",
+    functions: FunctionSource = None,
+    log: Log | None = None,
+) -> dict[str, Any]:
+    """Check the files of the state, then recount every relation from the rules themselves, not from their delta rules;
+    ``differences`` of the result is empty if the state is exact."""
+    started, log = time.monotonic(), log or Log()
+    supplied = supply(program, functions)
+    root = given_place(state)
+
+    def verified(manifest: Manifest) -> dict[str, Any]:
+        check_program(program, manifest)
+        finish_publication(spark, root, manifest)
+        check_files(root, stored_files(manifest), whole=True)
+        options = Options(manifest.buckets, engine, memory_limit=memory_limit, functions=supplied)
+        log.event("verify", commit=manifest.commit)
+        differences = verify_stages(spark, program, manifest, str(root), options)
+        return {
+            "program": program.name,
+            "commit": manifest.commit,
+            "rows": relation_rows(program, manifest),
+            "differences": differences,
+        }
+
+    result: dict[str, Any] = from_last_commit(root, verified)
+    return {**result, "seconds": round(time.monotonic() - started, 3)}

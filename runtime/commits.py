@@ -1,0 +1,333 @@
+"""Commits: how manifests are put in place, how the last commit is read, and garbage collection."""
+
+from __future__ import annotations
+
+import contextlib
+import re
+import shutil
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from .batches import batch_lists, last_commit, lost_race, with_batch
+from .errors import JobError, Passing, failure, full_disk, reason
+from .log import Log
+from .manifest import (
+    ATTEMPT,
+    STATE_FORMAT,
+    Manifest,
+    StoredRelation,
+    attempt_id,
+    attempt_name,
+    commit_numbers,
+    commit_of,
+    damaged_manifest,
+    load_manifest,
+    manifest_path,
+    read_manifest,
+    read_state,
+    sealed,
+)
+from .model import Program
+from .options import Options
+from .places import files_under, is_local, make_folder, remove_tree, sync, write_exclusively
+from .publish import check_publication, finish_publication, is_own, publication_place, publications
+from .stored import stored_files
+from .task import Outcome
+from .versions import check_program, program_record
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+
+MANIFESTS_KEPT = 20
+
+READ_AGAIN = 5
+"""How many commits a read-only command tries to read before it gives up."""
+
+
+def commit_manifest(root: Path, manifest: Manifest) -> None:
+    """Make a manifest the last commit of a state; raise Passing if another job has made a commit with its number. The
+    data files were fsynced when they were written; this fsyncs the folders above them, innermost first."""
+    if is_local(root):
+        own = [Path(n) for n in referenced_files(manifest) if n.split("/")[1] == manifest.attempt]
+        folders = {folder for path in own for folder in path.parents if folder.name}
+        for folder in sorted(folders, key=lambda path: (-len(path.parts), path)):
+            sync(root / folder)
+    if not write_exclusively(manifest_path(root, manifest.commit), sealed(manifest)):
+        raise lost_race(root)
+    if last_commit(root) > manifest.commit and not is_committed(root, manifest.attempt, manifest.batch):
+        withdraw(root, manifest.attempt)
+        raise lost_race(root)
+
+
+def is_committed(root: Path, attempt: str, batch: str) -> bool | None:
+    """Return whether a state contains an attempt to commit a batch; None if it has not reached the attempt's number.
+
+    A manifest in place is no proof: if the job was suspended, the number may be free only because the manifest that had
+    it was removed long ago. So the lists of attempts in the last commit are searched.
+    """
+    latest = read_manifest(root)
+    if latest is None or latest.commit < commit_of(attempt):
+        return None
+    if latest.commit == commit_of(attempt):
+        return latest.attempt == attempt
+    wanted = (batch, attempt_id(attempt))
+    return any(wanted in zip(listed.batches, listed.attempts, strict=True) for listed in batch_lists(root, latest))
+
+
+def withdraw(root: Path, attempt: str) -> None:
+    """Remove the manifest that a suspended job has put in the place of a removed one; nobody has read it."""
+    with contextlib.suppress(OSError, ValueError):
+        if load_manifest(root, commit_of(attempt)).attempt == attempt:
+            manifest_path(root, commit_of(attempt)).unlink()
+
+
+def check_arrival(root: Path, manifest: Manifest) -> None:
+    """Raise JobError if tasks have written files of this attempt that the driver does not see."""
+    start = f"data/{manifest.attempt}/"
+    there = {start + name for name in files_under(root / "data" / manifest.attempt)}
+    for name in referenced_files(manifest):
+        if name.startswith(start) and name not in there:
+            raise JobError(
+                f"{root / name}, which a task has written, is not there for the driver: the state must lie where all "
+                "machines see the same files; nothing was committed"
+            )
+
+
+# Reading
+
+
+def from_last_commit(root: Path, read: Callable[[Manifest], Any], begun: Callable[[], bool] = bool) -> Any:
+    """Return what ``read`` makes of the last commit. If later commits remove its files meanwhile, read the newest,
+    READ_AGAIN times in all. Raise JobError after that, or if output has ``begun`` by then."""
+    for _ in range(READ_AGAIN):
+        manifest = read_state(root)
+        try:
+            return read(manifest)
+        except Exception as error:
+            if isinstance(error, BrokenPipeError) or last_commit(root) < manifest.commit + 2:
+                raise
+            if begun():
+                raise JobError(
+                    f"commit {manifest.commit} was removed by later commits while it was printed, so the output is "
+                    "incomplete: run the command again"
+                ) from error
+    raise JobError(
+        f"{root} got two or more new commits during each of {READ_AGAIN} attempts to read it: run the command again"
+    )
+
+
+def referenced_files(manifest: Manifest | None) -> list[str]:
+    """Return all files that a manifest refers to."""
+    if manifest is None:
+        return []
+    return [*stored_files(manifest), *(file for files in manifest.changes.values() for file in files)]
+
+
+def unconfirmed(root: Path, batch: str, error: Exception) -> JobError:
+    """Return the error for a manifest that is in place although the fsync of its folder failed."""
+    return JobError(
+        f"{full_disk(error, str(root)) or reason(error)}; batch {batch} is committed, but the disk did not "
+        "confirm it, so a power failure may undo it: check the disk; the next command publishes the batch if it is "
+        "still committed"
+    )
+
+
+# Garbage
+
+
+def collect_garbage(root: Path, manifest: Manifest) -> None:
+    """Remove files that neither the last commit nor the one before refers to; readers may still use the latter.
+
+    A job that is suspended here removes nothing that a later commit needs: such a commit refers only to files in
+    folders with higher numbers, and to files that this commit refers to as well.
+    """
+    commit = manifest.commit
+    if last_commit(root) > commit:
+        return
+    try:
+        before = read_manifest(root, commit - 1)
+    except JobError:
+        # It is damaged, and `recover` has continued from an earlier one.
+        before = None
+    kept = {*referenced_files(manifest), *referenced_files(before)}
+    for folder in sorted((root / "data").glob("[0-9]*-*")):
+        # A folder with a higher number belongs to a running job.
+        if int(folder.name.partition("-")[0]) <= commit:
+            # A job that lost the race may be removing or writing the same files; the next commit tries again.
+            with contextlib.suppress(OSError):
+                if is_local(root):
+                    remove_unreferenced(root, folder, kept)
+                else:
+                    remove_from_store(root, folder, kept)
+    for path in sorted((root / "manifest").iterdir()):
+        number = re.match(r"\.?(?:(?<=\.)batches-)?([0-9]{12})\.", path.name)
+        limit = commit - (0 if path.name.startswith(".") else MANIFESTS_KEPT)
+        if number and int(number[1]) <= limit:
+            path.unlink(missing_ok=True)
+    for publication in (*manifest.publish, *(before.publish if before else ())):
+        place = publication_place(root, publication)
+        if is_local(place):
+            remove_unfinished(root, place.parent, commit)
+
+
+def remove_unreferenced(root: Path, folder: Path, kept: set[str]) -> None:
+    """Remove the files of an attempt that are not in ``kept``, and the folders that this leaves empty."""
+    for path in sorted(folder.rglob("*"), reverse=True):
+        if path.is_dir():
+            remove_if_empty(path)
+        elif path.relative_to(root).as_posix() not in kept:
+            path.unlink(missing_ok=True)
+    remove_if_empty(folder)
+
+
+def remove_from_store(root: Path, folder: Path, kept: set[str]) -> None:
+    """Remove the files of an attempt that are not in ``kept`` from a store, which has no empty folders."""
+    start = f"data/{folder.name}/"
+    names = [start + name for name in files_under(folder)]
+    if not kept.intersection(names):
+        remove_tree(folder)
+        return
+    for name in names:
+        if name not in kept:
+            (root / name).unlink(missing_ok=True)
+
+
+def remove_if_empty(folder: Path) -> None:
+    """Remove a folder if it is empty."""
+    if not any(folder.iterdir()):
+        folder.rmdir()
+
+
+def remove_unfinished(root: Path, changes: Path, commit: int) -> None:
+    """Remove the temporary folders that crashes have left beside published folders in ``changes``. Another job may just
+    be publishing the last commit, and another state any of its commits: those stay."""
+    inside = str(changes).startswith(f"{root}/")
+    for folder in changes.glob(".batch=*"):
+        attempt = re.search(rf"{ATTEMPT.pattern}\Z", folder.stem)
+        own = inside or (attempt is not None and is_own(root, attempt[0]))
+        if own and (attempt is None or commit_of(attempt[0]) < commit):
+            shutil.rmtree(folder, ignore_errors=True)
+
+
+def open_state(program: Program, spark: SparkSession, root: Path) -> Manifest:
+    """Return the last commit of a state; check that this program wrote it, and publish its changes if necessary."""
+    manifest = read_state(root)
+    check_program(program, manifest)
+    finish_publication(spark, root, manifest)
+    return manifest
+
+
+# Commits
+
+Work = Callable[[str], tuple["Outcome", Mapping[str, tuple[str, ...]], Mapping[str, tuple[int, int]]]]
+"""Computes what to commit, given the name of an attempt: the relations, and per table the files of net changes and
+their counts (inserted, deleted)."""
+
+
+def run_and_commit(
+    program: Program,
+    spark: SparkSession,
+    root: Path,
+    before: Manifest | None,
+    batch: str,
+    publish: str,
+    options: Options,
+    log: Log,
+    work: Work,
+    generated: bool = True,
+) -> Manifest:
+    """Compute a commit in a folder of its own, make it the last one, publish its changes, collect garbage and return
+    its manifest. ``generated``: the job has chosen the ID of the batch. Raise Passing if another job commits first, or
+    if the disk, the system or Spark fails before the commit."""
+    commit = before.commit + 1 if before else 1
+    check_publication(root, program, publish, batch)
+    attempt = attempt_name(commit)
+    try:
+        if before is None:
+            make_folder(root / "manifest")
+        if is_local(root):
+            make_folder(root / "data")
+        (root / "data" / attempt).mkdir(parents=True)
+        outcome, changes, counts = work(attempt)
+        manifest = Manifest(
+            format=STATE_FORMAT,
+            commit=commit,
+            attempt=attempt,
+            program=program_record(program),
+            buckets=options.buckets,
+            functions=known_functions(program, before, options),
+            **with_batch(root, before, attempt, batch, generated),
+            relations=outcome.relations,
+            clocks=outcome.clocks,
+            effects=outcome.effects,
+            changes=changes,
+            counts=counts,
+            publish=publications(root, program, publish, batch, changes),
+            # The rounds of each task are for the report only.
+            steps=tuple({k: v for k, v in step.items() if k != "tasks"} for step in outcome.steps),
+        )
+        check_arrival(root, manifest)
+        commit_manifest(root, manifest)
+    except BaseException as error:
+        try:
+            committed = is_committed(root, attempt, batch)
+        except Exception as unknown:
+            # The files may belong to a commit. If they do not, a later commit removes them.
+            raise error from unknown
+        if not committed:
+            withdraw(root, attempt)
+            remove_tree(root / "data" / attempt)
+        if not isinstance(error, Exception):
+            raise
+        if committed:
+            raise unconfirmed(root, batch, error) from error
+        if committed is False:
+            # The error may be due to the other commit, which may have removed files that this job was reading.
+            raise lost_race(root) from error
+        said = full_disk(error, str(root)) or failure(error)
+        if said:
+            raise Passing(f"{said}; nothing was committed, the state is unchanged") from error
+        raise
+    for name, rows in relation_rows(program, manifest).items():
+        inserted, deleted = counts.get(program.relation(name).table, (0, 0))
+        log.event("relation", relation=name, tuples=rows, inserted=inserted, deleted=deleted)
+    log.event("committed", commit=commit, batch=batch)
+    finish_publication(spark, root, manifest, publish)
+    try:
+        collect_garbage(root, manifest)
+    except OSError as error:
+        log.warn(f"files that no commit needs could not be removed: {error}; a later commit removes them")
+    return replace(manifest, steps=tuple(outcome.steps))
+
+
+def known_functions(program: Program, before: Manifest | None, options: Options) -> Mapping[str, str]:
+    """Return the file hash of each external function; a command that calls none keeps those recorded."""
+    if options.functions:
+        return dict(options.functions.sources)
+    return before.functions if before and program.functions else {}
+
+
+def relation_rows(program: Program, manifest: Manifest) -> dict[str, int]:
+    """Return the number of tuples of every relation that is visible to users."""
+    return {
+        relation.name: manifest.relations.get(relation.table, StoredRelation()).rows
+        for relation in program.relations
+        if not relation.hidden
+    }
+
+
+def last_readable(root: Path) -> Manifest | None:
+    """Return the last commit whose manifest can be read, or None. Raise JobError for a damaged manifest whose number
+    does not follow that of another: it is not part of the state."""
+    numbers = commit_numbers(root)
+    for place, number in reversed([*enumerate(numbers)]):
+        try:
+            return load_manifest(root, number)
+        except ValueError as error:
+            if place and numbers[place - 1] < number - 1:
+                message = damaged_manifest(manifest_path(root, number), numbers[:place], error)
+                raise JobError(message) from error
+    return None

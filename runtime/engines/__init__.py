@@ -1,0 +1,1 @@
+"""The engines that run the SQL of a program: DuckDB and Spark."""

@@ -1,0 +1,211 @@
+"""The DuckDB engine, which runs inside a task, on the task's bucket of the state.
+
+The same SQL runs in one of two engines, DuckDB in tasks or Spark on the whole state. Algorithms change tables only
+through the operations of an engine.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+import sys
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Any
+
+from ..errors import JobError, Passing
+from ..files import READ_FILES, checked_file
+from ..model import Both, Column, Relation, Stratum
+from ..sql import no_rows
+from .engine import out_of_range
+
+
+class DuckEngine:
+    """DuckDB in memory, with ``threads`` threads, within ``memory_limit``, spilling to the folder ``spill``.
+
+    Views, empty tables and tables over files are created when a statement names them: a batch that changes little
+    leaves most of them alone, and a statement costs as much as the work on a small table.
+    """
+
+    name = "duckdb"
+    row_id = "rowid"
+    rounds_before_leaps = 3
+    most_rows_to_leap = math.inf
+
+    def __init__(self, memory_limit: str = "", spill: str = "", threads: int = 1) -> None:
+        """Open a database; ``memory_limit`` is in DuckDB's syntax (``2GB``), empty for DuckDB's default."""
+        try:
+            import duckdb
+        except ImportError as error:
+            raise JobError(
+                f"DuckDB is not installed where Spark runs the tasks, for {sys.executable}; install it there "
+                "(PYSPARK_PYTHON names the interpreter of the tasks) or run with --engine spark"
+            ) from error
+
+        self.connection = duckdb.connect()
+        self.folder = spill
+        settings = [f"threads = {threads}", "preserve_insertion_order = false", "error_on_division_by_zero = true"]
+        # A common subexpression of two TRYs would be computed outside of both, and its error not caught. Of similar
+        # queries in a union, DuckDB 2.0 computes only one, and takes its columns for those of the other.
+        settings.append("disabled_optimizers = 'common_subexpressions,common_subplan'")
+        # A checkpoint would change the row IDs.
+        settings += ["checkpoint_threshold = '1000TB'"] if self.row_id else []
+        settings += [f"memory_limit = '{memory_limit}'"] if memory_limit else []
+        settings += [f"temp_directory = '{spill}'"] if spill else []
+        for setting in settings:
+            self.connection.execute(f"SET {setting}")
+        self._rows: dict[str, int] = {}
+        self._views: dict[str, str] = {}
+        self._later: dict[str, str] = {}
+        self._read: dict[str, int] = {}
+        self.failed_calls: Callable[[], str] = str
+        #: Maps a file that a statement names to one that DuckDB can open.
+        self.fetch: Callable[[str], str] = checked_file
+
+    def close(self) -> None:
+        """Discard the database."""
+        self.connection.close()
+
+    def run(self, sql: str) -> list[tuple[Any, ...]]:
+        """Run a statement and return its rows."""
+        self._make_named(sql)
+        return self._execute(sql).fetchall()  # type: ignore[no-any-return]
+
+    def _execute(self, sql: str, run: Callable[[str], Any] | None = None) -> Any:
+        """Run a statement; raise JobError for overflow and for problems with files or memory."""
+        import duckdb
+
+        if "read_parquet(" in sql:
+            sql = READ_FILES.sub(self._fetched, sql)
+        try:
+            return (run or self.connection.execute)(sql)
+        except duckdb.OutOfMemoryException as error:
+            raise Passing(
+                f"DuckDB ran out of memory in a task; --engine spark runs without that bound: {error}"
+            ) from error
+        except duckdb.OutOfRangeException as error:
+            raise out_of_range(error) from error
+        except duckdb.IOException as error:
+            raise Passing(f"a file of the state cannot be read or written: {error}") from error
+        except duckdb.Error as error:
+            # Damage in files of earlier versions, which have no checksum, raises errors of several classes.
+            read = re.findall(r"'((?:[^']|'')*\.parquet)'", sql) if "read_parquet(" in sql else []
+            misused = isinstance(error, duckdb.ProgrammingError) and ".parquet" not in str(error)
+            if not read or misused:
+                raise
+            raise JobError(f"{' or '.join(read)} is damaged, or cannot be read: {error}") from error
+
+    def _fetched(self, quoted: re.Match[str]) -> str:
+        """Return a file name quoted in a statement as the quoted path of a file that DuckDB can open."""
+        path = self.fetch(quoted[1].replace("''", "'"))
+        return "'" + path.replace("'", "''") + "'"
+
+    def _make_named(self, sql: str) -> None:
+        """Create the deferred tables and views that a statement names, directly or through views."""
+        # Skip text in quotes: folders of the state have the names of relations.
+        for name in dict.fromkeys(re.findall(r"\w+", re.sub(r"'[^']*'", "", sql))):
+            if name in self._views:
+                self._make_named(self._views[name])
+            if name in self._later:
+                kind = "VIEW" if name in self._views else "TABLE"
+                self.run(f"CREATE OR REPLACE {kind} {name} AS {self._later.pop(name)}")
+
+    def text(self, sql: str | Both) -> str:
+        """Return a query in DuckDB's dialect."""
+        return sql if isinstance(sql, str) else sql.duckdb
+
+    def begin(self, stratum: Stratum) -> None:
+        """Do nothing: a stratum needs no preparation."""
+
+    def prepare(self, relations: Iterable[Relation], rows: int) -> None:
+        """Do nothing: rows need not be moved for joins."""
+
+    def meeting(
+        self, relation: Relation, derived: str, after: int, columns: Sequence[str] = ()
+    ) -> tuple[str, list[str]]:
+        """Return the query itself, and the whole table as its only part."""
+        return f"({derived})", [relation.table]
+
+    def table(self, name: str, sql: str | Both, counts: Sequence[str] = ()) -> int:
+        """Run a query now and keep its rows as a table; return their number."""
+        self._later.pop(name, None)
+        self._read.pop(name, None)
+        self._rows[name] = int(self.run(f"CREATE OR REPLACE TABLE {name} AS {self.text(sql)}")[0][0])
+        return self._rows[name]
+
+    def later(self, name: str, sql: str, rows: int) -> None:
+        """Create a table over files once a statement names it."""
+        self._later[name], self._rows[name], self._read[name] = sql, rows, rows
+
+    def empty(self, name: str, columns: Iterable[Column]) -> None:
+        """Create a table without rows once a statement names it."""
+        self.later(name, no_rows(columns, self.name), 0)
+
+    def part(self, name: str, of: str, columns: str, condition: str) -> int:
+        """Copy the rows of a table that meet a condition to a new table; return their number."""
+        return self.table(name, f"SELECT {columns} FROM {of} WHERE {condition}")
+
+    def view(self, name: str, sql: str, rows: int | None = None) -> None:
+        """Create a view of a query once a statement names it."""
+        if self._views.get(name) != sql:
+            self._views[name] = self._later[name] = sql
+
+    def rows(self, name: str) -> int:
+        """Return the number of rows of a table."""
+        return self._rows[name]
+
+    def counted(self, name: str, condition: str) -> int | None:
+        """Return None: nothing is counted in advance."""
+        return None
+
+    def add(self, name: str, of: str, columns: str = "*", condition: str = "TRUE") -> None:
+        """Append the rows of a table that meet a condition to another."""
+        self.insert(name, f"SELECT {columns} FROM {of} WHERE {condition}")
+
+    def insert(self, name: str, sql: str) -> None:
+        """Append the rows of a query to a table."""
+        self._rows[name] += int(self.run(f"INSERT INTO {name} BY NAME {sql}")[0][0])
+
+    def remove(
+        self, name: str, keys: str, columns: Sequence[str], count: int | None = None, numbered: bool = False
+    ) -> None:
+        """Remove rows; those known by row ID are found without comparing the columns of the whole table."""
+        if self.rows(keys):
+            matches = " AND ".join(f"{name}.{column} = {keys}.{column}" for column in columns)
+            if numbered and self.row_id:
+                # Fail instead of removing a wrong row if a row has moved.
+                same = f"CASE WHEN {matches} THEN TRUE ELSE error('a row of {name} has moved') END"
+                matches = f"{name}.{self.row_id} = {keys}._row AND {same}"
+            removed = int(self.run(f"DELETE FROM {name} USING {keys} WHERE {matches}")[0][0])
+            assert count is None or removed == count, f"rows of {name} are not those that were looked up"
+            self._rows[name] -= removed
+
+    def rename(self, name: str, to: str) -> None:
+        """Rename a table, replacing the table of that name."""
+        self._rows[to], self._read[to] = self._rows.pop(name), self._read.pop(name, 0)
+        if name in self._later:
+            self._later[to] = self._later.pop(name)
+            return
+        self._later.pop(to, None)
+        self.run(f"DROP TABLE IF EXISTS {to}")
+        self.run(f"ALTER TABLE {name} RENAME TO {to}")
+
+    def arrow(self, sql: str, rows: int) -> Iterator[Any]:
+        """Yield the rows of a query in Arrow batches of ``rows`` rows, each made on demand."""
+        self._make_named(sql)
+        try:
+            yield from self._execute(sql, self.connection.sql).to_arrow_reader(rows)
+        except OSError as error:
+            raise Passing(f"rows of the state cannot be read: {error}") from error
+
+    def since_read(self, name: str) -> str:
+        """Return SQL for the rows inserted since a table was read: row IDs follow the order of insertion."""
+        if not self.row_id:
+            return name
+        return f"(SELECT * FROM {name} WHERE {self.row_id} >= {self._read.get(name, 0)})"
+
+    def first(self, sql: str, limit: int) -> list[dict[str, Any]]:
+        """Return the first ``limit`` rows of a query."""
+        self._make_named(sql)
+        cursor = self._execute(f"SELECT * FROM ({sql}) AS q LIMIT {limit}")
+        names = [column[0] for column in cursor.description or ()]
+        return [dict(zip(names, row, strict=True)) for row in cursor.fetchall()]

@@ -1,0 +1,89 @@
+"""The operations that the maintenance algorithms need of an engine."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, Protocol
+
+from ..errors import Refused
+from ..model import Both, Column, Relation, Stratum
+
+
+class Engine(Protocol):
+    """An engine as the maintenance algorithms see it. Table and column names are those of the program's SQL."""
+
+    name: str
+    row_id: str
+    """The expression for the identity of a row, by which it can be removed later; empty if the engine has none."""
+    rounds_before_leaps: int
+    """How many rounds of a transitive closure run before leaps are tried."""
+    most_rows_to_leap: float
+    """The number of rows of a relation above which there are no leaps."""
+    failed_calls: Callable[[], str]
+    """Returns what external functions reported when they failed, to be appended to a message."""
+
+    def begin(self, stratum: Stratum) -> None:
+        """Prepare to maintain a stratum."""
+
+    def table(self, name: str, sql: str | Both, counts: Sequence[str] = ()) -> int:
+        """Run a query now and keep its rows as table ``name``; return their number. ``counts`` are the conditions that
+        ``counted`` will be asked about."""
+
+    def part(self, name: str, of: str, columns: str, condition: str) -> int:
+        """Make table ``name`` from the rows of table ``of`` that meet a condition; return their number."""
+
+    def later(self, name: str, sql: str, rows: int) -> None:
+        """Define table ``name`` as the ``rows`` rows of a query over files, which are read if the table is used."""
+
+    def empty(self, name: str, columns: Iterable[Column]) -> None:
+        """Make table ``name`` without rows."""
+
+    def view(self, name: str, sql: str, rows: int | None = None) -> None:
+        """Define ``name`` as a view of a query over tables, which returns ``rows`` rows if that is known."""
+
+    def rows(self, name: str) -> int:
+        """Return the number of rows of a table."""
+
+    def counted(self, name: str, condition: str) -> int | None:
+        """Return how many rows of a table meet a condition, or None if they were not counted when it was made."""
+
+    def add(self, name: str, of: str, columns: str = "*", condition: str = "TRUE") -> None:
+        """Append the rows of table ``of`` that meet a condition to table ``name``, which has the same columns."""
+
+    def insert(self, name: str, sql: str) -> None:
+        """Append the rows of a query to table ``name``, which has the same columns."""
+
+    def remove(
+        self, name: str, keys: str, columns: Sequence[str], count: int | None = None, numbered: bool = False
+    ) -> None:
+        """Remove the rows of table ``name`` that agree with a row of table ``keys`` in ``columns``: ``count`` rows, if
+        known. If ``numbered``, each key is one row of the table and has its ``row_id`` in ``_row``."""
+
+    def rename(self, name: str, to: str) -> None:
+        """Rename table ``name`` to ``to``, replacing the table of that name."""
+
+    def since_read(self, name: str) -> str:
+        """Return a FROM item with at least the rows inserted into table ``name`` since it was read from files."""
+
+    def prepare(self, relations: Iterable[Relation], rows: int) -> None:
+        """Prepare for queries that join ``rows`` rows with these relations."""
+
+    def meeting(
+        self, relation: Relation, derived: str, after: int, columns: Sequence[str] = ()
+    ) -> tuple[str, list[str]]:
+        """Return FROM items: the rows of ``derived``, a query that derives tuples of ``relation``, and the parts of its
+        table whose rows may agree with them in ``columns`` (default: all that identify a tuple). ``after`` is the
+        number of changed rows that ``derived`` starts from."""
+
+    def text(self, sql: str | Both) -> str:
+        """Return a query in the engine's dialect."""
+
+    def first(self, sql: str, limit: int) -> list[dict[str, Any]]:
+        """Return the first ``limit`` rows of a query, for messages."""
+
+
+def out_of_range(error: Exception) -> Refused:
+    """Return the error for arithmetic that fails, such as a sum with more digits than either engine supports."""
+    return Refused(
+        f"arithmetic overflow or division by zero, {error}; the batch was refused and the state is unchanged"
+    )

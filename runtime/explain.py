@@ -1,0 +1,386 @@
+"""Explain why a tuple is in the state, or why not.
+
+In a recursive stratum every tuple has a derivation from tuples of lower rank. Following these yields a finite proof,
+and nothing is recomputed.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any
+
+from .engines.engine import Engine
+from .errors import JobError
+from .inputs.values import hashable, shown, value_reader
+from .model import Program, Relation, Rule, Step
+from .printing import constant_text, value_text
+from .sql import element_type, is_list, names, sql_type, tuple_names
+
+MOST_PROOF_TUPLES = 1000
+
+FEW_DERIVATIONS = 3
+
+BETTER = "derives it, but another value of its group is better"
+
+PART = "contributes to its group, whose value is computed from all contributions"
+
+Values = tuple[Any, ...]
+
+Known = tuple[str, Values]
+"""A tuple: its table and its values."""
+
+
+def parse_tuple(program: Program, text: str) -> tuple[Relation, Values]:
+    """Parse a tuple in program syntax, ``reachable(@1, "x")``, into relation and typed values, or raise JobError."""
+    found = re.fullmatch(r"\s*([\w.]+)\s*(?:\((.*)\))?\s*\.?\s*", text, re.DOTALL)
+    if not found:
+        raise JobError(f"{shown(text)} is not a tuple; write one as in a program: reachable(1, 4)")
+    relation = program.relation(found[1])
+    words = split_values(found[2] or "")
+    wanted = ", ".join(f"{column.name}: {column.type}" for column in relation.columns)
+    if len(words) != len(relation.columns):
+        raise JobError(
+            f"{relation.name} has {len(relation.columns)} columns ({wanted}), "
+            f"and {text.strip()} has {len(words)} values"
+        )
+    values = []
+    for word, column in zip(words, relation.columns, strict=True):
+        try:
+            values.append(read_constant(word.removeprefix("@").strip(), column.type))
+        except ValueError as error:
+            raise JobError(f"{text.strip()}: {column.name}: {error}") from error
+    return relation, tuple(values)
+
+
+def read_constant(text: str, kind: str) -> Any:
+    """Return the value of a constant in program syntax; raise ValueError if it is of another type."""
+    if is_list(kind):
+        if not (text.startswith("[") and text.endswith("]")):
+            raise ValueError(f"{shown_constant(text)} is not a {kind}, which is written [...]")
+        items = []
+        for number, item in enumerate(split_values(text[1:-1]), start=1):
+            try:
+                items.append(read_constant(item, element_type(kind)))
+            except ValueError as error:
+                raise ValueError(f"element {number}: {error}") from error
+        return items
+    found = re.fullmatch(r'(date|timestamp)?("(?:[^"\\]|\\.)*")', text, re.DOTALL)
+    given = (found[1] or "string") if found else ""
+    wanted = kind if kind in ("string", "date", "timestamp") else ""
+    if given != wanted:
+        marks = {"string": ", which is written in quotes", "": ""}
+        how = marks.get(wanted, f', which is written {wanted}"..."')
+        article = "an" if kind == "int" else "a"
+        raise ValueError(f"{shown_constant(text)} is not {article} {kind}{how}")
+    if not found:
+        return value_reader(kind, True)(text)
+    try:
+        value = json.loads(found[2], strict=False)
+    except ValueError as error:
+        raise ValueError(f"{text} has an unknown escape") from error
+    return value_reader(kind, True)(value)
+
+
+def shown_constant(text: str) -> str:
+    """Return the text of a constant for messages."""
+    return (text if len(text) <= 60 else f"{text[:57]}...") or "nothing"
+
+
+def split_values(text: str) -> list[str]:
+    """Split text at the commas outside quotes and brackets."""
+    parts = re.findall(r'"(?:[^"\\]|\\.)*"|[\[\]]|,|[^",\[\]]+', text)
+    if "".join(parts) != text:
+        raise JobError(f"{shown(text)} has a string that is not closed")
+    values, depth = [""], 0
+    for part in parts:
+        depth += (part == "[") - (part == "]")
+        if part == "," and depth == 0:
+            values.append("")
+        else:
+            values[-1] += part
+    return [value.strip() for value in values] if text.strip() else []
+
+
+def tuple_text(relation: Relation, values: Sequence[Any]) -> str:
+    """Return a tuple in program syntax, with ``_`` for a value that is not known."""
+    texts = [
+        "_" if value is None else constant_text(value, column.type)
+        for value, column in zip(values, relation.columns, strict=True)
+    ]
+    if relation.annotates:
+        # The last two columns are derivation sets, which the rest of the proof shows.
+        texts = texts[:-2]
+    name = known_as(relation)
+    return f"{name}({', '.join(texts)})" if texts else name
+
+
+def known_as(relation: Relation) -> str:
+    """Return the name by which users know a relation."""
+    return relation.annotates or relation.shown_as or relation.name
+
+
+def sql_constant(value: Any, kind: str, engine: str) -> str:
+    """Return a value in SQL."""
+    if is_list(kind):
+        items = ", ".join(sql_constant(item, element_type(kind), engine) for item in value)
+        listed = f"[{items}]" if engine == "duckdb" else f"ARRAY({items})"
+        return f"CAST({listed} AS {sql_type(kind, engine)})"
+    text = repr(value) if isinstance(value, float) else value_text(value)
+    text = text.replace("\\", "\\\\").replace("'", "\\'") if engine == "spark" else text.replace("'", "''")
+    return f"CAST('{text}' AS {sql_type(kind, engine)})"
+
+
+class Explainer:
+    """Explains tuples by querying the stored relations, without loading them."""
+
+    def __init__(self, program: Program, engine: Engine, stored: Callable[[Relation], str]) -> None:
+        """Make the views that rules read; ``stored`` returns a query for the stored rows of a relation."""
+        self.program, self.engine = program, engine
+        self.relations = {relation.table: relation for relation in self.program.relations}
+        strata = [stratum for stage in self.program.stages for stratum in stage.strata]
+        # Show rules as written in the program, not those that they were split into.
+        self.rules = {
+            table: [rule for s in strata for rule in s.written if rule.head == table]
+            or [rule for s in strata for rule in s.rules if rule.head == table]
+            for table in self.relations
+        }
+        for table, relation in self.relations.items():
+            engine.view(f"{table}__stored", stored(relation))
+            rank = ", _rank" if relation.kind == "ranked" else ""
+            rows = f"SELECT {names(relation.tuple_columns)}{rank} FROM {table}__stored"
+            engine.view(f"{table}__after", rows)
+            engine.view(f"{table}__absent_after", rows)
+
+    def explain(self, relation: Relation, values: Values, limit: int) -> dict[str, Any]:
+        """Return what the command ``explain`` prints, with a proof of at most ``limit`` tuples."""
+        values = tuple(map(hashable, values))
+        stored = self.stored(relation, values)
+        result: dict[str, Any] = {
+            "program": self.program.name,
+            "tuple": tuple_text(relation, values),
+            "present": stored is not None,
+        }
+        if stored is not None:
+            return {**result, "tuples": self.proof((relation.table, values), limit)}
+        if relation.aggregated:
+            result["group"] = self.group(relation, values)
+        rules = list(self.attempts(relation, values))
+        return {**result, "input": relation.kind == "input", "rules": rules}
+
+    def group(self, relation: Relation, values: Values) -> list[str]:
+        """Return the first stored tuples in the group of an aggregated tuple; with witnesses there may be many."""
+        self.ask(relation, values)
+        table, columns = relation.table, relation.columns
+        made = {*relation.aggregated, *relation.witnesses}
+        same = [f"s.{c.sql} = a.{c.sql}" for c in columns if c.sql not in made] or ["TRUE"]
+        rows = (
+            f"SELECT {names(columns, 's.')} FROM {table}__stored AS s JOIN {table}__asked AS a "
+            f"ON {' AND '.join(same)} ORDER BY {names(columns, 's.')}"
+        )
+        found = self.engine.first(rows, FEW_DERIVATIONS)
+        return [tuple_text(relation, [row[column.sql] for column in columns]) for row in found]
+
+    def copied(self, rule: Rule, relation: Relation) -> Relation | None:
+        """Return the hidden relation that a rule copies to the one that it is shown as, None for other rules."""
+        source = self.relations[rule.steps[0].table] if len(rule.steps) == 1 and rule.steps[0].table else None
+        return source if source and source.shown_as == relation.name else None
+
+    def ask(self, relation: Relation, values: Values) -> None:
+        """Make table r__asked with one tuple."""
+        columns = [
+            f"{sql_constant(value, column.type, self.engine.name)} AS {column.sql}"
+            for value, column in zip(values or (True,), relation.tuple_columns, strict=True)
+        ]
+        self.engine.table(f"{relation.table}__asked", f"SELECT {', '.join(columns)}")
+
+    def stored(self, relation: Relation, values: Values) -> dict[str, Any] | None:
+        """Return the stored row of a tuple, including hidden columns; None if there is none."""
+        self.ask(relation, values)
+        table = relation.table
+        same = " AND ".join(f"s.{name} = a.{name}" for name in tuple_names(relation))
+        rows = f"SELECT s.* FROM {table}__stored AS s JOIN {table}__asked AS a ON {same}"
+        return next(iter(self.engine.first(rows, 1)), None)
+
+    def proof(self, root: Known, limit: int) -> list[dict[str, Any]]:
+        """Return the tuples of a proof in breadth-first order, each with the IDs of its premises."""
+        numbers: dict[Known, int] = {root: 0}
+        made: list[dict[str, Any]] = []
+        waiting = [root]
+        for known in waiting:
+            table, values = known
+            node, sources = self.derived(self.relations[table], values)
+            because = []
+            for source in sources:
+                if source not in numbers:
+                    if len(numbers) >= limit:
+                        node["cut"] = True
+                        continue
+                    numbers[source] = len(numbers)
+                    waiting.append(source)
+                because.append(numbers[source])
+            made.append({"id": numbers[known], **node, "because": because})
+        return made
+
+    def derived(self, relation: Relation, values: Values) -> tuple[dict[str, Any], list[Known]]:
+        """Return a stored tuple with a rule that derives it, and the premises; raise JobError if no rule does."""
+        stored = self.stored(relation, values)
+        assert stored is not None, "a derivation uses tuples that are there"
+        node: dict[str, Any] = {"tuple": tuple_text(relation, values)}
+        node |= {"relation": relation.shown_as or relation.name, "values": list(values)}
+        if relation.hidden and not relation.shown_as:
+            node["internal"] = True
+        node |= {name: stored[f"_{name}"] for name in ("rank", "support") if f"_{name}" in stored}
+        if relation.kind == "input":
+            return {**node, "given": True}, []
+        for rule in self.rules[relation.table]:
+            held = [f"_{place}" for place, _ in enumerate(rule.steps, 1)]
+            if relation.kind == "ranked":
+                held.append(f"_rank < {stored['_rank']}")
+            query = f"SELECT * FROM ({self.engine.text(rule.asked)}) AS q WHERE {' AND '.join(held) or 'TRUE'}"
+            several = bool(relation.aggregated) and not relation.witnesses
+            several = several and relation.kind != "ranked"
+            if relation.kind == "ranked":
+                query += " ORDER BY _rank"
+            elif place := self.place_of_derivation(relation, rule):
+                # A shortest derivation contains no cycle.
+                size = "LEN" if self.engine.name == "duckdb" else "SIZE"
+                query += f" ORDER BY {size}({place})"
+            rows = self.engine.first(query, FEW_DERIVATIONS if several else 1)
+            if not rows:
+                continue
+            if copied := self.copied(rule, relation):
+                inner, sources = self.derived(copied, values)
+                return {**inner, **node}, sources
+            node |= {"rule": rule.label, "source": rule.source, "text": rule.text}
+            if "_at" in rows[0]:
+                fact = f"{tuple_text(relation, values)}."
+                node |= {"rule": rows[0]["_rule"], "source": rows[0]["_at"], "text": fact}
+            if several:
+                node["derivations"] = self.engine.first(f"SELECT COUNT(*) AS n FROM ({query}) AS c", 1)[0]["n"]
+            absent = [
+                tuple_text(self.relations[step.table], terms)
+                for row in rows
+                for step, terms in self.literals(rule, row)
+                if step.negated
+            ]
+            if absent:
+                node["absent"] = list(dict.fromkeys(absent))
+            sources = [
+                (step.table, terms) for row in rows for step, terms in self.literals(rule, row) if not step.negated
+            ]
+            return node, list(dict.fromkeys(sources))
+        raise JobError(
+            f"no rule derives {node['tuple']} from what is stored; `verify` tells what is wrong with the state"
+        )
+
+    def place_of_derivation(self, relation: Relation, rule: Rule) -> str:
+        """Return the query column with a fact's derivation set, empty unless the rule reads the fact's entries."""
+        first = self.relations.get(rule.steps[0].table) if rule.steps else None
+        if relation.annotates or first is None or not first.annotates:
+            return ""
+        return f"_1_{len(first.columns) - 1}"
+
+    def literals(self, rule: Rule, row: Mapping[str, Any]) -> Iterator[tuple[Step, Values]]:
+        """Yield the literals of a rule with their values in a derivation, None for values that are not known."""
+        for place, step in enumerate(rule.steps, 1):
+            if step.table:
+                columns = self.relations[step.table].columns
+                values = (row[f"_{place}_{index}"] for index, _ in enumerate(columns, 1))
+                yield step, tuple(map(hashable, values))
+
+    def attempts(self, relation: Relation, values: Values) -> Iterator[dict[str, Any]]:
+        """Yield how far each rule gets; rules of a hidden relation replace the rule that copies it."""
+        for rule in self.rules[relation.table]:
+            copied = self.copied(rule, relation)
+            if copied:
+                yield from self.attempts(copied, values)
+            else:
+                yield self.attempt(rule, relation, values)
+
+    def attempt(self, rule: Rule, relation: Relation, values: Values) -> dict[str, Any]:
+        """Return how far a rule gets: the tuples ``found`` on its longest path and the ``missing`` step, with the value
+        that the rule ``gives`` if that is one of the head; or that all steps hold, but the group has another value."""
+        self.ask(relation, values)
+        order = ", ".join(f"_{place} DESC" for place, _ in enumerate(rule.steps, 1))
+        query = f"SELECT * FROM ({self.engine.text(rule.asked)}) AS q"
+        row = self.engine.first(f"{query} ORDER BY {order}" if order else query, 1)[0]
+        said: dict[str, Any] = {"rule": rule.label, "source": rule.source, "text": rule.text}
+        terms = self.literals(rule, row)
+        found: list[str] = []
+        for place, step in enumerate(rule.steps, 1):
+            text, gives = step.text, row.get(f"_{place}_1")
+            if step.table:
+                text = tuple_text(self.relations[step.table], next(terms)[1])
+            elif step.column:
+                column = next(c for c in relation.columns if c.sql == step.column)
+                text = f"{column.name} = {step.text}"
+            if not row[f"_{place}"]:
+                why = "is there" if step.negated else "is not there" if step.table else "does not hold"
+                literal = step.text if step.table else text
+                missing = {"missing": text, "why": why, "step": literal}
+                if step.column and gives is not None:
+                    missing["gives"] = constant_text(gives, column.type)
+                return {**said, "found": found, **missing}
+            if step.table and not step.negated:
+                found.append(text)
+        compared = {step.column for step in rule.steps}
+        best = compared.issuperset(relation.aggregated)
+        return {**said, "found": found, "why": BETTER if best else PART}
+
+
+def report_explanation(result: Mapping[str, Any]) -> Iterator[str]:
+    """Yield the lines of a proof as a tree, or of how far each rule gets."""
+    if not result["present"]:
+        group = result.get("group")
+        there = f"; its group has {' and '.join(group)}" if group else ""
+        yield f"{result['tuple']} is not there{there}"
+        if result["input"]:
+            yield "  it is an input, and has no such row"
+        for attempt in result["rules"]:
+            yield f"  {rule_note(attempt)}"
+            yield from (f"    found {text}" for text in attempt["found"])
+            if "missing" in attempt:
+                step = "" if attempt["step"] == attempt["missing"] else f", for {attempt['step']}"
+                gives = f": the rule gives {attempt['gives']}" if "gives" in attempt else ""
+                yield f"    {attempt['missing']} {attempt['why']}{gives}{step}"
+            else:
+                yield f"    {attempt['why']}"
+        return
+    tuples = {node["id"]: node for node in result["tuples"]}
+    told: set[int] = set()
+    # A stack of the tuples still to print: the lines before each, its branch mark and its ID.
+    waiting: list[tuple[str, str, int]] = [("", "", 0)]
+    while waiting:
+        before, mark, number = waiting.pop()
+        node = tuples[number]
+        inside = before + {"": "", "├─ ": "│  ", "└─ ": "   "}[mark]
+        yield f"{before}{mark}{node['tuple']}{proof_note(node, number in told)}"
+        if number in told:
+            continue
+        told.add(number)
+        yield from (f"{inside}   no {text}" for text in node.get("absent", ()))
+        children = [*node["because"]]
+        for place, child in reversed(list(enumerate(children))):
+            last = place == len(children) - 1
+            waiting.append((inside, "└─ " if last else "├─ ", child))
+
+
+def proof_note(node: Mapping[str, Any], told: bool) -> str:
+    """Return what is printed after a tuple of a proof."""
+    if node.get("given"):
+        return "  given"
+    if told:
+        return "  see above"
+    more = node.get("derivations", 0)
+    notes = f"  by {rule_note(node)}"
+    if more > FEW_DERIVATIONS:
+        notes += f"  {more:,} derivations, {FEW_DERIVATIONS} of them shown"
+    return notes + ("  ... (--limit shows more)" if node.get("cut") else "")
+
+
+def rule_note(said: Mapping[str, Any]) -> str:
+    """Return a rule with its label and its place in the source."""
+    text = said["text"].removeprefix(f"{said['rule']}:").strip()
+    return f"{said['rule']}: {text}  ({said['source']})"

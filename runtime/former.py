@@ -1,0 +1,116 @@
+"""Stored inputs of an earlier commit, and net changes since it, for ``rebuild`` and ``upgrade``."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+from pyspark.sql import Observation, functions
+
+from .errors import JobError
+from .log import Log, describe
+from .manifest import Manifest
+from .model import Program, Relation
+from .places import place_of, write_parquet
+from .publish import write_renamed
+from .stored import check_stored, relation_frame, stored_files
+from .versions import columns_record, stored_input
+from .writing import keep_file
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+
+def kept_inputs(program: Program, root: Path, before: Manifest, given: set[str], log: Log) -> list[Relation]:
+    """Return the input relations that keep their stored rows: all but those ``given`` anew. Warn of inputs that are
+    gone or new; raise JobError for one whose stored rows have other columns."""
+    kept = []
+    recorded = before.program.relations
+    stored = {found.name for found in recorded.values() if found.kind == "input"}
+    inputs = {relation.name for relation in program.relations if relation.kind == "input"}
+    for relation in program.relations:
+        if relation.kind != "input" or relation.name in given:
+            continue
+        table = stored_input(relation, before.program)
+        if not table:
+            log.warn(f"{relation.name} is new and starts empty: no --input {relation.name}=PATH was given")
+        elif recorded[table].columns != columns_record(relation):
+            raise JobError(
+                f"the columns of {relation.name} differ from those of its stored rows; pass rows with --input "
+                f"{relation.name}=PATH"
+            )
+        else:
+            check_stored(root, before, stored_files(before, [table]), whole=True)
+            kept.append(relation)
+    for name in sorted(stored - inputs):
+        log.warn(f"{name} is no longer an input; its rows are dropped")
+    return kept
+
+
+def stage_stored(spark: SparkSession, root: Path, manifest: Manifest, relation: Relation, folder: Path) -> list[str]:
+    """Stage the stored rows of an input relation as insertions, and return the files."""
+    describe(spark, f"stored rows of {relation.name}")
+    stored = replace(relation, table=stored_input(relation, manifest.program))
+    frame = relation_frame(spark, root, manifest, stored).withColumn("_op", functions.lit("+"))
+    return write_parquet(frame, folder)
+
+
+def differences(
+    spark: SparkSession, root: Path, before: Manifest, after: Manifest, relation: Relation, folder: Path
+) -> tuple[tuple[str, ...], tuple[int, int]]:
+    """Return the net changes of a relation between two commits: files, and how many tuples came and went."""
+    describe(spark, f"differences of {relation.name}")
+    old, new = (relation_frame(spark, root, commit, relation) for commit in (before, after))
+    gone = old.exceptAll(new).withColumn("_op", functions.lit("-"))
+    come = new.exceptAll(old).withColumn("_op", functions.lit("+"))
+    counted = Observation()
+    signs = [functions.count_if(functions.col("_op") == sign).alias(sign) for sign in "+-"]
+    files = write_parquet(come.unionByName(gone).observe(counted, *signs), folder / "changes" / relation.table)
+    counts = (int(counted.get["+"]), int(counted.get["-"]))
+    if not any(counts):
+        return (), counts
+    return tuple(keep_file(root, root, place_of(file)).path for file in files), counts
+
+
+def under_own_columns(program: Program, root: Path, manifest: Manifest, folder: Path, attempt: str) -> Manifest:
+    """Return a commit whose stored relations have the column names of this program. Files that another compiler version
+    wrote with other column names are copied below ``folder``."""
+    relations = dict(manifest.relations)
+    recorded = manifest.program.relations
+    tables = {
+        table: relation
+        for relation in program.relations
+        for table in (relation.table, stored_input(relation, manifest.program) if relation.kind == "input" else "")
+        if table in relations
+    }
+    for table, relation in tables.items():
+        stored, wanted = relations[table], [column.sql for column in relation.columns]
+        if recorded[table].columns != columns_record(relation):
+            continue
+        copies: dict[str, str] = {}
+        for number, name in enumerate(stored_files(manifest, [table])):
+            try:
+                with (root / name).open("rb") as file:
+                    found = pq.ParquetFile(file).schema_arrow.names
+            except (OSError, pa.ArrowException):
+                # A reader of its rows reports the damage.
+                continue
+            # The columns of a tuple come first in every file.
+            if found[: len(wanted)] == wanted:
+                continue
+            columns = dict(zip(found, [*wanted, *found[len(wanted) :]], strict=True))
+            place = folder / table / f"{number:05d}"
+            copies[name] = keep_file(root, root, write_renamed([root / name], columns, place, attempt)).path
+        buckets = {
+            number: replace(
+                bucket,
+                base=tuple(copies.get(name, name) for name in bucket.base),
+                changes=tuple(copies.get(name, name) for name in bucket.changes),
+            )
+            for number, bucket in stored.buckets.items()
+        }
+        relations[table] = replace(stored, buckets=buckets)
+    return replace(manifest, relations=relations)

@@ -1,0 +1,1 @@
+"""Find, read and validate input rows, and stage them as Parquet files."""

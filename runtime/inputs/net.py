@@ -1,0 +1,177 @@
+"""Reduce a staged batch to its net changes, at most one for each tuple, in DuckDB."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import tempfile
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from ..engines.duckdb import DuckEngine
+from .files import InputFile
+from .records import PROBLEMS_LISTED, Problems
+from .tables import ROWS_AT_ONCE, staged_tables
+from .values import REMOVE_KEY, InputShape, hashable, shown
+
+
+def net_changes(files: Sequence[InputFile], folder: Path, shape: InputShape, problems: Problems) -> Path:
+    """Net the changes staged from ``files`` in ``folder`` and return the folder that holds the result.
+
+    With an order, the last change of each tuple counts. In a relation with a primary key, the last inserted row of each
+    key counts; it is staged as ``x`` if it was deleted afterwards. Without an order, a row that is both deleted and
+    inserted is a problem, unless it belongs to an update that changes nothing or ``shape.net`` says that it stays.
+    """
+    staged = sorted(folder.rglob("*.parquet"))
+    if not shape.order and have_one_sign(staged):
+        return folder
+    netted = folder / "net"
+    netted.mkdir()
+    path = netted / "rows.parquet"
+    # Spaces tell names from those of columns.
+    columns = ", ".join(column.sql for column in shape.relation.tuple_columns)
+    if shape.order:
+        key = ", ".join(shape.relation.key) or columns
+        write_query(staged, ordered_query(columns, key, shape), path)
+        rows, count = first_rows(path, f"SELECT {key} FROM rows WHERE _op <> '-' GROUP BY {key} HAVING COUNT(*) > 1")
+        note_ties(rows, count, shape, problems)
+    else:
+        write_query(staged, unordered_query(columns, shape), path)
+        note_contradictions(files, *first_rows(path, f"SELECT {columns} FROM rows WHERE _op = '?'"), shape, problems)
+    return netted
+
+
+def have_one_sign(files: Iterable[Path]) -> bool:
+    """Return whether the footers of staged files prove that they hold only insertions or only deletions."""
+    signs: set[str] = set()
+    for file in files:
+        with file.open("rb") as content:
+            footer = pq.read_metadata(content)
+        names = [footer.schema.column(place).path for place in range(footer.num_columns)]
+        for number in range(footer.num_row_groups):
+            found = footer.row_group(number).column(names.index("_op")).statistics
+            known = found is not None and found.has_min_max
+            signs |= {found.min, found.max} if known else {"+", "-"}
+    return signs <= {"+"} or signs <= {"-"}
+
+
+def unordered_query(columns: str, shape: InputShape) -> str:
+    """Return SQL for the net changes of a batch without an order; ``?`` is the sign of a row whose final state is
+    undecided. A row stays if it occurs only as an image of updates, and at least as often after an update as before."""
+    images = """"n +" + "n -" = 0 AND "n <" <= "n >\""""
+    doubt = f"""WHEN "n -" + "n <" > 0 AND "n +" + "n >" > 0 AND NOT ({images}) THEN '?'"""
+    counts = ", ".join(f"""COUNT(*) FILTER (_op = '{sign}') AS "n {sign}\"""" for sign in "+-<>")
+    return f"""SELECT {columns}, CASE {"" if shape.net else doubt} WHEN "n +" + "n >" > 0 THEN '+' ELSE '-' END AS _op
+        FROM (SELECT {columns}, {counts} FROM rows GROUP BY {columns})"""
+
+
+def ordered_query(columns: str, key: str, shape: InputShape) -> str:
+    """Return SQL for the net changes of a batch with an order. Among changes with the same order, deletions come
+    first."""
+    removal = REMOVE_KEY if shape.relation.key else "-"
+    return f"""SELECT {columns},
+            CASE WHEN "newest of key" IS NULL THEN '-' WHEN "last -" > "last +" THEN '{removal}' ELSE '+' END AS _op
+        FROM (
+            SELECT *, MAX("last +") OVER (PARTITION BY {key}) AS "newest of key" FROM (
+                SELECT {columns}, MAX(_order) FILTER (_op = '+') AS "last +", MAX(_order) FILTER (_op = '-') AS "last -"
+                FROM rows GROUP BY {columns}
+            )
+        ) WHERE "newest of key" IS NULL OR "last +" = "newest of key\""""
+
+
+def write_query(files: Sequence[Path], sql: str, path: Path) -> None:
+    """Write what a query makes of the ``rows`` of staged files to a file."""
+    with (
+        tempfile.TemporaryDirectory(prefix="flintlog-") as spill,
+        contextlib.closing(DuckEngine(spill=spill, threads=os.cpu_count() or 1)) as engine,
+    ):
+        engine.connection.register("rows", reader_of(files))
+        found: Any = engine.connection.sql(sql).to_arrow_reader(ROWS_AT_ONCE)
+        with path.open("wb") as content, pq.ParquetWriter(content, found.schema) as writer:
+            for batch in found:
+                writer.write_batch(batch)
+
+
+def first_rows(path: Path, sql: str) -> tuple[list[tuple[Any, ...]], int]:
+    """Return the first rows that a query finds among the ``rows`` of a staged file, and the number of all."""
+    with contextlib.closing(DuckEngine()) as engine:
+        engine.connection.register("rows", reader_of([path]))
+        count = engine.table("found", sql)
+        rows = engine.connection.sql(f"SELECT * FROM found ORDER BY ALL LIMIT {PROBLEMS_LISTED}").to_arrow_table()
+    return [tuple(map(hashable, row)) for row in table_rows(rows)], count
+
+
+def reader_of(files: Sequence[Path]) -> Any:
+    """Return a reader of the rows of staged files, which can be read once."""
+
+    def batches() -> Iterator[Any]:
+        for file in files:
+            with file.open("rb") as content:
+                yield from pq.ParquetFile(content).iter_batches(ROWS_AT_ONCE)
+
+    with files[0].open("rb") as content:
+        schema = pq.read_schema(content)
+    return pa.RecordBatchReader.from_batches(schema, batches())
+
+
+def table_rows(table: Any) -> Iterator[tuple[Any, ...]]:
+    """Return an iterator over the rows of an Arrow table."""
+    return zip(*(column.to_pylist() for column in table.columns), strict=True)
+
+
+# Messages
+
+
+def note_ties(rows: Iterable[tuple[Any, ...]], count: int, shape: InputShape, problems: Problems) -> None:
+    """Add a problem for each key whose last row is ambiguous because two rows have the same order; ``count`` in all."""
+    known = {column.sql: column.name for column in shape.relation.columns}
+    columns = [known[name] for name in shape.relation.key]
+    before = problems.count
+    for key in rows:
+        problems.add(f"{shape.relation.name}: two rows with {row_text(columns, key)} and the same {shape.order}")
+    problems.count = before + count
+
+
+def note_contradictions(
+    files: Sequence[InputFile], rows: list[tuple[Any, ...]], count: int, shape: InputShape, problems: Problems
+) -> None:
+    """Add a problem for each row that is both deleted and inserted, with the places of both; ``count`` in all."""
+    if not count:
+        return
+    places = places_of_rows(files, rows, shape)
+    columns = [column.name for column in shape.relation.columns]
+    before = problems.count
+    for row in rows:
+        deleted, inserted = (places.get((row, sign), "") for sign in "-+")
+        text = row_text(columns, row) if columns else "the row ()"
+        problems.add(f"{shape.relation.name}: {text} is both deleted{deleted} and inserted{inserted}")
+    problems.count = before + count
+    problems.advice["their order is unknown: pass --order-column NAME, or --net insert to keep such rows"] = None
+
+
+def row_text(columns: Sequence[str], values: Sequence[Any]) -> str:
+    """Return columns with their values as text for messages."""
+    return ", ".join(f"{name} = {shown(value)}" for name, value in zip(columns, values, strict=False))
+
+
+def places_of_rows(
+    files: Iterable[InputFile], rows: Iterable[tuple[Any, ...]], shape: InputShape
+) -> dict[tuple[tuple[Any, ...], str], str]:
+    """Return where each of ``rows`` is first deleted (``-``) and first inserted (``+``), as text for messages. Rows of
+    tables and DataFrames have no numbers."""
+    wanted = set(rows)
+    found: dict[tuple[tuple[Any, ...], str], str] = {}
+    for file in files:
+        if file.format in ("table", "frame"):
+            continue
+        tables = staged_tables(file, shape, Problems(), lambda text: None)
+        for number, (*values, sign) in enumerate((row for table in tables for row in table_rows(table)), start=1):
+            row = tuple(map(hashable, values))
+            if row in wanted:
+                side = "-" if sign in ("-", "<") else "+"
+                found.setdefault((row, side), f" ({file}, row {number})")
+    return found

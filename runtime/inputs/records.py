@@ -1,0 +1,294 @@
+"""Parse CSV and JSON records, and check rows value by value."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import Any
+
+from ..errors import JobError, Refused
+from ..model import Program, Relation
+from ..sql import element_type, is_list
+from .values import BLANKS, OPERATION_NAMES, Absent, InputShape, Reader, json_decoder, reader, shown
+
+PROBLEMS_LISTED = 5
+
+NO_HEADER = "there is none"
+
+LONGEST_RECORD = 64 * 1024 * 1024
+
+Warn = Callable[[str], None]
+
+Record = list[Any] | str
+"""The values of a row in the order of InputShape.names, or a message why the row is unreadable."""
+
+CSV_FIELD = re.compile(r'"([^"]*+(?:""[^"]*+)*+)"(?=,|\Z)|((?!")[^,]*+)(?=,|\Z)')
+
+CSV_OPEN_FIELD = re.compile(r'"[^"]*+(?:""[^"]*+)*+\Z')
+
+# The kinds of typed values that a column type accepts, if not only its own.
+TAKEN_KINDS = {
+    "int": ("int", "decimal"),
+    "float": ("float", "int", "decimal"),
+    "decimal": ("decimal", "int"),
+    "order": ("int", "decimal", "date", "timestamp"),
+}
+
+
+class Problems:
+    """The problems of a batch: the first messages, the total count, and advice to the user."""
+
+    def __init__(self) -> None:
+        """Start without problems."""
+        self.listed: list[str] = []
+        self.count = 0
+        self.advice: dict[str, None] = {}
+
+    def add(self, *messages: str) -> None:
+        """Add problems."""
+        self.count += len(messages)
+        self.listed += messages[: PROBLEMS_LISTED - len(self.listed)]
+
+    def refuse(self) -> None:
+        """Raise Refused if there is any problem."""
+        if self.count:
+            more = self.count > len(self.listed)
+            problems = [*self.listed, *([f"... {self.count} problems in all"] if more else [])]
+            raise Refused(str(refused(*problems, *self.advice)), str(refused(*problems)))
+
+
+def refused(*lines: str) -> Refused:
+    """Return the error that refuses a batch for these reasons."""
+    return Refused("refused, nothing has changed:" + "".join(f"\n  {line}" for line in lines))
+
+
+NO_OPERATION = "\0"
+"""The name of the operation column where no column is one."""
+
+
+def operation_column(relation: Relation, wanted: str = "op", none: bool = False) -> str:
+    """Return the name of the operation column, distinct from the relation's own columns; NO_OPERATION if ``none``."""
+    if none:
+        return NO_OPERATION
+    taken = {column.name for column in relation.columns}
+    while wanted in taken:
+        wanted = "_" + wanted
+    return wanted
+
+
+def input_relation(program: Program, name: str) -> Relation:
+    """Return the input relation called ``name``; raise JobError if there is none."""
+    for relation in program.relations:
+        if relation.kind == "input" and relation.name == name:
+            return relation
+    inputs = ", ".join(sorted(r.name for r in program.relations if r.kind == "input")) or "none"
+    if any(relation.name == name and not relation.hidden for relation in program.relations):
+        raise JobError(f"{name} is not an input relation; {program.name} has these: {inputs}")
+    raise JobError(f"there is no relation {name}; the input relations of {program.name}: {inputs}")
+
+
+# Rows
+
+
+def checked_rows(
+    records: Iterable[Record], file: str, text: bool, shape: InputShape, problems: Problems, first: int = 1
+) -> Iterator[list[Any]]:
+    """Yield valid rows as they are staged, and add the problems of others. Rows are numbered from ``first``; if that is
+    0, they have no numbers, and messages tell them by their values. ``text`` says that all values are text."""
+    readers = [reader(type_name, shape, text) for type_name in shape.types]
+    for number, record in enumerate(records, start=first):
+        if isinstance(record, str):
+            problems.add(f"{file}, row {number}: {record}")
+            continue
+        try:
+            values = [read(value) for read, value in zip(readers, record, strict=True)]
+        except ValueError:
+            present = [(name, v) for name, v in zip(shape.names, record, strict=True) if v is not Absent.ABSENT]
+            named = ", ".join(f"{name} {shown(value)}" for name, value in present)
+            where = f"{file}, row {number}" if first else f"{file}, a row with {named}"
+            problems.add(*row_problems(where, shape, readers, record))
+            continue
+        # A relation without columns is stored with one constant column.
+        yield values if shape.relation.columns else [True, *values]
+
+
+def row_problems(where: str, shape: InputShape, readers: list[Reader], record: list[Any]) -> list[str]:
+    """Return a message for each invalid value of a row."""
+    found = []
+    for name, read, value in zip(shape.names, readers, record, strict=True):
+        try:
+            read(value)
+        except ValueError as error:
+            found.append(f"{where}, column {name}: {error}")
+    return found
+
+
+def match_columns(
+    found: list[str], file: str, shape: InputShape, problems: Problems, warn: Warn
+) -> list[int | None] | None:
+    """Return the positions of the wanted columns among those of a file, with None for an absent operation column. Add
+    problems and return None if a column is missing or ambiguous."""
+    places: list[int | None] = []
+    before = problems.count
+    for name in shape.names:
+        if found.count(name) > 1:
+            problems.add(f"{file}: column {name} occurs {found.count(name)} times")
+        elif name not in found and name != shape.operation:
+            similar = [other for other in found if other.strip().lower() == name.lower()]
+            hint = f"; there is {shown(similar[0])}, but names are matched exactly" if similar else ""
+            problems.add(f"{file}: column {name} is missing{hint}")
+        places.append(found.index(name) if name in found else None)
+    if shape.operation not in found:
+        check_operations(found, file, shape, problems)
+    for name in found:
+        if name not in shape.names:
+            warn(f"{file}: column {name} is not used")
+    return places if problems.count == before else None
+
+
+def check_operations(found: Iterable[str], file: str, shape: InputShape, problems: Problems) -> None:
+    """Add a problem for a file that has columns ``found`` but no operation column, unless ``all_inserts`` is set or the
+    rows are initial and no column looks like operations."""
+    similar = [name for name in found if looks_like_operation(name) and name not in shape.names]
+    if shape.all_inserts or (shape.initial and not similar):
+        return
+    if shape.initial:
+        problems.add(f"{file}: column {shown(similar[0])} looks like operations, but initial rows are all insertions")
+        problems.advice["remove such a column, or pass --all-inserts if it does not hold operations"] = None
+        return
+    own = [column.name for column in shape.relation.columns if looks_like_operation(column.name)]
+    hint = f"; {', '.join(map(shown, similar))} looks like it" if similar else ""
+    hint = hint or (f"; {', '.join(own)} is a column of the relation" if own else "")
+    problems.add(f"{file}: column {shape.operation} is missing, which holds the operation of each change{hint}")
+    named = f"--op-column {shown(similar[0])}" if similar else "--op-column NAME"
+    problems.advice[
+        f"pass {named} if it has another name, or --all-inserts if all rows of files without it are insertions"
+    ] = None
+
+
+def looks_like_operation(name: str) -> bool:
+    """Return whether a column has a usual name of operation columns, regardless of case and punctuation."""
+    return re.sub(r"[\W_]+", "", name).lower() in OPERATION_NAMES
+
+
+def csv_records(lines: Iterator[str], file: str, shape: InputShape, problems: Problems, warn: Warn) -> Iterator[Record]:
+    """Yield the records of a CSV file after its header."""
+    records = split_csv(lines)
+    header = next(records, NO_HEADER)
+    places = match_header(header, file, shape, problems, warn)
+    if places is None:
+        return
+    for record in records:
+        if isinstance(record, str):
+            yield record
+        elif len(record) != len(header):
+            yield f"{len(record)} fields instead of {len(header)}"
+        else:
+            yield [Absent.ABSENT if place is None else record[place] for place in places]
+
+
+def match_header(
+    header: list[str | None] | str, file: str, shape: InputShape, problems: Problems, warn: Warn
+) -> list[int | None] | None:
+    """Return the positions of the wanted columns in a CSV header; add problems and return None if it does not fit."""
+    if isinstance(header, str):
+        problems.add(f"{file}, header: {header}")
+        return None
+    columns = [name or "" for name in header]
+    wanted = [column.name for column in shape.relation.columns]
+    if wanted and not any(name.lower() in {*map(str.lower, columns)} for name in shape.names):
+        found, wanted_text = ", ".join(columns), ", ".join(wanted)
+        problems.add(f"{file} has no header: it starts with {shown(found)}, not with the columns {wanted_text}")
+        return None
+    return match_columns(columns, file, shape, problems, warn)
+
+
+def split_csv(lines: Iterator[str]) -> Iterator[list[str | None] | str]:
+    """Yield the fields of each record, None for an empty field without quotes; for a malformed record, a message."""
+    for line in lines:
+        if '"' not in line:
+            text = line.rstrip("\r\n")
+            if text:
+                yield [field or None for field in text.split(",")]
+            continue
+        record = line
+        fields = split_quoted(record.rstrip("\r\n"))
+        while fields is None:
+            added = open_field_lines(lines)
+            record += added
+            fields = split_quoted(record.rstrip("\r\n")) if added else "a quote is not closed"
+        yield fields
+
+
+def open_field_lines(lines: Iterator[str]) -> str:
+    """Return the lines up to one that may close an open quote; empty if none does within LONGEST_RECORD."""
+    added, size = [], 0
+    for line in lines:
+        added.append(line)
+        size += len(line)
+        if line.count('"') % 2:
+            return "".join(added)
+        if size > LONGEST_RECORD:
+            break
+    return ""
+
+
+def split_quoted(record: str) -> list[str | None] | str | None:
+    """Return the fields of a record with quotes, None if it continues on the next line, a message if malformed."""
+    fields: list[str | None] = []
+    position = 0
+    while True:
+        field = CSV_FIELD.match(record, position)
+        if field is None:
+            return None if CSV_OPEN_FIELD.match(record, position) else "text after a closing quote"
+        fields.append(field[2] or None if field[1] is None else field[1].replace('""', '"'))
+        position = field.end() + 1
+        if position > len(record):
+            return fields
+
+
+def json_records(
+    lines: Iterator[str], file: str, shape: InputShape, problems: Problems, warn: Warn
+) -> Iterator[Record]:
+    """Yield the records of a JSON Lines file."""
+    unused: dict[str, None] = {}
+    # The numbers of the first row with an operation (True) and of the first one without (False).
+    first: dict[bool, int] = {}
+    for number, line in enumerate((line for line in lines if line.strip(BLANKS)), start=1):
+        try:
+            record = json_decoder().decode(line)
+        except json.JSONDecodeError as error:
+            yield f"broken JSON: {error.msg} at character {error.pos + 1}"
+        except (ValueError, RecursionError) as error:
+            yield f"broken JSON: {error}"
+        else:
+            if isinstance(record, dict):
+                unused |= dict.fromkeys(record.keys() - shape.names)
+                first.setdefault(shape.operation in record, number)
+                yield [record.get(name, Absent.ABSENT) for name in shape.names]
+            else:
+                yield "not a JSON object"
+    if len(first) == 2:
+        problems.add(f"{file}, row {first[False]}, column {shape.operation}: missing, but row {first[True]} has it")
+    elif False in first:
+        check_operations(sorted(unused), file, shape, problems)
+    for name in sorted(unused):
+        warn(f"{file}: column {name} is not used")
+
+
+def check_kinds(kinds: Mapping[str, str], file: str, shape: InputShape, problems: Problems) -> bool:
+    """Return whether the relation accepts the column types of a typed source; add problems for those it does not."""
+    before = problems.count
+    for name, wanted in zip(shape.names, shape.types, strict=True):
+        if name in kinds and not takes(wanted, kinds[name]):
+            problems.add(f"{file}: column {name} has the type {kinds[name]} and should be {wanted}")
+    return problems.count == before
+
+
+def takes(wanted: str, found: str) -> bool:
+    """Return whether a column of type ``wanted`` accepts values of kind ``found``; elements are compared for lists."""
+    if is_list(wanted):
+        return is_list(found) and takes(element_type(wanted), element_type(found))
+    short = {"operation": "string"}.get(wanted, wanted.split("(")[0])
+    return found in TAKEN_KINDS.get(short, (short,))

@@ -1,0 +1,67 @@
+"""Stage input rows and changes as Parquet files of the program's types."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pyarrow.parquet as pq
+
+from ..log import Log
+from ..model import Program
+from .files import InputFile, Reading, Source, input_files
+from .net import net_changes
+from .records import Problems, input_relation
+from .spark import spark_tables
+from .tables import staged_schema, staged_tables
+from .values import InputShape
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+
+def stage_inputs(
+    spark: SparkSession,
+    program: Program,
+    sources: Mapping[str, Sequence[Source]],
+    into: Path,
+    reading: Reading,
+    log: Log,
+) -> dict[str, list[str]]:
+    """Stage all rows of a batch below ``into`` and return the files of each table. These hold the relation's columns
+    and ``_op``; no row has both ``+`` and ``-``. If anything is wrong, raise Refused, naming the rows."""
+    problems = Problems()
+    staged: dict[str, list[str]] = {}
+    for name, places in sources.items():
+        relation = input_relation(program, name)
+        shape = reading.shape(relation)
+        files = [file for place in places for file in input_files(relation, place, problems)]
+        log.event("read", relation=name, files=len(files), bytes=sum(file.size for file in files))
+        folder = into / relation.table
+        folder.mkdir(parents=True, exist_ok=True)
+        stage_relation(spark, files, shape, folder, problems, log)
+        if not problems.count:
+            folder = net_changes(files, folder, shape, problems)
+        staged[relation.table] = [str(path) for path in sorted(folder.rglob("*.parquet"))]
+    problems.refuse()
+    return staged
+
+
+def stage_relation(
+    spark: SparkSession, files: Sequence[InputFile], shape: InputShape, folder: Path, problems: Problems, log: Log
+) -> None:
+    """Stage the files of one relation in constant memory; add everything that is wrong with them to ``problems``."""
+    # Staged files are read once or twice, then removed: fast writes matter more than size.
+    with (
+        (folder / "rows.parquet").open("wb") as content,
+        pq.ParquetWriter(content, staged_schema(shape), use_dictionary=False) as writer,
+    ):
+        for number, file in enumerate(files):
+            if file.format in ("table", "frame"):
+                raw = folder / f"raw-{number}"
+                tables = spark_tables(spark, file, shape, raw, problems, log.warn)
+            else:
+                tables = staged_tables(file, shape, problems, log.warn)
+            for table in tables:
+                writer.write_table(table)

@@ -1,0 +1,222 @@
+"""Read input files as Arrow tables of staged values, in constant memory.
+
+Columns are converted as a whole where that is certain to give what the row readers would; otherwise the rows of that
+part are read one by one, and what is wrong with them becomes a problem that names file, row and column.
+"""
+
+from __future__ import annotations
+
+import io
+import itertools
+import mmap
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Any, Protocol
+
+import pyarrow as pa
+import pyarrow.csv
+import pyarrow.parquet as pq
+
+from ..arrow import arrow_type
+from .columns import arrow_kind, arrow_values, staged_values, text_values
+from .records import (
+    NO_HEADER,
+    Problems,
+    Record,
+    Warn,
+    check_kinds,
+    checked_rows,
+    csv_records,
+    json_records,
+    match_columns,
+    match_header,
+    refused,
+    split_csv,
+)
+from .values import Absent, InputShape
+
+ROWS_AT_ONCE = 100_000
+
+CSV_BLOCK = 16 * 1024 * 1024
+
+
+class DataFile(Protocol):
+    """A file of rows, which prints as its name; ``format`` is ``csv``, ``json`` or ``parquet``."""
+
+    @property
+    def format(self) -> str:
+        """The format of the file."""
+
+    def open(self) -> Any:
+        """Open the file for reading bytes."""
+
+
+def staged_schema(shape: InputShape) -> Any:
+    """Return the Arrow schema of a staged file."""
+    return pa.schema([(column.sql, arrow_type(column.type)) for column in shape.staged])
+
+
+def staged_tables(file: DataFile, shape: InputShape, problems: Problems, warn: Warn) -> Iterator[Any]:
+    """Yield the rows of a file, as Arrow tables of staged values."""
+    if file.format == "parquet":
+        yield from parquet_tables(file, shape, problems, warn)
+    elif file.format == "csv":
+        yield from csv_tables(file, shape, problems, warn)
+    else:
+        records = json_records(text_lines(file), str(file), shape, problems, warn)
+        yield from row_tables(checked_rows(records, str(file), False, shape, problems), staged_schema(shape))
+
+
+def row_tables(rows: Iterator[list[Any]], schema: Any) -> Iterator[Any]:
+    """Yield rows as tables of at most ROWS_AT_ONCE rows."""
+    while chunk := list(itertools.islice(rows, ROWS_AT_ONCE)):
+        columns = zip(*chunk, strict=True)
+        arrays = [pa.array(values, field.type) for values, field in zip(columns, schema, strict=True)]
+        yield pa.Table.from_arrays(arrays, schema=schema)
+
+
+def converted(
+    columns: Sequence[Any], count: int, text: bool, where: tuple[str, int], shape: InputShape, problems: Problems
+) -> Iterator[Any]:
+    """Yield ``count`` rows, whose ``columns`` are Arrow arrays in the order of InputShape.names, None for an absent
+    operation. ``where`` is the name of the file and the number of the first row, ``text`` as in ``reader``."""
+    convert, schema = text_values if text else staged_values, staged_schema(shape)
+    try:
+        # A relation without columns is stored with one constant column.
+        arrays = [] if shape.relation.columns else [pa.repeat(True, count)]
+        arrays += [
+            pa.repeat("+", count) if column is None else convert(column, kind, shape)
+            for column, kind in zip(columns, shape.types, strict=True)
+        ]
+        yield pa.Table.from_arrays(arrays, schema=schema)
+    except (ValueError, OverflowError, pa.ArrowException):
+        read = (lambda column: column.to_pylist()) if text else arrow_values
+        values = [[Absent.ABSENT] * count if column is None else read(column) for column in columns]
+        records = map(list, zip(*values, strict=True))
+        yield from row_tables(checked_rows(records, where[0], text, shape, problems, where[1]), schema)
+
+
+# CSV
+
+
+def csv_tables(file: DataFile, shape: InputShape, problems: Problems, warn: Warn) -> Iterator[Any]:
+    """Yield the rows of a CSV file. Arrow splits a file without quotes, as far as it finds nothing to object to."""
+    done = 0
+    if is_plain(file):
+        header = next(split_csv(text_lines(file)), NO_HEADER)
+        places = match_header(header, str(file), shape, problems, warn)
+        if places is None:
+            return
+        try:
+            for batch in plain_batches(file, len(header)):
+                columns = [None if place is None else batch.column(place) for place in places]
+                yield from converted(columns, batch.num_rows, True, (str(file), done + 1), shape, problems)
+                done += batch.num_rows
+            return
+        except pa.ArrowException:
+            warn = unheard
+    records = itertools.islice(csv_records(text_lines(file), str(file), shape, problems, warn), done, None)
+    while chunk := list(itertools.islice(records, ROWS_AT_ONCE)):
+        yield from record_tables(chunk, (str(file), done + 1), shape, problems)
+        done += len(chunk)
+
+
+def unheard(message: str) -> None:
+    """Ignore a warning: it was given before, or is a problem already."""
+
+
+def record_tables(
+    records: Sequence[Record], where: tuple[str, int], shape: InputShape, problems: Problems
+) -> Iterator[Any]:
+    """Yield the rows of CSV records."""
+    if any(isinstance(record, str) for record in records):
+        rows = checked_rows(records, where[0], True, shape, problems, where[1])
+        yield from row_tables(rows, staged_schema(shape))
+        return
+    columns = [
+        None if values[0] is Absent.ABSENT else pa.array(values, pa.string()) for values in zip(*records, strict=True)
+    ]
+    yield from converted(columns, len(records), True, where, shape, problems)
+
+
+def is_plain(file: DataFile) -> bool:
+    """Return whether a file on this machine has no quotes and no zero bytes."""
+    with file.open() as content:
+        if not isinstance(content, io.BufferedReader) or not content.peek(1):
+            return False
+        with mmap.mmap(content.fileno(), 0, access=mmap.ACCESS_READ) as whole:
+            return not any(whole.find(sign) >= 0 for sign in (b'"', b"\0"))
+
+
+def plain_batches(file: DataFile, width: int) -> Iterator[Any]:
+    """Yield the rows behind the header of a CSV file without quotes, as batches of text columns."""
+    names = [str(number) for number in range(width)]
+    with file.open() as content:
+        yield from pyarrow.csv.open_csv(
+            content,
+            pyarrow.csv.ReadOptions(block_size=CSV_BLOCK, column_names=names, skip_rows=1),
+            pyarrow.csv.ParseOptions(quote_char=False, escape_char=False),
+            pyarrow.csv.ConvertOptions(
+                column_types=dict.fromkeys(names, pa.string()), null_values=[""], strings_can_be_null=True
+            ),
+        )
+
+
+def text_lines(file: DataFile) -> Iterator[str]:
+    """Yield the lines of a file with their line ends; raise Refused if it is not UTF-8."""
+    try:
+        with file.open() as content, io.TextIOWrapper(content, encoding="utf-8-sig", newline="") as lines:
+            yield from lines
+    except UnicodeDecodeError as error:
+        raise refused(f"{file} is not UTF-8: {error.reason}") from error
+
+
+# Parquet
+
+
+def parquet_tables(file: DataFile, shape: InputShape, problems: Problems, warn: Warn) -> Iterator[Any]:
+    """Yield the rows of a Parquet file."""
+    with open_parquet(file) as content:
+
+        def batches(columns: list[str]) -> Iterator[Any]:
+            return sound_batches(file, content.iter_batches(ROWS_AT_ONCE, columns=columns))
+
+        yield from arrow_tables(content.schema_arrow, batches, str(file), shape, problems, warn)
+
+
+def arrow_tables(
+    schema: Any,
+    batches: Callable[[list[str]], Iterable[Any]],
+    name: str,
+    shape: InputShape,
+    problems: Problems,
+    warn: Warn,
+) -> Iterator[Any]:
+    """Yield the rows of a source with an Arrow schema; ``batches`` returns its record batches, reduced to the columns
+    with the given names. Messages call the source ``name``."""
+    if match_columns(schema.names, name, shape, problems, warn) is None:
+        return
+    kinds = {column: arrow_kind(schema.field(column).type) for column in shape.names if column in schema.names}
+    if not check_kinds(kinds, name, shape, problems):
+        return
+    first = 1
+    for batch in batches(list(kinds)):
+        columns = [batch.column(column) if column in kinds else None for column in shape.names]
+        yield from converted(columns, batch.num_rows, False, (name, first), shape, problems)
+        first += batch.num_rows
+
+
+def sound_batches(file: DataFile, batches: Iterable[Any]) -> Iterator[Any]:
+    """Yield the batches of a Parquet file; raise Refused if it is damaged."""
+    try:
+        yield from batches
+    except (pa.ArrowException, OSError) as error:
+        raise refused(f"{file} is damaged: {error}") from error
+
+
+def open_parquet(file: DataFile) -> Any:
+    """Open a Parquet file and read its footer; raise Refused if it is not a Parquet file."""
+    try:
+        # INT96 timestamps span more years than fit into nanoseconds.
+        return pq.ParquetFile(file.open(), page_checksum_verification=True, coerce_int96_timestamp_unit="us")
+    except (pa.ArrowException, OSError) as error:
+        raise refused(f"{file} is not a Parquet file: {error}") from error

@@ -1,0 +1,1 @@
+"""Run programs in one process, on tables in memory."""

@@ -1,0 +1,172 @@
+"""Read and write relations as files in a folder, one per relation."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from ..errors import JobError
+from ..inputs.records import Problems, Record, Warn, checked_rows, operation_column
+from ..inputs.values import Absent, InputShape, shown
+from ..model import Program, Relation
+from ..printing import shown_lines, value_text
+from .session import Row, Session
+
+FACTS_FORMATS = {
+    ".csv": "csv",
+    ".json": "json",
+    ".jsonl": "json",
+    ".ndjson": "json",
+    ".parquet": "parquet",
+    ".facts": "tsv",
+    ".tsv": "tsv",
+}
+
+
+@dataclass(frozen=True)
+class LocalFile:
+    """A file on this machine with rows of a relation."""
+
+    path: Path
+
+    @property
+    def format(self) -> str:
+        """The format of the file: ``csv``, ``json``, ``parquet`` or ``tsv``."""
+        return FACTS_FORMATS[self.path.suffix.lower()]
+
+    def __str__(self) -> str:
+        """Return the path, for messages."""
+        return str(self.path)
+
+    def open(self) -> Any:
+        """Open the file for reading bytes."""
+        return self.path.open("rb")
+
+
+def read_facts(program: Program, folder: Path, warn: Warn, all_inserts: bool = False) -> dict[str, Any]:
+    """Return the staged rows of the input relations in the files of a folder, as an Arrow table for each table.
+
+    A relation without a file stays empty, with a warning. Names that begin with a dot or ``_`` are ignored. Raise
+    :class:`JobError` for the first problems of files and rows, including files that belong to no relation, and OSError
+    if the folder cannot be read.
+    """
+    inputs = [r for r in program.relations if r.kind == "input"]
+    found: dict[str, list[Path]] = {relation.name: [] for relation in inputs}
+    problems = Problems()
+    for path in sorted(folder.iterdir()):
+        if path.name.startswith(("_", ".")):
+            continue
+        if not path.is_file():
+            problems.add(f"{path} is {'a folder' if path.is_dir() else 'not a file'}; give each relation a file")
+        elif path.suffix.lower() not in FACTS_FORMATS:
+            problems.add(f"{path} does not have the suffix of a known format ({', '.join(FACTS_FORMATS)})")
+        elif path.stem not in found:
+            known = ", ".join(sorted(found)) or "none"
+            problems.add(f"{path}: there is no input relation {path.stem}; those of {program.name}: {known}")
+        else:
+            found[path.stem].append(path)
+    changes: dict[str, Any] = {}
+    for relation in inputs:
+        files = found[relation.name]
+        if len(files) > 1:
+            problems.add(f"{relation.name} has several files: {', '.join(map(str, files))}")
+        elif not files:
+            warn(f"{folder} has no file for {relation.name}, which is therefore empty")
+        else:
+            operation = operation_column(relation, none=all_inserts)
+            shape = InputShape(relation, operation, "", True, "", all_inserts)
+            changes[relation.table] = read_file(files[0], shape, problems, warn)
+    problems.refuse()
+    return changes
+
+
+def read_file(path: Path, shape: InputShape, problems: Problems, warn: Warn) -> Any:
+    """Return the staged rows of one file as an Arrow table."""
+    # Imported here because PyArrow is slow to import, and programs without facts do not need it.
+    from ..inputs.tables import row_tables, staged_schema, staged_tables, text_lines
+
+    file = LocalFile(path)
+    if file.format == "tsv":
+        rows = checked_rows(tsv_records(text_lines(file), shape), str(file), True, shape, problems)
+        tables = row_tables(rows, staged_schema(shape))
+    else:
+        tables = staged_tables(file, shape, problems, warn)
+    found = one_table(tables, shape)
+    check_keys(found, str(file), shape.relation, problems)
+    return found
+
+
+def one_table(tables: Iterable[Any], shape: InputShape) -> Any:
+    """Return staged rows as one Arrow table."""
+    import pyarrow as pa
+
+    from ..inputs.tables import staged_schema
+
+    return pa.concat_tables([staged_schema(shape).empty_table(), *tables])
+
+
+def check_keys(table: Any, name: str, relation: Relation, problems: Problems) -> None:
+    """Add a problem for each row that differs from an earlier row with the same primary key, unless there are problems
+    already. ``table`` has the staged rows of a source called ``name``."""
+    if not relation.key or problems.count:
+        return
+    rows = list(zip(*(table.column(column.sql).to_pylist() for column in relation.columns), strict=True))
+    places = [place for place, column in enumerate(relation.columns) if column.sql in relation.key]
+    first: dict[str, int] = {}
+    for number, row in enumerate(rows, start=1):
+        # Lists cannot be hashed.
+        earlier = first.setdefault(repr([row[place] for place in places]), number)
+        if rows[earlier - 1] != row:
+            key = ", ".join(f"{relation.columns[p].name} = {shown(row[p])}" for p in places)
+            problems.add(f"{name}, row {number}: row {earlier} has the primary key {key} too")
+
+
+def tsv_records(lines: Iterator[str], shape: InputShape) -> Iterator[Record]:
+    """Yield the records of a file in Soufflé's format for facts: separated by tabs, without header and quotes."""
+    columns = shape.relation.columns
+    for line in lines:
+        text = line.rstrip("\r\n")
+        fields = text.split("\t") if columns else []
+        if not columns and text != "()":
+            yield f"{shown(text)} instead of (), the one row without columns"
+        elif len(fields) != len(columns):
+            yield f"{len(fields)} fields instead of {len(columns)}"
+        else:
+            yield [*fields, Absent.ABSENT]
+
+
+def write_output(session: Session, relation: Relation, path: Path, form: str) -> int:
+    """Write the sorted rows of a relation so that :func:`read_facts` reads the same; return their number."""
+    columns = [column.name for column in relation.columns]
+    if form == "parquet":
+        # A row without columns is written as its operation only, here and in CSV.
+        listed = ", ".join(f'{c.sql} AS "{c.name}"' for c in relation.columns) or "'+' AS op"
+        escaped = str(path).replace("'", "''")
+        ordered = f"SELECT {listed} FROM {relation.table} ORDER BY ALL"
+        session.engine.run(f"COPY ({ordered}) TO '{escaped}' (FORMAT parquet)")
+        return session.engine.rows(relation.table)
+    rows = session.rows(relation)
+    with path.open("w", encoding="utf-8", newline="") as file:
+        for line in relation_lines(columns, rows, form):
+            file.write(line + "\n")
+    return len(rows)
+
+
+def relation_lines(columns: list[str], rows: list[Row], form: str) -> Iterator[str]:
+    """Yield the lines of a file, or of a table for display."""
+    if form == "tsv":
+        yield from ("\t".join(map(tsv_field, row)) if columns else "()" for row in rows)
+    elif form == "csv" and not columns:
+        yield from shown_lines(["op"], iter([("+",) for _ in rows]), form)
+    else:
+        yield from shown_lines(columns, iter(rows), form)
+
+
+def tsv_field(value: Any) -> str:
+    """Return a value as a field between tabs; raise JobError if it contains a tab or a line break."""
+    text = value_text(value)
+    if any(mark in text for mark in "\t\r\n"):
+        raise JobError(f"{shown(text)} cannot be written in a tab-separated file; choose another format")
+    return text

@@ -1,0 +1,211 @@
+"""Run a program in this process, on tables of one in-memory database that persist between batches.
+
+A batch is a transaction: if it is refused, nothing changes.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any
+
+from ..engines.duckdb import DuckEngine
+from ..errors import JobError
+from ..explain import MOST_PROOF_TUPLES, Explainer, parse_tuple
+from ..functions import supply
+from ..maintenance.changes import resolve_input
+from ..maintenance.choice import maintain
+from ..maintenance.recount import recount
+from ..maintenance.run import Bucket, Choice, Run
+from ..model import MOST_ENTRIES, MOST_ROUNDS, Column, FunctionSource, Program, Relation
+from ..printing import named_values
+from ..sql import names, no_rows, sql_type
+
+ROWS_PER_TABLE = 50_000
+
+Row = tuple[Any, ...]
+
+Changes = Mapping[str, Any]
+"""Per table of an input relation, its changes: an Arrow table of staged rows, or an iterable of pairs, each ``+`` or
+``-`` and a row in the order of the relation's columns."""
+
+
+def refusal(error: JobError) -> str:
+    """Return why a batch is refused, without what applies only to a job with its state and options."""
+    said = str(error).replace("; the batch was refused and the state is unchanged", "")
+    return said.replace("; pass the column that determines it with --order-column", "")
+
+
+class MemoryEngine(DuckEngine):
+    """DuckDB with transactions, and tables made of Python rows or Arrow tables."""
+
+    row_id = ""  # Within a transaction, DuckDB 2.0 may move rows or fail on row IDs.
+
+    @contextlib.contextmanager
+    def transaction(self, keep: bool = True) -> Iterator[None]:
+        """Execute the body as a whole or not at all; roll it back in any case unless ``keep``."""
+        before = dict(self._rows), dict(self._views), dict(self._later)
+        self.connection.execute("BEGIN TRANSACTION")
+        kept = False
+        try:
+            yield
+            if keep:
+                self.connection.execute("COMMIT")
+                kept = True
+        except RuntimeError as error:
+            # DuckDB handles Ctrl-C first; Python sees only the interrupted query.
+            if str(error) == "Query interrupted":
+                raise KeyboardInterrupt from error
+            raise
+        finally:
+            if not kept:
+                # A failed transaction may have ended already.
+                with contextlib.suppress(Exception):
+                    self.connection.execute("ROLLBACK")
+                self._rows, self._views, self._later = before
+
+    def fill(self, name: str, columns: Sequence[Column], rows: Iterable[Sequence[Any]]) -> None:
+        """Make a table of Python rows."""
+        self.table(name, no_rows(columns, self.name))
+        # Pass decimals as text: for a list, DuckDB would use the precision and scale of its first element.
+        texts = ["decimal" in column.type for column in columns]
+        made = ", ".join(
+            f"CAST(UNNEST(CAST(${number} AS {travels}[])) AS {kind}) AS {column.sql}"
+            for number, (column, text) in enumerate(zip(columns, texts, strict=True), 1)
+            for kind in [sql_type(column.type, self.name)]
+            for travels in ["VARCHAR" + "[]" * column.type.count("<") if text else kind]
+        )
+        remaining = iter(rows)
+        while chunk := list(itertools.islice(remaining, ROWS_PER_TABLE)):
+            values = [
+                [decimal_text(value) for value in column] if text else list(column)
+                for column, text in zip(zip(*chunk, strict=True), texts, strict=True)
+            ]
+            self.connection.execute(f"INSERT INTO {name} SELECT {made}", values)
+            self._rows[name] += len(chunk)
+
+    def take(self, name: str, columns: Sequence[Column], rows: Any) -> None:
+        """Make a table of the rows of an Arrow table."""
+        self.connection.register("rows_to_take", rows)
+        try:
+            typed = (f"CAST({column.sql} AS {sql_type(column.type, self.name)}) AS {column.sql}" for column in columns)
+            self.table(name, f"SELECT {', '.join(typed)} FROM rows_to_take")
+        finally:
+            self.connection.unregister("rows_to_take")
+
+
+def decimal_text(value: Any) -> Any:
+    """Return a decimal, or each one in a list, as text."""
+    return list(map(decimal_text, value)) if isinstance(value, list | tuple) else str(value)
+
+
+class Session:
+    """The relations of a program, empty at first; the first batch builds them, and every later one maintains them."""
+
+    def __init__(
+        self, program: Program, max_rounds: int = MOST_ROUNDS, functions: FunctionSource = None, strategy: str = "auto"
+    ) -> None:
+        """Start with nothing built, not even the program's own facts. ``functions`` is the file with the external
+        functions, or a mapping by name; ``strategy`` is as in :class:`Choice`."""
+        self.program = program
+        self.engine = MemoryEngine()
+        self.supplied = supply(program, functions)
+        if self.supplied:
+            self.supplied.define(self.engine)
+        self.max_rounds = max_rounds
+        self.choice = Choice(strategy)
+        self.clocks: dict[str, int] = {}
+        self.batches = 0
+        self.rounds: list[tuple[str, str, int, int]] = []
+        for relation in self.program.relations:
+            self.engine.empty(relation.table, relation.state_columns)
+
+    def apply(self, changes: Changes) -> None:
+        """Apply a batch; raise :class:`JobError` if it is refused, and leave everything unchanged."""
+        clocks = dict(self.clocks)
+        rounds: list[tuple[str, str, int, int]] = []
+
+        def note(stratum: str, phase: str, done: int, tuples: int) -> None:
+            rounds.append((stratum, phase, done, tuples))
+
+        if self.supplied:
+            self.supplied.failures.clear()
+        with self.engine.transaction():
+            choice = Choice(self.choice.strategy, dict(self.choice.effects))
+            run = Run(self.engine, Bucket(), not self.batches, self.max_rounds, MOST_ENTRIES, note, choice)
+            for relation in self.program.relations:
+                if relation.kind == "input":
+                    self.stage(relation, changes.get(relation.table, ()))
+                    resolve_input(self.engine, relation)
+            for stratum in (stratum for stage in self.program.stages for stratum in stage.strata):
+                clocks[stratum.name] = maintain(run, stratum, clocks.get(stratum.name, 0))
+        self.clocks, self.choice, self.rounds = clocks, choice, rounds
+        self.batches += 1
+
+    def stage(self, relation: Relation, changes: Any) -> None:
+        """Make table r__changes of an input relation; raise JobError if a row is both deleted and inserted."""
+        columns = [*relation.tuple_columns, Column("_op", "string", "_op")]
+        table, known = f"{relation.table}__changes", names(relation.tuple_columns)
+        if not self.filled(table, columns, changes):
+            self.engine.empty(table, columns)
+            return
+        both = f"SELECT {known} FROM {table} GROUP BY {known} HAVING COUNT(DISTINCT _op) > 1"
+        for row in self.engine.first(both, 1):
+            text = named_values(relation, row)
+            raise JobError(f"{relation.name}: {text or '()'} is both deleted and inserted")
+
+    def filled(self, table: str, columns: Sequence[Column], changes: Any) -> bool:
+        """Make a table of the changes of a relation and return True; return False if there are none."""
+        if hasattr(changes, "num_rows"):
+            if changes.num_rows:
+                self.engine.take(table, columns, changes)
+            return bool(changes.num_rows)
+        rows = ((*(row or (True,)), op) for op, row in changes)
+        first = list(itertools.islice(rows, 1))
+        if first:
+            self.engine.fill(table, columns, itertools.chain(first, rows))
+        return bool(first)
+
+    def changes(self, relation: Relation) -> list[tuple[str, Row]]:
+        """Return the net changes of the last batch, sorted by row; the first batch inserted everything."""
+        if self.batches == 1:
+            return [("+", row) for row in self.rows(relation)]
+        if not any(self.engine.rows(f"{relation.table}__{name}") for name in ("lost", "gained")):
+            return []
+        columns, table = names(relation.tuple_columns), relation.table
+        found = self.engine.run(
+            f"SELECT {columns}, '-' AS _op FROM {table}__lost UNION ALL "
+            f"SELECT {columns}, '+' AS _op FROM {table}__gained ORDER BY {columns}"
+        )
+        return [(row[-1], row[: len(relation.columns)]) for row in found]
+
+    def rows(self, relation: Relation) -> list[Row]:
+        """Return the tuples of a relation, sorted."""
+        if not self.engine.rows(relation.table):
+            return []
+        columns = names(relation.tuple_columns)
+        found = self.engine.run(f"SELECT {columns} FROM {relation.table} ORDER BY {columns}")
+        return [row[: len(relation.columns)] for row in found]
+
+    def explain(self, text: str, limit: int = MOST_PROOF_TUPLES) -> dict[str, Any]:
+        """Return why a tuple in program syntax is there or not, like the job's ``explain``."""
+        relation, values = parse_tuple(self.program, text)
+        with self.engine.transaction(keep=False):
+            looking = Explainer(self.program, self.engine, lambda stored: f"SELECT * FROM {stored.table}")
+            return looking.explain(relation, values, limit)
+
+    def differences(self) -> list[dict[str, Any]]:
+        """Recount the relations from the rules and return what is wrong, with the first tuples of each finding."""
+        found = []
+        with self.engine.transaction(keep=False):
+            for relation in self.program.relations:
+                for name in ("lost", "gained"):
+                    self.engine.empty(f"{relation.table}__{name}", relation.tuple_columns)
+            for stratum in (stratum for stage in self.program.stages for stratum in stage.strata):
+                for finding in recount(self.engine, stratum, Bucket()):
+                    rows = self.engine.first(finding.sql, 10)
+                    if rows:
+                        named = {"relation": finding.relation, "problem": finding.problem}
+                        found.append({**named, "tuples": rows})
+        return found

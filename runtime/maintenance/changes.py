@@ -1,0 +1,194 @@
+"""The two phases of a batch, the versions of relations that queries read, and changes of inputs.
+
+Deletions lead from the old state to ``mid``, the tuples that are true before and after the batch; insertions lead
+from ``mid`` to the new state. In each phase a query reads r__before and r__after of a relation r (the start and the
+end of the phase) and r__delta (their difference), or of a negated relation r__absent_before and r__absent_after (the
+tuples that make the literal false) and r__absent_delta (those that do so at one end only).
+
+Before a stratum runs, each relation r that it reads is a table of the new state, with its net changes in r__lost and
+r__gained. Afterwards the same holds for its own relations, and r__touched has the tuples to write; the first build
+writes everything and has no changes. A touched tuple that is still there was removed and inserted again.
+"""
+
+from __future__ import annotations
+
+from ..engines.engine import Engine
+from ..errors import Refused
+from ..model import Both, Delta, Relation, Rule, Stratum
+from ..printing import named_values
+from ..sql import bucket_number, names, no_rows, tuple_names
+from .run import Bucket
+
+
+def derivations(engine: Engine, rule: Rule, sql: str | Both, relation: Relation, bucket: Bucket) -> str:
+    """Return a query of a rule in the engine's dialect; for a filtered rule reduced to the heads in ``bucket``."""
+    text = engine.text(sql)
+    return in_bucket(engine, text, relation, bucket, relation.bucket_by in rule.partial) if rule.filtered else text
+
+
+def in_bucket(engine: Engine, sql: str, relation: Relation, bucket: Bucket, partial: bool = False) -> str:
+    """Return a query reduced to the tuples of ``relation`` in ``bucket``; if ``partial``, also those without a value in
+    the bucket column."""
+    if bucket.count == 1:
+        return sql
+    if not relation.bucket_by:
+        return f"SELECT * FROM ({sql}) AS q WHERE {bucket.number} = 0"
+    kind = next(column.type for column in relation.tuple_columns if column.sql == relation.bucket_by)
+    number = bucket_number(f"q.{relation.bucket_by}", kind, bucket.count, engine.name)
+    undefined = f" OR q.{relation.bucket_by} IS NULL" if partial else ""
+    return f"SELECT * FROM ({sql}) AS q WHERE {number} = {bucket.number}{undefined}"
+
+
+def note_changes(engine: Engine, relation: Relation, before: str, after: str) -> None:
+    """Make r__lost and r__gained by comparing table ``before``, of old tuples, with table ``after``, of new ones."""
+    columns = names(relation.tuple_columns)
+    for name, left, right in (("lost", before, after), ("gained", after, before)):
+        only = f"SELECT {columns} FROM {left} ANTI JOIN {right} USING ({columns})"
+        engine.table(f"{relation.table}__{name}", only)
+
+
+def no_changes(engine: Engine, relation: Relation) -> None:
+    """Make r__lost, r__gained and r__touched without rows."""
+    for name in ("lost", "gained", "touched"):
+        engine.empty(f"{relation.table}__{name}", relation.tuple_columns)
+
+
+def show_versions(engine: Engine, stratum: Stratum, phase: str) -> None:
+    """Define the versions of the relations below a stratum that its queries read in phase ``delete`` or ``insert``."""
+    for relation in (*stratum.reads, *stratum.negates):
+        table, columns = relation.table, names(relation.tuple_columns)
+        new = f"SELECT {columns} FROM {table}"
+        lost, gained = (f"SELECT {columns} FROM {table}__lost", f"SELECT {columns} FROM {table}__gained")
+        mid = f"{new} ANTI JOIN {table}__gained USING ({columns})" if engine.rows(f"{table}__gained") else new
+        either = f"{new} UNION ALL {lost}" if engine.rows(f"{table}__lost") else new
+        old = f"{mid} UNION ALL {lost}" if engine.rows(f"{table}__lost") else mid
+        if relation in stratum.reads:
+            before, after, delta = (old, mid, lost) if phase == "delete" else (mid, new, gained)
+            engine.view(f"{table}__before", before)
+            engine.view(f"{table}__after", after)
+            changes = changed_table(table, phase, negated=False)
+            engine.view(f"{table}__delta", delta, engine.rows(changes))
+        if relation in stratum.negates:
+            before, after, delta = (old, either, gained) if phase == "delete" else (either, new, lost)
+            engine.view(f"{table}__absent_before", before)
+            engine.view(f"{table}__absent_after", after)
+            changes = changed_table(table, phase, negated=True)
+            engine.view(f"{table}__absent_delta", delta, engine.rows(changes))
+
+
+def changed_table(table: str, phase: str, negated: bool) -> str:
+    """Return the table of the changes that a phase follows; for a ``negated`` literal, lost and gained are swapped."""
+    return f"{table}__{'lost' if (phase == 'delete') != negated else 'gained'}"
+
+
+def pending(engine: Engine, delta: Delta, phase: str) -> bool:
+    """Return whether there are changes for ``delta`` to follow in this phase."""
+    return engine.rows(changed_table(delta.table, phase, delta.negated)) > 0
+
+
+def arriving(engine: Engine, stratum: Stratum, relation: Relation, phase: str, bucket: Bucket) -> list[str]:
+    """Return the queries for the derivations of ``relation`` that changed with a relation below, in this phase."""
+    engine.prepare(stratum.reads, changes_below(engine, stratum))
+    return [
+        derivations(engine, rule, delta.sql, relation, bucket)
+        for rule in stratum.rules
+        if rule.head == relation.table
+        for delta in rule.deltas
+        if pending(engine, delta, phase)
+    ]
+
+
+def changes_below(engine: Engine, stratum: Stratum) -> int:
+    """Return how many tuples of the relations below a stratum have changed."""
+    below = {r.table for r in (*stratum.reads, *stratum.negates)}
+    return sum(engine.rows(f"{t}__lost") + engine.rows(f"{t}__gained") for t in below)
+
+
+def all_derivations(engine: Engine, stratum: Stratum, relation: Relation, bucket: Bucket, exits: bool) -> list[str]:
+    """Return the queries for all derivations of ``relation``, which may have no rules. With ``exits``, return only
+    those that read no relation of its own stratum, if there are any."""
+    found = [
+        derivations(engine, rule, rule.full, relation, bucket)
+        for rule in stratum.rules
+        if rule.head == relation.table and not (exits and rule.rounds)
+    ]
+    return found if found or exits else [no_rows(relation.tuple_columns, engine.name)]
+
+
+def check_key(engine: Engine, relation: Relation, initial: bool) -> None:
+    """Raise Refused if two tuples of a derived relation share its primary key."""
+    if not relation.key:
+        return
+    key = ", ".join(relation.key)
+    # Two tuples can only share a key if one of them is new.
+    suspects = relation.table if initial else f"{relation.table} SEMI JOIN {relation.table}__gained USING ({key})"
+    twice = engine.first(f"SELECT {key} FROM {suspects} GROUP BY {key} HAVING COUNT(*) > 1", 1)
+    if twice:
+        raise Refused(
+            f"{relation.source}: {relation.name} would have two tuples with the primary key "
+            f"{named_values(relation, twice[0])}; "
+            "the batch was refused and the state is unchanged"
+        )
+
+
+# Input relations.
+
+
+def resolve_input(engine: Engine, relation: Relation) -> None:
+    """Apply the changes in r__changes (columns and ``_op``; no row has both ``+`` and ``-``) to the input relation r,
+    except those without effect. With a primary key an insertion replaces the row with its key; raise Refused if two
+    insertions share one."""
+    table, columns = relation.table, names(relation.tuple_columns)
+    if not engine.rows(f"{table}__changes"):
+        no_changes(engine, relation)
+        return
+    engine.table(f"{table}__plus", f"SELECT DISTINCT {columns} FROM {table}__changes WHERE _op = '+'")
+    engine.table(f"{table}__minus", f"SELECT DISTINCT {columns} FROM {table}__changes WHERE _op = '-'")
+    removed = f"SELECT {columns} FROM {table} SEMI JOIN {table}__minus USING ({columns})"
+    if relation.key:
+        key = ", ".join(relation.key)
+        twice = engine.first(f"SELECT {key} FROM {table}__plus GROUP BY {key} HAVING COUNT(*) > 1", 1)
+        if twice:
+            raise Refused(
+                f"{relation.name}: two different rows with the primary key {named_values(relation, twice[0])} "
+                "in one batch, and their order is unknown; pass the column that determines it with --order-column"
+            )
+        # In an ordered batch the last change of a key may be `x`: remove whatever row has the key.
+        named = f"SELECT {key} FROM {table}__changes WHERE _op IN ('+', 'x')"
+        replaced = f"SELECT {columns} FROM {table} SEMI JOIN ({named}) AS k USING ({key})"
+        removed = f"{removed} UNION {replaced}"
+    engine.table(f"{table}__gained", f"SELECT * FROM {table}__plus ANTI JOIN {table} USING ({columns})")
+    engine.table(f"{table}__lost", f"SELECT {columns} FROM ({removed}) AS q ANTI JOIN {table}__plus USING ({columns})")
+    engine.table(f"{table}__touched", f"SELECT * FROM {table}__lost UNION ALL SELECT * FROM {table}__gained")
+    engine.remove(table, f"{table}__lost", tuple_names(relation), engine.rows(f"{table}__lost"))
+    if engine.rows(f"{table}__gained"):
+        engine.add(table, f"{table}__gained")
+
+
+def lacking(stratum: Stratum, relation: Relation) -> str:
+    """Return the SQL condition that a derivation lacks a value that it needs; empty if none can."""
+    rules = [rule for rule in stratum.rules if rule.head == relation.table]
+    columns = dict.fromkeys(column for rule in rules for column in rule.partial)
+    return " OR ".join(f"{column} IS NULL" for column in columns)
+
+
+def check_defined(engine: Engine, stratum: Stratum, relation: Relation, table: str) -> None:
+    """Raise Refused if a derivation in ``table`` needs a value that arithmetic or a function does not give."""
+    rules = [rule for rule in stratum.rules if rule.head == relation.table and rule.partial]
+    missing = lacking(stratum, relation)
+    if not missing or engine.counted(table, missing) == 0:
+        return
+    for row in engine.first(f"SELECT * FROM {table} WHERE {missing}", 1):
+        named = ", ".join(f"{rule.label} ({rule.source})" for rule in rules)
+        known = named_values(relation, row)
+        calls = list(dict.fromkeys(call for rule in rules for call in rule.calls))
+        unanswered = f", or {' or '.join(calls)} without a value," if calls else ""
+        lost = [c for c in relation.columns if c.sql in row and row[c.sql] is None]
+        fault = "arithmetic overflow or division by zero"
+        if lost and all(c.sql not in {*r.partial} - {*r.narrow} for r in rules for c in lost):
+            fault = f"a value that does not fit its type {lost[0].type}, in {lost[0].name},"
+        raise Refused(
+            f"{fault}{unanswered} in {named}, for a tuple of {relation.name}"
+            f"{f' with {known}' if known else ''}; the batch was refused and the state is unchanged"
+            f"{engine.failed_calls()}"
+        )

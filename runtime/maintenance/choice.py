@@ -1,0 +1,129 @@
+"""Choose for each stratum whether to follow the changes or to compute it from scratch.
+
+Following changes that affect most of a stratum costs more than computing it again. Both give the same tuples and net
+changes; ranks and supports, which depend on history anyway, may differ. The price of following deletions through a
+recursion is in units of computing it from scratch: each round looks at all tuples, and each touched tuple is looked
+up, removed, perhaps put back and derived again; a tuple that enters costs the same either way. How many tuples are
+touched depends on the data, so the price is estimated from earlier batches.
+"""
+
+from __future__ import annotations
+
+from ..engines.engine import Engine
+from ..model import Stratum
+from ..sql import names, no_rows
+from .changes import check_key, no_changes, note_changes
+from .run import METHODS, Choice, Effect, Run
+
+FEW_TUPLES = 10_000
+"""A stratum with fewer tuples always follows the changes, which takes no time."""
+
+LARGE_SHARE = 0.3
+"""If more than this share of what a stratum reads has changed, it is computed from scratch."""
+
+PRICE_OF_SUSPECTS = 3.0
+"""The price of deletions that touch as many tuples as there are."""
+
+
+class TooManySuspects(Exception):
+    """Raised when deletions touch so many tuples that computing the stratum from scratch is cheaper."""
+
+
+def maintain(run: Run, stratum: Stratum, clock: int) -> int:
+    """Bring the relations of a stratum from the old state to the new one; return its new clock."""
+    engine = run.engine
+    if run.initial:
+        clock = METHODS[stratum.kind].maintain(run, stratum, clock)
+    elif any(changed := changed_shares(engine, stratum)):
+        clock = follow_or_recompute(run, stratum, clock, *changed)
+    else:
+        for relation in stratum.relations:
+            no_changes(engine, relation)
+        return clock
+    for relation in stratum.relations:
+        check_key(engine, relation, run.initial)
+    return clock
+
+
+def changed_shares(engine: Engine, stratum: Stratum) -> tuple[float, float]:
+    """Return which shares of the tuples that a stratum reads, before or after the batch, have changed in a way that may
+    cost it derivations, and in a way that may give it some."""
+    below = {r.table for r in (*stratum.reads, *stratum.negates)}
+    lost, gained = (
+        sum(engine.rows(f"{r.table}__{positive}") for r in stratum.reads)
+        + sum(engine.rows(f"{r.table}__{negative}") for r in stratum.negates)
+        for positive, negative in (("lost", "gained"), ("gained", "lost"))
+    )
+    stored = sum(engine.rows(table) + engine.rows(f"{table}__lost") for table in below)
+    return lost / max(1, stored), gained / max(1, stored)
+
+
+def follow_or_recompute(run: Run, stratum: Stratum, clock: int, lost: float, gained: float) -> int:
+    """Maintain a stratum in the cheaper way, given the shares of what it reads that were ``lost`` and ``gained``;
+    record the effect and return its new clock."""
+    engine, choice, tables = run.engine, run.choice, [r.table for r in stratum.relations]
+    stored = max(1, sum(map(engine.rows, tables)))
+    recursive = any(rule.rounds for rule in stratum.rules)
+    effect = choice.effects.get(stratum.name, Effect())
+    reason = reason_for_scratch(choice, effect if recursive else None, stored, lost, gained)
+    if reason:
+        if recursive and choice.strategy == "auto":
+            # Let the estimate decay, so that one unusual batch does not decide for ever.
+            choice.effects[stratum.name] = Effect(*(price / 2 for price in effect))
+        return from_scratch(run, stratum, reason, False)
+    rounds = 0
+
+    def note(name: str, phase: str, done: int, tuples: int) -> None:
+        nonlocal rounds
+        rounds += phase == "delete"
+        run.note(name, phase, done, tuples)
+
+    try:
+        clock = METHODS[stratum.kind].maintain(run._replace(note=note), stratum, clock)
+    except TooManySuspects as error:
+        reason = str(error)
+    if recursive:
+        touched = sum(engine.rows(f"{table}__touched") for table in tables)
+        entered = 0 if reason else sum(engine.rows(f"{table}__gained") for table in tables)
+        if lost:
+            suspects = PRICE_OF_SUSPECTS * (touched - entered) / stored
+            effect = effect._replace(rounds=float(rounds), lost=suspects / lost)
+        if gained and not reason:
+            effect = effect._replace(gained=entered / stored / gained)
+        choice.effects[stratum.name] = effect
+    return from_scratch(run, stratum, reason, True) if reason else clock
+
+
+def reason_for_scratch(choice: Choice, effect: Effect | None, stored: int, lost: float, gained: float) -> str:
+    """Return why to compute a stratum of ``stored`` tuples from scratch, decided before anything is done; empty if not.
+    ``effect`` is the known effect of changes on a recursive stratum, None for others."""
+    if choice.strategy != "auto":
+        return "asked for" if choice.strategy == "recompute" else ""
+    if stored < FEW_TUPLES:
+        return ""
+    if lost + gained > LARGE_SHARE:
+        return f"{lost + gained:.0%} of what it reads has changed"
+    price = effect.price(lost, gained) if effect else 0.0
+    if price > 1:
+        changed = f"{lost:.2%} of what it reads was lost and {gained:.2%} gained"
+        return f"{changed}; to follow that would cost about {price:.1f} times as much"
+    return ""
+
+
+def from_scratch(run: Run, stratum: Stratum, reason: str, begun: bool) -> int:
+    """Compute a stratum again, also if deletions have ``begun``, and find its net changes; return its new clock."""
+    engine, tables = run.engine, [relation.table for relation in stratum.relations]
+    run.choice.scratch[stratum.name] = reason
+    run.choice.rewritten.update(tables)
+    for relation in stratum.relations:
+        table, columns = relation.table, names(relation.tuple_columns)
+        if begun:
+            gone = f"SELECT {columns} FROM {table}__touched WHERE _gone"
+            engine.table(f"{table}__was", f"SELECT {columns} FROM {table} UNION ALL {gone}")
+        else:
+            engine.rename(table, f"{table}__was")
+    clock = METHODS[stratum.kind].maintain(run._replace(initial=True), stratum, 0)
+    for relation in stratum.relations:
+        note_changes(engine, relation, f"{relation.table}__was", relation.table)
+        engine.table(f"{relation.table}__was", no_rows(relation.tuple_columns, engine.name))
+    return clock

@@ -1,0 +1,85 @@
+"""Arguments that all methods of maintenance share: the run, its bucket, and the choice of strategy."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from ..engines.engine import Engine
+from ..model import Stratum
+
+
+@dataclass(frozen=True)
+class Bucket:
+    """The part of the state that a task works on: bucket ``number`` of ``count``."""
+
+    number: int = 0
+    count: int = 1
+
+
+class Finding(NamedTuple):
+    """A query for tuples that show a problem of a relation."""
+
+    relation: str
+    problem: str
+    sql: str
+
+
+class Method(NamedTuple):
+    """How strata of a kind are maintained, from the old state to the new one, given and returning the clock; and how
+    their invariants are checked."""
+
+    maintain: Callable[[Run, Stratum, int], int]
+    recount: Callable[[Engine, Stratum, Bucket], list[Finding]]
+
+
+#: The methods by kind of stratum; the module for each kind registers its own.
+METHODS: dict[str, Method] = {}
+
+
+class Run(NamedTuple):
+    """How strata are being maintained: with which engine, on which bucket, whether for the first time, and in which
+    way. ``note`` is called once a round with the stratum, the phase, the round and the number of tuples that changed.
+    """
+
+    engine: Engine
+    bucket: Bucket
+    initial: bool
+    max_rounds: int
+    max_entries: int
+    note: Callable[[str, str, int, int], None]
+    choice: Choice
+
+
+PRICE_OF_ROUND = 0.025
+"""The price of a round of deletions, in units of computing the stratum from scratch."""
+
+
+class Effect(NamedTuple):
+    """The effect of changes on a recursive stratum: rounds of deletions, and, apart from rounds, the price per share of
+    what it reads that was lost, and that was gained."""
+
+    rounds: float = 10.0
+    lost: float = 8.0
+    gained: float = 1.0
+
+    def price(self, lost: float, gained: float) -> float:
+        """Return the price of following changes if these shares were lost and gained."""
+        rounds = PRICE_OF_ROUND * self.rounds if lost else 0.0
+        return rounds + self.lost * lost + self.gained * gained
+
+
+@dataclass
+class Choice:
+    """How to bring strata to their new state: by following changes (``incremental``), from scratch (``recompute``), or
+    in the cheaper way (``auto``).
+
+    ``effects`` has by recursive stratum what earlier batches did, and is updated by this one. ``scratch`` collects by
+    stratum why it was computed from scratch, ``rewritten`` the tables of these strata.
+    """
+
+    strategy: str = "auto"
+    effects: dict[str, Effect] = field(default_factory=dict)
+    scratch: dict[str, str] = field(default_factory=dict)
+    rewritten: set[str] = field(default_factory=set)

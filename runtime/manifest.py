@@ -1,0 +1,379 @@
+"""Manifests: a JSON file per commit that lists all that the commit consists of, with a checksum."""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import itertools
+import json
+import re
+import typing
+import urllib.parse
+import uuid
+import zlib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Annotated, Any
+
+from .errors import JobError
+from .inputs.values import shown
+from .places import bare_location, is_local, place_of, scheme_of, without_scheme
+
+STATE_FORMAT = 3
+
+READABLE_FORMATS = (1, 2, 3)
+
+BATCHES_INLINE = 1000
+
+PUBLISHED = "published"
+
+ATTEMPT = re.compile(r"[0-9]{12}-[0-9a-f]{8}")
+
+SEGMENT = re.compile(r"manifest/batches-[0-9]{12}\.json")
+
+
+def is_natural(value: int) -> bool:
+    """Return whether a number is not negative."""
+    return value >= 0
+
+
+def is_data_file(name: str) -> bool:
+    """Return whether a name is the path of a data file, relative to the state."""
+    return name.startswith("data/") and inside(name)
+
+
+def inside(path: str) -> bool:
+    """Return whether a path is relative and stays below the folder that it is relative to."""
+    return not {"", ".", ".."}.intersection(path.split("/")) and "\0" not in path
+
+
+Natural = Annotated[int, is_natural]
+
+StateFile = Annotated[str, is_data_file]
+
+
+@dataclass(frozen=True)
+class StoredBucket:
+    """The files of a bucket of a relation: base files, files of changes in the order of their commits, with the numbers
+    of rows of each, and the number of tuples."""
+
+    base: tuple[StateFile, ...]
+    changes: tuple[StateFile, ...]
+    change_rows: tuple[Natural, ...]
+    base_rows: Natural
+    rows: Natural
+
+    @property
+    def files(self) -> tuple[str, ...]:
+        """All files of the bucket."""
+        return (*self.base, *self.changes)
+
+
+@dataclass(frozen=True)
+class StoredRelation:
+    """The number of tuples of a relation, and its buckets by number; empty ones may be missing."""
+
+    rows: Natural = 0
+    buckets: Mapping[int, StoredBucket] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class RelationRecord:
+    """A relation as a manifest records it, with the types of its columns and a hash of its rules."""
+
+    name: str
+    kind: str
+    columns: tuple[tuple[str, str], ...]
+    definition: str
+
+
+@dataclass(frozen=True)
+class ProgramRecord:
+    """The program that wrote a state, as a manifest records it to tell later whether the state still matches it. Its
+    relations are by table; ``hidden`` are the tables that users do not see."""
+
+    name: str
+    sha256: str
+    compiler: str
+    relations: Mapping[str, RelationRecord]
+    hidden: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Publication:
+    """The files with the net changes of a relation, the folder to publish them in, relative to the state if inside, and
+    the published names of their columns."""
+
+    relation: str
+    folder: str
+    files: tuple[StateFile, ...]
+    columns: Mapping[str, str]
+
+
+@dataclass(frozen=True)
+class Manifest:
+    """A commit. Of the batches, the last ones are listed with the attempts that committed them (empty if unknown);
+    ``generated`` are those whose ID the job has made up, ``older_batches`` files that list the others. Of each stratum,
+    ``clocks`` and ``effects`` have a value for each bucket. Of each table, ``changes`` has the files of net changes,
+    ``counts`` the numbers of tuples inserted and deleted."""
+
+    format: Natural
+    commit: Natural
+    attempt: Annotated[str, ATTEMPT.fullmatch]
+    program: ProgramRecord
+    buckets: Natural
+    batch: str
+    batches: tuple[str, ...]
+    attempts: tuple[str, ...]
+    generated: tuple[str, ...]
+    older_batches: tuple[Annotated[str, SEGMENT.fullmatch], ...]
+    relations: Mapping[str, StoredRelation]
+    clocks: Mapping[str, Mapping[int, Natural]]
+    changes: Mapping[str, tuple[StateFile, ...]]
+    counts: Mapping[str, tuple[Natural, Natural]]
+    publish: tuple[Publication, ...]
+    steps: tuple[Mapping[str, Any], ...]
+    functions: Mapping[str, str] = field(default_factory=dict)
+    effects: Mapping[str, Mapping[int, tuple[float, ...]]] = field(default_factory=dict)
+
+
+# Manifests
+
+
+def manifest_path(root: Path, commit: int) -> Path:
+    """Return the path of the manifest of a commit."""
+    return root / "manifest" / f"{commit:012d}.json"
+
+
+def commit_numbers(root: Path) -> list[int]:
+    """Return the numbers of the commits whose manifests still exist, in ascending order."""
+    folder = root / "manifest"
+    names = [path.name for path in folder.iterdir()] if folder.is_dir() else []
+    return sorted(int(name[:12]) for name in names if re.fullmatch(r"[0-9]{12}\.json", name))
+
+
+def read_manifest(root: Path, commit: int | None = None) -> Manifest | None:
+    """Return the manifest of a commit (default: the last), or None. Raise JobError if it is damaged."""
+    while True:
+        numbers = commit_numbers(root)
+        if not numbers or commit not in (None, *numbers):
+            return None
+        number = numbers[-1] if commit is None else commit
+        path = manifest_path(root, number)
+        try:
+            return load_manifest(root, number)
+        except FileNotFoundError:
+            # A later commit has removed it meanwhile; if there is none, it is an error.
+            if commit_numbers(root) == numbers:
+                raise
+        except ValueError as error:
+            raise JobError(damaged_manifest(path, numbers[: numbers.index(number)], error)) from error
+
+
+def load_manifest(root: Path, commit: int) -> Manifest:
+    """Return the manifest of a commit, converted to the current format. Raise ValueError if it is damaged or that of
+    another commit, JobError if its format is newer."""
+    path = manifest_path(root, commit)
+    data = content_of(path)
+    record = record_in(data)
+    known = record.get("format")
+    if type(known) is int and known > STATE_FORMAT:
+        formats = f"{', '.join(map(str, READABLE_FORMATS[:-1]))} and {READABLE_FORMATS[-1]}"
+        raise JobError(f"{path} has format {known}; this job reads formats {formats}")
+    earlier = known in READABLE_FORMATS[:-1]
+    check_seal(data, needed=not earlier)
+    manifest: Manifest = from_json(Manifest, upgraded(root, record) if earlier else record)
+    check_manifest(manifest, commit)
+    return manifest
+
+
+def content_of(path: Path) -> bytes:
+    """Return the bytes of a record of the state; raise ValueError if something other than a file is in its place."""
+    if is_local(path) and not path.is_file() and (path.exists() or path.is_symlink()):
+        raise ValueError("it is a folder" if path.is_dir() else "it is not a file")
+    return path.read_bytes()
+
+
+def damaged_manifest(path: Path, before: Sequence[int], error: ValueError) -> str:
+    """Return the message for a damaged manifest; commits ``before`` it have manifests too."""
+    number = int(path.stem)
+    if not before:
+        return f"{path} is damaged ({error}), and there is no earlier commit: build the state again in another folder"
+    if before[-1] < number - 1:
+        return f"{path} is not a manifest of this state ({error}), whose last commit is {before[-1]}: remove that file"
+    return f"{path} is damaged ({error}); `recover` returns to commit {number - 1}"
+
+
+# A record ends with the CRC-32 of the bytes before it.
+
+SEAL = re.compile(rb'(.*), "crc32": "([0-9a-f]{8})"\}', re.DOTALL)
+
+
+def sealed(record: Any) -> str:
+    """Return a record, a dataclass or a mapping, as JSON that ends with its CRC-32."""
+    text = json.dumps(record, default=vars, ensure_ascii=False).removesuffix("}")
+    return f'{text}, "crc32": "{zlib.crc32(text.encode()):08x}"}}'
+
+
+def record_in(data: bytes) -> dict[str, Any]:
+    """Return the JSON object that a file contains; raise ValueError if it contains none."""
+    try:
+        record = json.loads(data.decode())
+    except RecursionError as error:
+        raise ValueError("it is nested too deeply") from error
+    if not isinstance(record, dict):
+        raise ValueError("it is not a JSON object")
+    return record
+
+
+def check_seal(data: bytes, needed: bool = True) -> None:
+    """Raise ValueError if the CRC-32 of a record differs, or is missing although it is ``needed``: records had none
+    before format 3."""
+    seal = SEAL.fullmatch(data)
+    if seal and f"{zlib.crc32(seal[1]):08x}".encode() != seal[2]:
+        raise ValueError("its CRC-32 differs")
+    if not seal and (needed or b"crc32" in data):
+        raise ValueError("its CRC-32 is missing")
+
+
+# Dataclasses from JSON
+
+hints_of = functools.cache(functools.partial(typing.get_type_hints, include_extras=True))
+
+
+def from_json(kind: Any, value: Any, place: str = "") -> Any:
+    """Return a JSON value as the given type: a dataclass, a mapping, a tuple, a type annotated with a condition, or a
+    plain type. Raise ValueError, which names the ``place`` in the record, if the value does not fit."""
+    origin, inner = typing.get_origin(kind), typing.get_args(kind)
+    found = value
+    if origin is Annotated:
+        found = from_json(inner[0], value, place)
+        fits = bool(inner[1](found))
+    elif dataclasses.is_dataclass(kind):
+        fits = isinstance(value, dict)
+        found = from_members(kind, value, place) if fits else None
+    elif origin is Mapping:
+        fits = isinstance(value, dict)
+        if fits:
+            names = [from_name(inner[0], name, f"{place}, a name") for name in value]
+            items = [from_json(inner[1], item, f"{place} {shown(name)}") for name, item in value.items()]
+            found = dict(zip(names, items, strict=True))
+    elif origin is tuple:
+        several = inner[-1] is Ellipsis
+        fits = isinstance(value, list) and (several or len(value) == len(inner))
+        if fits:
+            kinds = itertools.repeat(inner[0]) if several else inner
+            found = tuple(from_json(one, item, f"{place}, an item") for one, item in zip(kinds, value, strict=False))
+    else:
+        fits = kind is Any or type(value) is kind or (kind is float and type(value) is int)
+    if not fits:
+        raise ValueError(f"{place or 'it'} cannot be {shown(value)}".lstrip())
+    return found
+
+
+def from_members(kind: Any, record: Mapping[str, Any], place: str) -> Any:
+    """Return an object of a dataclass from a JSON object, which may lack members that have a default."""
+    found = {}
+    for item in dataclasses.fields(kind):
+        if item.name in record:
+            found[item.name] = from_json(hints_of(kind)[item.name], record[item.name], f"{place} {item.name}")
+        elif item.default is item.default_factory is dataclasses.MISSING:
+            raise ValueError(f"{place or 'it'} has no {item.name}".lstrip())
+    return kind(**found)
+
+
+def from_name(kind: Any, name: str, place: str) -> Any:
+    """Return the name of a member of a JSON object as the key of a mapping."""
+    if kind is int and re.fullmatch("0|[1-9][0-9]*", name):
+        return int(name)
+    return from_json(kind, name, place)
+
+
+def check_manifest(manifest: Manifest, commit: int) -> None:
+    """Raise ValueError if a manifest is not that of this commit, or contradicts itself."""
+    if manifest.commit != commit or commit_of(manifest.attempt) != commit:
+        raise ValueError(f"it belongs to commit {manifest.commit}")
+    if manifest.batches[-1:] != (manifest.batch,):
+        raise ValueError(f"its batch is {shown(manifest.batch)}, not the last one in its list")
+    if len(manifest.attempts) != len(manifest.batches):
+        raise ValueError("its lists of batches and of attempts differ in length")
+    for table, stored in manifest.relations.items():
+        if stored.rows != sum(bucket.rows for bucket in stored.buckets.values()):
+            raise ValueError(f"the number of rows of {table} is not that of its buckets")
+        if any(number >= manifest.buckets for number in stored.buckets):
+            raise ValueError(f"{table} has more than {manifest.buckets} buckets")
+    for publication in manifest.publish:
+        folder = publication.folder
+        if not (folder.startswith("/") or scheme_of(folder) or inside(folder)):
+            raise ValueError(f"{shown(folder)} is not a folder to publish to")
+
+
+def upgraded(root: Path, record: dict[str, Any]) -> dict[str, Any]:
+    """Add to the record of a manifest of an earlier format what it lacks, and return it. It is unknown which attempts
+    made the batches, and whether their IDs were generated. A file of changes counts as many rows as the base, which is
+    therefore rewritten soon. Folders inside the state become relative to it. Raise ValueError for damage."""
+    try:
+        for publication in record["publish"]:
+            publication["folder"] = upgraded_folder(root, publication, record["batch"])
+        for stored in record["relations"].values():
+            for bucket in stored["buckets"].values():
+                bucket.setdefault("base_rows", bucket["rows"])
+                bucket.setdefault("change_rows", [bucket["base_rows"]] * len(bucket["changes"]))
+        record.setdefault("attempts", [""] * len(record["batches"]))
+        record.setdefault("generated", [])
+    except (AttributeError, KeyError, TypeError) as error:
+        raise ValueError(f"it is not a manifest of format {record['format']}") from error
+    return record
+
+
+def upgraded_folder(root: Path, publication: Mapping[str, Any], batch: str) -> str:
+    """Return the folder of a publication of an earlier format. That recorded absolute paths, and the state may have
+    been moved or copied since."""
+    folder: str = publication["folder"]
+    own = f"{PUBLISHED}/{publication['relation']}/changes/{batch_folder(batch)}"
+    if not folder.endswith(f"/{own}"):
+        return relative_folder(root, folder)
+    former = place_of(folder.removesuffix(f"/{own}"))
+    if str(former) == str(root) or (former / "manifest").exists() or not former.exists():
+        return own
+    return folder
+
+
+def relative_folder(root: Path, folder: str) -> str:
+    """Return a folder as manifests record it: relative to the state if inside, and without keys."""
+    relative = folder.removeprefix(str(root).rstrip("/") + "/")
+    if relative != folder and not scheme_of(relative):
+        return relative
+    return folder if without_scheme(folder) else bare_location(folder)
+
+
+def commit_of(attempt: str) -> int:
+    """Return the commit number in the name of an attempt."""
+    return int(attempt.partition("-")[0])
+
+
+def attempt_name(commit: int) -> str:
+    """Return a new name for an attempt at a commit, which is also that of its folder in ``data``."""
+    return f"{commit:012d}-{uuid.uuid4().hex[:8]}"
+
+
+def attempt_id(attempt: str) -> str:
+    """Return the part of an attempt's name that differs between attempts at the same commit."""
+    return attempt.partition("-")[2]
+
+
+# Publication
+
+
+def batch_folder(batch: str) -> str:
+    """Return the name of the folder of a batch, from which Spark reads the ID back as a partition column."""
+    return f"batch={urllib.parse.quote(batch, safe=' ')}"
+
+
+def read_state(root: Path) -> Manifest:
+    """Return the last commit of a state; raise JobError if there is none."""
+    manifest = read_manifest(root)
+    if manifest is None:
+        raise JobError(f"there is no state in {root}; create one with `init`")
+    return manifest

@@ -1,0 +1,223 @@
+"""The data model of a compiled program: columns, relations, rules, strata and stages."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Protocol
+
+from .errors import JobError
+
+#: The default limits on the rounds and on the derivation sets of a recursion.
+MOST_ROUNDS, MOST_ENTRIES = 10_000, 10_000_000
+
+
+@dataclass(frozen=True)
+class Column:
+    """A column: its name and type in the program, and its name in SQL and in the files of the state."""
+
+    name: str
+    type: str
+    sql: str
+
+
+@dataclass(frozen=True)
+class Relation:
+    """A relation. ``kind`` says what is kept with its tuples: nothing (input), the number of derivations in
+    ``_support`` (counted), the rank in ``_rank`` and the number of derivations from lower ranks in ``_support``
+    (ranked: recursive), the number of copies in ``_support`` (entries: facts with derivation sets), or partial results
+    in ``extra`` (aggregate).
+
+    A recursive relation may keep only the ``best`` tuple of each group, by MIN or MAX of a column. Entries annotate the
+    facts of the relation ``annotates``: their last two columns hold the facts that a fact was derived from, and those
+    of them that are on a cycle. ``location`` is the location column of localized rules, ``bucket_by`` the column by
+    which the relation is cut into buckets, ``definition`` a hash of its rules and layout. Its changes are published in
+    a folder of its name, or in ``folder`` if the name is too long or differs from another only in case. The
+    ``aggregated`` columns are computed from all derivations of a group; those in ``witnesses`` hold what reaches its
+    extremum. Users know a hidden relation as ``shown_as``.
+    """
+
+    name: str
+    table: str
+    columns: tuple[Column, ...]
+    kind: str
+    source: str
+    output: bool = False
+    folder: str = ""
+    hidden: bool = False
+    key: tuple[str, ...] = ()
+    location: str = ""
+    bucket_by: str = ""
+    extra: tuple[Column, ...] = ()
+    best: tuple[str, str] | None = None
+    annotates: str = ""
+    definition: str = ""
+    shown_as: str = ""
+    aggregated: tuple[str, ...] = ()
+    witnesses: tuple[str, ...] = ()
+
+    @property
+    def tuple_columns(self) -> tuple[Column, ...]:
+        """The columns that identify a tuple; a relation without columns is stored with one constant column."""
+        return self.columns or (Column("_unit", "bool", "_unit"),)
+
+    @property
+    def state_columns(self) -> tuple[Column, ...]:
+        """The columns of the stored relation: those of a tuple and those that are kept with it."""
+        support = Column("_support", "int", "_support")
+        rank = Column("_rank", "int", "_rank")
+        hidden = {
+            "input": (),
+            "counted": (support,),
+            "entries": (support,),
+            "ranked": (support, rank),
+            "aggregate": self.extra,
+        }[self.kind]
+        return (*self.tuple_columns, *hidden)
+
+
+@dataclass(frozen=True)
+class Both:
+    """A query whose text differs between the two engines."""
+
+    duckdb: str
+    spark: str
+
+
+@dataclass(frozen=True)
+class Delta:
+    """A rule with a body literal replaced by the changes of ``table``; a ``negated`` literal gains what that loses."""
+
+    table: str
+    sql: str | Both
+    negated: bool = False
+
+
+@dataclass(frozen=True)
+class Step:
+    """A step of a rule in the words of the program: a condition, a literal over ``table`` (``negated``: no tuple may
+    match), or the expression for ``column`` of the head."""
+
+    text: str
+    table: str = ""
+    negated: bool = False
+    column: str = ""
+
+
+@dataclass(frozen=True)
+class Rule:
+    """A rule: ``full`` gives all its derivations, ``deltas`` those that change with a relation of an earlier stratum,
+    ``rounds`` those that change with a relation of its own stratum, ``returns`` those of dead tuples or, for aggregates
+    and extrema, of listed groups. ``asked`` takes one head through the ``steps`` of the rule, for explanations.
+
+    Queries of ``filtered`` rules read more than their bucket, so their heads are reduced to it. ``partial`` columns are
+    NULL where arithmetic or one of ``calls`` has no value, which refuses the batch; ``narrow`` ones only if the value
+    does not fit.
+    """
+
+    label: str
+    source: str
+    head: str
+    full: str | Both
+    deltas: tuple[Delta, ...] = ()
+    rounds: tuple[Delta, ...] = ()
+    returns: str | Both = ""
+    filtered: bool = False
+    partial: tuple[str, ...] = ()
+    narrow: tuple[str, ...] = ()
+    calls: tuple[str, ...] = ()
+    text: str = ""
+    steps: tuple[Step, ...] = ()
+    asked: str | Both = ""
+
+
+@dataclass(frozen=True)
+class Stratum:
+    """One strongly connected component: its relations, and the earlier relations that its rules read or negate.
+
+    ``kind`` is the key of its method in ``METHODS``. An aggregate groups by ``groups``: ``compute`` makes rows of
+    groups from all their derivations, ``fold`` from the old rows and the changes; ``ranged`` columns are NULL if a
+    value is out of range. The rules of a transitive ``closure`` extend a path at its ``start`` or its ``end``.
+    ``joined_by`` maps tables to the columns that join them in the rounds of a recursion, by which Spark partitions
+    them. ``written`` has the rules of the program that the compiler replaced by others, for explanations.
+    """
+
+    name: str
+    kind: str
+    relations: tuple[Relation, ...]
+    reads: tuple[Relation, ...]
+    negates: tuple[Relation, ...]
+    rules: tuple[Rule, ...]
+    groups: tuple[str, ...] = ()
+    compute: str | Both = ""
+    fold: str | Both = ""
+    ranged: tuple[str, ...] = ()
+    closure: str = ""
+    joined_by: Mapping[str, str] = field(default_factory=dict)
+    written: tuple[Rule, ...] = ()
+
+
+@dataclass(frozen=True)
+class Stage:
+    """Consecutive strata that run in one task per bucket if ``bucketed``, otherwise in a single task."""
+
+    strata: tuple[Stratum, ...]
+    bucketed: bool
+
+
+@dataclass(frozen=True)
+class ExternalFunction:
+    """A function that the user supplies in Python: its name, the types of its parameters and its result, and its SQL
+    name if that is not its own with a prefix."""
+
+    name: str
+    parameters: tuple[str, ...]
+    result: str
+    renamed: str = ""
+
+    @property
+    def sql(self) -> str:
+        """The name of the function in SQL, unique even in engines that ignore case."""
+        return self.renamed or f"external__{self.name}"
+
+    def __str__(self) -> str:
+        return f"{self.name}({', '.join(self.parameters)}): {self.result}"
+
+
+@dataclass(frozen=True)
+class Program:
+    """A compiled program; its relations and stages are in the order of evaluation."""
+
+    name: str
+    sha256: str
+    compiler: str
+    relations: tuple[Relation, ...]
+    stages: tuple[Stage, ...]
+    functions: tuple[ExternalFunction, ...] = ()
+
+    def relation(self, name: str) -> Relation:
+        """Return the relation that users call ``name``; raise JobError if there is none."""
+        for relation in self.relations:
+            if relation.name == name and not relation.hidden:
+                return relation
+        known = ", ".join(sorted(relation.name for relation in self.relations if not relation.hidden))
+        raise JobError(f"there is no relation {name} in {self.name}; it has {known}")
+
+
+FunctionSource = str | Mapping[str, Callable[..., Any]] | None
+"""Where Python functions come from: the path of a file, or a mapping by name."""
+
+
+class SuppliedFunctions(Protocol):
+    """The external functions supplied to a run. ``sources`` has for each a hash of the file that defines it, empty if
+    there is none; ``failures`` says why calls failed."""
+
+    sources: Mapping[str, str]
+    failures: list[str]
+
+    def define(self, engine: Any, notes: Path | None = None) -> None:
+        """Make the functions callable from SQL; record failed calls in ``failures``, and in files in ``notes``."""
+
+    def check(self, manifest: Mapping[str, Any]) -> None:
+        """Raise JobError if the state was made with other versions of the functions."""

@@ -1,0 +1,1 @@
+"""Processes that maintain parts of a program and exchange changes as messages."""

@@ -1,0 +1,448 @@
+"""The inbox of a process: an accumulator for each input channel, and the steps made from what arrives.
+
+An accumulator holds the tuples that its channel has delivered, with counts. A deletion may arrive before its
+insertion, and then waits with a negative count. A tuple is present if some channel has it with a positive count.
+When a sender is gone, the tuples that it has delivered are deleted; when it returns, in another life, a snapshot
+replaces everything of older lives, whose messages become void.
+
+With ``hold``, the tuples of a sender that is gone stay until it has returned and caught up, or for that many
+seconds. What it delivers in the meantime is collected separately, and only the difference is passed on.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import shutil
+import time
+import uuid
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from ..arrow import arrow_type
+from ..errors import JobError, Passing
+from ..inputs.records import operation_column
+from ..model import Program, Relation
+from ..places import make_folder, sync, sync_files
+from ..sql import names, sql_type
+from .channels import NO_LIFE, NO_NUMBER, Channel, Life, Message, Number, Process
+
+#: Increased whenever older inboxes become unreadable.
+INBOX_VERSION = 2
+
+
+@dataclass
+class Line:
+    """The state of an input channel: waiting, open, held (its sender is gone, its tuples stay) or cut (they are gone
+    too).
+
+    ``life`` is the life of the visible tuples, ``next`` of those collected separately, ``session`` the reader's
+    session. Of the latest life, ``messages`` counts the messages that have arrived, ``highest`` is their highest
+    sequence number, and ``complete`` the highest of those sent when the sender had caught up. According to its lease,
+    the sender has sent ``sent`` messages in the life ``told``. ``held_since`` is a time of the monotonic clock.
+    """
+
+    state: str = "waiting"
+    life: Life = NO_LIFE
+    next: Life | None = None
+    messages: int = 0
+    highest: int = 0
+    complete: int = 0
+    session: Number = NO_NUMBER
+    told: Life = NO_LIFE
+    sent: int = 0
+    held_since: float = 0.0
+
+    @property
+    def last(self) -> Life:
+        """Return the latest life."""
+        return self.next or self.life
+
+    def is_newer(self, life: Life) -> bool:
+        """Return whether a life of the current session is newer than the latest life known."""
+        return self.last.session != self.session or life > self.last
+
+    @property
+    def lacks(self) -> bool:
+        """Return whether messages were sent that have not arrived."""
+        if self.sent and self.told.session == self.session and self.is_newer(self.told):
+            return True
+        sent = max(self.highest, self.sent if self.told == self.last else 0)
+        return self.last.session == self.session and sent > self.messages
+
+    @property
+    def caught_up(self) -> bool:
+        """Return whether the sender has caught up and everything that it has sent up to then has arrived."""
+        answered = self.last.session == self.session and self.complete > 0
+        return answered and self.complete == self.highest == self.messages and not self.lacks
+
+
+def read_line(text: str) -> Line:
+    """Return a line from its stored JSON text."""
+    line = Line(**json.loads(text))
+    for name in ("life", "next", "told"):
+        if (said := getattr(line, name)) is not None:
+            setattr(line, name, Life(Number(*said[0]), Number(*said[1]), said[2]))
+    line.session = Number(*line.session)
+    # The monotonic clock of another run is not comparable.
+    line.held_since = time.monotonic()
+    return line
+
+
+class InputStep(NamedTuple):
+    """The messages that a process takes in at once, as a batch: its ``number``, its ``name``, which is the unique ID of
+    the batch, and for each input relation the files of its changes."""
+
+    number: int
+    name: str
+    files: dict[str, list[str]]
+
+
+class OtherColumns(Exception):
+    """Raised if a message and its reader differ in columns, because the processes were not compiled together."""
+
+
+class Inbox:
+    """The accumulators of a process, in a DuckDB database of their own, and the steps made from what they receive.
+
+    One transaction records both the messages that a step has read and the changes that it makes. A process that was
+    killed finds its unfinished step and repeats it.
+    """
+
+    def __init__(self, home: Path, process: Process, program: Program, hold: float) -> None:
+        """Open or create the database in the folder ``home``, and delete the files of all steps but an unfinished
+        one."""
+        make_folder(home)
+        self.home, self.process, self.hold = home, process, hold
+        named = {r.name: r for r in program.relations if r.kind == "input"}
+        self.relations = {channel.input: named[channel.input] for channel in process.receives}
+        self.connection = self._open()
+        step = self.unfinished()
+        for folder in (home / "steps").glob("step-*"):
+            if step is None or folder.name != step.name:
+                shutil.rmtree(folder, ignore_errors=True)
+
+    def reopen(self) -> None:
+        """Reopen the database in the state of its last commit, but keep the current sessions of the lines."""
+        sessions = {name: line.session for name, line in self.lines.items()}
+        self.connection.close()
+        self.connection = self._open()
+        for name, session in sessions.items():
+            self.lines[name].session = session
+
+    def begin_anew(self, kept: str) -> None:
+        """Continue with an empty database; rename the files of the old one to end in ``kept``."""
+        self.connection.close()
+        for name in ("inbox.duckdb", "inbox.duckdb.wal"):
+            with contextlib.suppress(FileNotFoundError):
+                (self.home / name).rename(self.home / f"{name}.{kept}")
+        self.connection = self._open()
+
+    def _open(self) -> Any:
+        """Open the database, create missing tables and read the lines. Raise Passing if it cannot be opened."""
+        import duckdb
+
+        path = self.home / "inbox.duckdb"
+        for pause in (0.1, 0.5, 2.0, 5.0, 10.0, 0.0):
+            try:
+                self.connection = duckdb.connect(str(path), config={"threads": 1})
+                break
+            except duckdb.Error as error:
+                # An older run of the process may still hold the lock.
+                if "lock" not in str(error) or not pause:
+                    raise Passing(
+                        f"{path} cannot be opened: {error}; if it is damaged, move it away, so that the process "
+                        "starts over"
+                    ) from error
+                time.sleep(pause)
+        try:
+            self.check_columns(str(path))
+        except BaseException:
+            self.connection.close()
+            raise
+        self.run("CREATE TABLE IF NOT EXISTS inbox__lines (channel VARCHAR, line VARCHAR)")
+        self.run("CREATE TABLE IF NOT EXISTS inbox__seen (channel VARCHAR, sequence BIGINT)")
+        self.run(
+            "CREATE TABLE IF NOT EXISTS inbox__made "
+            "(step BIGINT, name VARCHAR, before VARCHAR, files VARCHAR, done BOOLEAN)"
+        )
+        self.run("CREATE TABLE IF NOT EXISTS inbox__fed (relation VARCHAR, file VARCHAR)")
+        for relation in self.relations.values():
+            columns = ", ".join(f"{column.sql} {sql_type(column.type, 'duckdb')}" for column in relation.tuple_columns)
+            self.run(
+                f"CREATE TABLE IF NOT EXISTS {relation.table} "
+                f"(_channel VARCHAR, _shown BOOLEAN, {columns}, _copies BIGINT)"
+            )
+            self.run(f"CREATE TEMP TABLE {relation.table}__net ({columns}, _op BIGINT)")
+        known = dict(self.run("SELECT channel, line FROM inbox__lines"))
+        self.lines = {
+            channel.name: (read_line(known[channel.name]) if channel.name in known else Line())
+            for channel in self.process.receives
+        }
+        return self.connection
+
+    def check_columns(self, path: str) -> None:
+        """Raise JobError if the database was made for other columns or by another version of this code."""
+        columns = {
+            name: [(column.name, column.type) for column in relation.columns]
+            for name, relation in self.relations.items()
+        }
+        made_for = json.dumps([INBOX_VERSION, columns], sort_keys=True)
+        tables = [name for (name,) in self.run("SELECT table_name FROM duckdb_tables()")]
+        if not tables:
+            self.run("CREATE TABLE inbox__made_for AS SELECT CAST(? AS VARCHAR) AS text", [made_for])
+        elif "inbox__made_for" not in tables or self.run("SELECT text FROM inbox__made_for") != [(made_for,)]:
+            raise JobError(
+                f"{path} was written by another version of the program or of the compiler; start {self.process.name} "
+                "in a new home (--home)"
+            )
+
+    def agrees_with(self, last: str) -> bool:
+        """Return whether a state whose last step is ``last`` matches the steps made here: ``last`` is the latest of
+        them, or the one before it if the latest was not applied yet and its files are complete."""
+        for name, before, files, done in self.run("SELECT name, before, files, done FROM inbox__made"):
+            if last == before and not done:
+                made = [f for paths in json.loads(files).values() for f in paths]
+                return all((self.home / f).exists() for f in made if not Path(f).is_absolute())
+            return bool(last == name)
+        return not last
+
+    def run(self, sql: str, values: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
+        """Run a statement and return its rows."""
+        rows: list[tuple[Any, ...]] = self.connection.execute(sql, values).fetchall()
+        return rows
+
+    def table(self, sql: str, values: Sequence[Any] = ()) -> pa.Table:
+        """Return the rows of a query as an Arrow table."""
+        rows: pa.Table = self.connection.sql(sql, params=list(values)).to_arrow_table()
+        return rows
+
+    def begin(self) -> None:
+        """Begin the transaction of a step."""
+        self.run("BEGIN")
+        for relation in self.relations.values():
+            self.run(f"DELETE FROM {relation.table}__net")
+
+    def receive(self, channel: Channel, message: Message, rows: Callable[[], pa.Table]) -> bool:
+        """Take in a message, and return whether it is done with. It is not before the snapshot of its life has
+        arrived, or if it is for a later session. If ``rows`` raises an error or the columns differ
+        (:class:`OtherColumns`), nothing changes."""
+        line = self.lines[channel.name]
+        if message.session != line.session:
+            # A message for a later session is for a later run of this process.
+            return message.session.number <= line.session.number
+        values = [channel.name, message.sequence]
+        newer = line.is_newer(message.life)
+        if newer:
+            if message.kind != "snapshot":
+                return False
+        elif message.life != line.last or self.run(
+            "SELECT 1 FROM inbox__seen WHERE channel = ? AND sequence = ?", values
+        ):
+            return True
+        given = matched_rows(rows(), channel, self.relations[channel.input])
+        if newer:
+            self._begin_life(channel, line, message)
+        self.run("INSERT INTO inbox__seen VALUES (?, ?)", values)
+        line.messages += 1
+        line.highest = max(line.highest, message.sequence)
+        if message.complete:
+            line.complete = max(line.complete, message.sequence)
+        self._add(channel, given, shown=line.next is None)
+        if line.next and line.caught_up:
+            self._show_next(channel, line)
+        return True
+
+    def cut(self, channel: Channel, now: float) -> None:
+        """Delete the tuples of a sender that is gone, or hold them first. ``now`` is a time of the monotonic clock."""
+        line = self.lines[channel.name]
+        if line.state == "open" and self.hold:
+            line.state, line.held_since = "held", now
+            return
+        self._clear(channel, shown=False)
+        self._clear(channel, shown=True)
+        line.state, line.next = "cut", None
+
+    def end_holds(self, now: float) -> None:
+        """End holds that have lasted for longer than ``hold`` seconds."""
+        for channel in self.process.receives:
+            line = self.lines[channel.name]
+            if line.state == "held" and now - line.held_since > self.hold:
+                if line.next:
+                    self._show_next(channel, line)
+                else:
+                    self.cut(channel, now)
+
+    def _begin_life(self, channel: Channel, line: Line, message: Message) -> None:
+        """Begin a newer life, whose snapshot has arrived; older ones become void."""
+        self.run("DELETE FROM inbox__seen WHERE channel = ?", [channel.name])
+        line.messages = line.highest = line.complete = 0
+        self._clear(channel, shown=False)
+        if line.state == "held" and not message.complete:
+            line.next = message.life
+        else:
+            self._clear(channel, shown=True)
+            line.state, line.life, line.next = "open", message.life, None
+
+    def _show_next(self, channel: Channel, line: Line) -> None:
+        """Replace the held tuples of a channel by those collected since."""
+        relation = self.relations[channel.input]
+        columns = names(relation.tuple_columns)
+        collected = self.table(
+            f"SELECT _copies AS _op, {columns} FROM {relation.table} WHERE _channel = ? AND NOT _shown", [channel.name]
+        )
+        self._clear(channel, shown=False)
+        self._clear(channel, shown=True)
+        self._add(channel, collected, shown=True)
+        assert line.next
+        line.state, line.life, line.next = "open", line.next, None
+
+    def _clear(self, channel: Channel, shown: bool) -> None:
+        """Delete the visible tuples of a channel, which changes the step, or those collected separately."""
+        relation = self.relations[channel.input]
+        mine = f"FROM {relation.table} WHERE _channel = ? AND _shown = ?"
+        columns = names(relation.tuple_columns)
+        if shown:
+            known = self.table(f"SELECT -_copies AS _op, {columns} {mine}", [channel.name, shown])
+            self._add(channel, known, shown)
+        else:
+            self.run(f"DELETE {mine}", [channel.name, shown])
+
+    def _add(self, channel: Channel, rows: pa.Table, shown: bool) -> None:
+        """Add signed counts to those of a channel. If visible, tuples that appear or disappear change the step."""
+        relation = self.relations[channel.input]
+        table, columns = relation.table, names(relation.tuple_columns)
+        same = " AND ".join(f"r.{c.sql} = d.{c.sql}" for c in relation.tuple_columns)
+        self.connection.register("inbox__given", rows)
+        self.run(
+            f"CREATE OR REPLACE TEMP TABLE inbox__added AS SELECT {columns}, CAST(SUM(_op) AS BIGINT) AS _copies "
+            f"FROM inbox__given GROUP BY {columns} HAVING SUM(_op) <> 0"
+        )
+        self.connection.unregister("inbox__given")
+        there = (
+            f"CREATE OR REPLACE TEMP TABLE {{}} AS SELECT {names(relation.tuple_columns, 'd.')}, "
+            f"COALESCE(BOOL_OR(r._copies > 0), FALSE) AS _there FROM inbox__added AS d "
+            f"LEFT JOIN {table} AS r ON {same} AND r._shown GROUP BY ALL"
+        )
+        self.run(there.format("inbox__before"))
+        mine = f"r._channel = '{channel.name}' AND r._shown = {shown} AND {same}"
+        self.run(
+            f"CREATE OR REPLACE TEMP TABLE inbox__counts AS SELECT {names(relation.tuple_columns, 'd.')}, "
+            f"d._copies + COALESCE(r._copies, 0) AS _copies FROM inbox__added AS d LEFT JOIN {table} AS r ON {mine}"
+        )
+        self.run(f"DELETE FROM {table} AS r USING inbox__added AS d WHERE {mine}")
+        self.run(
+            f"INSERT INTO {table} SELECT '{channel.name}', {shown}, {columns}, _copies FROM inbox__counts "
+            "WHERE _copies <> 0"
+        )
+        self.run(there.format("inbox__after"))
+        self.run(
+            f"INSERT INTO {table}__net SELECT {columns}, CAST(a._there AS INT) - CAST(b._there AS INT) "
+            f"FROM inbox__after AS a JOIN inbox__before AS b USING ({columns}) WHERE a._there <> b._there"
+        )
+
+    def finish(self, fed: Mapping[str, Path]) -> InputStep | None:
+        """Commit the step, which also takes in the files ``fed`` from outside; return None if nothing has changed."""
+        number, before = 1, ""
+        for last, name in self.run("SELECT step, name FROM inbox__made"):
+            number, before = last + 1, name
+        batch = f"step-{number:09d}-{uuid.uuid4().hex[:8]}"
+        files = {name: [str(path.absolute())] for name, path in fed.items()}
+        for name, relation in self.relations.items():
+            columns = ", ".join(f'{c.sql} AS "{c.name}"' for c in relation.columns)
+            listed, keys = f"{columns}, " if columns else "", names(relation.tuple_columns)
+            operation = operation_column(relation)
+            net = self.table(
+                f"SELECT {listed}CASE WHEN SUM(_op) > 0 THEN '+' ELSE '-' END AS \"{operation}\" "
+                f"FROM {relation.table}__net GROUP BY {keys} HAVING SUM(_op) <> 0"
+            )
+            if net.num_rows:
+                path = Path("steps", batch, f"{relation.table}.parquet")
+                make_folder((self.home / path).parent)
+                pq.write_table(net, self.home / path)
+                files[name] = [str(path)]
+        if files.keys() - fed.keys():
+            sync_files(self.home / "steps" / batch)
+        if files:
+            self.run("DELETE FROM inbox__made")
+            values = [number, batch, before, json.dumps(files)]
+            self.run("INSERT INTO inbox__made VALUES (?, ?, ?, ?, FALSE)", values)
+        for name, path in fed.items():
+            self.run("INSERT INTO inbox__fed VALUES (?, ?)", [name, path.name])
+        self.run("DELETE FROM inbox__lines")
+        for channel, line in self.lines.items():
+            self.run("INSERT INTO inbox__lines VALUES (?, ?)", [channel, json.dumps(vars(line))])
+        self.run("COMMIT")
+        # DuckDB calls fsync on its log, but not on the folder.
+        sync(self.home)
+        return self.unfinished() if files else None
+
+    def unfinished(self) -> InputStep | None:
+        """Return the step that was committed but not applied yet, or None."""
+        for number, name, files in self.run("SELECT step, name, files FROM inbox__made WHERE NOT done"):
+            # Files fed from outside have absolute paths, which joining with the folder does not change.
+            found = {n: [str(self.home / f) for f in paths] for n, paths in json.loads(files).items()}
+            return InputStep(number, name, found)
+        return None
+
+    def done(self, step: InputStep) -> None:
+        """Record that a step was applied, and delete its files."""
+        self.run("UPDATE inbox__made SET done = TRUE WHERE name = ?", [step.name])
+        shutil.rmtree(self.home / "steps" / step.name, ignore_errors=True)
+
+    def leave_out(self, step: InputStep, relations: Iterable[str]) -> InputStep:
+        """Change a step to leave out the files fed to some relations, which are pending again; return the new step."""
+        files = dict(step.files)
+        self.run("BEGIN TRANSACTION")
+        ((stored,),) = self.run("SELECT files FROM inbox__made WHERE step = ?", [step.number])
+        named = json.loads(stored)
+        for name in relations:
+            (path,) = files.pop(name)
+            del named[name]
+            values = [name, Path(path).name]
+            self.run("DELETE FROM inbox__fed WHERE relation = ? AND file = ?", values)
+        changed = [json.dumps(named), step.number]
+        self.run("UPDATE inbox__made SET files = ? WHERE step = ?", changed)
+        self.run("COMMIT")
+        return step._replace(files=files)
+
+    def files_fed(self, relation: str) -> list[str]:
+        """Return the names of the files from outside that were taken in for a relation, sorted."""
+        found = self.run("SELECT file FROM inbox__fed WHERE relation = ? ORDER BY file", [relation])
+        return [file for (file,) in found]
+
+
+def sent_columns(rows: pa.Table, names: Sequence[str], relation: Relation) -> pa.Table:
+    """Return rows to be sent (``_op`` and a relation's columns), with the columns' names and types as metadata."""
+    said = [[name, column.type] for name, column in zip(names, relation.columns, strict=True)]
+    return rows.replace_schema_metadata({"flintlog.columns": json.dumps(said)})
+
+
+def matched_rows(rows: pa.Table, channel: Channel, relation: Relation) -> pa.Table:
+    """Return the rows of a message as ``_op`` and the columns of the reader's relation, in its order and under its
+    SQL names. Raise :class:`OtherColumns` unless both have the same columns by name and type."""
+    said = (rows.schema.metadata or {}).get(b"flintlog.columns")
+    sent = [tuple(column) for column in json.loads(said)] if said else None
+    wanted = [(name, column.type) for name, column in zip(channel.columns, relation.columns, strict=True)]
+    if sent is None or sorted(sent) != sorted(wanted):
+        raise OtherColumns(
+            f"{channel.sender} sends {channel.relation} with {column_list(sent)}, but {channel.reader} reads it with "
+            f"{column_list(wanted)}: they were not compiled together"
+        )
+    places = [sent.index(column) + 1 for column in wanted] or [1]
+    arrays = [rows.column(0).cast(pa.int64())]
+    for place, column in zip(places, relation.tuple_columns, strict=True):
+        arrays.append(rows.column(place).cast(arrow_type(column.type)))
+    return pa.table(arrays, ["_op", *(column.sql for column in relation.tuple_columns)])
+
+
+def column_list(columns: Sequence[tuple[str, str]] | None) -> str:
+    """Return columns as messages show them."""
+    if columns is None:
+        return "unnamed columns"
+    return f"({', '.join(f'{name}: {kind}' for name, kind in columns)})"

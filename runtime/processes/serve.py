@@ -1,0 +1,153 @@
+"""The ``serve`` command, which runs a process of the program.
+
+A process takes in the messages of its channels and the files that it is fed, applies them to its state as a batch,
+and sends on what changes. It does not depend on other processes being up, and there is no coordinator.
+"""
+
+from __future__ import annotations
+
+import json
+import signal
+import sys
+import threading
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+from ..cli import Parser, command_line, run_command
+from ..errors import JobError, Passing, reason, without_keys
+from ..log import Log
+from ..model import Program
+from ..printing import visible_lines
+from ..session import open_session
+from .beat import Channels
+from .channels import DirectoryChannels, Process, Seal, read_secret
+from .kafka import KafkaChannels
+from .state import JobState
+from .trouble import is_surroundings, with_causes
+from .worker import MOST_PAUSE, Settings, Worker
+
+
+def serve(
+    program: Program,
+    process: Process,
+    root: str,
+    home: str | None = None,
+    lease: float = 5.0,
+    hold: float = 0.0,
+    poll: float = 0.1,
+    channels: str | None = None,
+    kafka_settings: str | None = None,
+    functions: str | None = None,
+    secret_file: str | None = None,
+) -> int:
+    """Run the process until SIGTERM or SIGINT and return its exit code. ``lease``, ``hold`` and ``poll`` are in
+    seconds. ``channels`` is a Kafka address, if the channels are not in ``root``; ``secret_file`` holds the secret of
+    all processes, if they have one."""
+    shared = Path(root)
+    own = Path(home) if home else shared / "homes" / process.name
+    settings = Settings(shared, own, lease, hold)
+    ended = threading.Event()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, lambda *_: ended.set())
+    log = Log()
+    seal = Seal(read_secret(secret_file) if secret_file is not None else b"")
+    further = json.loads(Path(kafka_settings).read_text(encoding="utf-8")) if kafka_settings is not None else {}
+    way: Channels = (
+        KafkaChannels(channels, process, further, seal, log.warn)
+        if channels is not None
+        else DirectoryChannels(shared, seal, log.warn)
+    )
+    spark = open_session(program.name)
+
+    def make() -> Worker:
+        return Worker(JobState(program, spark, own / "state", functions), way, process, settings, log)
+
+    worker = None
+    try:
+        worker = begun(make, ended, log)
+    finally:
+        if worker is None:
+            way.close()
+    if worker is None:
+        return 0
+    log.event("serving", process=process.name, incarnation=worker.incarnation.number)
+    try:
+        while not ended.is_set():
+            busy, pause = worker.try_turn()
+            if not busy:
+                ended.wait(pause or poll)
+    finally:
+        worker.end()
+    return 0
+
+
+def begun(make: Callable[[], Worker], ended: threading.Event, log: Log) -> Worker | None:
+    """Return a worker as soon as one can start, retrying after system errors; None if ``ended`` is set before."""
+    pause = 0.1
+    while not ended.is_set():
+        try:
+            return make()
+        except Exception as error:
+            if not (is_surroundings(error) or any(isinstance(c, Passing) for c in with_causes(error))):
+                raise
+            pause = min(2 * pause, MOST_PAUSE)
+            log.event("trouble", error=reason(error), again_in=pause)
+            ended.wait(pause)
+    return None
+
+
+def process_main(program: Program, process: Process, argv: Sequence[str]) -> int:
+    """Run ``serve``, or one of the commands of a job on the state of the process, and return its exit code."""
+    if argv[:1] in (["-h"], ["--help"]):
+        commands = command_line(program)
+        commands.epilog = f"The command serve runs the process; see serve --help. {commands.epilog}"
+        commands.print_help()
+        return 0
+    if argv[:1] != ["serve"]:
+        return run_command(program, argv)
+    parser = Parser(
+        prog=f"{Path(sys.argv[0]).name} serve",
+        description=f"Run the process {process.name} until SIGTERM or SIGINT: apply the changes that arrive through "
+        "its channels and feeds, and send the resulting changes to other processes.",
+    )
+    seconds: dict[str, Any] = {"type": float, "metavar": "SECONDS"}
+    parser.add_argument(
+        "--root",
+        required=True,
+        metavar="DIR",
+        help="the folder that all processes share; with --channels, it may be used by this process alone",
+    )
+    parser.add_argument(
+        "--channels",
+        metavar="kafka://HOST:PORT/NAME",
+        help="use Kafka topics that begin with NAME as channels instead of folders below --root",
+    )
+    parser.add_argument(
+        "--kafka-settings",
+        metavar="FILE.json",
+        help="a JSON object with further settings of the Kafka client, such as security.protocol",
+    )
+    parser.add_argument(
+        "--secret-file",
+        metavar="FILE",
+        help="sign messages with the secret in this file, and accept only messages signed with it",
+    )
+    parser.add_argument("--home", metavar="DIR", help="the folder of this process (default: ROOT/homes/PROCESS)")
+    parser.add_argument(
+        "--lease", default=5.0, help="treat a sender as gone after this time without a message", **seconds
+    )
+    parser.add_argument(
+        "--hold",
+        default=0.0,
+        help="keep the facts of a sender that is gone for this time, or until it returns",
+        **seconds,
+    )
+    parser.add_argument("--poll", default=0.1, help="the interval at which to look for messages", **seconds)
+    if program.functions:
+        parser.add_argument("--functions", required=True, metavar="FILE.py", help="the file with external functions")
+    try:
+        return serve(program, process, **vars(parser.parse_args(argv[1:])))
+    except (JobError, OSError) as error:
+        print(visible_lines(without_keys(f"serve: {error}")), file=sys.stderr)
+        return 1

@@ -1,0 +1,94 @@
+"""The state of a process: that of a job, in a folder of its own."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from ..commands.apply import apply_batch
+from ..commands.init import init_state
+from ..engines.duckdb import DuckEngine
+from ..inputs.records import operation_column
+from ..log import Log
+from ..manifest import PUBLISHED, read_manifest, read_state
+from ..model import Program, Relation
+from ..reading import bucket_files, stored_rows
+from ..sql import names
+from .inbox import InputStep
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+
+class JobState:
+    """The state of a process: that of a job, in a folder of its own."""
+
+    def __init__(self, program: Program, spark: SparkSession, folder: Path, functions: str | None) -> None:
+        """Build the state if there is none in ``folder``."""
+        self.program = program
+        self.spark, self.folder, self.functions = spark, str(folder), functions
+        if read_manifest(folder) is None:
+            init_state(program, spark, self.folder, {}, buckets=1, functions=functions, log=Log(quiet=True))
+
+    def last_step(self) -> str:
+        """Return the ID of the last step that was applied; empty if none. Other commits do not count."""
+        batches = read_state(Path(self.folder)).batches
+        return next((batch for batch in reversed(batches) if batch.startswith("step-")), "")
+
+    def begin_anew(self, kept: str) -> None:
+        """Build an empty state; rename the folder of the old one to end in ``kept``."""
+        folder = Path(self.folder)
+        folder.rename(folder.with_name(f"{folder.name}.{kept}"))
+        self.__init__(self.program, self.spark, folder, self.functions)  # type: ignore[misc]
+
+    def apply(self, step: InputStep) -> bool:
+        """Apply the changes of a step as a batch; return False if that was done before."""
+        done = apply_batch(
+            self.program,
+            self.spark,
+            self.folder,
+            step.files,
+            batch=step.name,
+            functions=self.functions,
+            log=Log(quiet=True),
+        )
+        applied: bool = done["applied"]
+        return applied
+
+    def has_spark(self) -> bool:
+        """Return whether the Spark session is alive; a stopped JVM cannot be restarted in this process."""
+        try:
+            context: Any = getattr(self.spark, "sparkContext", None)
+            return context is None or not context._jsc.sc().isStopped()
+        except Exception:
+            return False
+
+    def whole(self, relation: Relation) -> pa.Table:
+        """Return all rows of a relation, each with ``_op`` 1."""
+        manifest = read_state(Path(self.folder))
+        engine = DuckEngine()
+        entries = bucket_files(manifest.relations, relation, None)
+        stored = stored_rows(engine, self.folder, relation, entries)
+        rows: pa.Table = engine.connection.sql(
+            f"SELECT CAST(1 AS BIGINT) AS _op, {names(relation.tuple_columns)} FROM ({stored}) AS q"
+        ).to_arrow_table()
+        engine.close()
+        return rows
+
+    def changes(self, relation: Relation, step: InputStep) -> pa.Table | None:
+        """Return the published changes of a relation in a step, with ``_op`` 1 or -1; None if there are none."""
+        folder = Path(self.folder) / PUBLISHED / (relation.folder or relation.name) / "changes" / f"batch={step.name}"
+        files = sorted(folder.glob("*.parquet")) if folder.is_dir() else []
+        if not files:
+            return None
+        rows = pa.concat_tables([pq.ParquetFile(file).read() for file in files])
+        sign = pc.equal(rows.column(operation_column(relation)), "+")
+        signs = pc.if_else(sign, 1, -1).cast(pa.int64())
+        columns = [rows.column(column.name) for column in relation.columns]
+        if not columns:
+            columns = [pa.chunked_array([pa.array([True] * rows.num_rows)])]
+        return pa.table([signs, *columns], ["_op", *(c.sql for c in relation.tuple_columns)])

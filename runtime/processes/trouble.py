@@ -1,0 +1,78 @@
+"""Tells transient errors, after which a process goes on, from those that end it."""
+
+from __future__ import annotations
+
+import errno
+
+import pyarrow as pa
+from pyspark.errors import PySparkException
+
+from ..errors import JobError, Passing, Refused, full_disk
+
+#: System errors that do not depend on what was being done.
+SURROUNDINGS = (
+    errno.ENOSPC,
+    errno.EDQUOT,
+    errno.EFBIG,
+    errno.EROFS,
+    errno.EIO,
+    errno.ESTALE,
+    errno.EMFILE,
+    errno.ENFILE,
+    errno.ENOMEM,
+    errno.EAGAIN,
+    errno.EBUSY,
+    errno.EINTR,
+    errno.ENODEV,
+    errno.ETIMEDOUT,
+    errno.EHOSTDOWN,
+    errno.EHOSTUNREACH,
+    errno.ENETDOWN,
+    errno.ENETUNREACH,
+    errno.ENETRESET,
+    errno.ENOTCONN,
+    errno.EPIPE,
+    errno.ECONNABORTED,
+    errno.ECONNREFUSED,
+    errno.ECONNRESET,
+)
+
+#: Transient errors of DuckDB, after which the database is reopened.
+DATABASE_TROUBLE = (
+    "IOException",
+    "OutOfMemoryException",
+    "ConnectionException",
+    "TransactionException",
+    "InterruptException",
+    "FatalException",
+    "InternalException",
+)
+
+
+def may_pass(error: BaseException | None) -> bool:
+    """Return whether an error is transient: a full disk, an unreachable network, a lost Spark worker and the like."""
+    kinds = (Passing, OSError, MemoryError, pa.ArrowException, PySparkException)
+    if not isinstance(error, JobError):
+        named = {(c.__module__.split(".")[0].lstrip("_"), c.__name__) for c in type(error).__mro__}
+        return (
+            isinstance(error, kinds)
+            or any(module == "py4j" for module, _ in named)
+            or not named.isdisjoint(("duckdb", kind) for kind in DATABASE_TROUBLE)
+        )
+    if isinstance(error, Refused):
+        # Its message may quote input data, so only error numbers count.
+        return is_surroundings(error)
+    return bool(full_disk(error)) or any(isinstance(c, kinds) for c in with_causes(error))
+
+
+def is_surroundings(error: BaseException) -> bool:
+    """Return whether an error or its cause is a failure of the system, independent of what was being done."""
+    return any(isinstance(c, OSError) and c.errno in SURROUNDINGS for c in with_causes(error))
+
+
+def with_causes(error: BaseException) -> list[BaseException]:
+    """Return an error and the chain of errors that caused it."""
+    causes = [error]
+    while cause := causes[-1].__cause__ or causes[-1].__context__:
+        causes.append(cause)
+    return causes

@@ -1,0 +1,562 @@
+"""The worker of a process: take in messages and fed files, apply them, and send on the changes.
+
+The worker proceeds in turns. A turn takes in what has arrived as one step, applies the step to the state as a
+batch, sends the resulting changes on the output channels, and only then discards the messages. After a transient
+error, the turn is resumed where it stopped.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import json
+import os
+import stat
+import time
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from ..errors import JobError, Passing, Refused, reason
+from ..inputs.files import INPUT_FORMATS
+from ..log import Log
+from ..model import Program, Relation
+from ..places import make_folder, rows_of_file
+from .beat import Beat, Channels
+from .channels import (
+    NO_NUMBER,
+    UNREADABLE,
+    Channel,
+    Lease,
+    Life,
+    Message,
+    Process,
+    Sent,
+    UnsoundMessage,
+    path_text,
+    write_whole,
+)
+from .inbox import Inbox, InputStep, OtherColumns, sent_columns
+from .state import JobState
+from .status import read_status, status_path
+from .trouble import may_pass
+
+#: The longest pause between two attempts in seconds; pauses double up to this.
+MOST_PAUSE = 30.0
+
+
+@dataclass(frozen=True)
+class Settings:
+    """How a process runs: the folder ``root`` of all processes, its own folder ``home``, and times in seconds. A
+    sender that has not renewed its lease for ``lease`` is considered gone, and its tuples are held for ``hold``."""
+
+    root: Path
+    home: Path
+    lease: float = 5.0
+    hold: float = 0.0
+
+
+class Worker:
+    """A running process."""
+
+    def __init__(self, state: JobState, channels: Channels, process: Process, settings: Settings, log: Log) -> None:
+        """Take an incarnation, open a session on each input channel, and start to renew the lease."""
+        self.state, self.channels, self.process = state, channels, process
+        self.settings, self.log = settings, log
+        self.incarnation = self.channels.take_incarnation(process.name)
+        self.inbox = Inbox(settings.home, process, state.program, settings.hold)
+        try:
+            self.check_home()
+            self.open_sessions()
+        except BaseException:
+            self.inbox.connection.close()
+            raise
+        self.beat = Beat(self.channels, process.name, self.incarnation, settings.lease / 5, log)
+        self.sent = {channel.name: Sent(NO_NUMBER, 0, 0) for channel in process.sends}
+        self.leases: dict[str, tuple[Lease | None, float]] = {}
+        #: Per channel, whether this process had caught up when it last sent on it.
+        self.caught_up = dict.fromkeys(self.sent, False)
+        # The unfinished part of a turn, which is resumed after an error.
+        self.step: InputStep | None = None
+        self.read: list[tuple[Channel, Message]] = []
+        #: The channels on which this turn still has to send, and whether it has caught up on them.
+        self.unsent: list[tuple[Channel, bool]] | None = None
+        self.gathered = self.unclean = False
+        self.troubles = 0
+        self.trouble = ""
+        #: Per channel: the life whose columns do not match; since when messages have been missing; how many new
+        #: sessions were opened in a row, and the time before which no further one is.
+        self.strange: dict[str, Life] = {}
+        self.lacking: dict[str, float] = {}
+        self.renewals: dict[str, tuple[int, float]] = {}
+        self.refused: dict[str, tuple[str, int, str]] = {}
+        #: Per fed relation, whether files were pending at the last check.
+        self.waits = dict.fromkeys(process.fed, True)
+        #: Relations whose next files were refused in one step with others, and are taken in one by one.
+        self.alone: set[str] = set()
+        self.aside: dict[str, list[str]] = {relation: [] for relation in process.fed}
+        self.counts = {"in": 0, "out": 0, "steps": 0}
+        self.last = ""
+        self.said = b""
+
+    def check_home(self) -> None:
+        """Start over with an empty state and inbox if the two do not match, for example after one was lost or
+        restored from a copy, since rows would be missing or duplicated. All fed files are then taken in again, from
+        the first; raise JobError if some are missing."""
+        anew = not self.inbox.agrees_with(self.state.last_step())
+        told = read_status(self.settings.root, self.process.name).get("fed")
+        gone = []
+        for relation in self.process.fed:
+            known = set(self.inbox.files_fed(relation))
+            said = told.get(relation, []) if isinstance(told, dict) else []
+            needed = {*map(str, said), *known} if anew else {*map(str, said)} - known
+            folder = self.feed_folder(relation)
+            gone += [folder / name for name in sorted(needed) if not os.path.lexists(folder / name)]
+        if gone:
+            listed = ", ".join(map(path_text, gone[:3])) + (", ..." if len(gone) > 3 else "")
+            what = "the state and the inbox do not match" if anew else "the home is new, or an older copy"
+            known_in = status_path(self.settings.root, self.process.name)
+            raise JobError(
+                f"{self.settings.home}: {what}, and {len(gone)} of the files that {self.process.name} was fed are "
+                f"missing and cannot be read again: {listed}; restore them or, to continue without their rows, "
+                f"remove {known_in}"
+                f"{' and ' + str(self.settings.home / 'inbox.duckdb') if anew else ''}"
+            )
+        if anew:
+            kept = f"aside-{self.incarnation}"
+            self.log.warn(
+                f"{self.settings.home}: the state and the inbox do not match (was one of them lost, or restored from a "
+                f"copy?); {self.process.name} starts over, and keeps the old ones under names with {kept}"
+            )
+            if self.state.last_step():
+                self.state.begin_anew(kept)
+            self.inbox.begin_anew(kept)
+
+    def open_sessions(self) -> None:
+        """Open a session on each input channel."""
+        for channel in self.process.receives:
+            self.inbox.lines[channel.name].session = self.channels.open_session(channel)
+
+    def try_turn(self) -> tuple[bool, float]:
+        """Run a turn, and return whether there was news and how many seconds to wait. A transient error is logged,
+        and the next call resumes the turn; raise other errors, and JobError if Spark has ended."""
+        try:
+            busy = self.turn()
+        except Exception as error:
+            if not self.state.has_spark():
+                raise JobError("Spark has ended; start the process again") from error
+            if not may_pass(error):
+                raise
+            self.troubles += 1
+            self.trouble = reason(error)
+            pause = min(0.1 * 2**self.troubles, MOST_PAUSE)
+            self.log.event("trouble", error=self.trouble, again_in=pause)
+            with contextlib.suppress(Exception):
+                # Discard uncommitted changes of the inbox.
+                self.inbox.reopen()
+                self.report(busy=True)
+            return False, pause
+        if self.troubles:
+            self.troubles, self.trouble = 0, ""
+            self.log.event("trouble_over")
+            self.report()
+        return busy, 0.0
+
+    def turn(self) -> bool:
+        """Take in, apply and send on what has arrived, or resume a failed turn; return whether there was anything."""
+        self.channels.look()
+        self.check_incarnation()
+        if self.unclean:
+            self.inbox.reopen()
+        self.unclean = True
+        if not self.gathered:
+            self.read.clear()
+            self.step = self.inbox.unfinished() or self.gather()
+            self.gathered = True
+        if self.step:
+            self.apply(self.step)
+        if self.unsent is None:
+            self.waits = {relation: self.has_food(relation) for relation in self.process.fed}
+            self.unsent = [(c, self.has_caught_up(c)) for c in self.process.sends]
+        while self.unsent:
+            channel, caught_up = self.unsent[-1]
+            self.send_on(channel, self.step, caught_up)
+            self.caught_up[channel.name] = caught_up
+            self.unsent.pop()
+        busy = bool(self.step or self.read)
+        while self.read:
+            self.channels.done(*self.read[-1])
+            self.read.pop()
+        self.step, self.unsent, self.gathered, self.unclean = None, None, False, False
+        self.report()
+        return busy
+
+    def check_incarnation(self) -> None:
+        """Raise JobError if another run has taken over or the channels were replaced, Passing if they are missing."""
+        name, last = self.process.name, self.channels.last_incarnation(self.process.name)
+        if last == self.incarnation:
+            return
+        if last == NO_NUMBER:
+            raise Passing(
+                f"incarnation {self.incarnation.number} of {name} cannot be found: do the channels still exist? If "
+                "they were created again, start the process again"
+            )
+        if self.is_overtaken():
+            raise JobError(f"another run of {name} has taken over")
+        raise JobError(
+            f"incarnation {last} of {name} is the last one in the channels, but this is {self.incarnation}: the "
+            "channels were restored from a copy; start the process again"
+        )
+
+    def gather(self) -> InputStep | None:
+        """Take in everything that has arrived, and return it as a step; None if nothing has changed."""
+        now = time.monotonic()
+        self.inbox.begin()
+        for channel in self.process.receives:
+            self.watch(channel, now)
+            self.take_in(channel, now)
+        self.inbox.end_holds(now)
+        fed = self.food()
+        if fed or self.read:
+            self.report(busy=True)
+        return self.inbox.finish(fed)
+
+    def watch(self, channel: Channel, now: float) -> None:
+        """Cut a channel whose sender is gone. Open a new session then, and also if this one is not the latest or if
+        the sender's incarnation numbers have fallen. Raise Passing if no session can be found."""
+        line, session = self.inbox.lines[channel.name], self.channels.session(channel)
+        if session == NO_NUMBER:
+            raise Passing(
+                f"session {line.session.number} of {channel.name} cannot be found: do the channels still exist? If "
+                "they were created again, start the process again"
+            )
+        last, lease = (self.channels.last_incarnation(channel.sender), self.channels.lease(channel.sender))
+        known, since = self.leases.setdefault(channel.sender, (None, now))
+        # A lease that is not newer, or is from an older run, may be a replay and is no sign of life.
+        beat = known.beat if known is not None and known.incarnation == last else 0
+        if lease is not None and lease.incarnation == last and lease.beat > beat:
+            known, since = lease, now
+            self.leases[channel.sender] = (lease, now)
+        if known is not None and channel.name in known.sent:
+            said = known.sent[channel.name]
+            line.told = Life(known.incarnation, said.session, said.beginning)
+            line.sent = said.messages
+        gone = (known is not None and not known.running) or now - since > self.settings.lease
+        if gone and line.state == "open":
+            self.inbox.cut(channel, now)
+            line.session = self.channels.open_session(channel)
+            self.log.event("cut", channel=channel.name, sender=channel.sender, held=line.state == "held")
+        elif session != line.session:
+            self.open_session_anew(channel, "its session is not the last one")
+        elif (
+            line.last.session == session
+            and line.last.incarnation != last
+            and line.last.incarnation.number >= last.number
+        ):
+            self.open_session_anew(channel, "its sender's incarnation number has decreased")
+
+    def take_in(self, channel: Channel, now: float) -> None:
+        """Take in the messages of a channel that have arrived. If some are damaged, or missing for longer than a
+        lease, ask for a new snapshot."""
+        line = self.inbox.lines[channel.name]
+        unsound, early = "", False
+        for message in self.channels.waiting(channel):
+            if message.life == self.strange.get(channel.name):
+                self.read.append((channel, message))
+                continue
+            rows = functools.partial(self.channels.read, channel, message)
+            try:
+                taken = self.inbox.receive(channel, message, rows)
+            except FileNotFoundError:
+                continue
+            except UnsoundMessage as error:
+                unsound = str(error)
+                self.log.warn(f"{unsound}; it is ignored")
+                continue
+            except OtherColumns as error:
+                self.strange[channel.name] = message.life
+                self.log.warn(f"{error}; its messages are not read until it sends the expected columns")
+                taken = True
+            early = early or not taken
+            if taken:
+                self.read.append((channel, message))
+        strange = self.strange.get(channel.name, line.last)
+        answered = line.last.session == line.session and line.last != strange
+        if answered and (strange.session != line.session or line.last > strange):
+            del self.strange[channel.name]
+        if early or (line.lacks and line.told != self.strange.get(channel.name)):
+            if now - self.lacking.setdefault(channel.name, now) > self.settings.lease:
+                unsound = unsound or "messages are missing"
+        else:
+            self.lacking.pop(channel.name, None)
+        if unsound:
+            self.begin_session_anew(channel, unsound, now)
+
+    def begin_session_anew(self, channel: Channel, why: str, now: float) -> None:
+        """Open a new session on a channel to get a new snapshot, with exponential backoff."""
+        times, until = self.renewals.get(channel.name, (0, now))
+        if now < until:
+            return
+        if now > until + 2 * MOST_PAUSE:
+            times = 0
+        self.renewals[channel.name] = (times + 1, now + min(2.0**times, MOST_PAUSE))
+        self.open_session_anew(channel, why)
+
+    def open_session_anew(self, channel: Channel, why: str) -> None:
+        """Open a new session on a channel to get a new snapshot."""
+        self.lacking.pop(channel.name, None)
+        self.inbox.lines[channel.name].session = self.channels.open_session(channel)
+        self.log.event("begin_anew", channel=channel.name, why=why)
+
+    def food(self) -> dict[str, Path]:
+        """Return the next file for each fed relation, or for only one relation if it must be taken in alone."""
+        found = {}
+        for relation in self.process.fed:
+            next_one, problem = self.feed_folder(relation), ""
+            try:
+                waiting = self.waiting_food(relation)
+                if waiting:
+                    next_one = waiting[0]
+                    os.close(os.open(next_one, os.O_RDONLY | os.O_NONBLOCK))
+            except FileNotFoundError:
+                # It was removed in the meantime.
+                continue
+            except OSError as error:
+                if error.errno not in UNREADABLE:
+                    raise
+                problem = f"{path_text(next_one)} cannot be read ({error.strerror})"
+            known = self.refused.get(relation)
+            if problem:
+                # An unreadable file may become readable without a change of its ctime.
+                if known != (str(next_one), -1, problem):
+                    self.refused[relation] = (str(next_one), -1, problem)
+                    self.log.warn(f"{problem}; it is read as soon as possible")
+            elif known is None or known[:2] != (str(next_one), changed_at(next_one)):
+                self.refused.pop(relation, None)
+                if waiting:
+                    found[relation] = next_one
+        alone = min(self.alone & found.keys(), default=None)
+        return {alone: found[alone]} if alone else found
+
+    def has_food(self, relation: str) -> bool:
+        """Return whether files for a relation are pending, or might be because its folder cannot be read."""
+        try:
+            return bool(self.waiting_food(relation))
+        except OSError as error:
+            if error.errno not in UNREADABLE:
+                raise
+            return True
+
+    def waiting_food(self, relation: str) -> list[Path]:
+        """Return the pending files of a relation in order, without dot files; warn of anything that is no file of
+        rows."""
+        folder = self.feed_folder(relation)
+        try:
+            names = sorted(path.name for path in folder.iterdir())
+        except FileNotFoundError:
+            return []
+        known = {*self.inbox.files_fed(relation), *(name for name in names if name[0] == ".")}
+        waiting, aside = [], []
+        for name in names:
+            problem = "" if name in known else not_food(folder / name)
+            if problem:
+                self.log.warn(f"{path_text(folder / name)} {problem}; it is ignored")
+                aside.append(name)
+            elif name not in known:
+                waiting.append(folder / name)
+        self.aside[relation] = aside
+        return waiting
+
+    def feed_folder(self, relation: str) -> Path:
+        """Return the folder for the files fed to a relation."""
+        return self.settings.root / "feeds" / self.process.name / relation
+
+    def apply(self, step: InputStep) -> None:
+        """Apply a step to the state. If fed files are refused, leave them out and apply the rest of the step."""
+        received = {channel.input for channel in self.process.receives}
+        taken = {
+            name: sum(rows_of_file(Path(path)) for path in paths if Path(path).exists())
+            for name, paths in step.files.items()
+            if name in received
+        }
+        try:
+            applied = self.state.apply(step)
+        except Refused as error:
+            fed = [name for name in step.files if name in self.process.fed]
+            if not fed or may_pass(error):
+                raise
+            if fed[1:]:
+                # Take each in alone to find out which is refused.
+                self.alone.update(fed)
+                left = self.inbox.leave_out(step, fed[1:])
+            else:
+                self.refuse(fed[0], Path(step.files[fed[0]][0]), error.plain)
+                left = self.inbox.leave_out(step, fed)
+            # If this fails too, the turn is resumed with the reduced step.
+            self.step = left
+            self.apply(left)
+            return
+        self.inbox.done(step)
+        self.alone.difference_update(step.files)
+        for name in set(step.files) & self.refused.keys():
+            del self.refused[name]
+        if applied:
+            self.counts["in"] += sum(taken.values())
+            self.counts["steps"] += 1
+            self.last = datetime.now(UTC).isoformat(timespec="milliseconds")
+            self.log.event("step", step=step.number, handled=sum(taken.values()), **taken)
+
+    def refuse(self, relation: str, path: Path, message: str) -> None:
+        """Record that a fed file was refused; it stays pending and is tried again once it has changed."""
+        self.alone.discard(relation)
+        self.refused[relation] = (str(path), changed_at(path), message)
+        self.log.warn(f"{path}: {message}; it is read again once it has changed")
+
+    def has_caught_up(self, channel: Channel) -> bool:
+        """Return whether everything that a channel's relation is derived from is here, its senders having caught up."""
+        waiting = [relation for relation in channel.needs if self.waits.get(relation)]
+        lines = [c for c in self.process.receives if c.input in channel.needs]
+        return not waiting and all(map(self.is_here, lines))
+
+    def is_here(self, channel: Channel) -> bool:
+        """Return whether everything from a channel has arrived and its sender has caught up."""
+        line = self.inbox.lines[channel.name]
+        return line.state == "open" and line.caught_up and channel.name not in self.strange
+
+    def send_on(self, channel: Channel, step: InputStep | None, caught_up: bool) -> None:
+        """Send a snapshot to a reader with a new session, and the changes of a step to any other reader."""
+        session, relation = self.channels.session(channel), sent_relation(self.state.program, channel)
+        if session != self.sent[channel.name].session:
+            # After a restore the session may be an older one, even one that was served before: start another stream.
+            self.note(channel, Sent(session, self.sent[channel.name].beginning + 1, 0))
+        if session == NO_NUMBER:
+            return
+        if self.sent[channel.name].messages == 0:
+            self.send(channel, "snapshot", self.state.whole(relation), caught_up)
+            return
+        changes = self.state.changes(relation, step) if step else None
+        if changes is not None:
+            self.send(channel, "changes", changes, caught_up)
+        elif caught_up and not self.caught_up[channel.name]:
+            self.send(channel, "changes", self.state.whole(relation).slice(0, 0), caught_up)
+
+    def send(self, channel: Channel, kind: str, rows: pa.Table, caught_up: bool) -> None:
+        """Send a message. If that fails, the next one reuses its sequence number."""
+        session, beginning, messages = self.sent[channel.name]
+        message = Message(self.incarnation, session, beginning, messages + 1, kind, caught_up)
+        self.channels.send(
+            channel, message, sent_columns(rows, channel.columns, sent_relation(self.state.program, channel))
+        )
+        self.note(channel, Sent(session, beginning, message.sequence))
+        self.counts["out"] += rows.num_rows
+        inserted = pc.sum(pc.greater(rows.column(0), 0)).as_py() or 0
+        self.log.event(
+            "sent",
+            channel=channel.name,
+            kind=kind,
+            incarnation=message.incarnation.number,
+            session=session.number,
+            beginning=beginning,
+            sequence=message.sequence,
+            inserted=inserted,
+            deleted=rows.num_rows - inserted,
+            caught_up=caught_up,
+        )
+
+    def note(self, channel: Channel, sent: Sent) -> None:
+        """Record what was sent on a channel, for the lease, which tells the reader."""
+        self.sent = {**self.sent, channel.name: sent}
+        self.beat.sent = self.sent
+
+    def report(self, busy: bool = False) -> None:
+        """Write the status file if it has changed, unless another run has taken over."""
+        receives = {
+            name: {
+                "state": line.state,
+                "life": line.last,
+                "session": line.session,
+                "messages": line.messages,
+                "highest": line.highest,
+            }
+            for name, line in self.inbox.lines.items()
+        }
+        sends = {
+            name: {"life": Life(self.incarnation, session, beginning), "messages": messages}
+            for name, (session, beginning, messages) in self.sent.items()
+        }
+        said = {
+            "process": self.process.name,
+            "pid": os.getpid(),
+            "incarnation": self.incarnation.number,
+            "caught_up": not busy and all(map(self.is_here, self.process.receives)) and not any(self.waits.values()),
+            "busy": busy,
+            "fed": {relation: self.inbox.files_fed(relation) for relation in self.process.fed},
+            "receives": receives,
+            "sends": sends,
+            "refused": [message for _, _, message in self.refused.values()],
+            "held_up": sorted(self.refused),
+            "aside": self.aside,
+            "trouble": self.trouble,
+            "last": self.last,
+            **self.counts,
+        }
+        text = json.dumps(said).encode()
+        if text != self.said:
+            # If that cannot be determined, report anyway, so that the trouble is visible.
+            with contextlib.suppress(OSError):
+                if self.is_overtaken():
+                    return
+            try:
+                path = status_path(self.settings.root, self.process.name)
+                make_folder(path.parent)
+                write_whole(path, text, forced=False)
+            except OSError as error:
+                self.log.warn(f"the status cannot be written: {error}")
+            else:
+                self.said = text
+
+    def is_overtaken(self) -> bool:
+        """Return whether another run of this process has taken over."""
+        last = self.channels.last_incarnation(self.process.name)
+        return last.number > self.incarnation.number
+
+    def end(self) -> None:
+        """Give up the lease, and close the channels and the inbox."""
+        self.beat.end()
+        self.channels.close()
+        self.inbox.connection.close()
+
+
+def not_food(path: Path) -> str:
+    """Return why something in the folder of a feed is not a file of rows; empty if it is one."""
+    try:
+        path.name.encode()
+    except UnicodeEncodeError:
+        return "has a name that is not UTF-8"
+    if path.suffix.lower() not in INPUT_FORMATS:
+        return f"does not have the suffix of a known format ({', '.join(INPUT_FORMATS)})"
+    try:
+        mode = path.stat().st_mode
+    except FileNotFoundError:
+        return "is a dangling link" if path.is_symlink() else "is gone"
+    except OSError as error:
+        if error.errno not in UNREADABLE:
+            raise
+        return f"cannot be read ({error.strerror})"
+    return "" if stat.S_ISREG(mode) else "is not a regular file"
+
+
+def changed_at(path: Path) -> int:
+    """Return the time of the last change to a file or its metadata in nanoseconds; 0 if it cannot be read."""
+    try:
+        return path.stat().st_ctime_ns
+    except OSError:
+        return 0
+
+
+def sent_relation(program: Program, channel: Channel) -> Relation:
+    """Return the relation of this program that a channel sends."""
+    return next(r for r in program.relations if r.name == channel.output and r.kind != "input")

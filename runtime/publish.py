@@ -1,0 +1,278 @@
+"""Publication of net changes: a folder of Parquet files per output relation and batch."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shutil
+import uuid
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pyarrow.parquet as pq
+from pyspark.sql import functions
+
+from .batches import has_later
+from .errors import JobError, full_disk, reason
+from .inputs.records import operation_column
+from .log import describe
+from .manifest import (
+    ATTEMPT,
+    PUBLISHED,
+    STATE_FORMAT,
+    Manifest,
+    Publication,
+    batch_folder,
+    check_seal,
+    commit_of,
+    content_of,
+    from_json,
+    manifest_path,
+    record_in,
+    relative_folder,
+    sealed,
+)
+from .model import Program, Relation
+from .places import (
+    bare_location,
+    is_local,
+    make_folder,
+    place_of,
+    remove_tree,
+    scheme_of,
+    spark_folder,
+    spark_path,
+    sync,
+    sync_files,
+    write_exclusively,
+)
+from .stored import check_files
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+
+SMALL_PUBLICATION = 64 * 1024 * 1024
+
+
+def publication_folder(root: Path, where: str, relation: Relation, batch: str) -> Path:
+    """Return the folder in which the changes of a relation in a batch are published: below ``where``, which may be
+    relative to the state."""
+    base = place_of(where) if scheme_of(where) else root / where
+    return base / (relation.folder or relation.name) / "changes" / batch_folder(batch)
+
+
+def publications(
+    root: Path, program: Program, where: str, batch: str, changes: Mapping[str, tuple[str, ...]]
+) -> tuple[Publication, ...]:
+    """Return what to publish of the net ``changes`` of a batch, whose files are given by table."""
+    return tuple(
+        Publication(
+            relation.name,
+            relative_folder(root, str(publication_folder(root, where, relation, batch))),
+            changes[relation.table],
+            {"_op": operation_column(relation), **{column.sql: column.name for column in relation.columns}},
+        )
+        for relation in program.relations
+        if relation.output and changes.get(relation.table)
+    )
+
+
+def check_publication(root: Path, program: Program, where: str, batch: str) -> None:
+    """Raise JobError if a folder that the changes of a batch would be published in already exists."""
+    for relation in program.relations:
+        folder = publication_folder(root, where, relation, batch)
+        if relation.output and folder.exists():
+            raise JobError(
+                f"{folder} already exists: remove it if a commit of this state that was undone published it; "
+                "otherwise publish elsewhere"
+            )
+
+
+def publication_place(root: Path, publication: Publication, given: str = "") -> Path:
+    """Return the place of a publication in a manifest. Manifests contain no keys: ``given``, the folder that the
+    command was told to publish to, is used if it differs only by its keys."""
+    folder = publication.folder
+    if not (folder.startswith("/") or scheme_of(folder)):
+        return root / folder
+    return place_of(given if given and bare_location(given) == folder else folder)
+
+
+def finish_publication(spark: SparkSession | None, root: Path, manifest: Manifest, where: str = "") -> bool:
+    """Publish the changes of the last commit and return True, or False if that was already done. Idempotent, so that it
+    can be repeated after a crash. ``where`` is where the command that made the commit was told to publish. Raise
+    JobError if it fails."""
+    if is_finished(root, manifest):
+        return False
+    try:
+        if is_local(root):
+            # The command that made the commit may have been killed before it fsynced the folder of the manifest.
+            sync(mark_path(root, manifest).parent)
+        for publication in manifest.publish:
+            # The folder of the relation, which can differ from its name, "changes", and the folder of the batch.
+            given = "/".join([where.rstrip("/"), *publication.folder.split("/")[-3:]])
+            folder = publication_place(root, publication, given)
+            # In a store the folder may be incomplete, so it is written again.
+            if not (is_local(folder) and is_published(folder, manifest.attempt)):
+                check_files(root, publication.files)
+                publish_changes(spark, root, publication, manifest, folder)
+            if is_local(folder):
+                sync(folder.parent)
+        mark_published(root, manifest)
+    except Exception as error:
+        # A job that makes the next commit has published this one first.
+        if has_later(root, manifest):
+            return False
+        if isinstance(error, JobError):
+            raise
+        raise unpublished(root, manifest, error) from error
+    return True
+
+
+def mark_path(root: Path, manifest: Manifest) -> Path:
+    """Return the path of the mark that says that a commit is published."""
+    return manifest_path(root, manifest.commit).with_suffix(".published")
+
+
+def mark_published(root: Path, manifest: Manifest) -> None:
+    """Mark a commit as published. A mark of another attempt is left from a commit that was removed by hand."""
+    path = mark_path(root, manifest)
+    text = sealed({"attempt": manifest.attempt})
+    if not write_exclusively(path, text) and not is_finished(root, manifest):
+        path.unlink(missing_ok=True)
+        write_exclusively(path, text)
+
+
+def is_finished(root: Path, manifest: Manifest) -> bool:
+    """Return whether a commit is published: its mark names the attempt (before format 3 it was empty), or there is a
+    later commit, since jobs publish the last commit before they make another. Raise JobError if the mark is damaged."""
+    if has_later(root, manifest):
+        return True
+    path = mark_path(root, manifest)
+    try:
+        data = content_of(path)
+        if not data:
+            return manifest.format != STATE_FORMAT
+        mark = record_in(data)
+        check_seal(data)
+        attempt: str = from_json(str, mark.get("attempt"), "its attempt")
+    except FileNotFoundError:
+        return False
+    except ValueError as error:
+        raise JobError(
+            f"{path} is damaged ({error}); remove it; the changes of batch {manifest.batch} are then "
+            "published again if they are missing"
+        ) from error
+    return attempt == manifest.attempt
+
+
+def unpublished(root: Path, manifest: Manifest, error: Exception) -> JobError:
+    """Return the error for a commit that was made but could not be published."""
+    return JobError(
+        f"{full_disk(error, str(root)) or reason(error)}; batch {manifest.batch} is committed, and the next command "
+        "publishes the rest of it"
+    )
+
+
+def published_after(root: Path, manifest: Manifest) -> Iterator[tuple[Path, bool]]:
+    """Yield the folders in which attempts at later commits have published, in the state and beside this commit's
+    publications, each with whether those attempts belong to this state: others may publish there too. Published files
+    are named after attempts."""
+    inside = {*(root / PUBLISHED).glob("*/changes")}
+    outside = {publication_place(root, item).parent for item in manifest.publish} - inside
+    for place in sorted({*inside, *outside}, key=str):
+        for folder in sorted(place.iterdir() if place.is_dir() else (), key=str):
+            later = [name for name in attempts_in(folder) if commit_of(name) > manifest.commit]
+            if folder.name.startswith("batch=") and later:
+                yield folder, place in inside or any(is_own(root, name) for name in later)
+
+
+def attempts_in(folder: Path) -> set[str]:
+    """Return the attempts that have published in a folder."""
+    names = (ATTEMPT.match(path.name) for path in (folder.iterdir() if folder.is_dir() else ()))
+    return {name[0] for name in names if name}
+
+
+def is_own(root: Path, attempt: str) -> bool:
+    """Return whether an attempt is known to belong to this state: its data files still exist there."""
+    return (root / "data" / attempt).exists()
+
+
+def is_published(folder: Path, attempt: str) -> bool:
+    """Return whether an attempt has published in a folder; its files are named after it."""
+    return folder.is_dir() and any(path.name.startswith(attempt) for path in folder.iterdir())
+
+
+def publish_changes(
+    spark: SparkSession | None, root: Path, publication: Publication, manifest: Manifest, folder: Path
+) -> None:
+    """Publish the net changes of one relation under the program's column names: write them to a temporary folder beside
+    ``folder``, fsync them and rename it. In a store, write them in place, after removing what an interrupted command
+    has left. Raise JobError if something else is in place."""
+    attempt, columns = manifest.attempt, publication.columns
+    files = [root / name for name in publication.files]
+    few = sum(file.stat().st_size for file in files) <= SMALL_PUBLICATION
+
+    def write(target: Path) -> None:
+        if spark is None or few:
+            write_renamed(files, columns, target, attempt)
+        else:
+            write_renamed_with_spark(spark, files, columns, target, attempt)
+
+    if not is_local(folder):
+        remove_tree(folder)
+        write(folder)
+        return
+    make_folder(folder.parent)
+    temporary = folder.with_name(f".{folder.name}.{attempt}.{uuid.uuid4().hex[:8]}")
+    try:
+        write(temporary)
+        sync_files(temporary)
+        if is_finished(root, manifest):
+            # Another command has published it, and a consumer may have removed it since.
+            return
+        try:
+            temporary.rename(folder)
+        except OSError as error:
+            # Two commands may finish the same publication, with the same rows.
+            if not is_published(folder, attempt):
+                if not os.path.lexists(folder):
+                    raise
+                raise JobError(f"{folder} is in the way of published changes") from error
+    finally:
+        shutil.rmtree(temporary, ignore_errors=True)
+
+
+def write_renamed(files: list[Path], names: Mapping[str, str], folder: Path, attempt: str) -> Path:
+    """Copy Parquet files into one with other column names (old to new in ``names``), a batch of rows at a time, and
+    return its path."""
+    folder.mkdir(parents=True, exist_ok=True)
+    path = folder / f"{attempt}-00000.parquet"
+    with contextlib.ExitStack() as opened:
+        writer: Any = None
+        for file in files:
+            content = pq.ParquetFile(opened.enter_context(file.open("rb")))
+            for batch in content.iter_batches(columns=list(names)):
+                renamed = batch.select(list(names)).rename_columns(list(names.values()))
+                if writer is None:
+                    target = opened.enter_context(path.open("wb"))
+                    writer = pq.ParquetWriter(target, renamed.schema, compression="zstd")
+                    opened.enter_context(writer)
+                writer.write_batch(renamed)
+    return path
+
+
+def write_renamed_with_spark(
+    spark: SparkSession, files: list[Path], names: Mapping[str, str], folder: Path, attempt: str
+) -> None:
+    """Copy Parquet files with other column names in Spark tasks, if they would hold up the driver."""
+    describe(spark, f"publish {folder.parent.parent.name}")
+    frame = spark.read.parquet(*map(spark_path, files))
+    renamed = [functions.col(f"`{old}`").alias(new) for old, new in names.items()]
+    frame.select(*renamed).write.parquet(spark_folder(folder))
+    for number, path in enumerate(sorted(folder.iterdir())):
+        if path.suffix == ".parquet":
+            path.rename(path.with_name(f"{attempt}-{number:05d}.parquet"))
+        else:
+            path.unlink()

@@ -1,0 +1,160 @@
+"""Load stored relations and their changes as tables of an engine.
+
+A relation is stored in buckets; a bucket is a base file and change files over it. A row of a change file replaces the
+row with the same tuple in the base and in earlier change files, or removes it unless ``_present``; ``_commit`` is the
+commit that wrote it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+from .engines.engine import Engine
+from .engines.spark import FEW_SPARK_ROWS, SparkEngine
+from .maintenance.changes import in_bucket
+from .maintenance.run import Bucket
+from .manifest import StoredBucket, StoredRelation
+from .model import Column, Relation
+from .sql import names, no_rows, tuple_names
+from .task import Task
+
+
+def bucket_files(relations: Mapping[str, StoredRelation], relation: Relation, bucket: int | None) -> list[StoredBucket]:
+    """Return one stored bucket of a relation, or all of them in order."""
+    stored = relations.get(relation.table, StoredRelation()).buckets
+    return [entry for number, entry in sorted(stored.items()) if bucket is None or number == bucket]
+
+
+def stored_rows(engine: Engine, state: str, relation: Relation, entries: Sequence[StoredBucket]) -> str:
+    """Return SQL for the stored rows of a relation."""
+    columns = relation.state_columns
+    return merged(relation, columns, *stored_parts(engine, state, relation, entries, columns))
+
+
+def merged(relation: Relation, columns: Sequence[Column], base: str, changes: str) -> str:
+    """Return SQL for base rows with the changes over them applied."""
+    if not changes:
+        return base
+    key = names(relation.tuple_columns)
+    return (
+        f"SELECT * FROM ({base}) AS b ANTI JOIN (SELECT {key} FROM ({changes}) AS k) AS c USING ({key}) "
+        f"UNION ALL SELECT {names(columns)} FROM ({changes}) AS n WHERE _present"
+    )
+
+
+def stored_parts(
+    engine: Engine, state: str, relation: Relation, entries: Sequence[StoredBucket], columns: Sequence[Column]
+) -> tuple[str, str]:
+    """Return SQL for columns of a relation's base rows, and SQL for the latest change of each tuple with ``_present``,
+    which is empty if there are no changes."""
+    base = [f"{state}/{path}" for entry in entries for path in entry.base]
+    changed = [f"{state}/{path}" for entry in entries for path in entry.changes]
+    rows = no_rows(columns, engine.name)
+    if base:
+        rows = f"SELECT {names(columns)} FROM {files_table(engine, base)}"
+    if not changed:
+        return rows, ""
+    several = any(len(entry.changes) > 1 for entry in entries)
+    latest = latest_changes(engine, relation, changed, several)
+    return rows, f"SELECT {names(columns)}, _present FROM {latest}"
+
+
+def load_stored(
+    engine: Engine, task: Task, relation: Relation, entries: Sequence[StoredBucket], columns: Sequence[Column]
+) -> None:
+    """Make the table of a relation from its stored rows, which are read only if a query uses it."""
+    rows = sum(entry.rows for entry in entries)
+    if not rows:
+        engine.empty(relation.table, columns)
+        return
+    base, changes = stored_parts(engine, task.state, relation, entries, columns)
+    changed = sum(sum(entry.change_rows) for entry in entries)
+    if isinstance(engine, SparkEngine) and changes and changed <= FEW_SPARK_ROWS:
+        engine.later(relation.table, base, sum(entry.base_rows for entry in entries))
+        engine.table(f"{relation.table}__stored", changes)
+        engine.overlay(relation.table, f"{relation.table}__stored", tuple_names(relation), rows)
+    else:
+        engine.later(relation.table, merged(relation, columns, base, changes), rows)
+
+
+def latest_changes(engine: Engine, relation: Relation, paths: Sequence[str], several: bool) -> str:
+    """Return a FROM item for each tuple's latest change; with ``several``, a bucket may have several change files."""
+    marks = (Column("_present", "bool", "_present"), Column("_commit", "int", "_commit"))
+    files = files_table(engine, paths, (*relation.state_columns, *marks))
+    if not several:
+        return files
+    key = names(relation.tuple_columns)
+    # Format 1 did not record commits.
+    latest = f"ROW_NUMBER() OVER (PARTITION BY {key} ORDER BY COALESCE(_commit, 0) DESC) AS _place"
+    return f"(SELECT * FROM (SELECT *, {latest} FROM {files}) AS o WHERE _place = 1)"
+
+
+def files_table(engine: Engine, paths: Sequence[str], columns: Sequence[Column] = ()) -> str:
+    """Return a FROM item for the rows of Parquet files; ``columns`` must be given if their columns differ."""
+    if engine.name == "duckdb":
+        listed = ", ".join("'" + path.replace("'", "''") + "'" for path in paths)
+        # Folders above the state called `name=value` must not be read as columns.
+        by_name = ", union_by_name = true" if columns else ""
+        return f"read_parquet([{listed}], hive_partitioning = false{by_name})"
+    assert isinstance(engine, SparkEngine)
+    return engine.files(paths, columns)
+
+
+def load_computed(engine: Engine, task: Task, relation: Relation, bucket: int | None) -> None:
+    """Make the table of a relation that the task computes, with its old rows."""
+    entries = [] if task.initial else bucket_files(task.relations, relation, bucket)
+    load_stored(engine, task, relation, entries, relation.state_columns)
+
+
+def load_former(engine: Engine, task: Task, relation: Relation, bucket: Bucket) -> None:
+    """Make the table of a relation that is rebuilt, with its old tuples but without their hidden columns."""
+    entries = bucket_files(task.relations, relation, None)
+    if any(entry.rows for entry in entries):
+        stored = stored_rows(engine, task.state, replace(relation, kind="input"), entries)
+        engine.table(relation.table, in_bucket(engine, stored, relation, bucket))
+    else:
+        engine.empty(relation.table, relation.tuple_columns)
+
+
+def load_external(engine: Engine, task: Task, relation: Relation) -> None:
+    """Make the table of a relation that an earlier stage computed, in its new state, with r__lost and r__gained."""
+    columns = names(relation.tuple_columns)
+    entries = bucket_files(task.relations, relation, None)
+    load_stored(engine, task, relation, entries, relation.tuple_columns)
+    paths = [] if task.initial else [f"{task.state}/{path}" for path in task.changes.get(relation.table, [])]
+    for name, sign in (("lost", "-"), ("gained", "+")):
+        net = f"SELECT {columns} FROM {files_table(engine, paths)} WHERE _op = '{sign}'" if paths else ""
+        if net:
+            engine.table(f"{relation.table}__{name}", net)
+        else:
+            engine.empty(f"{relation.table}__{name}", relation.tuple_columns)
+
+
+def load_changes(engine: Engine, task: Task, relation: Relation, bucket: Bucket) -> None:
+    """Make table r__changes of an input relation from the staged batch."""
+    columns = names(relation.tuple_columns)
+    paths = task.staged.get(relation.table, [])
+    if paths:
+        staged = f"SELECT {columns}, _op FROM {files_table(engine, paths)}"
+        engine.table(f"{relation.table}__changes", in_bucket(engine, staged, relation, bucket))
+    else:
+        engine.empty(f"{relation.table}__changes", [*relation.tuple_columns, Column("_op", "string", "_op")])
+
+
+def base_order(relation: Relation) -> tuple[str, ...]:
+    """Return the sort order of a base file: the bucket column first, so that lookups touch few row groups."""
+    return tuple(sorted(tuple_names(relation), key=lambda name: name != relation.bucket_by))
+
+
+def new_bucket(base: Sequence[str], rows: int) -> StoredBucket:
+    """Return a stored bucket without changes."""
+    return StoredBucket(tuple(base), (), (), rows, rows)
+
+
+def net_changes_sql(relation: Relation) -> str:
+    """Return SQL for the net changes of a relation, with ``_op``."""
+    columns, table = names(relation.tuple_columns), relation.table
+    return (
+        f"SELECT '-' AS _op, {columns} FROM {table}__lost UNION ALL SELECT '+' AS _op, {columns} FROM {table}__gained"
+    )

@@ -1,0 +1,40 @@
+"""The names that scripts import from an installed runtime."""
+
+from __future__ import annotations
+
+from . import maintenance
+from .job import Job
+from .model import (
+    Both,
+    Column,
+    Delta,
+    ExternalFunction,
+    Program,
+    Relation,
+    Rule,
+    Stage,
+    Step,
+    Stratum,
+)
+from .processes.channels import Channel, Process
+from .processes.serve import process_main
+from .release import require_package
+
+__all__ = [
+    "Both",
+    "Channel",
+    "Column",
+    "Delta",
+    "ExternalFunction",
+    "Job",
+    "Process",
+    "Program",
+    "Relation",
+    "Rule",
+    "Stage",
+    "Step",
+    "Stratum",
+    "maintenance",
+    "process_main",
+    "require_package",
+]

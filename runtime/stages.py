@@ -1,0 +1,122 @@
+"""Apply a staged batch to the state, stage by stage.
+
+A stage is one Spark job with a task per bucket. A task reads its part of the state, runs all rounds of its strata in
+DuckDB, writes its own files and reports them; the commit lists only reported files. Without DuckDB, or if a bucket is
+too large for a worker, the driver runs the same SQL in rounds of Spark jobs and writes the same files.
+"""
+
+from __future__ import annotations
+
+import functools
+import time
+from typing import TYPE_CHECKING
+
+from .log import Log, describe
+from .manifest import Manifest
+from .model import Program, Relation, Stage
+from .options import Options
+from .places import place_of, rows_of_file
+from .spark_rounds import run_rounds
+from .task import Outcome, Task
+from .tasks import FEW_ROWS, choose_engine, collect_reports, executor_cores, on_buckets, run_task, watched
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+
+def run_stages(
+    spark: SparkSession,
+    program: Program,
+    before: Manifest | None,
+    staged: dict[str, list[str]],
+    state_dir: str,
+    attempt: str,
+    options: Options,
+    log: Log,
+    initial: bool,
+    rebuilt: frozenset[str] = frozenset(),
+) -> Outcome:
+    """Apply a staged batch, given by its files per table, to the state, stage by stage, without a commit. Strata named
+    in ``rebuilt`` are computed from scratch.
+
+    With one bucket, or a small state, everything is one Spark job. Otherwise large inputs get a job of their own, since
+    they are cut into buckets by their own columns.
+    """
+    outcome = Outcome.of(before)
+    inputs = tuple(relation for relation in program.relations if relation.kind == "input")
+    parts: list[tuple[tuple[Relation, ...], tuple[Stage, ...]]] = [(inputs, ())]
+    parts += [((), (stage,)) for stage in program.stages]
+    stored = {table: entry.rows for table, entry in outcome.relations.items()}
+    small = not initial and sum(stored.values()) <= FEW_ROWS and options.engine != "spark"
+    if options.buckets == 1 or small:
+        parts = [(inputs, program.stages)]
+    elif program.stages and options.engine != "spark":
+        given = sum(stored.get(relation.table, 0) for relation in inputs)
+        given += sum(rows_of_file(place_of(path)) for paths in staged.values() for path in paths)
+        if given <= FEW_ROWS:
+            parts[:2] = [(inputs, program.stages[:1])]
+    cores = executor_cores(spark)
+    for number, (own_inputs, stages) in enumerate(parts):
+        strata = [stratum.name for stage in stages for stratum in stage.strata]
+        task = Task(
+            options,
+            state_dir,
+            outcome.relations,
+            own_inputs,
+            stages,
+            attempt,
+            clocks=outcome.clocks,
+            effects=outcome.effects,
+            staged=staged,
+            changes=outcome.changes,
+            initial=initial,
+            fused=small,
+            rebuilt=rebuilt,
+            cores=cores,
+        )
+        if not initial and number and unaffected(task, outcome):
+            log.event("stage", strata=", ".join(strata), skipped="nothing it reads has changed")
+            continue
+        engine, reason = choose_engine(task, options.engine)
+        title = ", ".join(strata) or "inputs"
+        log.event("stage", strata=title, engine=engine, reason=reason)
+        describe(spark, f"strata {title}" if strata else "inputs")
+        started = time.monotonic()
+        if engine == "duckdb":
+            with watched(task, log):
+                numbers = range(1 if task.whole else options.buckets)
+                reports = on_buckets(spark, numbers, functools.partial(run_task, task))
+        else:
+            reports = [run_rounds(spark, task, log)]
+        collect_reports(outcome, task, reports)
+        outcome.steps.append(
+            {
+                "strata": strata,
+                "engine": engine,
+                "reason": reason,
+                "seconds": round(time.monotonic() - started, 3),
+                "tasks": [{key: r[key] for key in ("bucket", "seconds", "rounds", "scratch")} for r in reports],
+            }
+        )
+        for report in reports:
+            for stratum, reason in report["scratch"].items():
+                log.event("from scratch", stratum=stratum, bucket=report["bucket"], reason=reason)
+        for report in reports if engine == "duckdb" else ():
+            for stratum, phase, done, tuples, seconds in report["rounds"]:
+                log.event(
+                    "round",
+                    stratum=stratum,
+                    phase=phase,
+                    round=done,
+                    tuples=tuples,
+                    bucket=report["bucket"],
+                    seconds=seconds,
+                )
+    return outcome
+
+
+def unaffected(task: Task, outcome: Outcome) -> bool:
+    """Return whether the batch changed nothing that a task reads, and rebuilds nothing that it computes."""
+    changed = any(outcome.changes.get(relation.table) for relation in task.external)
+    rebuilt = any(stratum.name in task.rebuilt for stage in task.stages for stratum in stage.strata)
+    return not changed and not rebuilt

@@ -1,0 +1,278 @@
+"""Run tasks in DuckDB inside Spark workers, watch their progress, and choose the engine of a stage."""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import importlib.util
+import json
+import os
+import tempfile
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import is_dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from .engines.duckdb import DuckEngine
+from .engines.spark import ship_functions_by_value
+from .errors import JobError, Passing, Refused
+from .log import Log
+from .maintenance.changes import check_key, resolve_input
+from .maintenance.choice import from_scratch, maintain
+from .maintenance.run import Bucket, Choice, Effect, Run
+from .manifest import StoredRelation, from_json
+from .places import local_copy, place_of
+from .reading import bucket_files, load_changes, load_computed, load_external, load_former
+from .task import Outcome, Task, WrittenRelation
+from .writing import write_computed
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+
+MOST_BUCKET_ROWS = 150_000_000
+"""With more stored rows than this in a bucket, or in a gathered stage, Spark runs the rounds."""
+
+FEW_ROWS = 300_000
+"""Up to this many stored rows in total, one task does the whole batch, since a Spark job costs more than the work. Up
+to this many rows of inputs, stored or new, inputs get no Spark job of their own."""
+
+PROGRESS_SECONDS = 1.0
+"""The interval at which tasks record their progress, and at which the driver looks for it."""
+
+
+def compute(run: Run, task: Task, part: int | None) -> dict[str, int]:
+    """Run all that a task has to do on bucket ``part`` of what it computes (None: all); return clocks by stratum."""
+    engine = run.engine
+    for relation in task.inputs:
+        own = task.part_of(relation, part)
+        load_computed(engine, task, relation, own)
+        load_changes(engine, task, relation, Bucket() if own is None else run.bucket)
+        resolve_input(engine, relation)
+    for relation in task.external:
+        load_external(engine, task, relation)
+    clocks = {}
+    for stratum in (stratum for stage in task.stages for stratum in stage.strata):
+        if stratum.name in task.rebuilt:
+            for relation in stratum.relations:
+                load_former(engine, task, relation, run.bucket)
+            clocks[stratum.name] = from_scratch(run, stratum, "its definition has changed", False)
+            for relation in stratum.relations:
+                check_key(engine, relation, initial=True)
+            continue
+        for relation in stratum.relations:
+            load_computed(engine, task, relation, part)
+        before = of_buckets(task.clocks.get(stratum.name, {}), part, 0)
+        clocks[stratum.name] = maintain(run, stratum, 0 if task.initial else before)
+    return clocks
+
+
+def of_buckets(known: Mapping[int, Any], part: int | None, default: Any) -> Any:
+    """Return the value of bucket ``part`` in ``known`` (None: the greatest value), or ``default`` if there is none."""
+    found = (value for bucket, value in known.items() if part is None or bucket == part)
+    return max(found, default=default)
+
+
+def choice_for(task: Task, part: int | None) -> Choice:
+    """Return how to choose between incremental and from-scratch evaluation of bucket ``part`` (None: of all)."""
+    strata = {stratum.name for stage in task.stages for stratum in stage.strata}
+    known = {name: task.effects[name] for name in sorted(strata & task.effects.keys())}
+    effects = {name: Effect(*of_buckets(found, part, [])) for name, found in known.items()}
+    return Choice(task.options.strategy, effects)
+
+
+# Run tasks in DuckDB.
+
+
+def executor_cores(spark: SparkSession) -> int:
+    """Return the number of cores of an executor, or 1 if the session does not tell."""
+    given = spark.conf.get("spark.executor.cores", None)
+    if given:
+        return int(given)
+    context = getattr(spark, "sparkContext", None)
+    if context is None or not str(context.master).startswith("local"):
+        return 1
+    return int(context.defaultParallelism)
+
+
+def task_memory(threads: int) -> str:
+    """Return DuckDB's memory limit for a task with ``threads`` threads: 80 % of what Spark grants a Python worker or,
+    if it sets no limit, the task's share of 60 % of the machine or container."""
+    given = os.environ.get("PYSPARK_EXECUTOR_MEMORY_MB")
+    if given:
+        return f"{int(given) * 8 // 10}MB"
+    memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    with contextlib.suppress(OSError, ValueError):
+        memory = min(memory, int(Path("/sys/fs/cgroup/memory.max").read_text(encoding="ascii")))
+    cores = os.cpu_count() or 1
+    return f"{memory * 6 // 10 * min(threads, cores) // cores // 2**20}MB"
+
+
+def local_folder() -> str | None:
+    """Return a folder on a local disk of the executor to spill to, or None if Spark names none."""
+    folder = os.environ.get("SPARK_LOCAL_DIRS", "").split(",")[0]
+    return folder if folder and Path(folder).is_dir() else None
+
+
+@contextlib.contextmanager
+def duck_engine(task: Task, threads: int = 1) -> Iterator[DuckEngine]:
+    """Yield DuckDB for a task: with a memory limit, a local folder to spill to and the external functions."""
+    with tempfile.TemporaryDirectory(prefix="flintlog-", dir=local_folder(), ignore_cleanup_errors=True) as folder:
+        engine = DuckEngine(task.options.memory_limit or task_memory(threads), folder, threads)
+        engine.fetch = functools.partial(local_copy, folder)
+        if task.options.functions:
+            task.options.functions.define(engine)
+        yield engine
+
+
+def run_task(task: Task, number: int) -> dict[str, Any]:
+    """Run a task on bucket ``number``, write its files and return its report."""
+    started = time.monotonic()
+    rounds: list[tuple[str, str, int, int, float]] = []
+    told = started
+    progress = place_of(task.state) / progress_file(task.attempt, number)
+
+    def note(stratum: str, phase: str, done: int, tuples: int) -> None:
+        nonlocal told
+        rounds.append((stratum, phase, done, tuples, round(time.monotonic() - started, 3)))
+        if time.monotonic() - told > PROGRESS_SECONDS:
+            told = time.monotonic()
+            progress.parent.mkdir(parents=True, exist_ok=True)
+            progress.write_text(json.dumps(rounds[-1]), encoding="utf-8")
+
+    part = None if task.whole else number
+    bucket = Bucket() if part is None else Bucket(part, task.buckets)
+    choice = choice_for(task, part)
+    with duck_engine(task, task.threads) as engine:
+        run = task.run(engine, bucket, note, choice)
+        clocks = compute(run, task, part)
+        written = write_computed(run, task, part)
+    seconds = round(time.monotonic() - started, 3)
+    return {
+        "bucket": number,
+        "whole": part is None,
+        "clocks": clocks,
+        "effects": choice.effects,
+        "scratch": choice.scratch,
+        "written": written,
+        "rounds": rounds,
+        "seconds": seconds,
+    }
+
+
+def progress_file(attempt: str, number: int) -> str:
+    """Return the path below the state where a task records its progress, which the driver cannot see otherwise."""
+    return f"data/{attempt}/progress-{number:05d}.json"
+
+
+@contextlib.contextmanager
+def watched(task: Task, log: Log) -> Iterator[None]:
+    """Log the progress that tasks record while the Spark job in the body runs."""
+    done = threading.Event()
+
+    def watch() -> None:
+        told: dict[int, str] = {}
+        while not done.wait(PROGRESS_SECONDS):
+            for number in range(task.buckets):
+                with contextlib.suppress(OSError, ValueError):
+                    place = place_of(task.state) / progress_file(task.attempt, number)
+                    text = place.read_text(encoding="utf-8")
+                    stratum, phase, rounds, tuples, _ = json.loads(text)
+                    if told.get(number) != text:
+                        told[number] = text
+                        log.event("working", bucket=number, stratum=stratum, phase=phase, round=rounds, tuples=tuples)
+
+    watcher = threading.Thread(target=watch, daemon=True)
+    watcher.start()
+    try:
+        yield
+    finally:
+        done.set()
+        watcher.join()
+
+
+def on_buckets(spark: SparkSession, numbers: range, work: Callable[[int], dict[str, Any]]) -> list[dict[str, Any]]:
+    """Call ``work`` with each number, in a task of its own, as one Spark job; return the reports in order. A JobError
+    in a task is raised here."""
+
+    def run_bucket(batches: Iterator[Any]) -> Iterator[Any]:
+        import pyarrow
+
+        for batch in batches:
+            for number in batch.column(0).to_pylist():
+                try:
+                    report = {"number": number, "report": work(number)}
+                except JobError as error:
+                    # Report it instead of raising: Spark would retry the task, which would fail again.
+                    report = {"number": number, "refused": str(error), "kind": type(error).__name__}
+                said = json.dumps(report, default=as_json)
+                # Making an array from a list would import pandas, which takes longer than most tasks.
+                column = pyarrow.lib.StringBuilder()
+                column.append(said)
+                yield pyarrow.RecordBatch.from_arrays([column.finish()], ["report"])
+
+    rows = in_tasks(spark, len(numbers), run_bucket, "report string").collect()
+    reports = sorted((json.loads(row.report) for row in rows), key=lambda said: int(said["number"]))
+    assert [said["number"] for said in reports] == list(numbers), "each bucket reports once"
+    for said in reports:
+        if "refused" in said:
+            kind = {"Refused": Refused, "Passing": Passing}.get(said["kind"], JobError)
+            raise kind(said["refused"])
+    return [said["report"] for said in reports]
+
+
+def as_json(value: object) -> Any:
+    """Return a value of a report as JSON can hold it: a dataclass as an object, anything else as text."""
+    return vars(value) if is_dataclass(value) else str(value)
+
+
+def in_tasks(spark: SparkSession, count: int, work: Callable[[Iterator[Any]], Iterator[Any]], schema: str) -> DataFrame:
+    """Return what ``work`` makes in ``count`` tasks, as a frame with ``schema``; each task passes it Arrow batches
+    whose first column has the number of the task."""
+    ship_functions_by_value()
+    places = spark.range(0, count, 1, count).selectExpr("CAST(id AS INT) AS bucket")
+    return places.mapInArrow(work, schema)
+
+
+def collect_reports(outcome: Outcome, task: Task, reports: list[dict[str, Any]]) -> None:
+    """Enter the files, net changes, clocks and effects that the tasks reported into the outcome."""
+    for relation in task.computed:
+        written = [report["written"][relation.table] for report in reports if relation.table in report["written"]]
+        parts: list[WrittenRelation] = [from_json(WrittenRelation, part) for part in written]
+        buckets = {number: bucket for part in parts for number, bucket in part.buckets.items()}
+        outcome.relations[relation.table] = StoredRelation(sum(bucket.rows for bucket in buckets.values()), buckets)
+        outcome.changes[relation.table] = tuple(path for part in parts for path in part.net)
+        outcome.counts[relation.table] = (sum(part.gained for part in parts), sum(part.lost for part in parts))
+    for report in reports:
+        numbers = range(task.buckets) if report["whole"] else [report["bucket"]]
+        for stratum, clock in report["clocks"].items():
+            outcome.clocks.setdefault(stratum, {}).update(dict.fromkeys(numbers, clock))
+        for stratum, effect in report["effects"].items():
+            outcome.effects.setdefault(stratum, {}).update(dict.fromkeys(numbers, tuple(effect)))
+
+
+# Choose the engine of a stage.
+
+
+def choose_engine(task: Task, wanted: str) -> tuple[str, str]:
+    """Return the engine for a stage and the reason."""
+    if wanted != "auto":
+        return wanted, "asked for"
+    if importlib.util.find_spec("duckdb") is None or importlib.util.find_spec("pyarrow") is None:
+        return "spark", "DuckDB or PyArrow is not installed"
+    bucketed = all(stage.bucketed for stage in task.stages)
+    largest = max(
+        (
+            sum(entry.rows for entry in bucket_files(task.relations, relation, None))
+            // (task.buckets if bucketed else 1)
+            for relation in task.computed
+        ),
+        default=0,
+    )
+    if largest > MOST_BUCKET_ROWS:
+        return "spark", f"{largest} rows are too many for one worker"
+    if task.fused:
+        return "duckdb", "in one task, since the state is small"
+    return "duckdb", "by bucket" if bucketed else "gathered in one task"

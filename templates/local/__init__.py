@@ -1,1 +1,0 @@
-"""Templates of programs that run in this process, in one DuckDB database."""
