@@ -74,14 +74,6 @@ def memory_script(program: plan.ProgramPlan) -> str:
     return f"{part}\n\n\n{runtime}\n\n\nPROGRAM = program()\n"
 
 
-def run_here(module: Any) -> Any:
-    """Let a job do itself what it would give to Spark's tasks."""
-    module.on_buckets = lambda spark, numbers, work: [
-        json.loads(json.dumps(work(number), default=module.as_json)) for number in numbers
-    ]
-    return module
-
-
 def manifest_of(module: Any, program: Any, **members: Any) -> Any:
     """The manifest of a first commit that has nothing but the given members."""
     nothing: dict[str, Any] = {"relations": {}, "clocks": {}, "changes": {}, "counts": {}, "publish": (), "steps": ()}
@@ -133,11 +125,8 @@ class LocalJob:
         self.prepare()
 
     def prepare(self) -> None:
-        """Let tasks run here instead of in a session."""
+        """Let tasks share a database."""
         module: Any = self.module
-        module.describe = lambda spark, text: None
-        module.executor_cores = lambda spark: 1
-        run_here(module)
         # To open a database takes longer than most tasks; each gets an empty one within one connection.
         real = module.DuckEngine()
         self.connection = real.connection
@@ -191,7 +180,7 @@ class LocalJob:
         attempt = f"{self.attempts:06d}-{uuid.uuid4().hex[:8]}"
         staged = self._stage(changes, attempt)
         outcome = self.module.run_stages(
-            self.spark,
+            self.executor,
             self.program,
             self.manifest,
             staged,
@@ -213,6 +202,11 @@ class LocalJob:
             assert counted == tuple(sum(op == sign for op, _ in net) for sign in "+-"), relation.table
             self.changes[relation.table] = net
         return {r.name: self.changes[r.table] for r in self.program.relations if r.output}
+
+    @property
+    def executor(self) -> Any:
+        """What runs the tasks: this thread, one after the other, or Spark."""
+        return self.module.executor_of(self.spark or self.module.LocalExecutor(1))
 
     def use_strategy(self, strategy: str) -> None:
         """Maintain relations as ``strategy`` says; ``auto`` also where they are small, and soon from scratch."""
@@ -291,7 +285,7 @@ class LocalJob:
     def differences(self) -> list[dict[str, Any]]:
         """What the job's own verification finds."""
         return self.module.verify_stages(  # type: ignore[no-any-return]
-            self.spark, self.program, self.manifest, str(self.folder), self.options
+            self.executor, self.program, self.manifest, str(self.folder), self.options
         )
 
 

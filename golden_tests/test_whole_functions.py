@@ -86,7 +86,7 @@ def test_lists_in_files(form: str, lists: ModuleType, spark: SparkSession, tmp_p
         path.write_text(CSV if form == "csv" else as_json(), encoding="utf-8")
     log = lists.Log(quiet=True)
     given, reading = {"trip": [str(path)]}, lists.Reading(initial=True)
-    staged = lists.stage_inputs(spark, lists.PROGRAM, given, tmp_path / "into", reading, log)
+    staged = lists.stage_inputs(lists.executor_of(spark), lists.PROGRAM, given, tmp_path / "into", reading, log)
     rows = [row for file in staged["trip"] for row in pq.ParquetFile(file).read().to_pylist()]
     assert sorted(frozen(list(row.values())) for row in rows) == [(*trip, "+") for trip in TRIPS]
 

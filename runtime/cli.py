@@ -20,13 +20,13 @@ from .commands.show import print_relation
 from .commands.status import state_status
 from .commands.upgrade import upgrade_state
 from .commands.verify import verify_state
-from .errors import JobError, failure, remember_keys, without_keys
+from .errors import JobError, Passing, Refused, failure, remember_keys, without_keys
 from .explain import MOST_PROOF_TUPLES
 from .log import Log
 from .model import MOST_ENTRIES, MOST_ROUNDS, Program
 from .options import memory_option
 from .printing import value_text, visible, visible_lines
-from .session import open_session
+from .session import choose_executor, submitted
 
 
 class Parser(argparse.ArgumentParser):
@@ -47,7 +47,7 @@ def command_line(program: Program) -> argparse.ArgumentParser:
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
     common = Parser(add_help=False)
     common.add_argument("--state", required=True, metavar="DIR", help="the folder of the state, or its URI")
-    common.add_argument("--json", action="store_true", help="print the result as JSON, on the last line")
+    common.add_argument("--json", action="store_true", help="print the result, or the error, as JSON on the last line")
     common.add_argument("--quiet", action="store_true", help="print only warnings on stderr, no progress")
     working = Parser(add_help=False)
     working.add_argument("--log", dest="log_file", metavar="FILE", help="append one line per event to this file")
@@ -64,6 +64,8 @@ def command_line(program: Program) -> argparse.ArgumentParser:
         metavar="SIZE",
         help="the memory limit of DuckDB in a task, such as 2GB (default: from the executor's memory)",
     )
+    placed = Parser(add_help=False)
+    add_place(placed)
     calling = Parser(add_help=False)
     if program.functions:
         calling.add_argument(
@@ -72,7 +74,7 @@ def command_line(program: Program) -> argparse.ArgumentParser:
             metavar="FILE.py",
             help="the Python file that defines " + ", ".join(map(str, program.functions)),
         )
-    running = Parser(add_help=False, parents=[working, calling])
+    running = Parser(add_help=False, parents=[placed, working, calling])
     running.add_argument(
         "--max-rounds",
         type=positive,
@@ -166,7 +168,7 @@ def command_line(program: Program) -> argparse.ArgumentParser:
     explaining = add_command(
         commands,
         "explain",
-        [common, calling],
+        [common, placed, calling],
         "explain why a tuple is there, or why not",
         "Print a proof of a tuple from input rows. For a tuple that is not there, print how far each rule gets.",
     )
@@ -186,7 +188,7 @@ def command_line(program: Program) -> argparse.ArgumentParser:
         metavar="N",
         help="print at most N tuples of the proof (default: %(default)s)",
     )
-    showing = add_command(commands, "show", [common], "print a relation", "Print the tuples of a relation.")
+    showing = add_command(commands, "show", [common, placed], "print a relation", "Print the tuples of a relation.")
     showing.add_argument("relation", metavar="REL", help="the relation")
     showing.add_argument("--at", metavar="LOCATION", help="print only the tuples at this location")
     showing.add_argument(
@@ -199,7 +201,7 @@ def command_line(program: Program) -> argparse.ArgumentParser:
     add_command(
         commands,
         "verify",
-        [common, working, calling],
+        [common, placed, working, calling],
         "compare the state with the rules",
         "Recount all derivations from the rules and compare them with the state. Exit with 1 if they differ.",
     )
@@ -222,7 +224,7 @@ def command_line(program: Program) -> argparse.ArgumentParser:
     add_command(
         commands,
         "compact",
-        [common, working],
+        [common, placed, working],
         "merge files of changes into the files of relations",
         "Merge the files of changes into the files of relations. Tuples do not change.",
     )
@@ -245,6 +247,17 @@ def add_command(
     return parser
 
 
+def add_place(parser: argparse.ArgumentParser) -> None:
+    """Add the option that says where tasks run."""
+    parser.add_argument(
+        "--on",
+        choices=["auto", "here", "spark"],
+        default="auto",
+        help="where to run: in this process, or on Spark (default: auto, which is Spark if spark-submit has started "
+        "the job, if a Spark session is active, or for --engine spark)",
+    )
+
+
 def positive(text: str) -> int:
     """Return the text of an option as an integer; raise ValueError if it is less than 1."""
     number = int(text)
@@ -262,7 +275,19 @@ def run_command(program: Program, argv: Sequence[str] | None = None) -> int:
     arguments = vars(command_line(program).parse_args(given))
     command, as_json = arguments.pop("command"), arguments.pop("json")
     quiet, log_file = arguments.pop("quiet"), arguments.pop("log_file", None)
+    # Spark-submit sends the standard error of a driver to its standard output, which is for results.
+    quiet = quiet or submitted()
     log = Log(quiet)
+
+    def refuse(message: str, kind: str) -> int:
+        log.clear()
+        said = visible_lines(without_keys(f"{command}: {message}"))
+        print(said, file=sys.stderr)
+        if as_json:
+            sys.stderr.flush()
+            print(json.dumps({"program": program.name, "error": said, "kind": kind}))
+        return 1
+
     try:
         if log_file:
             log = Log(quiet, log_file)
@@ -270,29 +295,29 @@ def run_command(program: Program, argv: Sequence[str] | None = None) -> int:
             result = state_status(program, **arguments)
         elif command == "recover":
             result = recover_state(program, log=log, **arguments)
-        elif command == "explain":
-            result = explain_tuple(program, None, **arguments)
         elif command == "show":
-            form = arguments.pop("format")
-            print_relation(program, name=arguments.pop("relation"), form="json" if as_json else form, **arguments)
+            executor = choose_executor(program.name, arguments.pop("on"))
+            form, name = arguments.pop("format"), arguments.pop("relation")
+            print_relation(program, executor, name=name, form="json" if as_json else form, **arguments)
             return 0
         else:
+            executor = choose_executor(program.name, arguments.pop("on"), arguments["engine"])
             if "input" in arguments:
                 arguments["inputs"] = arguments.pop("input")
             by_name: dict[str, Callable[..., dict[str, Any]]]
             by_name = {
                 "init": init_state,
                 "apply": apply_batch,
+                "explain": explain_tuple,
                 "verify": verify_state,
                 "rebuild": rebuild_state,
                 "upgrade": upgrade_state,
                 "compact": compact_state,
             }
-            result = by_name[command](program, open_session(program.name), log=log, **arguments)
+            result = by_name[command](program, executor, log=log, **arguments)
     except JobError as error:
-        log.clear()
-        print(visible_lines(without_keys(f"{command}: {error}")), file=sys.stderr)
-        return 1
+        kind = "passing" if isinstance(error, Passing) else "refused" if isinstance(error, Refused) else "error"
+        return refuse(str(error), kind)
     except Exception as error:
         log.clear()
         if not failure(error):
@@ -301,8 +326,7 @@ def run_command(program: Program, argv: Sequence[str] | None = None) -> int:
                 raise
             print(without_keys(said), file=sys.stderr)
             return 1
-        print(visible_lines(without_keys(f"{command}: {failure(error)}")), file=sys.stderr)
-        return 1
+        return refuse(failure(error), "passing")
     log.clear()
     print(json.dumps(result, default=value_text) if as_json else "\n".join(map(visible, REPORTS[command](result))))
     return 1 if result.get("differences") else 0

@@ -8,10 +8,11 @@ import shutil
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from .batches import batch_lists, last_commit, lost_race, with_batch
 from .errors import JobError, Passing, failure, full_disk, reason
+from .executors import Executor
 from .log import Log
 from .manifest import (
     ATTEMPT,
@@ -29,17 +30,12 @@ from .manifest import (
     read_state,
     sealed,
 )
-from .model import Program
-from .options import Options
+from .model import Program, SuppliedFunctions
 from .places import files_under, is_local, make_folder, remove_tree, sync, write_exclusively
 from .publish import check_publication, finish_publication, is_own, publication_place, publications
 from .stored import stored_files
 from .task import Outcome
 from .versions import check_program, program_record
-
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
-
 
 MANIFESTS_KEPT = 20
 
@@ -212,11 +208,11 @@ def remove_unfinished(root: Path, changes: Path, commit: int) -> None:
             shutil.rmtree(folder, ignore_errors=True)
 
 
-def open_state(program: Program, spark: SparkSession, root: Path) -> Manifest:
+def open_state(program: Program, executor: Executor, root: Path) -> Manifest:
     """Return the last commit of a state; check that this program wrote it, and publish its changes if necessary."""
     manifest = read_state(root)
     check_program(program, manifest)
-    finish_publication(spark, root, manifest)
+    finish_publication(executor, root, manifest)
     return manifest
 
 
@@ -229,12 +225,12 @@ their counts (inserted, deleted)."""
 
 def run_and_commit(
     program: Program,
-    spark: SparkSession,
+    executor: Executor,
     root: Path,
     before: Manifest | None,
     batch: str,
     publish: str,
-    options: Options,
+    supplied: SuppliedFunctions | None,
     log: Log,
     work: Work,
     generated: bool = True,
@@ -257,8 +253,8 @@ def run_and_commit(
             commit=commit,
             attempt=attempt,
             program=program_record(program),
-            buckets=options.buckets,
-            functions=known_functions(program, before, options),
+            buckets=outcome.buckets,
+            functions=known_functions(program, before, supplied),
             **with_batch(root, before, attempt, batch, generated),
             relations=outcome.relations,
             clocks=outcome.clocks,
@@ -295,7 +291,7 @@ def run_and_commit(
         inserted, deleted = counts.get(program.relation(name).table, (0, 0))
         log.event("relation", relation=name, tuples=rows, inserted=inserted, deleted=deleted)
     log.event("committed", commit=commit, batch=batch)
-    finish_publication(spark, root, manifest, publish)
+    finish_publication(executor, root, manifest, publish)
     try:
         collect_garbage(root, manifest)
     except OSError as error:
@@ -303,10 +299,10 @@ def run_and_commit(
     return replace(manifest, steps=tuple(outcome.steps))
 
 
-def known_functions(program: Program, before: Manifest | None, options: Options) -> Mapping[str, str]:
+def known_functions(program: Program, before: Manifest | None, supplied: SuppliedFunctions | None) -> Mapping[str, str]:
     """Return the file hash of each external function; a command that calls none keeps those recorded."""
-    if options.functions:
-        return dict(options.functions.sources)
+    if supplied:
+        return dict(supplied.sources)
     return before.functions if before and program.functions else {}
 
 

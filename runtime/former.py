@@ -4,24 +4,25 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pyarrow as pa
 import pyarrow.parquet as pq
-from pyspark.sql import Observation, functions
 
+from .engines.duckdb import DuckEngine
 from .errors import JobError
-from .log import Log, describe
+from .executors import Executor
+from .inputs.tables import ROWS_AT_ONCE
+from .log import Log
 from .manifest import Manifest
 from .model import Program, Relation
+from .options import Options
 from .places import place_of, write_parquet
 from .publish import write_renamed
-from .stored import check_stored, relation_frame, stored_files
+from .sql import names
+from .stored import check_stored, relation_frame, stored_engine, stored_files
+from .task import Task
 from .versions import columns_record, stored_input
-from .writing import keep_file
-
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+from .writing import keep_file, write_parts
 
 
 def kept_inputs(program: Program, root: Path, before: Manifest, given: set[str], log: Log) -> list[Relation]:
@@ -50,19 +51,29 @@ def kept_inputs(program: Program, root: Path, before: Manifest, given: set[str],
     return kept
 
 
-def stage_stored(spark: SparkSession, root: Path, manifest: Manifest, relation: Relation, folder: Path) -> list[str]:
+def stage_stored(executor: Executor, root: Path, manifest: Manifest, relation: Relation, folder: Path) -> list[str]:
     """Stage the stored rows of an input relation as insertions, and return the files."""
-    describe(spark, f"stored rows of {relation.name}")
+    executor.describe(f"stored rows of {relation.name}")
     stored = replace(relation, table=stored_input(relation, manifest.program))
-    frame = relation_frame(spark, root, manifest, stored).withColumn("_op", functions.lit("+"))
+    if executor.local:
+        with stored_engine(root, [manifest], stored, executor.cores()) as (engine, (rows,)):
+            return write_staged(engine, f"SELECT {names(stored.tuple_columns)}, '+' AS _op FROM ({rows}) AS q", folder)
+    from pyspark.sql import functions
+
+    frame = relation_frame(executor.session("rebuild"), root, manifest, stored).withColumn("_op", functions.lit("+"))
     return write_parquet(frame, folder)
 
 
 def differences(
-    spark: SparkSession, root: Path, before: Manifest, after: Manifest, relation: Relation, folder: Path
+    executor: Executor, root: Path, before: Manifest, after: Manifest, relation: Relation, folder: Path
 ) -> tuple[tuple[str, ...], tuple[int, int]]:
     """Return the net changes of a relation between two commits: files, and how many tuples came and went."""
-    describe(spark, f"differences of {relation.name}")
+    executor.describe(f"differences of {relation.name}")
+    if executor.local:
+        return local_differences(executor.cores(), root, (before, after), relation, folder)
+    from pyspark.sql import Observation, functions
+
+    spark = executor.session("rebuild")
     old, new = (relation_frame(spark, root, commit, relation) for commit in (before, after))
     gone = old.exceptAll(new).withColumn("_op", functions.lit("-"))
     come = new.exceptAll(old).withColumn("_op", functions.lit("+"))
@@ -73,6 +84,34 @@ def differences(
     if not any(counts):
         return (), counts
     return tuple(keep_file(root, root, place_of(file)).path for file in files), counts
+
+
+def local_differences(
+    threads: int, root: Path, commits: tuple[Manifest, Manifest], relation: Relation, folder: Path
+) -> tuple[tuple[str, ...], tuple[int, int]]:
+    """Return the net changes of a relation from one commit to another, like ``differences``."""
+    columns = names(relation.tuple_columns)
+    with stored_engine(root, commits, relation, threads) as (engine, stored):
+        old, new = (f"SELECT {columns} FROM ({rows}) AS q" for rows in stored)
+        come = engine.table("differences__come", f"({new}) EXCEPT ({old})")
+        gone = engine.table("differences__gone", f"({old}) EXCEPT ({new})")
+        if not come + gone:
+            return (), (0, 0)
+        parts = [f"SELECT {columns}, '{op}' AS _op FROM differences__{t}" for op, t in (("+", "come"), ("-", "gone"))]
+        task = Task(Options(1), str(root), {})
+        name = (folder / "changes" / relation.table / "net").relative_to(root).as_posix()
+        written = write_parts(engine, task, name, " UNION ALL ".join(parts), "0")
+    return tuple(file.path for file in written[0]), (come, gone)
+
+
+def write_staged(engine: DuckEngine, sql: str, folder: Path) -> list[str]:
+    """Write the rows of a query to a staged file in ``folder``; return its path."""
+    folder.mkdir(parents=True, exist_ok=True)
+    path, rows = folder / "rows.parquet", engine.arrow_reader(sql, ROWS_AT_ONCE)
+    with path.open("wb") as content, pq.ParquetWriter(content, rows.schema, use_dictionary=False) as writer:
+        for batch in rows:
+            writer.write_batch(batch)
+    return [str(path)]
 
 
 def under_own_columns(program: Program, root: Path, manifest: Manifest, folder: Path, attempt: str) -> Manifest:

@@ -11,10 +11,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pyarrow.parquet as pq
-from pyspark.sql import functions
 
 from .batches import has_later
 from .errors import JobError, full_disk, reason
+from .executors import Executor
 from .inputs.records import operation_column
 from .log import describe
 from .manifest import (
@@ -99,7 +99,7 @@ def publication_place(root: Path, publication: Publication, given: str = "") -> 
     return place_of(given if given and bare_location(given) == folder else folder)
 
 
-def finish_publication(spark: SparkSession | None, root: Path, manifest: Manifest, where: str = "") -> bool:
+def finish_publication(executor: Executor, root: Path, manifest: Manifest, where: str = "") -> bool:
     """Publish the changes of the last commit and return True, or False if that was already done. Idempotent, so that it
     can be repeated after a crash. ``where`` is where the command that made the commit was told to publish. Raise
     JobError if it fails."""
@@ -116,7 +116,7 @@ def finish_publication(spark: SparkSession | None, root: Path, manifest: Manifes
             # In a store the folder may be incomplete, so it is written again.
             if not (is_local(folder) and is_published(folder, manifest.attempt)):
                 check_files(root, publication.files)
-                publish_changes(spark, root, publication, manifest, folder)
+                publish_changes(executor, root, publication, manifest, folder)
             if is_local(folder):
                 sync(folder.parent)
         mark_published(root, manifest)
@@ -204,9 +204,7 @@ def is_published(folder: Path, attempt: str) -> bool:
     return folder.is_dir() and any(path.name.startswith(attempt) for path in folder.iterdir())
 
 
-def publish_changes(
-    spark: SparkSession | None, root: Path, publication: Publication, manifest: Manifest, folder: Path
-) -> None:
+def publish_changes(executor: Executor, root: Path, publication: Publication, manifest: Manifest, folder: Path) -> None:
     """Publish the net changes of one relation under the program's column names: write them to a temporary folder beside
     ``folder``, fsync them and rename it. In a store, write them in place, after removing what an interrupted command
     has left. Raise JobError if something else is in place."""
@@ -215,10 +213,10 @@ def publish_changes(
     few = sum(file.stat().st_size for file in files) <= SMALL_PUBLICATION
 
     def write(target: Path) -> None:
-        if spark is None or few:
+        if few or executor.local:
             write_renamed(files, columns, target, attempt)
         else:
-            write_renamed_with_spark(spark, files, columns, target, attempt)
+            write_renamed_with_spark(executor.session("publication"), files, columns, target, attempt)
 
     if not is_local(folder):
         remove_tree(folder)
@@ -267,6 +265,8 @@ def write_renamed_with_spark(
     spark: SparkSession, files: list[Path], names: Mapping[str, str], folder: Path, attempt: str
 ) -> None:
     """Copy Parquet files with other column names in Spark tasks, if they would hold up the driver."""
+    from pyspark.sql import functions
+
     describe(spark, f"publish {folder.parent.parent.name}")
     frame = spark.read.parquet(*map(spark_path, files))
     renamed = [functions.col(f"`{old}`").alias(new) for old, new in names.items()]

@@ -7,11 +7,12 @@ import time
 from typing import TYPE_CHECKING, Any
 
 from .engines.spark import SparkEngine
+from .executors import as_json
 from .log import Log, describe
 from .maintenance.run import Bucket
 from .places import place_of
 from .task import Task
-from .tasks import as_json, choice_for, compute
+from .tasks import choice_for, compute
 from .writing import write_computed
 
 if TYPE_CHECKING:

@@ -9,23 +9,20 @@ from __future__ import annotations
 
 import functools
 import time
-from typing import TYPE_CHECKING
 
-from .log import Log, describe
+from .executors import Executor
+from .log import Log
 from .manifest import Manifest
 from .model import Program, Relation, Stage
 from .options import Options
 from .places import place_of, rows_of_file
 from .spark_rounds import run_rounds
 from .task import Outcome, Task
-from .tasks import FEW_ROWS, choose_engine, collect_reports, executor_cores, on_buckets, run_task, watched
-
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+from .tasks import FEW_ROWS, choose_engine, collect_reports, run_task, watched
 
 
 def run_stages(
-    spark: SparkSession,
+    executor: Executor,
     program: Program,
     before: Manifest | None,
     staged: dict[str, list[str]],
@@ -42,7 +39,8 @@ def run_stages(
     With one bucket, or a small state, everything is one Spark job. Otherwise large inputs get a job of their own, since
     they are cut into buckets by their own columns.
     """
-    outcome = Outcome.of(before)
+    log.event("runs", on=executor.name, reason=executor.why)
+    outcome = Outcome.of(before, options.buckets)
     inputs = tuple(relation for relation in program.relations if relation.kind == "input")
     parts: list[tuple[tuple[Relation, ...], tuple[Stage, ...]]] = [(inputs, ())]
     parts += [((), (stage,)) for stage in program.stages]
@@ -55,7 +53,7 @@ def run_stages(
         given += sum(rows_of_file(place_of(path)) for paths in staged.values() for path in paths)
         if given <= FEW_ROWS:
             parts[:2] = [(inputs, program.stages[:1])]
-    cores = executor_cores(spark)
+    cores = executor.cores()
     for number, (own_inputs, stages) in enumerate(parts):
         strata = [stratum.name for stage in stages for stratum in stage.strata]
         task = Task(
@@ -77,17 +75,17 @@ def run_stages(
         if not initial and number and unaffected(task, outcome):
             log.event("stage", strata=", ".join(strata), skipped="nothing it reads has changed")
             continue
-        engine, reason = choose_engine(task, options.engine)
+        engine, reason = choose_engine(executor, task, options.engine)
         title = ", ".join(strata) or "inputs"
         log.event("stage", strata=title, engine=engine, reason=reason)
-        describe(spark, f"strata {title}" if strata else "inputs")
+        executor.describe(f"strata {title}" if strata else "inputs")
         started = time.monotonic()
         if engine == "duckdb":
             with watched(task, log):
                 numbers = range(1 if task.whole else options.buckets)
-                reports = on_buckets(spark, numbers, functools.partial(run_task, task))
+                reports = executor.on_buckets(numbers, functools.partial(run_task, task))
         else:
-            reports = [run_rounds(spark, task, log)]
+            reports = [run_rounds(executor.session("the engine spark"), task, log)]
         collect_reports(outcome, task, reports)
         outcome.steps.append(
             {

@@ -2,26 +2,27 @@
 
 from __future__ import annotations
 
+import contextlib
 import importlib.util
 import itertools
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from pyspark.sql import Window, functions
-
 from .batches import last_commit, lost_race
+from .engines.duckdb import DuckEngine
 from .errors import JobError
+from .executors import in_tasks
 from .files import FINGERPRINT, SMALL_FILES, check_file, damaged
 from .inputs.tables import ROWS_AT_ONCE
 from .manifest import Manifest, StoredRelation
 from .model import Column, Relation
 from .options import Options
 from .places import files_under, is_local, spark_path
-from .reading import load_computed
+from .reading import bucket_files, load_computed, stored_rows
 from .sql import columns_schema, names
 from .task import Task
-from .tasks import duck_engine, in_tasks
+from .tasks import duck_engine
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -68,6 +69,20 @@ def check_files(root: Path, files: Sequence[str], whole: bool = False) -> None:
             check_file(root / name, whole=True)
 
 
+@contextlib.contextmanager
+def stored_engine(
+    root: Path, manifests: Sequence[Manifest], relation: Relation, threads: int = 1
+) -> Iterator[tuple[DuckEngine, list[str]]]:
+    """Yield DuckDB, and a query for the stored rows of a relation in each of some commits."""
+    queries = []
+    with duck_engine(Task(Options(1), str(root), {}), threads) as engine:
+        for manifest in manifests:
+            entries = bucket_files(manifest.relations, relation, None)
+            check_files(root, [name for entry in entries for name in entry.files])
+            queries.append(stored_rows(engine, str(root), relation, entries))
+        yield engine, queries
+
+
 def relation_frame(
     spark: SparkSession, root: Path, manifest: Manifest, relation: Relation, hidden: bool = False
 ) -> DataFrame:
@@ -82,6 +97,8 @@ def relation_frame(
     check_files(root, [*base, *changes])
     if not is_local(root) and importlib.util.find_spec("duckdb"):
         return frame_from_tasks(spark, root, manifest, relation, columns)
+    from pyspark.sql import Window, functions
+
     kept = read_data(spark, root, base, columns)
     if not changes:
         return kept

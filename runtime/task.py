@@ -15,9 +15,10 @@ from .options import Options
 
 @dataclass
 class Outcome:
-    """The result of running the stages: relations, clocks and effects for the next manifest, net changes by table
-    (files, and numbers of insertions and deletions), and a record of each step."""
+    """The result of running the stages: the number of buckets, relations, clocks and effects for the next manifest, net
+    changes by table (files, and numbers of insertions and deletions), and a record of each step."""
 
+    buckets: int
     relations: dict[str, StoredRelation]
     clocks: dict[str, dict[int, int]]
     effects: dict[str, dict[int, tuple[float, ...]]]
@@ -26,12 +27,13 @@ class Outcome:
     steps: list[dict[str, Any]] = field(default_factory=list)
 
     @classmethod
-    def of(cls, commit: Manifest | None) -> Outcome:
-        """Return the outcome of running nothing after a commit."""
+    def of(cls, commit: Manifest | None, buckets: int) -> Outcome:
+        """Return the outcome of running nothing after a commit, or after none."""
         if commit is None:
-            return cls({}, {}, {})
+            return cls(buckets, {}, {}, {})
         clocks = {name: dict(by_bucket) for name, by_bucket in commit.clocks.items()}
-        return cls(dict(commit.relations), clocks, {name: dict(found) for name, found in commit.effects.items()})
+        effects = {name: dict(found) for name, found in commit.effects.items()}
+        return cls(buckets, dict(commit.relations), clocks, effects)
 
 
 @dataclass(frozen=True)

@@ -10,14 +10,12 @@ import os
 import tempfile
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import is_dataclass
+from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from .engines.duckdb import DuckEngine
-from .engines.spark import ship_functions_by_value
-from .errors import JobError, Passing, Refused
+from .executors import Executor
 from .log import Log
 from .maintenance.changes import check_key, resolve_input
 from .maintenance.choice import from_scratch, maintain
@@ -27,10 +25,6 @@ from .places import local_copy, place_of
 from .reading import bucket_files, load_changes, load_computed, load_external, load_former
 from .task import Outcome, Task, WrittenRelation
 from .writing import write_computed
-
-if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
-
 
 MOST_BUCKET_ROWS = 150_000_000
 """With more stored rows than this in a bucket, or in a gathered stage, Spark runs the rounds."""
@@ -84,17 +78,6 @@ def choice_for(task: Task, part: int | None) -> Choice:
 
 
 # Run tasks in DuckDB.
-
-
-def executor_cores(spark: SparkSession) -> int:
-    """Return the number of cores of an executor, or 1 if the session does not tell."""
-    given = spark.conf.get("spark.executor.cores", None)
-    if given:
-        return int(given)
-    context = getattr(spark, "sparkContext", None)
-    if context is None or not str(context.master).startswith("local"):
-        return 1
-    return int(context.defaultParallelism)
 
 
 def task_memory(threads: int) -> str:
@@ -193,49 +176,6 @@ def watched(task: Task, log: Log) -> Iterator[None]:
         watcher.join()
 
 
-def on_buckets(spark: SparkSession, numbers: range, work: Callable[[int], dict[str, Any]]) -> list[dict[str, Any]]:
-    """Call ``work`` with each number, in a task of its own, as one Spark job; return the reports in order. A JobError
-    in a task is raised here."""
-
-    def run_bucket(batches: Iterator[Any]) -> Iterator[Any]:
-        import pyarrow
-
-        for batch in batches:
-            for number in batch.column(0).to_pylist():
-                try:
-                    report = {"number": number, "report": work(number)}
-                except JobError as error:
-                    # Report it instead of raising: Spark would retry the task, which would fail again.
-                    report = {"number": number, "refused": str(error), "kind": type(error).__name__}
-                said = json.dumps(report, default=as_json)
-                # Making an array from a list would import pandas, which takes longer than most tasks.
-                column = pyarrow.lib.StringBuilder()
-                column.append(said)
-                yield pyarrow.RecordBatch.from_arrays([column.finish()], ["report"])
-
-    rows = in_tasks(spark, len(numbers), run_bucket, "report string").collect()
-    reports = sorted((json.loads(row.report) for row in rows), key=lambda said: int(said["number"]))
-    assert [said["number"] for said in reports] == list(numbers), "each bucket reports once"
-    for said in reports:
-        if "refused" in said:
-            kind = {"Refused": Refused, "Passing": Passing}.get(said["kind"], JobError)
-            raise kind(said["refused"])
-    return [said["report"] for said in reports]
-
-
-def as_json(value: object) -> Any:
-    """Return a value of a report as JSON can hold it: a dataclass as an object, anything else as text."""
-    return vars(value) if is_dataclass(value) else str(value)
-
-
-def in_tasks(spark: SparkSession, count: int, work: Callable[[Iterator[Any]], Iterator[Any]], schema: str) -> DataFrame:
-    """Return what ``work`` makes in ``count`` tasks, as a frame with ``schema``; each task passes it Arrow batches
-    whose first column has the number of the task."""
-    ship_functions_by_value()
-    places = spark.range(0, count, 1, count).selectExpr("CAST(id AS INT) AS bucket")
-    return places.mapInArrow(work, schema)
-
-
 def collect_reports(outcome: Outcome, task: Task, reports: list[dict[str, Any]]) -> None:
     """Enter the files, net changes, clocks and effects that the tasks reported into the outcome."""
     for relation in task.computed:
@@ -256,8 +196,18 @@ def collect_reports(outcome: Outcome, task: Task, reports: list[dict[str, Any]])
 # Choose the engine of a stage.
 
 
-def choose_engine(task: Task, wanted: str) -> tuple[str, str]:
-    """Return the engine for a stage and the reason."""
+def choose_engine(executor: Executor, task: Task, wanted: str) -> tuple[str, str]:
+    """Return the engine for a stage and the reason. Raise JobError if that is Spark's and tasks run in this process."""
+    engine, reason = chosen_engine(task, wanted)
+    if executor.local:
+        if engine == "spark":
+            executor.session("the engine spark" if wanted == "spark" else f"this state ({reason})")
+        reason = "in this process"
+    return engine, reason
+
+
+def chosen_engine(task: Task, wanted: str) -> tuple[str, str]:
+    """Return the engine for a stage and the reason, wherever it runs."""
     if wanted != "auto":
         return wanted, "asked for"
     if importlib.util.find_spec("duckdb") is None or importlib.util.find_spec("pyarrow") is None:

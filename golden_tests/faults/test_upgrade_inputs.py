@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from golden_tests.faults.test_upgrade import States
-from golden_tests.harness import run_here
 from golden_tests.nightly import AT_NIGHT, seeds
 from golden_tests.oracle.batches import Batch
 
@@ -40,10 +39,6 @@ class Inputs(States):
     def __init__(self, spark: SparkSession, folder: Path, variant: str) -> None:
         """Nothing is built."""
         super().__init__(spark, folder, 2, program=VARIANTS[variant] + PATHS)
-
-    def use(self, program: str) -> Any:
-        """Go on with another version, whose tasks run here."""
-        return run_here(super().use(program))
 
     def there(self, batch: Batch) -> Batch:
         """A batch as far as the program has its inputs."""

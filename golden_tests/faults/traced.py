@@ -1,8 +1,7 @@
 """Runs a script's commands without Spark, each in a process of its own that ``strace`` watches, and lets fail or kills.
 
-The tasks of a command run in its driver, in DuckDB, and what only Spark does (rows that ``rebuild`` and ``upgrade``
-compare in bulk) is done with Arrow. So a command takes a fraction of a second, and all its system calls are in one
-thread: the n-th of a kind is the same one in every run.
+A command takes a fraction of a second, and all its system calls are in one thread: the n-th of a kind is the same one
+in every run.
 
 Called with a script: waits for requests, lines of JSON, and forks for each.
 """
@@ -28,11 +27,7 @@ from pathlib import Path
 from types import ModuleType, SimpleNamespace
 from typing import Any, NamedTuple
 
-import pyarrow as pa
-import pyarrow.compute as pc
-import pyarrow.parquet as pq
 import pytest
-from pyspark.errors import PySparkException
 
 from golden_tests.faults.runner import load
 from golden_tests.integrations.environments import folder_for, unpacked
@@ -44,76 +39,6 @@ OTHERS = ("open", "openat", "mkdir", "mkdirat", "unlink", "unlinkat", "rmdir", "
 
 #: Where only a parent may trace a process, the process says that others may, too.
 ALLOW_TRACING = "import ctypes; ctypes.CDLL(None).prctl(0x59616D61, ctypes.c_ulong(2**64 - 1), 0, 0, 0)"
-
-
-class Rows:
-    """What commands need of a DataFrame."""
-
-    def __init__(self, table: pa.Table) -> None:
-        """Rows of a table."""
-        self.table = table
-
-    def withColumn(self, name: str, value: str) -> Rows:
-        """With one more column that has one value."""
-        return Rows(self.table.append_column(name, pa.array([value] * self.table.num_rows, pa.string())))
-
-    def exceptAll(self, other: Rows) -> Rows:
-        """Without the rows of another; none is there twice."""
-        known = {tuple(row.values()) for row in other.table.to_pylist()}
-        kept = [tuple(row.values()) not in known for row in self.table.to_pylist()]
-        return Rows(self.table.filter(pa.array(kept, pa.bool_())))
-
-    def unionByName(self, other: Rows) -> Rows:
-        """With the rows of another."""
-        return Rows(pa.concat_tables([self.table, other.table]))
-
-    def observe(self, observation: Any, *_signs: object) -> Rows:
-        """Count the signs."""
-        ops = self.table.column("_op")
-        observation.get = {sign: pc.sum(pc.equal(ops, sign)).as_py() or 0 for sign in "+-"}
-        return self
-
-    @property
-    def write(self) -> Any:
-        """Writes them as one file."""
-        return SimpleNamespace(parquet=self._parquet)
-
-    def _parquet(self, folder: str) -> None:
-        place = Path(folder.removeprefix("file://"))
-        place.mkdir(parents=True)
-        pq.write_table(self.table, place / "part-00000.parquet")
-
-
-def without_spark(module: Any) -> None:
-    """Let a script do without a session what its commands do in one."""
-
-    def on_buckets(_spark: object, numbers: range, work: Any) -> list[Any]:
-        try:
-            return [json.loads(json.dumps(work(number), default=module.as_json)) for number in numbers]
-        except module.JobError:
-            raise
-        except Exception as error:
-            # As what fails in a task reaches the driver.
-            raise PySparkException(str(error)) from error
-
-    def relation_frame(_spark: object, root: Path, manifest: Any, relation: Any) -> Rows:
-        entries = module.bucket_files(manifest.relations, relation, None)
-        engine = module.DuckEngine()
-        sql = module.stored_rows(engine, str(root), relation, entries)
-        names = module.names(relation.tuple_columns)
-        return Rows(engine.connection.sql(f"SELECT {names} FROM ({sql})").to_arrow_table())
-
-    same: Any = SimpleNamespace(lit=lambda value: value, col=lambda name: name)
-    same.count_if = lambda condition: SimpleNamespace(alias=lambda name: name)
-    vars(module).update(
-        open_session=lambda name: None,
-        describe=lambda spark, text: None,
-        executor_cores=lambda spark: 1,
-        on_buckets=on_buckets,
-        relation_frame=relation_frame,
-        functions=same,
-        Observation=SimpleNamespace,
-    )
 
 
 class Call(NamedTuple):
@@ -326,7 +251,8 @@ def tracer(pid: int, request: dict[str, Any]) -> subprocess.Popen[str]:
 def serve() -> None:
     """Load the script, and fork for each request."""
     module = load(Path(sys.argv[1]))
-    without_spark(module)
+    # One task after the other.
+    vars(module).update(available_cores=lambda: 1)
     importlib.import_module("duckdb")
     for line in sys.stdin:
         request = json.loads(line)

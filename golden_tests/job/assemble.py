@@ -84,6 +84,7 @@ def keep_file(state: Path, base: Path, path: Path) -> Written:
 class Outcome:
     """What the stages did."""
 
+    buckets: int
     relations: dict[str, StoredRelation]
     clocks: dict[str, Any]
     effects: dict[str, Any]
@@ -124,7 +125,7 @@ def write_rows(root: str, name: str, relation: Relation, rows: list[tuple[Any, .
 
 
 def run_stages(
-    spark: SparkSession,
+    executor: Any,
     program: Program,
     before: Manifest | None,
     staged: dict[str, list[str]],
@@ -168,11 +169,11 @@ def run_stages(
             bucket = new_bucket(write_rows(root, f"{folder}/base.parquet", relation, sorted(new), ""), len(new))
             counts[relation.table] = (len(plus), 0)
         relations[relation.table] = StoredRelation(len(new), {0: bucket})
-    return Outcome(relations, {}, {}, changes, counts, [{"stage": 0, "engine": options.engine}])
+    return Outcome(options.buckets, relations, {}, {}, changes, counts, [{"stage": 0, "engine": options.engine}])
 
 
 def verify_stages(
-    spark: SparkSession, program: Program, manifest: Manifest, root: str, options: Options
+    executor: Any, program: Program, manifest: Manifest, root: str, options: Options
 ) -> list[dict[str, Any]]:
     """Compares copies with what they copy."""
     found = []

@@ -53,7 +53,7 @@ def stage(
         into = tmp_path / f"staged-{next(runs)}"
         log = job.Log(quiet=True)
         reading = job.Reading(initial, op, order, **{"all_inserts": True, **more})
-        staged = job.stage_inputs(spark, job.PROGRAM, {name: places}, into, reading, log)
+        staged = job.stage_inputs(job.executor_of(spark), job.PROGRAM, {name: places}, into, reading, log)
         (files,) = staged.values()
         rows = [row for file in files for row in pq.ParquetFile(file).read().to_pylist()]
         return sorted(rows, key=lambda row: tuple(map(str, row.values())))

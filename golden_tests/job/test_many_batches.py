@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from golden_tests.harness import compile_text, load_script, run_here
+from golden_tests.harness import compile_text, load_script
 from golden_tests.nightly import AT_NIGHT
 
 PROGRAM = """
@@ -28,11 +28,9 @@ r2: reachable(@S, D) :- link(@S, Z), reachable(@Z, D).
 
 @pytest.fixture
 def job() -> Iterator[Any]:
-    """The script; what it would give to Spark's tasks it does itself."""
+    """The script."""
     module: Any = load_script(compile_text(PROGRAM, "many.dl")[1])
-    module.describe = lambda spark, text: None
-    module.executor_cores = lambda spark: 1
-    yield run_here(module)
+    yield module
     del sys.modules[module.__name__]
 
 

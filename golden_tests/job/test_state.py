@@ -289,7 +289,7 @@ def test_a_crash_between_commit_and_publication(
         with pytest.raises(Crash):
             if place == "finish_publication":
                 # The one before the batch would be in the way.
-                patch.setattr(job, "open_state", lambda program, spark, root: job.read_state(root))
+                patch.setattr(job, "open_state", lambda program, executor, root: job.read_state(root))
             job.apply(spark, str(built), path, batch="x", log=quiet)
     assert job.read_manifest(built).commit == 2
     if way_on == "status":

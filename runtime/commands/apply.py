@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from ..batches import check_batch, is_known_batch, new_batch_id
 from ..commits import open_state, run_and_commit
 from ..errors import JobError
+from ..executors import Executor, executor_of
 from ..functions import supply
 from ..inputs.files import Reading, Source, relation_sources
 from ..inputs.staging import stage_inputs
@@ -28,7 +29,7 @@ if TYPE_CHECKING:
 
 def apply_batch(
     program: Program,
-    spark: SparkSession,
+    spark: SparkSession | Executor | None,
     state: str,
     changes: str | Sequence[str] | Mapping[str, Source | Sequence[Source]],
     batch: str | None = None,
@@ -53,6 +54,7 @@ def apply_batch(
     ``all_inserts``: rows of sources without an operation column are insertions.
     """
     started, log = time.monotonic(), log or Log()
+    executor = executor_of(spark)
     if net not in (None, "insert"):
         raise JobError(f"net must be insert, not {shown(net)}")
     if net and order_column:
@@ -60,7 +62,7 @@ def apply_batch(
     reading = Reading(False, op_column, order_column or "", net or "", all_inserts)
     supplied = supply(program, functions)
     root = given_place(state)
-    before = open_state(program, spark, root)
+    before = open_state(program, executor, root)
     generated = batch is None
     batch = batch if batch is not None else new_batch_id(root, before, "batch")
     check_batch(batch)
@@ -76,9 +78,9 @@ def apply_batch(
 
     def work(attempt: str) -> Any:
         into = root / "data" / attempt / "input"
-        staged = stage_inputs(spark, program, sources, into, reading, log)
-        outcome = run_stages(spark, program, before, staged, str(root), attempt, options, log, False)
+        staged = stage_inputs(executor, program, sources, into, reading, log)
+        outcome = run_stages(executor, program, before, staged, str(root), attempt, options, log, False)
         return outcome, outcome.changes, outcome.counts
 
-    manifest = run_and_commit(program, spark, root, before, batch, where, options, log, work, generated)
+    manifest = run_and_commit(program, executor, root, before, batch, where, supplied, log, work, generated)
     return summary(program, root, manifest, started)

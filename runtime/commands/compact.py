@@ -12,7 +12,8 @@ from ..batches import new_batch_id
 from ..commits import open_state, run_and_commit
 from ..engines.engine import Engine
 from ..engines.spark import SparkEngine
-from ..log import Log, describe
+from ..executors import Executor, executor_of
+from ..log import Log
 from ..manifest import PUBLISHED, Manifest
 from ..model import Program
 from ..options import Options
@@ -20,7 +21,7 @@ from ..places import given_place
 from ..reading import base_order, bucket_files, new_bucket, stored_rows
 from ..stored import check_stored, stored_bytes, stored_files
 from ..task import Outcome, Task
-from ..tasks import choose_engine, duck_engine, on_buckets
+from ..tasks import choose_engine, duck_engine
 from ..writing import write_parts
 from .report import summary
 
@@ -29,17 +30,17 @@ if TYPE_CHECKING:
 
 
 def compact_stages(
-    spark: SparkSession, program: Program, before: Manifest, state_dir: str, attempt: str, options: Options
+    executor: Executor, program: Program, before: Manifest, state_dir: str, attempt: str, options: Options
 ) -> Outcome:
     """Rewrite the buckets that have files of changes as base files; tuples do not change."""
-    outcome = Outcome.of(before)
+    outcome = Outcome.of(before, before.buckets)
     task = Task(options, state_dir, outcome.relations, program.relations, attempt=attempt)
-    describe(spark, "compact")
-    if choose_engine(task, options.engine)[0] == "duckdb":
+    executor.describe("compact")
+    if choose_engine(executor, task, options.engine)[0] == "duckdb":
         numbers = range(options.buckets)
-        reports = on_buckets(spark, numbers, functools.partial(compact_task, task))
+        reports = executor.on_buckets(numbers, functools.partial(compact_task, task))
     else:
-        engine = SparkEngine(spark, options.buckets)
+        engine = SparkEngine(executor.session("the engine spark"), options.buckets)
         try:
             reports = [compact_bucket(engine, task, number) for number in range(options.buckets)]
         finally:
@@ -77,7 +78,7 @@ def compact_bucket(engine: Engine, task: Task, number: int) -> dict[str, list[st
 
 def compact_state(
     program: Program,
-    spark: SparkSession,
+    spark: SparkSession | Executor | None,
     state: str,
     engine: str = "auto",
     memory_limit: str = "",
@@ -86,8 +87,9 @@ def compact_state(
     """Rewrite relations so that no files of changes are left. The result has the numbers of ``files`` and ``bytes``
     before and after. No tuple changes, and nothing is published."""
     started, log = time.monotonic(), log or Log()
+    executor = executor_of(spark)
     root = given_place(state)
-    before = open_state(program, spark, root)
+    before = open_state(program, executor, root)
     files = stored_files(before)
     check_stored(root, before, files, whole=True)
     size = stored_bytes(root, before)
@@ -99,10 +101,10 @@ def compact_state(
     batch = new_batch_id(root, before, "compact")
 
     def work(attempt: str) -> Any:
-        outcome = compact_stages(spark, program, before, str(root), attempt, options)
+        outcome = compact_stages(executor, program, before, str(root), attempt, options)
         return outcome, {}, {}
 
-    manifest = run_and_commit(program, spark, root, before, batch, PUBLISHED, options, log, work)
+    manifest = run_and_commit(program, executor, root, before, batch, PUBLISHED, None, log, work)
     return {
         **summary(program, root, manifest, started),
         "files": [len(files), len(stored_files(manifest))],

@@ -9,14 +9,15 @@ from typing import TYPE_CHECKING, Any
 from ..commits import from_last_commit
 from ..engines.engine import Engine
 from ..engines.spark import SparkEngine
+from ..executors import Executor, executor_of
 from ..explain import MOST_PROOF_TUPLES, Explainer, parse_tuple
 from ..functions import supply
+from ..log import Log
 from ..manifest import Manifest
 from ..model import FunctionSource, Program, Relation
 from ..options import Options
 from ..places import given_place
 from ..reading import bucket_files, stored_rows
-from ..session import open_session
 from ..task import Task
 from ..tasks import choose_engine, duck_engine
 from ..versions import check_program
@@ -27,12 +28,13 @@ if TYPE_CHECKING:
 
 def explain_tuple(
     program: Program,
-    spark: SparkSession | None,
+    spark: SparkSession | Executor | None,
     state: str,
     asked: str,
     engine: str = "auto",
     functions: FunctionSource = None,
     limit: int = MOST_PROOF_TUPLES,
+    log: Log | None = None,
 ) -> dict[str, Any]:
     """Explain why a tuple is in the state, or why not. ``asked`` is in program syntax: ``reachable(1, "x")``.
 
@@ -41,17 +43,17 @@ def explain_tuple(
     how far it gets. Spark is not needed if DuckDB can open the state.
     """
     supplied = supply(program, functions)
-    root = given_place(state)
+    root, executor = given_place(state), executor_of(spark)
 
     def explained(manifest: Manifest) -> dict[str, Any]:
         check_program(program, manifest)
         options = Options(manifest.buckets, engine, functions=supplied)
         task = Task(options, str(root), manifest.relations)
         relation, values = parse_tuple(program, asked)
-        if choose_engine(task, engine)[0] == "duckdb":
+        if choose_engine(executor, task, engine)[0] == "duckdb":
             with duck_engine(task, os.cpu_count() or 1) as duck:
                 return Explainer(program, duck, stored_in(duck, task)).explain(relation, values, limit)
-        rounds = SparkEngine(spark or open_session(program.name), options.buckets)
+        rounds = SparkEngine(executor.session("the engine spark"), options.buckets)
         try:
             if supplied:
                 supplied.define(rounds)

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from ..commits import run_and_commit
 from ..errors import JobError
+from ..executors import Executor, executor_of
 from ..functions import supply
 from ..inputs.files import Reading, Source, relation_sources
 from ..inputs.staging import stage_inputs
@@ -23,14 +25,9 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 
-def default_buckets(spark: SparkSession) -> int:
-    """Return the number of task slots of the cluster, or 8 if the session does not tell."""
-    return spark.sparkContext.defaultParallelism if hasattr(spark, "sparkContext") else 8
-
-
 def init_state(
     program: Program,
-    spark: SparkSession,
+    spark: SparkSession | Executor | None,
     state: str,
     inputs: str | Sequence[str] | Mapping[str, Source | Sequence[Source]],
     buckets: int | None = None,
@@ -47,6 +44,7 @@ def init_state(
     external functions, or a mapping from names to functions. ``all_inserts``: columns that look like operations are
     ordinary ones."""
     started, log = time.monotonic(), log or Log()
+    executor = executor_of(spark)
     supplied = supply(program, functions)
     root = given_place(state)
     if is_local(root) and "\\" in str(root):
@@ -59,16 +57,16 @@ def init_state(
     for relation in program.relations:
         if relation.kind == "input" and relation.name not in sources:
             log.warn(f"{relation.name} starts empty: no --input {relation.name}=PATH was given")
-    options = Options(
-        default_buckets(spark) if buckets is None else buckets, engine, max_rounds, max_entries, memory_limit, supplied
-    )
+    options = Options(1 if buckets is None else buckets, engine, max_rounds, max_entries, memory_limit, supplied)
 
     def work(attempt: str) -> Any:
         into = root / "data" / attempt / "input"
         reading = Reading(initial=True, all_inserts=all_inserts)
-        staged = stage_inputs(spark, program, sources, into, reading, log)
-        outcome = run_stages(spark, program, None, staged, str(root), attempt, options, log, True)
+        staged = stage_inputs(executor, program, sources, into, reading, log)
+        # A session is opened for rows that have been checked.
+        chosen = replace(options, buckets=executor.slots()) if buckets is None else options
+        outcome = run_stages(executor, program, None, staged, str(root), attempt, chosen, log, True)
         return outcome, outcome.changes, outcome.counts
 
-    manifest = run_and_commit(program, spark, root, None, "init", PUBLISHED, options, log, work)
+    manifest = run_and_commit(program, executor, root, None, "init", PUBLISHED, supplied, log, work)
     return summary(program, root, manifest, started)

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from ..batches import new_batch_id
 from ..commits import run_and_commit
 from ..errors import DISK_FAILURES, JobError
+from ..executors import Executor, executor_of
 from ..former import differences, kept_inputs, stage_stored, under_own_columns
 from ..functions import supply
 from ..inputs.files import Reading, Source, relation_sources
@@ -31,7 +32,7 @@ if TYPE_CHECKING:
 
 def rebuild_state(
     program: Program,
-    spark: SparkSession,
+    spark: SparkSession | Executor | None,
     state: str,
     inputs: str | Sequence[str] | Mapping[str, Source | Sequence[Source]] = (),
     buckets: int | None = None,
@@ -49,11 +50,12 @@ def rebuild_state(
     published as a batch.
     """
     started, log = time.monotonic(), log or Log()
+    executor = executor_of(spark)
     supplied = supply(program, functions)
     root = given_place(state)
     before = under_own_tables(program, read_state(root))
     try:
-        finish_publication(spark, root, before)
+        finish_publication(executor, root, before)
     except JobError as error:
         if isinstance(error.__cause__, OSError) and error.__cause__.errno in DISK_FAILURES:
             # The disk may recover, and after another commit these changes would never be published.
@@ -70,10 +72,10 @@ def rebuild_state(
         folder = root / "data" / attempt
         former = under_own_columns(program, root, before, folder / "former", attempt)
         reading = Reading(initial=True, all_inserts=all_inserts)
-        staged = stage_inputs(spark, program, sources, folder / "input", reading, log)
+        staged = stage_inputs(executor, program, sources, folder / "input", reading, log)
         for item in kept:
-            staged[item.table] = stage_stored(spark, root, former, item, folder / "input" / item.table)
-        outcome = run_stages(spark, program, None, staged, str(root), attempt, options, log, True)
+            staged[item.table] = stage_stored(executor, root, former, item, folder / "input" / item.table)
+        outcome = run_stages(executor, program, None, staged, str(root), attempt, options, log, True)
         after = replace(former, relations=outcome.relations, buckets=options.buckets)
         changes: dict[str, tuple[str, ...]] = {}
         counts: dict[str, tuple[int, int]] = {}
@@ -85,8 +87,8 @@ def rebuild_state(
             except JobError as error:
                 log.warn(f"the changes of {item.name} cannot be published: {error}")
                 continue
-            changes[item.table], counts[item.table] = differences(spark, root, former, after, item, folder)
+            changes[item.table], counts[item.table] = differences(executor, root, former, after, item, folder)
         return outcome, changes, counts
 
-    manifest = run_and_commit(program, spark, root, before, batch, PUBLISHED, options, log, work)
+    manifest = run_and_commit(program, executor, root, before, batch, PUBLISHED, supplied, log, work)
     return summary(program, root, manifest, started)

@@ -9,6 +9,7 @@ from typing import Any
 from ..batches import new_batch_id, with_batch
 from ..commits import collect_garbage, commit_manifest, last_readable
 from ..errors import JobError, without_keys
+from ..executors import LocalExecutor
 from ..files import check_file
 from ..log import Log
 from ..manifest import STATE_FORMAT, attempt_name, commit_numbers, read_state
@@ -38,7 +39,7 @@ def recover_state(program: Program, state: str, log: Log | None = None) -> dict[
     # No task of this command reads what lies in a store.
     for name in () if is_local(root) else files:
         check_file(root / name, whole=True)
-    finish_publication(None, root, before)
+    finish_publication(LocalExecutor(), root, before)
     removed, others = [], []
     for place, own in published_after(root, before):
         if not own:
@@ -67,6 +68,6 @@ def recover_state(program: Program, state: str, log: Log | None = None) -> dict[
     )
     commit_manifest(root, manifest)
     log.event("committed", commit=manifest.commit, batch=batch)
-    finish_publication(None, root, manifest)
+    finish_publication(LocalExecutor(), root, manifest)
     collect_garbage(root, manifest)
     return {**summary(program, root, manifest, started), "unpublished": removed, "from": before.commit}

@@ -1,66 +1,104 @@
-"""The command ``show``: print a relation, or return it as a DataFrame."""
+"""The command ``show``: print a relation, or return it as a table or a DataFrame."""
 
 from __future__ import annotations
 
 import itertools
 import os
 import sys
+from collections.abc import Iterator
 from datetime import date
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from pyspark.sql import functions
-
-from ..commits import from_last_commit, relation_rows
+from ..commits import from_last_commit
 from ..errors import JobError
+from ..executors import Executor, available_cores
+from ..explain import sql_constant
+from ..inputs.tables import ROWS_AT_ONCE
 from ..inputs.values import InputShape, reader, shown
 from ..manifest import Manifest
-from ..model import Program
+from ..model import Column, Program, Relation
 from ..places import given_place
 from ..printing import shown_lines
-from ..session import open_session
-from ..sql import sql_type
-from ..stored import relation_frame
+from ..sql import names, sql_type
+from ..stored import relation_frame, stored_engine
 from ..versions import check_program
 
 if TYPE_CHECKING:
+    import pyarrow as pa
     from pyspark.sql import DataFrame, SparkSession
 
 
 SORTED_ROWS = 1_000_000
 
+At = tuple[Column, Any] | None
+"""The column of a location and the value that selects tuples; None for all tuples."""
+
 
 def read_relation(
-    program: Program, spark: SparkSession, state: str, name: str, at: str | None = None, support: bool = False
-) -> DataFrame:
-    """Return a relation as of the last commit; ``at`` selects one location of a located relation, ``support`` adds the
-    columns that are stored with its tuples.
+    program: Program,
+    spark: SparkSession | None,
+    state: str,
+    name: str,
+    at: str | None = None,
+    support: bool = False,
+) -> DataFrame | pa.Table:
+    """Return a relation as of the last commit: as a DataFrame, or as a PyArrow table if ``spark`` is None. ``at``
+    selects one location of a located relation, ``support`` adds the columns that are stored with its tuples.
 
-    Rows are read when the frame is evaluated. The second commit after this one removes its files: a frame that is used
-    longer must be cached or written before, or fails with Spark's error for a missing file.
+    The rows of a DataFrame are read when it is evaluated. The second commit after this one removes its files: a frame
+    that is used longer must be cached or written before, or fails with Spark's error for a missing file.
     """
     root = given_place(state)
-    frame: DataFrame = from_last_commit(
-        root, lambda manifest: frame_of(program, spark, root, manifest, name, at, support)
-    )
-    return frame
+
+    def read(manifest: Manifest) -> DataFrame | pa.Table:
+        wanted, place = wanted_relation(program, manifest, name, at)
+        if spark is not None:
+            return frame_of(spark, root, manifest, wanted, place, support)
+        columns = shown_columns(wanted, support)
+        with stored_engine(root, [manifest], wanted, available_cores()) as (engine, (stored,)):
+            rows = engine.arrow_reader(rows_sql(stored, wanted, place, support), ROWS_AT_ONCE).read_all()
+            return rows.select([c.sql for c in columns]).rename_columns([c.name for c in columns])
+
+    found: DataFrame | pa.Table = from_last_commit(root, read)
+    return found
 
 
-def frame_of(
-    program: Program, spark: SparkSession, root: Path, manifest: Manifest, name: str, at: str | None, support: bool
-) -> DataFrame:
-    """Return a relation of a commit, or its tuples ``at`` a location, with the program's column names."""
+def wanted_relation(program: Program, manifest: Manifest, name: str, at: str | None) -> tuple[Relation, At]:
+    """Return a relation of a commit, and the column of its location with the value that is selected, if one is."""
     check_program(program, manifest)
     wanted = program.relation(name)
+    if at is None:
+        return wanted, None
+    place = next((column for column in wanted.columns if column.sql == wanted.location), None)
+    if place is None:
+        raise JobError(f"{name} has no location")
+    try:
+        return wanted, (place, reader(place.type, InputShape(wanted, "", "", False), True)(at))
+    except ValueError as error:
+        raise JobError(f"{name} cannot be located at {shown(at)}: {error}") from error
+
+
+def shown_columns(relation: Relation, support: bool) -> list[Column]:
+    """Return the columns to show of a relation: none of its own if it has none."""
+    columns = relation.state_columns if support else relation.tuple_columns
+    return [column for column in columns if relation.columns or column not in relation.tuple_columns]
+
+
+def rows_sql(stored: str, relation: Relation, at: At, support: bool) -> str:
+    """Return SQL for the tuples of a relation ``at`` a location, given SQL for its stored rows."""
+    columns = relation.state_columns if support else relation.tuple_columns
+    where = f" WHERE {at[0].sql} = {sql_constant(at[1], at[0].type, 'duckdb')}" if at else ""
+    return f"SELECT {names(columns)} FROM ({stored}) AS q{where}"
+
+
+def frame_of(spark: SparkSession, root: Path, manifest: Manifest, wanted: Relation, at: At, support: bool) -> DataFrame:
+    """Return a relation of a commit, or its tuples ``at`` a location, with the program's column names."""
+    from pyspark.sql import functions
+
     frame = relation_frame(spark, root, manifest, wanted, support)
-    if at is not None:
-        place = next((column for column in wanted.columns if column.sql == wanted.location), None)
-        if place is None:
-            raise JobError(f"{name} has no location")
-        try:
-            value = reader(place.type, InputShape(wanted, "", "", False), True)(at)
-        except ValueError as error:
-            raise JobError(f"{name} cannot be located at {shown(at)}: {error}") from error
+    if at:
+        place, value = at
         # As a Python object, a timestamp would depend on the session's time zone, and Spark rejects early dates.
         moment = functions.lit(str(value) if isinstance(value, date) else value)
         frame = frame.where(functions.col(f"`{place.sql}`") == moment.cast(sql_type(place.type, "spark")))
@@ -69,23 +107,52 @@ def frame_of(
     return frame.withColumnsRenamed({column.sql: column.name for column in wanted.columns})
 
 
+def rows_of(
+    executor: Executor, root: Path, manifest: Manifest, wanted: Relation, at: At, support: bool, limit: int | None
+) -> Iterator[tuple[Any, ...]]:
+    """Yield the tuples of a relation of a commit, with the columns to show, in order unless there are more than
+    SORTED_ROWS."""
+    order = [column.sql for column in shown_columns(wanted, support)]
+    if manifest.relations[wanted.table].rows > SORTED_ROWS:
+        order = []
+    if executor.local:
+        with stored_engine(root, [manifest], wanted, executor.cores()) as (engine, (stored,)):
+            sql = rows_sql(stored, wanted, at, support)
+            sql += f" ORDER BY {', '.join(order)}" if order else ""
+            sql += f" LIMIT {limit}" if limit is not None else ""
+            for batch in engine.arrow(sql, ROWS_AT_ONCE):
+                columns = [batch.column(c.sql).to_pylist() for c in shown_columns(wanted, support)]
+                yield from zip(*columns, strict=True) if columns else itertools.repeat((), batch.num_rows)
+        return
+    frame = frame_of(executor.session("show"), root, manifest, wanted, at, support)
+    if order:
+        frame = frame.orderBy(*(f"`{column}`" for column in frame.columns))
+    # One partition in memory at a time.
+    yield from (frame if limit is None else frame.limit(limit)).toLocalIterator(True)
+
+
 def print_relation(
-    program: Program, state: str, name: str, form: str, limit: int | None, at: str | None, support: bool
+    program: Program,
+    executor: Executor,
+    state: str,
+    name: str,
+    form: str,
+    limit: int | None,
+    at: str | None,
+    support: bool,
 ) -> None:
     """Print a relation, in order unless it has more than SORTED_ROWS tuples."""
-    spark, root = open_session(program.name), given_place(state)
+    root = given_place(state)
     printed = 0
 
     def show(manifest: Manifest) -> None:
         nonlocal printed
-        frame = frame_of(program, spark, root, manifest, name, at, support)
-        if relation_rows(program, manifest)[name] <= SORTED_ROWS and frame.columns:
-            frame = frame.orderBy(*(f"`{column}`" for column in frame.columns))
-        limited = frame if limit is None else frame.limit(limit)
-        # One partition in memory at a time. Nothing is printed, and a retry is possible, until the first row arrives.
-        rows = iter(limited.toLocalIterator(True))
+        wanted, place = wanted_relation(program, manifest, name, at)
+        rows = rows_of(executor, root, manifest, wanted, place, support, limit)
+        # Nothing is printed, and a retry is possible, until the first row arrives.
         first = [*itertools.islice(rows, 1)]
-        for line in shown_lines(frame.columns, itertools.chain(first, rows), form):
+        columns = [column.name for column in shown_columns(wanted, support)]
+        for line in shown_lines(columns, itertools.chain(first, rows), form):
             print(line)
             printed += 1
         sys.stdout.flush()

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from ..commits import from_last_commit, relation_rows
+from ..executors import LocalExecutor
 from ..manifest import Manifest
 from ..model import Program
 from ..places import given_place
@@ -18,7 +19,7 @@ def state_status(program: Program, state: str) -> dict[str, Any]:
     root = given_place(state)
 
     def said(manifest: Manifest) -> dict[str, Any]:
-        finished = finish_publication(None, root, manifest)
+        finished = finish_publication(LocalExecutor(), root, manifest)
         return {
             "program": manifest.program.name,
             "compiler": manifest.program.compiler,

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from ..batches import new_batch_id
 from ..commits import run_and_commit
+from ..executors import Executor, executor_of
 from ..former import differences, kept_inputs, stage_stored, under_own_columns
 from ..functions import supply
 from ..inputs.files import Reading, Source, relation_sources
@@ -31,7 +32,7 @@ if TYPE_CHECKING:
 
 def upgrade_state(
     program: Program,
-    spark: SparkSession,
+    spark: SparkSession | Executor | None,
     state: str,
     inputs: str | Sequence[str] | Mapping[str, Source | Sequence[Source]] = (),
     engine: str = "auto",
@@ -50,6 +51,7 @@ def upgrade_state(
     published as a batch.
     """
     started, log = time.monotonic(), log or Log()
+    executor = executor_of(spark)
     supplied = supply(program, functions)
     root = given_place(state)
     before = read_state(root)
@@ -61,7 +63,7 @@ def upgrade_state(
         "kept": visible_names(program, planned.kept),
         "dropped": list(planned.dropped),
     }
-    finish_publication(spark, root, before)
+    finish_publication(executor, root, before)
     if not planned.recomputed and not planned.dropped:
         return {
             "program": program.name,
@@ -78,13 +80,15 @@ def upgrade_state(
     def work(attempt: str) -> Any:
         folder = root / "data" / attempt
         reading = Reading(initial=True, all_inserts=all_inserts)
-        staged = stage_inputs(spark, program, sources, folder / "input", reading, log)
+        staged = stage_inputs(executor, program, sources, folder / "input", reading, log)
         same_names = under_own_columns(program, root, before, folder / "former", attempt)
         for item in stored:
             if item.table in planned.recomputed:
-                staged[item.table] = stage_stored(spark, root, same_names, item, folder / "input" / item.table)
+                staged[item.table] = stage_stored(executor, root, same_names, item, folder / "input" / item.table)
         former = without_recomputed(program, planned, same_names)
-        outcome = run_stages(spark, program, former, staged, str(root), attempt, options, log, False, planned.rebuilt)
+        outcome = run_stages(
+            executor, program, former, staged, str(root), attempt, options, log, False, planned.rebuilt
+        )
         # Relations that are new or have other columns have no net changes.
         comparable = [item for item in program.relations if has_columns_of(item, before.program)]
         changes = {item.table: outcome.changes.get(item.table, ()) for item in comparable}
@@ -92,11 +96,11 @@ def upgrade_state(
         after = replace(same_names, relations=outcome.relations)
         for item in comparable:
             if item.kind == "input" and item.table in planned.recomputed:
-                found = differences(spark, root, same_names, after, item, folder)
+                found = differences(executor, root, same_names, after, item, folder)
                 changes[item.table], counts[item.table] = found
         return outcome, changes, counts
 
-    manifest = run_and_commit(program, spark, root, before, batch, PUBLISHED, options, log, work)
+    manifest = run_and_commit(program, executor, root, before, batch, PUBLISHED, supplied, log, work)
     return {**summary(program, root, manifest, started), **named}
 
 

@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Any
 from ..commits import from_last_commit, relation_rows
 from ..engines.engine import Engine
 from ..engines.spark import SparkEngine
+from ..executors import Executor, executor_of
 from ..functions import supply
-from ..log import Log, describe
+from ..log import Log
 from ..maintenance.recount import recount
 from ..maintenance.run import Bucket
 from ..manifest import Manifest
@@ -21,7 +22,7 @@ from ..publish import finish_publication
 from ..reading import load_computed, load_external
 from ..stored import check_files, stored_files
 from ..task import Task
-from ..tasks import choose_engine, duck_engine, on_buckets
+from ..tasks import choose_engine, duck_engine
 from ..versions import check_program
 
 if TYPE_CHECKING:
@@ -29,19 +30,19 @@ if TYPE_CHECKING:
 
 
 def verify_stages(
-    spark: SparkSession, program: Program, manifest: Manifest, state_dir: str, options: Options
+    executor: Executor, program: Program, manifest: Manifest, state_dir: str, options: Options
 ) -> list[dict[str, Any]]:
     """Recount every relation from the rules; return the differences, with the first ten tuples of each kind."""
     differences: list[dict[str, Any]] = []
     for stage in program.stages:
         task = Task(options, state_dir, manifest.relations, stages=(stage,))
-        describe(spark, f"verify {', '.join(stratum.name for stratum in stage.strata)}")
-        if choose_engine(task, options.engine)[0] == "duckdb":
+        executor.describe(f"verify {', '.join(stratum.name for stratum in stage.strata)}")
+        if choose_engine(executor, task, options.engine)[0] == "duckdb":
             numbers = range(options.buckets if stage.bucketed else 1)
-            for report in on_buckets(spark, numbers, functools.partial(check_task, task)):
+            for report in executor.on_buckets(numbers, functools.partial(check_task, task)):
                 differences += report["findings"]
         else:
-            engine = SparkEngine(spark, options.buckets)
+            engine = SparkEngine(executor.session("the engine spark"), options.buckets)
             try:
                 if task.options.functions:
                     task.options.functions.define(engine)
@@ -79,7 +80,7 @@ def check_task(task: Task, number: int) -> dict[str, Any]:
 
 def verify_state(
     program: Program,
-    spark: SparkSession,
+    spark: SparkSession | Executor | None,
     state: str,
     engine: str = "auto",
     memory_limit: str = "",
@@ -89,16 +90,17 @@ def verify_state(
     """Check the files of the state, then recount every relation from the rules themselves, not from their delta rules;
     ``differences`` of the result is empty if the state is exact."""
     started, log = time.monotonic(), log or Log()
+    executor = executor_of(spark)
     supplied = supply(program, functions)
     root = given_place(state)
 
     def verified(manifest: Manifest) -> dict[str, Any]:
         check_program(program, manifest)
-        finish_publication(spark, root, manifest)
+        finish_publication(executor, root, manifest)
         check_files(root, stored_files(manifest), whole=True)
         options = Options(manifest.buckets, engine, memory_limit=memory_limit, functions=supplied)
-        log.event("verify", commit=manifest.commit)
-        differences = verify_stages(spark, program, manifest, str(root), options)
+        log.event("verify", commit=manifest.commit, on=executor.name, reason=executor.why)
+        differences = verify_stages(executor, program, manifest, str(root), options)
         return {
             "program": program.name,
             "commit": manifest.commit,

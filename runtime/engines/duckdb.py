@@ -37,8 +37,8 @@ class DuckEngine:
             import duckdb
         except ImportError as error:
             raise JobError(
-                f"DuckDB is not installed where Spark runs the tasks, for {sys.executable}; install it there "
-                "(PYSPARK_PYTHON names the interpreter of the tasks) or run with --engine spark"
+                f"DuckDB is not installed for {sys.executable}: install it (with Spark, where the tasks run: "
+                "PYSPARK_PYTHON names their interpreter), or run with spark-submit and --engine spark"
             ) from error
 
         self.connection = duckdb.connect()
@@ -80,7 +80,8 @@ class DuckEngine:
             return (run or self.connection.execute)(sql)
         except duckdb.OutOfMemoryException as error:
             raise Passing(
-                f"DuckDB ran out of memory in a task; --engine spark runs without that bound: {error}"
+                "DuckDB ran out of memory in a task: run the command with spark-submit on a larger machine or a "
+                f"cluster, with more buckets, or with --engine spark, which has no such limit ({error})"
             ) from error
         except duckdb.OutOfRangeException as error:
             raise out_of_range(error) from error
@@ -189,11 +190,15 @@ class DuckEngine:
         self.run(f"DROP TABLE IF EXISTS {to}")
         self.run(f"ALTER TABLE {name} RENAME TO {to}")
 
+    def arrow_reader(self, sql: str, rows: int) -> Any:
+        """Return a reader of Arrow batches of ``rows`` rows for a query."""
+        self._make_named(sql)
+        return self._execute(sql, self.connection.sql).to_arrow_reader(rows)
+
     def arrow(self, sql: str, rows: int) -> Iterator[Any]:
         """Yield the rows of a query in Arrow batches of ``rows`` rows, each made on demand."""
-        self._make_named(sql)
         try:
-            yield from self._execute(sql, self.connection.sql).to_arrow_reader(rows)
+            yield from self.arrow_reader(sql, rows)
         except OSError as error:
             raise Passing(f"rows of the state cannot be read: {error}") from error
 

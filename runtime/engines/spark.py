@@ -16,10 +16,6 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from pyspark import StorageLevel, cloudpickle
-from pyspark.errors import ArithmeticException
-from pyspark.sql import DataFrame, Observation, functions
-
 from ..log import describe
 from ..model import Both, Column, Relation, Stratum
 from ..places import remove_tree, spark_folder, spark_path
@@ -27,7 +23,7 @@ from ..sql import columns_schema, no_rows, tuple_names
 from .engine import out_of_range
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+    from pyspark.sql import DataFrame, SparkSession
 
 
 FEW_SPARK_ROWS = 300_000
@@ -77,6 +73,8 @@ class Removal:
 
     def applied(self, frame: DataFrame, sent: bool = False) -> DataFrame:
         """Return the rows of ``frame`` that remain; ``sent`` broadcasts the keys, so that these rows stay in place."""
+        from pyspark.sql import functions
+
         keys = functions.broadcast(self.keys) if sent else self.keys
         kept = frame.join(keys, list(self.columns), "left_anti")
         # Without new identities, Spark takes the two sides of a join of the table with itself for one.
@@ -111,6 +109,8 @@ class Segment:
 
     def meeting(self, keys: DataFrame, columns: Sequence[str]) -> DataFrame:
         """Return the rows that agree with one of a few ``keys`` in ``columns``; removals are applied only to these."""
+        from pyspark.sql import functions
+
         # Looking up one hash is much faster than comparing several columns.
         mark = functions.xxhash64(*columns)
         marked = functions.broadcast(keys.select(mark.alias("_mark")))
@@ -135,7 +135,7 @@ class Table:
 
     def frame(self) -> DataFrame:
         """Return all rows."""
-        return functools.reduce(DataFrame.unionByName, [s.left for s in self.segments])
+        return functools.reduce(lambda rows, more: rows.unionByName(more), [s.left for s in self.segments])
 
     @property
     def bits(self) -> int:
@@ -215,6 +215,8 @@ class SparkEngine:
 
     def query(self, sql: str) -> DataFrame:
         """Return the rows of a query as a frame, first updating the views of changed tables that it names."""
+        from pyspark.sql import functions
+
         for name in set(re.findall(r"\w+", sql)) & self._stale:
             table = self._tables[name]
             frame = table.frame()
@@ -240,6 +242,10 @@ class SparkEngine:
         self, frame: DataFrame, placed: bool, bits: int, counts: Sequence[str] = ()
     ) -> tuple[Segment, dict[str, int]]:
         """Compute ``frame`` now, in one action; return its rows, and how many of them meet each condition."""
+        from pyspark import StorageLevel
+        from pyspark.errors import ArithmeticException
+        from pyspark.sql import Observation, functions
+
         counted = Observation()
         wanted = [functions.count(functions.lit(1)).alias("rows")]
         wanted += [
@@ -328,6 +334,8 @@ class SparkEngine:
 
     def view(self, name: str, sql: str, rows: int | None = None) -> None:
         """Define ``name`` as a view of a query, which is resolved now, against the current tables."""
+        from pyspark.sql import functions
+
         frame = self.query(sql)
         self._views[name] = (sql, rows)
         self._bits[name] = self._bits_of(sql)
@@ -504,6 +512,8 @@ class SparkEngine:
 def ship_functions_by_value() -> None:
     """Pickle the runtime (a script, a module or a package) and the user's functions by value, so that executors need
     neither installed."""
+    from pyspark import cloudpickle
+
     for name in (__name__.removesuffix(".engines.spark"), "flintlog_functions"):
         if name != "__main__" and name in sys.modules:
             cloudpickle.register_pickle_by_value(sys.modules[name])  # type: ignore[no-untyped-call]

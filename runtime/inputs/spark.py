@@ -6,9 +6,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from pyspark.sql import DataFrame, functions
-
-from ..errors import full_disk, reason
+from ..errors import JobError, full_disk, reason
+from ..executors import Executor
 from ..log import describe
 from ..places import remove_tree, write_parquet
 from .columns import arrow_kind
@@ -19,17 +18,20 @@ from .values import InputShape
 
 if TYPE_CHECKING:
     from pyspark.sql import Column as SparkColumn
-    from pyspark.sql import SparkSession
 
 
 def spark_tables(
-    spark: SparkSession, file: InputFile, shape: InputShape, folder: Path, problems: Problems, warn: Warn
+    executor: Executor, file: InputFile, shape: InputShape, folder: Path, problems: Problems, warn: Warn
 ) -> Iterator[Any]:
     """Yield the rows of a Spark table or a DataFrame, as Arrow tables of staged values. Spark writes them as Parquet
     files to ``folder``, which is removed in the end. They have no numbers: messages tell rows by their values."""
+    from pyspark.sql import functions
+
     try:
-        frame = file.place if isinstance(file.place, DataFrame) else spark.table(file.place)
+        frame = executor.session(str(file)).table(file.place) if isinstance(file.place, str) else file.place
         found = frame.columns
+    except JobError:
+        raise
     except Exception as error:
         problems.add(f"{file} cannot be read: {reason(error)}")
         return
@@ -38,7 +40,7 @@ def spark_tables(
     present = [name for name in shape.names if name in found]
     kinds = {field.name: field.dataType for field in frame.schema.fields}
     columns = [in_utc(functions.col(quoted(name)), kinds[name]).alias(str(n)) for n, name in enumerate(present)]
-    describe(spark, f"read {shape.relation.name}")
+    describe(frame.sparkSession, f"read {shape.relation.name}")
     try:
         paths = write_parquet(frame.select(functions.lit(True).alias("row"), *columns), folder)
     except Exception as error:
@@ -60,6 +62,8 @@ def spark_tables(
 def in_utc(column: SparkColumn, kind: Any) -> SparkColumn:
     """Convert timestamps with a time zone, those in arrays included, to timestamps in UTC without one: Spark writes
     the former in 96 bits, which do not hold all of them."""
+    from pyspark.sql import functions
+
     name = kind.typeName()
     if name == "array":
         return functions.transform(column, lambda item: in_utc(item, kind.elementType))

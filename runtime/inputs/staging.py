@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pyarrow.parquet as pq
 
+from ..executors import Executor
 from ..log import Log
 from ..model import Program
 from .files import InputFile, Reading, Source, input_files
@@ -17,12 +17,9 @@ from .spark import spark_tables
 from .tables import staged_schema, staged_tables
 from .values import InputShape
 
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
-
 
 def stage_inputs(
-    spark: SparkSession,
+    executor: Executor,
     program: Program,
     sources: Mapping[str, Sequence[Source]],
     into: Path,
@@ -40,7 +37,7 @@ def stage_inputs(
         log.event("read", relation=name, files=len(files), bytes=sum(file.size for file in files))
         folder = into / relation.table
         folder.mkdir(parents=True, exist_ok=True)
-        stage_relation(spark, files, shape, folder, problems, log)
+        stage_relation(executor, files, shape, folder, problems, log)
         if not problems.count:
             folder = net_changes(files, folder, shape, problems)
         staged[relation.table] = [str(path) for path in sorted(folder.rglob("*.parquet"))]
@@ -49,7 +46,7 @@ def stage_inputs(
 
 
 def stage_relation(
-    spark: SparkSession, files: Sequence[InputFile], shape: InputShape, folder: Path, problems: Problems, log: Log
+    executor: Executor, files: Sequence[InputFile], shape: InputShape, folder: Path, problems: Problems, log: Log
 ) -> None:
     """Stage the files of one relation in constant memory; add everything that is wrong with them to ``problems``."""
     # Staged files are read once or twice, then removed: fast writes matter more than size.
@@ -60,7 +57,7 @@ def stage_relation(
         for number, file in enumerate(files):
             if file.format in ("table", "frame"):
                 raw = folder / f"raw-{number}"
-                tables = spark_tables(spark, file, shape, raw, problems, log.warn)
+                tables = spark_tables(executor, file, shape, raw, problems, log.warn)
             else:
                 tables = staged_tables(file, shape, problems, log.warn)
             for table in tables:

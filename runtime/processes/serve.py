@@ -14,12 +14,12 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-from ..cli import Parser, command_line, run_command
+from ..cli import Parser, add_place, command_line, run_command
 from ..errors import JobError, Passing, reason, without_keys
 from ..log import Log
 from ..model import Program
 from ..printing import visible_lines
-from ..session import open_session
+from ..session import choose_executor
 from .beat import Channels
 from .channels import DirectoryChannels, Process, Seal, read_secret
 from .kafka import KafkaChannels
@@ -40,10 +40,11 @@ def serve(
     kafka_settings: str | None = None,
     functions: str | None = None,
     secret_file: str | None = None,
+    on: str = "auto",
 ) -> int:
     """Run the process until SIGTERM or SIGINT and return its exit code. ``lease``, ``hold`` and ``poll`` are in
     seconds. ``channels`` is a Kafka address, if the channels are not in ``root``; ``secret_file`` holds the secret of
-    all processes, if they have one."""
+    all processes, if they have one; ``on`` says where to run, as in ``choose_executor``."""
     shared = Path(root)
     own = Path(home) if home else shared / "homes" / process.name
     settings = Settings(shared, own, lease, hold)
@@ -58,10 +59,11 @@ def serve(
         if channels is not None
         else DirectoryChannels(shared, seal, log.warn)
     )
-    spark = open_session(program.name)
+    executor = choose_executor(program.name, on)
+    log.event("runs", on=executor.name, reason=executor.why)
 
     def make() -> Worker:
-        return Worker(JobState(program, spark, own / "state", functions), way, process, settings, log)
+        return Worker(JobState(program, executor, own / "state", functions), way, process, settings, log)
 
     worker = None
     try:
@@ -144,6 +146,7 @@ def process_main(program: Program, process: Process, argv: Sequence[str]) -> int
         **seconds,
     )
     parser.add_argument("--poll", default=0.1, help="the interval at which to look for messages", **seconds)
+    add_place(parser)
     if program.functions:
         parser.add_argument("--functions", required=True, metavar="FILE.py", help="the file with external functions")
     try:

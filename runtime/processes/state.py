@@ -12,6 +12,7 @@ import pyarrow.parquet as pq
 from ..commands.apply import apply_batch
 from ..commands.init import init_state
 from ..engines.duckdb import DuckEngine
+from ..executors import Executor, executor_of
 from ..inputs.records import operation_column
 from ..log import Log
 from ..manifest import PUBLISHED, read_manifest, read_state
@@ -27,12 +28,14 @@ if TYPE_CHECKING:
 class JobState:
     """The state of a process: that of a job, in a folder of its own."""
 
-    def __init__(self, program: Program, spark: SparkSession, folder: Path, functions: str | None) -> None:
+    def __init__(
+        self, program: Program, spark: SparkSession | Executor | None, folder: Path, functions: str | None
+    ) -> None:
         """Build the state if there is none in ``folder``."""
         self.program = program
-        self.spark, self.folder, self.functions = spark, str(folder), functions
+        self.executor, self.folder, self.functions = executor_of(spark), str(folder), functions
         if read_manifest(folder) is None:
-            init_state(program, spark, self.folder, {}, buckets=1, functions=functions, log=Log(quiet=True))
+            init_state(program, self.executor, self.folder, {}, buckets=1, functions=functions, log=Log(quiet=True))
 
     def last_step(self) -> str:
         """Return the ID of the last step that was applied; empty if none. Other commits do not count."""
@@ -43,13 +46,13 @@ class JobState:
         """Build an empty state; rename the folder of the old one to end in ``kept``."""
         folder = Path(self.folder)
         folder.rename(folder.with_name(f"{folder.name}.{kept}"))
-        self.__init__(self.program, self.spark, folder, self.functions)  # type: ignore[misc]
+        self.__init__(self.program, self.executor, folder, self.functions)  # type: ignore[misc]
 
     def apply(self, step: InputStep) -> bool:
         """Apply the changes of a step as a batch; return False if that was done before."""
         done = apply_batch(
             self.program,
-            self.spark,
+            self.executor,
             self.folder,
             step.files,
             batch=step.name,
@@ -60,9 +63,11 @@ class JobState:
         return applied
 
     def has_spark(self) -> bool:
-        """Return whether the Spark session is alive; a stopped JVM cannot be restarted in this process."""
+        """Return whether tasks can still run: a stopped JVM cannot be restarted in this process."""
+        if self.executor.local:
+            return True
         try:
-            context: Any = getattr(self.spark, "sparkContext", None)
+            context: Any = getattr(self.executor.session("the process"), "sparkContext", None)
             return context is None or not context._jsc.sc().isStopped()
         except Exception:
             return False

@@ -5,9 +5,8 @@ from __future__ import annotations
 import errno
 
 import pyarrow as pa
-from pyspark.errors import PySparkException
 
-from ..errors import JobError, Passing, Refused, full_disk
+from ..errors import JobError, Passing, Refused, full_disk, is_of_spark
 
 #: System errors that do not depend on what was being done.
 SURROUNDINGS = (
@@ -51,18 +50,19 @@ DATABASE_TROUBLE = (
 
 def may_pass(error: BaseException | None) -> bool:
     """Return whether an error is transient: a full disk, an unreachable network, a lost Spark worker and the like."""
-    kinds = (Passing, OSError, MemoryError, pa.ArrowException, PySparkException)
+    kinds = (Passing, OSError, MemoryError, pa.ArrowException)
     if not isinstance(error, JobError):
         named = {(c.__module__.split(".")[0].lstrip("_"), c.__name__) for c in type(error).__mro__}
         return (
             isinstance(error, kinds)
+            or (error is not None and is_of_spark(error))
             or any(module == "py4j" for module, _ in named)
             or not named.isdisjoint(("duckdb", kind) for kind in DATABASE_TROUBLE)
         )
     if isinstance(error, Refused):
         # Its message may quote input data, so only error numbers count.
         return is_surroundings(error)
-    return bool(full_disk(error)) or any(isinstance(c, kinds) for c in with_causes(error))
+    return bool(full_disk(error)) or any(isinstance(c, kinds) or is_of_spark(c) for c in with_causes(error))
 
 
 def is_surroundings(error: BaseException) -> bool:
