@@ -399,6 +399,15 @@ class RoundsJob(TaskJob):
     engine = "spark"
 
 
+class AlternatingJob(TaskJob):
+    """A job that runs its batches in turn in threads of this process and in the tasks of a Spark session."""
+
+    @property
+    def executor(self) -> Any:
+        """What runs the tasks of this batch."""
+        return self.module.LocalExecutor(2) if self.attempts % 2 else self.module.executor_of(self.spark)
+
+
 def choose_soon(module: Any) -> None:
     """Let a job choose between incremental and from scratch also where relations are small, and stop early."""
     module.FEW_TUPLES, module.LARGE_SHARE = 0, 0.6

@@ -19,10 +19,11 @@ import pyarrow as pa
 import pytest
 
 from golden_tests.checks import Checked, Inputs
-from golden_tests.harness import LocalJob, RoundsJob, TaskJob, arrow_type, compile_text, load_script
-from golden_tests.nightly import AT_NIGHT
+from golden_tests.harness import AlternatingJob, LocalJob, RoundsJob, TaskJob, arrow_type, compile_text, load_script
+from golden_tests.nightly import AT_NIGHT, seeds
 from golden_tests.oracle.batches import Batch
 from golden_tests.oracle.evaluate import Undefined, operate
+from golden_tests.random_search import check, scenario_of
 from golden_tests.test_cases import CASES, batches_of, compiled, functions_of, script_of, whole_text
 
 if TYPE_CHECKING:
@@ -306,16 +307,27 @@ def test_tasks_in_spark(name: str, tmp_path: Path, spark: SparkSession) -> None:
     job.close()
 
 
-def test_engines_take_turns_on_one_state(tmp_path: Path, spark: SparkSession) -> None:
-    """What one engine writes the other reads: every batch in another engine, over files of changes, with 3 buckets."""
+def test_places_and_engines_take_turns_on_one_state(tmp_path: Path, spark: SparkSession) -> None:
+    """What one writes the other reads: a batch in threads of this process, the next by Spark's SQL or in Spark's tasks,
+    over files of changes, with 3 buckets."""
     case = case_of("input_and_derived_recursive")
-    script = script_of(case)
-    job = RoundsJob(script, tmp_path / "state", spark, 3, functions_of(case))
-    job.module.COMPACT_SHARE = 10**9  # type: ignore[attr-defined]
+    job = AlternatingJob(script_of(case), tmp_path / "state", spark, 3, functions_of(case))
+    job.module.COMPACT_SHARE, job.module.FEW_ROWS = 10**9, 0  # type: ignore[attr-defined]
     engines = itertools.cycle(["spark", "duckdb"])
     for _ in play_case(job, case):
-        job.options = replace(job.options, engine=next(engines))
+        # The first batch, and every other one after it, runs here.
+        job.options = replace(job.options, engine=next(engines) if job.attempts % 2 else "auto")
     job.close()
+
+
+@pytest.mark.parametrize("seed", seeds(2, 60))
+def test_random_programs_change_places(seed: int, spark: SparkSession) -> None:
+    """Random programs and batches: in this process, in Spark's tasks, and again."""
+
+    def make(script: str, folder: Path, buckets: int) -> LocalJob:
+        return AlternatingJob(script, folder, spark, buckets)
+
+    assert check(scenario_of(30_000 + seed, seed % 2 == 0), 1 + seed % 3, make_job=make) == []
 
 
 # ---- operations, one by one ----------------------------------------------------------------------------------------

@@ -35,7 +35,7 @@ def verify_stages(
     """Recount every relation from the rules; return the differences, with the first ten tuples of each kind."""
     differences: list[dict[str, Any]] = []
     for stage in program.stages:
-        task = Task(options, state_dir, manifest.relations, stages=(stage,))
+        task = Task(options, state_dir, manifest.relations, stages=(stage,), cores=executor.cores())
         executor.describe(f"verify {', '.join(stratum.name for stratum in stage.strata)}")
         if choose_engine(executor, task, options.engine)[0] == "duckdb":
             numbers = range(options.buckets if stage.bucketed else 1)
@@ -74,7 +74,7 @@ def check_task(task: Task, number: int) -> dict[str, Any]:
     """Recount a stage on one bucket in DuckDB."""
     bucketed = task.stages[0].bucketed and task.buckets > 1
     bucket = Bucket(number, task.buckets) if bucketed else Bucket()
-    with duck_engine(task) as engine:
+    with duck_engine(task, task.threads) as engine:
         return {"findings": check_stage(engine, task, bucket, number if bucketed else None)}
 
 
