@@ -1,4 +1,4 @@
-"""Stable SQL and Python names, derived from the names in the source; and counts in words."""
+"""Stable SQL and Python names, derived from the names in the source; and counts and errors in words."""
 
 from __future__ import annotations
 
@@ -107,3 +107,9 @@ def unused(name: str, taken: Collection[str]) -> str:
 def counted(number: int, noun: str) -> str:
     """Return a count in words: ``1 row``, ``2 rows`` or ``no rows``."""
     return f"{number or 'no'} {noun}{'' if number == 1 else 's'}"
+
+
+def reason(error: OSError) -> str:
+    """Return the system's message for an error, with a lower-case first letter for use within a sentence."""
+    text = error.strerror or str(error)
+    return text[:1].lower() + text[1:]

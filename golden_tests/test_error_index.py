@@ -85,6 +85,8 @@ def reported(code: str, program: dict[str, bytes], folder: Path) -> tuple[tuple[
     if code == "E0126" and "input" not in main.read_text(encoding="utf-8"):
         with main.open("a", encoding="utf-8") as file:
             file.write("\n" * MOST_CHARACTERS)
+    if code == "E0127" and "links.dl" not in program:
+        (folder / "links.dl").symlink_to("links.dl")
     try:
         if code == "E0734":
             items = compile_processes([main, folder / "S1.dl"]).warnings

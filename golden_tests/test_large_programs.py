@@ -9,6 +9,7 @@ import gc
 import importlib.util
 import random
 import sys
+import tracemalloc
 from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
@@ -19,8 +20,9 @@ import pytest
 from click.testing import CliRunner
 from flintlog.compiler import CompileOptions, emit
 from flintlog.compiler.cli import main
-from flintlog.compiler.diagnostics import CompileError
+from flintlog.compiler.diagnostics import CompileError, Diagnostics
 from flintlog.compiler.frontend.reader import MOST_CHARACTERS
+from flintlog.compiler.frontend.statements import parse_statements
 from flintlog.compiler.pipeline import compile_program
 from flintlog.compiler.processes import compile_processes
 from flintlog.compiler.source import SourceFile
@@ -162,3 +164,25 @@ def test_a_program_without_end() -> None:
     """It is refused once it is longer than any program may be."""
     found = CliRunner().invoke(main, ["check", "/dev/zero"], catch_exceptions=False)
     assert found.exit_code == 1 and "error[E0126]" in found.output
+
+
+def test_chained_comparisons() -> None:
+    """Each ``<`` might begin an aggregate, whose end is not searched for anew."""
+    few, many = (calls(lambda count=count: parsed(f"p(X) :- q(X), X{' < X' * count}.\n")) for count in (1000, 2000))
+    assert many.total() < 2.2 * few.total()
+
+
+@pytest.mark.parametrize("text", ['p("%s").', "/* %s */ p(1).", "/* %s"], ids=["string", "comment", "open"])
+def test_long_tokens_take_little_memory(text: str) -> None:
+    """Less than a hundred bytes for each character."""
+    parsed("p(1).")
+    tracemalloc.start()
+    parsed(text % ("x" * 200_000))
+    _, most = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert most < 100 * 200_000
+
+
+def parsed(text: str) -> None:
+    """Parse a program."""
+    list(parse_statements(SourceFile("program.dl", text), Diagnostics()))

@@ -11,9 +11,8 @@ from flintlog.targets import PROCESSES, RUNTIME_FILE
 
 from .. import CompileOptions, compile_process_files, emit
 from ..cli.options import OK, REFUSED, UNUSABLE
-from ..cli.printing import reason
 from ..cli.reporting import Report
-from ..naming import counted
+from ..naming import counted, reason
 from ..pipeline import compile_program
 from .table import (
     Config,

@@ -21,7 +21,12 @@ if TYPE_CHECKING:
 @main.command("compile")
 @programs_argument
 @click.option(
-    "-o", "--output", "folder", type=click.Path(path_type=Path), metavar="DIR", help="The folder to write to."
+    "-o",
+    "--output",
+    "folder",
+    type=click.Path(path_type=Path),
+    metavar="DIR",
+    help="The folder to write to.",
 )
 @click.option(
     "--target",
@@ -81,6 +86,10 @@ def compile_command(
         raise click.UsageError(f"--diagnostics {form} and {other} both print to standard output; use only one of them")
     if folder is None and not stages and not to_stdout:
         raise click.UsageError("give the folder for the scripts with -o DIR, or print one with --stdout")
+    if folder is not None and folder.suffix == ".py" and not folder.exists():
+        raise click.UsageError(
+            f"-o takes a folder, but {folder} looks like a script; print one with --stdout > {folder}"
+        )
     if to_stdout and len(programs) > 1:
         raise click.UsageError("--stdout prints one script; write several with -o DIR")
     if outside and target != PROCESSES:

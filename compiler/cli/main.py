@@ -5,11 +5,29 @@ from __future__ import annotations
 import gc
 import io
 import sys
+from typing import Any
 
 import click
 
+from ..naming import reason
+from .options import UNUSABLE
 
-@click.group(context_settings={"help_option_names": ["-h", "--help"]})
+
+class _Commands(click.Group):
+    """A group whose commands end with a message if their output cannot be written."""
+
+    def main(self, *args: Any, **kwargs: Any) -> Any:
+        """Run the command line. If the reader of a pipe has closed it, Click itself exits with 1, without a message."""
+        try:
+            return super().main(*args, **kwargs)
+        except OSError as error:
+            if error.filename is not None:
+                raise
+            click.echo(f"error: cannot write the output: {reason(error)}", err=True)
+            sys.exit(UNUSABLE)
+
+
+@click.group(cls=_Commands, context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(None, "-V", "--version", package_name="flintlog", prog_name="flintlog")
 def main() -> None:
     """Compile distributed Datalog to PySpark jobs that keep materialized views exact while their inputs change."""

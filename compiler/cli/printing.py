@@ -22,12 +22,6 @@ def totals(found: Iterable[tuple[Path, int, int]]) -> str:
     return f"{counted(errors, 'error')}, {counted(warnings, 'warning')}"
 
 
-def reason(error: OSError) -> str:
-    """Return the system's message for an error, with a lower-case first letter for use within a sentence."""
-    text = error.strerror or str(error)
-    return text[:1].lower() + text[1:]
-
-
 def echo(text: str, nl: bool = True) -> None:
     """Print text, escaping characters that a terminal would hide or interpret."""
     from ..diagnostics import escaped

@@ -10,10 +10,11 @@ from typing import TYPE_CHECKING
 
 import click
 
+from ..naming import reason
 from .loading import loaded_programs
 from .main import main
 from .options import OK, REFUSED, UNUSABLE, functions_option, include_option, rounds_option
-from .printing import echo, reason
+from .printing import echo
 from .reporting import Report
 
 if TYPE_CHECKING:

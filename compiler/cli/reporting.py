@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING, TypeVar
 import click
 from flintlog.targets import RUNTIME_FILE
 
-from ..naming import counted
+from ..naming import counted, reason
 from .files import write_file
 from .options import OK, REFUSED, UNUSABLE
-from .printing import coloured, print_coloured, reason, totals
+from .printing import coloured, print_coloured, totals
 
 if TYPE_CHECKING:
     from ..diagnostics import CompileError, Diagnostic
@@ -106,7 +106,7 @@ class Report:
 
     @contextmanager
     def reporting(self, *programs: Path) -> Iterator[None]:
-        """Report the CompileError or OSError of the body."""
+        """Report the CompileError of the body, or the OSError about a file; one without a file is about the output."""
         from ..diagnostics import CompileError
 
         try:
@@ -114,7 +114,9 @@ class Report:
         except CompileError as error:
             self.refused(programs, error)
         except OSError as error:
-            self.fail(UNUSABLE, f"cannot read {error.filename or programs[0]}: {reason(error)}")
+            if error.filename is None:
+                raise
+            self.fail(UNUSABLE, f"cannot read {error.filename}: {reason(error)}")
 
     def refused(self, programs: Sequence[Path], error: CompileError) -> None:
         """Report the diagnostics of refused programs."""

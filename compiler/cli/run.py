@@ -12,12 +12,12 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from ..naming import counted
+from ..naming import counted, reason
 from .files import replacing
 from .loading import loaded_programs
 from .main import main
 from .options import REFUSED, UNUSABLE, functions_option, include_option, rounds_option
-from .printing import echo, reason, warn
+from .printing import echo, warn
 from .reporting import Report
 
 if TYPE_CHECKING:
@@ -100,6 +100,9 @@ def run_command(
 
         try:
             wanted = _wanted(made.relations, names)
+            if not wanted and not interactive:
+                advice = "publish one with `output NAME.`, or choose one with --relation"
+                warn(f"{program.name} outputs no relation; {advice}")
             if form in ("csv", "tsv") and out is None and len(wanted) != 1:
                 every = ", ".join(relation.name for relation in wanted) or "none"
                 several = f"--format {form} prints one relation, but {program.name} outputs {every}"

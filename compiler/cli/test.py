@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING
 
 import click
 
-from ..naming import counted
+from ..naming import counted, reason
 from .files import write_file
 from .main import main
 from .options import OK, REFUSED, UNUSABLE, include_option, rounds_option
-from .printing import coloured, print_coloured, reason
+from .printing import coloured, print_coloured
 
 if TYPE_CHECKING:
     from rich.text import Text

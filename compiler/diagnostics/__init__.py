@@ -42,6 +42,7 @@ CODES: dict[str, str] = {
     "E0124": "An included file is outside the folder of the program.",
     "E0125": "An include does not name a program file.",
     "E0126": "A program is too long.",
+    "E0127": "An included file cannot be read.",
     # Names and declarations
     "E0201": "A relation is neither declared nor derived.",
     "E0202": "A relation or type is declared twice.",
@@ -231,6 +232,10 @@ def render(diagnostic: Diagnostic, sources: Mapping[str, SourceFile]) -> str:
     return "\n".join(map(_visible, lines))
 
 
+#: How many characters of a source line are shown.
+LONGEST_EXCERPT = 240
+
+
 def _excerpt(span: Span, sources: Mapping[str, SourceFile]) -> list[str]:
     source = sources.get(span.file)
     lines = [f"  --> {span.file if source is None else source.shown}:{span.line}:{span.column}"]
@@ -238,6 +243,12 @@ def _excerpt(span: Span, sources: Mapping[str, SourceFile]) -> list[str]:
         text = source.lines[span.line - 1]
         number = str(span.line)
         start, end = span.column - 1, span.column - 1 + span.length
+        if len(text) > LONGEST_EXCERPT:
+            first = max(0, min(start - LONGEST_EXCERPT // 3, len(text) - LONGEST_EXCERPT))
+            last = first + LONGEST_EXCERPT
+            before, after = "..." if first else "", "..." if last < len(text) else ""
+            text = f"{before}{text[first:last]}{after}"
+            start, end = start - first + len(before), min(end, last) - first + len(before)
         # Keep tabs before the carets, so that they line up at any tab width.
         lead = "".join("\t" if character == "\t" else " " * _width(character) for character in text[:start])
         behind = max(end - len(text), 0)

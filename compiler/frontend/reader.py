@@ -14,6 +14,7 @@ from lark import Token, Tree
 
 from ..diagnostics import Diagnostics, Note
 from ..ir import syntax
+from ..naming import reason
 from ..source import SourceFile, Span
 from .classify import Classifier, Closing, Include, Opening
 from .statements import parse_statements
@@ -22,7 +23,7 @@ from .statements import parse_statements
 MOST_BYTES = 50_000_000
 
 #: Returns the program file with a name relative to the folder of the main file, None if there is no such file.
-#: Raises UnicodeDecodeError if the file is not UTF-8, and NotIncluded if it must not be read.
+#: Raises UnicodeDecodeError if the file is not UTF-8, OSError if it cannot be read, and NotIncluded if it must not be.
 Load = Callable[[str], SourceFile | None]
 
 #: The maximum length of a program in characters, including all included files. Parsing reads some thousands of
@@ -246,6 +247,11 @@ class _Reading:
             return
         except NotIncluded as refusal:
             self.diagnostics.report(refusal.code, refusal.message, include.span, help=refusal.help)
+            return
+        except OSError as error:
+            advice = "include a file that you may read" if isinstance(error, PermissionError) else None
+            message = f"`{name}` cannot be read: {reason(error)}"
+            self.diagnostics.report("E0127", message, include.span, help=advice)
             return
         if found is None:
             self.diagnostics.report("E0117", f"there is no file `{name}` to include", include.span)

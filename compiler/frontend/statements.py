@@ -124,6 +124,9 @@ class _Statements:
         previous = self.tokens[-1].type if self.tokens else ""
         if kind == "NAME":
             kind = _HARD_WORDS.get(text, kind)
+        elif kind == "QUALIFIED":
+            for word in (part for part in text.split(".") if part in _HARD_WORDS):
+                self._report("E0101", f"`{word}` is a reserved word and cannot be part of a name", token)
         elif kind in ("FOREIGN", "UNKNOWN") and text in _FOREIGN:
             kind, meant = _FOREIGN[text]
             advice = f"write `{meant}`"
@@ -149,9 +152,11 @@ class _Statements:
             kind = "EQUAL"
             self._report("E0107", f"`{text}` is not an operator of the language", token, help=word_advice("like"))
         elif kind == "UNKNOWN":
-            comment = _COMMENT_HELP if text == "#" else None
+            help = _COMMENT_HELP if text == "#" else None
+            if text.isalpha():
+                help = "names consist of the letters a to z and A to Z, digits and `_`"
             shown = f"`{text}`" if text.isprintable() and text != "`" else f"U+{ord(text):04X}"
-            self._report("E0107", f"the character {shown} has no meaning here", token, help=comment)
+            self._report("E0107", f"the character {shown} has no meaning here", token, help=help)
         elif kind == "APOSTROPHES":
             kind, text = "STRING", f'"{text[1:-1]}"'
             self._report("E0107", "strings are written in double quotes", token, help=f"write `{text}`")
@@ -370,10 +375,9 @@ class _Statements:
             label = Token("LABEL", text, first.start_pos, first.line, first.column, end_pos=last.end_pos)
             self.tokens[start:end] = [label]
         self._mend_arrow(start + (end > start))
+        self._tag_aggregates(start)
         index = start
         while index < len(self.tokens) and self._kind(index) != "END":
-            if self._kind(index) == "NAME" and self._kind(index + 1) == "LESS":
-                self._tag_aggregate(index)
             if str(self.tokens[index]) == "=>":
                 self._report("E0107", "`=>` is not an operator of the language", self.tokens[index], help="write `>=`")
             index += 1
@@ -417,43 +421,56 @@ class _Statements:
         self._report("E0101", f"expected `:-` or a dot after the head, found `{text}`", arrow, help="write `:-`")
         self.tokens[index:end] = [arrow]
 
-    def _tag_aggregate(self, name: int) -> None:
-        """Mark ``name<argument>`` as an aggregate if a comma, ``)``, the clause end or another ``>`` follows it."""
-        depth, parentheses = 0, 0
-        for index in range(name + 1, len(self.tokens)):
-            kind = self._kind(index)
-            if kind in ("LPAR", "LSQB"):
-                parentheses += 1
-            elif kind in ("RPAR", "RSQB"):
-                parentheses -= 1
-            elif kind in ("LESS", "AGGREGATE_OPEN") and not parentheses:
-                depth += 1
-            elif kind == "GREATER" and not parentheses:
-                depth -= 1
-            if parentheses < 0 or kind in ("END", "IF", "SEMICOLON") or (kind == "COMMA" and not parentheses):
-                return
-            if depth == 0 and not parentheses:
-                if self._kind(index + 1) not in ("COMMA", "RPAR", "END", "AGGREGATE_CLOSE"):
-                    return
-                self._retag(index, "AGGREGATE_CLOSE")
-                break
-        else:
-            return
-        opening = self.tokens[name]
-        self.tokens[name : name + 2] = [
-            Token(
-                "AGGREGATE_OPEN",
-                str(opening),
-                opening.start_pos,
-                opening.line,
-                opening.column,
-                end_pos=self.tokens[name + 1].end_pos,
+    def _tag_aggregates(self, start: int) -> None:
+        """Mark each ``name<argument>`` of the clause at ``start`` as an aggregate if a comma, ``)``, the end of the
+        clause or the ``>`` of another aggregate follows it."""
+        closing = self._closing_signs(start)
+        merged: list[Token] = []
+        index = start
+        while index < len(self.tokens) and self._kind(index) != "END":
+            end = closing.get(index + 1)
+            if (
+                end is None
+                or self._kind(index) != "NAME"
+                or self._kind(end + 1) not in ("COMMA", "RPAR", "END", "AGGREGATE_CLOSE")
+            ):
+                merged.append(self.tokens[index])
+                index += 1
+                continue
+            self._retag(end, "AGGREGATE_CLOSE")
+            name, sign = self.tokens[index : index + 2]
+            merged.append(
+                Token("AGGREGATE_OPEN", str(name), name.start_pos, name.line, name.column, end_pos=sign.end_pos)
             )
-        ]
-        if self._kind(name + 1) == "STAR" and self._kind(name + 2) == "AGGREGATE_CLOSE":
-            self._retag(name + 1, "AGGREGATE_STAR")
-        if str(self.tokens[name + 1]) == "distinct" and self._kind(name + 2) != "AGGREGATE_CLOSE":
-            self._retag(name + 1, "DISTINCT")
+            index += 2
+            if self._kind(index) == "STAR" and index + 1 == end:
+                self._retag(index, "AGGREGATE_STAR")
+            if str(self.tokens[index]) == "distinct" and index + 1 != end:
+                self._retag(index, "DISTINCT")
+        self.tokens[start:index] = merged
+
+    def _closing_signs(self, start: int) -> dict[int, int]:
+        """Return, for each ``<`` of the clause at ``start`` that a ``>`` may close, the index of that ``>``. Both are
+        in the same parentheses, with no comma between them."""
+        closing: dict[int, int] = {}
+        # The open parentheses and signs.
+        opened: list[int] = []
+        for index in range(start, len(self.tokens)):
+            kind = self._kind(index)
+            if kind in ("LPAR", "LSQB", "LESS"):
+                opened.append(index)
+            elif kind == "GREATER" and opened and self._kind(opened[-1]) == "LESS":
+                closing[opened.pop()] = index
+            elif kind in ("COMMA", "RPAR", "RSQB"):
+                while opened and self._kind(opened[-1]) == "LESS":
+                    opened.pop()
+                if kind != "COMMA" and opened:
+                    opened.pop()
+            elif kind in ("IF", "SEMICOLON"):
+                opened.clear()
+            elif kind == "END":
+                break
+        return closing
 
     # ---- parsing ---------------------------------------------------------------------------------------------------
 

@@ -290,6 +290,8 @@ class BrokenStatement:
         return Complaint(Diagnostic("E0115", "a rule has only one head", self.span(self.bad), help))
 
     def _expected(self) -> Diagnostic:
+        if self.kind(self.start) == "PROCESS":
+            return self._in_process()
         if self.kind(self.bad) == "DOT" and self.kind(self.bad + 1) == "INT":
             help = f"write `0.{self.tokens[self.bad + 1]}`"
             return Diagnostic("E0101", "a number must begin with a digit", self.span(self.bad), help)
@@ -299,18 +301,55 @@ class BrokenStatement:
         if self.kind(self.bad) == "COLON" and self.kind(self.start) in ("INT", "NUMBER", "STRING", "QUALIFIED"):
             return Diagnostic("E0101", "a label is a name such as `r1`", self.span(self.start))
         what = self._in_declaration() or self._in_clause()
+        return Diagnostic("E0101", f"expected {what}, found {self._found}", self.span(self.bad), self._advice())
+
+    @property
+    def _found(self) -> str:
+        """What to call the bad token."""
         if self.bad >= len(self.tokens):
-            found = "the end of the program"
-        elif self.kind(self.bad) == "END":
-            found = "the dot that ends a clause"
+            return "the end of the program"
+        if self.kind(self.bad) == "END":
+            return "the dot that ends a clause"
+        text = str(self.tokens[self.bad])
+        return f"`{text}`" if "`" not in text and "\n" not in text else "this"
+
+    def _in_process(self) -> Diagnostic:
+        """Return what is wrong with the beginning of a process, or with an instance of a pattern."""
+        name, previous = str(self.tokens[self.start + 1]), self.kind(self.bad - 1)
+        help: str | None = f"write `process {name} {{`, or `process {name} = Pattern(1)` to make it from a pattern"
+        instance = "EQUAL" in (self.kind(index) for index in range(self.start, self.bad))
+        if self.bad == self.start + 1:
+            what, help = "a name without dots after `process`", None
+        elif {"OPEN", "EQUAL"} <= self.accepted:
+            what = "parameters, `{` or `=` after the name of the process"
+        elif "OPEN" in self.accepted:
+            what = "`{` after the parameters"
+        elif self.kind(self.bad) == "RPAR" and previous == "LPAR":
+            what, help = "a parameter" if not instance else "a value", "omit the empty parentheses"
+        elif instance and previous == "EQUAL":
+            what = "the name of a pattern after `=`"
+        elif instance and self._unclosed():
+            what = "a comma or a closing parenthesis" if "COMMA" in self.accepted else "a constant"
+            help = "the values of parameters are constants"
+        elif instance:
+            what = "the values of the parameters, or a dot"
+        elif "COLON" in self.accepted:
+            what, help = "a colon and a type after the parameter", f"write `{self.tokens[self.bad - 1]}: int`"
+        elif {"COMMA", "RPAR"} & self.accepted:
+            what, help = "a comma or a closing parenthesis", "parameters are written `n: int`"
         else:
-            text = str(self.tokens[self.bad])
-            found = f"`{text}`" if "`" not in text and "\n" not in text else "this"
-        return Diagnostic("E0101", f"expected {what}, found {found}", self.span(self.bad), self._advice())
+            what, help = "a parameter", "parameters are written `n: int`"
+        return Diagnostic("E0101", f"expected {what}, found {self._found}", self.span(self.bad), help)
 
     def _advice(self) -> str | None:
         """Return what to write instead of the bad token if it is likely syntax of another language."""
         found = str(self.tokens[self.bad]) if self.bad < len(self.tokens) else ""
+        if self._declares and found.lower() in ("not", "null"):
+            return "there are no nulls, so this needs no constraint; omit it"
+        if self.kind(self.bad - 1) == "GREATER" and self._follows_aggregate():
+            return "write an aggregate alone as an argument of a head, and compute with its value in another rule"
+        if self.kind(self.bad - 1) == "EQUAL" and found == ":=":
+            return "write `=`"
         before = str(self.tokens[self.bad - 1]) if self.bad else ""
         if found == "|" and "COMMA" in self.accepted:
             return "write `;`"
@@ -330,6 +369,13 @@ class BrokenStatement:
             return advice
         # A word such as `NOT` was read as a name: what follows it is wrong.
         return self._word_advice(self.bad - 1) if self.kind(self.bad - 1) == "NAME" else None
+
+    def _follows_aggregate(self) -> bool:
+        """Return whether the bad token follows an aggregate such as ``sum<X>``, which is not one in its place."""
+        index = self.bad - 2
+        while index > self.start and self.kind(index) not in ("LESS", "GREATER", "COMMA", "IF"):
+            index -= 1
+        return self.kind(index) == "LESS" and self.kind(index - 1) == "NAME"
 
     def _word_advice(self, index: int) -> str | None:
         """Return what to write instead of the word at ``index`` if it is one of another language."""

@@ -35,6 +35,11 @@ _FOREIGN_TYPES = {
 }
 
 
+def _in_small_letters(name: str) -> str | None:
+    """Return the type that is called ``name`` in small letters, None if there is none."""
+    return name.lower() if name.lower() in _TYPES else None
+
+
 def did_you_mean(name: str, known: Iterable[str]) -> str | None:
     """Return a help that suggests the most similar of the ``known`` names, None if none is similar."""
     similar = difflib.get_close_matches(name, sorted(known), 1, 0.7)
@@ -147,7 +152,9 @@ class Declarations:
         if name.name == "decimal":
             return self._decimal(name)
         if name.parameters:
-            self.diagnostics.report("E0210", f"the type `{name.name}` has no parameters", name.span)
+            meant = "decimal" if name.name.lower() == "decimal" else _FOREIGN_TYPES.get(name.name.lower())
+            help = f"write `{meant}`" if meant else None
+            self.diagnostics.report("E0210", f"the type `{name.name}` has no parameters", name.span, help=help)
             return typed.BROKEN
         if name.name in _TYPES:
             return _TYPES[name.name]
@@ -165,7 +172,7 @@ class Declarations:
                 self.far = True
                 return typed.BROKEN
             return self._type(self.typedefs[name.name].type, (*through, name.name))
-        foreign = _FOREIGN_TYPES.get(name.name.lower())
+        foreign = _FOREIGN_TYPES.get(name.name.lower()) or _in_small_letters(name.name)
         if not self.program.complete and not foreign:  # An unreadable statement may define it.
             return typed.BROKEN
         known = {*TYPE_NAMES, *self.typedefs}

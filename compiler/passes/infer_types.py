@@ -416,9 +416,10 @@ def _column_help(value: typed.Expression, column: typed.Type) -> str | None:
         return _literal_help(str(value.value), column)
     if column == typed.STRING and isinstance(value, typed.Constant):
         return f'write `"{value}"` for a string'
-    if column == typed.FLOAT and value.type == typed.INT:
+    if column == typed.FLOAT and (value.type == typed.INT or value.type.name == "decimal"):
         text = f"({value})" if isinstance(value, typed.Binary) else str(value)
-        return f"write `{text} * 1.0` to make a float of it"
+        operation = "* 1.0" if value.type == typed.INT else "/ 1"
+        return f"write `{text} {operation}` to make a float of it"
     return None
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import os
 import re
 import shutil
 import subprocess
@@ -453,6 +454,10 @@ def test_files_that_are_not_text(tmp_path: Path) -> None:
         (("compile",), "Missing argument 'PROG...'"),
         (("check",), "Missing argument '(PROG or DIR)...'"),
         (("compyle", "a.dl"), "No such command 'compyle'"),
+        (
+            ("compile", "a.dl", "-o", "b.py"),
+            "-o takes a folder, but b.py looks like a script; print one with --stdout > b.py",
+        ),
     ],
 )
 def test_wrong_command_lines(arguments: tuple[str, ...], complaint: str) -> None:
@@ -469,6 +474,59 @@ def test_version_and_help() -> None:
         result = flintlog(*arguments)
         assert result.exit_code == 0
         assert result.stdout.startswith("Usage: ")
+
+
+def test_long_lines_are_shown_in_part(tmp_path: Path) -> None:
+    """Around the mistake, with carets below it."""
+    rule = f"p(X) :- {'q(X), ' * 5000}r(Y), X < Z{', q(X)' * 5000}."
+    lines = diagnosed(written(tmp_path / "long.dl", f"input relation q(x: int)\ninput relation r(x: int)\n{rule}\n"))
+    (excerpt,) = re.findall(r"^3 \| (.*)\n  \| ( *)(\^+)$", lines, re.MULTILINE)
+    text, lead, carets = excerpt
+    assert text.startswith("...") and text.endswith("...") and len(text) == 246
+    assert text[len(lead) : len(lead) + len(carets)] == "Z"
+
+
+# ---- output that cannot be written ----------------------------------------------------------------------------------
+
+#: Arguments of commands that print something about ``reach.dl``.
+PRINTING = (
+    ("run", "reach.dl", "--relation", "link"),
+    ("compile", "reach.dl", "--stdout", "--no-format"),
+    ("fmt", "--diff", "reach.dl"),
+    ("--help",),
+)
+
+
+@pytest.mark.parametrize("arguments", PRINTING, ids=" ".join)
+def test_a_full_device(arguments: tuple[str, ...], reach: Path) -> None:
+    """A message instead of a traceback."""
+    written(reach, REACH.replace(", ", ",  "))
+    with Path("/dev/full").open("w") as full:
+        done = subprocess.run(
+            [sys.executable, "-m", "flintlog", *arguments],
+            cwd=reach.parent,
+            stdout=full,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+    assert (done.returncode, done.stderr) == (2, "error: cannot write the output: no space left on device\n")
+
+
+@pytest.mark.parametrize("arguments", PRINTING, ids=" ".join)
+def test_a_closed_pipe(arguments: tuple[str, ...], reach: Path) -> None:
+    """``flintlog ... | head -1`` says nothing about the pipe."""
+    written(reach, REACH.replace(", ", ",  "))
+    reading, writing = os.pipe()
+    os.close(reading)
+    done = subprocess.run(
+        [sys.executable, "-m", "flintlog", *arguments],
+        cwd=reach.parent,
+        stdout=writing,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    os.close(writing)
+    assert (done.returncode, done.stderr) == (1, "")
 
 
 # ---- colours ---------------------------------------------------------------------------------------------------------

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import subprocess
 from pathlib import Path
@@ -112,6 +113,24 @@ def test_what_is_no_regular_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     assert said.count("error[E0125]") == 3
     assert "`pipe` is not a regular file" in said and "`folder` is not a regular file" in said
     assert "`large.dl` has 16 bytes" in said and "an included file has at most 10" in said
+
+
+def test_what_cannot_be_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The reason is that of the system, at the include; other errors of the program are reported too."""
+    program = written(tmp_path / "q.dl", f'include "secret.dl"\ninclude "{"a" * 300}"\nq(X) :- r(Y).\n')
+    written(tmp_path / "secret.dl", SECRET)
+
+    def read_text(path: Path, **options: str) -> str:
+        assert path.name == "secret.dl"
+        raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), str(path))
+
+    monkeypatch.setattr(Path, "read_text", read_text)
+    done = flintlog("check", program)
+    assert done.exit_code == 1
+    assert "error[E0127]: `secret.dl` cannot be read: permission denied\n" in done.stderr
+    assert "help: include a file that you may read\n" in done.stderr
+    assert f"`{'a' * 300}` cannot be read: file name too long\n" in done.stderr
+    assert "error[E0401]" in done.stderr
 
 
 def test_names_that_are_not_text(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -555,3 +555,13 @@ def test_folders_are_no_uris(option: str, tmp_path: Path) -> None:
     result = flintlog("run", program, option, "s3://AKIAKEY:SECRETSECRET@bucket/x")
     assert result.exit_code == 2 and f"{option} takes a folder on this machine, not a URI" in result.stderr
     assert "SECRET" not in result.output and not Path("s3:").exists()
+
+
+def test_a_program_without_outputs(tmp_path: Path) -> None:
+    """A note says why nothing is printed."""
+    program = written(tmp_path / "p.dl", "p(1).\nq(X) :- p(X).\n")
+    done = flintlog("run", program)
+    assert (done.exit_code, done.stdout) == (0, "")
+    message = "p.dl outputs no relation; publish one with `output NAME.`, or choose one with --relation"
+    assert done.stderr == f"note: {message}\n"
+    assert flintlog("run", program, "--relation", "q", "--format", "csv").stdout == "X\n1\n"
