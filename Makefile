@@ -8,7 +8,8 @@
 # For developers:
 #
 #   make bench     run the benchmarks, write benchmarks/results.json and docs/performance.md     (make bench ARGS=--quick on small data)
-#   make gmark     check and measure path queries on gMark graphs, if their folder is there (make gmark ARGS=--quick)
+#   make gmark     generate graphs in the manner of gMark, check and measure path queries on them (make gmark ARGS=--quick
+#                  on small graphs, ARGS='--data DIR' on given ones)
 #   make nightly   run all tests, with thousands of new random programs and 50 kills of jobs; takes hours
 #                  (make nightly SHARE=3/10 runs the third of ten shares of the night's tests; SEED=N repeats random programs)
 #   make golden    regenerate all golden files
@@ -93,7 +94,7 @@ lint: $(READY)
 	@"$(PY)" -m mypy .ci/java_home.py .ci/docs_site.py examples/imports/demo.py
 	@"$(PY)" -m mypy examples/switches/demo.py
 	@"$(PY)" -m mypy examples/routing/story.py
-	@"$(PY)" -m mypy benchmarks/bench.py
+	@"$(PY)" -m mypy benchmarks/bench.py benchmarks/gmark.py
 
 venv: $(READY)
 

@@ -14,7 +14,7 @@ from itertools import chain
 import numpy as np
 
 from .generate import NOTHING, Relation
-from .paths import Path, Query, Repeat, Sequence, Symbol, symbols
+from .paths import Path, Query, Repeat, Sequence, Symbol, parts, symbols
 
 State = Mapping[str, Relation]
 """The edges of each symbol that has any."""
@@ -59,6 +59,20 @@ class Evaluator:
         if old is new:
             return (0, 0), (0, 0)
         return measured(subtracted(new, old)), measured(subtracted(old, new))
+
+    def matches(self, query: Query, state: State) -> int:
+        """Return in how many ways the largest join of a query holds: that of its conjuncts, or of a sequence of paths.
+
+        For conjuncts around a cycle it is an upper bound, since one of them is left out.
+        """
+        joins = [[(one.source, one.target, self.path(one.path, state)) for one in query.conjuncts]]
+        pending = [one.path for one in query.conjuncts]
+        for path in pending:
+            pending.extend(parts(path))
+            if isinstance(path, Sequence):
+                steps = enumerate(path.parts)
+                joins.append([(f"x{place}", f"x{place + 1}", self.path(part, state)) for place, part in steps])
+        return max(sum((weights(join, join[0][0], set()) or {}).values()) for join in joins)
 
     def path(self, path: Path, state: State) -> Pairs:
         """Return the pairs that a path connects."""
@@ -122,14 +136,37 @@ def step(edges: list[Edge], query: Query) -> list[Edge]:
             _, end, onward = last if last[0] == variable else (last[1], last[0], inverted(last[2]))
             return [*rest, (first[0], end, composed(first[2], onward))]
         # Nothing else asks for this variable: its neighbour has to have some value for it.
-        neighbour = next(one for one in rest if first[0] in one[:2])
+        neighbour = next((one for one in rest if first[0] in one[:2]), None)
+        if neighbour is None:
+            break
         source, target, pairs = neighbour
         if source == first[0]:
             kept: Pairs = {one: some for one, some in pairs.items() if one in first[2]}
         else:
             kept = {one: some & first[2].keys() for one, some in pairs.items()}
         return [*(one for one in rest if one is not neighbour), (source, target, without_empty(kept))]
-    raise ValueError(f"{query.name} is not made of chains, stars and cycles")
+    raise ValueError(f"{query.name} is not made of chains, stars and cycles around its head")
+
+
+def weights(edges: list[Edge], variable: str, seen: set[str]) -> Mapping[int, int] | None:
+    """Return, for each value of a variable, in how many ways the edges that lead on from it hold; None if none does.
+
+    Edges that lead back to a variable in ``seen`` are left out.
+    """
+    seen.add(variable)
+    found: dict[int, int] | None = None
+    for edge in edges:
+        if variable not in edge[:2] or {*edge[:2]} <= seen:
+            continue
+        end, _, pairs = turned(edge, variable)
+        further = weights(edges, end, seen)
+        here: defaultdict[int, int] = defaultdict(int)
+        for value, others in pairs.items():
+            count = 1 if further is None else further.get(value, 0)
+            for other in others:
+                here[other] += count
+        found = dict(here) if found is None else {value: found.get(value, 0) * n for value, n in here.items()}
+    return found
 
 
 def turned(edge: Edge, variable: str) -> Edge:

@@ -1,6 +1,7 @@
 """Workloads of path queries, drawn as random walks over a schema.
 
-A query is kept if it connects some different nodes of a small graph, and if its answer is not too large. The kinds:
+A query is kept if it connects some different nodes of a small graph, and if neither its answer nor a join that it needs
+is too large. The kinds:
 
 * ``rd``: chains, stars and cycles of one to four conjuncts, many of them starred;
 * ``rec``: chains of one or two conjuncts of longer walks, nearly all starred;
@@ -10,7 +11,7 @@ A query is kept if it connects some different nodes of a small graph, and if its
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from collections.abc import Sequence as Many
 from dataclasses import dataclass
 from itertools import islice, pairwise
@@ -29,12 +30,17 @@ KINDS = {"rd": 10, "rec": 10, "nav": 5}
 """The kinds of workloads, and how many queries each has."""
 
 SHAPES = ("chain", "chain", "chain", "star", "cycle", "star chain")
-CANDIDATES = 4_000
+CANDIDATES = 20_000
+"""How many queries are tried for a workload."""
+
 SMALLEST = 10
 """How many pairs of different nodes a query has to connect, at least, in the first graph that it was tried on."""
 
 LARGEST = 20
 """The largest answer of a query, in pairs for each node of the graph that it was tried on."""
+
+MATCHES = 200
+"""The largest number of ways in which a join in a query may hold, for each node: a job counts them."""
 
 
 @dataclass(frozen=True)
@@ -122,6 +128,16 @@ def ends(shape: str, count: int) -> tuple[list[tuple[str, str]], str]:
     return chain, names[-1]
 
 
+def walked(schema: Schema, kind: str, rng: RandomState) -> Iterator[Query]:
+    """Yield queries whose paths are random walks, one for each name in turn, without end."""
+    walks = Walks(schema)
+    while True:
+        for number in range(KINDS[kind]):
+            query = walks.query(rng, kind, SHAPES[number % len(SHAPES)] if kind == "rd" else "chain")
+            if query is not None:
+                yield Query(f"q{number}", query.head, query.conjuncts)
+
+
 def navigation(schema: Schema, rng: RandomState) -> Iterator[Query]:
     """Yield queries around closures of symbols that lead from a type to itself, without end."""
     walks = Walks(schema)
@@ -133,7 +149,7 @@ def navigation(schema: Schema, rng: RandomState) -> Iterator[Query]:
         out = pick(rng, walks.steps[kind])
         back = Symbol(out.symbol.name, not out.symbol.inverse)
         into = pick(rng, [step.symbol for steps in walks.steps.values() for step in steps if step.target == kind])
-        around = walks.walk(rng, kind, 4, kind)
+        around = walks.walk(rng, kind, pick(rng, (2, 4)), kind)
         plain = Repeat(loop, "+")
         made: tuple[tuple[Conjunct, ...], ...] = (
             (Conjunct(plain, "x", "y"),),
@@ -153,34 +169,22 @@ def pair(symbol: Symbol) -> tuple[Conjunct, Conjunct]:
 
 
 def workload(kind: str, small: Many[Graph], seed: int) -> list[Query]:
-    """Return the queries of a kind; each connects some nodes of the first small graph, and not too many of any."""
+    """Return the queries of a kind; each connects some nodes of the first small graph, and not too many of any.
+
+    Raises ValueError if the seed does not give enough of them.
+    """
     schema = small[0].schema
     rng = stream(seed, "workload", schema.workloads, kind)
     evaluators = [Evaluator(graph.last_node) for graph in small]
-    if kind == "nav":
-        return navigation_workload(schema, rng, lambda query: fits(query, small, evaluators))
-    walks = Walks(schema)
-    found: dict[tuple[Conjunct, ...], Query] = {}
-    for _ in range(CANDIDATES):
-        shape = SHAPES[len(found) % len(SHAPES)] if kind == "rd" else "chain"
-        query = walks.query(rng, kind, shape)
-        if query is None or query.conjuncts in found or not fits(query, small, evaluators):
-            continue
-        found[query.conjuncts] = Query(f"q{len(found)}", query.head, query.conjuncts)
-        if len(found) == KINDS[kind]:
-            break
-    return list(found.values())
-
-
-def navigation_workload(schema: Schema, rng: RandomState, fitting: Callable[[Query], bool]) -> list[Query]:
-    """Return one fitting query of each form of navigation."""
+    candidates = navigation(schema, rng) if kind == "nav" else walked(schema, kind, rng)
     found: dict[str, Query] = {}
-    for query in islice(navigation(schema, rng), CANDIDATES):
-        if query.name not in found and fitting(query):
+    for query in islice(candidates, CANDIDATES):
+        known = any(query.conjuncts == other.conjuncts for other in found.values())
+        if query.name not in found and not known and fits(query, small, evaluators):
             found[query.name] = query
-        if len(found) == KINDS["nav"]:
-            break
-    return [found[name] for name in sorted(found)]
+        if len(found) == KINDS[kind]:
+            return [found[name] for name in sorted(found)]
+    raise ValueError(f"seed {seed} gives only {len(found)} of {KINDS[kind]} queries for {schema.workloads} {kind}")
 
 
 def fits(query: Query, small: Many[Graph], evaluators: Many[Evaluator]) -> bool:
@@ -190,6 +194,8 @@ def fits(query: Query, small: Many[Graph], evaluators: Many[Evaluator]) -> bool:
     for number, (graph, evaluator) in enumerate(zip(small, evaluators, strict=True)):
         pairs = evaluator.query(query, graph.edges)
         if sum(map(len, pairs.values())) > LARGEST * len(evaluator.nodes):
+            return False
+        if evaluator.matches(query, graph.edges) > MATCHES * len(evaluator.nodes):
             return False
         if number == 0 and sum(len(some - {one}) for one, some in pairs.items()) < SMALLEST:
             return False
