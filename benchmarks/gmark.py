@@ -285,8 +285,8 @@ def compiled(dataset: Dataset, workload: str, folder: Path) -> ModuleType:
     source = folder / "jobs" / f"{name}.dl"
     source.parent.mkdir(parents=True, exist_ok=True)
     source.write_text("\n".join([*declarations, *rules]) + "\n", encoding="utf-8")
-    for path, text in compile_source(source).files.items():
-        (source.parent / path).write_text(text, encoding="utf-8")
+    for file, text in compile_source(source).files.items():
+        (source.parent / file).write_text(text, encoding="utf-8")
     return load_job(source.with_suffix(".py"))
 
 
