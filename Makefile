@@ -8,7 +8,8 @@
 # For developers:
 #
 #   make bench     run the benchmarks, write benchmarks/results.json and docs/performance.md     (make bench ARGS=--quick on small data)
-#   make gmark     check and measure path queries on gMark graphs, if their folder is there (make gmark ARGS=--quick)
+#   make gmark     generate graphs in the manner of gMark, check and measure path queries on them (make gmark ARGS=--quick
+#                  on small graphs, ARGS='--data DIR' on given ones)
 #   make nightly   run all tests, with thousands of new random programs and 50 kills of jobs; takes hours
 #                  (make nightly SHARE=3/10 runs the third of ten shares of the night's tests; SEED=N repeats random programs)
 #   make golden    regenerate all golden files
@@ -94,6 +95,7 @@ lint: $(READY)
 	@"$(PY)" -m mypy examples/switches/demo.py
 	@"$(PY)" -m mypy examples/routing/story.py
 	@"$(PY)" -m mypy benchmarks/bench.py
+	@MYPYPATH=build/types "$(PY)" -m mypy benchmarks/gmark.py
 
 venv: $(READY)
 

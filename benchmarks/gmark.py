@@ -1,5 +1,8 @@
 """Check and measure Regular Datalog workloads: gMark graphs, path queries, updates; ``make gmark`` runs this.
 
+The graphs, queries, updates and expected answers are generated (``graphs/``) into ``build/gmark-data``, unless they are
+there already; ``--data`` names a folder with other data of the same layout.
+
 A workload's queries are one program and one job, which shares what they have in common. For every scenario the job
 builds its state from the base graph and applies the batches; after each step the size and the checksum of every answer,
 and of what was published as having appeared and disappeared, must be the expected ones. Recomputation is the same job
@@ -8,7 +11,8 @@ building its state from the graph behind the batch; it must come to the same.
 The tables are those of Bonifati et al. 2018, section 5: the average time per view of incremental maintenance (IVM)
 against full recomputation (FVM) for updates that insert all edges of some symbols, beside the paper's own gains; then
 deletions of symbols, which the paper recomputes, and batches of edges, half of them deletions. Times are those of the
-job's tasks, which read, evaluate and write; what Spark needs around them is the same for both.
+job's tasks, which read, evaluate and write; what Spark needs around them is the same for both. ``--document`` also
+writes the results to ``gmark.json`` and the tables to ``docs/performance.md``.
 """
 
 from __future__ import annotations
@@ -29,20 +33,24 @@ from typing import Any
 
 import duckdb
 from flintlog.compiler import compile_source
+from graphs.files import ensure
 from in_session import load_job
-from pyspark.sql import SparkSession
+from report import Grid, write_document
 from rich.console import Console
-from rich.table import Table
 
 HERE = Path(__file__).parent
-DATA = HERE.parent.parent / "shared" / "data" / "gmark"
+RESULTS = HERE / "gmark.json"
+DOCUMENT = HERE.parent / "docs" / "performance.md"
+GENERATED = Path("build/gmark-data")
 DATASETS = ("wd-1k", "snb-1k", "wdd-1k", "snb-10k")
+QUICK = ("wd-1k", "snb-1k", "wdd-1k")
 WORKLOADS = ("rd", "rec", "nav")
-SAMPLE = ("sym-0.25", "symq-0.10", "symdel-0.10", "edgeq-1pct")
-#: Ratio gain in percent, by support of the update (tables 1 and 2 of the paper).
+SUPPORTS = ("0.05", "0.10", "0.15", "0.20", "0.25")
+SAMPLE = (*(f"sym-{support}" for support in SUPPORTS), "symq-0.10", "symdel-0.10", "edgeq-1pct")
+#: Milliseconds of full recomputation and of incremental maintenance per view, by support (tables 1 and 2 of the paper).
 PAPER = {
-    "wd": {"0.05": 13.23, "0.10": 15.87, "0.15": 15.41, "0.20": 15.25, "0.25": 14.33},
-    "snb": {"0.05": 41.97, "0.10": 40.63, "0.15": 33.25, "0.20": 31.79, "0.25": 25.22},
+    "wd": ((558.7, 484.75), (561.89, 472.7), (562.67, 475.96), (562.13, 476.4), (563.4, 482.64)),
+    "snb": ((18.75, 10.88), (17.77, 10.55), (17.55, 11.68), (17.17, 11.71), (14.71, 11.0)),
 }
 
 CHECKSUM = """
@@ -86,6 +94,11 @@ class Dataset:
     def scenarios(self) -> list[str]:
         """The names of its scenarios."""
         return sorted(path.name for path in (self.root / "scenarios").iterdir())
+
+    @property
+    def has_answers(self) -> bool:
+        """Whether there are expected answers."""
+        return (self.root / "expected").is_dir()
 
     def expected(self, workload: str) -> dict[tuple[str, str, int], dict[str, Answer]]:
         """By query, scenario and batch: the answer (``""``), what appears (``ins_``) and disappears (``del_``)."""
@@ -177,14 +190,14 @@ class Graphs:
 class Workload:
     """A workload on a dataset: its job, and what came of it."""
 
-    def __init__(self, spark: SparkSession, dataset: Dataset, name: str, graphs: Graphs, folder: Path) -> None:
+    def __init__(self, spark: Any, dataset: Dataset, name: str, graphs: Graphs, folder: Path) -> None:
         """Compile the queries to one job."""
         self.spark, self.dataset, self.name, self.graphs = spark, dataset, name, graphs
         self.folder = folder / f"{dataset.name}-{name}"
         self.job = compiled(dataset, name, folder)
         self.inputs = [relation.name for relation in self.job.PROGRAM.relations if relation.kind == "input"]
         self.queries = [relation.name for relation in self.job.PROGRAM.relations if relation.output]
-        self.expected = dataset.expected(name)
+        self.expected = dataset.expected(name) if dataset.has_answers else {}
         self.measured: list[Measurement] = []
         self.compared = 0
         self.mismatches: list[str] = []
@@ -224,9 +237,8 @@ class Workload:
     def measure(self, scenario: str, step: str, result: dict[str, Any]) -> None:
         """Note the seconds of a step."""
         tasks = sum(max(task["seconds"] for task in step["tasks"]) for step in result["steps"])
-        self.measured.append(
-            Measurement(self.dataset.name, self.name, scenario, step, len(self.queries), tasks, result["seconds"])
-        )
+        seconds = (round(tasks, 3), round(result["seconds"], 3))
+        self.measured.append(Measurement(self.dataset.name, self.name, scenario, step, len(self.queries), *seconds))
 
     def compare(self, scenario: str, batch: int, state: Path, published: dict[str, str] | None = None) -> None:
         """Compare every answer, and what was published, with what is expected."""
@@ -244,6 +256,10 @@ class Workload:
                 there = folder is not None and any(Path(folder).glob("*.parquet"))
                 names = ", ".join(column.sql for column in relation.columns)
                 found[kind] = answer(engine.connection, f"SELECT {names} {rows}") if there else (0, 0)
+            if not self.dataset.has_answers and (query, scenario, batch) not in self.expected:
+                # What the job finds when it builds the state behind the batch will have to be the same.
+                self.expected[query, scenario, batch] = found
+                continue
             expected = self.expected[query, scenario, batch]
             for kind, value in found.items():
                 self.compared += 1
@@ -269,8 +285,8 @@ def compiled(dataset: Dataset, workload: str, folder: Path) -> ModuleType:
     source = folder / "jobs" / f"{name}.dl"
     source.parent.mkdir(parents=True, exist_ok=True)
     source.write_text("\n".join([*declarations, *rules]) + "\n", encoding="utf-8")
-    for path, text in compile_source(source).files.items():
-        (source.parent / path).write_text(text, encoding="utf-8")
+    for file, text in compile_source(source).files.items():
+        (source.parent / file).write_text(text, encoding="utf-8")
     return load_job(source.with_suffix(".py"))
 
 
@@ -284,8 +300,8 @@ def answer(database: duckdb.DuckDBPyConnection, pairs: str) -> Answer:
 # ---- tables --------------------------------------------------------------------------------------------------------
 
 
-def tables(measured: list[Measurement], datasets: Iterable[str]) -> Iterator[Table]:
-    """The paper's table for every dataset, one for deletions, and one for batches of edges."""
+def tables(measured: list[Measurement], datasets: Iterable[str]) -> Iterator[Grid]:
+    """The times for every dataset and kind of scenario."""
     titles = {
         "sym": "insertions of symbols",
         "symq": "insertions of symbols that the queries use",
@@ -297,30 +313,54 @@ def tables(measured: list[Measurement], datasets: Iterable[str]) -> Iterator[Tab
         for kind, title in titles.items():
             mine = [one for one in measured if one.dataset == dataset and one.scenario.split("-")[0] == kind]
             if mine:
-                paper = PAPER.get(dataset.split("-")[0], {}) if kind in ("sym", "symq") else {}
-                yield table(f"{dataset}: {title}", mine, paper)
+                headings = ("update", "FVM ms", "IVM ms", "gain ms", "gain", "job FVM ms", "job IVM ms")
+                yield Grid(f"gmark {dataset} {kind}", f"{dataset}: {title}", headings, list(rows(mine)))
 
 
-def table(title: str, measured: list[Measurement], paper: dict[str, float]) -> Table:
-    """Times per view of one kind of scenarios, by the size of the update."""
-    made = Table(title=title, title_justify="left", title_style="bold")
-    headings = ["update", "FVM ms", "IVM ms", "gain ms", "gain", "job FVM ms", "job IVM ms"]
-    for heading in [*headings, *(["the paper's gain"] if paper else [])]:
-        made.add_column(heading, justify="right")
+def rows(measured: list[Measurement]) -> Iterator[tuple[str, ...]]:
+    """Milliseconds per view of one kind of scenarios, by the size of the update."""
     for size in sorted({one.scenario.split("-", 1)[1] for one in measured}):
-        rows = [one for one in measured if one.scenario.split("-", 1)[1] == size]
-        full, step = (average([r for r in rows if r.step.startswith(kind)]) for kind in ("rebuild", "apply"))
-        made.add_row(
-            size,
-            f"{full[0]:.1f}",
-            f"{step[0]:.1f}",
-            f"{full[0] - step[0]:.1f}",
-            f"{100 - 100 * step[0] / full[0]:.1f} %",
-            f"{full[1]:.0f}",
-            f"{step[1]:.0f}",
-            *([f"{paper[size]:.1f} %" if size in paper else ""] if paper else []),
-        )
-    return made
+        full, step = times([one for one in measured if one.scenario.split("-", 1)[1] == size])
+        yield (size, *gains(full[0], step[0]), f"{full[1]:.0f}", f"{step[1]:.0f}")
+
+
+def gains(full: float, step: float) -> tuple[str, str, str, str]:
+    """Milliseconds of recomputation and of maintenance, and what maintenance gains."""
+    return f"{full:.1f}", f"{step:.1f}", f"{full - step:.1f}", f"{100 - 100 * step / full:.1f} %"
+
+
+def side_by_side(measured: list[Measurement]) -> Grid:
+    """The tables of the paper beside ours: insertions of shares of all symbols into graphs of 1k nodes."""
+    made = []
+    for schema, numbers in PAPER.items():
+        for support, theirs in zip(SUPPORTS, numbers, strict=True):
+            mine = [one for one in measured if one.dataset == f"{schema}-1k" and one.scenario == f"sym-{support}"]
+            if mine:
+                full, step = times(mine)
+                ours = gains(full[0], step[0])
+                made.append((schema if support == SUPPORTS[0] else "", support, *gains(*theirs), *ours))
+    columns = ("FVM ms", "IVM ms", "gain ms", "gain")
+    headings = ("graph", "symbols", *(f"paper {name}" for name in columns), *columns)
+    return Grid("gmark paper", "Insertions of symbols: the paper's times for each view, and ours", headings, made)
+
+
+def kinds_of_updates(measured: list[Measurement]) -> Grid:
+    """The other scenarios of the sample."""
+    made = []
+    for dataset in dict.fromkeys(one.dataset for one in measured):
+        scenarios = dict.fromkeys(one.scenario for one in measured if one.dataset == dataset)
+        shown = [name for name in scenarios if not (name.startswith("sym-") and dataset.split("-")[0] in PAPER)]
+        for number, scenario in enumerate(shown):
+            full, step = times([one for one in measured if (one.dataset, one.scenario) == (dataset, scenario)])
+            made.append((dataset if not number else "", scenario, *gains(full[0], step[0])))
+    headings = ("graph", "update", "FVM ms", "IVM ms", "gain ms", "gain")
+    return Grid("gmark updates", "Other graphs and updates", headings, made)
+
+
+def times(measured: list[Measurement]) -> tuple[tuple[float, float], tuple[float, float]]:
+    """The averages of recomputation and of maintenance."""
+    full, step = (average([one for one in measured if one.step.startswith(kind)]) for kind in ("rebuild", "apply"))
+    return full, step
 
 
 def average(measured: list[Measurement]) -> tuple[float, float]:
@@ -332,57 +372,94 @@ def average(measured: list[Measurement]) -> tuple[float, float]:
     )
 
 
-def main() -> int:
-    """Run the scenarios, print tables and mismatches; 1 if there is any."""
-    parser = argparse.ArgumentParser(description="Check and measure Regular Datalog workloads on gMark graphs.")
-    parser.add_argument("--data", type=Path, default=DATA, help="the folder of the graphs (default: %(default)s)")
-    parser.add_argument("--dataset", action="append", choices=DATASETS, help="only this one; may be repeated")
-    parser.add_argument("--workload", action="append", choices=WORKLOADS, help="only this one; may be repeated")
-    parser.add_argument("--scenario", action="append", help="only this one; may be repeated")
-    parser.add_argument("--quick", action="store_true", help="snb-1k and a few scenarios")
-    parser.add_argument(
-        "--folder", type=Path, default=Path("build/gmark"), help="where states go (default: %(default)s)"
-    )
-    options = parser.parse_args()
-    if not options.data.is_dir():
-        print(f"gmark: there is no {options.data}; --data names the folder of the gMark graphs", file=sys.stderr)
-        return 1
-    datasets = options.dataset or (["snb-1k"] if options.quick else DATASETS)
-    scenarios = options.scenario or (SAMPLE if options.quick else None)
+def documented(measured: list[Measurement]) -> list[Grid]:
+    """The tables of the document, those that there are results for."""
+    return [grid for grid in (side_by_side(measured), kinds_of_updates(measured)) if grid.rows]
+
+
+def as_json(measured: list[Measurement]) -> str:
+    """The measurements as JSON, one per line."""
+    return "[\n" + ",\n".join(json.dumps(asdict(one)) for one in measured) + "\n]\n"
+
+
+def session() -> Any:
+    """Start Spark, which jobs need, but nothing else here."""
+    from pyspark.sql import SparkSession
+
     builder = SparkSession.builder.appName("gmark").master("local[2]").config("spark.ui.enabled", "false")
     spark = builder.config("spark.ui.showConsoleProgress", "false").getOrCreate()
     spark.sparkContext.setLogLevel("ERROR")
     spark.conf.set("spark.sql.shuffle.partitions", "2")
+    return spark
+
+
+def main() -> int:
+    """Run the scenarios, print tables and mismatches; 1 if there is any."""
+    parser = argparse.ArgumentParser(description="Check and measure Regular Datalog workloads on gMark graphs.")
+    parser.add_argument("--data", type=Path, help="a folder with given graphs (default: generate them)")
+    parser.add_argument("--seed", type=int, default=1, help="of the generated graphs (default: %(default)s)")
+    parser.add_argument("--dataset", action="append", help="only this one, such as snb-10k; may be repeated")
+    parser.add_argument("--workload", action="append", choices=WORKLOADS, help="only this one; may be repeated")
+    parser.add_argument("--scenario", action="append", help="only this one; may be repeated")
+    parser.add_argument("--quick", action="store_true", help="the 1k graphs and a few scenarios")
+    parser.add_argument("--document", action="store_true", help="put results in gmark.json and docs/performance.md")
+    parser.add_argument(
+        "--folder", type=Path, default=Path("build/gmark"), help="where states go (default: %(default)s)"
+    )
+    options = parser.parse_args()
+    datasets = options.dataset or (QUICK if options.quick else DATASETS)
+    scenarios = options.scenario or (SAMPLE if options.quick else None)
+    started = time.monotonic()
+
+    def say(text: str) -> None:
+        console.print(f"{time.monotonic() - started:6.0f} s  {text}")
+
+    data = options.data
+    try:
+        if data is None:
+            data = GENERATED
+            ensure(data, datasets, options.seed, say)
+        for name in datasets:
+            if not (data / name).is_dir():
+                raise ValueError(f"there is no {data / name}")
+    except ValueError as error:
+        print(f"gmark: {error}", file=sys.stderr)
+        return 1
+    spark = session()
     measured: list[Measurement] = []
     mismatches: list[str] = []
-    compared, started = 0, time.monotonic()
+    compared = 0
     folder = options.folder.absolute()
     for name in datasets:
-        dataset = Dataset(name, options.data / name)
+        dataset = Dataset(name, data / name)
+        if not dataset.has_answers:
+            say(f"{name}: no expected answers; each update is compared with recomputation")
         graphs = Graphs(dataset, folder / "graphs")
         for workload in options.workload or WORKLOADS:
             run = Workload(spark, dataset, workload, graphs, folder)
             for scenario in scenarios or dataset.scenarios:
                 run.run(scenario)
-                elapsed = time.monotonic() - started
-                console.print(
-                    f"{elapsed:6.0f} s  {name} {workload} {scenario}: {run.compared:,} answers compared, "
-                    f"{len(run.mismatches)} mismatches"
-                )
+                counted = f"{run.compared:,} answers compared, {len(run.mismatches)} mismatches"
+                say(f"{name} {workload} {scenario}: {counted}")
             shutil.rmtree(run.folder, ignore_errors=True)
             measured += run.measured
             mismatches += run.mismatches
             compared += run.compared
     spark.stop()
-    (folder / "results.json").write_text(
-        json.dumps([asdict(one) for one in measured], indent=2) + "\n", encoding="utf-8"
-    )
-    for made in tables(measured, datasets):
+    shown = [*tables(measured, datasets), *documented(measured)]
+    places = [folder / "results.json", *([RESULTS] if options.document else [])]
+    for place in places:
+        place.write_text(as_json(measured), encoding="utf-8")
+    for grid in shown:
         console.print()
-        console.print(made)
+        console.print(grid.rich())
+    if options.document:
+        write_document(DOCUMENT, documented(measured))
     for mismatch in mismatches:
         console.print(mismatch)
-    console.print(f"\n{compared:,} answers compared, {len(mismatches)} mismatches; times in {folder / 'results.json'}")
+    console.print(
+        f"\n{compared:,} answers compared, {len(mismatches)} mismatches; times in {', '.join(map(str, places))}"
+    )
     return 1 if mismatches else 0
 
 

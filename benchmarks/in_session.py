@@ -27,7 +27,6 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
-from pyspark.sql import SparkSession
 
 
 def main() -> None:
@@ -40,6 +39,9 @@ def main() -> None:
     parser.add_argument("--strategy", action="append", default=[])
     parser.add_argument("--seen", type=Path)
     options = parser.parse_args()
+    # Here, since gmark.py and tests import this module, and jobs need no Spark to be loaded.
+    from pyspark.sql import SparkSession
+
     job = load_job(options.script)
     parts = watch(job)
     spark = SparkSession.builder.appName("in one session").getOrCreate()
