@@ -1,6 +1,7 @@
 # Run these with Python 3.11 or newer, and Java 17 or newer:
 #
-#   make demo      compile an example, build its views from real input, apply two batches of changes, verify
+#   make demo      compile an example, build its views from real input, apply two batches of changes (the second one on
+#                  Spark), verify
 #   make test      run linters, type checks and the tests of a day with two workers     (make test ARGS='-n 0' with one)
 #
 #   make demo-switches    run several processes, kill one and show its recovery

@@ -117,12 +117,15 @@ def file_hash(function: Callable[..., Any]) -> str:
 
 
 def define_in_duckdb(engine: Any, declared: ExternalFunction, call: Callable[..., Any]) -> None:
-    """Register a function with DuckDB, called with Arrow arrays of arguments."""
+    """Register a function with DuckDB, called with Arrow arrays of arguments. Raise JobError if NumPy is missing."""
     import inspect
 
     import pyarrow as pa
 
     from .arrow import arrow_type
+
+    if importlib.util.find_spec("numpy") is None:
+        raise JobError(f"NumPy is not installed for {sys.executable}: install it; DuckDB needs it to call {declared}")
 
     def on_arrays(*columns: Any) -> Any:
         values = zip(*(column.to_pylist() for column in columns), strict=True)

@@ -14,7 +14,8 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from .engines.duckdb import DuckEngine
+from .engines.duckdb import DuckEngine, without_duckdb
+from .errors import JobError
 from .executors import Executor
 from .log import Log
 from .maintenance.changes import check_key, resolve_input
@@ -197,7 +198,10 @@ def collect_reports(outcome: Outcome, task: Task, reports: list[dict[str, Any]])
 
 
 def choose_engine(executor: Executor, task: Task, wanted: str) -> tuple[str, str]:
-    """Return the engine for a stage and the reason. Raise JobError if that is Spark's and tasks run in this process."""
+    """Return the engine for a stage and the reason. Raise JobError if that is Spark's, or DuckDB is missing, and tasks
+    run in this process."""
+    if executor.local and wanted == "auto" and importlib.util.find_spec("duckdb") is None:
+        raise JobError(without_duckdb())
     engine, reason = chosen_engine(task, wanted)
     if executor.local:
         if engine == "spark":

@@ -1,7 +1,8 @@
 """``make demo``: from a program to a job, to views of real input, to two batches of changes, checked at the end.
 
 The input is the import graph of the standard library of the running Python (``import_graph.py``), the program says
-which modules are affected by a change of each module (``imports.dl``). Everything is written below ``build/demo``.
+which modules are affected by a change of each module (``imports.dl``). The job's commands run on this machine, without
+Spark; the last batch is applied on Spark, to the same state. Everything is written below ``build/demo``.
 """
 
 from __future__ import annotations
@@ -45,7 +46,7 @@ class StepFailed(Exception):
 
 @dataclass(frozen=True)
 class Demo:
-    """The folders of one run and how a job is submitted."""
+    """The folders of one run, and the master that the last batch is submitted to."""
 
     folder: Path
     master: str
@@ -61,29 +62,30 @@ class Demo:
         """The job's state."""
         return self.folder / "state"
 
-    def job(self, title: str, *arguments: str | Path) -> list[dict[str, Any]]:
-        """Run a command of the job with ``spark-submit`` and return the JSON objects that it printed.
+    def job(self, title: str, *arguments: str | Path, on_spark: bool = False) -> list[dict[str, Any]]:
+        """Run a command of the job, with ``spark-submit`` if it is to run on Spark, and return the JSON objects that it
+        printed."""
+        start = ["spark-submit", "--master", self.master] if on_spark else ["python"]
+        printed = self.run(title, [*start, self.script, *arguments, "--state", self.state])
+        return [json.loads(line) for line in printed.splitlines() if line.startswith("{")]
 
-        In client mode ``spark-submit`` prints what a Python job writes on standard error on its standard output, so the
-        job's lines of progress stand there too.
-        """
-        command = ["spark-submit", "--master", self.master, self.script, *arguments, "--state", self.state]
-        printed = [line for line in self.run(title, command).splitlines() if line.startswith("{")]
-        return [json.loads(line) for line in printed]
+    def events(self, title: str) -> Path:
+        """The file for a command's progress."""
+        return self.folder / "logs" / f"{title.replace(' ', '-')}.events"
 
     def run(self, title: str, command: Sequence[str | Path]) -> str:
         """Run a command, show that it works and for how long; what it wrote on standard error stays in a log."""
         line = shlex.join(str(part) for part in command)
         console.print(f"  [dim]$ {escape(line)}", soft_wrap=True)
-        log = self.folder / "logs" / f"{title.replace(' ', '-')}.log"
-        log.parent.mkdir(parents=True, exist_ok=True)
-        output = log.with_suffix(".out")
+        events = self.events(title)
+        events.parent.mkdir(parents=True, exist_ok=True)
+        log, output = events.with_suffix(".log"), events.with_suffix(".out")
         start = time.perf_counter()
         with log.open("wb") as errors, output.open("wb") as out, console.status(f"{title} ...") as status:
             process = subprocess.Popen([str(part) for part in command], stdout=out, stderr=errors)
             while process.poll() is None:
                 time.sleep(0.1)
-                status.update(f"{title}, {time.perf_counter() - start:.0f} s  [dim]{escape(_last_event(output))}")
+                status.update(f"{title}, {time.perf_counter() - start:.0f} s  [dim]{escape(_last_event(events))}")
         if process.returncode != 0:
             tail = (log.read_text(errors="replace") + output.read_text(errors="replace")).splitlines()[-15:]
             raise StepFailed(
@@ -92,9 +94,9 @@ class Demo:
         return output.read_text(encoding="utf-8")
 
 
-def _last_event(output: Path) -> str:
+def _last_event(events: Path) -> str:
     """The job's last line of progress."""
-    lines = [line for line in output.read_text(errors="replace").splitlines() if line.startswith("event=")]
+    lines = events.read_text(errors="replace").splitlines() if events.exists() else []
     return lines[-1] if lines else ""
 
 
@@ -108,7 +110,8 @@ class Report:
     def step(self, title: str, work: Callable[[], tuple[Any, str]]) -> Any:
         """Do a step; ``work`` returns its result and a short text about it.
 
-        A result that is a job's report says how many of the seconds were the job's own, without the start of Spark.
+        A result that is a job's report says how many of the seconds were the job's own, without the start of Python and
+        of spark-submit.
         """
         console.print(f"[bold]{len(self.steps) + 1}. {title}")
         start = time.perf_counter()
@@ -144,8 +147,9 @@ def demonstrate(demo: Demo) -> None:
     applied: list[tuple[Batch, dict[str, Any]]] = []
     for number, batch in enumerate(changes, 1):
         folder = demo.folder / "batches" / batch.name
-        work = partial(_commit, demo, "apply", "--changes", folder, "--batch", batch.name)
-        done = report.step(f"Apply batch {number}", work)
+        last = number == len(changes)
+        work = partial(_commit, demo, "apply", "--changes", folder, "--batch", batch.name, on_spark=last)
+        done = report.step(f"Apply batch {number}{' on Spark' * last}", work)
         applied.append((batch, done))
         edges = (edges - set(batch.deletions)) | set(batch.insertions)
     _, adopted = changes[-1].insertions[-1]
@@ -173,15 +177,15 @@ def _compile(demo: Demo) -> tuple[None, str]:
     return None, f"{demo.script}, {lines:,} lines"
 
 
-def _commit(demo: Demo, command: str, *options: str | Path) -> tuple[dict[str, Any], str]:
+def _commit(demo: Demo, command: str, *options: str | Path, on_spark: bool = False) -> tuple[dict[str, Any], str]:
     title = command if command == "init" else f"{command} {options[-1]}"
-    (done,) = demo.job(title, command, *options, "--json")
+    (done,) = demo.job(title, command, *options, "--json", "--log", demo.events(title), on_spark=on_spark)
     rows = ", ".join(f"{name} {count:,}" for name, count in done["rows"].items())
     return done, rows
 
 
 def _verify(demo: Demo) -> tuple[dict[str, Any], str]:
-    (done,) = demo.job("verify", "verify", "--json")
+    (done,) = demo.job("verify", "verify", "--json", "--log", demo.events("verify"))
     if done["differences"]:
         raise StepFailed(f"verify found {len(done['differences'])} differences")
     return done, f"{sum(done['rows'].values()):,} tuples compared, no difference"
@@ -268,7 +272,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description="Compile, build, change and verify the views of an import graph.")
     parser.add_argument("--folder", type=Path, default=Path("build/demo"), help="where everything is written")
     parser.add_argument("--library", type=Path, help="library to read instead of the running Python's")
-    parser.add_argument("--master", default="local[*]", help="where the job runs")
+    parser.add_argument("--master", default="local[*]", help="where Spark runs the last batch")
     options = parser.parse_args()
     shutil.rmtree(options.folder, ignore_errors=True)
     try:

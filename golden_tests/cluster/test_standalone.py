@@ -113,7 +113,8 @@ def test_worker_killed(engine: str, cluster: Cluster, tmp_path: Path) -> None:
     write_links(tmp_path / "changes" / "link.csv", changes)
     common = ("--state", str(state), "--functions", str(functions), "--engine", engine)
     said(submit(cluster, script, "init", *common, "--input", str(tmp_path / "rows"), "--buckets", "2"))
-    command = submit(cluster, script, "apply", *common, "--changes", str(tmp_path / "changes"), "--batch", "b")
+    given = ("--changes", str(tmp_path / "changes"), "--batch", "b", "--log", str(tmp_path / "apply.log"))
+    command = submit(cluster, script, "apply", *common, *given)
     end = time.monotonic() + 600
     while not (pausing := [*tmp_path.glob("pausing-*")]):
         assert command.poll() is None, command.communicate()[1][-4000:]
@@ -122,9 +123,9 @@ def test_worker_killed(engine: str, cluster: Cluster, tmp_path: Path) -> None:
     worker = cluster.worker_of(int(pausing[0].name.removeprefix("pausing-")))
     (tmp_path / "killed").touch()
     assert cluster.kill(worker) >= 3, "the worker, its executor, and Python"
-    *lines, last = printed(command)
-    result = json.loads(last)
-    assert any(line.startswith("event=again ") for line in lines) == (engine == "spark")
+    result = said(command)
+    events = (tmp_path / "apply.log").read_text(encoding="utf-8").splitlines()
+    assert any(line.startswith("event=again ") for line in events) == (engine == "spark")
     assert result["applied"] is True
     before, after = (expected(links) for links in (LINKS, LINKS - DELETED | INSERTED))
     assert result["rows"] == {name: len(rows) for name, rows in after.items()}

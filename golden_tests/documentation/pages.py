@@ -19,6 +19,7 @@ from contextlib import chdir, redirect_stderr, redirect_stdout
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
+from unittest.mock import patch
 
 from click.testing import CliRunner
 from flintlog.compiler import cli
@@ -124,7 +125,7 @@ def run(command: str, folder: Path, apart: bool) -> str:
         with chdir(folder):
             return CliRunner().invoke(cli.main, words[1:], catch_exceptions=False, prog_name="flintlog").output
     if plain and words[0] in ("python", "spark-submit") and len(words) > 2 and is_job(folder / words[1], words[2]):
-        return run_job(words[1], words[2:], folder)
+        return run_job(words[1], words[2:], folder, here=words[0] == "python")
     done = subprocess.run(
         ["bash", "-c", command],
         cwd=folder,
@@ -145,16 +146,19 @@ def run(command: str, folder: Path, apart: bool) -> str:
 
 
 def is_job(path: Path, command: str) -> bool:
-    """Whether a command is one of a job that runs in the session that all tests share: all but a process's own."""
+    """Whether a command is one of a job that can run in this process: all but a process's own."""
     text = path.read_text(encoding="utf-8") if path.is_file() else ""
     return "\ndef open_session(" in text and command != "serve"
 
 
-def run_job(script: str, arguments: list[str], folder: Path) -> str:
-    """What a job prints on standard output, or its refusal."""
+def run_job(script: str, arguments: list[str], folder: Path, here: bool) -> str:
+    """What a job prints on standard output, or its refusal: without Spark, or in the session that all tests share."""
     module: Any = load_script((folder / script).read_text(encoding="utf-8"))
+    if here:
+        module.active_session = lambda: None
     output, errors = io.StringIO(), io.StringIO()
-    with chdir(folder), redirect_stdout(output), redirect_stderr(errors):
+    line = patch.object(sys, "argv", [script, *arguments])
+    with chdir(folder), redirect_stdout(output), redirect_stderr(errors), line:
         code = module.main(arguments)
     refused = re.search(rf"^{arguments[0]}: .*", errors.getvalue(), re.MULTILINE | re.DOTALL)
     assert code == 0 or refused or output.getvalue(), (script, arguments, errors.getvalue())

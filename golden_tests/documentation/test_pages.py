@@ -29,7 +29,7 @@ def test_commands(name: str, tmp_path: Path, update_golden: bool, request: pytes
     if not any(piece.language == "console" for piece in pieces(page)):
         assert not COMMAND.search(page)
         return
-    if re.search(r"^\$ .*\b(python|spark-submit) \S+\.py ", page, re.MULTILINE):
+    if re.search(r"^\$ .*\bspark-submit \S+\.py ", page, re.MULTILINE):
         request.getfixturevalue("spark")
     made, ran = follow(page, ROOT if name in IN_REPOSITORY else tmp_path)
     if update_golden:

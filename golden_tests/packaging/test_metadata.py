@@ -96,6 +96,8 @@ def test_documented_versions() -> None:
     assert f"PyArrow {lowest['pyarrow']} or newer" in deploy
     assert f"pandas {lowest['pandas']} or newer" in deploy
     assert f"DuckDB {lowest['duckdb'].partition('.')[0]}" in deploy
+    (numpy,) = (requirement for requirement in requirements("run") if requirement.name == "numpy")
+    assert f"NumPy {next(s.version for s in numpy.specifier if s.operator == '>=')} or newer" in deploy
     python = project()["project"]["requires-python"].removeprefix(">=")
     for name in ("README.md", "CONTRIBUTING.md", "docs/deploy.md", "docs/tutorial.md"):
         assert f"Python {python} or newer" in (ROOT / name).read_text(encoding="utf-8"), name

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 import sys
 from pathlib import Path
@@ -32,7 +33,7 @@ LIBRARY = {
 
 
 def test_demonstration(tmp_path: Path) -> None:
-    """From the program to verified views after two batches, with a report."""
+    """From the program to verified views after two batches, the second one on Spark, with a report."""
     for module, imports in LIBRARY.items():
         path = tmp_path / "lib" / f"{module}.py"
         path.parent.mkdir(exist_ok=True)
@@ -44,6 +45,10 @@ def test_demonstration(tmp_path: Path) -> None:
     assert "optparse is removed" in said
     assert "no difference" in said
     assert "modules affected by tomllib" in said
+    logs = tmp_path / "demo" / "logs"
+    runs = {path.stem: re.findall(r" on=(\w+)", path.read_text("utf-8")) for path in logs.glob("*.events")}
+    places = {"init": "here", "apply-1-imports-dropped": "here", "apply-2-module-removed": "spark", "verify": "here"}
+    assert runs == {name: [place] for name, place in places.items()}
 
 
 def test_benchmark(tmp_path: Path) -> None:

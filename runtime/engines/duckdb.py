@@ -36,10 +36,7 @@ class DuckEngine:
         try:
             import duckdb
         except ImportError as error:
-            raise JobError(
-                f"DuckDB is not installed for {sys.executable}: install it (with Spark, where the tasks run: "
-                "PYSPARK_PYTHON names their interpreter), or run with spark-submit and --engine spark"
-            ) from error
+            raise JobError(without_duckdb()) from error
 
         self.connection = duckdb.connect()
         self.folder = spill
@@ -214,3 +211,11 @@ class DuckEngine:
         cursor = self._execute(f"SELECT * FROM ({sql}) AS q LIMIT {limit}")
         names = [column[0] for column in cursor.description or ()]
         return [dict(zip(names, row, strict=True)) for row in cursor.fetchall()]
+
+
+def without_duckdb() -> str:
+    """Return the message for a missing DuckDB."""
+    return (
+        f"DuckDB is not installed for {sys.executable}: install it (with Spark, where the tasks run: PYSPARK_PYTHON "
+        "names their interpreter), or run with spark-submit and --engine spark"
+    )
