@@ -99,8 +99,8 @@ def watch(job: ModuleType) -> dict[str, float]:
     """Let a job count the seconds of what it does: staging rows in the driver, and in the slowest task of each Spark
     job reading files, evaluating rules and writing files; what is left of these Spark jobs is ``spark``."""
     parts: defaultdict[str, float] = defaultdict(float)
-    stage_inputs, on_buckets, run_task, engines = job.stage_inputs, job.on_buckets, job.run_task, job.DuckEngine
-    run = engines.run
+    stage_inputs, run_task, executors, engines = job.stage_inputs, job.run_task, job.SparkExecutor, job.DuckEngine
+    on_buckets, run = executors.on_buckets, engines.run
 
     def watched_staging(*arguments: Any) -> Any:
         start = time.perf_counter()
@@ -137,7 +137,8 @@ def watch(job: ModuleType) -> dict[str, float]:
         said: dict[str, Any] = run_task(task, number)
         return {**said, "parts": dict(spent)}
 
-    vars(job).update(stage_inputs=watched_staging, on_buckets=watched_job, run_task=watched_task)
+    vars(job).update(stage_inputs=watched_staging, run_task=watched_task)
+    executors.on_buckets = watched_job
     return parts
 
 

@@ -151,7 +151,7 @@ def test_cases_have_nothing_else() -> None:
     for case in CASES:
         script = "whole_script.py" if case.name == WHOLE else "script.py"
         usual = {"program.dl", "stages.txt", script, "batches.dat", "expected.txt"}
-        found = {path.name for path in case.iterdir()}
+        found = {path.name for path in case.iterdir()} - {"__pycache__"}
         assert usual <= found and found - usual <= {"functions.py", *included(case)}, case.name
 
 

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import argparse
+import contextlib
 import json
+import math
 import sys
 import traceback
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, NoReturn
 
 from .commands.apply import apply_batch
 from .commands.compact import compact_state
 from .commands.explain import explain_tuple
+from .commands.follow import apply_batches, follow_batches, until_signal
 from .commands.init import init_state
 from .commands.rebuild import rebuild_state
 from .commands.recover import recover_state
@@ -25,7 +28,7 @@ from .explain import MOST_PROOF_TUPLES
 from .log import Log
 from .model import MOST_ENTRIES, MOST_ROUNDS, Program
 from .options import memory_option
-from .printing import value_text, visible, visible_lines
+from .printing import discard_output, value_text, visible, visible_lines
 from .session import choose_executor, submitted
 
 
@@ -127,37 +130,44 @@ def command_line(program: Program) -> argparse.ArgumentParser:
         "Apply a batch of changes and publish the resulting changes of output relations. A change has the columns of "
         "its relation and an operation: + or -, insert or delete, Debezium's c, u, d and r, or Delta's _change_type.",
     )
-    applying.add_argument(
+    given = applying.add_mutually_exclusive_group(required=True)
+    given.add_argument(
         "--changes",
         action="append",
-        required=True,
         metavar="DIR|FILE|REL=PATH",
         help="a file or folder named after its relation, a folder of these, or REL=PATH; can be repeated",
+    )
+    given.add_argument(
+        "--batches",
+        metavar="DIR",
+        help="a folder of batches: apply each subfolder, in the order of their names; its name is the ID of the batch",
     )
     applying.add_argument(
         "--batch", metavar="ID", help="the ID of the batch; applying an ID again changes nothing (default: a new ID)"
     )
-    applying.add_argument(
-        "--publish", metavar="DIR", help="the folder for published changes (default: STATE/published)"
+    add_reading(applying)
+    following = add_command(
+        commands,
+        "follow",
+        [common, running],
+        "apply batches as they arrive",
+        "Apply the batches in a folder, and those that arrive there, until SIGTERM or SIGINT. Give a batch a name that "
+        "begins with a dot while it is being written.",
     )
-    applying.add_argument("--op-column", default="op", metavar="NAME", help="the operation column (default: op)")
-    applying.add_argument("--order-column", metavar="NAME", help="the column that orders changes; the last change wins")
-    applying.add_argument(
-        "--net",
-        choices=["insert"],
-        help="without --order-column: keep rows that are both deleted and inserted (default: refuse them)",
+    following.add_argument(
+        "--batches",
+        metavar="DIR",
+        required=True,
+        help="the folder: each subfolder is a batch, and its name is the ID of the batch",
     )
-    applying.add_argument(
-        "--all-inserts",
-        action="store_true",
-        help="insert the rows of files without an operation column (default: refuse these files)",
+    following.add_argument(
+        "--poll",
+        type=seconds_option,
+        default=0.5,
+        metavar="SECONDS",
+        help="the interval at which to look for batches (default: %(default)s)",
     )
-    applying.add_argument(
-        "--strategy",
-        choices=["auto", "incremental", "recompute"],
-        default="auto",
-        help="update relations incrementally or recompute them (default: the cheaper way for each relation)",
-    )
+    add_reading(following)
     add_command(
         commands,
         "status",
@@ -247,6 +257,31 @@ def add_command(
     return parser
 
 
+def add_reading(applying: argparse.ArgumentParser) -> None:
+    """Add the options of a command that applies changes."""
+    applying.add_argument(
+        "--publish", metavar="DIR", help="the folder for published changes (default: STATE/published)"
+    )
+    applying.add_argument("--op-column", default="op", metavar="NAME", help="the operation column (default: op)")
+    applying.add_argument("--order-column", metavar="NAME", help="the column that orders changes; the last change wins")
+    applying.add_argument(
+        "--net",
+        choices=["insert"],
+        help="without --order-column: keep rows that are both deleted and inserted (default: refuse them)",
+    )
+    applying.add_argument(
+        "--all-inserts",
+        action="store_true",
+        help="insert the rows of files without an operation column (default: refuse these files)",
+    )
+    applying.add_argument(
+        "--strategy",
+        choices=["auto", "incremental", "recompute"],
+        default="auto",
+        help="update relations incrementally or recompute them (default: the cheaper way for each relation)",
+    )
+
+
 def add_place(parser: argparse.ArgumentParser) -> None:
     """Add the option that says where tasks run."""
     parser.add_argument(
@@ -258,12 +293,31 @@ def add_place(parser: argparse.ArgumentParser) -> None:
     )
 
 
+def seconds_option(text: str) -> float:
+    """Return the text of an option as a number of seconds; raise ValueError unless it is positive."""
+    seconds = float(text)
+    if not 0 < seconds < math.inf:
+        raise ValueError(f"{text} is not a positive number")
+    return seconds
+
+
 def positive(text: str) -> int:
     """Return the text of an option as an integer; raise ValueError if it is less than 1."""
     number = int(text)
     if number < 1:
         raise ValueError(f"{number} is less than 1")
     return number
+
+
+def print_lines(log: Log, lines: Iterable[str]) -> None:
+    """Print the result of a command at once. What the command did does not fail because nobody reads its result."""
+    try:
+        print(*lines, sep="\n", flush=True)
+    except BrokenPipeError:
+        discard_output()
+    except OSError as error:
+        discard_output()
+        log.warn(f"the result cannot be printed: {error.strerror}")
 
 
 def run_command(program: Program, argv: Sequence[str] | None = None) -> int:
@@ -282,11 +336,16 @@ def run_command(program: Program, argv: Sequence[str] | None = None) -> int:
     def refuse(message: str, kind: str) -> int:
         log.clear()
         said = visible_lines(without_keys(f"{command}: {message}"))
-        print(said, file=sys.stderr)
+        with contextlib.suppress(OSError):
+            print(said, file=sys.stderr, flush=True)
         if as_json:
-            sys.stderr.flush()
-            print(json.dumps({"program": program.name, "error": said, "kind": kind}))
+            print_lines(log, [json.dumps({"program": program.name, "error": said, "kind": kind})])
         return 1
+
+    def tell(result: Mapping[str, Any]) -> None:
+        log.clear()
+        lines = [json.dumps(result, default=value_text)] if as_json else map(visible, REPORTS[command](result))
+        print_lines(log, lines)
 
     try:
         if log_file:
@@ -302,6 +361,18 @@ def run_command(program: Program, argv: Sequence[str] | None = None) -> int:
             return 0
         else:
             executor = choose_executor(program.name, arguments.pop("on"), arguments["engine"])
+            if arguments.get("batches"):
+                if arguments.pop("batch", None):
+                    raise JobError("--batch cannot be combined with --batches, whose folders name their batches")
+                arguments.pop("changes", None)
+                if command == "follow":
+                    follow_batches(program, executor, told=tell, log=log, ended=until_signal(), **arguments)
+                else:
+                    for one in apply_batches(program, executor, log=log, **arguments):
+                        tell(one)
+                log.clear()
+                return 0
+            arguments.pop("batches", None)
             if "input" in arguments:
                 arguments["inputs"] = arguments.pop("input")
             by_name: dict[str, Callable[..., dict[str, Any]]]
@@ -327,6 +398,5 @@ def run_command(program: Program, argv: Sequence[str] | None = None) -> int:
             print(without_keys(said), file=sys.stderr)
             return 1
         return refuse(failure(error), "passing")
-    log.clear()
-    print(json.dumps(result, default=value_text) if as_json else "\n".join(map(visible, REPORTS[command](result))))
+    tell(result)
     return 1 if result.get("differences") else 0

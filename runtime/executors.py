@@ -12,6 +12,7 @@ from dataclasses import is_dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
+from .arrow import string_array
 from .engines.spark import ship_functions_by_value
 from .errors import JobError, Passing, Refused
 from .log import describe
@@ -189,10 +190,7 @@ def reporting(work: TaskWork) -> Callable[[Iterator[Any]], Iterator[Any]]:
                     # Report it instead of raising: Spark would retry the task, which would fail again.
                     report = {"number": number, "refused": str(error), "kind": type(error).__name__}
                 said = json.dumps(report, default=as_json)
-                # Making an array from a list would import pandas, which takes longer than most tasks.
-                column = pyarrow.lib.StringBuilder()
-                column.append(said)
-                yield pyarrow.RecordBatch.from_arrays([column.finish()], ["report"])
+                yield pyarrow.RecordBatch.from_arrays([string_array([said])], ["report"])
 
     return run_bucket
 

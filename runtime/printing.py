@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import itertools
 import json
+import os
+import sys
 import unicodedata
 from collections.abc import Iterator, Mapping
 from datetime import datetime
@@ -12,6 +14,11 @@ from typing import Any
 
 from .model import Relation
 from .sql import element_type, is_list
+
+
+def discard_output() -> None:
+    """Discard what is left to print on standard output, so that it does not fail again when Python exits."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def shown_lines(columns: list[str], rows: Iterator[Any], form: str) -> Iterator[str]:

@@ -9,6 +9,7 @@ from typing import Any
 
 import click
 
+from ...runtime.printing import discard_output
 from ..naming import reason
 from .options import UNUSABLE
 
@@ -23,6 +24,7 @@ class _Commands(click.Group):
         except OSError as error:
             if error.filename is not None:
                 raise
+            discard_output()
             click.echo(f"error: cannot write the output: {reason(error)}", err=True)
             sys.exit(UNUSABLE)
 

@@ -66,7 +66,7 @@ def shown(action: argparse.Action) -> tuple[str, ...]:
 
 def test_options() -> None:
     """Each option of each command stands in the table, with its choices and its default, and no other."""
-    commands = (*(name for name in FUNCTIONS if name != "relation"), "show")
+    commands = (*(name for name in FUNCTIONS if name != "relation"), "show", "follow")
     found = set()
     for module in (job(CLOSURE), job(CLOSURE, "derivation-sets"), job(CALLING)):
         assert sorted(parsers(module)) == sorted(commands)

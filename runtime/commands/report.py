@@ -109,6 +109,7 @@ def report_recover(result: Mapping[str, Any]) -> Iterator[str]:
 REPORTS = {
     "init": report_commit,
     "apply": report_commit,
+    "follow": report_commit,
     "rebuild": report_commit,
     "upgrade": report_upgrade,
     "compact": report_compact,

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import os
 import sys
 from collections.abc import Iterator
 from datetime import date
@@ -19,7 +18,7 @@ from ..inputs.values import InputShape, reader, shown
 from ..manifest import Manifest
 from ..model import Column, Program, Relation
 from ..places import given_place
-from ..printing import shown_lines
+from ..printing import discard_output, shown_lines
 from ..sql import names, sql_type
 from ..stored import relation_frame, stored_engine
 from ..versions import check_program
@@ -160,5 +159,5 @@ def print_relation(
     try:
         from_last_commit(root, show, lambda: printed > 0)
     except BrokenPipeError:
-        # The reader has closed the pipe: what is flushed at exit must not go there.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        # The reader has closed the pipe.
+        discard_output()

@@ -12,7 +12,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from ..arrow import arrow_type
+from ..arrow import arrow_type, string_array
 from ..sql import element_type, is_list
 from .values import (
     BLANKS,
@@ -96,7 +96,7 @@ def operations(names: Any, shape: InputShape) -> Any:
     """Return how a column of operation names is staged."""
     known = names.dictionary_encode()
     signs = [read_operation(shape, name) for name in known.dictionary.to_pylist()]
-    return pa.array(signs, pa.string()).take(known.indices)
+    return string_array(signs).take(known.indices)
 
 
 def finite(numbers: Any) -> Any:

@@ -16,7 +16,7 @@ import pyarrow as pa
 import pyarrow.csv
 import pyarrow.parquet as pq
 
-from ..arrow import arrow_type
+from ..arrow import arrow_type, string_array
 from .columns import arrow_kind, arrow_values, staged_values, text_values
 from .records import (
     NO_HEADER,
@@ -132,9 +132,7 @@ def record_tables(
         rows = checked_rows(records, where[0], True, shape, problems, where[1])
         yield from row_tables(rows, staged_schema(shape))
         return
-    columns = [
-        None if values[0] is Absent.ABSENT else pa.array(values, pa.string()) for values in zip(*records, strict=True)
-    ]
+    columns = [None if values[0] is Absent.ABSENT else string_array(values) for values in zip(*records, strict=True)]
     yield from converted(columns, len(records), True, where, shape, problems)
 
 
