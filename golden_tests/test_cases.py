@@ -32,7 +32,7 @@ CASES = sorted(path.parent for path in Path(__file__).parent.glob("cases/*/progr
 
 
 #: The case that has its whole script.
-WHOLE = "strata_in_a_row"
+WHOLE = "reachability"
 
 
 def by_name(case: Path) -> str:

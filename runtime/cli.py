@@ -366,7 +366,9 @@ def run_command(program: Program, argv: Sequence[str] | None = None) -> int:
                     raise JobError("--batch cannot be combined with --batches, whose folders name their batches")
                 arguments.pop("changes", None)
                 if command == "follow":
-                    follow_batches(program, executor, told=tell, log=log, ended=until_signal(), **arguments)
+                    # PySpark replaces the handler of SIGINT: the batch that was interrupted changes nothing.
+                    with contextlib.suppress(KeyboardInterrupt):
+                        follow_batches(program, executor, told=tell, log=log, ended=until_signal(), **arguments)
                 else:
                     for one in apply_batches(program, executor, log=log, **arguments):
                         tell(one)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import random
+import shutil
 import signal
 import subprocess
 import sys
@@ -14,10 +15,16 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
+from click.testing import CliRunner
+from flintlog.compiler.cli.main import main
 
-from golden_tests.harness import compile_text, load_script
-from golden_tests.nightly import numbers
+from golden_tests.checks import Checked
+from golden_tests.harness import LocalJob, arrow_type, compile_text, load_script, stored_tuples
+from golden_tests.nightly import numbers, seeds
+from golden_tests.random_search import scenario_of
 
 PROGRAM = """
 input relation link(@src: int, dst: int)
@@ -283,3 +290,75 @@ def test_a_result_that_cannot_be_printed(device: str, warning: bool, world: Worl
     said = "warning: the result cannot be printed: No space left on device\n" if warning else ""
     assert (done.returncode, done.stderr) == (0, said)
     assert world.applied == ["a"]
+
+
+def write_changes(folder: Path, program: Any, changes: Any) -> None:
+    """Write changes as a batch of Parquet files."""
+    folder.mkdir()
+    for relation in program.relations:
+        rows = changes.get(relation.name, [])
+        if relation.kind == "input" and rows:
+            columns = {
+                column.name: pa.array([row[i] for _, row in rows], arrow_type(column.type))
+                for i, column in enumerate(relation.columns)
+            }
+            pq.write_table(pa.table({"op": [op for op, _ in rows], **columns}), folder / f"{relation.name}.parquet")
+
+
+@pytest.mark.parametrize("seed", seeds(4, 200))
+def test_random_programs(seed: int, tmp_path: Path) -> None:
+    """Batches of random programs, as folders: after each, the state is that of a job that the oracle agrees with."""
+    scenario = scenario_of(40_000 + seed)
+    compilation, text = compile_text(scenario.text)
+    local = LocalJob(text, tmp_path / "local")
+    checked = Checked(local, scenario.text, compilation)
+    job: Any = load_script(text)
+    state, batches, log = str(tmp_path / "state"), tmp_path / "batches", job.Log(quiet=True)
+    batches.mkdir()
+    first = {name: [("+", row) for row in rows] for name, rows in scenario.inputs.items()}
+    write_changes(tmp_path / "first", job.PROGRAM, first)
+    try:
+        assert checked.build(scenario.inputs) == []
+        given = {path.stem: str(path) for path in (tmp_path / "first").iterdir()}
+        if checked.refused:
+            with pytest.raises(job.JobError):
+                job.init(None, state, given, buckets=2, log=log)
+            return
+        job.init(None, state, given, buckets=2, log=log)
+        for number, batch in enumerate(scenario.batches):
+            assert checked.apply(batch, recount=False) == []
+            name = f"{number:03d}"
+            write_changes(batches / name, job.PROGRAM, batch)
+            if not any((batches / name).iterdir()):
+                (batches / name).rmdir()
+                continue
+            try:
+                results = list(job.apply_batches(job.PROGRAM, job.LocalExecutor(2), state, str(batches), log))
+                assert [result["batch"] for result in results] == [name]
+                assert not checked.refused
+            except job.JobError as error:
+                assert checked.refused, error
+                shutil.rmtree(batches / name)
+            manifest = job.read_state(Path(state))
+            for relation, same in zip(job.PROGRAM.relations, local.program.relations, strict=True):
+                assert stored_tuples(job, Path(state), manifest, relation) == local.tuples(same), relation.table
+    finally:
+        local.close()
+        del sys.modules[job.__name__]
+
+
+def test_names_that_begin_with_an_underscore(tmp_path: Path) -> None:
+    """Files of such relations are read, others with such names passed over; by ``flintlog run``, too."""
+    text = PROGRAM.replace("link", "_link")
+    job: Any = load_script(compile_text(text, "net.dl")[1])
+    log, state = job.Log(quiet=True), str(tmp_path / "state")
+    for folder, rows in (("first", "src,dst\n1,2\n"), ("changes", "op,src,dst\n+,2,3\n")):
+        (tmp_path / folder).mkdir()
+        (tmp_path / folder / "_link.csv").write_text(rows, encoding="utf-8")
+        (tmp_path / folder / "_SUCCESS").write_text("", encoding="utf-8")
+    job.init(None, state, str(tmp_path / "first"), buckets=1, log=log)
+    assert job.apply(None, state, str(tmp_path / "changes"), log=log)["rows"] == {"_link": 2, "reachable": 3}
+    (tmp_path / "net.dl").write_text(text, encoding="utf-8")
+    given = ["run", str(tmp_path / "net.dl"), "--facts", str(tmp_path / "first"), "--format", "csv"]
+    assert CliRunner().invoke(main, given).stdout == "src,dst\n1,2\n"
+    del sys.modules[job.__name__]

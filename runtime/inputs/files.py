@@ -134,7 +134,7 @@ def named_places(program: Program, item: str) -> Iterator[tuple[str, str]]:
     if not path.is_dir() or relation_name(path) in inputs:
         yield relation_name(path), str(path)
         return
-    entries = sorted(entry for entry in path.iterdir() if not entry.name.startswith(("_", ".")))
+    entries = sorted(e for e in path.iterdir() if relation_name(e) in inputs or not e.name.startswith(("_", ".")))
     if not entries:
         raise JobError(f"{path} is empty; it must contain a file or folder named after each relation")
     for entry in entries:

@@ -48,15 +48,15 @@ class LocalFile:
 def read_facts(program: Program, folder: Path, warn: Warn, all_inserts: bool = False) -> dict[str, Any]:
     """Return the staged rows of the input relations in the files of a folder, as an Arrow table for each table.
 
-    A relation without a file stays empty, with a warning. Names that begin with a dot or ``_`` are ignored. Raise
-    :class:`JobError` for the first problems of files and rows, including files that belong to no relation, and OSError
-    if the folder cannot be read.
+    A relation without a file stays empty, with a warning. Names that begin with a dot or ``_`` are ignored, except
+    those of input relations. Raise :class:`JobError` for the first problems of files and rows, including files that
+    belong to no relation, and OSError if the folder cannot be read.
     """
     inputs = [r for r in program.relations if r.kind == "input"]
     found: dict[str, list[Path]] = {relation.name: [] for relation in inputs}
     problems = Problems()
     for path in sorted(folder.iterdir()):
-        if path.name.startswith(("_", ".")):
+        if path.name.startswith(("_", ".")) and path.stem not in found:
             continue
         if not path.is_file():
             problems.add(f"{path} is {'a folder' if path.is_dir() else 'not a file'}; give each relation a file")
