@@ -21,7 +21,7 @@ KNOWS = {
     "compiler.ir": "compiler.source",
     "compiler.functions": "compiler.ir",
     "compiler.diagnostics": "compiler.source",
-    "compiler.frontend": "compiler.diagnostics compiler.ir compiler.source",
+    "compiler.frontend": "compiler.diagnostics compiler.ir compiler.naming compiler.source",
     "compiler.passes": "compiler.diagnostics compiler.functions compiler.graphs compiler.ir compiler.naming"
     " compiler.source",
     "compiler.pipeline": "compiler.diagnostics compiler.frontend compiler.ir compiler.passes compiler.source",

@@ -131,5 +131,7 @@ def test_tasks_without_duckdb(monkeypatch: pytest.MonkeyPatch) -> None:
     _, script = compile_text("input relation e(x: int)\noutput p.\np(X) :- e(X).\n")
     module: Any = load_script(script)
     monkeypatch.setitem(sys.modules, "duckdb", None)
-    with pytest.raises(module.JobError, match=r"DuckDB is not installed where Spark runs the tasks.*--engine spark"):
+    with pytest.raises(
+        module.JobError, match=r"DuckDB is not installed for .*: install it .*where the tasks run.*--engine spark"
+    ):
         module.DuckEngine()

@@ -52,14 +52,14 @@ of a list.
 
 A CSV file stores a list as a JSON array in a field, `1,"[1, 2]"`; JSON lines use an array, Parquet a list column.
 Values within arrays are written as in JSON lines: strings, dates and timestamps in quotes, decimals with or without
-quotes. The driver reads JSON lines, and CSV files with lists, row by row; use Parquet for large inputs.
+quotes. The job reads JSON lines, and CSV files with lists, row by row; use Parquet for large inputs.
 
 ## Functions of your own
 
 `extern function risk(x: int, s: string): float` declares a Python function. Pass the file that defines it to the
-commands `init`, `apply`, `verify`, `rebuild`, `upgrade` and `explain` with `--functions FILE.py`. From Python, pass
-the file name or a mapping: `apply(spark, ..., functions={"risk": risk})`. The file may import anything that is
-installed where Spark's tasks run.
+commands `init`, `apply`, `follow`, `verify`, `rebuild`, `upgrade` and `explain` with `--functions FILE.py`. From
+Python, pass the file name or a mapping: `apply(spark, ..., functions={"risk": risk})`. The file may import anything
+that is installed where the tasks run. DuckDB needs NumPy to call such functions.
 
 * The function must be deterministic and depend only on its arguments; otherwise views do not stay exact. The engine
   may call it any number of times, also for rows that no derivation needs.

@@ -19,7 +19,7 @@ import pyarrow.dataset  # noqa: F401  (PyArrow imports it when it first reads: n
 import pyarrow.parquet as pq
 
 from golden_tests.job import assemble
-from golden_tests.job.kill import STEPS, in_child
+from golden_tests.job.kill import STEPS, fork, in_child
 
 Rows = set[tuple[int, int]]
 
@@ -160,7 +160,7 @@ class Race:
                 refused = self.apply(self.state, "slow", 50)
             said.write_text(f"{refused}\n{steps.said}")
 
-        child = os.fork()
+        child = fork()
         if child == 0:
             os._exit(run(write))
         _, status = os.waitpid(child, os.WUNTRACED)

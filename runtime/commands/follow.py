@@ -25,7 +25,7 @@ SETTLED_SECONDS = 5.0
 """A folder that was changed longer ago than this is not listed again: file systems record changes in steps of up to two
 seconds."""
 
-MOST_PAUSE = 30.0
+LONGEST_WAIT = 30.0
 """The longest pause, in seconds, before a batch is tried again."""
 
 
@@ -146,7 +146,7 @@ def follow_batches(
             try:
                 told(apply_one(program, executor, state, folder, batch, log, options))
             except Passing as error:
-                pause = min(2 * max(pause, 0.1), MOST_PAUSE)
+                pause = min(2 * max(pause, 0.1), LONGEST_WAIT)
                 log.event("trouble", batch=batch, error=str(error), again_in=pause)
                 ended.wait(pause)
                 break
