@@ -137,34 +137,42 @@ class LocalJob:
             """DuckDB, without memory limit."""
 
             def __init__(engine, memory_limit: str = "", spill: str = "", threads: int = 1) -> None:
-                engine.connection = self._database()
-                engine._rows: dict[str, int] = {}
-                engine._views: dict[str, str] = {}
-                engine._later: dict[str, str] = {}
-                engine._read: dict[str, int] = {}
-                engine.failed_calls = str
-                engine.fetch, engine.folder = module.checked_file, spill
+                engine.connection, engine.database = self.connection, self._database()
+                engine._start(spill)
 
             def close(engine) -> None:
                 """Leave the connection to the next task, without the rows of staged files."""
                 engine.connection.unregister("rows")
+                engine.connection.execute("USE memory")
+                engine.connection.execute(f"DETACH {engine.database}")
+                engine.resources.close()
 
-        module.DuckEngine = Engine
+        class Kept(module.KeptEngines):  # type: ignore[misc]
+            """Databases within the connection."""
 
-    def _database(self) -> Any:
-        """The connection, at an empty database, without the functions that a task before defined."""
+            def take(kept, key: Any) -> Any:
+                engine = super().take(key)
+                if engine:
+                    engine.connection.execute(f"USE {engine.database}")
+                return engine
+
+        module.DuckEngine, module.KeptEngines = Engine, Kept
+        self.warm = module.LocalExecutor(1, keep=True)
+
+    def _database(self) -> str:
+        """Make an empty database in the connection the current one, without the functions that a task before defined;
+        returns its name."""
         for function in self.program.functions:
             with contextlib.suppress(self.connection_error):
                 self.connection.remove_function(function.sql)
         self.databases += 1
         self.connection.execute(f"ATTACH ':memory:' AS task_{self.databases}")
         self.connection.execute(f"USE task_{self.databases}")
-        if self.databases > 1:
-            self.connection.execute(f"DETACH task_{self.databases - 1}")
-        return self.connection
+        return f"task_{self.databases}"
 
     def close(self) -> None:
         """Forget the module and remove the state."""
+        self.warm.close()
         del sys.modules[self.module.__name__]
         self.connection.close()
         shutil.rmtree(self.folder, ignore_errors=True)
@@ -205,8 +213,11 @@ class LocalJob:
 
     @property
     def executor(self) -> Any:
-        """What runs the tasks: this thread, one after the other, or Spark."""
-        return self.module.executor_of(self.spark or self.module.LocalExecutor(1))
+        """What runs the tasks: Spark, or this thread, one after the other. Two of three batches find the tables that
+        earlier ones have kept, if nobody else made a commit in between."""
+        if self.spark:
+            return self.module.executor_of(self.spark)
+        return self.module.LocalExecutor(1) if self.attempts % 3 == 2 else self.warm
 
     def use_strategy(self, strategy: str) -> None:
         """Maintain relations as ``strategy`` says; ``auto`` also where they are small, and soon from scratch."""
@@ -231,7 +242,8 @@ class LocalJob:
             path.parent.mkdir(parents=True, exist_ok=True)
             pq.write_table(pa.table(arrays, names=[*(c.sql for c in columns), "_op"]), path)
             shape, problems = self.module.InputShape(relation, "op", "", False, self.net), self.module.Problems()
-            folder = self.module.net_changes([], path.parent, shape, problems)
+            with self.module.Netting() as netting:
+                folder = self.module.net_changes([], path.parent, shape, problems, netting)
             problems.refuse()
             staged[relation.table] = [str(path) for path in sorted(folder.rglob("*.parquet"))]
         return staged

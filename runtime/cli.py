@@ -360,8 +360,9 @@ def run_command(program: Program, argv: Sequence[str] | None = None) -> int:
             print_relation(program, executor, name=name, form="json" if as_json else form, **arguments)
             return 0
         else:
-            executor = choose_executor(program.name, arguments.pop("on"), arguments["engine"])
-            if arguments.get("batches"):
+            several = bool(arguments.get("batches"))
+            executor = choose_executor(program.name, arguments.pop("on"), arguments["engine"], keep=several)
+            if several:
                 if arguments.pop("batch", None):
                     raise JobError("--batch cannot be combined with --batches, whose folders name their batches")
                 arguments.pop("changes", None)

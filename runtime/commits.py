@@ -134,8 +134,9 @@ def unconfirmed(root: Path, batch: str, error: Exception) -> JobError:
 # Garbage
 
 
-def collect_garbage(root: Path, manifest: Manifest) -> None:
-    """Remove files that neither the last commit nor the one before refers to; readers may still use the latter.
+def collect_garbage(root: Path, manifest: Manifest, before: Manifest | None = None) -> None:
+    """Remove files that neither the last commit nor the one before refers to; readers may still use the latter, which
+    is read unless it is given as ``before``.
 
     A job that is suspended here removes nothing that a later commit needs: such a commit refers only to files in
     folders with higher numbers, and to files that this commit refers to as well.
@@ -143,11 +144,12 @@ def collect_garbage(root: Path, manifest: Manifest) -> None:
     commit = manifest.commit
     if last_commit(root) > commit:
         return
-    try:
-        before = read_manifest(root, commit - 1)
-    except JobError:
-        # It is damaged, and `recover` has continued from an earlier one.
-        before = None
+    if before is None or before.commit != commit - 1:
+        try:
+            before = read_manifest(root, commit - 1)
+        except JobError:
+            # It is damaged, and `recover` has continued from an earlier one.
+            before = None
     kept = {*referenced_files(manifest), *referenced_files(before)}
     for folder in sorted((root / "data").glob("[0-9]*-*")):
         # A folder with a higher number belongs to a running job.
@@ -293,7 +295,7 @@ def run_and_commit(
     log.event("committed", commit=commit, batch=batch)
     finish_publication(executor, root, manifest, publish)
     try:
-        collect_garbage(root, manifest)
+        collect_garbage(root, manifest, before)
     except OSError as error:
         log.warn(f"files that no commit needs could not be removed: {error}; a later commit removes them")
     return replace(manifest, steps=tuple(outcome.steps))

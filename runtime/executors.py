@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import shlex
@@ -15,6 +16,7 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 from .arrow import string_array
 from .engines.spark import ship_functions_by_value
 from .errors import JobError, Passing, Refused
+from .kept import KEPT_SHARE, KeptEngines
 from .log import describe
 
 if TYPE_CHECKING:
@@ -39,6 +41,10 @@ class Executor(Protocol):
     def local(self) -> bool:
         """Whether tasks run in this process."""
 
+    @property
+    def kept(self) -> KeptEngines | None:
+        """The databases that are kept between batches; None if tables are read anew for each batch."""
+
     def session(self, purpose: str) -> SparkSession:
         """Return the Spark session; raise JobError, naming what needs it, if tasks run in this process."""
 
@@ -57,14 +63,30 @@ class Executor(Protocol):
 
 
 class LocalExecutor:
-    """Runs tasks in threads of this process: DuckDB releases Python's lock while it works."""
+    """Runs tasks in threads of this process: DuckDB releases Python's lock while it works.
+
+    With ``keep``, tables that were read stay in memory for the next batch, until ``close``; it can be used in a
+    ``with`` statement.
+    """
 
     name, local = "here", True
 
-    def __init__(self, threads: int = 0, why: str = "no Spark session was given") -> None:
+    def __init__(self, threads: int = 0, why: str = "no Spark session was given", keep: bool = False) -> None:
         """Use ``threads`` threads, by default one for each core that this process may use."""
         self.why = why
         self.threads = threads or available_cores()
+        self.kept = KeptEngines(int(available_memory() * KEPT_SHARE)) if keep else None
+
+    def __enter__(self) -> LocalExecutor:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Discard the tables that are kept."""
+        if self.kept:
+            self.kept.close()
 
     def session(self, purpose: str) -> SparkSession:
         """Raise JobError: there is no session."""
@@ -105,6 +127,7 @@ class SparkExecutor:
     """Runs tasks as Spark jobs. A session that is not open yet is opened when something needs it."""
 
     name, local = "spark", False
+    kept = None
 
     def __init__(
         self, spark: SparkSession | Callable[[], SparkSession], why: str = "a Spark session was given"
@@ -167,6 +190,14 @@ def executor_of(spark: SparkSession | Executor | None) -> Executor:
 def available_cores() -> int:
     """Return the number of cores that this process may use."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def available_memory() -> int:
+    """Return the bytes of memory of the machine, or of the container that this process runs in."""
+    memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    with contextlib.suppress(OSError, ValueError):
+        memory = min(memory, int(Path("/sys/fs/cgroup/memory.max").read_text(encoding="ascii")))
+    return memory
 
 
 def with_spark() -> str:

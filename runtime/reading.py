@@ -26,6 +26,13 @@ def bucket_files(relations: Mapping[str, StoredRelation], relation: Relation, bu
     return [entry for number, entry in sorted(stored.items()) if bucket is None or number == bucket]
 
 
+def source_of(
+    relations: Mapping[str, StoredRelation], relation: Relation, bucket: int | None, columns: Sequence[Column]
+) -> object:
+    """Return what identifies the rows of columns of a relation that are stored in a bucket, or in all buckets."""
+    return names(columns), bucket_files(relations, relation, bucket)
+
+
 def stored_rows(engine: Engine, state: str, relation: Relation, entries: Sequence[StoredBucket]) -> str:
     """Return SQL for the stored rows of a relation."""
     columns = relation.state_columns
@@ -103,6 +110,8 @@ def files_table(engine: Engine, paths: Sequence[str], columns: Sequence[Column] 
 
 def load_computed(engine: Engine, task: Task, relation: Relation, bucket: int | None) -> None:
     """Make the table of a relation that the task computes, with its old rows."""
+    if engine.holds(relation.table, source_of(task.relations, relation, bucket, relation.state_columns)):
+        return
     entries = [] if task.initial else bucket_files(task.relations, relation, bucket)
     load_stored(engine, task, relation, entries, relation.state_columns)
 
@@ -120,8 +129,12 @@ def load_former(engine: Engine, task: Task, relation: Relation, bucket: Bucket) 
 def load_external(engine: Engine, task: Task, relation: Relation) -> None:
     """Make the table of a relation that an earlier stage computed, in its new state, with r__lost and r__gained."""
     columns = names(relation.tuple_columns)
-    entries = bucket_files(task.relations, relation, None)
-    load_stored(engine, task, relation, entries, relation.tuple_columns)
+    source, before = (
+        source_of(relations, relation, None, relation.tuple_columns) for relations in (task.relations, task.before)
+    )
+    held = engine.holds(relation.table, before)
+    if not held and not engine.holds(relation.table, source):
+        load_stored(engine, task, relation, bucket_files(task.relations, relation, None), relation.tuple_columns)
     paths = [] if task.initial else [f"{task.state}/{path}" for path in task.changes.get(relation.table, [])]
     for name, sign in (("lost", "-"), ("gained", "+")):
         net = f"SELECT {columns} FROM {files_table(engine, paths)} WHERE _op = '{sign}'" if paths else ""
@@ -129,6 +142,11 @@ def load_external(engine: Engine, task: Task, relation: Relation) -> None:
             engine.table(f"{relation.table}__{name}", net)
         else:
             engine.empty(f"{relation.table}__{name}", relation.tuple_columns)
+    if held and source != before:
+        lost, gained = f"{relation.table}__lost", f"{relation.table}__gained"
+        engine.remove(relation.table, lost, tuple_names(relation), engine.rows(lost))
+        if engine.rows(gained):
+            engine.add(relation.table, gained)
 
 
 def load_changes(engine: Engine, task: Task, relation: Relation, bucket: Bucket) -> None:

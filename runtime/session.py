@@ -16,10 +16,11 @@ QUIET_SETTINGS = {"spark.log.level": "WARN", "spark.ui.showConsoleProgress": "fa
 """Settings that leave Spark's own output to warnings."""
 
 
-def choose_executor(name: str, on: str, engine: str = "auto") -> Executor:
+def choose_executor(name: str, on: str, engine: str = "auto", keep: bool = False) -> Executor:
     """Return what runs the tasks of a command of the program ``name``. ``on`` is ``here`` for this process,
     ``spark``, or ``auto``: Spark if spark-submit has started this process, if a session is active, or if the engine is
-    Spark's. Raise JobError if the engine cannot be used there."""
+    Spark's. With ``keep``, this process keeps the tables that it reads. Raise JobError if the engine cannot be used
+    there."""
     if on == "auto":
         on, why = where_to_run(engine)
     else:
@@ -28,7 +29,7 @@ def choose_executor(name: str, on: str, engine: str = "auto") -> Executor:
         return SparkExecutor(lambda: open_session(name), why)
     if engine == "spark":
         raise JobError("--engine spark needs Spark, and --on here runs without it: leave out one of them")
-    return LocalExecutor(why=why)
+    return LocalExecutor(why=why, keep=keep)
 
 
 def where_to_run(engine: str) -> tuple[str, str]:

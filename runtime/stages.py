@@ -63,6 +63,7 @@ def run_stages(
             own_inputs,
             stages,
             attempt,
+            before=before.relations if before else {},
             clocks=outcome.clocks,
             effects=outcome.effects,
             staged=staged,
@@ -83,10 +84,12 @@ def run_stages(
         if engine == "duckdb":
             with watched(task, log):
                 numbers = range(1 if task.whole else options.buckets)
-                reports = executor.on_buckets(numbers, functools.partial(run_task, task))
+                reports = executor.on_buckets(numbers, functools.partial(run_task, task, kept=executor.kept))
         else:
             reports = [run_rounds(executor.session("the engine spark"), task, log)]
         collect_reports(outcome, task, reports)
+        if executor.kept and engine == "duckdb":
+            executor.kept.label(task, numbers, outcome.relations)
         outcome.steps.append(
             {
                 "strata": strata,

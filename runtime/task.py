@@ -49,7 +49,8 @@ class WrittenRelation:
 
 @dataclass(frozen=True)
 class Task:
-    """The work of a task. It changes the relations ``inputs`` and runs ``stages``; ``fused`` means that these
+    """The work of a task. ``relations`` is what was stored before it, ``before`` what was stored before the batch. It
+    changes the relations ``inputs`` and runs ``stages``; ``fused`` means that these
     are all stages and the state is small. If there are stages, every task changes the inputs as a whole, since they are
     cut into buckets by columns of their own, and the first task writes them. Strata in ``rebuilt`` are computed from
     scratch and compared with the stored tuples, which may have been bucketed differently."""
@@ -60,6 +61,7 @@ class Task:
     inputs: tuple[Relation, ...] = ()
     stages: tuple[Stage, ...] = ()
     attempt: str = ""
+    before: Mapping[str, StoredRelation] = field(default_factory=dict)
     clocks: Mapping[str, Mapping[int, int]] = field(default_factory=dict)
     effects: Mapping[str, Mapping[int, tuple[float, ...]]] = field(default_factory=dict)
     staged: Mapping[str, list[str]] = field(default_factory=dict)

@@ -16,7 +16,8 @@ from typing import Any
 
 from .engines.duckdb import DuckEngine, without_duckdb
 from .errors import JobError
-from .executors import Executor
+from .executors import Executor, available_memory
+from .kept import KeptEngines, key_of
 from .log import Log
 from .maintenance.changes import check_key, resolve_input
 from .maintenance.choice import from_scratch, maintain
@@ -87,11 +88,8 @@ def task_memory(threads: int) -> str:
     given = os.environ.get("PYSPARK_EXECUTOR_MEMORY_MB")
     if given:
         return f"{int(given) * 8 // 10}MB"
-    memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
-    with contextlib.suppress(OSError, ValueError):
-        memory = min(memory, int(Path("/sys/fs/cgroup/memory.max").read_text(encoding="ascii")))
     cores = os.cpu_count() or 1
-    return f"{memory * 6 // 10 * min(threads, cores) // cores // 2**20}MB"
+    return f"{available_memory() * 6 // 10 * min(threads, cores) // cores // 2**20}MB"
 
 
 def local_folder() -> str | None:
@@ -100,19 +98,47 @@ def local_folder() -> str | None:
     return folder if folder and Path(folder).is_dir() else None
 
 
-@contextlib.contextmanager
-def duck_engine(task: Task, threads: int = 1) -> Iterator[DuckEngine]:
-    """Yield DuckDB for a task: with a memory limit, a local folder to spill to and the external functions."""
-    with tempfile.TemporaryDirectory(prefix="flintlog-", dir=local_folder(), ignore_cleanup_errors=True) as folder:
+def open_engine(task: Task, threads: int = 1) -> DuckEngine:
+    """Return DuckDB for a task: with a memory limit, a local folder to spill to and the external functions."""
+    with contextlib.ExitStack() as resources:
+        spill = tempfile.TemporaryDirectory(prefix="flintlog-", dir=local_folder(), ignore_cleanup_errors=True)
+        folder = resources.enter_context(spill)
         engine = DuckEngine(task.options.memory_limit or task_memory(threads), folder, threads)
         engine.fetch = functools.partial(local_copy, folder)
         if task.options.functions:
             task.options.functions.define(engine)
+        engine.resources = resources.pop_all()
+    return engine
+
+
+@contextlib.contextmanager
+def duck_engine(task: Task, threads: int = 1) -> Iterator[DuckEngine]:
+    """Yield DuckDB for a task, and discard it in the end."""
+    with contextlib.closing(open_engine(task, threads)) as engine:
         yield engine
 
 
-def run_task(task: Task, number: int) -> dict[str, Any]:
-    """Run a task on bucket ``number``, write its files and return its report."""
+@contextlib.contextmanager
+def task_engine(task: Task, number: int, kept: KeptEngines | None) -> Iterator[DuckEngine]:
+    """Yield DuckDB for a task on bucket ``number``: one that was kept since an earlier batch, if there is one; unless
+    the task fails, it is kept again."""
+    if kept is None or task.options.functions or task.rebuilt:
+        with duck_engine(task, task.threads) as engine:
+            yield engine
+        return
+    key = key_of(task, number)
+    engine = kept.take(key) or open_engine(task, task.threads)
+    try:
+        yield engine
+        kept.give(key, engine, {relation.table for relation in (*task.computed, *task.external)})
+    except BaseException:
+        engine.close()
+        raise
+
+
+def run_task(task: Task, number: int, kept: KeptEngines | None = None) -> dict[str, Any]:
+    """Run a task on bucket ``number``, write its files and return its report; use a database of ``kept`` ones, and keep
+    it, if there are such."""
     started = time.monotonic()
     rounds: list[tuple[str, str, int, int, float]] = []
     told = started
@@ -129,7 +155,7 @@ def run_task(task: Task, number: int) -> dict[str, Any]:
     part = None if task.whole else number
     bucket = Bucket() if part is None else Bucket(part, task.buckets)
     choice = choice_for(task, part)
-    with duck_engine(task, task.threads) as engine:
+    with task_engine(task, number, kept) as engine:
         run = task.run(engine, bucket, note, choice)
         clocks = compute(run, task, part)
         written = write_computed(run, task, part)

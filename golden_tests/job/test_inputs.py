@@ -993,7 +993,8 @@ def test_random_changes_come_to_what_they_say(mode: str, job: ModuleType, tmp_pa
         pq.write_table(table, folder / "rows.parquet")
         expected = net_of(rows, mode)
         problems = job.Problems()
-        netted = job.net_changes([], folder, shape, problems)
+        with job.Netting() as netting:
+            netted = job.net_changes([], folder, shape, problems, netting)
         found = [row for file in netted.glob("*.parquet") for row in pq.ParquetFile(file).read().to_pylist()]
         said = {(row["item"], row["op_"]): row["_op"] for row in found}
         assert (said if not problems.count else None) == expected, rows

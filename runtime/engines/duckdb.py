@@ -6,10 +6,11 @@ through the operations of an engine.
 
 from __future__ import annotations
 
+import contextlib
 import math
 import re
 import sys
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from typing import Any
 
 from ..errors import JobError, Passing
@@ -17,6 +18,14 @@ from ..files import READ_FILES, checked_file
 from ..model import Both, Column, Relation, Stratum
 from ..sql import no_rows
 from .engine import out_of_range
+
+MOST_REMOVED, FEW_REMOVED = 3, 100_000
+"""A table stays for the next batch if the rows that were ever inserted are at most this many times its present rows,
+apart from this many."""
+
+FEW_LEFT = 1000
+"""Tables of at most so many rows are left in a database that is kept; to remove them would take longer than to replace
+them."""
 
 
 class DuckEngine:
@@ -39,7 +48,6 @@ class DuckEngine:
             raise JobError(without_duckdb()) from error
 
         self.connection = duckdb.connect()
-        self.folder = spill
         settings = [f"threads = {threads}", "preserve_insertion_order = false", "error_on_division_by_zero = true"]
         # A common subexpression of two TRYs would be computed outside of both, and its error not caught. Of similar
         # queries in a union, DuckDB 2.0 computes only one, and takes its columns for those of the other.
@@ -50,17 +58,27 @@ class DuckEngine:
         settings += [f"temp_directory = '{spill}'"] if spill else []
         for setting in settings:
             self.connection.execute(f"SET {setting}")
+        self._start(spill)
+
+    def _start(self, folder: str) -> None:
+        """Begin with an empty database."""
+        self.folder = folder
+        self.resources = contextlib.ExitStack()
         self._rows: dict[str, int] = {}
         self._views: dict[str, str] = {}
         self._later: dict[str, str] = {}
         self._read: dict[str, int] = {}
+        self._made: dict[str, int] = {}
+        self._numbered: dict[str, int] = {}
+        self._sources: dict[str, object] = {}
         self.failed_calls: Callable[[], str] = str
         #: Maps a file that a statement names to one that DuckDB can open.
         self.fetch: Callable[[str], str] = checked_file
 
     def close(self) -> None:
-        """Discard the database."""
+        """Discard the database, and what was opened for it."""
         self.connection.close()
+        self.resources.close()
 
     def run(self, sql: str) -> list[tuple[Any, ...]]:
         """Run a statement and return its rows."""
@@ -106,6 +124,8 @@ class DuckEngine:
             if name in self._later:
                 kind = "VIEW" if name in self._views else "TABLE"
                 self.run(f"CREATE OR REPLACE {kind} {name} AS {self._later.pop(name)}")
+                if kind == "TABLE":
+                    self._made[name] = self._rows[name]
 
     def text(self, sql: str | Both) -> str:
         """Return a query in DuckDB's dialect."""
@@ -128,11 +148,13 @@ class DuckEngine:
         self._later.pop(name, None)
         self._read.pop(name, None)
         self._rows[name] = int(self.run(f"CREATE OR REPLACE TABLE {name} AS {self.text(sql)}")[0][0])
+        self._made[name] = self._numbered[name] = self._rows[name]
         return self._rows[name]
 
     def later(self, name: str, sql: str, rows: int) -> None:
         """Create a table over files once a statement names it."""
-        self._later[name], self._rows[name], self._read[name] = sql, rows, rows
+        self._later[name], self._rows[name] = sql, rows
+        self._read[name] = self._numbered[name] = rows
 
     def empty(self, name: str, columns: Iterable[Column]) -> None:
         """Create a table without rows once a statement names it."""
@@ -161,7 +183,10 @@ class DuckEngine:
 
     def insert(self, name: str, sql: str) -> None:
         """Append the rows of a query to a table."""
-        self._rows[name] += int(self.run(f"INSERT INTO {name} BY NAME {sql}")[0][0])
+        added = int(self.run(f"INSERT INTO {name} BY NAME {sql}")[0][0])
+        self._rows[name] += added
+        self._numbered[name] += added
+        self._made[name] += added
 
     def remove(
         self, name: str, keys: str, columns: Sequence[str], count: int | None = None, numbered: bool = False
@@ -180,12 +205,14 @@ class DuckEngine:
     def rename(self, name: str, to: str) -> None:
         """Rename a table, replacing the table of that name."""
         self._rows[to], self._read[to] = self._rows.pop(name), self._read.pop(name, 0)
+        self._numbered[to] = self._numbered.pop(name, 0)
         if name in self._later:
             self._later[to] = self._later.pop(name)
             return
         self._later.pop(to, None)
         self.run(f"DROP TABLE IF EXISTS {to}")
         self.run(f"ALTER TABLE {name} RENAME TO {to}")
+        self._made[to] = self._made.pop(name)
 
     def arrow_reader(self, sql: str, rows: int) -> Any:
         """Return a reader of Arrow batches of ``rows`` rows for a query."""
@@ -204,6 +231,33 @@ class DuckEngine:
         if not self.row_id:
             return name
         return f"(SELECT * FROM {name} WHERE {self.row_id} >= {self._read.get(name, 0)})"
+
+    def holds(self, name: str, source: object) -> bool:
+        """Return whether a table has been kept since an earlier batch, with the rows of ``source``."""
+        return name in self._sources and self._sources[name] == source
+
+    def clear(self, tables: Collection[str] = ()) -> None:
+        """Discard everything but ``tables``, which stay for the next batch as if they had been read then. What takes
+        little memory stays until it is made again, but is not known any more."""
+        for name in [name for name, rows in self._made.items() if rows > FEW_LEFT and name not in tables]:
+            self.connection.execute(f"DROP TABLE {name}")
+            del self._made[name]
+        self._sources = {}
+        self._later = {name: sql for name, sql in self._later.items() if name in tables or name in self._views}
+        for known in (self._rows, self._read, self._numbered):
+            for name in [name for name in known if name not in tables]:
+                del known[name]
+        self._read.update(self._numbered)
+
+    def keep(self, name: str, source: object) -> None:
+        """Note that a table has the rows of ``source``, unless it is still to be read or mostly removed rows."""
+        read = name in self._rows and name in self._made and name not in self._later
+        if read and self._numbered[name] <= MOST_REMOVED * self._rows[name] + FEW_REMOVED:
+            self._sources[name] = source
+
+    def memory(self) -> int:
+        """Return the memory that the database uses, in bytes."""
+        return int(self.connection.execute("SELECT SUM(memory_usage_bytes) FROM duckdb_memory()").fetchall()[0][0])
 
     def first(self, sql: str, limit: int) -> list[dict[str, Any]]:
         """Return the first ``limit`` rows of a query."""

@@ -65,6 +65,9 @@ class Engine(Protocol):
     def since_read(self, name: str) -> str:
         """Return a FROM item with at least the rows inserted into table ``name`` since it was read from files."""
 
+    def holds(self, name: str, source: object) -> bool:
+        """Return whether table ``name`` was kept since an earlier batch, with the rows of ``source``."""
+
     def prepare(self, relations: Iterable[Relation], rows: int) -> None:
         """Prepare for queries that join ``rows`` rows with these relations."""
 

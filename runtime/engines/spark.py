@@ -481,6 +481,10 @@ class SparkEngine:
             self._made.discard(name)
             self.spark.catalog.dropTempView(name)
 
+    def holds(self, name: str, source: object) -> bool:
+        """Return False: every batch reads the files anew."""
+        return False
+
     def since_read(self, name: str) -> str:
         """Return a table of the segments that were not read from files, or the table itself if none was."""
         segments = [segment for segment in self._tables[name].segments if not segment.filed]

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
 import tempfile
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -18,8 +17,48 @@ from .records import PROBLEMS_LISTED, Problems
 from .tables import ROWS_AT_ONCE, staged_tables
 from .values import REMOVE_KEY, InputShape, hashable, shown
 
+if TYPE_CHECKING:
+    from ..kept import KeptEngines
 
-def net_changes(files: Sequence[InputFile], folder: Path, shape: InputShape, problems: Problems) -> Path:
+
+class Netting:
+    """A database for the queries of ``net_changes``, opened when it is needed. It can be used in a ``with`` statement;
+    of ``kept`` ones, the database is kept for the next batch."""
+
+    def __init__(self, kept: KeptEngines | None = None) -> None:
+        """Open nothing yet."""
+        self.kept = kept
+        self._engine: DuckEngine | None = None
+
+    @property
+    def engine(self) -> DuckEngine:
+        """The database."""
+        if self._engine is None:
+            self._engine = self.kept.take(NETTING) if self.kept else None
+        if self._engine is None:
+            spill = tempfile.TemporaryDirectory(prefix="flintlog-", ignore_cleanup_errors=True)
+            self._engine = DuckEngine(spill=spill.name, threads=os.cpu_count() or 1)
+            self._engine.resources.enter_context(spill)
+        return self._engine
+
+    def __enter__(self) -> Netting:
+        return self
+
+    def __exit__(self, kind: object, *_: object) -> None:
+        engine, self._engine = self._engine, None
+        if engine and self.kept and kind is None:
+            self.kept.give(NETTING, engine)
+        elif engine:
+            engine.close()
+
+
+NETTING = ("netting",)
+"""The key of the database that is kept for ``net_changes``."""
+
+
+def net_changes(
+    files: Sequence[InputFile], folder: Path, shape: InputShape, problems: Problems, netting: Netting
+) -> Path:
     """Net the changes staged from ``files`` in ``folder`` and return the folder that holds the result.
 
     With an order, the last change of each tuple counts. In a relation with a primary key, the last inserted row of each
@@ -36,12 +75,14 @@ def net_changes(files: Sequence[InputFile], folder: Path, shape: InputShape, pro
     columns = ", ".join(column.sql for column in shape.relation.tuple_columns)
     if shape.order:
         key = ", ".join(shape.relation.key) or columns
-        write_query(staged, ordered_query(columns, key, shape), path)
-        rows, count = first_rows(path, f"SELECT {key} FROM rows WHERE _op <> '-' GROUP BY {key} HAVING COUNT(*) > 1")
+        write_query(netting.engine, staged, ordered_query(columns, key, shape), path)
+        twice = f"SELECT {key} FROM rows WHERE _op <> '-' GROUP BY {key} HAVING COUNT(*) > 1"
+        rows, count = first_rows(netting.engine, path, twice)
         note_ties(rows, count, shape, problems)
     else:
-        write_query(staged, unordered_query(columns, shape), path)
-        note_contradictions(files, *first_rows(path, f"SELECT {columns} FROM rows WHERE _op = '?'"), shape, problems)
+        write_query(netting.engine, staged, unordered_query(columns, shape), path)
+        rows, count = first_rows(netting.engine, path, f"SELECT {columns} FROM rows WHERE _op = '?'")
+        note_contradictions(files, rows, count, shape, problems)
     return netted
 
 
@@ -83,26 +124,26 @@ def ordered_query(columns: str, key: str, shape: InputShape) -> str:
         ) WHERE "newest of key" IS NULL OR "last +" = "newest of key\""""
 
 
-def write_query(files: Sequence[Path], sql: str, path: Path) -> None:
+def write_query(engine: DuckEngine, files: Sequence[Path], sql: str, path: Path) -> None:
     """Write what a query makes of the ``rows`` of staged files to a file."""
-    with (
-        tempfile.TemporaryDirectory(prefix="flintlog-") as spill,
-        contextlib.closing(DuckEngine(spill=spill, threads=os.cpu_count() or 1)) as engine,
-    ):
-        engine.connection.register("rows", reader_of(files))
-        found: Any = engine.connection.sql(sql).to_arrow_reader(ROWS_AT_ONCE)
-        with path.open("wb") as content, pq.ParquetWriter(content, found.schema) as writer:
-            for batch in found:
-                writer.write_batch(batch)
+    engine.connection.register("rows", reader_of(files))
+    found: Any = engine.connection.sql(sql).to_arrow_reader(ROWS_AT_ONCE)
+    with path.open("wb") as content, pq.ParquetWriter(content, found.schema) as writer:
+        for batch in found:
+            writer.write_batch(batch)
+    engine.connection.unregister("rows")
 
 
-def first_rows(path: Path, sql: str) -> tuple[list[tuple[Any, ...]], int]:
+def first_rows(engine: DuckEngine, path: Path, sql: str) -> tuple[list[tuple[Any, ...]], int]:
     """Return the first rows that a query finds among the ``rows`` of a staged file, and the number of all."""
-    with contextlib.closing(DuckEngine()) as engine:
-        engine.connection.register("rows", reader_of([path]))
-        count = engine.table("found", sql)
-        rows = engine.connection.sql(f"SELECT * FROM found ORDER BY ALL LIMIT {PROBLEMS_LISTED}").to_arrow_table()
-    return [tuple(map(hashable, row)) for row in table_rows(rows)], count
+    engine.connection.register("rows", reader_of([path]))
+    count = engine.table("found", sql)
+    rows: Sequence[tuple[Any, ...]] = ()
+    if count:
+        listed = engine.connection.sql(f"SELECT * FROM found ORDER BY ALL LIMIT {PROBLEMS_LISTED}").to_arrow_table()
+        rows = [tuple(map(hashable, row)) for row in table_rows(listed)]
+    engine.connection.unregister("rows")
+    return [*rows], count
 
 
 def reader_of(files: Sequence[Path]) -> Any:

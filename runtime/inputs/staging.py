@@ -11,7 +11,7 @@ from ..executors import Executor
 from ..log import Log
 from ..model import Program
 from .files import InputFile, Reading, Source, input_files
-from .net import net_changes
+from .net import Netting, net_changes
 from .records import Problems, input_relation
 from .spark import spark_tables
 from .tables import staged_schema, staged_tables
@@ -30,17 +30,18 @@ def stage_inputs(
     and ``_op``; no row has both ``+`` and ``-``. If anything is wrong, raise Refused, naming the rows."""
     problems = Problems()
     staged: dict[str, list[str]] = {}
-    for name, places in sources.items():
-        relation = input_relation(program, name)
-        shape = reading.shape(relation)
-        files = [file for place in places for file in input_files(relation, place, problems)]
-        log.event("read", relation=name, files=len(files), bytes=sum(file.size for file in files))
-        folder = into / relation.table
-        folder.mkdir(parents=True, exist_ok=True)
-        stage_relation(executor, files, shape, folder, problems, log)
-        if not problems.count:
-            folder = net_changes(files, folder, shape, problems)
-        staged[relation.table] = [str(path) for path in sorted(folder.rglob("*.parquet"))]
+    with Netting(executor.kept) as netting:
+        for name, places in sources.items():
+            relation = input_relation(program, name)
+            shape = reading.shape(relation)
+            files = [file for place in places for file in input_files(relation, place, problems)]
+            log.event("read", relation=name, files=len(files), bytes=sum(file.size for file in files))
+            folder = into / relation.table
+            folder.mkdir(parents=True, exist_ok=True)
+            stage_relation(executor, files, shape, folder, problems, log)
+            if not problems.count:
+                folder = net_changes(files, folder, shape, problems, netting)
+            staged[relation.table] = [str(path) for path in sorted(folder.rglob("*.parquet"))]
     problems.refuse()
     return staged
 

@@ -43,8 +43,11 @@ def note_changes(engine: Engine, relation: Relation, before: str, after: str) ->
     """Make r__lost and r__gained by comparing table ``before``, of old tuples, with table ``after``, of new ones."""
     columns = names(relation.tuple_columns)
     for name, left, right in (("lost", before, after), ("gained", after, before)):
-        only = f"SELECT {columns} FROM {left} ANTI JOIN {right} USING ({columns})"
-        engine.table(f"{relation.table}__{name}", only)
+        if engine.rows(left):
+            absent = f" ANTI JOIN {right} USING ({columns})" if engine.rows(right) else ""
+            engine.table(f"{relation.table}__{name}", f"SELECT {columns} FROM {left}{absent}")
+        else:
+            engine.empty(f"{relation.table}__{name}", relation.tuple_columns)
 
 
 def no_changes(engine: Engine, relation: Relation) -> None:
