@@ -10,9 +10,10 @@ building its state from the graph behind the batch; it must come to the same.
 
 The tables are those of Bonifati et al. 2018, section 5: the average time per view of incremental maintenance (IVM)
 against full recomputation (FVM) for updates that insert all edges of some symbols, beside the paper's own gains; then
-deletions of symbols, which the paper recomputes, and batches of edges, half of them deletions. Times are those of the
-job's tasks, which read, evaluate and write; what Spark needs around them is the same for both. ``--document`` also
-writes the results to ``gmark.json`` and the tables to ``docs/performance.md``.
+deletions of symbols, which the paper recomputes, and batches of edges, half of them deletions. Jobs run in this process,
+which keeps the tables of a state between batches, as ``follow`` does. Times are those of the job's tasks, which
+evaluate, write, and read what is not kept; what is done around them is the same for both. ``--document`` also writes the
+results to ``gmark.json`` and the tables to ``docs/performance.md``.
 """
 
 from __future__ import annotations
@@ -190,9 +191,9 @@ class Graphs:
 class Workload:
     """A workload on a dataset: its job, and what came of it."""
 
-    def __init__(self, spark: Any, dataset: Dataset, name: str, graphs: Graphs, folder: Path) -> None:
+    def __init__(self, dataset: Dataset, name: str, graphs: Graphs, folder: Path) -> None:
         """Compile the queries to one job."""
-        self.spark, self.dataset, self.name, self.graphs = spark, dataset, name, graphs
+        self.dataset, self.name, self.graphs = dataset, name, graphs
         self.folder = folder / f"{dataset.name}-{name}"
         self.job = compiled(dataset, name, folder)
         self.inputs = [relation.name for relation in self.job.PROGRAM.relations if relation.kind == "input"]
@@ -212,26 +213,27 @@ class Workload:
         number = self.graphs.batches(scenario)
         deletes = scenario.startswith("symdel")
         base = self.whole if deletes else self.graphs.write("base", self.inputs, "base")
-        self.build(base, scenario, "init", self.folder / "state")
-        self.compare(scenario, 0, self.folder / "state")
-        for batch in range(1, number + 1):
-            changed = self.graphs.changed(batch, self.inputs)
-            changes = self.graphs.write(f"changes{batch}", changed, "changes")
-            result = self.job.apply(
-                self.spark, str(self.folder / "state"), changes, batch=str(batch), log=self.job.Log(quiet=True)
-            )
-            self.measure(scenario, f"apply {batch}", result)
-            self.compare(scenario, batch, self.folder / "state", result["published"])
-            after = self.whole
-            if scenario.startswith(("edge", "symdel")):
-                after = self.graphs.write(self.graphs.after(batch), self.inputs, "after")
-            self.build(after, scenario, f"rebuild {batch}", self.folder / "rebuilt")
-            self.compare(scenario, batch, self.folder / "rebuilt")
+        with self.job.LocalExecutor(keep=True) as kept:
+            self.build(base, scenario, "init", self.folder / "state", kept)
+            self.compare(scenario, 0, self.folder / "state")
+            for batch in range(1, number + 1):
+                changed = self.graphs.changed(batch, self.inputs)
+                changes = self.graphs.write(f"changes{batch}", changed, "changes")
+                result = self.job.apply(
+                    kept, str(self.folder / "state"), changes, batch=str(batch), log=self.job.Log(quiet=True)
+                )
+                self.measure(scenario, f"apply {batch}", result)
+                self.compare(scenario, batch, self.folder / "state", result["published"])
+                after = self.whole
+                if scenario.startswith(("edge", "symdel")):
+                    after = self.graphs.write(self.graphs.after(batch), self.inputs, "after")
+                self.build(after, scenario, f"rebuild {batch}", self.folder / "rebuilt")
+                self.compare(scenario, batch, self.folder / "rebuilt")
 
-    def build(self, files: dict[str, str], scenario: str, step: str, state: Path) -> None:
+    def build(self, files: dict[str, str], scenario: str, step: str, state: Path, executor: Any = None) -> None:
         """Build a state from nothing."""
         shutil.rmtree(state, ignore_errors=True)
-        result = self.job.init(self.spark, str(state), files, buckets=1, log=self.job.Log(quiet=True))
+        result = self.job.init(executor, str(state), files, buckets=1, log=self.job.Log(quiet=True))
         self.measure(scenario, step, result)
 
     def measure(self, scenario: str, step: str, result: dict[str, Any]) -> None:
@@ -382,17 +384,6 @@ def as_json(measured: list[Measurement]) -> str:
     return "[\n" + ",\n".join(json.dumps(asdict(one)) for one in measured) + "\n]\n"
 
 
-def session() -> Any:
-    """Start Spark, which jobs need, but nothing else here."""
-    from pyspark.sql import SparkSession
-
-    builder = SparkSession.builder.appName("gmark").master("local[2]").config("spark.ui.enabled", "false")
-    spark = builder.config("spark.ui.showConsoleProgress", "false").getOrCreate()
-    spark.sparkContext.setLogLevel("ERROR")
-    spark.conf.set("spark.sql.shuffle.partitions", "2")
-    return spark
-
-
 def main() -> int:
     """Run the scenarios, print tables and mismatches; 1 if there is any."""
     parser = argparse.ArgumentParser(description="Check and measure Regular Datalog workloads on gMark graphs.")
@@ -425,7 +416,6 @@ def main() -> int:
     except ValueError as error:
         print(f"gmark: {error}", file=sys.stderr)
         return 1
-    spark = session()
     measured: list[Measurement] = []
     mismatches: list[str] = []
     compared = 0
@@ -436,7 +426,7 @@ def main() -> int:
             say(f"{name}: no expected answers; each update is compared with recomputation")
         graphs = Graphs(dataset, folder / "graphs")
         for workload in options.workload or WORKLOADS:
-            run = Workload(spark, dataset, workload, graphs, folder)
+            run = Workload(dataset, workload, graphs, folder)
             for scenario in scenarios or dataset.scenarios:
                 run.run(scenario)
                 counted = f"{run.compared:,} answers compared, {len(run.mismatches)} mismatches"
@@ -445,7 +435,6 @@ def main() -> int:
             measured += run.measured
             mismatches += run.mismatches
             compared += run.compared
-    spark.stop()
     shown = [*tables(measured, datasets), *documented(measured)]
     places = [folder / "results.json", *([RESULTS] if options.document else [])]
     for place in places:

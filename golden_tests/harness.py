@@ -198,18 +198,26 @@ class LocalJob:
             QuietLog(),
             initial,
         )
-        self.manifest = self._committed(outcome)
+        before, self.manifest = self.manifest, self._committed(outcome)
         self.scratch = [reason for s in outcome.steps for task in s["tasks"] for reason in task["scratch"].values()]
         self.changes = {}
         for relation in self.program.relations:
             if initial:
                 net = {("+", row) for row in self.tuples(relation)}
             else:
-                net = self._net(relation, outcome.changes.get(relation.table, []))
+                files = outcome.changes.get(relation.table, [])
+                # Changes that nobody reads are counted, but not written.
+                written = files or relation.output
+                net = self._net(relation, files) if written else self._difference(before, relation)
             counted = outcome.counts.get(relation.table, (0, 0))
             assert counted == tuple(sum(op == sign for op, _ in net) for sign in "+-"), relation.table
             self.changes[relation.table] = net
         return {r.name: self.changes[r.table] for r in self.program.relations if r.output}
+
+    def _difference(self, before: Any, relation: Any) -> set[tuple[str, Row]]:
+        """What a relation has lost and gained since an earlier commit."""
+        was, now = (stored_tuples(self.module, self.folder, m, relation) for m in (before, self.manifest))
+        return {*(("-", row) for row in was - now), *(("+", row) for row in now - was)}
 
     @property
     def executor(self) -> Any:

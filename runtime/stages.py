@@ -70,6 +70,7 @@ def run_stages(
             changes=outcome.changes,
             initial=initial,
             fused=small,
+            last=number == len(parts) - 1 and not rebuilt,
             rebuilt=rebuilt,
             cores=cores,
         )

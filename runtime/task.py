@@ -52,7 +52,8 @@ class Task:
     """The work of a task. ``relations`` is what was stored before it, ``before`` what was stored before the batch. It
     changes the relations ``inputs`` and runs ``stages``; ``fused`` means that these
     are all stages and the state is small. If there are stages, every task changes the inputs as a whole, since they are
-    cut into buckets by columns of their own, and the first task writes them. Strata in ``rebuilt`` are computed from
+    cut into buckets by columns of their own, and the first task writes them. After the ``last`` task nobody reads the
+    changes of relations that are not published. Strata in ``rebuilt`` are computed from
     scratch and compared with the stored tuples, which may have been bucketed differently."""
 
     options: Options
@@ -68,6 +69,7 @@ class Task:
     changes: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     initial: bool = False
     fused: bool = False
+    last: bool = False
     rebuilt: frozenset[str] = frozenset()
     cores: int = 1
 

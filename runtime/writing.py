@@ -173,7 +173,7 @@ def write_computed(run: Run, task: Task, part: int | None) -> dict[str, WrittenR
 
 
 def write_relation(run: Run, task: Task, relation: Relation, part: int | None) -> WrittenRelation:
-    """Write bucket ``part`` of a relation (None: all buckets) and its net changes."""
+    """Write bucket ``part`` of a relation (None: all buckets), and its net changes if they are read or published."""
     engine = run.engine
     column = next((c for c in relation.tuple_columns if c.sql == relation.bucket_by), None)
     number, numbers = str(part or 0), [part or 0]
@@ -210,7 +210,7 @@ def write_relation(run: Run, task: Task, relation: Relation, part: int | None) -
     net: tuple[str, ...] = ()
     if task.initial:
         gained = engine.rows(relation.table)
-    elif lost + gained:
+    elif lost + gained and (relation.output or not task.last):
         name = f"{folder}/net-{unique}"
         net = tuple(file.path for file in write_parts(engine, task, name, net_changes_sql(relation), "0")[0])
     return WrittenRelation(buckets, net, gained, lost)

@@ -71,6 +71,7 @@ class DuckEngine:
         self._made: dict[str, int] = {}
         self._numbered: dict[str, int] = {}
         self._sources: dict[str, object] = {}
+        self.statements = 0
         self.failed_calls: Callable[[], str] = str
         #: Maps a file that a statement names to one that DuckDB can open.
         self.fetch: Callable[[str], str] = checked_file
@@ -147,6 +148,7 @@ class DuckEngine:
         """Run a query now and keep its rows as a table; return their number."""
         self._later.pop(name, None)
         self._read.pop(name, None)
+        self.statements += 1
         self._rows[name] = int(self.run(f"CREATE OR REPLACE TABLE {name} AS {self.text(sql)}")[0][0])
         self._made[name] = self._numbered[name] = self._rows[name]
         return self._rows[name]
@@ -183,6 +185,7 @@ class DuckEngine:
 
     def insert(self, name: str, sql: str) -> None:
         """Append the rows of a query to a table."""
+        self.statements += 1
         added = int(self.run(f"INSERT INTO {name} BY NAME {sql}")[0][0])
         self._rows[name] += added
         self._numbered[name] += added
@@ -198,6 +201,7 @@ class DuckEngine:
                 # Fail instead of removing a wrong row if a row has moved.
                 same = f"CASE WHEN {matches} THEN TRUE ELSE error('a row of {name} has moved') END"
                 matches = f"{name}.{self.row_id} = {keys}._row AND {same}"
+            self.statements += 1
             removed = int(self.run(f"DELETE FROM {name} USING {keys} WHERE {matches}")[0][0])
             assert count is None or removed == count, f"rows of {name} are not those that were looked up"
             self._rows[name] -= removed

@@ -19,6 +19,8 @@ class Engine(Protocol):
     """How many rounds of a transitive closure run before leaps are tried."""
     most_rows_to_leap: float
     """The number of rows of a relation above which there are no leaps."""
+    statements: int
+    """The number of statements that have changed tables."""
     failed_calls: Callable[[], str]
     """Returns what external functions reported when they failed, to be appended to a message."""
 

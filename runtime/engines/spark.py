@@ -155,6 +155,7 @@ class SparkEngine:
         """Use ``spark``, with ``partitions`` partitions at first, and a temporary ``folder`` that ``close`` removes."""
         self.spark = spark
         self.folder = folder
+        self.statements = 0
         self.partitions = partitions
         # Rounds are small and many; constraints make planning slow, and checkpoints of some unions fail. Rows that are
         # partitioned by one column count as partitioned by more, and sorted rows are counted without a hash table.
@@ -265,6 +266,7 @@ class SparkEngine:
 
     def table(self, name: str, sql: str | Both, counts: Sequence[str] = ()) -> int:
         """Run a query now and keep its rows as a table; return their number."""
+        self.statements += 1
         text = self.text(sql)
         frame, bits, arriving = self.query(text), self._bits_of(text), ARRIVING.search(text)
         if arriving:

@@ -108,4 +108,4 @@ def recount_aggregate(engine: Engine, stratum: Stratum, bucket: Bucket) -> list[
     ]
 
 
-METHODS["aggregate"] = Method(maintain_aggregate, recount_aggregate)
+METHODS["aggregate"] = Method(maintain_aggregate, recount_aggregate, 12)

@@ -5,9 +5,14 @@ changes; ranks and supports, which depend on history anyway, may differ. The pri
 recursion is in units of computing it from scratch: each round looks at all tuples, and each touched tuple is looked
 up, removed, perhaps put back and derived again; a tuple that enters costs the same either way. How many tuples are
 touched depends on the data, so the price is estimated from earlier batches.
+
+A small stratum costs as much as the statements that it takes, however few rows they work on. How many that are to
+compute it is known from the last time; to follow changes takes at least as many as the method needs for one change.
 """
 
 from __future__ import annotations
+
+import time
 
 from ..engines.engine import Engine
 from ..model import Stratum
@@ -16,7 +21,10 @@ from .changes import check_key, no_changes, note_changes
 from .run import METHODS, Choice, Effect, Run
 
 FEW_TUPLES = 10_000
-"""A stratum with fewer tuples always follows the changes, which takes no time."""
+"""A stratum with fewer tuples is small."""
+
+QUICK_SECONDS = 0.1
+"""A small stratum that took more seconds to compute, since its tuples have many derivations, follows the changes."""
 
 LARGE_SHARE = 0.3
 """If more than this share of what a stratum reads has changed, it is computed from scratch."""
@@ -33,7 +41,7 @@ def maintain(run: Run, stratum: Stratum, clock: int) -> int:
     """Bring the relations of a stratum from the old state to the new one; return its new clock."""
     engine = run.engine
     if run.initial:
-        clock = METHODS[stratum.kind].maintain(run, stratum, clock)
+        clock = build(run, stratum, clock)
     elif any(changed := changed_shares(engine, stratum)):
         clock = follow_or_recompute(run, stratum, clock, *changed)
     else:
@@ -42,6 +50,18 @@ def maintain(run: Run, stratum: Stratum, clock: int) -> int:
         return clock
     for relation in stratum.relations:
         check_key(engine, relation, run.initial)
+    return clock
+
+
+def build(run: Run, stratum: Stratum, clock: int) -> int:
+    """Compute a stratum for the first time or again, record what that took, and return its new clock."""
+    engine, effects = run.engine, run.choice.effects
+    started, before = time.thread_time(), engine.statements
+    clock = METHODS[stratum.kind].maintain(run._replace(initial=True), stratum, clock)
+    # To compare it with what was there takes two more for each relation.
+    built = float(engine.statements - before + 2 * len(stratum.relations))
+    seconds = round(time.thread_time() - started, 4)
+    effects[stratum.name] = effects.get(stratum.name, Effect())._replace(built=built, seconds=seconds)
     return clock
 
 
@@ -65,13 +85,14 @@ def follow_or_recompute(run: Run, stratum: Stratum, clock: int, lost: float, gai
     stored = max(1, sum(map(engine.rows, tables)))
     recursive = any(rule.rounds for rule in stratum.rules)
     effect = choice.effects.get(stratum.name, Effect())
-    reason = reason_for_scratch(choice, effect if recursive else None, stored, lost, gained)
+    reason = reason_for_scratch(choice, stratum, effect, stored, lost, gained)
     if reason:
-        if recursive and choice.strategy == "auto":
+        if choice.strategy == "auto":
             # Let the estimate decay, so that one unusual batch does not decide for ever.
-            choice.effects[stratum.name] = Effect(*(price / 2 for price in effect))
+            half = {name: getattr(effect, name) / 2 for name in ("rounds", "lost", "gained", "followed")}
+            choice.effects[stratum.name] = effect._replace(**half)
         return from_scratch(run, stratum, reason, False)
-    rounds = 0
+    rounds, before = 0, engine.statements
 
     def note(name: str, phase: str, done: int, tuples: int) -> None:
         nonlocal rounds
@@ -90,20 +111,28 @@ def follow_or_recompute(run: Run, stratum: Stratum, clock: int, lost: float, gai
             effect = effect._replace(rounds=float(rounds), lost=suspects / lost)
         if gained and not reason:
             effect = effect._replace(gained=entered / stored / gained)
-        choice.effects[stratum.name] = effect
+    if not reason:
+        effect = effect._replace(followed=float(engine.statements - before))
+    choice.effects[stratum.name] = effect
     return from_scratch(run, stratum, reason, True) if reason else clock
 
 
-def reason_for_scratch(choice: Choice, effect: Effect | None, stored: int, lost: float, gained: float) -> str:
+def reason_for_scratch(
+    choice: Choice, stratum: Stratum, effect: Effect, stored: int, lost: float, gained: float
+) -> str:
     """Return why to compute a stratum of ``stored`` tuples from scratch, decided before anything is done; empty if not.
-    ``effect`` is the known effect of changes on a recursive stratum, None for others."""
+    ``effect`` is the known effect of changes on it."""
     if choice.strategy != "auto":
         return "asked for" if choice.strategy == "recompute" else ""
     if stored < FEW_TUPLES:
+        expected = max(effect.followed, METHODS[stratum.kind].statements)
+        quick = 0 < effect.built < expected and effect.seconds < QUICK_SECONDS
+        if quick and not any(rule.calls for rule in stratum.rules):
+            return f"it is small: to compute it takes {effect.built:.0f} statements, to follow changes {expected:.0f}"
         return ""
     if lost + gained > LARGE_SHARE:
         return f"{lost + gained:.0%} of what it reads has changed"
-    price = effect.price(lost, gained) if effect else 0.0
+    price = effect.price(lost, gained) if any(rule.rounds for rule in stratum.rules) else 0.0
     if price > 1:
         changed = f"{lost:.2%} of what it reads was lost and {gained:.2%} gained"
         return f"{changed}; to follow that would cost about {price:.1f} times as much"
@@ -122,7 +151,7 @@ def from_scratch(run: Run, stratum: Stratum, reason: str, begun: bool) -> int:
             engine.table(f"{table}__was", f"SELECT {columns} FROM {table} UNION ALL {gone}")
         else:
             engine.rename(table, f"{table}__was")
-    clock = METHODS[stratum.kind].maintain(run._replace(initial=True), stratum, 0)
+    clock = build(run, stratum, 0)
     for relation in stratum.relations:
         note_changes(engine, relation, f"{relation.table}__was", relation.table)
         engine.table(f"{relation.table}__was", no_rows(relation.tuple_columns, engine.name))

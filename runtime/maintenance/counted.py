@@ -85,4 +85,4 @@ def recount_counted(engine: Engine, stratum: Stratum, bucket: Bucket) -> list[Fi
     return support_findings(engine, relation, derived, [], "COUNT(d._one)")
 
 
-METHODS["counted"] = Method(maintain_counted, recount_counted)
+METHODS["counted"] = Method(maintain_counted, recount_counted, 8)

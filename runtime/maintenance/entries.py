@@ -145,4 +145,4 @@ def recount_entries(engine: Engine, stratum: Stratum, bucket: Bucket) -> list[Fi
     return findings
 
 
-METHODS["entries"] = Method(maintain_entries, recount_entries)
+METHODS["entries"] = Method(maintain_entries, recount_entries, 12)

@@ -246,4 +246,4 @@ def recount_extremal(engine: Engine, stratum: Stratum, bucket: Bucket) -> list[F
     return findings
 
 
-METHODS["extremal"] = Method(maintain_extremal, recount_extremal)
+METHODS["extremal"] = Method(maintain_extremal, recount_extremal, 16)

@@ -33,4 +33,4 @@ def recount_ranked(engine: Engine, stratum: Stratum, bucket: Bucket) -> list[Fin
     return findings
 
 
-METHODS["ranked"] = Method(maintain_ranked, recount_ranked)
+METHODS["ranked"] = Method(maintain_ranked, recount_ranked, 12)

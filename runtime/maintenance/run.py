@@ -27,11 +27,12 @@ class Finding(NamedTuple):
 
 
 class Method(NamedTuple):
-    """How strata of a kind are maintained, from the old state to the new one, given and returning the clock; and how
-    their invariants are checked."""
+    """How strata of a kind are maintained, from the old state to the new one, given and returning the clock; how their
+    invariants are checked; and how many statements it takes at least to follow a change."""
 
     maintain: Callable[[Run, Stratum, int], int]
     recount: Callable[[Engine, Stratum, Bucket], list[Finding]]
+    statements: int
 
 
 #: The methods by kind of stratum; the module for each kind registers its own.
@@ -57,12 +58,17 @@ PRICE_OF_ROUND = 0.025
 
 
 class Effect(NamedTuple):
-    """The effect of changes on a recursive stratum: rounds of deletions, and, apart from rounds, the price per share of
-    what it reads that was lost, and that was gained."""
+    """The effect of changes on a stratum. If it is recursive: rounds of deletions, and, apart from rounds, the price
+    per share of what it reads that was lost, and that was gained. ``built`` and ``seconds`` are how many statements,
+    and how many seconds of its thread, it took to compute the stratum the last time; ``followed`` is how many
+    statements it took to follow changes the last time. They are 0 if that is unknown."""
 
     rounds: float = 10.0
     lost: float = 8.0
     gained: float = 1.0
+    built: float = 0.0
+    seconds: float = 0.0
+    followed: float = 0.0
 
     def price(self, lost: float, gained: float) -> float:
         """Return the price of following changes if these shares were lost and gained."""
@@ -75,8 +81,8 @@ class Choice:
     """How to bring strata to their new state: by following changes (``incremental``), from scratch (``recompute``), or
     in the cheaper way (``auto``).
 
-    ``effects`` has by recursive stratum what earlier batches did, and is updated by this one. ``scratch`` collects by
-    stratum why it was computed from scratch, ``rewritten`` the tables of these strata.
+    ``effects`` has by stratum what earlier batches did, and is updated by this one. ``scratch`` collects by stratum why
+    it was computed from scratch, ``rewritten`` the tables of these strata.
     """
 
     strategy: str = "auto"
