@@ -5,6 +5,8 @@ Five parts:
 * ``workloads``: six programs (see ``workloads.py``), each built from scratch and then kept up to date through two
   batches of changes, by these contenders:
 
+  * ``here``: the compiled job without Spark, a process for each step;
+  * ``warm``: the same job, imported and called in one process, which keeps its tables between steps;
   * ``flintlog``: the compiled job through ``spark-submit``;
   * ``in session``: the same job, imported and called in one warm Spark session for all steps, without the start of
     Spark; its peak memory is that of all steps;

@@ -14,7 +14,7 @@ from measure import OutOfTime, run
 from results import Result, compare, console, working
 from workloads import Step, Workload, program_of_rules, steps, write_changes, write_tables
 
-CONTENDERS = ("flintlog", "in session", "duckdb", "souffle", "by hand")
+CONTENDERS = ("here", "warm", "flintlog", "in session", "duckdb", "souffle", "by hand")
 RULES = 100
 
 
@@ -36,10 +36,12 @@ class Comparison:
             write_changes(workload, step, place.changes(step))
             made.append(Step(step.name, {}, {}, {}))
         expected = self._duckdb(place, made)
-        if "flintlog" in self.contenders:
-            self._flintlog(place, made, expected)
-        if "in session" in self.contenders:
-            self._in_session(place, made, expected)
+        for name in ("here", "flintlog"):
+            if name in self.contenders:
+                self._flintlog(place, made, expected, name)
+        for name in ("warm", "in session"):
+            if name in self.contenders:
+                self._in_session(place, made, expected, name)
         if "souffle" in self.contenders:
             souffle = Souffle(place)
             for step in made:
@@ -76,31 +78,31 @@ class Comparison:
                 self._add(place, "duckdb", step, outcome)
         return expected
 
-    def _flintlog(self, place: Place, made: Sequence[Step], expected: dict[str, Answers]) -> None:
-        job = FlintlogJob(place)
+    def _flintlog(self, place: Place, made: Sequence[Step], expected: dict[str, Answers], name: str) -> None:
+        job = FlintlogJob(place, name)
         for number, step in enumerate(made):
             what = f"{place.workload.name}, {step.name}"
-            with working(f"{what}: flintlog"):
+            with working(f"{what}: {name}"):
                 outcome = job.run(step)
-            compare(outcome.answers, expected[step.name], f"flintlog, {what}")
+            compare(outcome.answers, expected[step.name], f"{name}, {what}")
             if number:
                 changed = difference(expected[step.name], expected[made[number - 1].name])
-                compare(job.published(step), changed, f"flintlog, {what}, what is published")
-            self._add(place, "flintlog", step, outcome)
+                compare(job.published(step), changed, f"{name}, {what}, what is published")
+            self._add(place, name, step, outcome)
 
-    def _in_session(self, place: Place, made: Sequence[Step], expected: dict[str, Answers]) -> None:
-        job = FlintlogJob(place, "in session")
+    def _in_session(self, place: Place, made: Sequence[Step], expected: dict[str, Answers], contender: str) -> None:
+        job = FlintlogJob(place, contender)
         name = place.workload.name
-        with working(f"{name}, all steps: in session"):
+        with working(f"{name}, all steps: {contender}"):
             measured, said = job.in_session(made)
-        compare(job.answers(), expected[made[-1].name], f"in session, {name}, last step")
+        compare(job.answers(), expected[made[-1].name], f"{contender}, {name}, last step")
         for number, (step, one) in enumerate(zip(made, said, strict=True)):
             if number:
                 changed = difference(expected[step.name], expected[made[number - 1].name])
-                compare(job.published(step), changed, f"in session, {name}, {step.name}, what is published")
+                compare(job.published(step), changed, f"{contender}, {name}, {step.name}, what is published")
             rows = sum(one["rows"][answer] for answer in place.workload.answers)
-            seconds, parts = one["seconds"], one["parts"]
-            self._say(Result(name, "in session", step.name, seconds, seconds, measured.peak_mb, rows, parts=parts))
+            seconds, parts = one["seconds"], one["parts"] or None
+            self._say(Result(name, contender, step.name, seconds, seconds, measured.peak_mb, rows, parts=parts))
 
     def _by_hand(self, place: Place, step: Step, expected: dict[str, Answers]) -> None:
         name = place.workload.name

@@ -83,7 +83,7 @@ class FlintlogJob:
     """The compiled job and its state below one folder."""
 
     def __init__(self, place: Place, name: str = "flintlog") -> None:
-        """Compile the program; ``name`` is that of the contender."""
+        """Compile the program; ``name`` is that of the contender, which says where the job runs."""
         self.place, self.name = place, name
         self.folder = place.folder / name.replace(" ", "-")
         self.state = self.folder / "state"
@@ -96,9 +96,14 @@ class FlintlogJob:
         return load_job(self.script)
 
     def run(self, step: Step) -> Outcome:
-        """Do a step by ``spark-submit``."""
-        measured = run((*spark_submit(), self.script, *self.command(step), "--json"), self.place.log(step, self.name))
+        """Do a step in a process of its own."""
+        measured = run((*self.starter, self.script, *self.command(step), "--json"), self.place.log(step, self.name))
         return Outcome(measured, last_object(measured)["seconds"], self.answers())
+
+    @property
+    def starter(self) -> tuple[str | Path, ...]:
+        """The command before a script."""
+        return (sys.executable,) if self.name in ("here", "warm") else spark_submit()
 
     def command(self, step: Step) -> tuple[str | Path, ...]:
         """The job's arguments for a step."""
@@ -109,9 +114,10 @@ class FlintlogJob:
     def in_session(
         self, steps: Sequence[Step], options: Sequence[str | Path] = ()
     ) -> tuple[Run, list[Mapping[str, Any]]]:
-        """Do all steps in one session; the whole run, and what it says of each step."""
+        """Do all steps in one process; the whole run, and what it says of each step."""
         folders = [self.place.tables(steps[0]), *(self.place.changes(step) for step in steps[1:])]
-        command = (*spark_submit(), HERE / "in_session.py", self.script, self.state, *folders, *options)
+        here = ("--here",) if self.name == "warm" else ()
+        command = (*self.starter, HERE / "in_session.py", *here, self.script, self.state, *folders, *options)
         measured = run(command, self.place.log(None, self.name))
         return measured, [json.loads(line) for line in measured.output.splitlines() if line.startswith('{"seconds"')]
 

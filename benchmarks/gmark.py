@@ -10,10 +10,10 @@ building its state from the graph behind the batch; it must come to the same.
 
 The tables are those of Bonifati et al. 2018, section 5: the average time per view of incremental maintenance (IVM)
 against full recomputation (FVM) for updates that insert all edges of some symbols, beside the paper's own gains; then
-deletions of symbols, which the paper recomputes, and batches of edges, half of them deletions. Jobs run in this process,
-which keeps the tables of a state between batches, as ``follow`` does. Times are those of the job's tasks, which
-evaluate, write, and read what is not kept; what is done around them is the same for both. ``--document`` also writes the
-results to ``gmark.json`` and the tables to ``docs/performance.md``.
+deletions of symbols, which the paper recomputes, and batches of edges, half of them deletions. Jobs run in this
+process, which keeps the tables of a state between batches, as ``follow`` does. Times are those of the job's tasks,
+which evaluate, write, and read what is not kept; what is done around them is the same for both. ``--document`` also
+writes the results to ``gmark.json`` and the tables to ``docs/performance.md``.
 """
 
 from __future__ import annotations

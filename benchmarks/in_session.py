@@ -1,8 +1,10 @@
-"""Contender: the compiled job, imported and called step by step in one Spark session, as a notebook or a stream does.
+"""Contenders: the compiled job, imported and called step by step, as a notebook or a stream does.
 
-The session is warm: it has run a query with Python workers before the first step.
+It runs in one Spark session, which is warm: it has run a query with Python workers before the first step. With
+``--here`` it runs without Spark, and this process keeps the tables that it has read, as ``follow`` does.
 
-Usage: ``spark-submit in_session.py SCRIPT STATE TABLES [CHANGES ...]``, folders with a Parquet file per relation;
+Usage: ``spark-submit in_session.py SCRIPT STATE TABLES [CHANGES ...]``, or ``python in_session.py --here SCRIPT ...``,
+with folders that have a Parquet file per relation;
 prints a JSON object per step, with the seconds that went into each part of it. With ``--strategy NAME``, which may be
 repeated, each batch is applied once by each strategy and to a copy of the state that ``init`` leaves; the changes are
 then published below ``STATE-published``. With ``--seen CHANGES`` that state has had these changes and then their
@@ -38,7 +40,17 @@ def main() -> None:
     parser.add_argument("changes", nargs="*", type=Path)
     parser.add_argument("--strategy", action="append", default=[])
     parser.add_argument("--seen", type=Path)
+    parser.add_argument("--here", action="store_true")
     options = parser.parse_args()
+    if options.here:
+        job = load_job(options.script)
+        log = job.Log(quiet=True)
+        with job.LocalExecutor(keep=True) as here:
+            report(partial(job.init, here, str(options.state), options.tables, log=log), {})
+            for changes in options.changes:
+                batch = changes.parent.name
+                report(partial(job.apply, here, str(options.state), str(changes), batch=batch, log=log), {})
+        return
     # Here, since gmark.py and tests import this module, and jobs need no Spark to be loaded.
     from pyspark.sql import SparkSession
 
@@ -118,7 +130,7 @@ def watch(job: ModuleType) -> dict[str, float]:
             parts[part] += seconds
         return reports
 
-    def watched_task(task: Any, number: int) -> dict[str, Any]:
+    def watched_task(task: Any, number: int, kept: Any) -> dict[str, Any]:
         spent: defaultdict[str, float] = defaultdict(float)
         nested = [0.0]
 
@@ -134,7 +146,7 @@ def watch(job: ModuleType) -> dict[str, float]:
                 nested[-1] += seconds
 
         engines.run = watched_run
-        said: dict[str, Any] = run_task(task, number)
+        said: dict[str, Any] = run_task(task, number, kept)
         return {**said, "parts": dict(spent)}
 
     vars(job).update(stage_inputs=watched_staging, run_task=watched_task)

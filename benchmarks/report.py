@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -13,7 +14,14 @@ from rich.table import Table
 
 #: How far a heading's column is set to the right: all but those of words.
 WORDS = ("workload", "step", "closure", "program", "output")
-COLORS = {"in session": "#1b6ca8", "duckdb": "#e0a100", "souffle": "#7a9b3a", "by hand": "#a83232"}
+COLORS = {
+    "here": "#3b9c7a",
+    "warm": "#8fd0b5",
+    "in session": "#1b6ca8",
+    "duckdb": "#e0a100",
+    "souffle": "#7a9b3a",
+    "by hand": "#a83232",
+}
 STRATEGY_COLORS = {"incremental": "#1b6ca8", "recompute": "#a83232", "auto": "#222222"}
 
 
@@ -61,7 +69,8 @@ def grids(measured: Measured, titles: dict[str, str]) -> list[Grid]:
     compiler = [one for one in measured.comparison if one.contender == "compiler"]
     made = []
     if known:
-        made += [workloads_grid(known, titles), memory_grid(known, titles), parts_grid(known, titles)]
+        made += [processes_grid(known, titles), workloads_grid(known, titles)]
+        made += [memory_grid(known, titles), parts_grid(known, titles)]
     if measured.scaling:
         made.append(scaling_grid(measured.scaling))
     if measured.strategies:
@@ -119,9 +128,47 @@ def workloads_grid(results: Sequence[Result], titles: dict[str, str]) -> Grid:
     return Grid("workloads", "Seconds, and ratios of the job in a warm session to the others", headings, rows)
 
 
+MANY_ROWS = 10_000_000
+"""Views of more rows have the strictest aims."""
+
+
+def aim(step: str, rows: int, whole: float) -> tuple[str, float, str, float]:
+    """Return, for a step that leaves so many rows and takes DuckDB ``whole`` seconds from scratch, how long a process
+    of its own may take, as text and in seconds, and the same for a warm process (infinite if that has no aim)."""
+    if step == "init":
+        return "1.5 x or 2 s", max(1.5 * whole, 2.0), "", math.inf
+    if "0.01" not in step:
+        return "1.2 x or 1 s", max(1.2 * whole, 1.0), "", math.inf
+    if rows > MANY_ROWS:
+        return "0.4 x", 0.4 * whole, "0.2 x", 0.2 * whole
+    return "1 x or 0.8 s", max(whole, 0.8), "", math.inf
+
+
+def processes_grid(results: Sequence[Result], titles: dict[str, str]) -> Grid:
+    """Seconds of whole processes without Spark, from their start to their end, and the aims for them."""
+    headings = ("workload", "step", "rows", "here", "warm", "DuckDB", "to DuckDB", "aim", "warm to DuckDB", "aim, warm")
+    rows = []
+    for workload, step, found in by_step(results):
+        here, warm, scratch = (found.get(name) for name in ("here", "warm", "duckdb"))
+        if not (here and warm and scratch):
+            continue
+        cells: list[str] = []
+        texts = aim(step, scratch.rows, scratch.seconds)
+        for one, text, most in ((here, *texts[:2]), (warm, *texts[2:])):
+            missed = " (missed)" if one.seconds > most else ""
+            cells += [f"{one.seconds / scratch.seconds:.2f} x", f"{text}{missed}"]
+        seconds = [f"{one.seconds:.2f}" for one in (here, warm, scratch)]
+        rows.append(
+            (titles.get(workload, workload) if step == "init" else "", step, f"{scratch.rows:,}", *seconds, *cells)
+        )
+    return Grid("processes", "Seconds of whole processes without Spark", headings, rows)
+
+
 def memory_grid(results: Sequence[Result], titles: dict[str, str]) -> Grid:
     """Peak memory of the process trees."""
     columns = {
+        "here": "here",
+        "warm": "warm",
         "flintlog": "spark-submit",
         "in session": "in session",
         "duckdb": "DuckDB",

@@ -117,6 +117,9 @@ def played(case: Path, folder: Path, buckets: int | None) -> Iterator[tuple[str,
         job = MemoryJob(compiled(case), functions_of(case))
     else:
         job = LocalJob(script_of(case), folder, buckets, functions_of(case))
+    if buckets != 1:
+        # With one bucket, strata are computed from scratch where that is cheaper.
+        job.use_strategy("incremental")
     try:
         checked = Checked(job, whole_text(case), compiled(case))
         for name, batch in batches_of(case, job).items():

@@ -42,6 +42,7 @@ def test_small_batches_write_little(buckets: int, tmp_path: Path, spark: SparkSe
     """Forty batches of six changes: each writes a small part of the state, and a read never merges many files."""
     rng = random.Random(buckets)
     job = LocalJob(compile_text(PROGRAM)[1], tmp_path / "state", buckets)
+    job.use_strategy("incremental")
     rows: set[Row] = {(rng.randrange(2_000), rng.randrange(2_000)) for _ in range(ROWS)}
     job.run({"e": [("+", row) for row in rows]})
     files, whole = written(tmp_path, set())

@@ -76,6 +76,10 @@ class DuckEngine:
         #: Maps a file that a statement names to one that DuckDB can open.
         self.fetch: Callable[[str], str] = checked_file
 
+    def _known(self) -> tuple[dict[str, Any], ...]:
+        """Return all that is known of tables and views."""
+        return self._rows, self._views, self._later, self._read, self._made, self._numbered, self._sources
+
     def close(self) -> None:
         """Discard the database, and what was opened for it."""
         self.connection.close()

@@ -45,7 +45,7 @@ class MemoryEngine(DuckEngine):
     @contextlib.contextmanager
     def transaction(self, keep: bool = True) -> Iterator[None]:
         """Execute the body as a whole or not at all; roll it back in any case unless ``keep``."""
-        before = dict(self._rows), dict(self._views), dict(self._later)
+        before = [dict(known) for known in self._known()]
         self.connection.execute("BEGIN TRANSACTION")
         kept = False
         try:
@@ -63,7 +63,9 @@ class MemoryEngine(DuckEngine):
                 # A failed transaction may have ended already.
                 with contextlib.suppress(Exception):
                     self.connection.execute("ROLLBACK")
-                self._rows, self._views, self._later = before
+                for known, was in zip(self._known(), before, strict=True):
+                    known.clear()
+                    known.update(was)
 
     def fill(self, name: str, columns: Sequence[Column], rows: Iterable[Sequence[Any]]) -> None:
         """Make a table of Python rows."""

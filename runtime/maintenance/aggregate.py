@@ -25,7 +25,11 @@ def maintain_aggregate(run: Run, stratum: Stratum, clock: int) -> int:
         derived = all_derivations(engine, stratum, relation, run.bucket, exits=False)
         engine.view(f"{table}__rows", union(derived))
         check_defined(engine, stratum, relation, f"{table}__rows")
-        engine.table(table, stratum.compute)
+        try:
+            engine.table(table, stratum.compute)
+        except Refused as error:
+            # What is added up has a value: only a sum can be out of range, in DuckDB even before it has a type.
+            raise sum_out_of_range(relation) from error
         check_range(engine, stratum, table)
         no_changes(engine, relation)
         run.note(stratum.name, "build", 1, engine.rows(table))
@@ -88,10 +92,15 @@ def check_range(engine: Engine, stratum: Stratum, table: str) -> None:
     missing = " OR ".join(f"{column} IS NULL" for column in stratum.ranged)
     for row in engine.first(f"SELECT * FROM {table} WHERE {missing}", 1):
         group = named_values(relation, {name: row[name] for name in stratum.groups})
-        raise Refused(
-            f"{relation.source}: a sum of {relation.name}{f' for {group}' if group else ''} does not fit its type; "
-            "the batch was refused and the state is unchanged"
-        )
+        raise sum_out_of_range(relation, f" for {group}" if group else "")
+
+
+def sum_out_of_range(relation: Relation, group: str = "") -> Refused:
+    """Return the error for a sum that does not fit its type."""
+    return Refused(
+        f"{relation.source}: a sum of {relation.name}{group} does not fit its type; "
+        "the batch was refused and the state is unchanged"
+    )
 
 
 def recount_aggregate(engine: Engine, stratum: Stratum, bucket: Bucket) -> list[Finding]:

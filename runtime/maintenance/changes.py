@@ -181,7 +181,8 @@ def check_defined(engine: Engine, stratum: Stratum, relation: Relation, table: s
     missing = lacking(stratum, relation)
     if not missing or engine.counted(table, missing) == 0:
         return
-    for row in engine.first(f"SELECT * FROM {table} WHERE {missing}", 1):
+    # The same row in every engine and order of evaluation, as far as the same rows are there.
+    for row in engine.first(f"SELECT * FROM {table} WHERE {missing} ORDER BY ALL", 1):
         named = ", ".join(f"{rule.label} ({rule.source})" for rule in rules)
         known = named_values(relation, row)
         calls = list(dict.fromkeys(call for rule in rules for call in rule.calls))

@@ -127,7 +127,8 @@ def reason_for_scratch(
     if stored < FEW_TUPLES:
         expected = max(effect.followed, METHODS[stratum.kind].statements)
         quick = 0 < effect.built < expected and effect.seconds < QUICK_SECONDS
-        if quick and not any(rule.calls for rule in stratum.rules):
+        # Calls may cost more than statements, and only an incremental sum says which group is out of range.
+        if quick and not stratum.ranged and not any(rule.calls for rule in stratum.rules):
             return f"it is small: to compute it takes {effect.built:.0f} statements, to follow changes {expected:.0f}"
         return ""
     if lost + gained > LARGE_SHARE:
