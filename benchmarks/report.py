@@ -69,8 +69,9 @@ def grids(measured: Measured, titles: dict[str, str]) -> list[Grid]:
     compiler = [one for one in measured.comparison if one.contender == "compiler"]
     made = []
     if known:
-        made += [processes_grid(known, titles), workloads_grid(known, titles)]
-        made += [memory_grid(known, titles), parts_grid(known, titles)]
+        processes = processes_grid(known, titles)
+        made += [processes] if processes.rows else []
+        made += [workloads_grid(known, titles), memory_grid(known, titles), parts_grid(known, titles)]
     if measured.scaling:
         made.append(scaling_grid(measured.scaling))
     if measured.strategies:

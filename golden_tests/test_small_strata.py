@@ -1,0 +1,131 @@
+"""Small strata: they are computed from scratch where that takes fewer statements than to follow the changes."""
+
+from __future__ import annotations
+
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from golden_tests.harness import LocalJob, MemoryJob, compile_text
+from golden_tests.nightly import seeds
+from golden_tests.random_search import checked_batches, scenario_of
+
+PROGRAM = """
+input relation e(x: int, y: int)
+output relation p(x: int, y: int)
+output relation n(x: int, most: int)
+output relation s(x: int, sum_y: int)
+p(X, Y) :- e(X, Y).
+p(X, Y) :- p(X, Z), e(Z, Y).
+n(X, max<Y>) :- p(X, Y).
+s(X, sum<Y>) :- p(X, Y).
+"""
+
+
+def outcomes(job: LocalJob | MemoryJob, *batches: list[tuple[str, tuple[int, int]]]) -> list[dict[str, str]]:
+    """Why which strata were computed from scratch, in each batch."""
+    found = []
+    for batch in batches:
+        job.run({"e": batch})
+        assert job.differences() == []
+        found.append(dict(job.module.LAST))
+    return found
+
+
+@pytest.fixture(params=["files", "memory"])
+def job(request: pytest.FixtureRequest, tmp_path: Path) -> Any:
+    """A job that remembers what the last batch computed from scratch."""
+    compilation, script = compile_text(PROGRAM)
+    made = LocalJob(script, tmp_path / "state") if request.param == "files" else MemoryJob(compilation)
+    module: Any = made.module
+    real = module.from_scratch
+    module.LAST = {}
+
+    def noted(run: Any, stratum: Any, reason: str, begun: bool) -> int:
+        module.LAST[stratum.name] = reason
+        return int(real(run, stratum, reason, begun))
+
+    module.from_scratch = noted
+    run = made.run
+
+    def cleared(changes: Any) -> Any:
+        module.LAST.clear()
+        return run(changes)
+
+    made.run = cleared  # type: ignore[method-assign]
+    yield made
+    made.close()
+
+
+def test_few_rounds(job: Any) -> None:
+    """A shallow recursion and a fold of groups take fewer statements from scratch; a sum is folded, since only that
+    can say which group is out of range."""
+    init, first, second = outcomes(job, [("+", (0, n)) for n in range(1, 9)], [("+", (9, 0))], [("-", (9, 0))])
+    assert init == {}
+    assert set(first) == set(second) == {"p", "n"}
+    assert all(reason.startswith("it is small: to compute it takes ") for reason in first.values())
+
+
+def test_many_rounds(job: Any) -> None:
+    """To compute a deep recursion takes more statements than to follow a change at its end."""
+    chain = [("+", (n, n + 1)) for n in range(1, 90)]
+    _, first, second = outcomes(job, [*chain[:40], *chain[41:]], [("+", (90, 91))], [("-", (90, 91))])
+    assert "p" not in first and "p" not in second
+    job.use_strategy("incremental")
+    assert outcomes(job, [chain[40]]) == [{}]
+
+
+def test_long_computations(job: Any) -> None:
+    """What took long follows the changes, however few its statements and its tuples are."""
+    job.module.QUICK_SECONDS = 0.0
+    _, first = outcomes(job, [("+", (0, n)) for n in range(1, 9)], [("+", (9, 0))])
+    assert first == {}
+
+
+def test_calls(tmp_path: Path) -> None:
+    """Functions of users are called for the changes only."""
+    text = """
+    input relation e(x: int)
+    extern function f(x: int): int
+    output relation q(x: int, y: int)
+    q(X, Y) :- e(X), Y := f(X).
+    """
+    compilation, _ = compile_text(text)
+    calls = tmp_path / "calls"
+    functions = tmp_path / "functions.py"
+    functions.write_text(
+        "def f(x: int) -> int:\n"
+        f"    with open({str(calls)!r}, 'a') as lines:\n"
+        "        lines.write(f'{x}\\n')\n"
+        "    return x + 1\n",
+        encoding="utf-8",
+    )
+    job = MemoryJob(compilation, functions)
+    job.run({"e": [("+", (n,)) for n in range(5)]})
+    calls.unlink()
+    job.run({"e": [("+", (7,))]})
+    assert set(calls.read_text(encoding="utf-8").split()) == {"7"}
+    job.close()
+
+
+def test_known_to_the_next_process(job: Any) -> None:
+    """The manifest keeps what was measured, beside what earlier versions kept."""
+    if isinstance(job, MemoryJob):
+        pytest.skip("has no manifest")
+    outcomes(job, [("+", (0, 1))], [("+", (1, 2))])
+    assert set(job.manifest.effects) == {"p", "n", "s"}
+    effect = job.module.Effect(*job.manifest.effects["p"][0])
+    assert effect.built > 0 and 0 < effect.seconds < 10
+    earlier = job.module.Effect(1.0, 2.0, 3.0)
+    assert (earlier.built, earlier.followed) == (0, 0)
+
+
+@pytest.mark.parametrize("seed", seeds(3, 300))
+def test_random_programs(seed: int, tmp_path: Path) -> None:
+    """The oracle agrees with batches of random programs that choose by the number of statements."""
+    scenario = scenario_of(70_000 + seed)
+    compilation, script = compile_text(scenario.text)
+    job = LocalJob(script, tmp_path / "state", 1 + seed % 3)
+    assert checked_batches(scenario, compilation, job, "small strata", Counter()) == []
