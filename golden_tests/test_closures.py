@@ -19,6 +19,7 @@ CLOSURES = {
     "at the start": "p(X, Y) :- e(X, Y).  p(X, Y) :- e(X, Z), p(Z, Y).",
     "at the end": "p(X, Y) :- e(X, Y).  p(X, Y) :- p(X, Z), e(Z, Y).",
     "made linear": "p(X, Y) :- e(X, Y).  p(X, Y) :- p(X, Z), p(Z, Y).",
+    "made linear, turned round": "p(X, Y) :- e(Y, X).  p(X, Y) :- p(X, Z), p(Z, Y).",
     "turned round": "p(X, Y) :- e(Y, X).  p(X, Y) :- e(Z, X), p(Z, Y).",
     "two steps": "p(X, Y) :- e(X, Y).  p(X, Y) :- f(Y, X).  p(X, Y) :- p(X, Z), e(Z, Y).  p(X, Y) :- f(Y, Z), p(X, Z).",
     "reflexive": "p(X, X) :- e(X, _), !f(_, X).  p(X, Y) :- e(X, Y).  p(X, Y) :- e(X, Z), p(Z, Y).",
@@ -29,9 +30,11 @@ CLOSURES = {
 OTHERS = {
     "doubled": "p(X, Y) :- e(X, Y).  p(X, Y) :- p(X, Z), p(Z, Y), X != Y.",
     "begins otherwise": "p(X, Y) :- f(X, Y).  p(X, Y) :- e(X, Z), p(Z, Y).",
+    "goes on by one of two steps": "p(X, Y) :- e(X, Y); f(X, Y).  p(X, Y) :- e(X, Z), p(Z, Y).",
     "both sides": "p(X, Y) :- e(X, Y); f(X, Y).  p(X, Y) :- e(X, Z), p(Z, Y).  p(X, Y) :- p(X, Z), f(Z, Y).",
     "with a fact": "p(1, 1).  p(X, Y) :- e(X, Y).  p(X, Y) :- e(X, Z), p(Z, Y).",
     "filtered": "p(X, Y) :- e(X, Y).  p(X, Y) :- e(X, Z), p(Z, Y), Z != 7.",
+    "path turned round": "p(X, Y) :- ^(e / f)(X, Y).",
 }
 INPUTS = "input relation e(x: int, y: int)  input relation f(x: int, y: int)  output p.\n"
 NODES = 30

@@ -311,6 +311,24 @@ def test_too_many(tmp_path: Path) -> None:
     job.close()
 
 
+@pytest.mark.parametrize("rule", ["p(X, Y) :- e(X, Y).", "p(X, Y) :- e(X, Y), e(X, Y)."])
+def test_derivations_from_the_same_facts_are_counted(rule: str) -> None:
+    """Two rules derive an entry from the same facts; what follows from it goes with either of the relations read."""
+    rng = random.Random(0)
+    text = (
+        "input relation e(x: int, y: int)\ninput relation f(x: int)\noutput p.\n"
+        f"p(X, Y) :- e(X, Y).\n{rule}\np(X, Y) :- p(X, Z), e(Z, Y), f(Z).\n"
+    )
+    edges, nodes = {(0, 1), (1, 2), (2, 3)}, {(1,), (2,)}
+    bursts = [
+        {"e": edges, "f": nodes},
+        {"e": edges, "f": {(2,)}},
+        {"e": edges, "f": nodes},
+        {"e": {(1, 2)}, "f": nodes},
+    ]
+    assert run_both(text, bursts, rng) > 0
+
+
 def test_in_buckets_and_files(tmp_path: Path) -> None:
     """The state of entries in files and buckets, through batches, against the oracle."""
     text = (

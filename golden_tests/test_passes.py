@@ -60,3 +60,34 @@ def test_passes_keep_their_promises_on_processes(path: Path) -> None:
     found = compile_processes([path])
     for compilation in (*found.compilations.values(), found.whole):
         check(compilation)
+
+
+@pytest.mark.parametrize("aggregate", ["count<*>", "count<C>", "count<distinct C>", "sum<C>", "avg<C>"])
+def test_only_extrema_are_part_of_a_recursion(aggregate: str) -> None:
+    """All others are refused, whichever rule they are in."""
+    text = (
+        "input relation e(x: int, y: int, c: int)\noutput p.\n"
+        f"p(Y, {aggregate}) :- e(X, Y, C).\np(Y, {aggregate}) :- p(X, _), e(X, Y, C).\n"
+    )
+    assert codes(text) == {"E0502"}
+
+
+@pytest.mark.parametrize(("function", "sign"), [("min", "<"), ("max", ">")])
+def test_a_value_of_a_recursion_may_be_compared_from_one_side(function: str, sign: str) -> None:
+    """Only so that a better value holds where a worse one does, on whichever side of the sign it is written."""
+    turned = {"<": ">", ">": "<"}
+    for left, op, right in (("C", sign, "7"), ("7", turned[sign], "C")):
+        for mark, expected in ((op, set()), (f"{op}=", set()), (turned[op], {"E0503"}), (f"{turned[op]}=", {"E0503"})):
+            text = (
+                f"input relation e(x: int, y: int, c: int)\noutput p.\np(X, {function}<C>) :- e(X, _, C).\n"
+                f"p(Y, {function}<D>) :- p(X, C), {left} {mark} {right}, e(X, Y, _), D = C + 1.\n"
+            )
+            assert codes(text) == expected, text
+
+
+def codes(text: str) -> set[str]:
+    """The codes of what the compiler reports about a program."""
+    try:
+        return {item.code for item in compile_program(SourceFile("test.dl", text)).warnings}
+    except CompileError as error:
+        return {item.code for item in error.diagnostics}

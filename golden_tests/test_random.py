@@ -5,6 +5,7 @@ By day the same every time, at night thousands of new programs; ``golden_tests/r
 
 from __future__ import annotations
 
+import itertools
 import random
 from dataclasses import replace
 from pathlib import Path
@@ -14,7 +15,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from golden_tests.checks import Checked
-from golden_tests.harness import LocalJob, Row, compile_text
+from golden_tests.harness import LocalJob, MemoryJob, Row, compile_text
 from golden_tests.nightly import NIGHTLY, numbers, seeded, seeds
 from golden_tests.oracle.batches import Batch, split
 from golden_tests.oracle.language import parse
@@ -103,6 +104,35 @@ def test_a_condition_without_value_in_another_bucket(rule: str, buckets: int) ->
     ]
     made = Scenario(text, {"k": {(0, 3)}, "ls": {(0, 1), (4, 1), (5, 1)}}, batches)
     assert check(made, buckets) == []
+
+
+@pytest.mark.parametrize("buckets", [1, 2, 3])
+def test_a_key_of_tuples_in_different_buckets(buckets: int) -> None:
+    """The rule keeps a column that is not part of the key; a relation cut by it would hide tuples with one key."""
+    text = "input relation q(x: int, y: int)\noutput relation p(k: int, y: int) primary key (k)\n"
+    text += "p(X % 2, Y) :- q(X, Y).\n"
+    batches: list[Batch] = [{"q": [("+", (3, y))]} for y in range(6)]
+    assert check(Scenario(text, {"q": {(0, 5), (1, 7)}}, batches), buckets) == []
+
+
+@pytest.mark.parametrize("body", list(itertools.permutations(("a(X)", "!b(X)", "c(X)"))), ids=", ".join)
+def test_what_a_rule_reads_and_negates_changes_at_once(body: tuple[str, ...]) -> None:
+    """A tuple for each way in which three relations change or stay: no derivation counts that was never there."""
+    text = "".join(f"input relation {name}(x: int)\n" for name in "abc") + f"output p.\np(X) :- {', '.join(body)}.\n"
+    tuples = list(enumerate(itertools.product(("absent", "present", "lost", "gained"), repeat=3)))
+    inputs: dict[str, set[Row]] = {}
+    batch: Batch = {}
+    for place, name in enumerate("abc"):
+        inputs[name] = {(x,) for x, ways in tuples if ways[place] in ("present", "lost")}
+        batch[name] = [("-", (x,)) for x, ways in tuples if ways[place] == "lost"]
+        batch[name] += [("+", (x,)) for x, ways in tuples if ways[place] == "gained"]
+    compilation = compile_text(text)[0]
+    job = MemoryJob(compilation)
+    job.use_strategy("incremental")
+    checked = Checked(job, text, compilation)
+    assert checked.build(inputs) == []
+    assert checked.apply(batch) == []
+    job.close()
 
 
 def apart(seed: int) -> Scenario:

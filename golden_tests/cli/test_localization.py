@@ -70,6 +70,7 @@ SHAPES = {
     "without location": "r(@N, C) :- colour(N, C), link(@N, M), colour(M, C).",
     "head elsewhere": "r(S, @D) :- link(@S, D). s(@T, D) :- link(@S, D), T = S + 1.",
     "two rules send the same": "r(@S) :- link(@S, Z), node(@Z). s(@S, D) :- link(@S, Z), link(@Z, D).",
+    "two places for the same": "r(@S) :- via(@S, Y, Z), link(@Y, Z). s(@S) :- via(@S, Y, Z), link(@Z, Y).",
     "a name that is taken": "link_at_dst(@X) :- node(@X). r(@S) :- link(@S, Z), link_at_dst(@Z).",
 }
 

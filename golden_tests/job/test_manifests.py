@@ -332,6 +332,24 @@ def test_something_else_under_the_name_of_a_manifest(
     assert race.rows() == {(1, 1), (2, 2)}
 
 
+@pytest.mark.parametrize(("damage", "what"), [(None, "is missing"), (b"PAR1", "is damaged")])
+def test_recover_looks_at_the_files_that_it_returns_to(
+    damage: bytes | None, what: str, race: Race, job: ModuleType
+) -> None:
+    """Without them it changes nothing, also of what the damaged commit has published."""
+    manifest_file(race, 2).write_bytes(b"")
+    (name,) = job.load_manifest(race.state, 1).relations["link"].buckets[0].base
+    content = (race.state / name).read_bytes()
+    (race.state / name).unlink()
+    if damage:
+        (race.state / name).write_bytes(content.removesuffix(damage))
+    before = set(race.state.rglob("*"))
+    assert f"{race.state / name} {what}" in refusal(lambda: job.recover(str(race.state), log=race.log), job)
+    assert set(race.state.rglob("*")) == before
+    (race.state / name).write_bytes(content)
+    assert job.recover(str(race.state), log=race.log)["commit"] == 3
+
+
 def test_recover_looks_at_the_files_of_a_store(race: Race, job: ModuleType, monkeypatch: pytest.MonkeyPatch) -> None:
     """All of their bytes, since no task does; else what a task reads is left to it, but for the marks of its files."""
     pytest.importorskip("upath", reason="universal-pathlib is not installed")

@@ -242,6 +242,24 @@ def test_a_message_that_is_lost(pair: Pair) -> None:
     assert ("begin_anew", {"channel": "A.p--B", "why": "messages are missing"}) in pair.world.logs["B"].events
 
 
+def test_a_deletion_that_overtakes_its_insertion(pair: Pair) -> None:
+    """Its tuple is shown neither before the insertion has arrived nor afterwards; until then something is missing."""
+    pair.feed((1, 2))
+    pair.check()
+    pair.world.feed("A", "e", ("x", "y"), [("+", (3, 4))])
+    pair.world.turn("A")
+    (insertion,) = pair.messages.glob("[0-9]*")
+    insertion = insertion.rename(pair.root / insertion.name)
+    pair.world.feed("A", "e", ("x", "y"), [("-", (3, 4))])
+    pair.world.turn("A")
+    pair.world.turn("B")
+    assert pair.shown("B") == {(1, 2)} and not pair.status("B")["caught_up"]
+    insertion.rename(pair.messages / insertion.name)
+    pair.world.turn("B")
+    assert pair.shown("B") == {(1, 2)} and pair.status("B")["caught_up"]
+    pair.check()
+
+
 @pytest.mark.parametrize("number", [errno.ENOSPC, errno.EIO, errno.EMFILE, errno.ESTALE])
 @pytest.mark.parametrize("when", ["before", "after"])
 def test_the_system_fails_during_a_step(when: str, number: int, pair: Pair) -> None:
