@@ -13,7 +13,17 @@ from flintlog.compiler.pipeline import Compilation
 from .harness import LocalJob, MemoryJob, Row
 from .oracle import functions, language
 from .oracle.batches import Batch, Changes, ConflictingUpserts, Contradiction, apply, diff
-from .oracle.evaluate import ArithmeticFault, KeyViolation, OnlyFromEachOther, counts, evaluate, strata, supports_ok
+from .oracle.evaluate import (
+    ArithmeticFault,
+    KeyViolation,
+    OnlyFromEachOther,
+    counts,
+    evaluate,
+    evaluated,
+    shown,
+    strata,
+    supports_ok,
+)
 
 REFUSALS = {
     ArithmeticFault: ("arithmetic overflow or division by zero", "does not fit its type"),
@@ -118,7 +128,8 @@ class Checked:
         """What is wrong with numbers of derivations, with ranks, and with hidden relations."""
         known = {r.name: set(inputs.get(self.publics[r.name], ())) for r in self.rewritten.inputs}
         tables = {r.name: t for r, t in zip(self.rewritten.relations.values(), self.job.program.relations, strict=True)}
-        derived = evaluate(self.rewritten, known)
+        store = evaluated(self.rewritten, known)
+        derived = shown(self.rewritten, store)
         problems = []
         for name, rows in {**known, **derived}.items():
             problems += compared(f"rewritten {name}", self.job.tuples(tables[name]), rows)
@@ -129,8 +140,8 @@ class Checked:
         annotated = {name for name, table in tables.items() if table.kind == "entries"}
         assert set(ranked) == recursive - annotated, "what is recursive is ranked, or annotated with derivations"
         unranked = {f"{name}: recursive, but not in the state" for name in annotated}
-        problems += [found for found in supports_ok(self.rewritten, known, ranked) if found not in unranked]
-        counted = counts(self.rewritten, known)
+        problems += [found for found in supports_ok(self.rewritten, known, ranked, store) if found not in unranked]
+        counted = counts(self.rewritten, known, store)
         for name, table in tables.items():
             if table.kind == "counted":
                 stored = self.job.counts(table)

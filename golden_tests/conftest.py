@@ -30,8 +30,9 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Register the mark of tests that run at night only."""
+    """Register the marks: of tests that run at night only, and of those that one worker runs."""
     config.addinivalue_line("markers", "night: runs in `make nightly` only")
+    config.addinivalue_line("markers", "xdist_group(name): run by one worker, together with others of that name")
 
 
 def pytest_report_header() -> str:
@@ -40,8 +41,32 @@ def pytest_report_header() -> str:
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Leave out what does not run now."""
+    """Leave out what does not run now; let one worker run all tests that share something."""
     nightly.select(config, items)
+    for item in items:
+        if isinstance(item, pytest.Function) and not item.get_closest_marker("xdist_group"):
+            shared = group_of(item)
+            if shared:
+                item.add_marker(pytest.mark.xdist_group(shared))
+
+
+SPARK = "spark"
+"""The group of the tests that share the Spark session."""
+
+
+def group_of(item: pytest.Function) -> str:
+    """The group of a test that uses the Spark session or a fixture of its module; empty if any worker may run it."""
+    if SPARK in item.fixturenames:
+        return SPARK
+    used = item._fixtureinfo.name2fixturedefs
+    shares = any(found[-1].scope == "module" for name, found in used.items() if name in item.fixturenames)
+    return item.nodeid.partition("::")[0] if shares else ""
+
+
+def uses_spark(item: pytest.Item) -> bool:
+    """Whether a test has asked for the Spark session."""
+    group = item.get_closest_marker("xdist_group")
+    return group is not None and group.args == (SPARK,)
 
 
 @pytest.fixture
@@ -50,13 +75,23 @@ def update_golden(request: pytest.FixtureRequest) -> bool:
     return bool(request.config.getoption("--update-golden"))
 
 
+#: Of a session that lives for minutes and runs each query once: to compile takes longer than to interpret. At night
+#: sessions are as users have them.
+SHORT_LIVED = {
+    "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
+    "spark.sql.codegen.wholeStage": "false",
+    "spark.sql.codegen.factoryMode": "NO_CODEGEN",
+}
+
+
 @pytest.fixture(scope="session")
 def spark() -> Iterator[SparkSession]:
     """The Spark session that all tests share; tests that need none do not start it."""
     from pyspark.sql import SparkSession
 
     os.environ["PYSPARK_PYTHON"] = sys.executable
-    settings = {
+    settings = {} if nightly.NIGHTLY else SHORT_LIVED
+    settings = settings | {
         # One session runs hundreds of programs.
         "spark.driver.memory": "2g",
         "spark.ui.enabled": "false",
@@ -72,3 +107,20 @@ def spark() -> Iterator[SparkSession]:
     session.sparkContext.setLogLevel("ERROR")
     yield session
     session.stop()
+
+
+@pytest.fixture(autouse=True)
+def no_session_of_others(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Hide the session that other tests have opened from tests that ask for none: what they start runs here."""
+    sql = sys.modules.get("pyspark.sql")
+    if sql is not None and not uses_spark(request.node):
+        monkeypatch.setattr(sql.SparkSession, "getActiveSession", lambda: None)
+
+
+@pytest.fixture(params=["here", pytest.param(SPARK, marks=[nightly.AT_NIGHT, pytest.mark.xdist_group(SPARK)])])
+def place(request: pytest.FixtureRequest) -> SparkSession | None:
+    """Where the commands of a job run, their first argument: here, and at night also on Spark."""
+    if request.param == "here":
+        return None
+    session: SparkSession = request.getfixturevalue(SPARK)
+    return session

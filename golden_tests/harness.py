@@ -93,6 +93,13 @@ def stored_tuples(module: Any, state: Path, manifest: Any, relation: Any) -> set
     return set(rows)
 
 
+def tuples_in(found: Any) -> list[Row]:
+    """The tuples of a relation, given as the job returns it: a frame of Spark, or a table without it."""
+    if isinstance(found, pa.Table):
+        return [tuple(row.values()) for row in found.to_pylist()]
+    return list(map(tuple, found.collect()))
+
+
 class QuietLog:
     """A log that says nothing."""
 

@@ -17,7 +17,7 @@ import tempfile
 import time
 import traceback
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Set
+from collections.abc import Callable, Iterable, Iterator, Mapping, Set
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -70,19 +70,27 @@ def check_in_memory(scenario: Scenario, heard: Counter[str] | None = None) -> li
 
 
 def check_queries(scenario: Scenario, spark: SparkSession) -> list[str]:
-    """Which queries of a program's rules find other rows in Spark than in DuckDB.
+    """Which queries of a program's rules find other rows in Spark than in DuckDB."""
+    compilation, script = compile_text(scenario.text)
+    return compare_queries(compilation, script, scenario.text, (batch_of(scenario.inputs), *scenario.batches), spark)
+
+
+def compare_queries(
+    compilation: Compilation, script: str, text: str, batches: Iterable[Batch], spark: SparkSession
+) -> list[str]:
+    """Which queries of a script's rules find other rows in Spark than in DuckDB.
 
     The program runs in memory, to its last batch that is not refused; then all tables that queries read, also those of
     changes, hold the rows of its relations. So every query runs, though no round does: that is hundreds of statements.
     """
     from pyspark.sql.pandas.types import from_arrow_schema
 
-    compilation, script = compile_text(scenario.text)
     job, module = MemoryJob(compilation), load_script(script)
     names: set[str] = set()
+    rounds = module.SparkEngine(spark, 1)
     try:
-        checked = Checked(job, scenario.text, compilation)
-        for batch in (batch_of(scenario.inputs), *scenario.batches):
+        checked = Checked(job, text, compilation)
+        for batch in batches:
             checked.apply(batch, recount=False)
         connection = job.session.engine.connection
         queries = list(queries_of(module))
@@ -95,9 +103,8 @@ def check_queries(scenario: Scenario, spark: SparkSession) -> list[str]:
             if not read:
                 continue
             rows = connection.sql(f"SELECT * FROM {table}").to_arrow_table()
-            frame = (
-                spark.createDataFrame(rows) if len(rows) else spark.createDataFrame([], from_arrow_schema(rows.schema))
-            )
+            schema = from_arrow_schema(rows.schema, prefer_timestamp_ntz=True)
+            frame = spark.createDataFrame(rows if len(rows) else [], schema)
             for name in read:
                 names.add(name)
                 connection.register(f"both_{name}", rows)
@@ -113,6 +120,7 @@ def check_queries(scenario: Scenario, spark: SparkSession) -> list[str]:
     finally:
         for name in names:
             spark.catalog.dropTempView(name)
+        rounds.close()
         del sys.modules[module.__name__]
         job.close()
 

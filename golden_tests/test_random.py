@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 from golden_tests.checks import Checked
 from golden_tests.harness import LocalJob, MemoryJob, Row, compile_text
-from golden_tests.nightly import NIGHTLY, numbers, seeded, seeds
+from golden_tests.nightly import AT_NIGHT, NIGHTLY, numbers, seeded, seeds
 from golden_tests.oracle.batches import Batch, split
 from golden_tests.oracle.language import parse
 from golden_tests.oracle.strategies import FEATURES, Scenario, random_scenario, scenarios
@@ -48,7 +48,7 @@ def test_any_program_any_batches(part: int) -> None:
     """After every batch: every relation, every published change, every support and rank; refused is what has to be."""
 
     @seeded(part)
-    @profile(32)
+    @profile(32 if NIGHTLY else 20)
     @given(scenarios(FEATURES | {"lists", "functions"}), st.integers(0, 99))
     def holds(made: Scenario, daring: int) -> None:
         assert check_in_memory(made_daring(made, random.Random(daring)) if daring >= 75 else made) == []
@@ -70,7 +70,7 @@ def test_any_program_any_batches_in_files(part: int) -> None:
     holds()
 
 
-@pytest.mark.parametrize("seed", seeds(30, 2500))
+@pytest.mark.parametrize("seed", seeds(24, 2500))
 def test_seeds(seed: int) -> None:
     """The same for programs chosen evenly, which are larger than those that hypothesis likes."""
     assert check_in_memory(scenario_of(seed)) == []
@@ -92,7 +92,7 @@ def test_seeds_in_files(seed: int) -> None:
         "p(X, max<Y>) :- ls(X, Y), !k(X, _), X % X < 5.",
     ],
 )
-@pytest.mark.parametrize("buckets", [1, 2, 3, 7])
+@pytest.mark.parametrize("buckets", [1, 3, *(pytest.param(buckets, marks=AT_NIGHT) for buckets in (2, 7))])
 def test_a_condition_without_value_in_another_bucket(rule: str, buckets: int) -> None:
     """A batch is not refused for a tuple that is not derived: what the rule negates is in a bucket."""
     text = f"input relation k(a: int, b: int)\ninput relation ls(a: int, b: int)\noutput p.\n{rule}\n"
@@ -159,7 +159,7 @@ def cut(made: Scenario, parts: int, rng: random.Random) -> list[Batch]:
     )
 
 
-@pytest.mark.parametrize("seed", seeds(6, 300))
+@pytest.mark.parametrize("seed", seeds(3, 300))
 def test_split_batches_end_in_the_same_state(seed: int, tmp_path: Path) -> None:
     """A batch whose tuples are distinct, in one piece or in three, in any order, each piece once or twice."""
     rng = random.Random(seed)

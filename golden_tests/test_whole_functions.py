@@ -17,6 +17,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from golden_tests.harness import compile_text, frozen, load_script
+from golden_tests.nightly import AT_NIGHT
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -77,7 +78,7 @@ def as_parquet(path: Path, **types: Any) -> None:
 
 
 @pytest.mark.parametrize("form", ["csv", "jsonl", "parquet"])
-def test_lists_in_files(form: str, lists: ModuleType, spark: SparkSession, tmp_path: Path) -> None:
+def test_lists_in_files(form: str, lists: ModuleType, place: SparkSession | None, tmp_path: Path) -> None:
     """The same rows from every format."""
     path = tmp_path / f"trip.{form}"
     if form == "parquet":
@@ -86,7 +87,7 @@ def test_lists_in_files(form: str, lists: ModuleType, spark: SparkSession, tmp_p
         path.write_text(CSV if form == "csv" else as_json(), encoding="utf-8")
     log = lists.Log(quiet=True)
     given, reading = {"trip": [str(path)]}, lists.Reading(initial=True)
-    staged = lists.stage_inputs(lists.executor_of(spark), lists.PROGRAM, given, tmp_path / "into", reading, log)
+    staged = lists.stage_inputs(lists.executor_of(place), lists.PROGRAM, given, tmp_path / "into", reading, log)
     rows = [row for file in staged["trip"] for row in pq.ParquetFile(file).read().to_pylist()]
     assert sorted(frozen(list(row.values())) for row in rows) == [(*trip, "+") for trip in TRIPS]
 
@@ -103,37 +104,39 @@ BAD = {
 
 
 @pytest.mark.parametrize(("text", "reason"), BAD.items())
-def test_bad_lists_in_csv(text: str, reason: str, lists: ModuleType, spark: SparkSession, tmp_path: Path) -> None:
+def test_bad_lists_in_csv(
+    text: str, reason: str, lists: ModuleType, place: SparkSession | None, tmp_path: Path
+) -> None:
     """What is no list is refused, and the message says where."""
     path = tmp_path / "trip.csv"
     path.write_text(f"id,stops,prices,legs\n1,[],[],[]\n2,{text},[],[]\n", encoding="utf-8")
     with pytest.raises(lists.JobError, match=rf"row 2, column stops: {reason}$"):
-        lists.init(spark, str(tmp_path / "state"), {"trip": str(path)}, log=lists.Log(quiet=True))
+        lists.init(place, str(tmp_path / "state"), {"trip": str(path)}, log=lists.Log(quiet=True))
 
 
-def test_bad_lists_in_parquet(lists: ModuleType, spark: SparkSession, tmp_path: Path) -> None:
+def test_bad_lists_in_parquet(lists: ModuleType, place: SparkSession | None, tmp_path: Path) -> None:
     """Lists of other values, lists with nulls and numbers that do not fit are refused."""
-    place = tmp_path / "trip.parquet"
+    path = tmp_path / "trip.parquet"
 
     def refused(pattern: str) -> None:
         with pytest.raises(lists.JobError, match=pattern):
-            lists.init(spark, str(tmp_path / "state"), {"trip": str(place)}, log=lists.Log(quiet=True))
+            lists.init(place, str(tmp_path / "state"), {"trip": str(path)}, log=lists.Log(quiet=True))
 
-    as_parquet(place, legs=pa.list_(pa.list_(pa.int64())), id=pa.float64())
+    as_parquet(path, legs=pa.list_(pa.list_(pa.int64())), id=pa.float64())
     refused("column id has the type float and should be int")
     table = pa.table({"id": [1], "stops": [["a"]], "prices": [[1.5]], "legs": [[[1]]]})
-    pq.write_table(table, place)
+    pq.write_table(table, path)
     refused(r"column prices has the type list<float> and should be list<decimal\(6,2\)>")
     fine = {"id": pa.array([1]), "stops": pa.array([["a", None]]), "legs": pa.array([[[1]]])}
-    pq.write_table(pa.table({**fine, "prices": pa.array([[Decimal(1)]])}), place)
+    pq.write_table(pa.table({**fine, "prices": pa.array([[Decimal(1)]])}), path)
     refused("row 1, column stops: element 2: null")
     fine["stops"] = pa.array([["a"]])
-    pq.write_table(pa.table({**fine, "prices": pa.array([[Decimal("1.505")]])}), place)
+    pq.write_table(pa.table({**fine, "prices": pa.array([[Decimal("1.505")]])}), path)
     refused("row 1, column prices: element 1: 1.505 has too many digits")
 
 
 def test_lists_are_shown_and_published(
-    lists: ModuleType, spark: SparkSession, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    lists: ModuleType, place: SparkSession | None, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Lists in all forms of ``show``, and read in again; ordered changes of keys that are lists; list columns."""
     run = runner(lists, tmp_path / "state", capsys)
@@ -154,7 +157,7 @@ def test_lists_are_shown_and_published(
     )
     _, out, _ = run("show", "trip", "--format", "csv")
     (tmp_path / "again.csv").write_text(out, encoding="utf-8")
-    again = lists.init(spark, str(tmp_path / "again"), {"trip": str(tmp_path / "again.csv")}, log=lists.Log(quiet=True))
+    again = lists.init(place, str(tmp_path / "again"), {"trip": str(tmp_path / "again.csv")}, log=lists.Log(quiet=True))
     assert again["rows"]["trip"] == 3
     (tmp_path / "changes.jsonl").write_text(
         '{"op": "u", "at": 3, "id": 9, "stops": ["a", "b, c"], "prices": [], "legs": [[7]]}\n'
@@ -204,7 +207,7 @@ def risks() -> ModuleType:
 
 
 @pytest.fixture
-def run(risks: ModuleType, spark: SparkSession, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Run:
+def run(risks: ModuleType, place: SparkSession | None, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Run:
     """Runs commands of :data:`RISKS`, with files of functions, inputs and changes beside the state."""
     (tmp_path / "risk.py").write_text(FILE, encoding="utf-8")
     (tmp_path / "deal.csv").write_text('id,who\n4,ann\n9,""\n', encoding="utf-8")
@@ -213,9 +216,19 @@ def run(risks: ModuleType, spark: SparkSession, tmp_path: Path, capsys: pytest.C
     return runner(risks, tmp_path / "state", capsys)
 
 
-@pytest.mark.parametrize("engine", ["duckdb", "spark"])
-def test_functions_from_a_file(engine: str, run: Run, tmp_path: Path) -> None:
+def test_functions_from_a_file(run: Run, tmp_path: Path) -> None:
     """Build, change and verify; a batch that a function fails on changes nothing; another file needs a rebuild."""
+    check_functions_from_a_file("duckdb", run, tmp_path)
+
+
+@AT_NIGHT
+def test_functions_from_a_file_in_spark(run: Run, spark: SparkSession, tmp_path: Path) -> None:
+    """The same by Spark's engine."""
+    check_functions_from_a_file("spark", run, tmp_path)
+
+
+def check_functions_from_a_file(engine: str, run: Run, tmp_path: Path) -> None:
+    """Run the commands with an engine."""
     file, options = tmp_path / "risk.py", ("--engine", engine, "--functions", str(tmp_path / "risk.py"))
     code, _, err = run("init", "--input", str(tmp_path / "deal.csv"), *options)
     assert code == 0, err
@@ -243,7 +256,7 @@ def test_functions_from_a_file(engine: str, run: Run, tmp_path: Path) -> None:
 
 
 def test_functions_that_are_not_there(
-    run: Run, risks: ModuleType, lists: ModuleType, spark: SparkSession, tmp_path: Path
+    run: Run, risks: ModuleType, lists: ModuleType, place: SparkSession | None, tmp_path: Path
 ) -> None:
     """Files that have no such function, cannot be read or are no Python; functions that are not given, or too many."""
     bad = {"nothing.py": "risky = 1", "broken.py": "def risk(:", "failing.py": "1 / 0", "value.py": "risk = 1"}
@@ -271,9 +284,9 @@ def test_functions_that_are_not_there(
         ({"risk": len, "more": len}, "declares no function more"),
     ):
         with pytest.raises(risks.JobError, match=pattern):
-            risks.init(spark, state, deals, functions=given)
+            risks.init(place, state, deals, functions=given)
     with pytest.raises(lists.JobError, match="declares no `extern function`"):
-        lists.init(spark, state, {}, functions={"risk": len})
+        lists.init(place, state, {}, functions={"risk": len})
 
 
 @pytest.mark.parametrize(
@@ -287,13 +300,13 @@ def test_functions_that_are_not_there(
     ],
 )
 def test_functions_that_return_something_else(
-    value: object, said: str, risks: ModuleType, spark: SparkSession, tmp_path: Path
+    value: object, said: str, risks: ModuleType, place: SparkSession | None, tmp_path: Path
 ) -> None:
     """What is no value of the declared type is none."""
     (tmp_path / "deal.csv").write_text("id,who\n4,ann\n", encoding="utf-8")
     with pytest.raises(risks.JobError) as refusal:
         risks.init(
-            spark,
+            place,
             str(tmp_path / "state"),
             {"deal": str(tmp_path / "deal.csv")},
             functions={"risk": lambda x, s: value},

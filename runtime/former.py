@@ -69,6 +69,8 @@ def differences(
 ) -> tuple[tuple[str, ...], tuple[int, int]]:
     """Return the net changes of a relation between two commits: files, and how many tuples came and went."""
     executor.describe(f"differences of {relation.name}")
+    # An earlier version of the program may have stored other columns with the tuples.
+    relation = replace(relation, kind="input")
     if executor.local:
         return local_differences(executor.cores(), root, (before, after), relation, folder)
     from pyspark.sql import Observation, functions

@@ -338,7 +338,7 @@ UPGRADES = [case for case in CASES if "process" not in (case / "old.dl").read_te
 
 
 @pytest.mark.parametrize("case", UPGRADES, ids=lambda case: case.name)
-def test_the_real_upgrade(case: Path, spark: SparkSession, tmp_path: Path) -> None:
+def test_the_real_upgrade(case: Path, place: SparkSession | None, tmp_path: Path) -> None:
     """A state of the old program becomes one of the new, and the command says what was told before."""
     old, new = (compile_program(case / name) for name in ("old.dl", "new.dl"))
     found = compare(old, new).upgrade
@@ -357,18 +357,18 @@ def test_the_real_upgrade(case: Path, spark: SparkSession, tmp_path: Path) -> No
 
     log = before.Log(quiet=True)
     inputs = [r.name for r in before.PROGRAM.relations if r.kind == "input" and not r.hidden]
-    before.init(spark, state, {name: rows(before, name) for name in inputs}, 2, functions=functions, log=log)
+    before.init(place, state, {name: rows(before, name) for name in inputs}, 2, functions=functions, log=log)
     given = [need.relation for need in found.inputs if need.need == "given"]
     log = after.Log(quiet=True)
     if given:
         with pytest.raises(
             after.JobError, match=f"^the columns of {given[0]} differ from those of its stored rows; pass rows with"
         ):
-            after.upgrade(spark, state, functions=functions, log=log)
+            after.upgrade(place, state, functions=functions, log=log)
     warned: list[str] = []
     log.warn = warned.append
     supplied = {name: rows(after, name) for name in given}
-    result = after.upgrade(spark, state, supplied, functions=functions, log=log)
+    result = after.upgrade(place, state, supplied, functions=functions, log=log)
     assert result["applied"] == found.needed
     assert result["recomputed"] == [r.relation for r in found.recomputed]
     assert result["kept"] == [*found.kept]
@@ -379,7 +379,7 @@ def test_the_real_upgrade(case: Path, spark: SparkSession, tmp_path: Path) -> No
             "dropped": "{0} is no longer an input; its rows are dropped",
         }
         assert warned == [texts[n.need].format(n.relation) for n in found.inputs if n.need in texts]
-    assert after.verify(spark, state, functions=functions, log=log)["differences"] == []
+    assert after.verify(place, state, functions=functions, log=log)["differences"] == []
 
 
 # ---- the command -----------------------------------------------------------------------------------------------------

@@ -1,8 +1,9 @@
 """Runs commands of a script in a process that is killed, at a moment or at a step that a request names.
 
-Called with the script and a folder for notes. Each line of standard input is a request, a JSON object: ``arguments`` of
-the script's command line, ``set`` constants of the script to change before, ``kill`` a :class:`Kill` or nothing. The
-answer is a line too: the exit code, what was printed, and the steps that the command took.
+Called with the script, a folder for notes, and where tasks run (``here`` or ``spark``). Each line of standard input is
+a request, a JSON object: ``arguments`` of the script's command line, ``set`` constants of the script to change before,
+``kill`` a :class:`Kill` or nothing. The answer is a line too: the exit code, what was printed, and the steps that the
+command took.
 """
 
 from __future__ import annotations
@@ -154,20 +155,26 @@ def answer(module: ModuleType, steps: Steps, notes: Path, request: dict[str, Any
     return {"code": code, "out": out.getvalue(), "err": err.getvalue(), "steps": steps.seen, "statements": statements}
 
 
+def warm_up_spark(module: ModuleType) -> None:
+    """Start a session and its Python worker."""
+    from pyspark import cloudpickle
+
+    cloudpickle.register_pickle_by_value(sys.modules["__main__"])  # type: ignore[no-untyped-call]
+    spark = module.open_session("tests")
+    same: Callable[[Any], Any] = lambda batches: batches  # noqa: E731
+    spark.range(1).mapInArrow(same, "id long").collect()
+
+
 def main() -> None:
-    """Start a session, warm it up, and do what is asked for."""
-    script, notes = map(Path, sys.argv[1:])
+    """Warm up, with a session if tasks run in Spark, and do what is asked for."""
+    script, notes = map(Path, sys.argv[1:3])
     requests, answers = sys.stdin, os.fdopen(os.dup(1), "w", buffering=1)
     os.dup2(2, 1)
     (notes / "kill_at").write_text("-1 nobody")
     module = load(script)
-    from pyspark import cloudpickle
-
-    cloudpickle.register_pickle_by_value(sys.modules["__main__"])  # type: ignore[no-untyped-call]
     count_statements(module, notes)
-    spark = module.open_session("tests")
-    same: Callable[[Any], Any] = lambda batches: batches  # noqa: E731
-    spark.range(1).mapInArrow(same, "id long").collect()
+    if sys.argv[3] == "spark":
+        warm_up_spark(module)
     steps = Steps()
     print("ready", file=answers)
     for line in requests:

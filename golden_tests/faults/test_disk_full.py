@@ -16,6 +16,7 @@ import pytest
 
 from golden_tests.faults.world import World
 from golden_tests.harness import compile_text, load_script
+from golden_tests.nightly import AT_NIGHT
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -39,13 +40,13 @@ def disk(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
 
 
 @pytest.fixture(scope="module")
-def world(spark: SparkSession, disk: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
+def world(disk: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
     """A state there."""
     made = World(tmp_path_factory.mktemp("full") / "world")
     made.state = disk / "state"
     module: Any = made.module
     folder = str(made.folder / "batches" / "init")
-    module.init(spark, str(made.state), folder, buckets=2, log=module.Log(quiet=True))
+    module.init(None, str(made.state), folder, buckets=2, log=module.Log(quiet=True))
     yield made
 
 
@@ -73,12 +74,27 @@ def give_back(disk: Path) -> None:
     (disk / "filler").unlink()
 
 
-@pytest.mark.parametrize(("engine", "step"), [("duckdb", 1), ("spark", 20)])
-def test_a_disk_that_is_full_sooner_or_later(engine: str, step: int, world: World, disk: Path, run: Run) -> None:
+ON_SPARK = [AT_NIGHT, pytest.mark.xdist_group("spark")]
+
+
+@pytest.mark.parametrize(
+    ("on", "engine", "step"),
+    [
+        ("here", "duckdb", 1),
+        pytest.param("spark", "duckdb", 1, marks=ON_SPARK),
+        pytest.param("spark", "spark", 20, marks=ON_SPARK),
+    ],
+)
+def test_a_disk_that_is_full_sooner_or_later(
+    on: str, engine: str, step: int, world: World, disk: Path, run: Run, request: pytest.FixtureRequest
+) -> None:
     """With no page left, with one left, and so on, until there is room for all of the batch. It fails in each of the
     ways there are: staging, in tasks, writing the manifest, publishing."""
+    if on == "spark":
+        request.getfixturevalue("spark")
     batch = world.new_batch()
-    arguments = ("apply", "--changes", str(world.folder / "batches" / batch), "--batch", batch, "--engine", engine)
+    options = ("--batch", batch, "--engine", engine, "--on", on)
+    arguments = ("apply", "--changes", str(world.folder / "batches" / batch), *options)
     commit = world.check(finished=True)
     places: list[str] = []
     outcomes = set()
@@ -99,7 +115,7 @@ def test_a_disk_that_is_full_sooner_or_later(engine: str, step: int, world: Worl
             assert run("status")[0] == 0
             assert world.check(finished=True) == commit + 1
             batch = world.new_batch()
-            arguments = (*arguments[:2], str(world.folder / "batches" / batch), "--batch", batch, *arguments[-2:])
+            arguments = (*arguments[:2], str(world.folder / "batches" / batch), "--batch", batch, *options[2:])
             commit += 1
     assert code == 0
     assert len(places) > 1
@@ -146,7 +162,7 @@ def test_no_room_to_build_a_state(world: World, disk: Path, run: Run, monkeypatc
     assert run(*arguments)[0] == 0
 
 
-def test_no_room_for_what_does_not_fit_into_memory(disk: Path, spark: SparkSession, tmp_path: Path) -> None:
+def test_no_room_for_what_does_not_fit_into_memory(disk: Path, place: SparkSession | None, tmp_path: Path) -> None:
     """DuckDB spills in a task."""
     text = "input relation n(i: int)\noutput relation pair(i: int, j: int)\npair(I, J) :- n(I), n(J).\n"
     module: Any = load_script(compile_text(text)[1])
@@ -155,7 +171,7 @@ def test_no_room_for_what_does_not_fit_into_memory(disk: Path, spark: SparkSessi
     log = module.Log(quiet=True)
     leave(disk, 100)
     with pytest.raises(module.JobError) as refused:
-        module.init(spark, str(tmp_path / "state"), str(tmp_path / "n.csv"), buckets=1, memory_limit="16MB", log=log)
+        module.init(place, str(tmp_path / "state"), str(tmp_path / "n.csv"), buckets=1, memory_limit="16MB", log=log)
     give_back(disk)
     said = str(refused.value) + "\n"
     assert said.startswith("no space left on device while writing what does not fit into memory")
@@ -164,14 +180,14 @@ def test_no_room_for_what_does_not_fit_into_memory(disk: Path, spark: SparkSessi
 
 @pytest.mark.parametrize(("size", "words"), [(100, NOTHING_COMMITTED), (1200, NOTHING_COMMITTED)])
 def test_files_of_the_driver_that_become_too_large(
-    size: int, words: str, spark: SparkSession, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    size: int, words: str, place: SparkSession | None, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """A bound on the size of files is met like a full disk: by staged rows, by the manifest."""
     world = World(tmp_path / "world")
     module: Any = world.module
     batch = world.new_batch()
     log = module.Log(quiet=True)
-    module.init(spark, str(world.state), str(world.folder / "batches" / "init"), buckets=1, log=log)
+    module.init(place, str(world.state), str(world.folder / "batches" / "init"), buckets=1, log=log)
     before = resource.getrlimit(resource.RLIMIT_FSIZE)
     capsys.readouterr()
     resource.setrlimit(resource.RLIMIT_FSIZE, (size, before[1]))

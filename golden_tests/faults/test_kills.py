@@ -1,4 +1,4 @@
-"""SIGKILL for whole jobs (the driver, its JVM, its Python workers) at any moment of a command.
+"""SIGKILL for whole jobs (on Spark: the driver, its JVM, its Python workers) at any moment of a command.
 
 ``apply``, ``init`` and ``rebuild`` are killed at steps of the driver on the file system, at SQL statements of tasks,
 and at random moments. Then another process goes on from what it finds. Whatever the moment: the state is that of the
@@ -45,11 +45,12 @@ def archive(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFac
     return class_archive(folder, scratch / "world")
 
 
-@pytest.fixture(scope="module")
-def world(tmp_path_factory: pytest.TempPathFactory, archive: Path) -> Iterator[World]:
-    """A state to be built, and runners; the tests go on where the one before ended."""
+@pytest.fixture(scope="module", params=["here", pytest.param("spark", marks=AT_NIGHT)])
+def world(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
+    """A state to be built, and runners; the tests go on where the one before ended. At night also on Spark."""
     folder = tmp_path_factory.mktemp("kills") / "world"
-    made = World(folder, archive=archive)
+    on = request.param
+    made = World(folder, archive=request.getfixturevalue("archive") if on == "spark" else None, on=on)
     yield made
     made.close()
     shutil.rmtree(folder, ignore_errors=True)
@@ -104,7 +105,8 @@ class Killer:
     def random_kill(self) -> None:
         """Kill any command at any point of it."""
         command = self.rng.choices(["apply", "init", "rebuild"], [8, 1, 1])[0]
-        settings = self.rng.choice([{}, {"FEW_ROWS": 0}, {"engine": "spark"}])
+        engines = [{"engine": "spark"}] if self.world.on == "spark" else []
+        settings = self.rng.choice([{}, {"FEW_ROWS": 0}, *engines])
         place = self.rng.choice(["driver", "task", "any"])
         steps = self.steps.get((f"{command} {settings}", place), 0)
         self.kill(command, settings, Kill(place, self.rng.randrange(steps)) if steps else None)
@@ -133,7 +135,7 @@ def test_killed_at_random(part: int, world: World) -> None:
         killer.random_kill()
 
 
-#: Kills of one process of several: the command, and when. By day one of each.
+#: Kills of one process of several on Spark: the command, and when. By day there is one, in ``test_workers``.
 ALONE = [
     ("apply", Kill("task", 40, victim="worker")),
     ("apply", Kill("task", 40, victim="jvm")),
@@ -145,19 +147,34 @@ ALONE = [
 ]
 
 
-@pytest.mark.parametrize(
-    ("command", "kill"), [*ALONE[:2], *(pytest.param(*alone, marks=AT_NIGHT) for alone in ALONE[2:])]
-)
-def test_one_process_of_several_is_killed(command: str, kill: Kill, world: World) -> None:
+@pytest.fixture(scope="module")
+def on_spark(archive: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
+    """A state whose runners have sessions; other commands on it run here."""
+    folder = tmp_path_factory.mktemp("kills") / "world"
+    made = World(folder, archive=archive, on="spark")
+    yield made
+    made.close()
+    shutil.rmtree(folder, ignore_errors=True)
+
+
+def run_here(world: World, command: str, batch: str = "") -> None:
+    """Run a command in this process."""
+    request = world.request(command, batch)
+    assert world.module.main([*request["arguments"], "--state", request["state"], "--on", "here", "--quiet"]) == 0
+
+
+@AT_NIGHT
+@pytest.mark.parametrize(("command", "kill"), ALONE)
+def test_one_process_of_several_is_killed(command: str, kill: Kill, on_spark: World) -> None:
     """The driver lives, says what happened and ends with 1; nothing is committed, or all of it. The next run works."""
+    world = on_spark
     if command == "init":
         world.start_again()
     elif world.manifest() is None:
-        answer = world.runner().ask(world.request("init"))
-        assert answer is not None and answer["code"] == 0, answer
+        run_here(world, "init")
     batch = world.new_batch() if command == "apply" else ""
     before = world.check(finished=True)
-    runner = world.runner()
+    runner = world.only_runner()
     answer = runner.ask(world.request(command, batch, kill))
     assert answer is not None
     after = world.check(finished=False)
@@ -173,8 +190,7 @@ def test_one_process_of_several_is_killed(command: str, kill: Kill, world: World
         ends = "is committed" if after > before else "nothing was committed, the state is unchanged"
         assert ends in said, answer["err"]
     if after == before:
-        answer = world.runner().ask(world.request(command, batch))
-        assert answer is not None and answer["code"] == 0, answer
+        run_here(world, command, batch)
     assert world.check(finished=True) == before + 1
 
 
@@ -183,7 +199,7 @@ def test_two_jobs_at_once(world: World) -> None:
     told so, and every batch is there once in the end."""
     left = [world.new_batch() for _ in range(6)]
     for turn in range(12):
-        runners = world.two_runners()
+        runners = world.alive_runners(2)
         for runner in runners:
             runner.wait_until_ready()
         now = left[:2]

@@ -36,9 +36,9 @@ PAIRS = list(itertools.permutations(VARIANTS, 2))
 class Inputs(States):
     """A state of which only the inputs are declared in another way."""
 
-    def __init__(self, spark: SparkSession, folder: Path, variant: str) -> None:
+    def __init__(self, place: SparkSession | None, folder: Path, variant: str) -> None:
         """Nothing is built."""
-        super().__init__(spark, folder, 2, program=VARIANTS[variant] + PATHS)
+        super().__init__(place, folder, 2, program=VARIANTS[variant] + PATHS)
 
     def there(self, batch: Batch) -> Batch:
         """A batch as far as the program has its inputs."""
@@ -54,9 +54,9 @@ def chosen() -> Iterator[Any]:
 
 
 @pytest.mark.parametrize(("old", "new", "command"), list(chosen()))
-def test_ways_to_declare_an_input(old: str, new: str, command: str, tmp_path: Path, spark: SparkSession) -> None:
+def test_ways_to_declare_an_input(old: str, new: str, command: str, tmp_path: Path, place: SparkSession | None) -> None:
     """The rows that were put in stay, whatever else gives the relation tuples; what changes is published."""
-    states = Inputs(spark, tmp_path, old)
+    states = Inputs(place, tmp_path, old)
     first: Batch = {"e": [("+", (1, 2)), ("+", (2, 3)), ("+", (5, 1))], "s": [("+", (3,)), ("+", (4,))]}
     states.init(states.there(first))
     states.apply(states.there({"e": [("-", (1, 2)), ("+", (4, 5))], "s": [("-", (3,))]}))
@@ -67,15 +67,15 @@ def test_ways_to_declare_an_input(old: str, new: str, command: str, tmp_path: Pa
 
 
 @pytest.mark.parametrize("seed", seeds(2, 40))
-def test_one_way_after_the_other(seed: int, tmp_path: Path, spark: SparkSession) -> None:
+def test_one_way_after_the_other(seed: int, tmp_path: Path, place: SparkSession | None) -> None:
     """Several upgrades, with batches and compaction between them."""
     rng = random.Random(seed)
     numbers = [(a, b) for a in range(4) for b in range(9)]
-    states, variant = Inputs(spark, tmp_path, "plain"), "plain"
+    states, variant = Inputs(place, tmp_path, "plain"), "plain"
     states.init({"e": [("+", row) for row in dict(rng.sample(numbers, 4)).items()]})
     for _ in range(5):
         if rng.random() < 0.3:
-            states.module.compact(spark, states.state, log=states.log)
+            states.module.compact(place, states.state, log=states.log)
         variant = rng.choice([other for other in VARIANTS if other != variant])
         states.turn(VARIANTS[variant] + PATHS, rng.choice(["upgrade", "upgrade", "rebuild"]))
         there = sorted(states.inputs.get("e", ()))

@@ -41,10 +41,10 @@ JAVA_OPTIONS = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -Xshare:auto"
 
 
 class Runner:
-    """A process that waits for requests with a session that is warm."""
+    """A process that waits for requests, whose tasks run ``here``, in itself, or in a session that is warm."""
 
-    def __init__(self, script: Path, folder: Path, java_options: str = "") -> None:
-        """Start it; it is ready some seconds later."""
+    def __init__(self, script: Path, folder: Path, on: str = "here", java_options: str = "") -> None:
+        """Start it; it is ready some seconds later, ``on`` Spark more than here."""
         folder.mkdir(parents=True)
         self.log = folder / "log"
         java = f"{JAVA_OPTIONS} {java_options}"
@@ -57,7 +57,7 @@ class Runner:
         }
         with self.log.open("wb") as log:
             self.process = subprocess.Popen(
-                [sys.executable, "-m", "golden_tests.faults.runner", str(script), str(folder)],
+                [sys.executable, "-m", "golden_tests.faults.runner", str(script), str(folder), on],
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=log,
@@ -78,7 +78,7 @@ class Runner:
         self.lines.put("")
 
     def wait_until_ready(self) -> None:
-        """Wait for the session."""
+        """Wait until it takes requests."""
         if not self.ready:
             said = self.lines.get(timeout=300)
             assert said == "ready\n", self.log.read_text("utf-8")
@@ -130,10 +130,12 @@ class Runner:
 class World:
     """A script, its state, the batches for it, and runners, of which one more is always getting ready."""
 
-    def __init__(self, folder: Path, seed: int = 0, archive: Path | None = None, program: str = PROGRAM) -> None:
-        """Compile the program and write the rows to start from; runners start when they are asked for, with an
-        ``archive`` of classes."""
-        self.folder, self.state = folder, folder / "state"
+    def __init__(
+        self, folder: Path, seed: int = 0, archive: Path | None = None, program: str = PROGRAM, on: str = "here"
+    ) -> None:
+        """Compile the program and write the rows to start from; runners start when they are asked for, whose tasks run
+        ``on`` this, with an ``archive`` of classes."""
+        self.folder, self.state, self.on = folder, folder / "state", on
         self.java_options = f"-XX:SharedArchiveFile={archive}" if archive else ""
         self.rng = random.Random(seed)
         folder.mkdir(parents=True)
@@ -189,19 +191,23 @@ class World:
         arguments = [command, *arguments, "--engine", engine]
         return {"arguments": arguments, "state": str(self.state), "kill": kill, "set": constants}
 
-    def two_runners(self) -> list[Runner]:
-        """Two processes that are alive; one at least is ready."""
+    def alive_runners(self, count: int) -> list[Runner]:
+        """So many processes that are alive; one at least is ready."""
         alive = [runner for runner in self.runners if runner.process.poll() is None]
-        while len(alive) < 2:
+        while len(alive) < count:
             folder = self.folder / f"runner-{len(self.runners)}"
-            alive.append(Runner(self.script, folder, self.java_options))
+            alive.append(Runner(self.script, folder, self.on, self.java_options))
             self.runners.append(alive[-1])
         alive[0].wait_until_ready()
         return alive
 
     def runner(self) -> Runner:
         """A process that is ready, while another one starts."""
-        return self.two_runners()[0]
+        return self.alive_runners(2)[0]
+
+    def only_runner(self) -> Runner:
+        """A process that is ready, while no other one starts."""
+        return self.alive_runners(1)[0]
 
     def close(self) -> None:
         """End everything."""
@@ -280,7 +286,7 @@ def class_archive(folder: Path, scratch: Path) -> Path:
     if not path.exists():
         world = World(scratch)
         made = scratch / "classes.jsa"
-        runner = Runner(world.script, scratch / "runner", f"-XX:ArchiveClassesAtExit={made}")
+        runner = Runner(world.script, scratch / "runner", "spark", f"-XX:ArchiveClassesAtExit={made}")
         for request in (world.request("init"), world.request("apply", world.new_batch(), FEW_ROWS=0)):
             answer = runner.ask(request)
             assert answer is not None and answer["code"] == 0, answer

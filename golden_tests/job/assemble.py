@@ -37,7 +37,7 @@ ALL_TYPES = Relation(
         Column("s", "string", "s"),
         Column("b", "bool", "b"),
         Column("day", "date", "day"),
-        Column("at", "timestamp", "at"),
+        Column("at", "timestamp", "at_"),
     ),
     kind="input",
     source="reach.dl:3",

@@ -1,6 +1,7 @@
-"""Kills ``apply`` (with SIGKILL) at each of its steps on the file system, and checks what it leaves behind.
+"""Kills ``apply`` (with SIGKILL) at its steps on the file system, and checks what it leaves behind.
 
-Run as a script in an empty directory; prints at how many points it killed. Needs no Spark: the batches are small.
+Run as a script in an empty directory, with a number: 1 to kill at each step, 2 at every other one, and so on; prints at
+how many steps it killed. Needs no Spark: the batches are small.
 """
 
 from __future__ import annotations
@@ -89,7 +90,7 @@ def check(job: ModuleType, root: Path, changes: dict[str, str]) -> None:
 
 
 def main() -> None:
-    """Kills at the first step, the second, and so on, until there are no more."""
+    """Kills at one step after the other, until there are no more."""
     Path("first.csv").write_text("src,dst\n1,2\n2,3\n")
     Path("second.csv").write_text("src,dst,op\n4,5,+\n")
     Path("third.csv").write_text("src,dst,op\n1,2,-\n5,6,+\n")
@@ -97,7 +98,8 @@ def main() -> None:
     job = assemble.load(Path.cwd())
     assert in_child(lambda: build(job, Path("built").resolve(), changes)) == 0
     root = Path("state").resolve()
-    for step in range(1, 10_000):
+    apart = int(sys.argv[1])
+    for number, step in enumerate(range(1, 10_000, apart)):
         shutil.rmtree(root, ignore_errors=True)
         shutil.copytree("built", root)
 
@@ -109,7 +111,7 @@ def main() -> None:
         assert ended in (0, signal.SIGKILL), ended
         assert in_child(lambda: check(job, root, changes)) == 0, f"killed at step {step}"
         if ended == 0:
-            print(step - 1)
+            print(number)
             return
 
 

@@ -140,6 +140,7 @@ def test_a_table_and_a_frame(spark: Any, stage: Stage) -> None:
     assert stage("link", "table:new_links") == stage("link", frame) == links((1, 2, "+"), (3, 4, "-"))
 
 
+#: A row as it is staged; a column has the name that SQL has for it.
 EVERYTHING = {
     "i": -(2**63),
     "f": 0.1,
@@ -147,7 +148,7 @@ EVERYTHING = {
     "s": 'a,"b"\\\n\tü𝄞',
     "b": True,
     "day": datetime.date(2024, 2, 29),
-    "at": datetime.datetime(2024, 7, 1, 10, 20, 30, 123456),
+    "at_": datetime.datetime(2024, 7, 1, 10, 20, 30, 123456),
     "_op": "+",
 }
 
@@ -181,11 +182,11 @@ def test_every_type_in_parquet(way: str, stage: Stage, tmp_path: Path) -> None:
             (pa.timestamp("ms", "UTC"), moment.replace(microsecond=0, tzinfo=datetime.UTC)),
         ]
     ):
-        row = {name: [value] for name, value in EVERYTHING.items() if name not in ("_op", "at")}
+        row = {name: [value] for name, value in EVERYTHING.items() if name not in ("_op", "at_")}
         table = pa.table({**row, "at": pa.array([stored], kind)})
         path = tmp_path / f"sample{index}.parquet"
         pq.write_table(table, path)
-        assert stage("sample", str(path)) == [{**EVERYTHING, "at": stored.replace(tzinfo=None)}]
+        assert stage("sample", str(path)) == [{**EVERYTHING, "at_": stored.replace(tzinfo=None)}]
 
 
 def test_values_are_widened_but_never_rounded(way: str, stage: Stage, job: ModuleType, tmp_path: Path) -> None:
@@ -202,7 +203,7 @@ def test_values_are_widened_but_never_rounded(way: str, stage: Stage, job: Modul
     pq.write_table(wide, tmp_path / "wide.parquet")
     (staged,) = stage("sample", str(tmp_path / "wide.parquet"))
     assert (staged["i"], staged["f"], staged["d"]) == (7, 3.0, decimal.Decimal("5.00"))
-    assert (staged["day"], staged["at"]) == (datetime.date(1, 1, 1), datetime.datetime(9999, 12, 31))
+    assert (staged["day"], staged["at_"]) == (datetime.date(1, 1, 1), datetime.datetime(9999, 12, 31))
     lossy = pa.table(
         {
             "i": pa.array([decimal.Decimal("7.5")], pa.decimal128(20, 2)),

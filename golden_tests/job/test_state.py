@@ -15,7 +15,9 @@ from typing import Any
 import pyarrow.parquet as pq
 import pytest
 
+from golden_tests.harness import tuples_in
 from golden_tests.job import assemble
+from golden_tests.nightly import AT_NIGHT
 
 Write = Callable[[str, str | bytes], str]
 
@@ -27,10 +29,10 @@ def quiet(job: ModuleType) -> Any:
 
 
 @pytest.fixture
-def built(job: ModuleType, spark: Any, state: str, write: Write, quiet: Any) -> Path:
+def built(job: ModuleType, place: Any, state: str, write: Write, quiet: Any) -> Path:
     """A state with two links."""
     path = write("links/link.csv", "src,dst\n1,2\n2,3\n")
-    job.init(spark, state, [f"link={path}"], buckets=1, log=quiet)
+    job.init(place, state, [f"link={path}"], buckets=1, log=quiet)
     return Path(state)
 
 
@@ -69,24 +71,24 @@ def test_what_a_manifest_says(built: Path) -> None:
     assert str(built) not in json.dumps(manifest["relations"])
 
 
-def test_a_batch_is_committed_and_published(job: ModuleType, spark: Any, built: Path, write: Write, quiet: Any) -> None:
+def test_a_batch_is_committed_and_published(job: ModuleType, place: Any, built: Path, write: Write, quiet: Any) -> None:
     """The state has the new rows, the published folder the net changes."""
     path = write("link.csv", "src,dst,op\n1,2,-\n7,8,+\n7,8,+\n9,9,-\n2,3,+\n")
-    result = job.apply(spark, str(built), path, batch="first", log=quiet)
+    result = job.apply(place, str(built), path, batch="first", log=quiet)
     assert result["commit"] == 2 and result["applied"] is True
     assert result["changes"]["pair"] == {"inserted": 1, "deleted": 1}
     assert result["published"] == {"pair": str(built / "published/pair/changes/batch=first")}
     assert published(built, "first") == [("+", 7, 8), ("-", 1, 2)]
-    assert sorted(map(tuple, job.relation(spark, str(built), "pair").collect())) == [(2, 3), (7, 8)]
+    assert sorted(tuples_in(job.relation(place, str(built), "pair"))) == [(2, 3), (7, 8)]
 
 
-def test_a_batch_is_applied_once(job: ModuleType, spark: Any, built: Path, write: Write, quiet: Any) -> None:
+def test_a_batch_is_applied_once(job: ModuleType, place: Any, built: Path, write: Write, quiet: Any) -> None:
     """The second time not even its file is read."""
     path = write("link.csv", "src,dst,op\n7,8,+\n")
-    job.apply(spark, str(built), path, batch="2024-01-01T00:00:00+00:00", log=quiet)
+    job.apply(place, str(built), path, batch="2024-01-01T00:00:00+00:00", log=quiet)
     before = files_below(built)
     Path(path).unlink()
-    again = job.apply(spark, str(built), path, batch="2024-01-01T00:00:00+00:00", log=quiet)
+    again = job.apply(place, str(built), path, batch="2024-01-01T00:00:00+00:00", log=quiet)
     assert again == {"program": "reach", "batch": "2024-01-01T00:00:00+00:00", "commit": 2, "applied": False}
     assert files_below(built) == before
     assert published(built, "2024-01-01T00%3A00%3A00%2B00%3A00") == [("+", 7, 8)]
@@ -104,17 +106,17 @@ def test_spark_reads_the_batch_from_the_folder(
 
 @pytest.mark.parametrize("batch", ["", "a\nb", "x" * 250])
 def test_a_batch_needs_an_id_that_names_a_folder(
-    batch: str, job: ModuleType, spark: Any, built: Path, write: Write, quiet: Any
+    batch: str, job: ModuleType, place: Any, built: Path, write: Write, quiet: Any
 ) -> None:
     """Refused before anything is read."""
     with pytest.raises(job.JobError, match="cannot be the ID of a batch"):
-        job.apply(spark, str(built), "nothing", batch=batch, log=quiet)
+        job.apply(place, str(built), "nothing", batch=batch, log=quiet)
 
 
-def test_batch_ids_by_default(job: ModuleType, spark: Any, built: Path, write: Write, quiet: Any) -> None:
+def test_batch_ids_by_default(job: ModuleType, place: Any, built: Path, write: Write, quiet: Any) -> None:
     """Numbered by commit; a batch without changes is a commit too, and publishes nothing."""
     path = write("link.csv", "src,dst,op\n1,2,+\n")
-    assert [job.apply(spark, str(built), path, log=quiet)["batch"] for _ in range(2)] == [
+    assert [job.apply(place, str(built), path, log=quiet)["batch"] for _ in range(2)] == [
         "batch-000002",
         "batch-000003",
     ]
@@ -122,26 +124,26 @@ def test_batch_ids_by_default(job: ModuleType, spark: Any, built: Path, write: W
 
 
 def test_a_long_list_of_batches_moves_to_files(
-    job: ModuleType, spark: Any, built: Path, write: Write, quiet: Any, monkeypatch: pytest.MonkeyPatch
+    job: ModuleType, place: Any, built: Path, write: Write, quiet: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """And every batch stays known."""
     monkeypatch.setattr(job, "BATCHES_INLINE", 2)
     monkeypatch.setattr(job, "MANIFESTS_KEPT", 3)
     path = write("link.csv", "src,dst,op\n1,2,+\n")
     for number in range(8):
-        job.apply(spark, str(built), path, batch=str(number), log=quiet)
+        job.apply(place, str(built), path, batch=str(number), log=quiet)
     manifest = manifest_of(built, 9)
     assert manifest["batches"] == ["5", "6", "7"]
     assert manifest["older_batches"] == ["manifest/batches-000000000005.json", "manifest/batches-000000000008.json"]
     for batch in map(str, range(8)):
-        assert job.apply(spark, str(built), path, batch=batch, log=quiet)["applied"] is False
+        assert job.apply(place, str(built), path, batch=batch, log=quiet)["applied"] is False
     with pytest.raises(job.JobError, match="init is an ID that this state generated for another batch"):
-        job.apply(spark, str(built), path, batch="init", log=quiet)
+        job.apply(place, str(built), path, batch="init", log=quiet)
     assert sorted(path.name for path in (built / "manifest").glob("0*.json")) == [f"{n:012d}.json" for n in (7, 8, 9)]
 
 
 def test_of_two_jobs_one_wins(
-    job: ModuleType, spark: Any, built: Path, write: Write, quiet: Any, monkeypatch: pytest.MonkeyPatch
+    job: ModuleType, place: Any, built: Path, write: Write, quiet: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Both start from one commit; the other stops, and leaves nothing behind."""
     together = threading.Barrier(2)
@@ -157,7 +159,7 @@ def test_of_two_jobs_one_wins(
     def run(number: int) -> None:
         path = write(f"{number}/link.csv", f"src,dst,op\n{number},0,+\n")
         try:
-            outcomes[number] = job.apply(spark, str(built), path, batch=f"batch {number}", log=quiet)["commit"]
+            outcomes[number] = job.apply(place, str(built), path, batch=f"batch {number}", log=quiet)["commit"]
         except job.JobError as error:
             outcomes[number] = str(error)
 
@@ -172,7 +174,7 @@ def test_of_two_jobs_one_wins(
     assert published(built, f"batch {winner}") == [("+", winner, 0)]
     assert sorted(path.name for path in (built / "published/pair/changes").iterdir()) == [f"batch=batch {winner}"]
     assert len(list((built / "data").iterdir())) == 2
-    assert sorted(map(tuple, job.relation(spark, str(built), "link").collect())) == [(1, 2), (2, 3), (winner, 0)]
+    assert sorted(tuples_in(job.relation(place, str(built), "link"))) == [(1, 2), (2, 3), (winner, 0)]
 
 
 def test_many_jobs_at_once(job: ModuleType, state: str, write: Write, quiet: Any) -> None:
@@ -223,11 +225,11 @@ class Crash(BaseException):
     """Stands for the end of the process: nothing is cleaned up after it."""
 
 
-@pytest.mark.parametrize("place", ["stage_inputs", "run_stages", "commit_manifest", "sync"])
+@pytest.mark.parametrize("step", ["stage_inputs", "run_stages", "commit_manifest", "sync"])
 def test_a_crash_before_or_at_the_commit(
-    place: str,
+    step: str,
     job: ModuleType,
-    spark: Any,
+    place: Any,
     built: Path,
     write: Write,
     quiet: Any,
@@ -236,24 +238,24 @@ def test_a_crash_before_or_at_the_commit(
     """The state is that of the last commit, and the batch can be applied again. A commit that was made is there, even
     if the job was interrupted before it knew."""
     path = write("link.csv", "src,dst,op\n7,8,+\n")
-    committed = place == "sync"
+    committed = step == "sync"
 
     def crash(*arguments: Any) -> None:
         if not committed or arguments == (built / "manifest",):
             raise Crash
 
     with monkeypatch.context() as patch:
-        patch.setattr(job, place, crash)
+        patch.setattr(job, step, crash)
         with pytest.raises(Crash):
-            job.apply(spark, str(built), path, batch="x", log=quiet)
+            job.apply(place, str(built), path, batch="x", log=quiet)
     assert job.status(str(built))["commit"] == (2 if committed else 1)
-    assert job.apply(spark, str(built), path, batch="x", log=quiet)["applied"] is not committed
+    assert job.apply(place, str(built), path, batch="x", log=quiet)["applied"] is not committed
     assert published(built, "x") == [("+", 7, 8)]
-    assert sorted(map(tuple, job.relation(spark, str(built), "pair").collect())) == [(1, 2), (2, 3), (7, 8)]
+    assert sorted(tuples_in(job.relation(place, str(built), "pair"))) == [(1, 2), (2, 3), (7, 8)]
 
 
 @pytest.mark.parametrize(
-    ("place", "way_on"),
+    ("step", "way_on"),
     [
         ("finish_publication", "status"),
         ("finish_publication", "rebuild"),
@@ -264,10 +266,10 @@ def test_a_crash_before_or_at_the_commit(
     ],
 )
 def test_a_crash_between_commit_and_publication(
-    place: str,
+    step: str,
     way_on: str,
     job: ModuleType,
-    spark: Any,
+    place: Any,
     built: Path,
     write: Write,
     quiet: Any,
@@ -275,68 +277,69 @@ def test_a_crash_between_commit_and_publication(
 ) -> None:
     """The next command publishes what was committed, once."""
     path = write("link.csv", "src,dst,op\n7,8,+\n")
-    original = getattr(job, place)
+    original = getattr(job, step)
 
     def crash(*arguments: Any) -> Any:
-        if place == "write_exclusively" and not arguments[0].name.endswith(".published"):
+        if step == "write_exclusively" and not arguments[0].name.endswith(".published"):
             return original(*arguments)
-        if place == "write_renamed":
+        if step == "write_renamed":
             original(*arguments)
         raise Crash
 
     with monkeypatch.context() as patch:
-        patch.setattr(job, place, crash)
+        patch.setattr(job, step, crash)
         with pytest.raises(Crash):
-            if place == "finish_publication":
+            if step == "finish_publication":
                 # The one before the batch would be in the way.
                 patch.setattr(job, "open_state", lambda program, executor, root: job.read_state(root))
-            job.apply(spark, str(built), path, batch="x", log=quiet)
+            job.apply(place, str(built), path, batch="x", log=quiet)
     assert job.read_manifest(built).commit == 2
     if way_on == "status":
         assert job.status(str(built))["finished_publication"] is True
         assert job.status(str(built))["finished_publication"] is False
     elif way_on == "apply":
-        assert job.apply(spark, str(built), path, batch="x", log=quiet)["applied"] is False
+        assert job.apply(place, str(built), path, batch="x", log=quiet)["applied"] is False
     else:
-        getattr(job, way_on)(spark, str(built), log=quiet)
+        getattr(job, way_on)(place, str(built), log=quiet)
     assert published(built, "x") == [("+", 7, 8)]
     assert len(list((built / "published/pair/changes/batch=x").iterdir())) == 1
 
 
-def test_killed_at_every_step(tmp_path: Path) -> None:
-    """SIGKILL at each step that ``apply`` takes on the file system."""
-    command = [sys.executable, "-m", "golden_tests.job.kill"]
+@pytest.mark.parametrize("apart", [4, pytest.param(1, marks=AT_NIGHT)])
+def test_killed_at_every_step(apart: int, tmp_path: Path) -> None:
+    """SIGKILL at each step that ``apply`` takes on the file system; by day at some of them."""
+    command = [sys.executable, "-m", "golden_tests.job.kill", str(apart)]
     environment = {**os.environ, "PYTHONPATH": str(Path(assemble.__file__).parents[2])}
     done = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
-    assert int(done.stdout) > 50
+    assert int(done.stdout) > 50 / apart
 
 
 def test_what_a_consumer_removed_is_not_published_again(
-    job: ModuleType, spark: Any, built: Path, write: Write, quiet: Any
+    job: ModuleType, place: Any, built: Path, write: Write, quiet: Any
 ) -> None:
     """A folder that is gone was there."""
-    job.apply(spark, str(built), write("link.csv", "src,dst,op\n7,8,+\n"), batch="x", log=quiet)
+    job.apply(place, str(built), write("link.csv", "src,dst,op\n7,8,+\n"), batch="x", log=quiet)
     job.shutil.rmtree(built / "published")
     assert job.status(str(built))["finished_publication"] is False
     assert not (built / "published").exists()
 
 
 def test_a_published_folder_of_another_state_is_in_the_way(
-    job: ModuleType, spark: Any, built: Path, write: Write, quiet: Any, tmp_path: Path
+    job: ModuleType, place: Any, built: Path, write: Write, quiet: Any, tmp_path: Path
 ) -> None:
     """Refused before anything is computed."""
     path = write("link.csv", "src,dst,op\n7,8,+\n")
     write("elsewhere/pair/changes/batch=x/other.parquet", "")
     before = files_below(built)
     with pytest.raises(job.JobError, match=r"batch=x already exists: remove it if .* otherwise publish elsewhere"):
-        job.apply(spark, str(built), path, batch="x", publish=str(tmp_path / "elsewhere"), log=quiet)
+        job.apply(place, str(built), path, batch="x", publish=str(tmp_path / "elsewhere"), log=quiet)
     assert files_below(built) == before
 
 
 def test_changes_are_published_elsewhere(
     job: ModuleType,
-    spark: Any,
+    place: Any,
     built: Path,
     write: Write,
     quiet: Any,
@@ -350,10 +353,10 @@ def test_changes_are_published_elsewhere(
         monkeypatch.setenv(name, str(tmp_path / "none"))
     monkeypatch.setenv("AWS_EC2_METADATA_DISABLED", "true")
     path = write("link.csv", "src,dst,op\n7,8,+\n")
-    result = job.apply(spark, str(built), path, batch="x", publish=str(tmp_path / "out"), log=quiet)
+    result = job.apply(place, str(built), path, batch="x", publish=str(tmp_path / "out"), log=quiet)
     assert result["published"] == {"pair": str(tmp_path / "out/pair/changes/batch=x")}
     with pytest.raises(job.JobError, match="s3://bucket/out cannot be opened: Unable to locate credentials"):
-        job.apply(spark, str(built), path, publish="s3://bucket/out", log=quiet)
+        job.apply(place, str(built), path, publish="s3://bucket/out", log=quiet)
 
 
 def test_large_changes_are_published_by_spark(
@@ -367,11 +370,11 @@ def test_large_changes_are_published_by_spark(
     assert file.name.startswith(manifest_of(built, 2)["attempt"])
 
 
-def test_published_names(job: ModuleType, spark: Any, built: Path, write: Write, quiet: Any) -> None:
+def test_published_names(job: ModuleType, place: Any, built: Path, write: Write, quiet: Any) -> None:
     """The program's names, ``_op`` beside a column ``op``; a relation without columns has nothing else."""
     write("changes/price.csv", "item,op,_op\na,1,+\n")
     folder = Path(write("changes/go.csv", "op\n+\n")).parent
-    job.apply(spark, str(built), str(folder), batch="x", log=quiet)
+    job.apply(place, str(built), str(folder), batch="x", log=quiet)
     (file,) = (built / "published/priced/changes/batch=x").iterdir()
     assert pq.ParquetFile(file).read().to_pylist() == [{"_op": "+", "item": "a", "op": 1}]
     (file,) = (built / "published/gone/changes/batch=x").iterdir()
@@ -382,14 +385,14 @@ def test_published_names(job: ModuleType, spark: Any, built: Path, write: Write,
 # ---- garbage -------------------------------------------------------------------------------------------------------
 
 
-def test_garbage_is_collected(job: ModuleType, spark: Any, built: Path, write: Write, quiet: Any) -> None:
+def test_garbage_is_collected(job: ModuleType, place: Any, built: Path, write: Write, quiet: Any) -> None:
     """What the last two commits do not refer to goes, also what crashes left; what a running job writes stays."""
     write("state/data/000000000001-deadbeef/pair/left.parquet", "x")
     write("state/data/000000000099-deadbeef/pair/running.parquet", "x")
     write("state/manifest/.000000000001.json.deadbeef", "x")
     write("state/published/pair/changes/.batch=old.deadbeef/x.parquet", "x")
     for number in range(3):
-        job.apply(spark, str(built), write("link.csv", f"src,dst,op\n7,{number},+\n"), log=quiet)
+        job.apply(place, str(built), write("link.csv", f"src,dst,op\n7,{number},+\n"), log=quiet)
     kept = {name for commit in (3, 4) for name in job.referenced_files(job.read_manifest(built, commit))}
     there = {str(path.relative_to(built)) for path in (built / "data").rglob("*") if path.is_file()}
     assert there == kept | {"data/000000000099-deadbeef/pair/running.parquet"}
@@ -411,7 +414,7 @@ def test_a_reader_of_the_commit_before_can_go_on(
 
 
 def test_what_a_state_says_when_nobody_knows_of_a_commit(
-    job: ModuleType, spark: Any, built: Path, write: Write, quiet: Any, monkeypatch: pytest.MonkeyPatch
+    job: ModuleType, place: Any, built: Path, write: Write, quiet: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The first error is told, and what may be part of a commit stays until a later one removes it."""
     path = write("link.csv", "src,dst,op\n7,8,+\n")
@@ -427,15 +430,15 @@ def test_what_a_state_says_when_nobody_knows_of_a_commit(
         patch.setattr(job, "commit_manifest", fail)
         patch.setattr(job, "is_committed", unknown)
         with pytest.raises(OSError, match="the first error"):
-            job.apply(spark, str(built), path, batch="x", log=quiet)
+            job.apply(place, str(built), path, batch="x", log=quiet)
     assert len(set((built / "data").iterdir()) - before) == 1
-    assert job.apply(spark, str(built), path, batch="x", log=quiet)["applied"]
+    assert job.apply(place, str(built), path, batch="x", log=quiet)["applied"]
     assert published(built, "x") == [("+", 7, 8)]
 
 
 @pytest.mark.parametrize(("damage", "words"), [("cut", "is damaged"), ("remove", "is missing")])
 def test_a_damaged_file_is_named(
-    damage: str, words: str, job: ModuleType, spark: Any, built: Path, write: Write, quiet: Any
+    damage: str, words: str, job: ModuleType, place: Any, built: Path, write: Write, quiet: Any
 ) -> None:
     """And ``rebuild`` is the way on, if it can be."""
     (file,) = (built / "data").rglob("pair/base.parquet")
@@ -444,19 +447,19 @@ def test_a_damaged_file_is_named(
     else:
         file.unlink()
     for command in (
-        lambda: job.apply(spark, str(built), write("link.csv", "src,dst,op\n7,8,+\n"), log=quiet),
-        lambda: job.relation(spark, str(built), "pair"),
-        lambda: job.verify(spark, str(built), log=quiet),
+        lambda: job.apply(place, str(built), write("link.csv", "src,dst,op\n7,8,+\n"), log=quiet),
+        lambda: job.relation(place, str(built), "pair"),
+        lambda: job.verify(place, str(built), log=quiet),
     ):
         with pytest.raises(job.JobError) as caught:
             command()
         assert str(caught.value).startswith(f"{file} {words}; `rebuild` recomputes derived relations")
-    job.rebuild(spark, str(built), log=quiet)
-    assert sorted(map(tuple, job.relation(spark, str(built), "pair").collect())) == [(1, 2), (2, 3)]
+    job.rebuild(place, str(built), log=quiet)
+    assert sorted(tuples_in(job.relation(place, str(built), "pair"))) == [(1, 2), (2, 3)]
     (file,) = (built / "data").glob("000000000002-*/link/base.parquet")
     file.unlink()
     with pytest.raises(job.JobError, match=r"link/base.parquet is missing.* pass them again with `rebuild --input`"):
-        job.rebuild(spark, str(built), log=quiet)
+        job.rebuild(place, str(built), log=quiet)
 
 
 def test_a_damaged_manifest_is_named(job: ModuleType, built: Path, write: Write, quiet: Any) -> None:
@@ -473,7 +476,7 @@ def test_a_damaged_manifest_is_named(job: ModuleType, built: Path, write: Write,
 
 
 def test_files_elsewhere(
-    job: ModuleType, spark: Any, built: Path, write: Write, quiet: Any, monkeypatch: pytest.MonkeyPatch
+    job: ModuleType, place: Any, built: Path, write: Write, quiet: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """What a task has written on a disk of its own machine is not committed."""
     path = write("link.csv", "src,dst,op\n7,8,+\n")
@@ -487,13 +490,13 @@ def test_files_elsewhere(
 
     monkeypatch.setattr(job, "run_stages", run_elsewhere)
     with pytest.raises(job.JobError, match="is not there for the driver: the state must lie where all machines see"):
-        job.apply(spark, str(built), path, log=quiet)
+        job.apply(place, str(built), path, log=quiet)
     assert files_below(built) == before
 
 
-def test_no_state(job: ModuleType, spark: Any, state: str, quiet: Any) -> None:
+def test_no_state(job: ModuleType, place: Any, state: str, quiet: Any) -> None:
     """The message says what makes one."""
-    for command in (lambda: job.status(state), lambda: job.apply(spark, state, "x", log=quiet)):
+    for command in (lambda: job.status(state), lambda: job.apply(place, state, "x", log=quiet)):
         with pytest.raises(job.JobError, match=r"there is no state in .*; create one with `init`"):
             command()
 
@@ -520,12 +523,12 @@ def changed(old: str, new: str, definition: str = "") -> str:
     ],
 )
 def test_a_state_of_another_program(
-    program: str, difference: str, spark: Any, built: Path, tmp_path: Path, quiet: Any
+    program: str, difference: str, place: Any, built: Path, tmp_path: Path, quiet: Any
 ) -> None:
     """Refused with the relations that differ."""
     other = assemble.load(tmp_path, program, "other_job")
     with pytest.raises(other.JobError) as caught:
-        other.apply(spark, str(built), "x", log=quiet)
+        other.apply(place, str(built), "x", log=quiet)
     assert str(caught.value) == (
         f"the state was written by another version of reach: {difference}; `upgrade` recomputes the relations that "
         "this affects"
@@ -533,17 +536,17 @@ def test_a_state_of_another_program(
 
 
 def test_another_comment_is_not_another_program(
-    spark: Any, built: Path, write: Write, quiet: Any, tmp_path: Path
+    place: Any, built: Path, write: Write, quiet: Any, tmp_path: Path
 ) -> None:
     """If the relations say how they are defined, their definitions count, not the text."""
     defined = assemble.PROGRAM.replace("source=", 'definition="so", source=')
     job = assemble.load(tmp_path, defined, "defined_job")
-    job.rebuild(spark, str(built), log=quiet)
+    job.rebuild(place, str(built), log=quiet)
     job = assemble.load(tmp_path, defined.replace('"a" * 64', '"c" * 64'), "commented_job")
-    job.apply(spark, str(built), write("link.csv", "src,dst,op\n7,8,+\n"), log=quiet)
+    job.apply(place, str(built), write("link.csv", "src,dst,op\n7,8,+\n"), log=quiet)
     text = defined.replace('"a" * 64', '"d" * 64').replace(
         'definition="so", source="reach.dl:2"', 'source="reach.dl:2"'
     )
     job = assemble.load(tmp_path, text, "changed_job")
     with pytest.raises(job.JobError, match="by another version of reach: pair has different rules; `upgrade`"):
-        job.relation(spark, str(built), "link")
+        job.relation(place, str(built), "link")

@@ -618,7 +618,11 @@ def evaluate(program: Program, inputs: Relations) -> dict[str, set[Row]]:
     is derived. Raises :class:`ArithmeticFault`, :class:`NotStratified`, :class:`KeyViolation`, :class:`RoundLimit` and
     :class:`OnlyFromEachOther`.
     """
-    store = evaluated(program, inputs)
+    return shown(program, evaluated(program, inputs))
+
+
+def shown(program: Program, store: Store) -> dict[str, set[Row]]:
+    """What :func:`evaluate` returns of the store after all strata."""
     return {
         relation.name: set(store.rows[relation.name])
         for relation in program.relations.values()
@@ -627,7 +631,7 @@ def evaluate(program: Program, inputs: Relations) -> dict[str, set[Row]]:
 
 
 def evaluated(program: Program, inputs: Relations) -> Store:
-    """The store after all strata."""
+    """The store after all strata. :func:`counts` and :func:`supports_ok` take it, so that one evaluation is enough."""
     store = Store({relation.name: inputs.get(relation.name, ()) for relation in program.inputs})
     for stratum in strata(program):
         run_stratum(program, stratum, store)
@@ -836,13 +840,13 @@ def check_key(name: str, key: tuple[int, ...], rows: Iterable[Row]) -> None:
             raise KeyViolation(f"{name} has two tuples with the key {min(twice)}")
 
 
-def counts(program: Program, inputs: Relations) -> dict[str, Counter[Row]]:
+def counts(program: Program, inputs: Relations, store: Store | None = None) -> dict[str, Counter[Row]]:
     """Numbers of derivations per tuple, for the relations that are not recursive, inputs that are not derived included.
 
     A fact and a tuple that is put in count one derivation each. A row of an aggregated relation counts the derivations
     of its group (with witnesses: those that give just this row).
     """
-    store = evaluated(program, inputs)
+    store = store or evaluated(program, inputs)
     result: dict[str, Counter[Row]] = {
         relation.name: Counter(inputs.get(relation.name, ())) for relation in program.inputs if not relation.is_derived
     }
@@ -861,7 +865,12 @@ def counts(program: Program, inputs: Relations) -> dict[str, Counter[Row]]:
 # ---- ranked support ------------------------------------------------------------------------------------------------
 
 
-def supports_ok(program: Program, inputs: Relations, state: Mapping[str, Mapping[Row, tuple[int, int]]]) -> list[str]:
+def supports_ok(
+    program: Program,
+    inputs: Relations,
+    state: Mapping[str, Mapping[Row, tuple[int, int]]],
+    store: Store | None = None,
+) -> list[str]:
     """What is wrong with the stored (support, rank) of recursive strata; an empty list if nothing is.
 
     ``state`` maps relations to tuples to (support, rank). Checked for every recursive stratum: its relations are there
@@ -869,7 +878,7 @@ def supports_ok(program: Program, inputs: Relations, state: Mapping[str, Mapping
     number of its derivations whose rank, the highest rank among the body tuples of the stratum or 0 without any, lies
     below its own. For ``min`` and ``max`` a derivation counts if it gives exactly the stored value.
     """
-    store = evaluated(program, inputs)
+    store = store or evaluated(program, inputs)
     wrong: list[str] = []
     for stratum in strata(program):
         if stratum.recursive:

@@ -127,9 +127,10 @@ def write(folder: Path, tables: dict[str, list[tuple[Any, ...]]]) -> None:
 
 
 def walk(
-    world: World, state: str, settings: dict[str, str], environment: dict[str, str], engine: str = "auto"
+    world: World, state: str, settings: dict[str, str] | None, environment: dict[str, str], engine: str = "auto"
 ) -> dict[str, Any]:
-    """Go through the commands in a process of its own; returns what they said."""
+    """Go through the commands in a process of its own, with a Spark session unless its settings are None; returns what
+    they said."""
     command = [sys.executable, "-m", "golden_tests.stores.walk", str(world.script), state, str(world.script.parent)]
     done = subprocess.run(
         [*command, json.dumps(settings), engine],
@@ -171,11 +172,17 @@ def check(world: World, said: dict[str, Any], engine: str) -> None:
     assert folders == {name.split("/")[1] for name in (*now, *before)}
 
 
-def test_s3(tmp_path: Path, s3: dict[str, str]) -> None:
-    """Tasks open a store themselves; Spark has no connector for it here."""
+PLACES = pytest.mark.parametrize(
+    "settings", [pytest.param(None, id="here"), pytest.param({}, id="spark", marks=AT_NIGHT)]
+)
+
+
+@PLACES
+def test_s3(settings: dict[str, str] | None, tmp_path: Path, s3: dict[str, str]) -> None:
+    """Tasks open a store themselves, here and in Spark, which has no connector for it."""
     world = World(tmp_path)
-    state = f"s3://{BUCKET}/some folder/state"
-    said = walk(world, state, {}, s3)
+    state = f"s3://{BUCKET}/some folder/state {len(str(settings))}"
+    said = walk(world, state, settings, s3)
     check(world, said, "duckdb")
     for problem, words in {
         "cut off": "is damaged (it has",
@@ -186,11 +193,12 @@ def test_s3(tmp_path: Path, s3: dict[str, str]) -> None:
         assert f"{state}/data/" in said[problem], problem
 
 
-def test_hdfs(tmp_path: Path, hdfs: Cluster) -> None:
+@PLACES
+def test_hdfs(settings: dict[str, str] | None, tmp_path: Path, hdfs: Cluster) -> None:
     """Tasks open HDFS as they open any store."""
     world = World(tmp_path)
-    state = f"hdfs://{hdfs.host}/some folder/state#1?"
-    said = walk(world, state, {}, {})
+    state = f"hdfs://{hdfs.host}/some folder/state#{len(str(settings))}?"
+    said = walk(world, state, settings, {})
     check(world, said, "duckdb")
     for problem, words in {
         "cut off": "is damaged (it has",

@@ -1,7 +1,7 @@
-"""Builds, changes, checks and breaks a state somewhere, in a Spark session of its own; prints what came of it as JSON.
+"""Builds, changes, checks and breaks a state somewhere, here or in a Spark session; prints what came of it as JSON.
 
-Called with a script, a place for the state, a folder with the rows and changes, settings of Spark as JSON, and the
-engine.
+Called with a script, a place for the state, a folder with the rows and changes, settings of Spark as JSON (null for
+none: the commands run here), and the engine.
 """
 
 from __future__ import annotations
@@ -23,19 +23,14 @@ from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 from golden_tests.faults.runner import load
+from golden_tests.harness import tuples_in
 
 
 def main() -> None:
     """Go through the commands."""
     script, state, data = Path(sys.argv[1]), sys.argv[2], Path(sys.argv[3])
     settings = json.loads(sys.argv[4])
-    remote = settings.pop("spark.remote", None)
-    builder = SparkSession.builder.remote(remote) if remote else SparkSession.builder.master("local[2]")
-    for name, value in {"spark.ui.enabled": "false", **settings, "spark.sql.shuffle.partitions": "2"}.items():
-        builder = builder.config(name, value)
-    spark = builder.getOrCreate()
-    if not remote:
-        spark.sparkContext.setLogLevel("OFF")
+    spark = None if settings is None else session(settings)
     job = load(script)
     # As if the state were large: a task for each bucket, and files of changes beside the base.
     job.FEW_ROWS = 0
@@ -57,7 +52,7 @@ def main() -> None:
         for folder in map(job.place_of, said["apply"]["published"].values() if rest else ()):
             first = next(path for path in folder.iterdir() if path.suffix == ".parquet")
             (folder / rest).write_bytes(first.read_bytes())
-        job.open_state(job.PROGRAM, spark, root)
+        job.open_state(job.PROGRAM, job.executor_of(spark), root)
         assert published(job, said["apply"]) == said["published"], rest
     said["race"] = refusal(job, lambda: job.commit_manifest(root, replace(job.read_state(root), attempt="other")))
     said["verify"] = job.verify(spark, state, **options)
@@ -81,13 +76,26 @@ def main() -> None:
     (root / victim).write_bytes(content[:40] + bytes([content[40] ^ 1]) + content[41:])
     said["changed"] = refusal(job, lambda: job.apply(spark, state, str(data / "three"), **options))
     print(json.dumps(said, default=str))
-    spark.stop()
+    if spark:
+        spark.stop()
 
 
-def rows_of(job: ModuleType, spark: SparkSession, state: str) -> dict[str, list[list[Any]]]:
+def session(settings: dict[str, str]) -> SparkSession:
+    """A session, here or where ``spark.remote`` says."""
+    remote = settings.pop("spark.remote", None)
+    builder = SparkSession.builder.remote(remote) if remote else SparkSession.builder.master("local[2]")
+    for name, value in {"spark.ui.enabled": "false", **settings, "spark.sql.shuffle.partitions": "2"}.items():
+        builder = builder.config(name, value)
+    spark = builder.getOrCreate()
+    if not remote:
+        spark.sparkContext.setLogLevel("OFF")
+    return spark
+
+
+def rows_of(job: ModuleType, spark: SparkSession | None, state: str) -> dict[str, list[list[Any]]]:
     """The tuples of all relations."""
     names = [relation.name for relation in job.PROGRAM.relations if not relation.hidden]
-    return {name: sorted(map(list, job.relation(spark, state, name).collect())) for name in names}
+    return {name: sorted(map(list, tuples_in(job.relation(spark, state, name)))) for name in names}
 
 
 def published(job: ModuleType, result: dict[str, Any]) -> dict[str, list[Any]]:
