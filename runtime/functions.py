@@ -70,17 +70,12 @@ class Supplied:
 
     def define(self, engine: Any, notes: Path | None = None) -> None:
         """Register the functions with the engine; failed calls are noted here and, if given, in files in ``notes``."""
-        self.failures = []
+        # Tasks in threads of this process share the functions, but each has an engine of its own.
+        failures = self.failures = []
         for declared in self.declared:
-            call = functools.partial(call_supplied, declared, self.functions[declared.name], self.failures, notes)
+            call = functools.partial(call_supplied, declared, self.functions[declared.name], failures, notes)
             define_function(engine, declared, call)
-        engine.failed_calls = functools.partial(self.failed_calls, notes)
-
-    def failed_calls(self, notes: Path | None) -> str:
-        """Return the first failed calls as text to append to a message."""
-        kept = [path.read_text(encoding="utf-8") for path in sorted(notes.glob("*"))] if notes else []
-        failures = list(dict.fromkeys([*self.failures, *kept]))[:FAILURES_LISTED]
-        return "".join(f"\n  {failure}" for failure in failures)
+        engine.failed_calls = functools.partial(failed_calls, failures, notes)
 
     def check(self, known: Mapping[str, str]) -> None:
         """Raise JobError if a state was made with other functions, as far as ``known`` hashes of files tell."""
@@ -90,6 +85,13 @@ class Supplied:
                 f"the state was made with another version of {', '.join(changed)}: the file that defines it differs; "
                 "`rebuild` recomputes the state with the functions as they are now"
             )
+
+
+def failed_calls(failures: list[str], notes: Path | None) -> str:
+    """Return the first failed calls as text to append to a message."""
+    kept = [path.read_text(encoding="utf-8") for path in sorted(notes.glob("*"))] if notes else []
+    listed = list(dict.fromkeys([*failures, *kept]))[:FAILURES_LISTED]
+    return "".join(f"\n  {failure}" for failure in listed)
 
 
 def functions_of_file(path: str) -> dict[str, Any]:
