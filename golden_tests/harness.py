@@ -115,6 +115,8 @@ class LocalJob:
 
     spark: SparkSession | None = None
     engine = "duckdb"
+    #: Whether no batch finds tables that earlier ones have kept.
+    cold = False
 
     def __init__(self, script: str, folder: Path, buckets: int = 1, functions: Path | None = None) -> None:
         """Load a script, and its external functions; nothing is built yet."""
@@ -177,6 +179,14 @@ class LocalJob:
         self.connection.execute(f"USE task_{self.databases}")
         return f"task_{self.databases}"
 
+    def seem_large(self) -> None:
+        """Work as where the state is large and changes are few: changes stay in files of their own, and tasks read only
+        the rows that they need."""
+        module: Any = self.module
+        module.COMPACT_SHARE = module.LOOKED_UP_SHARE = 10**9
+        module.LARGE_TABLE = 0
+        self.cold = True
+
     def close(self) -> None:
         """Forget the module and remove the state."""
         self.warm.close()
@@ -232,7 +242,7 @@ class LocalJob:
         earlier ones have kept, if nobody else made a commit in between."""
         if self.spark:
             return self.module.executor_of(self.spark)
-        return self.module.LocalExecutor(1) if self.attempts % 3 == 2 else self.warm
+        return self.module.LocalExecutor(1) if self.cold or self.attempts % 3 == 2 else self.warm
 
     def use_strategy(self, strategy: str) -> None:
         """Maintain relations as ``strategy`` says; ``auto`` also where they are small, and soon from scratch."""

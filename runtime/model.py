@@ -87,11 +87,16 @@ class Both:
 
 @dataclass(frozen=True)
 class Delta:
-    """A rule with a body literal replaced by the changes of ``table``; a ``negated`` literal gains what that loses."""
+    """A rule with a body literal replaced by the changes of ``table``; a ``negated`` literal gains what that loses.
+
+    ``lookups`` has SQL conditions by table, on a ``stored`` tuple of it and a ``changed`` one of ``table``: the query
+    needs only the stored tuples that meet a changed one. Other tables that it reads are needed as a whole.
+    """
 
     table: str
     sql: str | Both
     negated: bool = False
+    lookups: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)

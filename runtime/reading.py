@@ -19,6 +19,9 @@ from .model import Column, Relation
 from .sql import names, no_rows, tuple_names
 from .task import Task
 
+COMPACT_SHARE = 0.25
+"""Changes are written to change files until they exceed this share of the base rows; then the base is rewritten."""
+
 
 def bucket_files(relations: Mapping[str, StoredRelation], relation: Relation, bucket: int | None) -> list[StoredBucket]:
     """Return one stored bucket of a relation, or all of them in order."""
@@ -68,9 +71,15 @@ def stored_parts(
 
 
 def load_stored(
-    engine: Engine, task: Task, relation: Relation, entries: Sequence[StoredBucket], columns: Sequence[Column]
+    engine: Engine,
+    task: Task,
+    relation: Relation,
+    entries: Sequence[StoredBucket],
+    columns: Sequence[Column],
+    reducible: int = 0,
 ) -> None:
-    """Make the table of a relation from its stored rows, which are read only if a query uses it."""
+    """Make the table of a relation from its stored rows, which are read only if a query uses it; only those that are
+    changed are needed, if at most ``reducible`` are."""
     rows = sum(entry.rows for entry in entries)
     if not rows:
         engine.empty(relation.table, columns)
@@ -82,7 +91,12 @@ def load_stored(
         engine.table(f"{relation.table}__stored", changes)
         engine.overlay(relation.table, f"{relation.table}__stored", tuple_names(relation), rows)
     else:
-        engine.later(relation.table, merged(relation, columns, base, changes), rows)
+
+        def selected(condition: str) -> str:
+            parts = (f"SELECT * FROM ({part}) AS stored WHERE {condition}" if part else "" for part in (base, changes))
+            return merged(relation, columns, *parts)
+
+        engine.later(relation.table, merged(relation, columns, base, changes), rows, selected, reducible)
 
 
 def latest_changes(engine: Engine, relation: Relation, paths: Sequence[str], several: bool) -> str:
@@ -113,7 +127,17 @@ def load_computed(engine: Engine, task: Task, relation: Relation, bucket: int | 
     if engine.holds(relation.table, source_of(task.relations, relation, bucket, relation.state_columns)):
         return
     entries = [] if task.initial else bucket_files(task.relations, relation, bucket)
-    load_stored(engine, task, relation, entries, relation.state_columns)
+    load_stored(engine, task, relation, entries, relation.state_columns, reducible_rows(task, relation, entries))
+
+
+def reducible_rows(task: Task, relation: Relation, entries: Sequence[StoredBucket]) -> int:
+    """Return up to how many changed rows a task needs no others of a relation that it computes: no stratum reads them,
+    no key is checked, and the base files stay as they are."""
+    read = any(relation in (*s.reads, *s.negates) for stage in task.stages for s in stage.strata)
+    if read or (relation.key and relation.kind != "input"):
+        return 0
+    changed = sum(sum(entry.change_rows) for entry in entries)
+    return int(COMPACT_SHARE * sum(entry.base_rows for entry in entries)) - changed
 
 
 def load_former(engine: Engine, task: Task, relation: Relation, bucket: Bucket) -> None:

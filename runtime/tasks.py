@@ -128,6 +128,7 @@ def task_engine(task: Task, number: int, kept: KeptEngines | None) -> Iterator[D
         return
     key = key_of(task, number)
     engine = kept.take(key) or open_engine(task, task.threads)
+    engine.keeps = True
     try:
         yield engine
         kept.give(key, engine, {relation.table for relation in (*task.computed, *task.external)})

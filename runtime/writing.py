@@ -16,12 +16,9 @@ from .maintenance.run import Run
 from .manifest import StoredBucket
 from .model import Relation
 from .places import is_local, place_of, rows_of_file, spark_folder, sync
-from .reading import base_order, bucket_files, latest_changes, net_changes_sql, new_bucket
+from .reading import COMPACT_SHARE, base_order, bucket_files, latest_changes, net_changes_sql, new_bucket
 from .sql import bucket_number, names, tuple_names, union
 from .task import Task, WrittenRelation
-
-COMPACT_SHARE = 0.25
-"""Changes are written to change files until they exceed this share of the base rows; then the base is rewritten."""
 
 MERGE_RATIO = 3
 """A change file is merged with the one written after it unless it has more than this many times its rows."""
@@ -126,7 +123,8 @@ def write_parts(
             place = base / folder
         place.parent.mkdir(parents=True, exist_ok=True)
         escaped = str(place).replace("'", "''")
-        form = "FORMAT parquet, COMPRESSION zstd"
+        # Version 2 stores the differences of numbers: files are smaller, and faster to write and to read.
+        form = "FORMAT parquet, PARQUET_VERSION v2, COMPRESSION zstd"
         if number.isdigit():
             engine.run(f"COPY ({sql}) TO '{escaped}.parquet' ({form})")
             return {int(number): [keep_file(state, base, Path(f"{place}.parquet"))]}

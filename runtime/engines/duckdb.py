@@ -23,6 +23,10 @@ MOST_REMOVED, FEW_REMOVED = 3, 100_000
 """A table stays for the next batch if the rows that were ever inserted are at most this many times its present rows,
 apart from this many."""
 
+NAMED = re.compile(r"(?:'[^']*'|\bAS\s+\w+|\w+\.\w+)|(\w+)")
+"""Finds the words of a statement that may be tables: no text, since folders of the state have the names of relations,
+and neither aliases nor columns of a table."""
+
 FEW_LEFT = 1000
 """Tables of at most so many rows are left in a database that is kept; to remove them would take longer than to replace
 them."""
@@ -67,18 +71,23 @@ class DuckEngine:
         self._rows: dict[str, int] = {}
         self._views: dict[str, str] = {}
         self._later: dict[str, str] = {}
+        self._selected: dict[str, Callable[[str], str]] = {}
+        self._reducible: dict[str, int] = {}
         self._read: dict[str, int] = {}
         self._made: dict[str, int] = {}
         self._numbered: dict[str, int] = {}
         self._sources: dict[str, object] = {}
         self.statements = 0
+        #: Whether tables are read as a whole, since the next batch will use them again.
+        self.keeps = False
         self.failed_calls: Callable[[], str] = str
         #: Maps a file that a statement names to one that DuckDB can open.
         self.fetch: Callable[[str], str] = checked_file
 
     def _known(self) -> tuple[dict[str, Any], ...]:
         """Return all that is known of tables and views."""
-        return self._rows, self._views, self._later, self._read, self._made, self._numbered, self._sources
+        noted = self._read, self._made, self._numbered, self._sources
+        return self._rows, self._views, self._later, self._selected, self._reducible, *noted
 
     def close(self) -> None:
         """Discard the database, and what was opened for it."""
@@ -122,8 +131,7 @@ class DuckEngine:
 
     def _make_named(self, sql: str) -> None:
         """Create the deferred tables and views that a statement names, directly or through views."""
-        # Skip text in quotes: folders of the state have the names of relations.
-        for name in dict.fromkeys(re.findall(r"\w+", re.sub(r"'[^']*'", "", sql))):
+        for name in dict.fromkeys(NAMED.findall(sql)):
             if name in self._views:
                 self._make_named(self._views[name])
             if name in self._later:
@@ -157,10 +165,30 @@ class DuckEngine:
         self._made[name] = self._numbered[name] = self._rows[name]
         return self._rows[name]
 
-    def later(self, name: str, sql: str, rows: int) -> None:
+    def later(
+        self, name: str, sql: str, rows: int, selected: Callable[[str], str] | None = None, reducible: int = 0
+    ) -> None:
         """Create a table over files once a statement names it."""
         self._later[name], self._rows[name] = sql, rows
         self._read[name] = self._numbered[name] = rows
+        self._selected.pop(name, None)
+        self._reducible[name] = reducible
+        if selected:
+            self._selected[name] = selected
+
+    def look_up(self, name: str, of: str, condition: str) -> bool:
+        """Make a table of the rows of a deferred table that meet a condition, from its files."""
+        if self.keeps or of not in self._later or of not in self._selected:
+            return False
+        self.table(name, self._selected[of](condition))
+        return True
+
+    def reduce(self, name: str, changes: str, columns: Sequence[str], most: int) -> None:
+        """Read only those rows of a deferred table that agree with a row of ``changes``, if they are all it needs."""
+        if not self.keeps and name in self._later and name in self._selected and 0 < most <= self._reducible[name]:
+            same = " AND ".join(f"stored.{column} = changed.{column}" for column in columns)
+            self._later[name] = self._selected[name](f"EXISTS (SELECT 1 FROM {changes} AS changed WHERE {same})")
+            self._read[name] = 0
 
     def empty(self, name: str, columns: Iterable[Column]) -> None:
         """Create a table without rows once a statement names it."""
@@ -251,6 +279,7 @@ class DuckEngine:
             self.connection.execute(f"DROP TABLE {name}")
             del self._made[name]
         self._sources = {}
+        self._selected.clear()
         self._later = {name: sql for name, sql in self._later.items() if name in tables or name in self._views}
         for known in (self._rows, self._read, self._numbered):
             for name in [name for name in known if name not in tables]:

@@ -34,8 +34,21 @@ class Engine(Protocol):
     def part(self, name: str, of: str, columns: str, condition: str) -> int:
         """Make table ``name`` from the rows of table ``of`` that meet a condition; return their number."""
 
-    def later(self, name: str, sql: str, rows: int) -> None:
-        """Define table ``name`` as the ``rows`` rows of a query over files, which are read if the table is used."""
+    def later(
+        self, name: str, sql: str, rows: int, selected: Callable[[str], str] | None = None, reducible: int = 0
+    ) -> None:
+        """Define table ``name`` as the ``rows`` rows of a query over files, which are read if the table is used;
+        ``selected`` returns a query for the rows, called ``stored``, that meet a condition. Of the rows only the number
+        is needed, apart from those that are to be changed, if these are at most ``reducible``."""
+
+    def look_up(self, name: str, of: str, condition: str) -> bool:
+        """Make table ``name`` from the rows of table ``of``, called ``stored``, that meet a condition, if ``of`` is
+        still to be read and would not be kept for the next batch; return whether it was made."""
+
+    def reduce(self, name: str, changes: str, columns: Sequence[str], most: int) -> None:
+        """Read only those rows of table ``name`` that agree with a row of table ``changes`` in ``columns``, if these
+        are all rows to be changed, at most ``most`` in number, and ``later`` was told that no others are needed. It has
+        no effect on a table that is read already, or would be kept for the next batch."""
 
     def empty(self, name: str, columns: Iterable[Column]) -> None:
         """Make table ``name`` without rows."""

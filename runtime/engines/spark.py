@@ -317,9 +317,18 @@ class SparkEngine:
             return self._kept(frame, placed == self.partitions, table.bits)[0]
         return Segment(frame, rows, placed, bits=table.bits)
 
-    def later(self, name: str, sql: str, rows: int) -> None:
+    def later(
+        self, name: str, sql: str, rows: int, selected: Callable[[str], str] | None = None, reducible: int = 0
+    ) -> None:
         """Define a table over files, which are read by each query that uses it."""
         self._set(name, Table([Segment(self.query(sql), rows, filed=True)], rows))
+
+    def look_up(self, name: str, of: str, condition: str) -> bool:
+        """Return False: queries read files themselves."""
+        return False
+
+    def reduce(self, name: str, changes: str, columns: Sequence[str], most: int) -> None:
+        """Do nothing: queries read files themselves."""
 
     def overlay(self, name: str, changes: str, columns: Sequence[str], rows: int) -> None:
         """Lay few changes over a table over files, which then has ``rows`` rows: rows that agree with one of

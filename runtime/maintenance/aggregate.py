@@ -10,7 +10,15 @@ from ..errors import Refused
 from ..model import Relation, Stratum
 from ..printing import named_values
 from ..sql import names, union
-from .changes import all_derivations, arriving, check_defined, no_changes, note_changes, show_versions
+from .changes import (
+    all_derivations,
+    arriving,
+    check_defined,
+    look_up_below,
+    no_changes,
+    note_changes,
+    show_versions,
+)
 from .run import METHODS, Bucket, Finding, Method, Run
 
 
@@ -39,6 +47,7 @@ def maintain_aggregate(run: Run, stratum: Stratum, clock: int) -> int:
         return clock
     reached = f"{table}__reached"
     engine.table(reached, f"SELECT {groups} FROM {table}__minus UNION SELECT {groups} FROM {table}__plus")
+    engine.reduce(table, reached, stratum.groups, 2 * engine.rows(reached))
     rows = []
     state = names(relation.state_columns)
     if stratum.fold:
@@ -48,6 +57,7 @@ def maintain_aggregate(run: Run, stratum: Stratum, clock: int) -> int:
     else:
         engine.table(f"{table}__groups", f"SELECT {groups} FROM {reached}")
     if engine.rows(f"{table}__groups"):
+        show_versions(engine, stratum, "insert")
         engine.view(f"{table}__rows", union(engine.text(rule.returns) for rule in stratum.rules))
         engine.table(f"{table}__computed", stratum.compute)
         rows.append(f"SELECT {state} FROM {table}__computed")
@@ -73,8 +83,9 @@ def changed_derivations(run: Run, stratum: Stratum, relation: Relation) -> bool:
     }
     if not any(queries.values()):
         return False
+    met = look_up_below(engine, stratum)
     for name, phase in (("minus", "delete"), ("plus", "insert")):
-        show_versions(engine, stratum, phase)
+        show_versions(engine, stratum, phase, met)
         if queries[name]:
             engine.table(f"{table}__{name}", union(queries[name]))
             check_defined(engine, stratum, relation, f"{table}__{name}")

@@ -12,12 +12,21 @@ writes everything and has no changes. A touched tuple that is still there was re
 
 from __future__ import annotations
 
+import re
+from collections.abc import Mapping
+
 from ..engines.engine import Engine
 from ..errors import Refused
 from ..model import Both, Delta, Relation, Rule, Stratum
 from ..printing import named_values
-from ..sql import bucket_number, names, no_rows, tuple_names
+from ..sql import bucket_number, names, no_rows, tuple_names, union
 from .run import Bucket
+
+LARGE_TABLE = 50_000
+"""Tables with fewer rows are always read as a whole."""
+
+LOOKED_UP_SHARE = 0.1
+"""With at most so many changes per row of a table, only the rows that meet them are read, where that is enough."""
 
 
 def derivations(engine: Engine, rule: Rule, sql: str | Both, relation: Relation, bucket: Bucket) -> str:
@@ -56,11 +65,12 @@ def no_changes(engine: Engine, relation: Relation) -> None:
         engine.empty(f"{relation.table}__{name}", relation.tuple_columns)
 
 
-def show_versions(engine: Engine, stratum: Stratum, phase: str) -> None:
-    """Define the versions of the relations below a stratum that its queries read in phase ``delete`` or ``insert``."""
+def show_versions(engine: Engine, stratum: Stratum, phase: str, met: Mapping[str, str] | None = None) -> None:
+    """Define the versions of the relations below a stratum that its queries read in phase ``delete`` or ``insert``.
+    ``met`` has the tables to read instead of those of whole relations."""
     for relation in (*stratum.reads, *stratum.negates):
         table, columns = relation.table, names(relation.tuple_columns)
-        new = f"SELECT {columns} FROM {table}"
+        new = f"SELECT {columns} FROM {(met or {}).get(table, table)}"
         lost, gained = (f"SELECT {columns} FROM {table}__lost", f"SELECT {columns} FROM {table}__gained")
         mid = f"{new} ANTI JOIN {table}__gained USING ({columns})" if engine.rows(f"{table}__gained") else new
         either = f"{new} UNION ALL {lost}" if engine.rows(f"{table}__lost") else new
@@ -77,6 +87,34 @@ def show_versions(engine: Engine, stratum: Stratum, phase: str) -> None:
             engine.view(f"{table}__absent_after", after)
             changes = changed_table(table, phase, negated=True)
             engine.view(f"{table}__absent_delta", delta, engine.rows(changes))
+
+
+def look_up_below(engine: Engine, stratum: Stratum) -> dict[str, str]:
+    """Make r__met for the large relations r below a stratum of which its delta queries need only the tuples that meet
+    changes; return the names of these tables by that of r."""
+    deltas = [delta for rule in stratum.rules for delta in rule.deltas if changes_of(engine, delta.table)]
+    least = max(LARGE_TABLE, changes_below(engine, stratum) / LOOKED_UP_SHARE)
+    met = {}
+    for table in {relation.table: None for relation in (*stratum.reads, *stratum.negates)}:
+        versions = re.compile(rf"\b{table}__(absent_)?(before|after)\b")
+        readers = [delta for delta in deltas if versions.search(engine.text(delta.sql))]
+        if engine.rows(table) >= least and readers and all(table in delta.lookups for delta in readers):
+            tests = dict.fromkeys(meets(engine, delta.table, delta.lookups[table]) for delta in readers)
+            if engine.look_up(f"{table}__met", table, " OR ".join(tests)):
+                met[table] = f"{table}__met"
+    return met
+
+
+def changes_of(engine: Engine, table: str) -> int:
+    """Return how many tuples of a table have changed."""
+    return engine.rows(f"{table}__lost") + engine.rows(f"{table}__gained")
+
+
+def meets(engine: Engine, table: str, condition: str) -> str:
+    """Return the SQL condition that a ``stored`` tuple meets a ``changed`` one of a table."""
+    changes = (f"{table}__{name}" for name in ("lost", "gained"))
+    rows = union(f"SELECT * FROM {name}" for name in changes if engine.rows(name))
+    return f"EXISTS (SELECT 1 FROM ({rows}) AS changed WHERE {condition})"
 
 
 def changed_table(table: str, phase: str, negated: bool) -> str:
@@ -104,7 +142,7 @@ def arriving(engine: Engine, stratum: Stratum, relation: Relation, phase: str, b
 def changes_below(engine: Engine, stratum: Stratum) -> int:
     """Return how many tuples of the relations below a stratum have changed."""
     below = {r.table for r in (*stratum.reads, *stratum.negates)}
-    return sum(engine.rows(f"{t}__lost") + engine.rows(f"{t}__gained") for t in below)
+    return sum(changes_of(engine, table) for table in below)
 
 
 def all_derivations(engine: Engine, stratum: Stratum, relation: Relation, bucket: Bucket, exits: bool) -> list[str]:
@@ -145,6 +183,9 @@ def resolve_input(engine: Engine, relation: Relation) -> None:
     if not engine.rows(f"{table}__changes"):
         no_changes(engine, relation)
         return
+    # With a primary key, a change replaces a row.
+    most = engine.rows(f"{table}__changes") * (2 if relation.key else 1)
+    engine.reduce(table, f"{table}__changes", relation.key or tuple_names(relation), most)
     engine.table(f"{table}__plus", f"SELECT DISTINCT {columns} FROM {table}__changes WHERE _op = '+'")
     engine.table(f"{table}__minus", f"SELECT DISTINCT {columns} FROM {table}__changes WHERE _op = '-'")
     removed = f"SELECT {columns} FROM {table} SEMI JOIN {table}__minus USING ({columns})"

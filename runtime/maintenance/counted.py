@@ -5,7 +5,7 @@ from __future__ import annotations
 from ..engines.engine import Engine
 from ..model import Relation, Stratum
 from ..sql import names, tuple_names, union
-from .changes import all_derivations, arriving, check_defined, no_changes, show_versions
+from .changes import all_derivations, arriving, check_defined, look_up_below, no_changes, show_versions
 from .run import METHODS, Bucket, Finding, Method, Run
 from .supports import check_supports, matching, support_findings
 
@@ -44,10 +44,11 @@ def signed_arrivals(run: Run, stratum: Stratum, relation: Relation, copies: str)
     """Make r__delete and r__insert of the derivations lost and gained with the relations below; ``_copies`` is the SQL
     ``copies``, negated for lost ones. Return queries for those of the two tables that were made."""
     engine, changes = run.engine, []
+    met = look_up_below(engine, stratum)
     for phase, sign in (("delete", "-"), ("insert", "")):
         queries = arriving(engine, stratum, relation, phase, run.bucket)
         if queries:
-            show_versions(engine, stratum, phase)
+            show_versions(engine, stratum, phase, met)
             name = f"{relation.table}__{phase}"
             signed = f"{names(relation.tuple_columns)}, {sign}{copies} AS _copies"
             engine.table(name, f"SELECT {signed} FROM ({union(queries)}) AS q")
@@ -59,6 +60,7 @@ def add_counts(engine: Engine, stratum: Stratum, relation: Relation) -> None:
     """Add r__counts, the changes (``_change``) of derivation counts, to r; make r__lost, r__gained and r__touched."""
     table, columns = relation.table, names(relation.tuple_columns)
     counts = f"{table}__counts"
+    engine.reduce(table, counts, tuple_names(relation), engine.rows(counts))
     found, parts = engine.meeting(relation, f"SELECT * FROM {counts}", engine.rows(counts))
     stored = union(f"SELECT * FROM {part}" for part in parts)
     outcome = f"{table}__next"

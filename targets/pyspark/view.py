@@ -404,7 +404,9 @@ class Viewer:
                 table = self.names.tables[relation]
                 what = f"{'the absence of ' if changed.negated else ''}{relation}"
                 constant = add(query, f"delta_{table}", f"{rule.label}, a change arriving through {what}")
-                made.append(f"Delta({quote(table)}, {constant}{', negated=True' if changed.negated else ''})")
+                negated = ", negated=True" if changed.negated else ""
+                found = self.lookups(query) if stratum.kind in ("counted", "aggregate") else ""
+                made.append(f"Delta({quote(table)}, {constant}{negated}{found and f', lookups={found}'})")
             if made:
                 deltas.append((argument, _one_a_line(made, argument, 16)))
         options: list[tuple[str, str]] = []
@@ -435,6 +437,18 @@ class Viewer:
             deltas=tuple(deltas),
             options=tuple(options),
         )
+
+    def lookups(self, query: plan.Query) -> str:
+        """Return the argument ``lookups`` of the ``Delta`` of a query, empty if it has none."""
+        changed = self.names.columns[query.joins[0].atom.relation]
+        told = []
+        for relation, literals in shared_columns(query).items():
+            columns = self.names.columns[relation]
+            tests = (
+                " AND ".join(f"stored.{columns[i]} = changed.{changed[j]}" for i, j in pairs) for pairs in literals
+            )
+            told.append(f"{quote(self.names.tables[relation])}: {quote(' OR '.join(dict.fromkeys(tests)))}")
+        return f"{{{', '.join(told)}}}" if told else ""
 
     def written(self, query: plan.Query, stratum: TypedStratum) -> RuleView:
         """Return a rule of the program that was rewritten into others, as ``explain`` needs it."""
@@ -532,6 +546,19 @@ def visible(text: str) -> str:
 def one_line(text: str) -> str:
     """Return text on one line, with escapes for line breaks and invisible characters."""
     return visible(text).replace("\n", "\\n")
+
+
+def shared_columns(query: plan.Query) -> dict[str, list[list[tuple[int, int]]]]:
+    """Return for each relation of which all literals in a delta query have variables of the changed literal the columns
+    in which each of them does, with those of the changed literal."""
+    changed = query.joins[0].atom.terms
+    places = {term.name: place for place, term in enumerate(changed) if isinstance(term, typed.Variable)}
+    found: dict[str, list[list[tuple[int, int]]]] = {}
+    for literal in (*query.joins[1:], *query.negations):
+        terms = enumerate(literal.atom.terms)
+        pairs = [(i, places[t.name]) for i, t in terms if isinstance(t, typed.Variable) and t.name in places]
+        found.setdefault(literal.atom.relation, []).append(pairs)
+    return {relation: literals for relation, literals in found.items() if all(literals)}
 
 
 def _tuple(items: Iterable[str]) -> str:

@@ -538,8 +538,20 @@ def program() -> Program:
                 head="cheapest",
                 full=R3_ALL,
                 deltas=(
-                    Delta("cheapest_min", R3_DELTA_CHEAPEST_MIN),
-                    Delta("path", R3_DELTA_PATH),
+                    Delta(
+                        "cheapest_min",
+                        R3_DELTA_CHEAPEST_MIN,
+                        lookups={
+                            "path": "stored.S = changed.S AND stored.D = changed.D AND stored.C = changed.C"
+                        },
+                    ),
+                    Delta(
+                        "path",
+                        R3_DELTA_PATH,
+                        lookups={
+                            "cheapest_min": "stored.S = changed.S AND stored.D = changed.D AND stored.C = changed.C"
+                        },
+                    ),
                 ),
             ),
         ),

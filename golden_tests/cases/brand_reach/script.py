@@ -472,8 +472,18 @@ def program() -> Program:
                 head="endorses",
                 full=ENDORSES_1_ALL,
                 deltas=(
-                    Delta("likes", ENDORSES_1_DELTA_LIKES),
-                    Delta("advertises_plus", ENDORSES_1_DELTA_ADVERTISES_PLUS),
+                    Delta(
+                        "likes",
+                        ENDORSES_1_DELTA_LIKES,
+                        lookups={
+                            "advertises_plus": "stored.x = changed.x AND stored.y = changed.brand"
+                        },
+                    ),
+                    Delta(
+                        "advertises_plus",
+                        ENDORSES_1_DELTA_ADVERTISES_PLUS,
+                        lookups={"likes": "stored.x = changed.x AND stored.brand = changed.y"},
+                    ),
                 ),
                 text="endorses(X, Z) :- likes(X, Z), advertises+(X, Z).",
                 steps=(
@@ -571,8 +581,16 @@ def program() -> Program:
                 head="exposed",
                 full=EXPOSED_1_2_ALL,
                 deltas=(
-                    Delta("follows_plus", EXPOSED_1_2_DELTA_FOLLOWS_PLUS),
-                    Delta("endorses", EXPOSED_1_2_DELTA_ENDORSES),
+                    Delta(
+                        "follows_plus",
+                        EXPOSED_1_2_DELTA_FOLLOWS_PLUS,
+                        lookups={"endorses": "stored.X = changed.y"},
+                    ),
+                    Delta(
+                        "endorses",
+                        EXPOSED_1_2_DELTA_ENDORSES,
+                        lookups={"follows_plus": "stored.y = changed.X"},
+                    ),
                 ),
                 filtered=True,
                 text="exposed(X, Z) :- (follows* · endorses)(X, Z).",
@@ -609,8 +627,16 @@ def program() -> Program:
                 head="pclients",
                 full=PCLIENTS_1_ALL,
                 deltas=(
-                    Delta("exposed", PCLIENTS_1_DELTA_EXPOSED),
-                    Delta("exposed", PCLIENTS_1_DELTA_EXPOSED_2),
+                    Delta(
+                        "exposed",
+                        PCLIENTS_1_DELTA_EXPOSED,
+                        lookups={"exposed": "stored.Z = changed.Z"},
+                    ),
+                    Delta(
+                        "exposed",
+                        PCLIENTS_1_DELTA_EXPOSED_2,
+                        lookups={"exposed": "stored.Z = changed.Z"},
+                    ),
                 ),
                 filtered=True,
                 text="pclients(X, Y) :- exposed(X, Z), exposed(Y, Z).",

@@ -432,8 +432,16 @@ def program() -> Program:
                 head="named",
                 full=Both(**NAMED_1_ALL),
                 deltas=(
-                    Delta("e", Both(**NAMED_1_DELTA_E)),
-                    Delta("e", Both(**NAMED_1_DELTA_E_2)),
+                    Delta(
+                        "e",
+                        Both(**NAMED_1_DELTA_E),
+                        lookups={"e": "stored.x = changed.y AND stored.y = changed.x"},
+                    ),
+                    Delta(
+                        "e",
+                        Both(**NAMED_1_DELTA_E_2),
+                        lookups={"e": "stored.x = changed.y AND stored.y = changed.x"},
+                    ),
                 ),
                 filtered=True,
                 partial=("x2",),

@@ -190,8 +190,17 @@ def program() -> Program:
                 head="home",
                 full=HOME_1_ALL,
                 deltas=(
-                    Delta("lives", HOME_1_DELTA_LIVES),
-                    Delta("moved_by_person", HOME_1_DELTA_MOVED_BY_PERSON, negated=True),
+                    Delta(
+                        "lives",
+                        HOME_1_DELTA_LIVES,
+                        lookups={"moved_by_person": "stored.person = changed.person"},
+                    ),
+                    Delta(
+                        "moved_by_person",
+                        HOME_1_DELTA_MOVED_BY_PERSON,
+                        negated=True,
+                        lookups={"lives": "stored.person = changed.person"},
+                    ),
                 ),
                 filtered=True,
                 text="home(P, T) :- lives(P, T), !moved(P, _).",

@@ -124,9 +124,27 @@ def program() -> Program:
                 head="detectable",
                 full=DETECTABLE_1_ALL,
                 deltas=(
-                    Delta("suspect", DETECTABLE_1_DELTA_SUSPECT),
-                    Delta("monitors", DETECTABLE_1_DELTA_MONITORS),
-                    Delta("monitors", DETECTABLE_1_DELTA_MONITORS_2),
+                    Delta(
+                        "suspect",
+                        DETECTABLE_1_DELTA_SUSPECT,
+                        lookups={"monitors": "stored.y = changed.x OR stored.y = changed.y"},
+                    ),
+                    Delta(
+                        "monitors",
+                        DETECTABLE_1_DELTA_MONITORS,
+                        lookups={
+                            "suspect": "stored.x = changed.y",
+                            "monitors": "stored.x = changed.x",
+                        },
+                    ),
+                    Delta(
+                        "monitors",
+                        DETECTABLE_1_DELTA_MONITORS_2,
+                        lookups={
+                            "suspect": "stored.y = changed.y",
+                            "monitors": "stored.x = changed.x",
+                        },
+                    ),
                 ),
                 filtered=True,
                 text="detectable(X, Y) :- suspect(X, Y), monitors(Z, X), monitors(Z, Y).",

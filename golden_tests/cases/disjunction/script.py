@@ -274,8 +274,8 @@ def program() -> Program:
                 head="q",
                 full=Q_1_1_ALL,
                 deltas=(
-                    Delta("a", Q_1_1_DELTA_A),
-                    Delta("b", Q_1_1_DELTA_B),
+                    Delta("a", Q_1_1_DELTA_A, lookups={"b": "stored.x = changed.y"}),
+                    Delta("b", Q_1_1_DELTA_B, lookups={"a": "stored.y = changed.x"}),
                 ),
                 filtered=True,
                 text="q(X, Z) :- a(X, Y), (b(Y), Z = 1 ; !b(Y), Z = 2 ; a(Y, Z)), X != 3.",
@@ -288,8 +288,8 @@ def program() -> Program:
                 head="q",
                 full=Q_1_2_ALL,
                 deltas=(
-                    Delta("a", Q_1_2_DELTA_A),
-                    Delta("b", Q_1_2_DELTA_B, negated=True),
+                    Delta("a", Q_1_2_DELTA_A, lookups={"b": "stored.x = changed.y"}),
+                    Delta("b", Q_1_2_DELTA_B, negated=True, lookups={"a": "stored.y = changed.x"}),
                 ),
                 filtered=True,
                 text="q(X, Z) :- a(X, Y), (b(Y), Z = 1 ; !b(Y), Z = 2 ; a(Y, Z)), X != 3.",
@@ -307,8 +307,8 @@ def program() -> Program:
                 head="q",
                 full=Q_1_3_ALL,
                 deltas=(
-                    Delta("a", Q_1_3_DELTA_A),
-                    Delta("a", Q_1_3_DELTA_A_2),
+                    Delta("a", Q_1_3_DELTA_A, lookups={"a": "stored.x = changed.y"}),
+                    Delta("a", Q_1_3_DELTA_A_2, lookups={"a": "stored.y = changed.x"}),
                 ),
                 filtered=True,
                 text="q(X, Z) :- a(X, Y), (b(Y), Z = 1 ; !b(Y), Z = 2 ; a(Y, Z)), X != 3.",

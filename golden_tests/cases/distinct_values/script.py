@@ -1229,8 +1229,16 @@ def program() -> Program:
                 head="visitors",
                 full=VISITORS_ALL,
                 deltas=(
-                    Delta("visitors_x2", VISITORS_DELTA_VISITORS_X2),
-                    Delta("visitors_rest", VISITORS_DELTA_VISITORS_REST),
+                    Delta(
+                        "visitors_x2",
+                        VISITORS_DELTA_VISITORS_X2,
+                        lookups={"visitors_rest": "stored.P = changed.P"},
+                    ),
+                    Delta(
+                        "visitors_rest",
+                        VISITORS_DELTA_VISITORS_REST,
+                        lookups={"visitors_x2": "stored.P = changed.P"},
+                    ),
                 ),
             ),
         ),
@@ -1366,8 +1374,16 @@ def program() -> Program:
                 head="plans_x2_values",
                 full=PLANS_1_X2_VALUES_ALL,
                 deltas=(
-                    Delta("visit", PLANS_1_X2_VALUES_DELTA_VISIT),
-                    Delta("member", PLANS_1_X2_VALUES_DELTA_MEMBER),
+                    Delta(
+                        "visit",
+                        PLANS_1_X2_VALUES_DELTA_VISIT,
+                        lookups={"member": "stored.user_ = changed.user_"},
+                    ),
+                    Delta(
+                        "member",
+                        PLANS_1_X2_VALUES_DELTA_MEMBER,
+                        lookups={"visit": "stored.user_ = changed.user_"},
+                    ),
                 ),
                 filtered=True,
             ),
@@ -1433,8 +1449,16 @@ def program() -> Program:
                 head="plans_x3_values",
                 full=PLANS_1_X3_VALUES_ALL,
                 deltas=(
-                    Delta("visit", PLANS_1_X3_VALUES_DELTA_VISIT),
-                    Delta("member", PLANS_1_X3_VALUES_DELTA_MEMBER),
+                    Delta(
+                        "visit",
+                        PLANS_1_X3_VALUES_DELTA_VISIT,
+                        lookups={"member": "stored.user_ = changed.user_"},
+                    ),
+                    Delta(
+                        "member",
+                        PLANS_1_X3_VALUES_DELTA_MEMBER,
+                        lookups={"visit": "stored.user_ = changed.user_"},
+                    ),
                 ),
                 filtered=True,
             ),
@@ -1502,8 +1526,16 @@ def program() -> Program:
                 head="plans_rest",
                 full=PLANS_1_REST_ALL,
                 deltas=(
-                    Delta("visit", PLANS_1_REST_DELTA_VISIT),
-                    Delta("member", PLANS_1_REST_DELTA_MEMBER),
+                    Delta(
+                        "visit",
+                        PLANS_1_REST_DELTA_VISIT,
+                        lookups={"member": "stored.user_ = changed.user_"},
+                    ),
+                    Delta(
+                        "member",
+                        PLANS_1_REST_DELTA_MEMBER,
+                        lookups={"visit": "stored.user_ = changed.user_"},
+                    ),
                 ),
                 returns=PLANS_1_REST_RETURNING,
                 filtered=True,
@@ -1542,9 +1574,30 @@ def program() -> Program:
                 head="plans",
                 full=PLANS_ALL,
                 deltas=(
-                    Delta("plans_x2", PLANS_DELTA_PLANS_X2),
-                    Delta("plans_x3", PLANS_DELTA_PLANS_X3),
-                    Delta("plans_rest", PLANS_DELTA_PLANS_REST),
+                    Delta(
+                        "plans_x2",
+                        PLANS_DELTA_PLANS_X2,
+                        lookups={
+                            "plans_x3": "stored.T = changed.T",
+                            "plans_rest": "stored.T = changed.T",
+                        },
+                    ),
+                    Delta(
+                        "plans_x3",
+                        PLANS_DELTA_PLANS_X3,
+                        lookups={
+                            "plans_x2": "stored.T = changed.T",
+                            "plans_rest": "stored.T = changed.T",
+                        },
+                    ),
+                    Delta(
+                        "plans_rest",
+                        PLANS_DELTA_PLANS_REST,
+                        lookups={
+                            "plans_x2": "stored.T = changed.T",
+                            "plans_x3": "stored.T = changed.T",
+                        },
+                    ),
                 ),
             ),
         ),

@@ -713,10 +713,40 @@ def program() -> Program:
                 head="cmonitored",
                 full=CMONITORED_1_ALL,
                 deltas=(
-                    Delta("connected", CMONITORED_1_DELTA_CONNECTED),
-                    Delta("monitors_plus", CMONITORED_1_DELTA_MONITORS_PLUS),
-                    Delta("monitors_plus", CMONITORED_1_DELTA_MONITORS_PLUS_2),
-                    Delta("accredited", CMONITORED_1_DELTA_ACCREDITED),
+                    Delta(
+                        "connected",
+                        CMONITORED_1_DELTA_CONNECTED,
+                        lookups={
+                            "monitors_plus": "stored.y = changed.x OR stored.y = changed.y",
+                            "accredited": "stored.y = changed.x",
+                        },
+                    ),
+                    Delta(
+                        "monitors_plus",
+                        CMONITORED_1_DELTA_MONITORS_PLUS,
+                        lookups={
+                            "accredited": "stored.x = changed.x AND stored.y = changed.y",
+                            "connected": "stored.x = changed.y",
+                            "monitors_plus": "stored.x = changed.x",
+                        },
+                    ),
+                    Delta(
+                        "monitors_plus",
+                        CMONITORED_1_DELTA_MONITORS_PLUS_2,
+                        lookups={
+                            "connected": "stored.y = changed.y",
+                            "monitors_plus": "stored.x = changed.x",
+                            "accredited": "stored.x = changed.x",
+                        },
+                    ),
+                    Delta(
+                        "accredited",
+                        CMONITORED_1_DELTA_ACCREDITED,
+                        lookups={
+                            "monitors_plus": "stored.x = changed.x AND stored.y = changed.y OR stored.x = changed.x",
+                            "connected": "stored.x = changed.y",
+                        },
+                    ),
                 ),
                 filtered=True,
                 text="cmonitored(X, Y) :- connected(X, Y), monitors+(Z, X), monitors+(Z, Y), accredited(Z, X).",
@@ -806,9 +836,21 @@ def program() -> Program:
                 head="secures",
                 full=SECURES_1_ALL,
                 deltas=(
-                    Delta("connected", SECURES_1_DELTA_CONNECTED),
-                    Delta("cmonitored_plus", SECURES_1_DELTA_CMONITORED_PLUS),
-                    Delta("connected", SECURES_1_DELTA_CONNECTED_2),
+                    Delta(
+                        "connected",
+                        SECURES_1_DELTA_CONNECTED,
+                        lookups={"cmonitored_plus": "stored.x = changed.y"},
+                    ),
+                    Delta(
+                        "cmonitored_plus",
+                        SECURES_1_DELTA_CMONITORED_PLUS,
+                        lookups={"connected": "stored.y = changed.x OR stored.x = changed.y"},
+                    ),
+                    Delta(
+                        "connected",
+                        SECURES_1_DELTA_CONNECTED_2,
+                        lookups={"cmonitored_plus": "stored.y = changed.x"},
+                    ),
                 ),
                 filtered=True,
                 text="secures(X, Y) :- (connected · cmonitored+ · connected)(X, Y).",
@@ -846,9 +888,30 @@ def program() -> Program:
                 head="stransfer",
                 full=STRANSFER_1_ALL,
                 deltas=(
-                    Delta("accredited", STRANSFER_1_DELTA_ACCREDITED),
-                    Delta("secures", STRANSFER_1_DELTA_SECURES),
-                    Delta("transfer", STRANSFER_1_DELTA_TRANSFER),
+                    Delta(
+                        "accredited",
+                        STRANSFER_1_DELTA_ACCREDITED,
+                        lookups={
+                            "secures": "stored.X = changed.y AND stored.Y = changed.x",
+                            "transfer": "stored.x = changed.y AND stored.y = changed.x",
+                        },
+                    ),
+                    Delta(
+                        "secures",
+                        STRANSFER_1_DELTA_SECURES,
+                        lookups={
+                            "accredited": "stored.x = changed.Y AND stored.y = changed.X",
+                            "transfer": "stored.x = changed.X AND stored.y = changed.Y",
+                        },
+                    ),
+                    Delta(
+                        "transfer",
+                        STRANSFER_1_DELTA_TRANSFER,
+                        lookups={
+                            "accredited": "stored.x = changed.y AND stored.y = changed.x",
+                            "secures": "stored.X = changed.x AND stored.Y = changed.y",
+                        },
+                    ),
                 ),
                 text="stransfer(X, Y) :- accredited(Y, X), secures(X, Y), transfer(X, Y).",
                 steps=(
@@ -979,8 +1042,20 @@ def program() -> Program:
                 head="suspect",
                 full=SUSPECT_1_ALL,
                 deltas=(
-                    Delta("pstransfer_plus", SUSPECT_1_DELTA_PSTRANSFER_PLUS),
-                    Delta("pstransfer_plus", SUSPECT_1_DELTA_PSTRANSFER_PLUS_2),
+                    Delta(
+                        "pstransfer_plus",
+                        SUSPECT_1_DELTA_PSTRANSFER_PLUS,
+                        lookups={
+                            "pstransfer_plus": "stored.x = changed.y AND stored.y = changed.x"
+                        },
+                    ),
+                    Delta(
+                        "pstransfer_plus",
+                        SUSPECT_1_DELTA_PSTRANSFER_PLUS_2,
+                        lookups={
+                            "pstransfer_plus": "stored.x = changed.y AND stored.y = changed.x"
+                        },
+                    ),
                 ),
                 filtered=True,
                 text="suspect(X, Y) :- pstransfer+(X, Y), pstransfer+(Y, X).",
@@ -1018,9 +1093,27 @@ def program() -> Program:
                 head="detectable",
                 full=DETECTABLE_1_ALL,
                 deltas=(
-                    Delta("suspect", DETECTABLE_1_DELTA_SUSPECT),
-                    Delta("monitors", DETECTABLE_1_DELTA_MONITORS),
-                    Delta("monitors", DETECTABLE_1_DELTA_MONITORS_2),
+                    Delta(
+                        "suspect",
+                        DETECTABLE_1_DELTA_SUSPECT,
+                        lookups={"monitors": "stored.y = changed.X OR stored.y = changed.Y"},
+                    ),
+                    Delta(
+                        "monitors",
+                        DETECTABLE_1_DELTA_MONITORS,
+                        lookups={
+                            "suspect": "stored.X = changed.y",
+                            "monitors": "stored.x = changed.x",
+                        },
+                    ),
+                    Delta(
+                        "monitors",
+                        DETECTABLE_1_DELTA_MONITORS_2,
+                        lookups={
+                            "suspect": "stored.Y = changed.y",
+                            "monitors": "stored.x = changed.x",
+                        },
+                    ),
                 ),
                 text="detectable(X, Y) :- suspect(X, Y), monitors(Z, X), monitors(Z, Y).",
                 steps=(

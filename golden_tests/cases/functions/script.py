@@ -1368,8 +1368,18 @@ def program() -> Program:
                 head="plain",
                 full=PLAIN_1_ALL,
                 deltas=(
-                    Delta("word", PLAIN_1_DELTA_WORD),
-                    Delta("left_", PLAIN_1_DELTA_LEFT),
+                    Delta(
+                        "word",
+                        PLAIN_1_DELTA_WORD,
+                        lookups={
+                            "left_": "stored.x1 = changed.w AND stored.x2 = changed.n AND stored.x3 = changed.w"
+                        },
+                    ),
+                    Delta(
+                        "left_",
+                        PLAIN_1_DELTA_LEFT,
+                        lookups={"word": "stored.w = changed.x3 AND stored.n = changed.x2"},
+                    ),
                 ),
                 text="plain(W, N) :- word(W, N), left(W, N, W).",
                 steps=(Step("left(W, N, W)", "left_"), Step("word(W, N)", "word")),

@@ -232,8 +232,17 @@ def program() -> Program:
                 head="even",
                 full=Both(**EVEN_1_ALL),
                 deltas=(
-                    Delta("n", Both(**EVEN_1_DELTA_N)),
-                    Delta("n", Both(**EVEN_1_DELTA_N_2), negated=True),
+                    Delta(
+                        "n",
+                        Both(**EVEN_1_DELTA_N),
+                        lookups={"n": "stored.x = changed.y AND stored.y = changed.x"},
+                    ),
+                    Delta(
+                        "n",
+                        Both(**EVEN_1_DELTA_N_2),
+                        negated=True,
+                        lookups={"n": "stored.x = changed.y AND stored.y = changed.x"},
+                    ),
                 ),
                 filtered=True,
                 partial=("X",),

@@ -136,8 +136,8 @@ def program() -> Program:
                 head="hop",
                 full=HOP_1_ALL,
                 deltas=(
-                    Delta("link", HOP_1_DELTA_LINK),
-                    Delta("link", HOP_1_DELTA_LINK_2),
+                    Delta("link", HOP_1_DELTA_LINK, lookups={"link": "stored.src = changed.dst"}),
+                    Delta("link", HOP_1_DELTA_LINK_2, lookups={"link": "stored.dst = changed.src"}),
                 ),
                 filtered=True,
                 text="hop(@X, Y) :- link(@X, Z), link(@Z, Y).",
@@ -173,8 +173,8 @@ def program() -> Program:
                 head="tri_hop",
                 full=TRI_HOP_1_ALL,
                 deltas=(
-                    Delta("hop", TRI_HOP_1_DELTA_HOP),
-                    Delta("link", TRI_HOP_1_DELTA_LINK),
+                    Delta("hop", TRI_HOP_1_DELTA_HOP, lookups={"link": "stored.src = changed.Y"}),
+                    Delta("link", TRI_HOP_1_DELTA_LINK, lookups={"hop": "stored.Y = changed.src"}),
                 ),
                 text="tri_hop(@X, Y) :- hop(@X, Z), link(@Z, Y).",
                 steps=(Step("hop(X, Z)", "hop"), Step("link(Z, Y)", "link")),

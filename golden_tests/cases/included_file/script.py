@@ -231,8 +231,17 @@ def program() -> Program:
                 head="far",
                 full=FAR_1_ALL,
                 deltas=(
-                    Delta("connected", FAR_1_DELTA_CONNECTED),
-                    Delta("link", FAR_1_DELTA_LINK, negated=True),
+                    Delta(
+                        "connected",
+                        FAR_1_DELTA_CONNECTED,
+                        lookups={"link": "stored.src = changed.X AND stored.dst = changed.Y"},
+                    ),
+                    Delta(
+                        "link",
+                        FAR_1_DELTA_LINK,
+                        negated=True,
+                        lookups={"connected": "stored.X = changed.src AND stored.Y = changed.dst"},
+                    ),
                 ),
                 text="far(X, Y) :- connected(X, Y), !link(X, Y).",
                 steps=(

@@ -187,8 +187,8 @@ def program() -> Program:
                 head="q",
                 full=Q_1_ALL,
                 deltas=(
-                    Delta("p", Q_1_DELTA_P),
-                    Delta("e", Q_1_DELTA_E, negated=True),
+                    Delta("p", Q_1_DELTA_P, lookups={"e": "stored.x = changed.x"}),
+                    Delta("e", Q_1_DELTA_E, negated=True, lookups={"p": "stored.x = changed.x"}),
                 ),
                 text="q(X) :- p(X), !e(X).",
                 steps=(Step("p(X)", "p"), Step("!e(X)", "e", negated=True)),

@@ -1395,8 +1395,17 @@ def program() -> Program:
                 head="kept",
                 full=Both(**KEPT_1_ALL),
                 deltas=(
-                    Delta("tour", Both(**KEPT_1_DELTA_TOUR)),
-                    Delta("closed", Both(**KEPT_1_DELTA_CLOSED), negated=True),
+                    Delta(
+                        "tour",
+                        Both(**KEPT_1_DELTA_TOUR),
+                        lookups={"closed": "stored.stops = changed.stops"},
+                    ),
+                    Delta(
+                        "closed",
+                        Both(**KEPT_1_DELTA_CLOSED),
+                        negated=True,
+                        lookups={"tour": "stored.stops = changed.stops"},
+                    ),
                 ),
                 filtered=True,
                 text="kept(S, S ++ [0] ++ S) :- tour(_, S), !closed(S), S != [].",

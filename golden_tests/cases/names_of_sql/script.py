@@ -428,8 +428,17 @@ def program() -> Program:
                 head="select_after",
                 full=SELECT_AFTER_1_ALL,
                 deltas=(
-                    Delta("where_", SELECT_AFTER_1_DELTA_WHERE),
-                    Delta("group_by_count", SELECT_AFTER_1_DELTA_GROUP_BY_COUNT, negated=True),
+                    Delta(
+                        "where_",
+                        SELECT_AFTER_1_DELTA_WHERE,
+                        lookups={"group_by_count": "stored.count = changed.from_"},
+                    ),
+                    Delta(
+                        "group_by_count",
+                        SELECT_AFTER_1_DELTA_GROUP_BY_COUNT,
+                        negated=True,
+                        lookups={"where_": "stored.from_ = changed.count"},
+                    ),
                 ),
                 text="select__after(x) :- where(x, _), !group(_, x).",
                 steps=(Step("where(x, _)", "where_"), Step("!group(_, x)", "group_", negated=True)),

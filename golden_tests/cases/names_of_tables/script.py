@@ -872,8 +872,17 @@ def program() -> Program:
                 head="Present",
                 full=PRESENT_1_ALL,
                 deltas=(
-                    Delta("Absent", PRESENT_1_DELTA_ABSENT),
-                    Delta("e", PRESENT_1_DELTA_E, negated=True),
+                    Delta(
+                        "Absent",
+                        PRESENT_1_DELTA_ABSENT,
+                        lookups={"e": "stored.a = changed.b AND stored.b = changed.a"},
+                    ),
+                    Delta(
+                        "e",
+                        PRESENT_1_DELTA_E,
+                        negated=True,
+                        lookups={"Absent": "stored.a = changed.b AND stored.b = changed.a"},
+                    ),
                 ),
                 filtered=True,
                 text="Present(a, b) :- Absent(a, b), !e(b, a).",
@@ -908,8 +917,12 @@ def program() -> Program:
                 head="program",
                 full=PROGRAM_1_ALL,
                 deltas=(
-                    Delta("e", PROGRAM_1_DELTA_E),
-                    Delta("e", PROGRAM_1_DELTA_E_2),
+                    Delta("e", PROGRAM_1_DELTA_E, lookups={"e": "stored.a = changed.b"}),
+                    Delta(
+                        "e",
+                        PROGRAM_1_DELTA_E_2,
+                        lookups={"e": "stored.b = changed.a", "e_1": "stored.a = changed.b"},
+                    ),
                     Delta("e_1", PROGRAM_1_DELTA_E_1),
                 ),
                 filtered=True,

@@ -331,9 +331,31 @@ def program() -> Program:
                 head="allowed",
                 full=ALLOWED_1_ALL,
                 deltas=(
-                    Delta("member", ALLOWED_1_DELTA_MEMBER),
-                    Delta("granted", ALLOWED_1_DELTA_GRANTED),
-                    Delta("blocked", ALLOWED_1_DELTA_BLOCKED, negated=True),
+                    Delta(
+                        "member",
+                        ALLOWED_1_DELTA_MEMBER,
+                        lookups={
+                            "granted": "stored.grp = changed.grp",
+                            "blocked": "stored.U = changed.user_",
+                        },
+                    ),
+                    Delta(
+                        "granted",
+                        ALLOWED_1_DELTA_GRANTED,
+                        lookups={
+                            "member": "stored.grp = changed.grp",
+                            "blocked": "stored.T = changed.thing",
+                        },
+                    ),
+                    Delta(
+                        "blocked",
+                        ALLOWED_1_DELTA_BLOCKED,
+                        negated=True,
+                        lookups={
+                            "member": "stored.user_ = changed.U",
+                            "granted": "stored.thing = changed.T",
+                        },
+                    ),
                 ),
                 filtered=True,
                 text="allowed(U, T) :- member(U, G), granted(G, T), !blocked(U, T).",
@@ -369,9 +391,26 @@ def program() -> Program:
                 head="idle",
                 full=IDLE_1_ALL,
                 deltas=(
-                    Delta("member", IDLE_1_DELTA_MEMBER),
-                    Delta("granted", IDLE_1_DELTA_GRANTED, negated=True),
-                    Delta("allowed", IDLE_1_DELTA_ALLOWED, negated=True),
+                    Delta(
+                        "member",
+                        IDLE_1_DELTA_MEMBER,
+                        lookups={
+                            "granted": "stored.grp = changed.grp",
+                            "allowed": "stored.U = changed.user_",
+                        },
+                    ),
+                    Delta(
+                        "granted",
+                        IDLE_1_DELTA_GRANTED,
+                        negated=True,
+                        lookups={"member": "stored.grp = changed.grp"},
+                    ),
+                    Delta(
+                        "allowed",
+                        IDLE_1_DELTA_ALLOWED,
+                        negated=True,
+                        lookups={"member": "stored.user_ = changed.U"},
+                    ),
                 ),
                 filtered=True,
                 text="idle(U) :- member(U, G), !granted(G, 1), not allowed(U, 2).",

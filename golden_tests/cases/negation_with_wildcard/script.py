@@ -412,8 +412,13 @@ def program() -> Program:
                 head="none",
                 full=NONE_1_ALL,
                 deltas=(
-                    Delta("p", NONE_1_DELTA_P),
-                    Delta("q_by_x", NONE_1_DELTA_Q_BY_X, negated=True),
+                    Delta("p", NONE_1_DELTA_P, lookups={"q_by_x": "stored.x = changed.x"}),
+                    Delta(
+                        "q_by_x",
+                        NONE_1_DELTA_Q_BY_X,
+                        negated=True,
+                        lookups={"p": "stored.x = changed.x"},
+                    ),
                 ),
                 filtered=True,
                 text="none(X) :- p(X), !q(X, _).",
@@ -448,10 +453,27 @@ def program() -> Program:
                 head="no_pair",
                 full=NO_PAIR_1_ALL,
                 deltas=(
-                    Delta("p", NO_PAIR_1_DELTA_P),
-                    Delta("p", NO_PAIR_1_DELTA_P_2),
-                    Delta("q", NO_PAIR_1_DELTA_Q, negated=True),
-                    Delta("q_by_y", NO_PAIR_1_DELTA_Q_BY_Y, negated=True),
+                    Delta("p", NO_PAIR_1_DELTA_P, lookups={"q": "stored.x = changed.x"}),
+                    Delta(
+                        "p",
+                        NO_PAIR_1_DELTA_P_2,
+                        lookups={"q": "stored.y = changed.x", "q_by_y": "stored.y = changed.x"},
+                    ),
+                    Delta(
+                        "q",
+                        NO_PAIR_1_DELTA_Q,
+                        negated=True,
+                        lookups={
+                            "p": "stored.x = changed.x OR stored.x = changed.y",
+                            "q_by_y": "stored.y = changed.y",
+                        },
+                    ),
+                    Delta(
+                        "q_by_y",
+                        NO_PAIR_1_DELTA_Q_BY_Y,
+                        negated=True,
+                        lookups={"q": "stored.y = changed.y"},
+                    ),
                 ),
                 filtered=True,
                 text="no_pair(X, Y) :- p(X), p(Y), !q(X, Y), !q(_, Y).",

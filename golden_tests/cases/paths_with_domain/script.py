@@ -1348,8 +1348,16 @@ def program() -> Program:
                 head="knows_then_same_or_knows",
                 full=KNOWS_THEN_SAME_OR_KNOWS_1_ALL,
                 deltas=(
-                    Delta("knows", KNOWS_THEN_SAME_OR_KNOWS_1_DELTA_KNOWS),
-                    Delta("same_or_knows", KNOWS_THEN_SAME_OR_KNOWS_1_DELTA_SAME_OR_KNOWS),
+                    Delta(
+                        "knows",
+                        KNOWS_THEN_SAME_OR_KNOWS_1_DELTA_KNOWS,
+                        lookups={"same_or_knows": "stored.x1 = changed.y"},
+                    ),
+                    Delta(
+                        "same_or_knows",
+                        KNOWS_THEN_SAME_OR_KNOWS_1_DELTA_SAME_OR_KNOWS,
+                        lookups={"knows": "stored.y = changed.x1"},
+                    ),
                 ),
                 filtered=True,
                 text="knows_then_same_or_knows(x, y) :- knows(x, z1), same_or_knows(z1, y).",
@@ -1427,12 +1435,21 @@ def program() -> Program:
                 head="apart",
                 full=APART_1_ALL,
                 deltas=(
-                    Delta("person", APART_1_DELTA_PERSON),
-                    Delta("person", APART_1_DELTA_PERSON_2),
+                    Delta(
+                        "person",
+                        APART_1_DELTA_PERSON,
+                        lookups={"inv_knows_or_knows_star": "stored.x = changed.id"},
+                    ),
+                    Delta(
+                        "person",
+                        APART_1_DELTA_PERSON_2,
+                        lookups={"inv_knows_or_knows_star": "stored.y = changed.id"},
+                    ),
                     Delta(
                         "inv_knows_or_knows_star",
                         APART_1_DELTA_INV_KNOWS_OR_KNOWS_STAR,
                         negated=True,
+                        lookups={"person": "stored.id = changed.x OR stored.id = changed.y"},
                     ),
                 ),
                 filtered=True,
@@ -1576,8 +1593,16 @@ def program() -> Program:
                 head="near",
                 full=NEAR_1_ALL,
                 deltas=(
-                    Delta("same_or_bot", NEAR_1_DELTA_SAME_OR_BOT),
-                    Delta("knows_star", NEAR_1_DELTA_KNOWS_STAR),
+                    Delta(
+                        "same_or_bot",
+                        NEAR_1_DELTA_SAME_OR_BOT,
+                        lookups={"knows_star": "stored.x = changed.x2"},
+                    ),
+                    Delta(
+                        "knows_star",
+                        NEAR_1_DELTA_KNOWS_STAR,
+                        lookups={"same_or_bot": "stored.x2 = changed.x"},
+                    ),
                 ),
                 filtered=True,
                 text="near(X, Y) :- (bot? / knows*)(X, Y).",
@@ -1615,8 +1640,16 @@ def program() -> Program:
                 head="bot_then_knows",
                 full=BOT_THEN_KNOWS_1_ALL,
                 deltas=(
-                    Delta("bot", BOT_THEN_KNOWS_1_DELTA_BOT),
-                    Delta("knows", BOT_THEN_KNOWS_1_DELTA_KNOWS),
+                    Delta(
+                        "bot",
+                        BOT_THEN_KNOWS_1_DELTA_BOT,
+                        lookups={"knows": "stored.x = changed.of"},
+                    ),
+                    Delta(
+                        "knows",
+                        BOT_THEN_KNOWS_1_DELTA_KNOWS,
+                        lookups={"bot": "stored.of = changed.x"},
+                    ),
                 ),
                 filtered=True,
                 text="bot_then_knows(x, y) :- bot(x, z1), knows(z1, y).",
@@ -1820,11 +1853,14 @@ def program() -> Program:
                 full=KNOWS_PLUS_THEN_SAME_OR_INV_BOT_OR_KNOWS_1_ALL,
                 deltas=(
                     Delta(
-                        "knows_plus", KNOWS_PLUS_THEN_SAME_OR_INV_BOT_OR_KNOWS_1_DELTA_KNOWS_PLUS
+                        "knows_plus",
+                        KNOWS_PLUS_THEN_SAME_OR_INV_BOT_OR_KNOWS_1_DELTA_KNOWS_PLUS,
+                        lookups={"same_or_inv_bot_or_knows": "stored.x1 = changed.y"},
                     ),
                     Delta(
                         "same_or_inv_bot_or_knows",
                         KNOWS_PLUS_THEN_SAME_OR_INV_BOT_OR_KNOWS_1_DELTA_SAME_OR_INV_BOT_OR_KNOWS,
+                        lookups={"knows_plus": "stored.y = changed.x1"},
                     ),
                 ),
                 filtered=True,
@@ -1940,10 +1976,19 @@ def program() -> Program:
                 head="same",
                 full=SAME_1_ALL,
                 deltas=(
-                    Delta("bot_then_knows_star", SAME_1_DELTA_BOT_THEN_KNOWS_STAR),
+                    Delta(
+                        "bot_then_knows_star",
+                        SAME_1_DELTA_BOT_THEN_KNOWS_STAR,
+                        lookups={
+                            "knows_plus_then_same_or_inv_bot_o_da19d6": "stored.x = changed.y AND stored.y = changed.y"
+                        },
+                    ),
                     Delta(
                         "knows_plus_then_same_or_inv_bot_o_da19d6",
                         SAME_1_DELTA_KNOWS_PLUS_THEN_SAME_OR_INV_BOT_O_DA19D6,
+                        lookups={
+                            "bot_then_knows_star": "stored.x = changed.y AND stored.y = changed.y"
+                        },
                     ),
                 ),
                 text="same(X) :- (bot/knows)*(X, X), (knows+ / (knows | ^bot)?)+(X, X).",

@@ -1179,8 +1179,8 @@ def program() -> Program:
                 head="inv_f_then_inv_e",
                 full=INV_F_THEN_INV_E_1_ALL,
                 deltas=(
-                    Delta("f", INV_F_THEN_INV_E_1_DELTA_F),
-                    Delta("e", INV_F_THEN_INV_E_1_DELTA_E),
+                    Delta("f", INV_F_THEN_INV_E_1_DELTA_F, lookups={"e": "stored.y = changed.x"}),
+                    Delta("e", INV_F_THEN_INV_E_1_DELTA_E, lookups={"f": "stored.x = changed.y"}),
                 ),
                 filtered=True,
                 text="inv_f_then_inv_e(x, y) :- f(z1, x), e(y, z1).",
@@ -1363,8 +1363,16 @@ def program() -> Program:
                 head="e_plus_or_e_plus_then_f_or_f",
                 full=E_PLUS_OR_E_PLUS_THEN_F_OR_F_2_ALL,
                 deltas=(
-                    Delta("e_plus", E_PLUS_OR_E_PLUS_THEN_F_OR_F_2_DELTA_E_PLUS),
-                    Delta("f", E_PLUS_OR_E_PLUS_THEN_F_OR_F_2_DELTA_F),
+                    Delta(
+                        "e_plus",
+                        E_PLUS_OR_E_PLUS_THEN_F_OR_F_2_DELTA_E_PLUS,
+                        lookups={"f": "stored.x = changed.y"},
+                    ),
+                    Delta(
+                        "f",
+                        E_PLUS_OR_E_PLUS_THEN_F_OR_F_2_DELTA_F,
+                        lookups={"e_plus": "stored.y = changed.x"},
+                    ),
                 ),
                 text="e_plus_or_e_plus_then_f_or_f(x, y) :- e_plus(x, z1), f(z1, y).",
                 steps=(Step("e_plus(x, z1)", "e_plus"), Step("f(z1, y)", "f")),
@@ -1409,10 +1417,15 @@ def program() -> Program:
                 head="around",
                 full=AROUND_1_1_ALL,
                 deltas=(
-                    Delta("n", AROUND_1_1_DELTA_N),
+                    Delta(
+                        "n",
+                        AROUND_1_1_DELTA_N,
+                        lookups={"e_plus_or_e_plus_then_f_or_f": "stored.x = changed.x"},
+                    ),
                     Delta(
                         "e_plus_or_e_plus_then_f_or_f",
                         AROUND_1_1_DELTA_E_PLUS_OR_E_PLUS_THEN_F_OR_F,
+                        lookups={"n": "stored.x = changed.x"},
                     ),
                 ),
                 text="around(X, Y) :- n(X), (e* / f?)(X, Y).",
@@ -1464,8 +1477,14 @@ def program() -> Program:
                 head="counted",
                 full=COUNTED_1_1_ALL,
                 deltas=(
-                    Delta("n", COUNTED_1_1_DELTA_N),
-                    Delta("e_or_f_plus", COUNTED_1_1_DELTA_E_OR_F_PLUS),
+                    Delta(
+                        "n", COUNTED_1_1_DELTA_N, lookups={"e_or_f_plus": "stored.x = changed.x"}
+                    ),
+                    Delta(
+                        "e_or_f_plus",
+                        COUNTED_1_1_DELTA_E_OR_F_PLUS,
+                        lookups={"n": "stored.x = changed.x"},
+                    ),
                 ),
                 returns=COUNTED_1_1_RETURNING,
                 filtered=True,
@@ -1592,9 +1611,20 @@ def program() -> Program:
                 head="cut_off",
                 full=CUT_OFF_1_ALL,
                 deltas=(
-                    Delta("n", CUT_OFF_1_DELTA_N),
-                    Delta("n", CUT_OFF_1_DELTA_N_2),
-                    Delta("inv_f_or_e_plus", CUT_OFF_1_DELTA_INV_F_OR_E_PLUS, negated=True),
+                    Delta(
+                        "n", CUT_OFF_1_DELTA_N, lookups={"inv_f_or_e_plus": "stored.x = changed.x"}
+                    ),
+                    Delta(
+                        "n",
+                        CUT_OFF_1_DELTA_N_2,
+                        lookups={"inv_f_or_e_plus": "stored.y = changed.x"},
+                    ),
+                    Delta(
+                        "inv_f_or_e_plus",
+                        CUT_OFF_1_DELTA_INV_F_OR_E_PLUS,
+                        negated=True,
+                        lookups={"n": "stored.x = changed.x OR stored.x = changed.y"},
+                    ),
                 ),
                 filtered=True,
                 text="cut_off(X, Y) :- n(X), n(Y), !(e | ^f)*(X, Y).",
@@ -1634,8 +1664,8 @@ def program() -> Program:
                 head="e_then_inv_f_or_f",
                 full=E_THEN_INV_F_OR_F_1_ALL,
                 deltas=(
-                    Delta("e", E_THEN_INV_F_OR_F_1_DELTA_E),
-                    Delta("f", E_THEN_INV_F_OR_F_1_DELTA_F),
+                    Delta("e", E_THEN_INV_F_OR_F_1_DELTA_E, lookups={"f": "stored.y = changed.y"}),
+                    Delta("f", E_THEN_INV_F_OR_F_1_DELTA_F, lookups={"e": "stored.y = changed.y"}),
                 ),
                 filtered=True,
                 text="e_then_inv_f_or_f(x, y) :- e(x, z1), f(y, z1).",
@@ -1681,8 +1711,19 @@ def program() -> Program:
                 head="step",
                 full=STEP_1_ALL,
                 deltas=(
-                    Delta("e_then_inv_f_or_f", STEP_1_DELTA_E_THEN_INV_F_OR_F),
-                    Delta("e_plus", STEP_1_DELTA_E_PLUS, negated=True),
+                    Delta(
+                        "e_then_inv_f_or_f",
+                        STEP_1_DELTA_E_THEN_INV_F_OR_F,
+                        lookups={"e_plus": "stored.x = changed.y AND stored.y = changed.x"},
+                    ),
+                    Delta(
+                        "e_plus",
+                        STEP_1_DELTA_E_PLUS,
+                        negated=True,
+                        lookups={
+                            "e_then_inv_f_or_f": "stored.x = changed.y AND stored.y = changed.x"
+                        },
+                    ),
                 ),
                 filtered=True,
                 text="step(X, Y) :- (e / ^f | f)(X, Y), !e+(Y, X).",

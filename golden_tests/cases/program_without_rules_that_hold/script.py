@@ -120,8 +120,8 @@ def program() -> Program:
                 head="p",
                 full=P_1_ALL,
                 deltas=(
-                    Delta("e", P_1_DELTA_E),
-                    Delta("never", P_1_DELTA_NEVER),
+                    Delta("e", P_1_DELTA_E, lookups={"never": "stored.x = changed.x"}),
+                    Delta("never", P_1_DELTA_NEVER, lookups={"e": "stored.x = changed.x"}),
                 ),
                 text="p(X) :- e(X), never(X).",
                 steps=(Step("e(X)", "e"), Step("never(X)", "never")),

@@ -622,8 +622,16 @@ def program() -> Program:
                 head="entitled",
                 full=ENTITLED_1_ALL,
                 deltas=(
-                    Delta("belongs", ENTITLED_1_DELTA_BELONGS),
-                    Delta("granted", ENTITLED_1_DELTA_GRANTED),
+                    Delta(
+                        "belongs",
+                        ENTITLED_1_DELTA_BELONGS,
+                        lookups={"granted": "stored.grp = changed.G"},
+                    ),
+                    Delta(
+                        "granted",
+                        ENTITLED_1_DELTA_GRANTED,
+                        lookups={"belongs": "stored.G = changed.grp"},
+                    ),
                 ),
                 text="entitled(U, T) :- belongs(U, G), granted(G, T).",
                 steps=(Step("belongs(U, G)", "belongs"), Step("granted(G, T)", "granted")),
@@ -657,8 +665,21 @@ def program() -> Program:
                 head="allowed",
                 full=ALLOWED_1_ALL,
                 deltas=(
-                    Delta("entitled", ALLOWED_1_DELTA_ENTITLED),
-                    Delta("revoked", ALLOWED_1_DELTA_REVOKED, negated=True),
+                    Delta(
+                        "entitled",
+                        ALLOWED_1_DELTA_ENTITLED,
+                        lookups={
+                            "revoked": "stored.user_ = changed.U AND stored.thing = changed.T"
+                        },
+                    ),
+                    Delta(
+                        "revoked",
+                        ALLOWED_1_DELTA_REVOKED,
+                        negated=True,
+                        lookups={
+                            "entitled": "stored.U = changed.user_ AND stored.T = changed.thing"
+                        },
+                    ),
                 ),
                 text="allowed(U, T) :- entitled(U, T), !revoked(U, T).",
                 steps=(
@@ -730,8 +751,16 @@ def program() -> Program:
                 head="crowded",
                 full=CROWDED_1_ALL,
                 deltas=(
-                    Delta("allowed", CROWDED_1_DELTA_ALLOWED),
-                    Delta("things", CROWDED_1_DELTA_THINGS),
+                    Delta(
+                        "allowed",
+                        CROWDED_1_DELTA_ALLOWED,
+                        lookups={"things": "stored.U = changed.U"},
+                    ),
+                    Delta(
+                        "things",
+                        CROWDED_1_DELTA_THINGS,
+                        lookups={"allowed": "stored.U = changed.U"},
+                    ),
                 ),
                 filtered=True,
                 text="crowded(T) :- allowed(U, T), things(U, N), N >= 2.",

@@ -235,9 +235,30 @@ def program() -> Program:
                 head="rules_own_house",
                 full=RULES_OWN_HOUSE_1_ALL,
                 deltas=(
-                    Delta("owns", RULES_OWN_HOUSE_1_DELTA_OWNS),
-                    Delta("stands", RULES_OWN_HOUSE_1_DELTA_STANDS),
-                    Delta("mayor", RULES_OWN_HOUSE_1_DELTA_MAYOR),
+                    Delta(
+                        "owns",
+                        RULES_OWN_HOUSE_1_DELTA_OWNS,
+                        lookups={
+                            "stands": "stored.house = changed.house",
+                            "mayor": "stored.person = changed.person",
+                        },
+                    ),
+                    Delta(
+                        "stands",
+                        RULES_OWN_HOUSE_1_DELTA_STANDS,
+                        lookups={
+                            "owns": "stored.house = changed.house",
+                            "mayor": "stored.town = changed.town",
+                        },
+                    ),
+                    Delta(
+                        "mayor",
+                        RULES_OWN_HOUSE_1_DELTA_MAYOR,
+                        lookups={
+                            "owns": "stored.person = changed.person",
+                            "stands": "stored.town = changed.town",
+                        },
+                    ),
                 ),
                 filtered=True,
                 text="rules_own_house(@P, T) :- owns(@P, H), stands(@H, T), mayor(@T, P).",
@@ -277,9 +298,31 @@ def program() -> Program:
                 head="welcome",
                 full=WELCOME_1_ALL,
                 deltas=(
-                    Delta("owns", WELCOME_1_DELTA_OWNS),
-                    Delta("stands", WELCOME_1_DELTA_STANDS),
-                    Delta("banned", WELCOME_1_DELTA_BANNED, negated=True),
+                    Delta(
+                        "owns",
+                        WELCOME_1_DELTA_OWNS,
+                        lookups={
+                            "stands": "stored.house = changed.house",
+                            "banned": "stored.person = changed.person",
+                        },
+                    ),
+                    Delta(
+                        "stands",
+                        WELCOME_1_DELTA_STANDS,
+                        lookups={
+                            "owns": "stored.house = changed.house",
+                            "banned": "stored.town = changed.town",
+                        },
+                    ),
+                    Delta(
+                        "banned",
+                        WELCOME_1_DELTA_BANNED,
+                        negated=True,
+                        lookups={
+                            "owns": "stored.person = changed.person",
+                            "stands": "stored.town = changed.town",
+                        },
+                    ),
                 ),
                 filtered=True,
                 text="welcome(@P, T) :- owns(@P, H), stands(@H, T), !banned(@T, P).",

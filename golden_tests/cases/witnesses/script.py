@@ -749,8 +749,18 @@ def program() -> Program:
                 head="nearest",
                 full=NEAREST_1_ALL,
                 deltas=(
-                    Delta("nearest_min", NEAREST_1_DELTA_NEAREST_MIN),
-                    Delta("road", NEAREST_1_DELTA_ROAD),
+                    Delta(
+                        "nearest_min",
+                        NEAREST_1_DELTA_NEAREST_MIN,
+                        lookups={"road": "stored.src = changed.src AND stored.cost = changed.cost"},
+                    ),
+                    Delta(
+                        "road",
+                        NEAREST_1_DELTA_ROAD,
+                        lookups={
+                            "nearest_min": "stored.src = changed.src AND stored.cost = changed.cost"
+                        },
+                    ),
                 ),
             ),
         ),
@@ -795,8 +805,16 @@ def program() -> Program:
                 head="two_hops_all",
                 full=Both(**TWO_HOPS_1_ALL_ALL),
                 deltas=(
-                    Delta("road", Both(**TWO_HOPS_1_ALL_DELTA_ROAD)),
-                    Delta("road", Both(**TWO_HOPS_1_ALL_DELTA_ROAD_2)),
+                    Delta(
+                        "road",
+                        Both(**TWO_HOPS_1_ALL_DELTA_ROAD),
+                        lookups={"road": "stored.src = changed.dst"},
+                    ),
+                    Delta(
+                        "road",
+                        Both(**TWO_HOPS_1_ALL_DELTA_ROAD_2),
+                        lookups={"road": "stored.dst = changed.src"},
+                    ),
                 ),
                 filtered=True,
                 partial=("C", "x5"),
@@ -877,8 +895,20 @@ def program() -> Program:
                 head="two_hops",
                 full=TWO_HOPS_ALL,
                 deltas=(
-                    Delta("two_hops_min", TWO_HOPS_DELTA_TWO_HOPS_MIN),
-                    Delta("two_hops_all", TWO_HOPS_DELTA_TWO_HOPS_ALL),
+                    Delta(
+                        "two_hops_min",
+                        TWO_HOPS_DELTA_TWO_HOPS_MIN,
+                        lookups={
+                            "two_hops_all": "stored.S = changed.S AND stored.D = changed.D AND stored.C = changed.C"
+                        },
+                    ),
+                    Delta(
+                        "two_hops_all",
+                        TWO_HOPS_DELTA_TWO_HOPS_ALL,
+                        lookups={
+                            "two_hops_min": "stored.S = changed.S AND stored.D = changed.D AND stored.C = changed.C"
+                        },
+                    ),
                 ),
             ),
         ),
@@ -974,8 +1004,16 @@ def program() -> Program:
                 head="latest",
                 full=LATEST_1_ALL,
                 deltas=(
-                    Delta("latest_max", LATEST_1_DELTA_LATEST_MAX),
-                    Delta("road", LATEST_1_DELTA_ROAD),
+                    Delta(
+                        "latest_max",
+                        LATEST_1_DELTA_LATEST_MAX,
+                        lookups={"road": "stored.dst = changed.D"},
+                    ),
+                    Delta(
+                        "road",
+                        LATEST_1_DELTA_ROAD,
+                        lookups={"latest_max": "stored.D = changed.dst"},
+                    ),
                 ),
             ),
         ),
