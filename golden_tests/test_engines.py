@@ -279,7 +279,7 @@ REFUSALS = {"refused": 1, "faults": 5}
     [
         ("kinds", KINDS),
         ("entries", ENTRIES),
-        ("refused", REFUSED),
+        pytest.param("refused", REFUSED, marks=AT_NIGHT),
         *(pytest.param(name, story, marks=AT_NIGHT) for name, story in STORIES.items()),
     ],
 )

@@ -15,7 +15,7 @@ from flintlog.compiler.passes.split_aggregates import witnesses
 
 from golden_tests.checks import Checked
 from golden_tests.harness import LocalJob, MemoryJob, Row, compile_text, load_script
-from golden_tests.nightly import seeds
+from golden_tests.nightly import AT_NIGHT, seeds
 from golden_tests.oracle.evaluate import evaluate
 from golden_tests.random_search import scenario_of, strategy_for
 
@@ -195,6 +195,7 @@ def test_random_programs(seed: int, tmp_path: Path) -> None:
         asked.job.close()
 
 
+@AT_NIGHT
 def test_in_spark(spark: Any, tmp_path: Path) -> None:
     """Spark's engine says the same."""
     scenario = scenario_of(7001)

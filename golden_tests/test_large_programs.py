@@ -28,6 +28,8 @@ from flintlog.compiler.processes import compile_processes
 from flintlog.compiler.source import SourceFile
 from flintlog.targets.pyspark import emit as script
 
+from golden_tests.nightly import AT_NIGHT
+
 from .oracle.programs import random_scenario
 
 
@@ -91,7 +93,13 @@ def warm() -> None:
         compile_shape(name, size)
 
 
-@pytest.mark.parametrize("name", [name for name in LARGE.SHAPES if name not in NESTED])
+@pytest.mark.parametrize(
+    "name",
+    [
+        pytest.param(name, marks=AT_NIGHT if number % 3 else ())
+        for number, name in enumerate(name for name in LARGE.SHAPES if name not in NESTED)
+    ],
+)
 def test_work_grows_with_the_program(name: str) -> None:
     """For twice the program no function is called much more than twice as often."""
     size = max(LARGE.SHAPES[name][1] // 50, 24 if name in SQUARES else 12)

@@ -16,6 +16,7 @@ from flintlog.compiler.pipeline import compile_program
 
 from golden_tests.checks import Checked
 from golden_tests.harness import LocalJob, MemoryJob, Row, compile_text, load_script
+from golden_tests.nightly import AT_NIGHT
 from golden_tests.oracle.batches import Batch
 
 if TYPE_CHECKING:
@@ -37,7 +38,7 @@ def written(folder: Path, files: set[Path]) -> tuple[set[Path], int]:
     return now, sum(path.stat().st_size for path in now - files)
 
 
-@pytest.mark.parametrize("buckets", [1, 3])
+@pytest.mark.parametrize("buckets", [3, pytest.param(1, marks=AT_NIGHT)])
 def test_small_batches_write_little(buckets: int, tmp_path: Path, spark: SparkSession) -> None:
     """Forty batches of six changes: each writes a small part of the state, and a read never merges many files."""
     rng = random.Random(buckets)

@@ -115,7 +115,7 @@ def test_pivots_send_nothing(tmp_path: Path, spark: SparkSession) -> None:
     [
         pytest.param(0, 100, id="all", marks=AT_NIGHT),
         pytest.param(100, 100, id="some", marks=AT_NIGHT),
-        pytest.param(10**9, 8, id="nothing"),
+        pytest.param(10**9, 8, id="nothing", marks=AT_NIGHT),
     ],
 )
 def test_one_action_a_round(few: int, segments: int, tmp_path: Path, spark: SparkSession) -> None:
@@ -151,7 +151,7 @@ SIZES = {
 
 @pytest.mark.parametrize(
     "sizes",
-    [pytest.param(sizes, id=name, marks=[AT_NIGHT] * (name != "some is large")) for name, sizes in SIZES.items()],
+    [pytest.param(sizes, id=name, marks=AT_NIGHT) for name, sizes in SIZES.items()],
 )
 def test_sizes(sizes: dict[str, int], tmp_path: Path, spark: SparkSession) -> None:
     """Every way through the engine, on small data."""
@@ -175,6 +175,7 @@ m(Y, min<C>) :- t(X, C1), a(X, Y), C = greatest(C1, 3).
 """
 
 
+@AT_NIGHT
 def test_carried_extrema(tmp_path: Path, spark: SparkSession) -> None:
     """Values that were bettered leave a cycle of a relation without an extremum, also where some of them are large."""
     job = Watched(compile_text(CARRIED)[1], tmp_path / "state", spark, **SIZES["some is large"])

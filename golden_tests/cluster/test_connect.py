@@ -10,7 +10,8 @@ from golden_tests.nightly import AT_NIGHT
 from golden_tests.stores.test_stores import World, check, walk
 
 
-@pytest.mark.parametrize("engine", ["duckdb", pytest.param("spark", marks=AT_NIGHT)])
+@AT_NIGHT
+@pytest.mark.parametrize("engine", ["duckdb", "spark"])
 def test_connect(engine: str, tmp_path: Path) -> None:
     """A server of its own, as ``--remote local`` starts one."""
     pytest.importorskip("grpc", reason="what Spark Connect needs is not installed")

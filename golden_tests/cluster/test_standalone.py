@@ -97,7 +97,8 @@ def write_links(path: Path, changes: list[tuple[str, tuple[int, int]]]) -> None:
     path.write_text("\n".join(["op,src,dst", *lines]) + "\n", encoding="utf-8")
 
 
-@pytest.mark.parametrize("engine", ["auto", pytest.param("spark", marks=AT_NIGHT)])
+@AT_NIGHT
+@pytest.mark.parametrize("engine", ["auto", "spark"])
 def test_worker_killed(engine: str, cluster: Cluster, tmp_path: Path) -> None:
     """Spark gives the dead worker's tasks to the other; what they had written is not part of the commit.
 

@@ -12,6 +12,7 @@ import pytest
 from golden_tests.faults import stepping
 from golden_tests.faults.traced import FORCES, MOVES, WRITES, Call, Traced
 from golden_tests.faults.world import FORMER, World
+from golden_tests.nightly import AT_NIGHT
 
 
 class Disk:
@@ -82,7 +83,7 @@ def problems(calls: Sequence[Call], module: Any, state: Path, root: Path) -> lis
     return disk.wrong + [f"at the end: {what}" for what in disk.unforced([str(place), mark, *data, *published])]
 
 
-@pytest.mark.parametrize("buckets", ["1", "2"])
+@pytest.mark.parametrize("buckets", ["2", pytest.param("1", marks=AT_NIGHT)])
 def test_commands_force_what_they_promise(buckets: str, tmp_path: Path) -> None:
     """Files before the manifest that names them, the manifest before what is published, that before its mark; and the
     names of files and folders with them. Whole commands are traced, from a folder that is not there on."""

@@ -51,6 +51,7 @@ def test_demonstration(tmp_path: Path) -> None:
     assert runs == {name: [place] for name, place in places.items()}
 
 
+@AT_NIGHT
 def test_benchmark(tmp_path: Path) -> None:
     """The data, the measuring and the tables; what needs Spark is left to ``make bench``."""
     options = ("--quick", "--part", "workloads", "--part", "compile", "--workload", "forward", "--contender", "duckdb")

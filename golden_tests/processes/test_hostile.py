@@ -23,6 +23,7 @@ import pytest
 from flintlog.compiler.review.report.joblog import run_logs
 
 from golden_tests.harness import load_script
+from golden_tests.nightly import AT_NIGHT
 from golden_tests.oracle.language import Row
 from golden_tests.processes.model import KeptLog, World, evaluated
 
@@ -740,7 +741,10 @@ def unread(pair: Pair, name: str, folder: str, file: str, number: int = errno.EA
 
 
 @pytest.mark.parametrize("who", ["A", "B"])
-@pytest.mark.parametrize("number", [errno.EACCES, errno.EPERM, errno.ENOENT, errno.ELOOP, errno.EIO])
+@pytest.mark.parametrize(
+    "number",
+    [errno.EACCES, errno.EIO, *(pytest.param(n, marks=AT_NIGHT) for n in (errno.EPERM, errno.ENOENT, errno.ELOOP))],
+)
 def test_a_session_that_cannot_be_read_for_a_turn(number: int, who: str, pair: Pair) -> None:
     """Its number seems to fall; no message of the same life has a number that one had before."""
     for row in ((1, 2), (2, 2)):

@@ -73,7 +73,7 @@ def tell(world: World, before: Links, now: Links) -> None:
             world.feed(name, "link", ("neighbour", "cost"), changes)
 
 
-@pytest.mark.parametrize("seed", numbers(2, 30))
+@pytest.mark.parametrize("seed", numbers(1, 30))
 def test_routes(seed: int, tmp_path: Path) -> None:
     """Links come and go, routers are killed and come back, with what they had or with nothing."""
     rng = random.Random(seed)

@@ -193,6 +193,7 @@ def test_s3(settings: dict[str, str] | None, tmp_path: Path, s3: dict[str, str])
         assert f"{state}/data/" in said[problem], problem
 
 
+@AT_NIGHT
 @PLACES
 def test_hdfs(settings: dict[str, str] | None, tmp_path: Path, hdfs: Cluster) -> None:
     """Tasks open HDFS as they open any store."""
