@@ -29,7 +29,7 @@ PROGRAM = """
     p(X, Y) :- e(X, Y), X != Y.
     most(X, max<Y>) :- p(X, Y).
     """
-ROWS = 12_000
+ROWS = 18_000
 
 
 def written(folder: Path, files: set[Path]) -> tuple[set[Path], int]:

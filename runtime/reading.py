@@ -93,6 +93,7 @@ def load_stored(
     else:
 
         def selected(condition: str) -> str:
+            # Of a deleted tuple a change file has the columns, but not the hidden ones: a condition must do without.
             parts = (f"SELECT * FROM ({part}) AS stored WHERE {condition}" if part else "" for part in (base, changes))
             return merged(relation, columns, *parts)
 

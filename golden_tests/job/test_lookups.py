@@ -31,6 +31,15 @@ twice(X, Z) :- pair(X, Y), pair(Y, Z), stored(X, _, _).
 far(X) :- twice(X, Z), Z > X.
 """
 
+#: The only group is known by a hidden column, which the mark of a deleted tuple lacks.
+UNGROUPED = """
+input relation e(x: int)
+output relation span(low: int, high: int, total: int)
+output relation number(n: int)
+span(min<X>, max<X>, sum<X>) :- e(X).
+number(count<*>) :- e(X), X > 1.
+"""
+
 
 def first_batch() -> Batch:
     """Some rows of each relation."""
@@ -91,6 +100,19 @@ def test_only_what_is_needed_is_read(buckets: int, tmp_path: Path) -> None:
             "without effect": (set(), {"stored", "pair"}),
             "all at once": ({"stored"}, {"stored", "product", "blocked", "pair", "sold", "total", "far"}),
         }
+
+
+@pytest.mark.parametrize("buckets", [1, 2])
+def test_aggregates_without_groups(buckets: int, tmp_path: Path) -> None:
+    """A tuple that was replaced by a batch before stays away."""
+    compilation, script = compile_text(UNGROUPED)
+    job = LocalJob(script, tmp_path / "state", buckets)
+    job.seem_large()
+    job.use_strategy("incremental")
+    checked = Checked(job, UNGROUPED, compilation)
+    for rows in ([("+", 1), ("+", 2)], [("+", 3)], [("+", 4)], [("-", 1)], [("-", 2), ("-", 3), ("-", 4)], [("+", 5)]):
+        assert checked.apply({"e": [(sign, (x,)) for sign, x in rows]}) == [], rows
+    job.close()
 
 
 def noted(job: LocalJob) -> tuple[Counter[str], Counter[str]]:

@@ -9,7 +9,7 @@ from ..engines.engine import Engine
 from ..errors import Refused
 from ..model import Relation, Stratum
 from ..printing import named_values
-from ..sql import names, union
+from ..sql import names, tuple_names, union
 from .changes import (
     all_derivations,
     arriving,
@@ -47,7 +47,9 @@ def maintain_aggregate(run: Run, stratum: Stratum, clock: int) -> int:
         return clock
     reached = f"{table}__reached"
     engine.table(reached, f"SELECT {groups} FROM {table}__minus UNION SELECT {groups} FROM {table}__plus")
-    engine.reduce(table, reached, stratum.groups, 2 * engine.rows(reached))
+    if set(stratum.groups) <= set(tuple_names(relation)):
+        # Each group has one row before and one after. An aggregate without groups is one row.
+        engine.reduce(table, reached, stratum.groups, 2 * engine.rows(reached))
     rows = []
     state = names(relation.state_columns)
     if stratum.fold:

@@ -197,8 +197,16 @@ def program() -> Program:
                 head="S3_blacklist",
                 full=S3_BLACKLIST_1_ALL,
                 deltas=(
-                    Delta("blacklist", S3_BLACKLIST_1_DELTA_BLACKLIST),
-                    Delta("S3_host", S3_BLACKLIST_1_DELTA_S3_HOST),
+                    Delta(
+                        "blacklist",
+                        S3_BLACKLIST_1_DELTA_BLACKLIST,
+                        lookups={"S3_host": "stored.hostID = changed.hostID"},
+                    ),
+                    Delta(
+                        "S3_host",
+                        S3_BLACKLIST_1_DELTA_S3_HOST,
+                        lookups={"blacklist": "stored.hostID = changed.hostID"},
+                    ),
                 ),
                 text="S3.blacklist(hostID, switchID) :- blacklist(hostID), S3.host(hostID, switchID).",
                 steps=(
