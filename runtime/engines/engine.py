@@ -46,9 +46,10 @@ class Engine(Protocol):
         still to be read and would not be kept for the next batch; return whether it was made."""
 
     def reduce(self, name: str, changes: str, columns: Sequence[str], most: int) -> None:
-        """Read only those rows of table ``name`` that agree with a row of table ``changes`` in ``columns``, which belong
-        to its tuples, if these are all rows to be changed, at most ``most`` in number, and ``later`` was told that no
-        others are needed. It has no effect on a table that is read already, or would be kept for the next batch."""
+        """Read only those rows of table ``name`` that agree with a row of table ``changes`` in ``columns``, if these
+        are all rows to be changed, at most ``most`` in number, and ``later`` was told that no others are needed. The
+        columns are not hidden ones. It has no effect on a table that is read already, or would be kept for the next
+        batch."""
 
     def empty(self, name: str, columns: Iterable[Column]) -> None:
         """Make table ``name`` without rows."""
