@@ -167,7 +167,7 @@ def run_job(script: str, arguments: list[str], folder: Path, here: bool) -> str:
 
 def pattern(shown: str) -> re.Pattern[str]:
     """What a command may print: ``...`` stands for anything, a line of it for any lines; seconds may differ, and how
-    long a script is."""
+    long a script and how large files are."""
     lines = [line_pattern(line) for line in shown.rstrip("\n").split("\n")]
     return re.compile("\n".join(lines) + r"\n?" if shown else "")
 
@@ -178,4 +178,5 @@ def line_pattern(line: str) -> str:
         return r"(?:.*\n)*?.*"
     text = re.escape(line).replace(r"\.\.\.", ".*")
     text = re.sub(r"\d+\\\.\d\\ s\b", r"[\\d.]+ s", text)
+    text = re.sub(r"with\\ [\d,]+\\ bytes", r"with [\\d,]+ bytes", text)
     return re.sub(r"\(\d+\\ lines", r"(\\d+ lines", text)
