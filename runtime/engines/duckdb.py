@@ -203,6 +203,11 @@ class DuckEngine:
         if self._views.get(name) != sql:
             self._views[name] = self._later[name] = sql
 
+    def snapshot(self, name: str, sql: str, rows: int) -> str:
+        """Return the name of a table, made once a statement names it: joins are planned by the statistics of tables."""
+        self.later(name, sql, rows)
+        return name
+
     def rows(self, name: str) -> int:
         """Return the number of rows of a table."""
         return self._rows[name]

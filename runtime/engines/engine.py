@@ -57,6 +57,10 @@ class Engine(Protocol):
     def view(self, name: str, sql: str, rows: int | None = None) -> None:
         """Define ``name`` as a view of a query over tables, which returns ``rows`` rows if that is known."""
 
+    def snapshot(self, name: str, sql: str, rows: int) -> str:
+        """Return a FROM item for the ``rows`` rows of a query over tables that stay as they are while it is used. An
+        engine that reads them faster from a table makes it, called ``name``."""
+
     def rows(self, name: str) -> int:
         """Return the number of rows of a table."""
 

@@ -353,6 +353,10 @@ class SparkEngine:
         few = rows is not None and self._few(rows)
         (functions.broadcast(frame) if few else frame).createOrReplaceTempView(name)
 
+    def snapshot(self, name: str, sql: str, rows: int) -> str:
+        """Return the query: its rows would be computed again with each table that is made of them."""
+        return f"({sql}) AS q"
+
     def _few(self, rows: int) -> bool:
         """Return whether to broadcast so many rows; if all tables are small, that costs more than it saves."""
         large = any(table.rows > FEW_SPARK_ROWS for table in self._tables.values())

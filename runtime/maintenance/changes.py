@@ -68,12 +68,18 @@ def no_changes(engine: Engine, relation: Relation) -> None:
 def show_versions(engine: Engine, stratum: Stratum, phase: str, met: Mapping[str, str] | None = None) -> None:
     """Define the versions of the relations below a stratum that its queries read in phase ``delete`` or ``insert``.
     ``met`` has the tables to read instead of those of whole relations."""
+    # Rounds of deletions read mid again and again, and look at all tuples of their own relations.
+    repeated = phase == "delete" and any(rule.rounds for rule in stratum.rules)
+    most = sum(engine.rows(relation.table) for relation in stratum.relations) if repeated else 0
     for relation in (*stratum.reads, *stratum.negates):
         table, columns = relation.table, names(relation.tuple_columns)
         new = f"SELECT {columns} FROM {(met or {}).get(table, table)}"
         lost, gained = (f"SELECT {columns} FROM {table}__lost", f"SELECT {columns} FROM {table}__gained")
         mid = f"{new} ANTI JOIN {table}__gained USING ({columns})" if engine.rows(f"{table}__gained") else new
         either = f"{new} UNION ALL {lost}" if engine.rows(f"{table}__lost") else new
+        if repeated and mid != new and engine.rows(table) <= most:
+            left = engine.rows(table) - engine.rows(f"{table}__gained")
+            mid = f"SELECT {columns} FROM {engine.snapshot(f'{table}__mid', mid, left)}"
         old = f"{mid} UNION ALL {lost}" if engine.rows(f"{table}__lost") else mid
         if relation in stratum.reads:
             before, after, delta = (old, mid, lost) if phase == "delete" else (mid, new, gained)
