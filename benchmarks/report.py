@@ -209,25 +209,33 @@ def by_step(results: Sequence[Result]) -> Iterable[tuple[str, str, dict[str, Res
 
 
 def scaling_grid(results: Sequence[Scaled]) -> Grid:
-    """The median batch of each size, and how much more it takes than that of the smallest closure of its kind."""
-    headings = ("closure", "edges", "rows", "changes", "init", "a batch", "to the smallest", "rows to the smallest")
+    """The median batch of each size and contender, and how much more it takes than that of the smallest closure of its
+    kind."""
+    contenders = list(dict.fromkeys(one.contender for one in results))
+    inits = [f"init, {contenders[0]}"] if contenders else []
+    headings: tuple[str, ...] = ("closure", "edges", "rows", "changes", *inits)
+    for name in contenders:
+        headings += (name, "to the smallest")
     rows = []
-    smallest: dict[str, Scaled] = {}
+    smallest: dict[tuple[str, str], Scaled] = {}
     for one in results:
-        least = smallest.setdefault(one.series, one)
+        if one.contender != contenders[0]:
+            continue
+        first = (one.series, one.contender) not in smallest
+        cells = [f"{one.init_seconds:.2f}"]
+        for name in contenders:
+            mine = [m for m in results if (m.series, m.edges, m.contender) == (one.series, one.edges, name)]
+            for m in mine:
+                least = smallest.setdefault((m.series, name), m)
+                cells += [f"{median(m.seconds):.2f}", f"{median(m.seconds) / median(least.seconds):.1f} x"]
+            cells += ["", ""] * (not mine)
+        least = smallest[one.series, one.contender]
+        label = one.series if first else ""
         rows.append(
-            (
-                one.series if least is one else "",
-                f"{one.edges:,}",
-                f"{one.rows:,}",
-                f"{one.changes:,}",
-                f"{one.init_seconds:.2f}",
-                f"{median(one.seconds):.2f}",
-                f"{median(one.seconds) / median(least.seconds):.1f} x",
-                f"{one.rows / least.rows:.1f} x",
-            )
+            (label, f"{one.edges:,}", f"{one.rows:,}", f"{one.changes:,}", *cells, f"{one.rows / least.rows:.1f} x")
         )
-    return Grid("scaling", "Batches of the same number of changes on small and large states", headings, rows)
+    title = "Batches of the same number of changes on small and large states"
+    return Grid("scaling", title, (*headings, "rows to the smallest"), rows)
 
 
 def strategies_grid(results: Sequence[Strategy]) -> Grid:
@@ -347,22 +355,23 @@ def draw_workloads(results: Sequence[Result], titles: dict[str, str], path: Path
 
 
 def draw_scaling(results: Sequence[Scaled], path: Path) -> Path:
-    """The median batch over the rows of the closure, both on logarithmic scales, a line per series."""
+    """The median batch over the rows of the closure, both on logarithmic scales, a line per series and contender."""
     from matplotlib import pyplot
 
     figure, axis = pyplot.subplots(figsize=(6, 4), layout="constrained")
+    styles = dict(zip(dict.fromkeys(one.contender for one in results), ("o-", "o--", "o:"), strict=False))
     for series in dict.fromkeys(one.series for one in results):
-        mine = [one for one in results if one.series == series]
-        line = axis.plot(
-            [one.rows for one in mine], [median(one.seconds) for one in mine], "o-", label=f"{series}, a batch"
-        )
-        axis.plot(
-            [one.rows for one in mine],
-            [one.init_seconds for one in mine],
-            "o:",
-            color=line[0].get_color(),
-            label=f"{series}, init",
-        )
+        color = None
+        for contender, style in styles.items():
+            mine = [one for one in results if (one.series, one.contender) == (series, contender)]
+            (line,) = axis.plot(
+                [one.rows for one in mine],
+                [median(one.seconds) for one in mine],
+                style,
+                color=color,
+                label=f"{series}, {contender}",
+            )
+            color = line.get_color()
     axis.set(xscale="log", yscale="log", xlabel="rows of the closure", ylabel="seconds")
     axis.legend()
     return save(figure, path)

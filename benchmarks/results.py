@@ -31,7 +31,7 @@ class Result:
 
 @dataclass(frozen=True)
 class Scaled:
-    """Batches of one size on one size of a closure, in a warm session: ``rows`` it has, the seconds of ``init``, and of
+    """Batches of one size on one size of a closure by a contender: ``rows`` it has, the seconds of ``init``, and of
     each batch."""
 
     series: str
@@ -40,6 +40,7 @@ class Scaled:
     changes: int
     init_seconds: float
     seconds: list[float]
+    contender: str = "in session"
 
 
 @dataclass(frozen=True)

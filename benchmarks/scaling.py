@@ -1,11 +1,13 @@
 """How the seconds of a batch grow with the state: closures of one kind with ten times the rows, and small ones.
 
-Everything runs in a warm session; the batches of a series all have the same number of changes, half of them deletions,
-and come one after the other on one state. What they publish is compared with DuckDB's closures before and after.
+Each batch is a process of its own (``here``), or all are in one that keeps its tables (``warm``) or its Spark session
+(``in session``). The batches of a series all have the same number of changes, half of them deletions, and come one
+after the other on one state. What they publish is compared with DuckDB's closures before and after.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import median
@@ -16,6 +18,7 @@ from results import Scaled, compare, console, working
 from workloads import Step, Workload, cyclic, forward, steps, write_changes, write_tables
 
 BATCHES = 5
+CONTENDERS = ("here", "warm", "in session")
 
 
 @dataclass(frozen=True)
@@ -44,17 +47,17 @@ def scale(folder: Path, series: tuple[Series, ...]) -> list[Scaled]:
     for one in series:
         console.print(f"[bold]batches of {one.changes} changes: {one.name}")
         for number, workload in enumerate(one.workloads):
-            measured = measure(one, workload, folder / f"{one.name}-{number}")
-            console.print(
-                f"  {measured.edges:9,} edges {measured.rows:12,} rows: init {measured.init_seconds:.2f} s,"
-                f" a batch {median(measured.seconds):.2f} s"
-            )
-            found.append(measured)
+            for measured in measure(one, workload, folder / f"{one.name}-{number}"):
+                console.print(
+                    f"  {measured.edges:9,} edges {measured.rows:12,} rows, {measured.contender}:"
+                    f" init {measured.init_seconds:.2f} s, a batch {median(measured.seconds):.2f} s"
+                )
+                found.append(measured)
     return found
 
 
-def measure(series: Series, workload: Workload, folder: Path) -> Scaled:
-    """Build a closure and apply the batches to it."""
+def measure(series: Series, workload: Workload, folder: Path) -> Iterator[Scaled]:
+    """Build a closure and apply the batches to it, with each contender."""
     place = Place(workload, folder)
     batches = [(f"apply {number}", series.changes) for number in range(1, BATCHES + 1)]
     duckdb, made, expected, edges = DuckDB(place), [], [], 0
@@ -65,13 +68,20 @@ def measure(series: Series, workload: Workload, folder: Path) -> Scaled:
         made.append(Step(step.name, {}, {}, {}))
         with working(f"{workload.title}, {step.name}: duckdb"):
             expected.append(duckdb.run(step).answers)
-    job = FlintlogJob(place)
-    with working(f"{workload.title}: in session"):
-        _, said = job.in_session(made)
-    compare(job.answers(), expected[-1], f"{workload.title}, last step")
-    for number, step in enumerate(made[1:], start=1):
-        changed = difference(expected[number], expected[number - 1])
-        compare(job.published(step), changed, f"{workload.title}, {step.name}, what is published")
     rows = sum(answer.rows for answer in expected[0].values())
-    seconds = [one["seconds"] for one in said]
-    return Scaled(series.name, edges, rows, series.changes, seconds[0], seconds[1:])
+    for contender in CONTENDERS:
+        job = FlintlogJob(place, contender)
+        with working(f"{workload.title}: {contender}"):
+            seconds = seconds_of_steps(job, made)
+        compare(job.answers(), expected[-1], f"{workload.title}, {contender}, last step")
+        for number, step in enumerate(made[1:], start=1):
+            changed = difference(expected[number], expected[number - 1])
+            compare(job.published(step), changed, f"{workload.title}, {contender}, {step.name}, what is published")
+        yield Scaled(series.name, edges, rows, series.changes, seconds[0], seconds[1:], contender)
+
+
+def seconds_of_steps(job: FlintlogJob, made: Sequence[Step]) -> list[float]:
+    """Do all steps; the seconds of each, whole processes if each has its own."""
+    if job.name == "here":
+        return [job.run(step).measured.seconds for step in made]
+    return [one["seconds"] for one in job.in_session(made)[1]]

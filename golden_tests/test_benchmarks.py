@@ -207,8 +207,10 @@ def measured_example(bench: Any) -> Any:
         results.Result("compile 100 rules", "compiler", "formatted", 2.0, None, 80.0, 100),
     ]
     scaling = [
-        results.Scaled("forward", 10, 100, 4, 1.0, [0.1, 0.2, 0.3]),
-        results.Scaled("forward", 100, 1_000, 4, 5.0, [0.3, 0.4, 0.5]),
+        results.Scaled("forward", 10, 100, 4, 1.0, [0.1, 0.2, 0.3], "here"),
+        results.Scaled("forward", 10, 100, 4, 0.9, [0.1, 0.1, 0.3], "warm"),
+        results.Scaled("forward", 100, 1_000, 4, 5.0, [0.3, 0.4, 0.5], "here"),
+        results.Scaled("forward", 100, 1_000, 4, 4.0, [0.4, 0.4, 0.5], "warm"),
     ]
     strategies = [
         results.Strategy("closure", share, 4, strategy, seconds)
@@ -242,7 +244,7 @@ def test_tables(bench: Any, tmp_path: Path) -> None:
         ("", "apply 1 %", "9", "", "", "0.10", "2.50", "", "", "0.040 x", "", "under 0.001 x", "0.025 x"),
     ]
     assert grids[3].rows == [("", "apply 1 %", "0.10", "0.00", "0.02", "0.00", "0.05", "0.00", "0.03")]
-    assert grids[4].rows[1] == ("", "100", "1,000", "4", "5.00", "0.40", "2.0 x", "10.0 x")
+    assert grids[4].rows[1] == ("", "100", "1,000", "4", "5.00", "0.40", "2.0 x", "0.40", "4.0 x", "10.0 x")
     assert grids[5].rows == [("closure", "1 %", "4", "0.50", "2.00"), ("", "10 %", "4", "", "2.50")]
     assert grids[6].rows == [
         ("closure", "init", "1,000", "1,000", "7", "20", "10", "3,072", "1,234"),
