@@ -11,7 +11,7 @@ from __future__ import annotations
 import os
 import random
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any, TypeVar
 
 import hypothesis
@@ -58,6 +58,11 @@ def numbers(day: int, night: int, first: int = 0) -> list[Any]:
     if not NIGHTLY:
         return list(range(first, first + day))
     return [pytest.param(number, marks=AT_NIGHT) for number in range(first, first + night)]
+
+
+def one_in(values: Iterable[Any], every: int) -> list[Any]:
+    """Parameters of a test: one of so many of the values by day, the first among them, and all at night."""
+    return [pytest.param(value, marks=AT_NIGHT if number % every else ()) for number, value in enumerate(values)]
 
 
 def seeds(day: int, night: int) -> list[Any]:

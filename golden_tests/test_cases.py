@@ -26,6 +26,7 @@ from golden_tests.batch_files import changes_text, read_batches
 from golden_tests.checks import Checked
 from golden_tests.frontend.golden import compare
 from golden_tests.harness import VERSION, LocalJob, MemoryJob, Row, compile_text
+from golden_tests.nightly import AT_NIGHT
 from golden_tests.oracle.batches import Batch
 
 CASES = sorted(path.parent for path in Path(__file__).parent.glob("cases/*/program.dl"))
@@ -135,8 +136,14 @@ def batches_of(case: Path, job: LocalJob | MemoryJob) -> dict[str, Batch]:
     return read_batches(case / "batches.dat", job.program)
 
 
-@pytest.mark.parametrize("buckets", [1, 3, None], ids=["1", "3", "memory"])
-@pytest.mark.parametrize("case", CASES, ids=by_name)
+@pytest.mark.parametrize(
+    ("case", "buckets"),
+    [
+        pytest.param(case, count, id=f"{case.name}-{count or 'memory'}", marks=AT_NIGHT if count == other else ())
+        for case, other in zip(CASES, itertools.cycle((1, 3)), strict=False)
+        for count in (1, 3, None)
+    ],
+)
 def test_batches(case: Path, buckets: int | None, tmp_path: Path, update_golden: bool) -> None:
     """What comes of every batch, as expected and as the oracle has it."""
     texts, names = [], []

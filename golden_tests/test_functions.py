@@ -20,6 +20,7 @@ from flintlog.compiler.source import Span
 from flintlog.targets.pyspark.functions import DUCKDB, SPARK
 
 from golden_tests.harness import LocalJob, arrow_type, compile_text, frozen
+from golden_tests.nightly import AT_NIGHT
 from golden_tests.oracle import functions as oracle
 
 if TYPE_CHECKING:
@@ -256,6 +257,7 @@ def literal(value: Any) -> str:
     return str(typed.Constant(value, typed.STRING, Span("", 0, 0, 0))) if isinstance(value, str) else str(value).lower()
 
 
+@AT_NIGHT
 def test_literals(tmp_path: Path, spark: SparkSession) -> None:
     """Calls whose arguments are literals, which engines compute before they run; one program with hundreds."""
     calls = []

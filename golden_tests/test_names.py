@@ -77,6 +77,7 @@ def test_reserved_words_of_duckdb() -> None:
     assert {word for word, kind in found if kind in ("reserved", "type_function")} <= RESERVED
 
 
+@AT_NIGHT
 def test_keywords_of_spark(spark: Any) -> None:
     """Of its words those can be names that are not reserved, however strict a session is."""
     parser, setting = spark._jsparkSession.sessionState().sqlParser(), "spark.sql.ansi.enforceReservedKeywords"

@@ -8,6 +8,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+from golden_tests.nightly import AT_NIGHT
+
 ROOT = Path(__file__).parents[1]
 
 #: A file with tests of both kinds.
@@ -34,6 +36,7 @@ def collected(**variables: str) -> list[str]:
     return [line for line in printed.splitlines() if "::" in line]
 
 
+@AT_NIGHT
 def test_two_workers_run_the_same_programs() -> None:
     """They draw their random numbers once, and the header says which."""
     printed = pytest_at_night("-n", "2", FILE, FLINTLOG_SHARE="7/90")

@@ -100,6 +100,7 @@ def test_joins_where_tuples_lie(tmp_path: Path, spark: SparkSession) -> None:
     job.close()
 
 
+@AT_NIGHT
 def test_pivots_send_nothing(tmp_path: Path, spark: SparkSession) -> None:
     """Where all but the recursive relation is few, and sent to all, derivations stay where their pivot is."""
     job = Watched(compile_text(REACH)[1], tmp_path / "state", spark)

@@ -20,6 +20,7 @@ from flintlog.targets.runtimes import runtime_text, runtime_view
 from flintlog.targets.signature import MARK
 
 from golden_tests.harness import VERSION
+from golden_tests.nightly import AT_NIGHT
 from golden_tests.test_cases import CASES, compiled
 
 ROOT = Path(__file__).parents[1]
@@ -89,6 +90,7 @@ def test_scripts_pass_ruff(scripts: Path) -> None:
     assert len(list(scripts.glob("*_part.py"))) == len(PARTS) and len(list(scripts.glob("*_whole.py"))) > 4
 
 
+@AT_NIGHT
 def test_scripts_pass_mypy(request: pytest.FixtureRequest, scripts: Path) -> None:
     """All scripts in one run, as strict as it gets."""
     config = scripts / "mypy.ini"

@@ -305,7 +305,7 @@ def write_changes(folder: Path, program: Any, changes: Any) -> None:
             pq.write_table(pa.table({"op": [op for op, _ in rows], **columns}), folder / f"{relation.name}.parquet")
 
 
-@pytest.mark.parametrize("seed", seeds(2, 200))
+@pytest.mark.parametrize("seed", seeds(1, 200))
 def test_random_programs(seed: int, tmp_path: Path) -> None:
     """Batches of random programs, as folders: after each, the state is that of a job that the oracle agrees with."""
     scenario = scenario_of(40_000 + seed)

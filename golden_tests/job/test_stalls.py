@@ -14,7 +14,7 @@ KEPT = 2
 
 
 @pytest.mark.parametrize(
-    ("count", "apart"), [(KEPT + 1, 3), *(pytest.param(count, 1, marks=AT_NIGHT) for count in (1, 2, KEPT + 1))]
+    ("count", "apart"), [(KEPT + 1, 6), *(pytest.param(count, 1, marks=AT_NIGHT) for count in (1, 2, KEPT + 1))]
 )
 def test_stalled_at_each_step(count: int, apart: int, tmp_path: Path) -> None:
     """Its batch is committed and published once, or it is told that another job has committed. With as many commits of

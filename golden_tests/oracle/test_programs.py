@@ -207,6 +207,7 @@ def ranked(program: Program, inputs: dict[str, set[Row]]) -> dict[str, dict[Row,
     return state
 
 
+@AT_NIGHT
 def test_supports() -> None:
     """Ranks by rounds satisfy the invariant; any change of a support, or a lost tuple, is found."""
     checked = 0

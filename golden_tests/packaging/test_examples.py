@@ -9,6 +9,7 @@ from types import ModuleType
 
 import pytest
 
+from golden_tests.nightly import AT_NIGHT
 from golden_tests.packaging.installations import ROOT, run
 
 SCRIPT = ROOT / "examples" / "imports" / "import_graph.py"
@@ -74,6 +75,7 @@ def test_affected_modules_are_all_that_import_it(import_graph: ModuleType) -> No
     assert import_graph.affected_by(importers, "d") == set()
 
 
+@AT_NIGHT
 def test_batches_change_the_graph_they_are_for(import_graph: ModuleType) -> None:
     """Deletions are there, insertions are not, and an edge that is deleted lies on an import cycle."""
     graph = import_graph.standard_library()

@@ -16,6 +16,8 @@ import pytest
 from flintlog.compiler import CompileOptions, compile_source
 from flintlog.compiler.source import SourceFile
 
+from golden_tests.nightly import one_in
+
 PROGRAM = """
 input relation link(src: int, dst: int)
 output relation reachable(src: int, dst: int)
@@ -80,7 +82,7 @@ def python(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return made
 
 
-@pytest.mark.parametrize("runtime", ["standalone", "beside"])
+@pytest.mark.parametrize("runtime", one_in(["standalone", "beside"], 2))
 def test_every_command(runtime: str, python: Path, tmp_path: Path) -> None:
     """All ten commands succeed, and the relations are right after each that changes them."""
     run = runner(python, tmp_path)

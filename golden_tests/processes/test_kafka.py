@@ -212,7 +212,7 @@ def test_what_is_wrong(broker: Broker, address: str, pair: dict[str, Any]) -> No
         script.KafkaChannels(address, script.PROCESS, {})
 
 
-@pytest.mark.parametrize("seed", seeds(2, 50))
+@pytest.mark.parametrize("seed", seeds(1, 50))
 def test_any_schedule(seed: int, address: str, tmp_path: Path) -> None:
     """Random programs and accidents, as with folders."""
     any_schedule(seed, tmp_path / "world", address)

@@ -32,6 +32,12 @@ LARGE_SHARE = 0.3
 PRICE_OF_SUSPECTS = 3.0
 """The price of deletions that touch as many tuples as there are."""
 
+UNFINISHED = 2.0
+"""How many times what it has cost so far deletions that were given up are expected to cost."""
+
+DECAY = 0.9
+"""What is left of a price after each batch that was computed from scratch because of it: no batch decides for ever."""
+
 
 class TooManySuspects(Exception):
     """Raised when deletions touch so many tuples that computing the stratum from scratch is cheaper."""
@@ -88,9 +94,8 @@ def follow_or_recompute(run: Run, stratum: Stratum, clock: int, lost: float, gai
     reason = reason_for_scratch(choice, stratum, effect, stored, lost, gained)
     if reason:
         if choice.strategy == "auto":
-            # Let the estimate decay, so that one unusual batch does not decide for ever.
-            half = {name: getattr(effect, name) / 2 for name in ("rounds", "lost", "gained", "followed")}
-            choice.effects[stratum.name] = effect._replace(**half)
+            less = {name: getattr(effect, name) * DECAY for name in ("rounds", "lost", "gained")}
+            choice.effects[stratum.name] = effect._replace(followed=effect.followed / 2, **less)
         return from_scratch(run, stratum, reason, False)
     rounds, before = 0, engine.statements
 
@@ -107,7 +112,8 @@ def follow_or_recompute(run: Run, stratum: Stratum, clock: int, lost: float, gai
         touched = sum(engine.rows(f"{table}__touched") for table in tables)
         entered = 0 if reason else sum(engine.rows(f"{table}__gained") for table in tables)
         if lost:
-            suspects = PRICE_OF_SUSPECTS * (touched - entered) / stored
+            # A smaller batch may need as few rounds as before.
+            suspects = PRICE_OF_SUSPECTS * (touched - entered) / stored * (UNFINISHED if reason else 1)
             effect = effect._replace(rounds=float(rounds), lost=suspects / lost)
         if gained and not reason:
             effect = effect._replace(gained=entered / stored / gained)
