@@ -84,6 +84,20 @@ def test_long_computations(job: Any) -> None:
     assert first == {}
 
 
+def test_what_was_given_up_is_remembered(job: Any) -> None:
+    """Deletions that touch most tuples are given up once; batches of their kind are then computed from scratch at once,
+    with an estimate that decays."""
+    job.use_strategy("auto")
+    chain = [("+", (n, n + 1)) for n in range(1, 60)]
+    cut, mended = [("-", (20, 21))], [("+", (20, 21))]
+    found = outcomes(job, chain, cut, mended, cut, mended, cut, mended)[1::2]
+    reasons = [one["p"] for one in found]
+    assert "were not at their end" in reasons[0]
+    assert all("to follow that would cost about" in reason for reason in reasons[1:])
+    costs = [float(reason.split("about ")[1].split()[0]) for reason in reasons[1:]]
+    assert costs == sorted(costs, reverse=True) and costs[0] > 1.1
+
+
 def test_calls(tmp_path: Path) -> None:
     """Functions of users are called for the changes only."""
     text = """
