@@ -73,6 +73,10 @@ class Passing(JobError):
     """An obstacle outside the job that may disappear soon, such as a full disk or a commit by another job."""
 
 
+class OutOfMemory(Passing):
+    """A task that needed more memory than it may use."""
+
+
 # Failures of the disk, the system and Spark
 
 FULL_DISK = re.compile(

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
 from .arrow import string_array
 from .engines.spark import ship_functions_by_value
-from .errors import JobError, Passing, Refused
+from .errors import JobError, OutOfMemory, Passing, Refused
 from .kept import KEPT_SHARE, KeptEngines
 from .log import describe
 
@@ -107,6 +107,15 @@ class LocalExecutor:
             found: dict[str, Any] = json.loads(json.dumps(work(number), default=as_json))
             return found
 
+        try:
+            return self._all(report, numbers)
+        except OutOfMemory as error:
+            raise OutOfMemory(
+                f"{error}\n{with_spark('--engine', 'spark')}, which keeps less in memory, or use a larger machine"
+            ) from error
+
+    def _all(self, report: TaskWork, numbers: range) -> list[dict[str, Any]]:
+        """Return the reports of all numbers, from as many threads as there are."""
         threads = min(self.cores(), len(numbers))
         if threads <= 1:
             return [report(number) for number in numbers]
@@ -171,8 +180,11 @@ class SparkExecutor:
         assert [said["number"] for said in reports] == list(numbers), "each bucket reports once"
         for said in reports:
             if "refused" in said:
-                kind = {"Refused": Refused, "Passing": Passing}.get(said["kind"], JobError)
-                raise kind(said["refused"])
+                kind = {"Refused": Refused, "Passing": Passing, "OutOfMemory": OutOfMemory}.get(said["kind"], JobError)
+                more = (
+                    "; give executors more memory, use more buckets, or add --engine spark, which keeps less in memory"
+                )
+                raise kind(f"{said['refused']}{more if kind is OutOfMemory else ''}")
         return [said["report"] for said in reports]
 
     def describe(self, text: str) -> None:
@@ -200,11 +212,11 @@ def available_memory() -> int:
     return memory
 
 
-def with_spark() -> str:
-    """Return how to run the present command on Spark."""
+def with_spark(*options: str) -> str:
+    """Return how to run the present command on Spark, with further options."""
     if Path(sys.argv[0]).suffix == ".py" and len(sys.argv) > 1:
-        return f"run `spark-submit {shlex.join(sys.argv)}`"
-    return "run it with spark-submit, or pass a Spark session"
+        return f"run `spark-submit {shlex.join([*sys.argv, *options])}`"
+    return f"run it with spark-submit{''.join(f' {option}' for option in options)}, or pass a Spark session"
 
 
 def reporting(work: TaskWork) -> Callable[[Iterator[Any]], Iterator[Any]]:

@@ -13,7 +13,7 @@ import sys
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from typing import Any
 
-from ..errors import JobError, Passing
+from ..errors import JobError, OutOfMemory, Passing
 from ..files import READ_FILES, checked_file
 from ..model import Both, Column, Relation, Stratum
 from ..sql import no_rows
@@ -108,10 +108,8 @@ class DuckEngine:
         try:
             return (run or self.connection.execute)(sql)
         except duckdb.OutOfMemoryException as error:
-            raise Passing(
-                "DuckDB ran out of memory in a task: run the command with spark-submit on a larger machine or a "
-                f"cluster, with more buckets, or with --engine spark, which has no such limit ({error})"
-            ) from error
+            # Further lines suggest settings that users do not have.
+            raise OutOfMemory(f"DuckDB ran out of memory in a task: {str(error).splitlines()[0]}") from error
         except duckdb.OutOfRangeException as error:
             raise out_of_range(error) from error
         except duckdb.IOException as error:
