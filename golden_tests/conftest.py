@@ -6,9 +6,11 @@ root directory on importable under their full names, without the repository on `
 
 from __future__ import annotations
 
+import contextlib
 import os
 import sys
 from collections.abc import Iterator
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
@@ -29,8 +31,17 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     )
 
 
+IN_MEMORY = Path("/dev/shm")
+ENOUGH = 6 * 2**30
+
+
 def pytest_configure(config: pytest.Config) -> None:
-    """Register the marks: of tests that run at night only, and of those that one worker runs."""
+    """Register the marks: of tests that run at night only, and of those that one worker runs. Let temporary folders be
+    in memory where there is enough of it: jobs force many small files to the disk, and tests have thousands of jobs."""
+    with contextlib.suppress(OSError):
+        room = os.statvfs(IN_MEMORY)
+        if os.access(IN_MEMORY, os.W_OK) and room.f_bavail * room.f_frsize >= ENOUGH:
+            os.environ.setdefault("PYTEST_DEBUG_TEMPROOT", str(IN_MEMORY))
     config.addinivalue_line("markers", "night: runs in `make nightly` only")
     config.addinivalue_line("markers", "xdist_group(name): run by one worker, together with others of that name")
 

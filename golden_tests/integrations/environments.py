@@ -14,6 +14,8 @@ import pytest
 ROOT = Path(__file__).parents[2]
 ENVIRONMENTS = ROOT / "build" / "environments"
 
+PATIENCE = 300
+
 WANTED = pytest.mark.skipif(
     os.environ.get("FLINTLOG_INTEGRATIONS", "") in ("", "0"),
     reason="installs tools of others: make integrations",
@@ -51,8 +53,11 @@ def folder_for(*what: str) -> Path:
 
 
 def installed(command: list[str | Path], packages: tuple[str, ...]) -> None:
-    """Install packages; skips the test if that fails."""
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    """Install packages; skips the test if that fails, or takes so long that the registry seems to be out of reach."""
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=PATIENCE)
+    except subprocess.TimeoutExpired:
+        pytest.skip(f"{', '.join(packages)} cannot be installed in {PATIENCE} seconds")
     if done.returncode:
         pytest.skip(f"{', '.join(packages)} cannot be installed: {done.stderr[-500:]}")
 
