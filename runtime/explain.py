@@ -241,13 +241,15 @@ class Explainer:
             query = f"SELECT * FROM ({self.engine.text(rule.asked)}) AS q WHERE {' AND '.join(held) or 'TRUE'}"
             several = bool(relation.aggregated) and not relation.witnesses
             several = several and relation.kind != "ranked"
+            order = self.term_columns(rule)
             if relation.kind == "ranked":
-                query += " ORDER BY _rank"
+                order.insert(0, "_rank")
             elif place := self.place_of_derivation(relation, rule):
                 # A shortest derivation contains no cycle.
                 size = "LEN" if self.engine.name == "duckdb" else "SIZE"
-                query += f" ORDER BY {size}({place})"
-            rows = self.engine.first(query, FEW_DERIVATIONS if several else 1)
+                order.insert(0, f"{size}({place})")
+            ordered = f"{query} ORDER BY {', '.join(order)}" if order else query
+            rows = self.engine.first(ordered, FEW_DERIVATIONS if several else 1)
             if not rows:
                 continue
             if copied := self.copied(rule, relation):
@@ -274,6 +276,15 @@ class Explainer:
         raise JobError(
             f"no rule derives {node['tuple']} from what is stored; `verify` tells what is wrong with the state"
         )
+
+    def term_columns(self, rule: Rule) -> list[str]:
+        """Return the query columns with the values of a rule's literals."""
+        return [
+            f"_{place}_{index}"
+            for place, step in enumerate(rule.steps, 1)
+            if step.table
+            for index, _ in enumerate(self.relations[step.table].columns, 1)
+        ]
 
     def place_of_derivation(self, relation: Relation, rule: Rule) -> str:
         """Return the query column with a fact's derivation set, empty unless the rule reads the fact's entries."""
@@ -303,7 +314,7 @@ class Explainer:
         """Return how far a rule gets: the tuples ``found`` on its longest path and the ``missing`` step, with the value
         that the rule ``gives`` if that is one of the head; or that all steps hold, but the group has another value."""
         self.ask(relation, values)
-        order = ", ".join(f"_{place} DESC" for place, _ in enumerate(rule.steps, 1))
+        order = ", ".join([*(f"_{place} DESC" for place, _ in enumerate(rule.steps, 1)), *self.term_columns(rule)])
         query = f"SELECT * FROM ({self.engine.text(rule.asked)}) AS q"
         row = self.engine.first(f"{query} ORDER BY {order}" if order else query, 1)[0]
         said: dict[str, Any] = {"rule": rule.label, "source": rule.source, "text": rule.text}
