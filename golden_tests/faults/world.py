@@ -285,7 +285,8 @@ def class_archive(folder: Path, scratch: Path) -> Path:
     path = folder / f"{hashlib.sha256(versions.encode()).hexdigest()[:12]}.jsa"
     if not path.exists():
         world = World(scratch)
-        made = scratch / "classes.jsa"
+        # In the same folder, since the scratch folder may be on another file system.
+        made = path.with_suffix(f".{os.getpid()}.part")
         runner = Runner(world.script, scratch / "runner", "spark", f"-XX:ArchiveClassesAtExit={made}")
         for request in (world.request("init"), world.request("apply", world.new_batch(), FEW_ROWS=0)):
             answer = runner.ask(request)
