@@ -106,7 +106,12 @@ class Session:
     """The relations of a program, empty at first; the first batch builds them, and every later one maintains them."""
 
     def __init__(
-        self, program: Program, max_rounds: int = MOST_ROUNDS, functions: FunctionSource = None, strategy: str = "auto"
+        self,
+        program: Program,
+        max_rounds: int = MOST_ROUNDS,
+        functions: FunctionSource = None,
+        strategy: str = "auto",
+        max_entries: int = MOST_ENTRIES,
     ) -> None:
         """Start with nothing built, not even the program's own facts. ``functions`` is the file with the external
         functions, or a mapping by name; ``strategy`` is as in :class:`Choice`."""
@@ -116,6 +121,7 @@ class Session:
         if self.supplied:
             self.supplied.define(self.engine)
         self.max_rounds = max_rounds
+        self.max_entries = max_entries
         self.choice = Choice(strategy)
         self.clocks: dict[str, int] = {}
         self.batches = 0
@@ -135,7 +141,7 @@ class Session:
             self.supplied.failures.clear()
         with self.engine.transaction():
             choice = Choice(self.choice.strategy, dict(self.choice.effects))
-            run = Run(self.engine, Bucket(), not self.batches, self.max_rounds, MOST_ENTRIES, note, choice)
+            run = Run(self.engine, Bucket(), not self.batches, self.max_rounds, self.max_entries, note, choice)
             for relation in self.program.relations:
                 if relation.kind == "input":
                     self.stage(relation, changes.get(relation.table, ()))

@@ -96,7 +96,7 @@ def show_entries(engine: Engine, stratum: Stratum) -> None:
 def check_entries(run: Run, stratum: Stratum) -> None:
     """Raise Refused if a recursion has too many derivation sets; those that come and go within a batch do not count."""
     engine = run.engine
-    held = sum(engine.rows(r.table) + engine.rows(f"{r.table}__summed") for r in stratum.relations)
+    held = sum(engine.rows(f"{r.table}{part}") for r in stratum.relations for part in ("", "__summed", "__changed"))
     if held > run.max_entries and sum(held_entries(engine, r) for r in stratum.relations) > run.max_entries:
         raise Refused(
             f"{stratum.name}: more than {run.max_entries} derivation sets; compile without --recursion "
@@ -105,12 +105,10 @@ def check_entries(run: Run, stratum: Stratum) -> None:
 
 
 def held_entries(engine: Engine, relation: Relation) -> int:
-    """Return how many entries a relation has once r__summed is added."""
+    """Return how many entries a relation has once r__summed and r__changed are added. Those that the next round would
+    start from count, since it pairs them with each other before it can be refused."""
     table, columns = relation.table, names(relation.tuple_columns)
-    parts = [
-        f"SELECT {columns}, _support FROM {table}",
-        f"SELECT {columns}, _support FROM {table}__summed",
-    ]
+    parts = [f"SELECT {columns}, _support FROM {table}{part}" for part in ("", "__summed", "__changed")]
     sums = f"SELECT {columns} FROM ({union(parts)}) AS q GROUP BY {columns} HAVING SUM(_support) <> 0"
     return int(engine.first(f"SELECT COUNT(*) AS n FROM ({sums}) AS h", 1)[0]["n"])
 
