@@ -13,7 +13,7 @@ import sys
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from typing import Any
 
-from ..errors import JobError, OutOfMemory, Passing
+from ..errors import JobError, OutOfMemory, Passing, full_disk
 from ..files import READ_FILES, checked_file
 from ..model import Both, Column, Relation, Stratum
 from ..sql import no_rows
@@ -108,6 +108,8 @@ class DuckEngine:
         try:
             return (run or self.connection.execute)(sql)
         except duckdb.OutOfMemoryException as error:
+            if full_disk(error):
+                raise
             # Further lines suggest settings that users do not have.
             raise OutOfMemory(f"DuckDB ran out of memory in a task: {str(error).splitlines()[0]}") from error
         except duckdb.OutOfRangeException as error:
