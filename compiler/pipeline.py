@@ -14,6 +14,7 @@ from .ir import delta, localized, plan, strata, syntax
 from .ir.syntax_printer import syntax_text
 from .ir.typed import TypedProgram
 from .passes.annotate_derivations import annotate_derivations
+from .passes.annotate_proofs import annotate_proofs
 from .passes.check_monotone import check_monotone
 from .passes.check_safety import check_safety
 from .passes.derive_deltas import derive_deltas
@@ -65,6 +66,7 @@ PASSES = (
     _rewriting(split_aggregates),
     _rewriting(split_inputs),
     _rewriting(linearize),
+    _reporting(annotate_proofs),
     _reporting(annotate_derivations),
     _rewriting(project_negations),
     _rewriting(mark_closures, "rewritten"),

@@ -1,7 +1,7 @@
 """Compiles programs of several processes.
 
 Each process is compiled separately, and all together as one program to check them. Recursions across processes are
-found in the whole program; each process that takes part in one annotates its relations with their derivations.
+found in the whole program; each process that takes part in one annotates its relations with proofs or derivation sets.
 """
 
 from __future__ import annotations
@@ -17,8 +17,9 @@ from pathlib import Path
 from .diagnostics import CompileError, Diagnostic, Diagnostics, Note
 from .frontend import Load, read_program
 from .ir import syntax, typed
+from .ir.spanning import Spanning
 from .ir.topology import Feed, Topology, TopologyChannel, TopologyProcess
-from .naming import counted
+from .naming import counted, unused
 from .passes.components import components, is_recursive
 from .passes.expand_paths import expand_paths
 from .passes.infer_types import infer_types
@@ -133,6 +134,9 @@ class _Compiler:
         self.by_name = {process.name: process for process in self.processes}
         #: The processes that have a local relation of a name, by that name; set by :meth:`whole`.
         self.local: dict[str, list[str]] = {}
+        #: For each recursion across processes, the processes that derive relations of it, and for each of these the
+        #: relation in which it tells the others which of its base facts are gone; set by :meth:`spanning`.
+        self.dead: list[dict[str, str]] = []
 
     def run(self) -> Processes:
         """Check that the processes fit together, and compile each; raise CompileError if there are errors."""
@@ -196,11 +200,14 @@ class _Compiler:
     def spanning(self, known: typed.TypedProgram) -> list[frozenset[str]]:
         """Return the recursive components with relations of several processes, by names in the whole program."""
         found = []
+        names = {relation.name for relation in known.relations}
         for members in components(known):
             rules = [rule for name in members for rule in known.rules_of(name)]
             owners = {self.owner_of(name) for name in members} - {""}
             if is_recursive(rules, frozenset(members)) and len(owners) > 1:
                 found.append(frozenset(members))
+                self.dead.append({name: unused(f"{name}.dead", names) for name in sorted(owners)})
+                names.update(self.dead[-1].values())
         return found
 
     def owner_of(self, name: str) -> str:
@@ -297,15 +304,17 @@ class _Compiler:
             process=process.name,
         )
 
-    def parts(self, process: ProcessSyntax, spanning: Sequence[frozenset[str]]) -> tuple[frozenset[str], ...]:
-        """Return, for each recursion across processes in which a process derives relations, those that it uses. Other
-        processes that read its relations need only their facts, not their derivations."""
+    def parts(self, process: ProcessSyntax, spanning: Sequence[frozenset[str]]) -> tuple[Spanning, ...]:
+        """Return the parts of a process in the recursions across processes in which it derives relations. Other
+        processes that read these relations need only their facts, not their derivations."""
         names = {*process.declared, *process.derived, *process.imports()}
-        found = (
-            frozenset(name for name in names if self.name_in_whole(process.name, name) in members)
-            for members in spanning
-        )
-        return tuple(part for part in found if not part.isdisjoint(process.derived))
+        found = []
+        for members, dead in zip(spanning, self.dead, strict=True):
+            own = frozenset(name for name in names if self.name_in_whole(process.name, name) in members)
+            if not own.isdisjoint(process.derived):
+                others = tuple(name for other, name in dead.items() if other != process.name)
+                found.append(Spanning(own, dead[process.name], others))
+        return tuple(found)
 
     def topology(self, known: typed.TypedProgram, spanning: Sequence[frozenset[str]]) -> Topology:
         """Return the processes, the channels between them, and the feeds from outside."""
@@ -316,7 +325,8 @@ class _Compiler:
             outputs = [name for name in process.derived if owner(name) == process.name and name in places]
             outputs.sort(key=places.__getitem__)
             processes.append(TopologyProcess(process.name, process.span, tuple(outputs)))
-            recursive = frozenset[str]().union(*self.parts(process, spanning))
+            parts = self.parts(process, spanning)
+            recursive = frozenset[str]().union(*(part.members for part in parts))
             for name in process.imports():
                 relation = relations[name]
                 if owner(name) in self.by_name:
@@ -325,6 +335,10 @@ class _Compiler:
                     )
                 else:
                     feeds.append(Feed(name, process.name, relation.columns))
+            if self.recursion == "ranks":
+                ends = [typed.TypedColumn(name, typed.STRING) for name in ("first", "last")]
+                dead = [name for part in parts for name in part.others]
+                channels += [TopologyChannel(name, owner(name), process.name, tuple(ends), False, True) for name in dead]
             for name, declaration in process.declared.items():
                 if process.owns(name) and declaration.is_input:
                     columns = relations[self.name_in_whole(process.name, name)].columns

@@ -24,8 +24,8 @@ class Column:
 
 @dataclass(frozen=True)
 class Relation:
-    """A relation. ``kind`` says what is kept with its tuples: nothing (input), the number of derivations in
-    ``_support`` (counted), the rank in ``_rank`` and the number of derivations from lower ranks in ``_support``
+    """A relation. ``kind`` says what is kept with its tuples: nothing (input, and identities, dead and proofs, whose
+    last columns are such), the number of derivations in ``_support`` (counted), the rank in ``_rank`` and the number of derivations from lower ranks in ``_support``
     (ranked: recursive), the number of copies in ``_support`` (entries: facts with derivation sets), or partial results
     in ``extra`` (aggregate).
 
@@ -69,6 +69,9 @@ class Relation:
         rank = Column("_rank", "int", "_rank")
         hidden = {
             "input": (),
+            "identities": (),
+            "dead": (),
+            "proofs": (),
             "counted": (support,),
             "entries": (support,),
             "ranked": (support, rank),
@@ -144,6 +147,7 @@ class Stratum:
     ``kind`` is the key of its method in ``METHODS``. An aggregate groups by ``groups``: ``compute`` makes rows of
     groups from all their derivations, ``fold`` from the old rows and the changes; ``ranged`` columns are NULL if a
     value is out of range. The rules of a transitive ``closure`` extend a path at its ``start`` or its ``end``.
+    Identities are dead if the ``guards`` say so: the relation of the lives that are there, then those of dead ranges.
     ``joined_by`` maps tables to the columns that join them in the rounds of a recursion, by which Spark partitions
     them. ``written`` has the rules of the program that the compiler replaced by others, for explanations.
     """
@@ -159,6 +163,7 @@ class Stratum:
     fold: str | Both = ""
     ranged: tuple[str, ...] = ()
     closure: str = ""
+    guards: tuple[Relation, ...] = ()
     joined_by: Mapping[str, str] = field(default_factory=dict)
     written: tuple[Rule, ...] = ()
 

@@ -15,6 +15,9 @@ METHODS = {
     "extremal": "ranked support of extrema",
     "entries": "derivation sets",
     "aggregate": "recomputed groups",
+    "proofs": "live proofs",
+    "identities": "numbered identities",
+    "dead": "ranges of dead identities",
 }
 
 
@@ -24,7 +27,8 @@ class TypedStratum:
 
     ``name`` joins the relations' names. ``kind`` selects the maintenance method: ``counted`` (not recursive),
     ``ranked`` (recursive), ``aggregate`` (not recursive, an aggregate head), ``extremal`` (recursive, with ``min`` or
-    ``max``) or ``entries`` (recursive, annotated with derivations).
+    ``max``), ``entries`` (recursive, annotated with derivations) or, for a recursion across processes, ``proofs`` (its
+    tuples with live proofs), ``identities`` (of what it reads) and ``dead`` (identities that are gone).
     """
 
     name: str
@@ -35,7 +39,7 @@ class TypedStratum:
     @property
     def recursive(self) -> bool:
         """Whether the relations depend on each other or on themselves."""
-        return self.kind in ("ranked", "extremal", "entries")
+        return self.kind in ("ranked", "extremal", "entries", "proofs")
 
     @property
     def closure(self) -> typed.Closure | None:

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from decimal import Decimal
 
 from ..source import SourceFile, Span
+from .spanning import Spanning
 
 # ---- expressions ---------------------------------------------------------------------------------------------------
 
@@ -357,8 +358,8 @@ class SyntaxProgram:
     ``sources[0]`` is the main file. A program is not ``complete`` if the frontend refused statements and left them out;
     passes then do not report missing definitions. ``made`` are the relations that ``expand_paths`` adds, and
     ``processes`` the process blocks and instances. ``recursion`` is the method of maintaining recursions, one of
-    :data:`RECURSIONS`. If the program is one of several processes, ``process`` is its name, and each element of
-    ``spanning`` names its relations in one recursion across processes.
+    :data:`RECURSIONS`. If the program is one of several processes, ``process`` is its name, and ``spanning`` has its
+    parts of recursions across processes.
     """
 
     statements: tuple[Statement, ...]
@@ -367,5 +368,5 @@ class SyntaxProgram:
     made: tuple[MadeRelation, ...] = ()
     processes: tuple[ProcessBlock | Instance, ...] = ()
     recursion: str = RECURSIONS[0]
-    spanning: tuple[frozenset[str], ...] = ()
+    spanning: tuple[Spanning, ...] = ()
     process: str = ""

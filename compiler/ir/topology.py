@@ -12,8 +12,9 @@ from . import typed
 class TopologyChannel:
     """A channel for the transactions of one relation, from the process that derives it to one that reads it.
 
-    ``relation`` is its name in both processes. With ``entries``, each fact comes with its derivations, because the two
-    processes are part of one recursion. Prints as ``S1 -> S3: S1.host(id: int)``.
+    ``relation`` is its name in both processes. With ``entries``, each fact comes with what it was derived from, because
+    the two processes are part of one recursion; with ``dead``, it is the relation that says which base facts of the
+    sender are gone. Prints as ``S1 -> S3: S1.host(id: int)``.
     """
 
     relation: str
@@ -21,6 +22,7 @@ class TopologyChannel:
     reader: str
     columns: tuple[typed.TypedColumn, ...]
     entries: bool
+    dead: bool = False
 
     def __str__(self) -> str:
         columns = ", ".join(map(str, self.columns))

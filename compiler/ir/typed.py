@@ -21,6 +21,7 @@ from functools import cached_property
 from typing import TypeAlias, assert_never
 
 from ..source import SourceFile, Span
+from .spanning import Spanning
 
 
 @dataclass(frozen=True)
@@ -389,7 +390,9 @@ class TypedRelation:
     why: str = ""  # for hidden relations: a clause that says what it holds
     closure: Closure | None = None
     witnesses: tuple[int, ...] = ()  # the columns of the witnesses of an extremum
-    annotates: str = ""  # the relation whose facts it holds, each with its derivation set
+    annotates: str = ""  # the relation whose facts it holds, each with its derivation set or its proof
+    keeps: str = ""  # for relations of annotate_proofs: lives, identities, dead or proofs
+    guards: tuple[str, ...] = ()  # for proofs: the relations that say which identities are dead, that of lives first
     part_of: str = ""  # the relation whose rules were split to make it
     shown_as: str = ""  # for hidden relations: the relation that contains all of its tuples
     projects: tuple[str, tuple[int, ...]] | None = None  # the relation that it is a projection of, and the columns
@@ -488,7 +491,7 @@ class TypedProgram:
     """A typed program. ``relations`` and ``rules`` are in source order; ``sources[0]`` is the main file.
 
     ``recursion`` is the method of maintaining recursions, ``ranks`` or ``derivation-sets``. If the program is one of
-    several processes, ``process`` is its name, and each of ``spanning`` names its part of a recursion across processes.
+    several processes, ``process`` is its name, and ``spanning`` has its parts of recursions across processes.
     """
 
     relations: tuple[TypedRelation, ...]
@@ -496,7 +499,7 @@ class TypedProgram:
     sources: tuple[SourceFile, ...]
     functions: tuple[TypedFunction, ...] = ()
     recursion: str = "ranks"
-    spanning: tuple[frozenset[str], ...] = ()
+    spanning: tuple[Spanning, ...] = ()
     process: str = ""
 
     def relation(self, name: str) -> TypedRelation:

@@ -33,11 +33,10 @@ from functools import reduce
 
 from ..diagnostics import Diagnostics
 from ..functions import FUNCTIONS
-from ..graphs import reached
 from ..ir import typed
 from ..naming import unused
 from ..source import Span
-from .components import components, is_recursive
+from .components import between, components, is_recursive
 from .warn_invention import inventions
 
 SET = typed.list_of(typed.STRING)
@@ -51,16 +50,16 @@ _SPANNING = "a recursion over several processes is maintained with derivation se
 
 
 def annotate_derivations(program: typed.TypedProgram, diagnostics: Diagnostics) -> typed.TypedProgram:
-    """Return the program with entries for the recursions that span several processes or, unless ``recursion`` is
-    ``ranks``, for all. Report E0504 for those that use ``min`` or ``max``, compute values or have columns without text.
+    """Return the program with entries for its recursions, unless ``recursion`` is ``ranks``. Report E0504 for those that use ``min`` or ``max``, compute values or have columns without text.
 
     In a spanning recursion, the process reads the entries of others as inputs and outputs its own. Recursions through
     negation or other aggregates are left for ``stratify`` to report.
     """
-    groups = spanning = [_between(program, members) for members in program.spanning]
-    if program.recursion != "ranks":
-        known = frozenset[str]().union(*groups)
-        groups = [*groups, *(frozenset(members) for members in components(program) if known.isdisjoint(members))]
+    if program.recursion == "ranks":
+        return program
+    spanning = [between(program, part.members) for part in program.spanning]
+    known = frozenset[str]().union(*spanning)
+    groups = [*spanning, *(frozenset(members) for members in components(program) if known.isdisjoint(members))]
     for members in groups:
         rules = [rule for rule in program.rules if rule.head.relation in members]
         negates = any(negation.atom.relation in members for rule in rules for negation in rule.negations)
@@ -73,14 +72,6 @@ def annotate_derivations(program: typed.TypedProgram, diagnostics: Diagnostics) 
             continue
         program = _Annotation(program, members, members in spanning).program()
     return program
-
-
-def _between(program: typed.TypedProgram, members: frozenset[str]) -> frozenset[str]:
-    """Return the members and the relations that the compiler has added between them: those that are derived from a
-    member and that a member is derived from."""
-    read = {(rule.head.relation, atom.relation) for rule in program.rules for atom in rule.read}
-    from_members = reached(members, {(source, head) for head, source in read})
-    return members | (from_members & reached(members, read))
 
 
 def _refused(

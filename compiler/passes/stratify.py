@@ -47,6 +47,8 @@ def stratify(localized: LocalizedProgram, diagnostics: Diagnostics) -> Stratifie
         kind = "ranked" if recursive else "counted"
         if aggregate:
             kind = "extremal" if recursive else "aggregate"
+        elif any(relation.keeps for relation in relations):
+            kind = relations[0].keeps
         elif any(relation.annotates for relation in relations):
             kind = "entries"
         strata.append(TypedStratum("+".join(r.name for r in relations), relations, rules, kind))

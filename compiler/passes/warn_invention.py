@@ -27,7 +27,7 @@ def warn_invention(program: StratifiedProgram, diagnostics: Diagnostics) -> Stra
     recursion by ``min`` or ``max``, the value converges if costs are not negative, but witnesses may grow forever.
     """
     for stratum in program.strata:
-        if not stratum.recursive or stratum.kind == "entries":
+        if not stratum.recursive or stratum.kind in ("entries", "proofs"):
             continue
         chosen = _chosen(stratum)
         for rule in stratum.rules:

@@ -91,7 +91,8 @@ def follow_or_recompute(run: Run, stratum: Stratum, clock: int, lost: float, gai
     stored = max(1, sum(map(engine.rows, tables)))
     recursive = any(rule.rounds for rule in stratum.rules)
     effect = choice.effects.get(stratum.name, Effect())
-    reason = reason_for_scratch(choice, stratum, effect, stored, lost, gained)
+    follows = METHODS[stratum.kind].follows
+    reason = "" if follows else reason_for_scratch(choice, stratum, effect, stored, lost, gained)
     if reason:
         if choice.strategy == "auto":
             less = {name: getattr(effect, name) * DECAY for name in ("rounds", "lost", "gained")}

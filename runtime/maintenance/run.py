@@ -28,11 +28,13 @@ class Finding(NamedTuple):
 
 class Method(NamedTuple):
     """How strata of a kind are maintained, from the old state to the new one, given and returning the clock; how their
-    invariants are checked; and how many statements it takes at least to follow a change."""
+    invariants are checked; how many statements it takes at least to follow a change; and whether it always ``follows``
+    changes, since what it keeps depends on them."""
 
     maintain: Callable[[Run, Stratum, int], int]
     recount: Callable[[Engine, Stratum, Bucket], list[Finding]]
     statements: int
+    follows: bool = False
 
 
 #: The methods by kind of stratum; the module for each kind registers its own.

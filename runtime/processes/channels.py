@@ -57,6 +57,7 @@ class Channel:
     """A relation's channel from the process ``sender`` to the process ``reader``. The sender calls the relation
     ``output``, the reader ``input``; its columns are sent under the sender's names, ``columns``. The sender has
     caught up on the channel when everything has arrived for its inputs ``needs``, from which it derives the relation.
+    The relation may say which base facts of the sender are ``dead``.
     """
 
     relation: str
@@ -66,6 +67,7 @@ class Channel:
     input: str
     columns: tuple[str, ...]
     needs: tuple[str, ...] = ()
+    dead: bool = False
 
     @property
     def name(self) -> str:
@@ -75,12 +77,14 @@ class Channel:
 
 @dataclass(frozen=True)
 class Process:
-    """A process: the channels that it ``receives`` from and ``sends`` to, and its relations ``fed`` from outside."""
+    """A process: the channels that it ``receives`` from and ``sends`` to, and its relations ``fed`` from outside. If it
+    is part of a recursion with live proofs, its input ``lives`` says which processes are there."""
 
     name: str
     receives: tuple[Channel, ...]
     sends: tuple[Channel, ...]
     fed: tuple[str, ...]
+    lives: str = ""
 
 
 class Number(NamedTuple):

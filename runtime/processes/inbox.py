@@ -114,13 +114,14 @@ class Inbox:
     killed finds its unfinished step and repeats it.
     """
 
-    def __init__(self, home: Path, process: Process, program: Program, hold: float) -> None:
+    def __init__(self, home: Path, process: Process, program: Program, hold: float, life: str = "") -> None:
         """Open or create the database in the folder ``home``, and delete the files of all steps but an unfinished
-        one."""
+        one. ``life`` is that of this run of the process."""
         make_folder(home)
-        self.home, self.process, self.hold = home, process, hold
+        self.home, self.process, self.hold, self.life = home, process, hold, life
         named = {r.name: r for r in program.relations if r.kind == "input"}
-        self.relations = {channel.input: named[channel.input] for channel in process.receives}
+        received = [channel.input for channel in process.receives] + [process.lives] * bool(process.lives)
+        self.relations = {name: named[name] for name in received}
         self.connection = self._open()
         step = self.unfinished()
         for folder in (home / "steps").glob("step-*"):
@@ -346,8 +347,28 @@ class Inbox:
             f"FROM inbox__after AS a JOIN inbox__before AS b USING ({columns}) WHERE a._there <> b._there"
         )
 
+    def note_lives(self) -> None:
+        """Add what has changed to the lives of the processes that are there: this one's, and those of the senders whose
+        dead base facts are known."""
+        lives = [(self.process.name, self.life, True)]
+        for channel in self.process.receives:
+            line = self.lines[channel.name]
+            if channel.dead and line.state in ("open", "held"):
+                lives.append((channel.sender, line.life.incarnation.nonce, False))
+        relation = self.relations[self.process.lives]
+        table, columns = relation.table, names(relation.tuple_columns)
+        known = set(self.run(f"SELECT {columns} FROM {table}"))
+        for operation, rows in ((-1, known - set(lives)), (1, set(lives) - known)):
+            for row in sorted(rows):
+                self.run(f"INSERT INTO {table}__net VALUES (?, ?, ?, ?)", [*row, operation])
+        self.run(f"DELETE FROM {table}")
+        for row in sorted(set(lives)):
+            self.run(f"INSERT INTO {table} ({columns}, _channel, _shown, _copies) VALUES (?, ?, ?, '', TRUE, 1)", row)
+
     def finish(self, fed: Mapping[str, Path]) -> InputStep | None:
         """Commit the step, which also takes in the files ``fed`` from outside; return None if nothing has changed."""
+        if self.process.lives:
+            self.note_lives()
         number, before = 1, ""
         for last, name in self.run("SELECT step, name FROM inbox__made"):
             number, before = last + 1, name

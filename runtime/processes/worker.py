@@ -67,7 +67,7 @@ class Worker:
         self.state, self.channels, self.process = state, channels, process
         self.settings, self.log = settings, log
         self.incarnation = self.channels.take_incarnation(process.name)
-        self.inbox = Inbox(settings.home, process, state.program, settings.hold)
+        self.inbox = Inbox(settings.home, process, state.program, settings.hold, self.incarnation.nonce)
         try:
             self.check_home()
             self.open_sessions()

@@ -14,14 +14,15 @@ from ..pyspark.view import quote, section
 
 @dataclass(frozen=True)
 class ProcessView:
-    """The section of a process: its heading ``rule``, its name, the arguments of ``Channel`` for each channel, and
-    the relations ``fed`` from outside."""
+    """The section of a process: its heading ``rule``, its name, the arguments of ``Channel`` for each channel, the
+    relations ``fed`` from outside, and the one with the ``lives`` of processes, if there is one."""
 
     rule: str
     name: str
     receives: tuple[str, ...]
     sends: tuple[str, ...]
     fed: tuple[str, ...]
+    lives: str
 
 
 def process_view(name: str, topology: Topology, plans: Mapping[str, plan.ProgramPlan]) -> ProcessView:
@@ -32,6 +33,7 @@ def process_view(name: str, topology: Topology, plans: Mapping[str, plan.Program
         receives=tuple(channel_arguments(c, topology, plans) for c in topology.channels if c.reader == name),
         sends=tuple(channel_arguments(c, topology, plans) for c in topology.channels if c.sender == name),
         fed=tuple(quote(feed.relation) for feed in topology.feeds if feed.reader == name),
+        lives=next((quote(r.name) for r in plans[name].program.relations if r.keeps == "lives"), ""),
     )
 
 
@@ -44,7 +46,7 @@ def channel_arguments(channel: TopologyChannel, topology: Topology, plans: Mappi
     columns = ", ".join(quote(column.name) for column in sent.columns) + "," * (len(sent.columns) == 1)
     needs = needed(channel, topology, plans)
     listed = f", needs=({', '.join(map(quote, needs))},)" if needs else ""
-    return f"{', '.join(map(quote, names))}, ({columns}){listed}"
+    return f"{', '.join(map(quote, names))}, ({columns}){listed}{', dead=True' * channel.dead}"
 
 
 def needed(channel: TopologyChannel, topology: Topology, plans: Mapping[str, plan.ProgramPlan]) -> list[str]:

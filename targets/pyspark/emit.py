@@ -16,7 +16,10 @@ from ..signature import MARK, signed
 from .view import WIDTH, ScriptView, Viewer
 
 #: The runtime modules that strata need, by kind.
-KINDS = {kind: f"maintenance.{kind}" for kind in ("aggregate", "counted", "entries", "extremal", "ranked")}
+KINDS = {
+    kind: f"maintenance.{kind}"
+    for kind in ("aggregate", "counted", "dead", "entries", "extremal", "identities", "proofs", "ranked")
+}
 
 
 @dataclass(frozen=True)

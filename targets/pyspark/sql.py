@@ -89,8 +89,10 @@ class QueryBuilder:
         self.aliases = _aliases([names.tables[versioned.atom.relation] for versioned in query.joins])
         self.ranked = kind in ("ranked", "extremal")
         # The table that lists the wanted heads: dead tuples, or groups.
-        self.list = "dead" if kind == "ranked" else "groups"
+        self.list = "dead" if kind in ("ranked", "proofs") else "groups"
         self.listed = unlike(self.list, self.aliases)
+        #: The arguments of the head by which derivations are listed; of a tuple with a proof, this is another one.
+        self.listing = tuple(self.head.arguments[:-1] if kind == "proofs" else self.head.arguments)
 
     @property
     def returning(self) -> bool:
@@ -135,7 +137,7 @@ class QueryBuilder:
     def join_listed(self) -> None:
         """Start from the table of dead heads, or of groups of an aggregate, whose derivations are wanted."""
         matches: list[exp.Expr] = []
-        for index, argument in enumerate(self.head.arguments):
+        for index, argument in enumerate(self.listing):
             if isinstance(argument, typed.Variable):
                 column = self.column(self.listed, self.head.relation, index)
                 if argument.name in self.values:
@@ -171,7 +173,7 @@ class QueryBuilder:
 
     def match_computed(self) -> None:
         """Compare the listed heads with computed head arguments."""
-        for index, argument in enumerate(self.head.arguments):
+        for index, argument in enumerate(self.listing):
             if not isinstance(argument, typed.Variable | typed.Aggregate):
                 column = self.column(self.listed, self.head.relation, index)
                 self.conditions.append(exp.EQ(this=column, expression=self.tried(argument)))

@@ -311,6 +311,7 @@ class Viewer:
         called = {call.function for rule in self.program.rules_of(relation.name) for call in calls_in(rule)}
         functions = [str(function) for function in self.program.functions if function.name in called]
         parts = [str(relation), self.kinds[relation.name], str(self.bucket_column(relation)), *rules, *functions]
+        parts += relation.guards
         stored = zip(relation.columns, self.names.columns[relation.name], strict=True)
         parts += [made for column, made in stored if called_otherwise(column.name, made)]
         return hashlib.sha256("\n".join(parts).encode()).hexdigest()[:12]
@@ -344,7 +345,10 @@ class Viewer:
             columns_of = self.names.columns
             pairs = ((self.names.tables[name], columns_of[name][i]) for name, i in placed.joined_by.items())
             options.append(("joined_by", f"{{{', '.join(f'{quote(t)}: {quote(c)}' for t, c in pairs)}}}"))
-        read = {atom.relation for rule in stratum.rules for atom in rule.atoms} - stratum.members
+        guards = dict.fromkeys(name for relation in stratum.relations for name in relation.guards)
+        if guards:
+            options.append(("guards", _spread((self.relation_variables[name] for name in guards), "guards", 8)))
+        read = ({atom.relation for rule in stratum.rules for atom in rule.atoms} | {*guards}) - stratum.members
         negated = {negation.atom.relation for rule in stratum.rules for negation in rule.negations}
         return StratumView(
             title=section(f"{stratum.name} ({_kind_text(stratum.kind)}, {where})"),
@@ -411,7 +415,7 @@ class Viewer:
                 deltas.append((argument, _one_a_line(made, argument, 16)))
         options: list[tuple[str, str]] = []
         if planned.returning is not None:
-            of = "tuples that died" if stratum.kind == "ranked" else "the groups to recompute"
+            of = "the groups to recompute" if stratum.kind in ("aggregate", "extremal") else "tuples that died"
             comment = f"{planned.label}, the derivations of {of}"
             options.append(("returns", add(planned.returning, "returning", comment)))
         if planned.filtered:
@@ -591,5 +595,8 @@ def _kind_text(kind: str) -> str:
         "counted": "not recursive",
         "extremal": "recursive, by extrema",
         "entries": "recursive, with derivation sets",
+        "proofs": "recursive across processes, with live proofs",
+        "identities": "identities of base facts",
+        "dead": "identities that are dead for good",
     }
     return known.get(kind, kind)

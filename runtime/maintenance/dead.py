@@ -1,0 +1,78 @@
+"""Keep the identities of base facts that are gone, as ranges: the numbers of a life have no gaps, so there are at most
+as many ranges as living identities, and one more for each numbered relation."""
+
+from __future__ import annotations
+
+from ..engines.engine import Engine
+from ..model import Stratum
+from ..sql import names, tuple_names, union
+from .changes import arriving, no_changes, note_changes, show_versions
+from .identities import DIGITS, LIFE
+from .run import METHODS, Bucket, Finding, Method, Run
+
+
+def maintain_dead(run: Run, stratum: Stratum, clock: int) -> int:
+    """Add the identities that are gone; those of an ended life are dead anyway, and left out. Return the clock
+    unchanged."""
+    engine, (relation,) = run.engine, stratum.relations
+    table, columns = relation.table, names(relation.tuple_columns)
+    engine.begin(stratum)
+    no_changes(engine, relation)
+    if run.initial:
+        engine.empty(table, relation.state_columns)
+        return clock
+    show_versions(engine, stratum, "delete")
+    lost = arriving(engine, stratum, relation, "delete", run.bucket)
+    if not lost:
+        return clock
+    first, last = tuple_names(relation)
+    lives = stratum.guards[0]
+    process, life, own = tuple_names(lives)
+    all_ranges = union([f"SELECT {columns} FROM {table}__was", *lost])
+    split = ", ".join(
+        [
+            f"LEFT({first}, LENGTH({first}) - {DIGITS}) AS _prefix",
+            f"CAST(RIGHT({first}, {DIGITS}) AS BIGINT) AS _from",
+            f"CAST(RIGHT({last}, {DIGITS}) AS BIGINT) AS _to",
+        ]
+    )
+    current = f"LEFT({first}, {LIFE}) IN (SELECT {life} FROM {lives.table} WHERE {own})"
+    behind = "MAX(_to) OVER (PARTITION BY _prefix ORDER BY _from, _to ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING)"
+    begins = f"SELECT _prefix, _from, _to, CASE WHEN _from <= {behind} + 1 THEN 0 ELSE 1 END AS _new FROM ranges"
+    numbered = (
+        "SELECT _prefix, _from, _to, SUM(_new) OVER (PARTITION BY _prefix ORDER BY _from, _to "
+        "ROWS BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW) AS _range FROM begins"
+    )
+    engine.rename(table, f"{table}__was")
+    engine.table(
+        table,
+        f"WITH ranges AS (SELECT {split} FROM ({all_ranges}) AS a WHERE {current}), "
+        f"begins AS ({begins}), numbered AS ({numbered}) "
+        f"SELECT _prefix || LPAD(CAST(MIN(_from) AS VARCHAR), {DIGITS}, '0') AS {first}, "
+        f"_prefix || LPAD(CAST(MAX(_to) AS VARCHAR), {DIGITS}, '0') AS {last} FROM numbered GROUP BY _prefix, _range",
+    )
+    note_changes(engine, relation, f"{table}__was", table)
+    engine.table(f"{table}__touched", union(f"SELECT {columns} FROM {table}__{n}" for n in ("lost", "gained")))
+    engine.empty(f"{table}__was", relation.tuple_columns)
+    run.note(stratum.name, "bury", 1, engine.rows(f"{table}__gained"))
+    return clock
+
+
+def recount_dead(engine: Engine, stratum: Stratum, bucket: Bucket) -> list[Finding]:
+    """Return queries for identities of facts that are there although they are dead."""
+    (relation,) = stratum.relations
+    first, last = tuple_names(relation)
+    return [
+        Finding(
+            relation.name,
+            "there although dead",
+            f"SELECT i.{name} FROM {ids.table} AS i JOIN {relation.table} AS d "
+            f"ON i.{name} BETWEEN d.{first} AND d.{last}",
+        )
+        for ids in stratum.reads
+        if ids.kind == "identities"
+        for name in [tuple_names(ids)[-1]]
+    ]
+
+
+METHODS["dead"] = Method(maintain_dead, recount_dead, 3, follows=True)
