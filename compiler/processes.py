@@ -300,11 +300,13 @@ class _Compiler:
             tuple(statements),
             process.sources,
             recursion=self.recursion,
-            spanning=self.parts(process, spanning),
+            spanning=self.parts(process, known, spanning),
             process=process.name,
         )
 
-    def parts(self, process: ProcessSyntax, spanning: Sequence[frozenset[str]]) -> tuple[Spanning, ...]:
+    def parts(
+        self, process: ProcessSyntax, known: typed.TypedProgram, spanning: Sequence[frozenset[str]]
+    ) -> tuple[Spanning, ...]:
         """Return the parts of a process in the recursions across processes in which it derives relations. Other
         processes that read these relations need only their facts, not their derivations."""
         names = {*process.declared, *process.derived, *process.imports()}
@@ -313,7 +315,12 @@ class _Compiler:
             own = frozenset(name for name in names if self.name_in_whole(process.name, name) in members)
             if not own.isdisjoint(process.derived):
                 others = tuple(name for other, name in dead.items() if other != process.name)
-                found.append(Spanning(own, dead[process.name], others))
+                extremal = frozenset(
+                    name
+                    for name in own
+                    if any(rule.aggregates for rule in known.rules_of(self.name_in_whole(process.name, name)))
+                )
+                found.append(Spanning(own, extremal, dead[process.name], others))
         return tuple(found)
 
     def topology(self, known: typed.TypedProgram, spanning: Sequence[frozenset[str]]) -> Topology:
@@ -325,7 +332,7 @@ class _Compiler:
             outputs = [name for name in process.derived if owner(name) == process.name and name in places]
             outputs.sort(key=places.__getitem__)
             processes.append(TopologyProcess(process.name, process.span, tuple(outputs)))
-            parts = self.parts(process, spanning)
+            parts = self.parts(process, known, spanning)
             recursive = frozenset[str]().union(*(part.members for part in parts))
             for name in process.imports():
                 relation = relations[name]

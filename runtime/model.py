@@ -24,7 +24,7 @@ class Column:
 
 @dataclass(frozen=True)
 class Relation:
-    """A relation. ``kind`` says what is kept with its tuples: nothing (input, and identities, dead and proofs, whose
+    """A relation. ``kind`` says what is kept with its tuples: nothing (input; identities, epochs, dead and proofs, whose
     last columns are such), the number of derivations in ``_support`` (counted), the rank in ``_rank`` and the number of derivations from lower ranks in ``_support``
     (ranked: recursive), the number of copies in ``_support`` (entries: facts with derivation sets), or partial results
     in ``extra`` (aggregate).
@@ -70,6 +70,7 @@ class Relation:
         hidden = {
             "input": (),
             "identities": (),
+            "epochs": (),
             "dead": (),
             "proofs": (),
             "counted": (support,),

@@ -7,10 +7,11 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Spanning:
-    """A process's part of a recursion across processes: the relations ``members`` that it uses of it, the relation
-    ``dead`` in which it tells the other processes of the recursion which of its base facts are gone, and the relations
-    ``others`` in which these tell it."""
+    """A process's part of a recursion across processes: the relations ``members`` that it uses of it, those of them that
+    are ``extremal``, computed by ``min`` or ``max``, the relation ``dead`` in which it tells the other processes of the
+    recursion which of its base facts are gone, and the relations ``others`` in which these tell it."""
 
     members: frozenset[str]
+    extremal: frozenset[str]
     dead: str
     others: tuple[str, ...]

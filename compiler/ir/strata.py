@@ -17,6 +17,7 @@ METHODS = {
     "aggregate": "recomputed groups",
     "proofs": "live proofs",
     "identities": "numbered identities",
+    "epochs": "counted epochs",
     "dead": "ranges of dead identities",
 }
 
@@ -28,7 +29,8 @@ class TypedStratum:
     ``name`` joins the relations' names. ``kind`` selects the maintenance method: ``counted`` (not recursive),
     ``ranked`` (recursive), ``aggregate`` (not recursive, an aggregate head), ``extremal`` (recursive, with ``min`` or
     ``max``), ``entries`` (recursive, annotated with derivations) or, for a recursion across processes, ``proofs`` (its
-    tuples with live proofs), ``identities`` (of what it reads) and ``dead`` (identities that are gone).
+    tuples with live proofs), ``identities`` (of what it reads), ``epochs`` (of what it negates) and ``dead`` (identities
+    that are gone).
     """
 
     name: str

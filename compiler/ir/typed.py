@@ -391,7 +391,7 @@ class TypedRelation:
     closure: Closure | None = None
     witnesses: tuple[int, ...] = ()  # the columns of the witnesses of an extremum
     annotates: str = ""  # the relation whose facts it holds, each with its derivation set or its proof
-    keeps: str = ""  # for relations of annotate_proofs: lives, identities, dead or proofs
+    keeps: str = ""  # for relations of annotate_proofs: lives, identities, epochs, dead or proofs
     guards: tuple[str, ...] = ()  # for proofs: the relations that say which identities are dead, that of lives first
     part_of: str = ""  # the relation whose rules were split to make it
     shown_as: str = ""  # for hidden relations: the relation that contains all of its tuples

@@ -94,7 +94,7 @@ def _refused(
         ]
         for atom in rule.atoms:
             for column in program.relation(atom.relation).columns:
-                if _text_of(typed.Variable("", column.type, rule.span)) is None:
+                if text_of(typed.Variable("", column.type, rule.span)) is None:
                     message = f"a derivation set cannot name `{atom.relation}`, whose column `{column.name}` is of type"
                     found.append((f"{message} `{column.type}`", atom.span))
                     break
@@ -226,7 +226,7 @@ def fact(relation: str, terms: Iterable[typed.Expression], span: Span) -> typed.
     """Return an expression for the text of a fact, ``reachable(1,"a")``. Different facts have different texts."""
     parts: list[typed.Expression] = [_string(f"{relation}(", span)]
     for place, term in enumerate(terms):
-        text = _text_of(term)
+        text = text_of(term)
         assert text is not None, term
         parts += [_string(",", span)] if place else []
         parts.append(text)
@@ -236,7 +236,7 @@ def fact(relation: str, terms: Iterable[typed.Expression], span: Span) -> typed.
     return _string("".join(str(part.value) for part in parts if isinstance(part, typed.Constant)), span)
 
 
-def _text_of(term: typed.Expression) -> typed.Expression | None:
+def text_of(term: typed.Expression) -> typed.Expression | None:
     """Return a value as text, strings in quotes, or None if its type has no text that is the same on all engines."""
     span = term.span
     if term.type == typed.STRING:

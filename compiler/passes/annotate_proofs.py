@@ -28,54 +28,76 @@ lives of the processes that are there: identities of other lives are dead.
 
 from __future__ import annotations
 
-from dataclasses import replace
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from itertools import product
 
 from ..diagnostics import Diagnostics
 from ..ir import typed
 from ..ir.spanning import Spanning
 from ..naming import unused
 from ..source import Span
-from .annotate_derivations import UNION
-from .components import between, is_recursive
+from .annotate_derivations import UNION, fact, text_of
+from .components import between
 from .warn_invention import inventions
 
 PROOF = typed.list_of(typed.STRING)
 
-_HELP = "derive this in one process, where ranks maintain the recursion"
-
-
 def annotate_proofs(program: typed.TypedProgram, diagnostics: Diagnostics) -> typed.TypedProgram:
     """Return the program with proofs for its recursions across processes, unless it wants derivation sets for them.
-    Report E0504 for recursions by ``min`` or ``max``, through negation, or with computed values.
+    Report E0504 for recursions that use aggregates but ``min`` and ``max``, whose plain relations read the values of
+    these, or that negate what has no text, and W0803 for those that compute values and may not end.
     """
     if program.recursion != "ranks" or not program.spanning:
         return program
     annotation = _Annotation(program)
     for part in program.spanning:
         part = replace(part, members=between(program, part.members))
-        if not _refused(program, part.members, diagnostics):
+        if not _refused(program, part, diagnostics):
             annotation.annotate(part)
     return annotation.program()
 
 
-def _refused(program: typed.TypedProgram, members: frozenset[str], diagnostics: Diagnostics) -> bool:
-    """Report what live proofs do not support (E0504); return whether anything was reported. Recursions through other
-    aggregates, or through a negation of their own tuples, are left for ``stratify`` to report."""
-    found: list[tuple[str, Span]] = []
+def _refused(program: typed.TypedProgram, part: Spanning, diagnostics: Diagnostics) -> bool:
+    """Report what live proofs do not support (E0504), and what may not end; return whether anything was refused."""
+    found: list[tuple[str, Span, str]] = []
     for rule in program.rules:
-        if rule.head.relation not in members:
+        if rule.head.relation not in part.members:
             continue
         for aggregate in rule.aggregates:
-            found.append((f"a recursion over several processes cannot use `{aggregate.function}`", aggregate.span))
+            if aggregate.function not in ("min", "max") or len(rule.aggregates) > 1:
+                message = f"a recursion over several processes cannot use `{aggregate}` here"
+                found.append((message, aggregate.span, "only one `min` or `max` for each head may be part of it"))
+        for atom in () if rule.aggregates else rule.atoms:
+            if atom.relation in part.extremal:
+                name = rule.head.relation
+                message = f"`{name}` reads the extremum `{atom.relation}` in a recursion over several processes"
+                help = f"a tuple of `{name}` could be kept alive by a value that is no longer the best; compute "
+                help += f"`{name}` by `min` or `max` too, or outside of the recursion"
+                found.append((message, atom.span, help))
         for negation in rule.negations:
-            found.append((f"a recursion over several processes cannot negate `{negation.atom}`", negation.span))
-        found += [
-            (f"a recursion over several processes cannot compute `{value}` from its own tuples", span)
-            for _, value, span in inventions(rule, members)
-        ]
-    for message, span in found:
-        diagnostics.report("E0504", message, span, help=_HELP)
+            if negation.atom.relation not in part.members and key_text(negation, negation.span) is None:
+                message = f"a recursion over several processes cannot negate `{negation.atom}`"
+                found.append((message, negation.span, "it has a column of a type without text; leave that out"))
+        for place, value, span in inventions(rule, part.members):
+            if not isinstance(rule.head.arguments[place], typed.Aggregate):
+                diagnostics.report(
+                    "W0803",
+                    f"the recursion computes `{value}` from its own tuples and may not end",
+                    span,
+                    help="a step is refused once there are more than --max-entries tuples; make sure that a comparison "
+                    "bounds the value",
+                )
+    for message, span, help in found:
+        diagnostics.report("E0504", message, span, help=help)
     return bool(found)
+
+
+def key_text(negation: typed.Negation, span: Span) -> typed.Expression | None:
+    """Return an expression for the text of the tuple that a literal negates; None if a value has no text."""
+    if any(text_of(term) is None for term in negation.atom.terms):
+        return None
+    return fact("", negation.atom.terms, span)
 
 
 class _Annotation:
@@ -91,7 +113,7 @@ class _Annotation:
         self.behind: dict[str, list[typed.TypedRelation]] = {}
         self.proofs: dict[str, str] = {}
         self.added: list[typed.TypedRelation] = []
-        self.rules: dict[str, typed.TypedRule] = {}
+        self.replaced: dict[str, list[typed.TypedRule]] = {}
         self.more: list[typed.TypedRule] = []
         self.spaces = 0
         lives = [("process", typed.STRING), ("life", typed.STRING), ("own", typed.BOOL)]
@@ -106,7 +128,7 @@ class _Annotation:
             derived = relation.name in self.proofs and relation.role == "input"
             relations.append(replace(relation, role="derived") if derived else relation)
             relations += self.behind.get(relation.name, [])
-        rules = [self.rules.get(rule.label, rule) for rule in self.before.rules]
+        rules = [made for rule in self.before.rules for made in self.replaced.get(rule.label, [rule])]
         return replace(self.before, relations=tuple(relations), rules=(*rules, *self.more))
 
     def annotate(self, part: Spanning) -> None:
@@ -119,12 +141,17 @@ class _Annotation:
             if relation.name in part.members:
                 self.proofs[relation.name] = self.add_proofs(relation, guards)
         identities: dict[str, str] = {}
+        epochs: dict[str, _Epochs] = {}
         for rule in self.before.rules:
             if rule.head.relation in part.members:
                 for atom in rule.atoms:
                     if atom.relation not in part.members and atom.relation not in identities:
                         identities[atom.relation] = self.add_identities(atom.relation, own)
-                self.rules[rule.label] = self.annotated(rule, identities)
+                for negation in rule.negations:
+                    name = negation.atom.relation
+                    if name not in part.members and name not in epochs:
+                        epochs[name] = self.add_epochs(name, own)
+                self.replaced[rule.label] = self.annotated(rule, identities, epochs)
 
     def hidden(self, name: str, columns: list[tuple[str, typed.Type]], **options: object) -> typed.TypedRelation:
         """Return a new hidden relation."""
@@ -181,14 +208,12 @@ class _Annotation:
         self.behind.setdefault(name, []).append(made)
         variables = _variables(columns, span)
         life = typed.Variable("life", typed.STRING, span)
-        known = (typed.Wildcard(typed.STRING, span), life, typed.Constant(True, typed.BOOL, span))
-        prefix = typed.Binary("++", life, _string(f"{self.spaces:03d}", span), typed.STRING, span)
-        self.spaces += 1
+        prefix = typed.Binary("++", life, self.space(span), typed.STRING, span)
         self.rule(
             f"{name}_id",
             made,
             variables,
-            [(relation, variables[:-1]), (self.lives, known)],
+            [(relation, variables[:-1]), (self.lives, _own(life))],
             span,
             "numbers them",
             typed.Assignment(variables[-1], prefix, span),
@@ -198,6 +223,51 @@ class _Annotation:
         same = typed.Assignment(last, first, span)
         self.rule(f"{name}_dead", own, (first, last), [(made, gone)], span, "says which are gone", same)
         return made.name
+
+    def add_epochs(self, name: str, own: typed.TypedRelation) -> _Epochs:
+        """Add the relation that counts how often the tuples of a relation have appeared, the relation of those that
+        ever have, and the rules of both; with each epoch, absences of earlier ones are dead."""
+        relation = self.before.relation(name)
+        span = relation.span
+        columns = [(column.name, column.type) for column in relation.columns]
+        for wish in ("epoch", "last"):
+            columns.append((unused(wish, {known for known, _ in columns}), typed.STRING))
+        made = self.hidden(
+            f"{name}_epochs",
+            columns,
+            keeps="epochs",
+            guards=(self.lives.name,),
+            span=span,
+            why=f"each tuple of {name} with the number of times that it has appeared, and the number before",
+        )
+        ever = self.hidden(f"{name}_ever", columns[:-2], span=span, why=f"the tuples of {name} that have appeared")
+        self.behind.setdefault(name, []).extend([made, ever])
+        variables = _variables(columns, span)
+        tuples, (epoch, last) = variables[:-2], variables[-2:]
+        counted = (typed.Assignment(epoch, _string("", span), span), typed.Assignment(last, epoch, span))
+        self.rule(f"{name}_epoch", made, variables, [(relation, tuples)], span, "counts them", *counted)
+        open_epoch = tuple(typed.Wildcard(typed.STRING, span) for _ in range(2))
+        self.rule(f"{name}_once", ever, tuples, [(made, (*tuples, *open_epoch))], span, "takes them all")
+        life = typed.Variable("life", typed.STRING, span)
+        found = _Epochs(made, ever, self.space(span))
+        first_one, last_one = (typed.Variable(name, typed.STRING, span) for name in ("first", "until"))
+        key = found.identity(life, fact("", tuples, span), span)
+        self.rule(
+            f"{name}_over",
+            own,
+            (first_one, last_one),
+            [(made, (*tuples, open_epoch[0], last)), (self.lives, _own(life))],
+            span,
+            "says which absences are over",
+            typed.Assignment(first_one, _joined(key, _string(NEVER, span)), span),
+            typed.Assignment(last_one, _joined(key, last), span),
+        )
+        return found
+
+    def space(self, span: Span) -> typed.Constant:
+        """Return what sets the identities of a relation apart from those of others."""
+        self.spaces += 1
+        return _string(f"{self.spaces:03d}", span)
 
     def rule(
         self,
@@ -217,8 +287,11 @@ class _Annotation:
             typed.TypedRule(label, typed.Head(head.name, arguments, span), body, span, head.why or head.name, origin)
         )
 
-    def annotated(self, rule: typed.TypedRule, identities: dict[str, str]) -> typed.TypedRule:
-        """Return a rule of a recursion rewritten to derive proofs: the union of those of its body."""
+    def annotated(
+        self, rule: typed.TypedRule, identities: Mapping[str, str], epochs: Mapping[str, _Epochs]
+    ) -> list[typed.TypedRule]:
+        """Return a rule of a recursion rewritten to derive proofs, the union of those of its body. What it negates has
+        never appeared, or not since its last epoch: that makes two rules for each negation."""
         span, names = rule.span, {variable.name for variable in typed.variables_of(rule)}
 
         def variable(wish: str, kind: typed.Type) -> typed.Variable:
@@ -229,32 +302,73 @@ class _Annotation:
         body: list[typed.Literal] = []
         base: list[typed.Expression] = []
         sets: list[typed.Expression] = []
+        negations = [x for x in rule.negations if x.atom.relation in epochs]
         for literal in rule.body:
-            if not isinstance(literal, typed.Atom):
+            if isinstance(literal, typed.Atom):
+                known = literal.relation in identities
+                made = variable("id", typed.STRING) if known else variable("set", PROOF)
+                (base if known else sets).append(made)
+                name = identities[literal.relation] if known else self.proofs[literal.relation]
+                body.append(replace(literal, relation=name, terms=(*literal.terms, made)))
+            elif literal not in negations:
                 body.append(literal)
-            elif literal.relation in identities:
-                base.append(variable("id", typed.STRING))
-                body.append(
-                    replace(literal, relation=identities[literal.relation], terms=(*literal.terms, base[-1]))  # type: ignore[arg-type]
-                )
-            else:
-                sets.append(variable("set", PROOF))
-                body.append(
-                    replace(literal, relation=self.proofs[literal.relation], terms=(*literal.terms, sets[-1]))  # type: ignore[arg-type]
-                )
-        used: typed.Expression = typed.ListLiteral(tuple(base), PROOF, span)
-        parts = [used, *sets] if base or not sets else sets
-        if parts[1:]:
-            used = typed.Call("concat", tuple(parts), PROOF, span)
-        proof: typed.Expression = parts[0]
-        if len(base) + len(sets) > 1:
-            proof = typed.Call(UNION, (used,), PROOF, span)
-        made = variable("proof", PROOF)
-        body.append(typed.Assignment(made, proof, span))
-        head = replace(
-            rule.head, relation=self.proofs[rule.head.relation], arguments=(*rule.head.arguments, made)
-        )
-        return replace(rule, head=head, body=tuple(body), origin="with the proof of its tuples")
+        if negations:
+            life = variable("life", typed.STRING)
+            body.append(typed.Atom(self.lives.name, _own(life), span))
+        absent = [variable("absent", typed.STRING) for _ in negations]
+        used = typed.ListLiteral((*base, *absent), PROOF, span)
+        parts: list[typed.Expression] = [used, *sets] if used.items or not sets else sets
+        together = parts[0] if len(parts) == 1 else typed.Call("concat", tuple(parts), PROOF, span)
+        several = len(used.items) + len(sets) > 1
+        value = typed.Call(UNION, (together,), PROOF, span) if several else together
+        proof = variable("proof", PROOF)
+        head = replace(rule.head, relation=self.proofs[rule.head.relation], arguments=(*rule.head.arguments, proof))
+        made_rules = []
+        for ever in product((False, True), repeat=len(negations)):
+            own = list(body)
+            for negation, identity, before in zip(negations, absent, ever, strict=True):
+                of, terms = epochs[negation.atom.relation], negation.atom.terms
+                key = of.identity(life, fact("", terms, span), span)
+                if before:
+                    epoch = variable("epoch", typed.STRING)
+                    own.append(typed.Atom(of.counted.name, (*terms, epoch, typed.Wildcard(typed.STRING, span)), span))
+                    own.append(negation)
+                else:
+                    own.append(replace(negation, atom=replace(negation.atom, relation=of.ever.name)))
+                own.append(typed.Assignment(identity, _joined(key, epoch if before else _string(NEVER, span)), span))
+            own.append(typed.Assignment(proof, value, span))
+            label = rule.label if not any(ever) else unused(f"{rule.label}_again", self.labels)
+            self.labels.add(label)
+            origin = "with the proof of its tuples"
+            made_rules.append(replace(rule, label=label, head=head, body=tuple(own), origin=origin))
+        return made_rules
+
+
+@dataclass(frozen=True)
+class _Epochs:
+    """The relation that counts how often tuples have appeared, the one of those that ever have, and what sets the
+    identities of their absences apart."""
+
+    counted: typed.TypedRelation
+    ever: typed.TypedRelation
+    space: typed.Constant
+
+    def identity(self, life: typed.Variable, key: typed.Expression, span: Span) -> typed.Expression:
+        """Return an expression for the identity of an absence, up to the epoch."""
+        return _joined(_joined(life, self.space), key)
+
+
+#: The epoch of a tuple that has never appeared, as long as the numbers of identities.
+NEVER = "0" * 12
+
+
+def _own(life: typed.Variable) -> tuple[typed.Term, ...]:
+    """Return the terms of a literal that binds the life of this process."""
+    return (typed.Wildcard(typed.STRING, life.span), life, typed.Constant(True, typed.BOOL, life.span))
+
+
+def _joined(left: typed.Expression, right: typed.Expression) -> typed.Expression:
+    return typed.Binary("++", left, right, typed.STRING, left.span)
 
 
 def _variables(columns: list[tuple[str, typed.Type]], span: Span) -> tuple[typed.Variable, ...]:

@@ -31,7 +31,7 @@ def plan_rule(deltas: RuleDeltas, kind: str, filtered: bool) -> RulePlan:
     arriving = tuple(_query(deltas, "arriving", list(d.body), d.changed, set()) for d in deltas.arriving)
     following = tuple(_query(deltas, "following", list(d.body), d.changed, set()) for d in deltas.following)
     given = {argument.name for argument in rule.head.arguments if isinstance(argument, typed.Variable)}
-    without = kind in ("counted", "entries", "identities", "dead")
+    without = kind in ("counted", "entries", "identities", "epochs", "dead")
     returning = None if without else _query(deltas, "returning", after, None, given)
     return RulePlan(rule, full, arriving, following, returning, plan_asked(deltas), filtered)
 

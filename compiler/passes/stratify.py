@@ -45,10 +45,10 @@ def stratify(localized: LocalizedProgram, diagnostics: Diagnostics) -> Stratifie
             _check_cycles(program, rules, inside, diagnostics)
         relations = tuple(program.relation(name) for name in sorted(members, key=order.__getitem__))
         kind = "ranked" if recursive else "counted"
-        if aggregate:
-            kind = "extremal" if recursive else "aggregate"
-        elif any(relation.keeps for relation in relations):
+        if any(relation.keeps for relation in relations):
             kind = relations[0].keeps
+        elif aggregate:
+            kind = "extremal" if recursive else "aggregate"
         elif any(relation.annotates for relation in relations):
             kind = "entries"
         strata.append(TypedStratum("+".join(r.name for r in relations), relations, rules, kind))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import random
 import re
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +15,7 @@ from golden_tests.nightly import NIGHTLY, seeds
 from golden_tests.oracle.language import Row
 from golden_tests.processes.model import MOST_ENTRIES, SHARED, World, evaluated
 
-COLUMNS = {"e": ("c0", "c1"), "f": ("c0",)}
+COLUMNS = {"e": ("c0", "c1"), "f": ("c0",), "w": ("c0", "c1", "c2")}
 
 
 def random_processes(rng: random.Random) -> str:
@@ -40,6 +41,38 @@ def random_processes(rng: random.Random) -> str:
     lines += [f"  D.reached(X, count<Y>) :- {rng.choice(names)}.p(X, Y)."]
     lines += [f"  D.missing(X) :- f(X), !{rng.choice(names)}.p(X, _).", "}"]
     return "\n".join(lines) + "\n"
+
+
+def random_recursion(rng: random.Random) -> str:
+    """Two or three processes whose relations read each other's, with what each of them knows for itself and negates,
+    with shortest distances over them, or both; and one that reads what they derive."""
+    names = "AB" if rng.random() < 0.5 else "ABC"
+    reaches, measures = rng.choice([(True, False), (False, True), (True, True)])
+    lines = []
+    for name in names:
+        lines += [f"process {name} {{", "  input relation e(c0: int, c1: int)", "  input relation f(c0: int)"]
+        lines += ["  input relation w(c0: int, c1: int, c2: int)", "  g(X) :- e(X, X).", "  k(count<X>) :- f(X)."]
+        absent = ["!f(X)", "!f(Y)", "!e(Y, X)", "!e(X, _)", "!g(Y)", "!w(X, Y, 1)", "!k(1)", "g(X)", "f(Y)"]
+        if reaches:
+            lines.append(f"  {name}.p({rng.choice(['X, Y', 'Y, X'])}) :- e(X, Y).")
+            for _ in range(rng.randint(1, 2)):
+                first, second = (f"{rng.choice(names)}.p" for _ in range(2))
+                body = rng.choice(["e(X, Z), {1}(Z, Y)", "{0}(X, Z), {1}(Z, Y)", "{0}(X, Y)", "{0}(Y, X), e(_, Y)"])
+                also = rng.sample(absent, rng.choice([0, 1, 1, 2]))
+                lines.append(f"  {name}.p(X, Y) :- {', '.join([body.format(first, second), *also])}.")
+        if measures:
+            lines.append(f"  {name}.d(X, Y, min<C>) :- w(X, Y, C).")
+            for _ in range(rng.randint(1, 2)):
+                first, second = (f"{rng.choice(names)}.d" for _ in range(2))
+                body = rng.choice(["w(X, Z, C1), {1}(Z, Y, C2)", "{0}(X, Z, C1), {1}(Z, Y, C2)"])
+                also = rng.sample(absent, rng.choice([0, 0, 1]))
+                body = ", ".join([body.format(first, second), *also])
+                lines.append(f"  {name}.d(X, Y, min<C>) :- {body}, C = C1 + C2.")
+        lines.append("}")
+    lines.append("process D {")
+    lines += [f"  D.reached(X, count<Y>) :- {rng.choice(names)}.p(X, Y)."] * reaches
+    lines += [f"  D.far(X, max<C>) :- {rng.choice(names)}.d(X, _, C)."] * measures
+    return "\n".join([*lines, "}"]) + "\n"
 
 
 def random_changes(rng: random.Random, known: set[Row], arity: int, values: int) -> list[tuple[str, Row]]:
@@ -119,13 +152,19 @@ def accident_of_channels(world: World, rng: random.Random, accident: str, name: 
                 rng.choice(messages).unlink()
 
 
-def any_schedule(seed: int, folder: Path, kafka: str = "", hostile: bool = False) -> None:
+def any_schedule(
+    seed: int,
+    folder: Path,
+    kafka: str = "",
+    hostile: bool = False,
+    random_program: Callable[[random.Random], str] = random_processes,
+) -> None:
     """Messages late, out of order and twice; processes killed at any point, stopped, and started with and without what
     they had. If it is ``hostile``, also with a part of that as it was earlier; a system that fails now and then; files
     that belong nowhere; folders and files that are away for a moment or closed; copies of channels restored; runs that
     are overtaken in mid-turn; and messages that are lost. Who says that it has caught up has."""
     rng = random.Random(seed)
-    text = random_processes(rng)
+    text = random_program(rng)
     values = 2 if "+(" in text or "- q(" in text else 3
     world = World(text, folder, rng, rng.choice([0.0, 0.0, 20.0]), kafka)
     if hostile:
@@ -191,6 +230,12 @@ def test_any_hostile_schedule(seed: int, tmp_path: Path) -> None:
     """The same with a system that fails, homes and channels of several ages, several runs, and litter. By day, those
     whose relations have few derivation sets."""
     any_schedule(seed, tmp_path / "world", hostile=True)
+
+
+@pytest.mark.parametrize("seed", seeds(4, 250))
+def test_any_recursion(seed: int, tmp_path: Path) -> None:
+    """Recursions across processes that negate, and that take the least value of each group."""
+    any_schedule(seed, tmp_path / "world", hostile=seed % 2 == 1, random_program=random_recursion)
 
 
 def test_recursion_through_what_the_compiler_makes(tmp_path: Path) -> None:

@@ -3,10 +3,12 @@ as many ranges as living identities, and one more for each numbered relation."""
 
 from __future__ import annotations
 
+import re
+
 from ..engines.engine import Engine
 from ..model import Stratum
 from ..sql import names, tuple_names, union
-from .changes import arriving, no_changes, note_changes, show_versions
+from .changes import no_changes, note_changes, show_versions
 from .identities import DIGITS, LIFE
 from .run import METHODS, Bucket, Finding, Method, Run
 
@@ -21,9 +23,9 @@ def maintain_dead(run: Run, stratum: Stratum, clock: int) -> int:
     if run.initial:
         engine.empty(table, relation.state_columns)
         return clock
-    show_versions(engine, stratum, "delete")
-    lost = arriving(engine, stratum, relation, "delete", run.bucket)
-    if not lost:
+    show_versions(engine, stratum, "insert")
+    lost = buried(engine, stratum)
+    if not lost and not engine.rows(f"{stratum.guards[0].table}__lost"):
         return clock
     first, last = tuple_names(relation)
     lives = stratum.guards[0]
@@ -56,6 +58,22 @@ def maintain_dead(run: Run, stratum: Stratum, clock: int) -> int:
     engine.empty(f"{table}__was", relation.tuple_columns)
     run.note(stratum.name, "bury", 1, engine.rows(f"{table}__gained"))
     return clock
+
+
+def buried(engine: Engine, stratum: Stratum) -> list[str]:
+    """Return queries for the ranges that have died: identities of tuples that are gone, and, with each new epoch, those
+    of earlier epochs of the same tuple."""
+    kinds = {relation.table: relation.kind for relation in stratum.reads}
+    queries = []
+    for kind, phase, changes in (("identities", "delete", "lost"), ("epochs", "insert", "gained")):
+        for rule in stratum.rules:
+            for delta in rule.deltas:
+                if kinds[delta.table] == kind and engine.rows(f"{delta.table}__{changes}"):
+                    columns = names(next(r for r in stratum.reads if r.table == delta.table).tuple_columns)
+                    # Views would be read with the next phase.
+                    rows = f"(SELECT {columns} FROM {delta.table}__{changes})"
+                    queries.append(re.sub(rf"\b{delta.table}__delta\b", rows, engine.text(delta.sql)))
+    return queries
 
 
 def recount_dead(engine: Engine, stratum: Stratum, bucket: Bucket) -> list[Finding]:

@@ -4,6 +4,9 @@ A proof is a set of identities of base facts that suffices to derive a tuple; it
 tuple is there if a rule gives a live proof of it, and one is kept: as long as it is live, no other is looked at. After
 a batch, tuples whose proofs have died are removed, and derived again if they still can be. Nothing else follows from
 that, since a tuple whose own proof is live stays. No cycle can keep itself alive: proofs contain base facts only.
+
+Of a relation with ``min`` or ``max``, the best value of each group that has a live proof is kept. It is the value of a
+real derivation, so values cannot count to infinity.
 """
 
 from __future__ import annotations
@@ -11,6 +14,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from ..engines.engine import Engine
+from ..errors import Refused
 from ..model import Column, Relation, Stratum
 from ..sql import names, tuple_names, union
 from .changes import all_derivations, arriving, check_defined, no_changes, show_versions
@@ -28,7 +32,7 @@ def maintain_proofs(run: Run, stratum: Stratum, clock: int) -> int:
             engine.empty(relation.table, relation.state_columns)
         for name in ("left", "entered"):
             engine.empty(f"{relation.table}__{name}", relation.tuple_columns)
-        drop_dead(run, stratum, relation)
+        let_leave(run, stratum, relation)
     show_versions(engine, stratum, "insert")
     show_proofs(engine, stratum)
     derived = {relation.table: first_derivations(run, stratum, relation) for relation in stratum.relations}
@@ -40,6 +44,7 @@ def maintain_proofs(run: Run, stratum: Stratum, clock: int) -> int:
             find_proofs(engine, stratum, relation, derived[relation.table])
         for relation in stratum.relations:
             enter(engine, relation)
+        check_size(run, stratum)
         run.note(stratum.name, "prove", done, changed_rows(engine, stratum))
         derived = {r.table: following(engine, stratum, r) for r in stratum.relations}
     for relation in stratum.relations:
@@ -47,9 +52,9 @@ def maintain_proofs(run: Run, stratum: Stratum, clock: int) -> int:
     return clock
 
 
-def facts(relation: Relation) -> tuple[Column, ...]:
-    """Return the columns of a tuple without its proof."""
-    return relation.columns[:-1]
+def groups(relation: Relation) -> tuple[Column, ...]:
+    """Return the columns of which a row is kept: those of a tuple, without its proof and the value of its extremum."""
+    return tuple(c for c in relation.columns[:-1] if not relation.best or c.sql != relation.best[1])
 
 
 def proof(relation: Relation) -> str:
@@ -57,9 +62,23 @@ def proof(relation: Relation) -> str:
     return relation.columns[-1].sql
 
 
-def same_tuple(relation: Relation, left: str, right: str) -> str:
-    """Return the SQL condition that two rows hold the same tuple, whatever their proofs."""
-    return " AND ".join(f"{left}.{column.sql} = {right}.{column.sql}" for column in facts(relation)) or "TRUE"
+def same_group(relation: Relation, left: str, right: str) -> str:
+    """Return the SQL condition that two rows are of the same group."""
+    return " AND ".join(f"{left}.{column.sql} = {right}.{column.sql}" for column in groups(relation)) or "TRUE"
+
+
+def better(relation: Relation, derived: str, stored: str) -> str:
+    """Return the SQL condition that a derived row is to be kept: its group has no row, or one with a worse value."""
+    absent = f"{stored}.{proof(relation)} IS NULL"
+    if not relation.best:
+        return absent
+    function, value = relation.best
+    return f"({absent} OR {derived}.{value} {'<' if function == 'MIN' else '>'} {stored}.{value})"
+
+
+def received(stratum: Stratum, relation: Relation) -> Relation | None:
+    """Return the input with the tuples and proofs of a relation that another process derives; None for others."""
+    return next((r for r in stratum.reads if r.kind == "input" and r.annotates == relation.annotates), None)
 
 
 def dead_ids(engine: Engine, stratum: Stratum, table: str, column: str, gained: bool) -> str:
@@ -77,30 +96,36 @@ def dead_ids(engine: Engine, stratum: Stratum, table: str, column: str, gained: 
     return f"SELECT u.id FROM ({ids}) AS u WHERE {' OR '.join(parts)}"
 
 
-def drop_dead(run: Run, stratum: Stratum, relation: Relation) -> None:
-    """Remove the tuples whose proof has died from r, and add them to r__left; make r__dead of them, without proofs."""
-    engine, table = run.engine, relation.table
-    columns = names(relation.tuple_columns)
-    lives, *dead = stratum.guards
-    died = not run.initial and (
-        engine.rows(f"{lives.table}__lost") or any(engine.rows(f"{r.table}__gained") for r in dead)
-    )
-    listed = names(facts(relation)) or "TRUE AS _unit"
-    known = facts(relation) or (Column("_unit", "bool", "_unit"),)
-    if died and engine.rows(table):
-        of = dead_ids(engine, stratum, table, proof(relation), gained=True)
-        if engine.table(f"{table}__ids", of):
-            gone = f"LIST_HAS_ANY({proof(relation)}, (SELECT LIST(id) FROM {table}__ids))"
-            if engine.table(f"{table}__left", f"SELECT {columns} FROM {table} WHERE {gone}"):
-                engine.remove(table, f"{table}__left", keys(relation), engine.rows(f"{table}__left"))
-                engine.table(f"{table}__dead", f"SELECT {listed} FROM {table}__left")
-                return
-    engine.empty(f"{table}__dead", known)
+def let_leave(run: Run, stratum: Stratum, relation: Relation) -> None:
+    """Remove the tuples whose proof has died, or was withdrawn by the process that derives them, from r, and add them
+    to r__left; make r__dead of their groups."""
+    engine, table, columns = run.engine, relation.table, names(relation.tuple_columns)
+    known = groups(relation) or (Column("_unit", "bool", "_unit"),)
+    gone: list[str] = []
+    if not run.initial and engine.rows(table):
+        lives, *dead = stratum.guards
+        if engine.rows(f"{lives.table}__lost") or any(engine.rows(f"{r.table}__gained") for r in dead):
+            if engine.table(f"{table}__ids", dead_ids(engine, stratum, table, proof(relation), gained=True)):
+                hit = f"LIST_HAS_ANY({proof(relation)}, (SELECT LIST(id) FROM {table}__ids))"
+                gone.append(f"SELECT {columns} FROM {table} WHERE {hit}")
+        source = received(stratum, relation)
+        if source and engine.rows(f"{source.table}__lost"):
+            same = " AND ".join(
+                f"s.{own.sql} = w.{theirs.sql}" for own, theirs in zip(relation.columns, source.columns, strict=True)
+            )
+            withdrawn = f"{table} AS s SEMI JOIN {source.table}__lost AS w ON {same}"
+            gone.append(f"SELECT {names(relation.tuple_columns, 's.')} FROM {withdrawn}")
+    if gone and engine.table(f"{table}__left", "\nUNION\n".join(gone)):
+        remove(engine, relation, f"{table}__left")
+        engine.table(f"{table}__dead", f"SELECT {names(groups(relation)) or 'TRUE AS _unit'} FROM {table}__left")
+    else:
+        engine.empty(f"{table}__dead", known)
 
 
-def keys(relation: Relation) -> list[str]:
-    """Return the columns that identify a row: those of the tuple, or the proof if it has none."""
-    return [column.sql for column in facts(relation) or relation.columns]
+def remove(engine: Engine, relation: Relation, rows: str) -> None:
+    """Remove the rows of a table from r; a group has at most one row."""
+    keys = [column.sql for column in groups(relation) or relation.columns]
+    engine.remove(relation.table, rows, keys, engine.rows(rows))
 
 
 def first_derivations(run: Run, stratum: Stratum, relation: Relation) -> list[str]:
@@ -129,51 +154,77 @@ def show_proofs(engine: Engine, stratum: Stratum) -> None:
 
 
 def find_proofs(engine: Engine, stratum: Stratum, relation: Relation, derived: Sequence[str]) -> None:
-    """Make r__entering of the tuples among the derived ones that are not in r, each with the shortest live proof."""
-    table, columns = relation.table, names(relation.tuple_columns)
+    """Make r__entering of the derived rows that are to be kept: of each group the one with the best value, and of these
+    the one with the shortest proof, if it is live."""
+    table, columns, of = relation.table, names(relation.tuple_columns), proof(relation)
     if not derived:
         engine.empty(f"{table}__entering", relation.tuple_columns)
         return
-    known = f"ANTI JOIN {table} AS s ON {same_tuple(relation, 's', 'd')}" if engine.rows(table) else ""
-    found = f"SELECT {names(relation.tuple_columns, 'd.')} FROM ({union(derived)}) AS d {known}"
-    if not engine.table(f"{table}__found", found):
+    stored = f"LEFT JOIN {table} AS s ON {same_group(relation, 's', 'd')} WHERE {better(relation, 'd', 's')}"
+    found = f"SELECT {names(relation.tuple_columns, 'd.')} FROM ({union(derived)}) AS d"
+    if not engine.table(f"{table}__found", f"{found} {stored if engine.rows(table) else ''}"):
         engine.empty(f"{table}__entering", relation.tuple_columns)
         return
     check_defined(engine, stratum, relation, f"{table}__found")
-    engine.table(f"{table}__ids", dead_ids(engine, stratum, f"{table}__found", proof(relation), gained=False))
     live = "TRUE"
-    if engine.rows(f"{table}__ids"):
-        live = f"NOT LIST_HAS_ANY({proof(relation)}, (SELECT LIST(id) FROM {table}__ids))"
-    partition = f"PARTITION BY {names(facts(relation))} " if facts(relation) else ""
-    order = f"ORDER BY LEN({proof(relation)}), {proof(relation)}"
+    if engine.table(f"{table}__ids", dead_ids(engine, stratum, f"{table}__found", of, gained=False)):
+        live = f"NOT LIST_HAS_ANY({of}, (SELECT LIST(id) FROM {table}__ids))"
+    order = f"LEN({of}), {of}"
+    if relation.best:
+        function, value = relation.best
+        order = f"{value} {'ASC' if function == 'MIN' else 'DESC'}, {order}"
+    partition = f"PARTITION BY {names(groups(relation))} " if groups(relation) else ""
     engine.table(
         f"{table}__entering",
-        f"SELECT {columns} FROM {table}__found WHERE {live} QUALIFY ROW_NUMBER() OVER ({partition}{order}) = 1",
+        f"SELECT {columns} FROM {table}__found WHERE {live} "
+        f"QUALIFY ROW_NUMBER() OVER ({partition}ORDER BY {order}) = 1",
     )
 
 
 def enter(engine: Engine, relation: Relation) -> None:
-    """Add r__entering to r and to r__entered; it becomes r__changed."""
-    table = relation.table
+    """Put r__entering into r in place of worse values, and add it to r__entered; it becomes r__changed."""
+    table, columns = relation.table, names(relation.tuple_columns, "s.")
     if engine.rows(f"{table}__entering"):
+        if relation.best and engine.rows(table):
+            same = same_group(relation, "s", "e")
+            worse = f"SELECT {columns} FROM {table} AS s SEMI JOIN {table}__entering AS e ON {same}"
+            if engine.table(f"{table}__worse", worse):
+                remove(engine, relation, f"{table}__worse")
+                engine.add(f"{table}__left", f"{table}__worse")
         engine.add(table, f"{table}__entering")
         engine.add(f"{table}__entered", f"{table}__entering")
     engine.rename(f"{table}__entering", f"{table}__changed")
 
 
+def check_size(run: Run, stratum: Stratum) -> None:
+    """Raise Refused if a recursion has too many tuples: one that computes values may not end."""
+    held = sum(run.engine.rows(relation.table) for relation in stratum.relations)
+    if held > run.max_entries:
+        raise Refused(
+            f"{stratum.name}: more than {run.max_entries} tuples; if the recursion ends, raise --max-entries; "
+            "nothing was changed"
+        )
+
+
 def settle(run: Run, relation: Relation) -> None:
-    """Make r__lost, r__gained and r__touched; a proof that has died cannot have entered again."""
+    """Make r__lost, r__gained and r__touched of what has left and entered. What did both was only there in between."""
     engine, table, columns = run.engine, relation.table, names(relation.tuple_columns)
-    if run.initial or not engine.rows(f"{table}__left") + engine.rows(f"{table}__entered"):
+    left, entered = f"{table}__left", f"{table}__entered"
+    if run.initial or not engine.rows(left) + engine.rows(entered):
         no_changes(engine, relation)
         return
-    engine.rename(f"{table}__left", f"{table}__lost")
-    engine.rename(f"{table}__entered", f"{table}__gained")
+    if relation.best and engine.rows(left) and engine.rows(entered):
+        for name, rows, others in (("lost", left, entered), ("gained", entered, left)):
+            engine.table(f"{table}__{name}", f"SELECT {columns} FROM {rows} ANTI JOIN {others} USING ({columns})")
+    else:
+        engine.rename(left, f"{table}__lost")
+        engine.rename(entered, f"{table}__gained")
     engine.table(f"{table}__touched", union(f"SELECT {columns} FROM {table}__{n}" for n in ("lost", "gained")))
 
 
 def recount_proofs(engine: Engine, stratum: Stratum, bucket: Bucket) -> list[Finding]:
-    """Return queries for tuples without a proof although rules give a live one, and for proofs that are dead."""
+    """Return queries for tuples that rules give a live proof of, which are missing or have a worse value, for proofs
+    that are dead, and for groups with several."""
     show_proofs(engine, stratum)
     findings = []
     for relation in stratum.relations:
@@ -181,14 +232,18 @@ def recount_proofs(engine: Engine, stratum: Stratum, bucket: Bucket) -> list[Fin
         engine.table(f"{table}__found", union(all_derivations(engine, stratum, relation, bucket, exits=False)))
         for name in (table, f"{table}__found"):
             engine.table(f"{name}__ids", dead_ids(engine, stratum, name, proof(relation), gained=False))
-        has_dead = f"LIST_HAS_ANY({proof(relation)}, COALESCE((SELECT LIST(id) FROM {{}}__ids), []))"
-        missing = f"SELECT {columns} FROM {table}__found AS d ANTI JOIN {table} AS s ON {same_tuple(relation, 's', 'd')}"
+        dead = "LIST_HAS_ANY({}, COALESCE((SELECT LIST(id) FROM {}__ids), []))"
+        live = f"NOT {dead.format(f'd.{proof(relation)}', f'{table}__found')}"
+        stored = f"LEFT JOIN {table} AS s ON {same_group(relation, 's', 'd')} WHERE {better(relation, 'd', 's')}"
+        missing = f"SELECT {names(relation.tuple_columns, 'd.')} FROM {table}__found AS d {stored} AND {live}"
         findings += [
-            Finding(relation.name, "missing", f"{missing} WHERE NOT {has_dead.format(f'{table}__found')}"),
-            Finding(relation.name, "dead proof", f"SELECT {columns} FROM {table} WHERE {has_dead.format(table)}"),
+            Finding(relation.name, "missing or not the best" if relation.best else "missing", missing),
+            Finding(
+                relation.name, "dead proof", f"SELECT {columns} FROM {table} WHERE {dead.format(proof(relation), table)}"
+            ),
         ]
-        if facts(relation):
-            grouped = names(facts(relation))
+        if groups(relation):
+            grouped = names(groups(relation))
             several = f"SELECT {grouped} FROM {table} GROUP BY {grouped} HAVING COUNT(*) > 1"
             findings.append(Finding(relation.name, "several proofs", several))
     return findings

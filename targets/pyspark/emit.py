@@ -18,7 +18,7 @@ from .view import WIDTH, ScriptView, Viewer
 #: The runtime modules that strata need, by kind.
 KINDS = {
     kind: f"maintenance.{kind}"
-    for kind in ("aggregate", "counted", "dead", "entries", "extremal", "identities", "proofs", "ranked")
+    for kind in ("aggregate", "counted", "dead", "entries", "epochs", "extremal", "identities", "proofs", "ranked")
 }
 
 

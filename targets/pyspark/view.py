@@ -250,7 +250,7 @@ class Viewer:
         if self.kinds[relation.name] == "aggregate":
             extra = (f"Column({quote(n)}, {quote(kind)}, {quote(n)})" for n, kind in self.group(relation.name).extra)
             options.append(("extra", _tuple(extra)))
-        if self.kinds[relation.name] == "extremal":
+        if self.kinds[relation.name] in ("extremal", "proofs"):
             options += self.best(relation)
         if relation.annotates:
             options.append(("annotates", quote(relation.annotates)))
@@ -295,7 +295,8 @@ class Viewer:
     def best(self, relation: typed.TypedRelation) -> Iterable[tuple[str, str]]:
         """Yield the option of a relation that keeps only the extremum of each group."""
         columns = self.names.columns[relation.name]
-        for place, argument in enumerate(self.program.rules_of(relation.name)[0].head.arguments):
+        rules = self.program.rules_of(relation.name)
+        for place, argument in enumerate(rules[0].head.arguments if rules else ()):
             if isinstance(argument, typed.Aggregate):
                 yield "best", _tuple((quote(argument.function.upper()), quote(columns[place])))
 
@@ -597,6 +598,7 @@ def _kind_text(kind: str) -> str:
         "entries": "recursive, with derivation sets",
         "proofs": "recursive across processes, with live proofs",
         "identities": "identities of base facts",
+        "epochs": "how often tuples have appeared",
         "dead": "identities that are dead for good",
     }
     return known.get(kind, kind)
