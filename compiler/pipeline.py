@@ -29,6 +29,7 @@ from .passes.project_negations import project_negations
 from .passes.resolve import resolve
 from .passes.split_aggregates import split_aggregates
 from .passes.split_inputs import split_inputs
+from .passes.split_nodes import split_nodes
 from .passes.stratify import stratify
 from .passes.warn_invention import warn_invention
 from .source import SourceFile, Span
@@ -77,6 +78,17 @@ PASSES = (
     _rewriting(derive_deltas, "delta"),
     _rewriting(plan_stages),
     _rewriting(gather_facts, "plan"),
+)
+
+_LINEAR = next(number for number, step in enumerate(PASSES) if step.name == "linearize") + 1
+
+#: The passes for the program of each node of a located program: rules are localized first, and divided among nodes.
+NODE_PASSES = (
+    *PASSES[:_LINEAR],
+    _rewriting(project_negations),
+    _reporting(localize),
+    _reporting(split_nodes),
+    *PASSES[_LINEAR:],
 )
 
 #: The stages, in order: the program as read, and the results of the passes that complete a stage.
@@ -145,14 +157,16 @@ def compile_program(
     return run_passes(program, diagnostics)
 
 
-def run_passes(program: syntax.SyntaxProgram, diagnostics: Diagnostics) -> Compilation:
-    """Run all passes on a syntax tree; raise CompileError with all diagnostics if the program has errors."""
+def run_passes(
+    program: syntax.SyntaxProgram, diagnostics: Diagnostics, passes: Sequence[Pass] = PASSES
+) -> Compilation:
+    """Run all passes, or others, on a syntax tree; raise CompileError with all diagnostics if the program has errors."""
     representation: Any = program
     stages: dict[str, Any] = {"syntax": program}
     results: dict[str, Any] = {}
     try:
         with refusing_depth(program.sources[0]):
-            for step in PASSES:
+            for step in passes:
                 representation = step.run(representation, diagnostics)
                 if not step.continues:
                     diagnostics.check()

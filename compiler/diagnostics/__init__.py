@@ -89,6 +89,7 @@ CODES: dict[str, str] = {
     "E0502": "An aggregate is part of a recursion.",
     "E0503": "A recursion with `min` or `max` is not monotone.",
     "E0504": "Derivation sets do not cover a recursion.",
+    "E0505": "A recursion across processes is not supported.",
     "E0520": "An aggregate is used outside of a head.",
     "E0521": "An aggregate is used inside an aggregate.",
     "E0522": "An aggregate function does not exist.",
@@ -111,6 +112,7 @@ CODES: dict[str, str] = {
     "E0735": "A process outputs a relation of another process.",
     "E0736": "No process outputs a relation that is read.",
     "E0737": "The ends of a channel do not agree.",
+    "E0740": "A program cannot run on nodes.",
     # Command files
     "E0901": "A command of a command file is not well formed.",
     "E0902": "A command names a relation that it does not apply to.",

@@ -9,9 +9,11 @@ from dataclasses import dataclass
 class Spanning:
     """A process's part of a recursion across processes: the relations ``members`` that it uses of it, those of them that
     are ``extremal``, computed by ``min`` or ``max``, the relation ``dead`` in which it tells the other processes of the
-    recursion which of its base facts are gone, and the relations ``others`` in which these tell it."""
+    recursion which of its base facts are gone, and the relations ``others`` in which these tell it. Tuples of members
+    that are ``arriving`` are derived here and also come from other processes."""
 
     members: frozenset[str]
     extremal: frozenset[str]
     dead: str
     others: tuple[str, ...]
+    arriving: frozenset[str] = frozenset()

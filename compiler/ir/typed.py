@@ -21,6 +21,7 @@ from functools import cached_property
 from typing import TypeAlias, assert_never
 
 from ..source import SourceFile, Span
+from .routes import Route
 from .spanning import Spanning
 
 
@@ -492,6 +493,7 @@ class TypedProgram:
 
     ``recursion`` is the method of maintaining recursions, ``ranks`` or ``derivation-sets``. If the program is one of
     several processes, ``process`` is its name, and ``spanning`` has its parts of recursions across processes.
+    If it is that of a node of a located program, ``routes`` say what nodes send each other.
     """
 
     relations: tuple[TypedRelation, ...]
@@ -501,6 +503,7 @@ class TypedProgram:
     recursion: str = "ranks"
     spanning: tuple[Spanning, ...] = ()
     process: str = ""
+    routes: tuple[Route, ...] = ()
 
     def relation(self, name: str) -> TypedRelation:
         """Return the relation ``name``; raise KeyError if there is none."""

@@ -59,7 +59,7 @@ def annotate_proofs(program: typed.TypedProgram, diagnostics: Diagnostics) -> ty
 
 
 def _refused(program: typed.TypedProgram, part: Spanning, diagnostics: Diagnostics) -> bool:
-    """Report what live proofs do not support (E0504), and what may not end; return whether anything was refused."""
+    """Report what live proofs do not support (E0505), and what may not end; return whether anything was refused."""
     found: list[tuple[str, Span, str]] = []
     for rule in program.rules:
         if rule.head.relation not in part.members:
@@ -89,7 +89,7 @@ def _refused(program: typed.TypedProgram, part: Spanning, diagnostics: Diagnosti
                     "bounds the value",
                 )
     for message, span, help in found:
-        diagnostics.report("E0504", message, span, help=help)
+        diagnostics.report("E0505", message, span, help=help)
     return bool(found)
 
 
@@ -112,6 +112,8 @@ class _Annotation:
         self.ahead: dict[str, list[typed.TypedRelation]] = {}
         self.behind: dict[str, list[typed.TypedRelation]] = {}
         self.proofs: dict[str, str] = {}
+        self.dropped: set[str] = set()
+        self.sent = {route.sent for route in program.routes}
         self.added: list[typed.TypedRelation] = []
         self.replaced: dict[str, list[typed.TypedRule]] = {}
         self.more: list[typed.TypedRule] = []
@@ -126,7 +128,8 @@ class _Annotation:
             relations += self.ahead.get(relation.name, [])
             # A relation of another process is derived from the proofs that came.
             derived = relation.name in self.proofs and relation.role == "input"
-            relations.append(replace(relation, role="derived") if derived else relation)
+            if relation.name not in self.dropped:
+                relations.append(replace(relation, role="derived") if derived else relation)
             relations += self.behind.get(relation.name, [])
         rules = [made for rule in self.before.rules for made in self.replaced.get(rule.label, [rule])]
         return replace(self.before, relations=tuple(relations), rules=(*rules, *self.more))
@@ -137,9 +140,11 @@ class _Annotation:
         own = self.dead(part.dead, output=True, guards=(self.lives.name,))
         self.added += [*others, own]
         guards = (self.lives.name, own.name, *(other.name for other in others))
+        outside = {atom.relation for r in self.before.rules if r.head.relation not in part.members for atom in r.read}
         for relation in self.before.relations:
             if relation.name in part.members:
-                self.proofs[relation.name] = self.add_proofs(relation, guards)
+                shown = not relation.hidden or relation.name in outside
+                self.proofs[relation.name] = self.add_proofs(relation, part, guards, shown)
         identities: dict[str, str] = {}
         epochs: dict[str, _Epochs] = {}
         for rule in self.before.rules:
@@ -168,9 +173,11 @@ class _Annotation:
         columns = [("first", typed.STRING), ("last", typed.STRING)]
         return self.hidden(name, columns, keeps="dead", why="identities that are dead for good", **options)
 
-    def add_proofs(self, relation: typed.TypedRelation, guards: tuple[str, ...]) -> str:
-        """Add the relation with the proofs of a member, and the rule that derives the member from it. Proofs of a
-        relation of another process come from it."""
+    def add_proofs(
+        self, relation: typed.TypedRelation, part: Spanning, guards: tuple[str, ...], shown: bool
+    ) -> str:
+        """Add the relation with the proofs of a member and, if it is ``shown``, the rule that derives the member from it.
+        Tuples that come from other processes have their proofs with them."""
         span = relation.span
         columns = [(column.name, column.type) for column in relation.columns]
         columns.append((unused("proof", {name for name, _ in columns}), PROOF))
@@ -181,16 +188,24 @@ class _Annotation:
             columns,
             keeps="proofs",
             guards=guards,
-            output=relation.output,
+            output=relation.output and (not self.sent or relation.name in self.sent),
             why=f"each tuple of {relation.name} with a proof that is live",
             **options,
         )
         self.ahead[relation.name] = [made]
-        if relation.role == "input":
+        if relation.role == "input" or relation.name in part.arriving:
             why = f"the tuples of {relation.name} as they were sent, with their proofs"
             received = self.hidden(f"{relation.name}_received", columns, role="input", why=why, **options)
             self.ahead[relation.name].insert(0, received)
-            self.rule(f"{relation.name}_arrives", made, variables, [(received, variables)], span, "takes the live ones")
+            best = next((rule.head.arguments for rule in self.before.rules_of(relation.name) if rule.aggregates), ())
+            taken = tuple(
+                replace(argument, argument=variable) if isinstance(argument, typed.Aggregate) else variable
+                for argument, variable in zip((*best, *[None] * (len(variables) - len(best))), variables, strict=True)
+            )
+            self.rule(f"{relation.name}_arrives", made, taken, [(received, variables)], span, "takes the live ones")
+        if not shown:
+            self.dropped.add(relation.name)
+            return made.name
         body = (*variables[:-1], typed.Wildcard(PROOF, span))
         why = "takes the tuples that have a live proof"
         self.rule(f"{relation.name}_proof", relation, variables[:-1], [(made, body)], span, why)
@@ -273,7 +288,7 @@ class _Annotation:
         self,
         label: str,
         head: typed.TypedRelation,
-        arguments: tuple[typed.Expression, ...],
+        arguments: tuple[typed.Expression | typed.Aggregate, ...],
         atoms: list[tuple[typed.TypedRelation, tuple[typed.Term, ...]]],
         span: Span,
         origin: str,

@@ -32,10 +32,10 @@ def maintain_proofs(run: Run, stratum: Stratum, clock: int) -> int:
             engine.empty(relation.table, relation.state_columns)
         for name in ("left", "entered"):
             engine.empty(f"{relation.table}__{name}", relation.tuple_columns)
-        let_leave(run, stratum, relation)
+        let_proofs_leave(run, stratum, relation)
     show_versions(engine, stratum, "insert")
     show_proofs(engine, stratum)
-    derived = {relation.table: first_derivations(run, stratum, relation) for relation in stratum.relations}
+    derived = {relation.table: first_proofs(run, stratum, relation) for relation in stratum.relations}
     done = 0
     while any(derived.values()):
         check_round(stratum, done, run.max_rounds)
@@ -43,40 +43,40 @@ def maintain_proofs(run: Run, stratum: Stratum, clock: int) -> int:
         for relation in stratum.relations:
             find_proofs(engine, stratum, relation, derived[relation.table])
         for relation in stratum.relations:
-            enter(engine, relation)
+            enter_proofs(engine, relation)
         check_size(run, stratum)
         run.note(stratum.name, "prove", done, changed_rows(engine, stratum))
         derived = {r.table: following(engine, stratum, r) for r in stratum.relations}
     for relation in stratum.relations:
-        settle(run, relation)
+        settle_proofs(run, relation)
     return clock
 
 
-def groups(relation: Relation) -> tuple[Column, ...]:
+def proved_columns(relation: Relation) -> tuple[Column, ...]:
     """Return the columns of which a row is kept: those of a tuple, without its proof and the value of its extremum."""
     return tuple(c for c in relation.columns[:-1] if not relation.best or c.sql != relation.best[1])
 
 
-def proof(relation: Relation) -> str:
+def proof_column(relation: Relation) -> str:
     """Return the column of the proof."""
     return relation.columns[-1].sql
 
 
-def same_group(relation: Relation, left: str, right: str) -> str:
+def same_proved(relation: Relation, left: str, right: str) -> str:
     """Return the SQL condition that two rows are of the same group."""
-    return " AND ".join(f"{left}.{column.sql} = {right}.{column.sql}" for column in groups(relation)) or "TRUE"
+    return " AND ".join(f"{left}.{column.sql} = {right}.{column.sql}" for column in proved_columns(relation)) or "TRUE"
 
 
-def better(relation: Relation, derived: str, stored: str) -> str:
+def better_proved(relation: Relation, derived: str, stored: str) -> str:
     """Return the SQL condition that a derived row is to be kept: its group has no row, or one with a worse value."""
-    absent = f"{stored}.{proof(relation)} IS NULL"
+    absent = f"{stored}.{proof_column(relation)} IS NULL"
     if not relation.best:
         return absent
     function, value = relation.best
     return f"({absent} OR {derived}.{value} {'<' if function == 'MIN' else '>'} {stored}.{value})"
 
 
-def received(stratum: Stratum, relation: Relation) -> Relation | None:
+def received_from(stratum: Stratum, relation: Relation) -> Relation | None:
     """Return the input with the tuples and proofs of a relation that another process derives; None for others."""
     return next((r for r in stratum.reads if r.kind == "input" and r.annotates == relation.annotates), None)
 
@@ -96,19 +96,19 @@ def dead_ids(engine: Engine, stratum: Stratum, table: str, column: str, gained: 
     return f"SELECT u.id FROM ({ids}) AS u WHERE {' OR '.join(parts)}"
 
 
-def let_leave(run: Run, stratum: Stratum, relation: Relation) -> None:
+def let_proofs_leave(run: Run, stratum: Stratum, relation: Relation) -> None:
     """Remove the tuples whose proof has died, or was withdrawn by the process that derives them, from r, and add them
     to r__left; make r__dead of their groups."""
     engine, table, columns = run.engine, relation.table, names(relation.tuple_columns)
-    known = groups(relation) or (Column("_unit", "bool", "_unit"),)
+    known = proved_columns(relation) or (Column("_unit", "bool", "_unit"),)
     gone: list[str] = []
     if not run.initial and engine.rows(table):
         lives, *dead = stratum.guards
         if engine.rows(f"{lives.table}__lost") or any(engine.rows(f"{r.table}__gained") for r in dead):
-            if engine.table(f"{table}__ids", dead_ids(engine, stratum, table, proof(relation), gained=True)):
-                hit = f"LIST_HAS_ANY({proof(relation)}, (SELECT LIST(id) FROM {table}__ids))"
+            if engine.table(f"{table}__ids", dead_ids(engine, stratum, table, proof_column(relation), gained=True)):
+                hit = f"LIST_HAS_ANY({proof_column(relation)}, (SELECT LIST(id) FROM {table}__ids))"
                 gone.append(f"SELECT {columns} FROM {table} WHERE {hit}")
-        source = received(stratum, relation)
+        source = received_from(stratum, relation)
         if source and engine.rows(f"{source.table}__lost"):
             same = " AND ".join(
                 f"s.{own.sql} = w.{theirs.sql}" for own, theirs in zip(relation.columns, source.columns, strict=True)
@@ -116,19 +116,19 @@ def let_leave(run: Run, stratum: Stratum, relation: Relation) -> None:
             withdrawn = f"{table} AS s SEMI JOIN {source.table}__lost AS w ON {same}"
             gone.append(f"SELECT {names(relation.tuple_columns, 's.')} FROM {withdrawn}")
     if gone and engine.table(f"{table}__left", "\nUNION\n".join(gone)):
-        remove(engine, relation, f"{table}__left")
-        engine.table(f"{table}__dead", f"SELECT {names(groups(relation)) or 'TRUE AS _unit'} FROM {table}__left")
+        remove_proved(engine, relation, f"{table}__left")
+        engine.table(f"{table}__dead", f"SELECT {names(proved_columns(relation)) or 'TRUE AS _unit'} FROM {table}__left")
     else:
         engine.empty(f"{table}__dead", known)
 
 
-def remove(engine: Engine, relation: Relation, rows: str) -> None:
+def remove_proved(engine: Engine, relation: Relation, rows: str) -> None:
     """Remove the rows of a table from r; a group has at most one row."""
-    keys = [column.sql for column in groups(relation) or relation.columns]
+    keys = [column.sql for column in proved_columns(relation) or relation.columns]
     engine.remove(relation.table, rows, keys, engine.rows(rows))
 
 
-def first_derivations(run: Run, stratum: Stratum, relation: Relation) -> list[str]:
+def first_proofs(run: Run, stratum: Stratum, relation: Relation) -> list[str]:
     """Return the queries for proofs from what is new below, and for proofs of tuples that have lost theirs. Proofs with
     identities of lives that were unknown are looked at again once these are known."""
     engine = run.engine
@@ -156,11 +156,11 @@ def show_proofs(engine: Engine, stratum: Stratum) -> None:
 def find_proofs(engine: Engine, stratum: Stratum, relation: Relation, derived: Sequence[str]) -> None:
     """Make r__entering of the derived rows that are to be kept: of each group the one with the best value, and of these
     the one with the shortest proof, if it is live."""
-    table, columns, of = relation.table, names(relation.tuple_columns), proof(relation)
+    table, columns, of = relation.table, names(relation.tuple_columns), proof_column(relation)
     if not derived:
         engine.empty(f"{table}__entering", relation.tuple_columns)
         return
-    stored = f"LEFT JOIN {table} AS s ON {same_group(relation, 's', 'd')} WHERE {better(relation, 'd', 's')}"
+    stored = f"LEFT JOIN {table} AS s ON {same_proved(relation, 's', 'd')} WHERE {better_proved(relation, 'd', 's')}"
     found = f"SELECT {names(relation.tuple_columns, 'd.')} FROM ({union(derived)}) AS d"
     if not engine.table(f"{table}__found", f"{found} {stored if engine.rows(table) else ''}"):
         engine.empty(f"{table}__entering", relation.tuple_columns)
@@ -173,7 +173,7 @@ def find_proofs(engine: Engine, stratum: Stratum, relation: Relation, derived: S
     if relation.best:
         function, value = relation.best
         order = f"{value} {'ASC' if function == 'MIN' else 'DESC'}, {order}"
-    partition = f"PARTITION BY {names(groups(relation))} " if groups(relation) else ""
+    partition = f"PARTITION BY {names(proved_columns(relation))} " if proved_columns(relation) else ""
     engine.table(
         f"{table}__entering",
         f"SELECT {columns} FROM {table}__found WHERE {live} "
@@ -181,15 +181,15 @@ def find_proofs(engine: Engine, stratum: Stratum, relation: Relation, derived: S
     )
 
 
-def enter(engine: Engine, relation: Relation) -> None:
+def enter_proofs(engine: Engine, relation: Relation) -> None:
     """Put r__entering into r in place of worse values, and add it to r__entered; it becomes r__changed."""
     table, columns = relation.table, names(relation.tuple_columns, "s.")
     if engine.rows(f"{table}__entering"):
         if relation.best and engine.rows(table):
-            same = same_group(relation, "s", "e")
+            same = same_proved(relation, "s", "e")
             worse = f"SELECT {columns} FROM {table} AS s SEMI JOIN {table}__entering AS e ON {same}"
             if engine.table(f"{table}__worse", worse):
-                remove(engine, relation, f"{table}__worse")
+                remove_proved(engine, relation, f"{table}__worse")
                 engine.add(f"{table}__left", f"{table}__worse")
         engine.add(table, f"{table}__entering")
         engine.add(f"{table}__entered", f"{table}__entering")
@@ -206,7 +206,7 @@ def check_size(run: Run, stratum: Stratum) -> None:
         )
 
 
-def settle(run: Run, relation: Relation) -> None:
+def settle_proofs(run: Run, relation: Relation) -> None:
     """Make r__lost, r__gained and r__touched of what has left and entered. What did both was only there in between."""
     engine, table, columns = run.engine, relation.table, names(relation.tuple_columns)
     left, entered = f"{table}__left", f"{table}__entered"
@@ -231,19 +231,19 @@ def recount_proofs(engine: Engine, stratum: Stratum, bucket: Bucket) -> list[Fin
         table, columns = relation.table, names(relation.tuple_columns)
         engine.table(f"{table}__found", union(all_derivations(engine, stratum, relation, bucket, exits=False)))
         for name in (table, f"{table}__found"):
-            engine.table(f"{name}__ids", dead_ids(engine, stratum, name, proof(relation), gained=False))
+            engine.table(f"{name}__ids", dead_ids(engine, stratum, name, proof_column(relation), gained=False))
         dead = "LIST_HAS_ANY({}, COALESCE((SELECT LIST(id) FROM {}__ids), []))"
-        live = f"NOT {dead.format(f'd.{proof(relation)}', f'{table}__found')}"
-        stored = f"LEFT JOIN {table} AS s ON {same_group(relation, 's', 'd')} WHERE {better(relation, 'd', 's')}"
+        live = f"NOT {dead.format(f'd.{proof_column(relation)}', f'{table}__found')}"
+        stored = f"LEFT JOIN {table} AS s ON {same_proved(relation, 's', 'd')} WHERE {better_proved(relation, 'd', 's')}"
         missing = f"SELECT {names(relation.tuple_columns, 'd.')} FROM {table}__found AS d {stored} AND {live}"
         findings += [
             Finding(relation.name, "missing or not the best" if relation.best else "missing", missing),
             Finding(
-                relation.name, "dead proof", f"SELECT {columns} FROM {table} WHERE {dead.format(proof(relation), table)}"
+                relation.name, "dead proof", f"SELECT {columns} FROM {table} WHERE {dead.format(proof_column(relation), table)}"
             ),
         ]
-        if groups(relation):
-            grouped = names(groups(relation))
+        if proved_columns(relation):
+            grouped = names(proved_columns(relation))
             several = f"SELECT {grouped} FROM {table} GROUP BY {grouped} HAVING COUNT(*) > 1"
             findings.append(Finding(relation.name, "several proofs", several))
     return findings

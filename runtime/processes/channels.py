@@ -34,6 +34,7 @@ import pyarrow.parquet as pq
 
 from ..errors import JobError
 from ..places import make_folder, sync, write_exclusively
+from .partition import Partition
 
 #: The names of number files and of message files.
 NUMBER_FILE = re.compile(r"[0-9]{6,18}")
@@ -57,7 +58,8 @@ class Channel:
     """A relation's channel from the process ``sender`` to the process ``reader``. The sender calls the relation
     ``output``, the reader ``input``; its columns are sent under the sender's names, ``columns``. The sender has
     caught up on the channel when everything has arrived for its inputs ``needs``, from which it derives the relation.
-    The relation may say which base facts of the sender are ``dead``.
+    The relation may say which base facts of the sender are ``dead``. To a ``node``, only tuples with its addresses in
+    column number ``location`` are sent.
     """
 
     relation: str
@@ -68,6 +70,8 @@ class Channel:
     columns: tuple[str, ...]
     needs: tuple[str, ...] = ()
     dead: bool = False
+    location: int = -1
+    node: int = -1
 
     @property
     def name(self) -> str:
@@ -78,13 +82,15 @@ class Channel:
 @dataclass(frozen=True)
 class Process:
     """A process: the channels that it ``receives`` from and ``sends`` to, and its relations ``fed`` from outside. If it
-    is part of a recursion with live proofs, its input ``lives`` says which processes are there."""
+    is part of a recursion with live proofs, its input ``lives`` says which processes are there. Nodes of a located
+    program divide the addresses by their ``partition``."""
 
     name: str
     receives: tuple[Channel, ...]
     sends: tuple[Channel, ...]
     fed: tuple[str, ...]
     lives: str = ""
+    partition: Partition | None = None
 
 
 class Number(NamedTuple):

@@ -435,13 +435,20 @@ class Worker:
         if session == NO_NUMBER:
             return
         if self.sent[channel.name].messages == 0:
-            self.send(channel, "snapshot", self.state.whole(relation), caught_up)
+            self.send(channel, "snapshot", self.part(channel, self.state.whole(relation)), caught_up)
             return
         changes = self.state.changes(relation, step) if step else None
-        if changes is not None:
+        changes = self.part(channel, changes) if changes is not None else None
+        if changes is not None and changes.num_rows:
             self.send(channel, "changes", changes, caught_up)
         elif caught_up and not self.caught_up[channel.name]:
             self.send(channel, "changes", self.state.whole(relation).slice(0, 0), caught_up)
+
+    def part(self, channel: Channel, rows: pa.Table) -> pa.Table:
+        """Return those of a relation's rows that belong to the reader of a channel."""
+        if self.process.partition is None or channel.location < 0:
+            return rows
+        return self.process.partition.rows(rows, channel.location, channel.node)
 
     def send(self, channel: Channel, kind: str, rows: pa.Table, caught_up: bool) -> None:
         """Send a message. If that fails, the next one reuses its sequence number."""

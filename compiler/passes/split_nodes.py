@@ -1,0 +1,254 @@
+"""Make a located program the program of each of its nodes.
+
+Before, localized::
+
+    link_at_b: link_at_b(@Z, S) :- link(@S, Z).
+    r2: reachable(@S, D) :- link_at_b(@Z, S), reachable(@Z, D).
+
+After (added relations are hidden)::
+
+    link_at_b: link_at_b_sent(Z, S) :- link(@S, Z).
+    link_at_b_arrives: link_at_b(@Z, S) :- link_at_b_arrived(Z, S).
+    r2: reachable_sent(S, D) :- link_at_b(@Z, S), reachable(@Z, D).
+    reachable_arrives: reachable(@S, D) :- reachable_arrived(S, D).
+
+A relation with a location lives at the node that holds the address, cut by its location. Each literal of a localized
+rule is at one location, so every node evaluates the same rules over the tuples that it holds. Heads that belong
+elsewhere are sent, only to the node of their address: the least and greatest value of each group, of other aggregates
+what they aggregate. Inputs without a location are the same at every node. What arrives in a recursion across nodes is
+left for ``annotate_proofs``, since it comes with proofs.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from ..diagnostics import Diagnostics
+from ..graphs import strongly_connected
+from ..ir import typed
+from ..ir.localized import LocalizedProgram, LocalizedRule
+from ..ir.routes import Route
+from ..ir.spanning import Spanning
+from ..naming import unused
+
+#: The types of addresses.
+ADDRESSES = ("int", "string")
+
+
+def split_nodes(localized: LocalizedProgram, diagnostics: Diagnostics) -> typed.TypedProgram:
+    """Return the program of a node, with routes and its recursions across nodes; report what nodes cannot run
+    (E0740)."""
+    splitting = _Splitting(localized, diagnostics)
+    splitting.check()
+    return localized.program if diagnostics.failed else splitting.program()
+
+
+class _Splitting:
+    """The relations and rules of a node."""
+
+    def __init__(self, localized: LocalizedProgram, diagnostics: Diagnostics) -> None:
+        self.before, self.diagnostics = localized, diagnostics
+        self.relations = {r.name: r for r in (*localized.program.relations, *localized.auxiliaries)}
+        self.rules: list[typed.TypedRule] = []
+        self.labels = {part.label for rule in localized.rules for part in rule.parts}
+        self.routes: dict[str, Route] = {}
+        self.sent: dict[str, typed.TypedRelation] = {}
+
+    def check(self) -> None:
+        """Report rules that cannot be localized, relations that are nowhere, and addresses without text."""
+        for rule in self.before.rules:
+            if rule.broadcast:
+                message = f"`{rule.rule.label}` reads several locations, and no literal has the address of the others"
+                help = "join the locations by a literal that has both addresses"
+                self.diagnostics.report("E0740", message, rule.rule.span, help=help)
+        everywhere = self.everywhere()
+        for relation in self.relations.values():
+            if relation.location is not None:
+                kind = relation.columns[relation.location].type
+                if kind.name not in ADDRESSES:
+                    message = f"the address of `{relation.name}` is of type `{kind}`"
+                    help = f"addresses of nodes are of type {' or '.join(ADDRESSES)}"
+                    self.diagnostics.report("E0740", message, relation.span, help=help)
+            elif relation.at is None and relation.role == "derived" and relation.name not in everywhere:
+                # Of a projection for a negation, the program has the relation that is negated.
+                name = relation.projects[0] if relation.projects else relation.part_of or relation.name
+                message = f"`{name}` has no location, so it belongs to no node"
+                help = "mark the column with its address by `@`"
+                if relation.projects:
+                    message = f"no node knows that `{name}` has no such tuple at any location"
+                    help = "negate it at one location, which another literal binds"
+                self.diagnostics.report("E0740", message, relation.span, help=help)
+
+    def everywhere(self) -> set[str]:
+        """Return the relations without location that every node can derive from inputs that all have."""
+        found = {r.name for r in self.relations.values() if r.role == "input" and r.location is None and r.at is None}
+        before = -1
+        while before != len(found):
+            before = len(found)
+            for relation in self.relations.values():
+                rules = self.before.program.rules_of(relation.name)
+                if relation.location is None and relation.at is None and relation.role == "derived":
+                    if all(atom.relation in found for rule in rules for atom in rule.read):
+                        found.add(relation.name)
+        return found
+
+    def program(self) -> typed.TypedProgram:
+        """Return the program of a node."""
+        done: set[str] = set()
+        for rule in self.before.rules:
+            for part in rule.parts:
+                if part.label not in done:
+                    done.add(part.label)
+                    self.add(part, is_remote(rule, part, self.relations[part.head.relation]))
+        spanning = self.recursions()
+        recursive = frozenset[str]().union(*(part.arriving for part in spanning))
+        relations: list[typed.TypedRelation] = []
+        for relation in self.relations.values():
+            route = self.routes.get(relation.name)
+            if route:
+                relations.append(self.sent[relation.name])
+            if route and relation.name in recursive:
+                self.routes[relation.name] = replace(route, arrived=relation.name)
+            elif route:
+                relations.append(self.hidden(route.arrived, relation, role="input"))
+                self.arrives(relation)
+            relations.append(relation)
+        return replace(
+            self.before.program,
+            relations=tuple(relations),
+            rules=tuple(self.rules),
+            routes=tuple(self.routes.values()),
+            spanning=spanning,
+        )
+
+    def add(self, rule: typed.TypedRule, remote: bool) -> None:
+        """Add a rule; what it derives is sent if it is ``remote``."""
+        relation = self.relations[rule.head.relation]
+        if not remote:
+            self.rules.append(rule)
+            return
+        if any(aggregate.function not in ("min", "max") for aggregate in rule.aggregates):
+            rule = self.bindings(rule, relation)
+            relation = self.relations[rule.head.relation]
+        if relation.name not in self.routes:
+            taken = {*self.relations, *(name for route in self.routes.values() for name in (route.sent, route.arrived))}
+            base = relation.name
+            while f"{base}_sent" in taken or f"{base}_arrived" in taken:
+                base += "_"
+            self.routes[relation.name] = Route(
+                relation.name, f"{base}_sent", f"{base}_arrived", relation.location, relation.at
+            )
+            self.sent[relation.name] = self.hidden(f"{base}_sent", relation, output=True)
+        head = replace(rule.head, relation=self.sent[relation.name].name)
+        self.rules.append(replace(rule, head=head, origin=rule.origin or "sent to the node of its address"))
+
+    def hidden(self, name: str, relation: typed.TypedRelation, **options: object) -> typed.TypedRelation:
+        """Return the hidden relation of the tuples of ``relation`` that are sent, or have arrived."""
+        return typed.TypedRelation(
+            name,
+            relation.columns,
+            **{  # type: ignore[arg-type]
+                "role": "derived",
+                "output": False,
+                "span": relation.span,
+                "declared": False,
+                "hidden": True,
+                "why": f"tuples of {relation.name} {'from all nodes' if 'role' in options else 'for their nodes'}",
+                **options,
+            },
+        )
+
+    def bindings(self, rule: typed.TypedRule, relation: typed.TypedRelation) -> typed.TypedRule:
+        """Return the rule that derives the bindings of a rule with an aggregate, which is evaluated where they go."""
+        span = rule.span
+        rule = with_names(rule)
+        bound = {variable.name: variable for variable in typed.variables_of(rule)}
+        address: typed.Expression | typed.Aggregate | typed.Constant | None = relation.at
+        if relation.location is not None:
+            address = rule.head.arguments[relation.location]
+        assert isinstance(address, typed.Variable | typed.Constant)
+        others = [v for v in bound.values() if not isinstance(address, typed.Variable) or v.name != address.name]
+        names: list[str] = []
+        for wish in ["address", *(variable.name for variable in others)]:
+            names.append(unused(wish, names))
+        made = typed.TypedRelation(
+            unused(f"{rule.label}_values", self.relations),
+            tuple(typed.TypedColumn(n, t.type) for n, t in zip(names, (address, *others), strict=True)),
+            "derived",
+            False,
+            span,
+            location=0,
+            declared=False,
+            hidden=True,
+            why=f"what {rule.label} aggregates",
+        )
+        self.relations[made.name] = made
+        label = unused(f"{rule.label}_values", self.labels)
+        self.labels.add(label)
+        terms = (address, *others)
+        read = typed.Atom(made.name, terms, span)
+        self.rules.append(replace(rule, body=(read,), origin="at the node of its address"))
+        return replace(rule, label=label, head=typed.Head(made.name, terms, span), origin="sends what is aggregated")
+
+    def recursions(self) -> tuple[Spanning, ...]:
+        """Return the recursions that go through other nodes."""
+        sent = {route.sent: name for name, route in self.routes.items()}
+        names = [*self.relations, *sent]
+        reads: dict[str, list[str]] = {name: [] for name in names}
+        for rule in self.rules:
+            reads[rule.head.relation] += [atom.relation for atom in rule.read]
+        for made, name in sent.items():
+            reads[name].append(made)
+        taken, found = set(names), []
+        for members in strongly_connected(names, reads):
+            arriving = frozenset(sent[name] for name in members if name in sent)
+            if len(members) > 1 and arriving:
+                told, heard = (unused(name, taken) for name in ("dead", "dead_elsewhere"))
+                taken |= {told, heard}
+                extremal = {rule.head.relation for rule in self.rules if rule.aggregates}
+                found.append(
+                    Spanning(frozenset(members), extremal.intersection(members), told, (heard,), arriving)  # type: ignore[arg-type]
+                )
+        return tuple(found)
+
+    def arrives(self, relation: typed.TypedRelation) -> None:
+        """Add the rule that takes in what has arrived, the best values of groups if the relation has such."""
+        rules = [rule for rule in self.rules if rule.head.relation == self.routes[relation.name].sent]
+        variables = tuple(
+            typed.Variable(f"x{number}", column.type, relation.span) for number, column in enumerate(relation.columns, 1)
+        )
+        arguments = tuple(
+            replace(argument, argument=variable) if isinstance(argument, typed.Aggregate) else variable
+            for argument, variable in zip(rules[0].head.arguments, variables, strict=True)
+        )
+        label = unused(f"{relation.name}_arrives", self.labels)
+        self.labels.add(label)
+        body = (typed.Atom(self.routes[relation.name].arrived, variables, relation.span),)
+        head = typed.Head(relation.name, arguments, relation.span)
+        text = f"{relation.name} from all nodes"
+        self.rules.append(typed.TypedRule(label, head, body, relation.span, text, "takes what has arrived"))
+
+
+def is_remote(rule: LocalizedRule, part: typed.TypedRule, head: typed.TypedRelation) -> bool:
+    """Return whether the head of a part of a rule may belong to another node than its body."""
+    if part is not rule.parts[-1]:
+        return True
+    located = head.location is not None or head.at is not None
+    return located and rule.location != rule.head_location
+
+
+def with_names(rule: typed.TypedRule) -> typed.TypedRule:
+    """Return a rule with variables for the wildcards of its positive literals, since each match is a derivation."""
+    names = {variable.name for variable in typed.variables_of(rule)}
+    body: list[typed.Literal] = []
+    for literal in rule.body:
+        if isinstance(literal, typed.Atom):
+            terms: list[typed.Term] = []
+            for term in literal.terms:
+                if isinstance(term, typed.Wildcard):
+                    term = typed.Variable(unused("W1", names), term.type, term.span)
+                    names.add(term.name)
+                terms.append(term)
+            literal = replace(literal, terms=tuple(terms))
+        body.append(literal)
+    return replace(rule, body=tuple(body))
