@@ -18,10 +18,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from flintlog.runtime.processes.partition import Partition
     from flintlog.targets import EmitOptions
 
     from .diagnostics import Diagnostic
     from .frontend import Load
+    from .nodes import NodeProgram
     from .pipeline import Compilation
     from .processes import Processes
     from .source import SourceFile
@@ -106,6 +108,22 @@ def compile_process_files(
     plans = {name: compilation.plan for name, compilation in found.compilations.items()}
     with refusing_depth(found.sources[0]):
         return emit_processes(found.topology, plans, options.emitting), found
+
+
+def compile_node_files(
+    program: SourceFile | Path, partition: Partition, options: CompileOptions | None = None, load: Load | None = None
+) -> tuple[Mapping[str, str], NodeProgram]:
+    """Compile a located program to the files of the target ``processes``, by name: one script for all nodes, which
+    divide the addresses by ``partition``. Raises CompileError and OSError as :func:`compile_source` does."""
+    from flintlog.targets.processes.emit import emit_nodes
+
+    from .nodes import compile_nodes
+    from .pipeline import refusing_depth
+
+    options = options or CompileOptions()
+    found = compile_nodes(program, load, options.recursion, options.include_path)
+    with refusing_depth(found.sources[0]):
+        return emit_nodes(found.node.plan, partition, options.emitting), found
 
 
 def emit(compilation: Compilation, options: CompileOptions) -> Mapping[str, str]:

@@ -17,6 +17,8 @@ from .model import (
     Stratum,
 )
 from .processes.channels import Channel, Process
+from .processes.nodes import Nodes, Route
+from .processes.partition import Partition
 from .processes.serve import process_main
 from .release import require_package
 
@@ -27,9 +29,12 @@ __all__ = [
     "Delta",
     "ExternalFunction",
     "Job",
+    "Nodes",
+    "Partition",
     "Process",
     "Program",
     "Relation",
+    "Route",
     "Rule",
     "Stage",
     "Step",

@@ -42,6 +42,12 @@ if TYPE_CHECKING:
     help=f"With --target {PROCESSES}: a relation, or a process with all its relations, that is fed from outside. "
     "Can be repeated.",
 )
+@click.option(
+    "--nodes",
+    metavar="N|FILE",
+    help=f"With --target {PROCESSES}: divide a located program among N nodes, by a hash of addresses, or as a CSV file "
+    "with the columns address and node says.",
+)
 @click.option("--stdout", "to_stdout", is_flag=True, help="Print the script instead of writing it.")
 @click.option(
     "--dump",
@@ -69,6 +75,7 @@ def compile_command(
     folder: Path | None,
     target: str,
     outside: tuple[str, ...],
+    nodes: str | None,
     to_stdout: bool,
     stages: tuple[str, ...],
     plain: bool,
@@ -94,6 +101,10 @@ def compile_command(
         raise click.UsageError("--stdout prints one script; write several with -o DIR")
     if outside and target != PROCESSES:
         raise click.UsageError(f"--outside requires --target {PROCESSES}")
+    if nodes is not None and target != PROCESSES:
+        raise click.UsageError(f"--nodes requires --target {PROCESSES}")
+    if nodes is not None and (len(programs) > 1 or outside):
+        raise click.UsageError("--nodes divides one program; give no others, and no --outside")
     if target == PROCESSES and stages:
         raise click.UsageError(f"--dump cannot be combined with --target {PROCESSES}")
     if target == PROCESSES and to_stdout:
@@ -106,6 +117,9 @@ def compile_command(
     report = Report(programs, form, recursion, include_path)
     if target == PROCESSES:
         assert folder is not None
+        if nodes is not None:
+            _compile_nodes(programs[0], folder, nodes, options, report)
+            return
         _compile_processes(programs, folder, outside, options, report)
         return
     wanted = tuple(name for name in DUMPS if name in stages or ("all" in stages and name in STAGES))
@@ -144,4 +158,21 @@ def _compile_processes(
         files, found = compile_process_files(programs, options, outside=outside)
         report.diagnostics(programs, found.warnings, found.sources)
         write_files(folder, files, programs[0], {}, report)
+    report.finish()
+
+
+def _compile_nodes(program: Path, folder: Path, nodes: str, options: CompileOptions, report: Report) -> None:
+    """Compile a located program to one script for all nodes."""
+    from flintlog.targets.processes.division import WrongNodes, read_nodes
+
+    from .. import compile_node_files
+
+    try:
+        partition = read_nodes(nodes)
+    except WrongNodes as error:
+        raise click.UsageError(f"--nodes {error}") from None
+    with report.reporting(program):
+        files, found = compile_node_files(program, partition, options)
+        report.diagnostics((program,), found.warnings, found.sources)
+        write_files(folder, files, program, {}, report)
     report.finish()

@@ -197,7 +197,8 @@ class _Annotation:
             why = f"the tuples of {relation.name} as they were sent, with their proofs"
             received = self.hidden(f"{relation.name}_received", columns, role="input", why=why, **options)
             self.ahead[relation.name].insert(0, received)
-            best = next((rule.head.arguments for rule in self.before.rules_of(relation.name) if rule.aggregates), ())
+            sent = next((route.sent for route in self.before.routes if route.relation == relation.name), relation.name)
+            best = next((rule.head.arguments for rule in self.before.rules_of(sent) if rule.aggregates), ())
             taken = tuple(
                 replace(argument, argument=variable) if isinstance(argument, typed.Aggregate) else variable
                 for argument, variable in zip((*best, *[None] * (len(variables) - len(best))), variables, strict=True)

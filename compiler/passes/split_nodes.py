@@ -100,7 +100,7 @@ class _Splitting:
                 if part.label not in done:
                     done.add(part.label)
                     self.add(part, is_remote(rule, part, self.relations[part.head.relation]))
-        spanning = self.recursions()
+        spanning = tuple(self.with_values(part) for part in self.recursions())
         recursive = frozenset[str]().union(*(part.arriving for part in spanning))
         relations: list[typed.TypedRelation] = []
         for relation in self.relations.values():
@@ -210,6 +210,39 @@ class _Splitting:
                     Spanning(frozenset(members), extremal.intersection(members), told, (heard,), arriving)  # type: ignore[arg-type]
                 )
         return tuple(found)
+
+    def with_values(self, part: Spanning) -> Spanning:
+        """Return a recursion in which what is sent of the least or greatest values of groups, to be joined elsewhere,
+        are such values too, one for each group of all else that is sent."""
+        extremal, before = set(part.extremal), -1
+        while before != len(extremal):
+            before = len(extremal)
+            for place, rule in enumerate(self.rules):
+                name = rule.head.relation
+                if name not in part.members or rule.aggregates or name not in {r.sent for r in self.routes.values()}:
+                    continue
+                values = {found for atom in rule.atoms if atom.relation in extremal for found in self.values(atom)}
+                if len(values) != 1:
+                    continue
+                ((function, value),) = values
+                arguments = tuple(
+                    typed.Aggregate(function, a, a.type, rule.span) if str(a) == value else a  # type: ignore[union-attr]
+                    for a in rule.head.arguments
+                )
+                if len(rule.aggregates) == 0 and arguments != rule.head.arguments:
+                    self.rules[place] = replace(rule, head=replace(rule.head, arguments=arguments))
+                    extremal |= {name, next(r.relation for r in self.routes.values() if r.sent == name)}
+        return replace(part, extremal=frozenset(extremal))
+
+    def values(self, atom: typed.Atom) -> list[tuple[str, str]]:
+        """Return the function and the variable of each extremum that a literal reads."""
+        names = {route.sent for route in self.routes.values() if route.relation == atom.relation} | {atom.relation}
+        head = next(rule.head for rule in self.rules if rule.head.relation in names and rule.aggregates)
+        return [
+            (argument.function, str(term))
+            for argument, term in zip(head.arguments, atom.terms, strict=True)
+            if isinstance(argument, typed.Aggregate)
+        ]
 
     def arrives(self, relation: typed.TypedRelation) -> None:
         """Add the rule that takes in what has arrived, the best values of groups if the relation has such."""

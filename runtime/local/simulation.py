@@ -98,11 +98,11 @@ class Node:
             for name, found in changes.items()
         }
         for name, rows in due.items():
-            table = self.network.inputs[name].table
+            before = set(self.fed[name])
             for op, row in rows:
-                if (row in self.fed[name]) != (op == "+"):
-                    (self.fed[name].add if op == "+" else self.fed[name].remove)(row)
-                    batch.setdefault(table, []).append((op, row))
+                self.fed[name].add(row) if op == "+" else self.fed[name].discard(row)
+            net = [*(("-", row) for row in before - self.fed[name]), *(("+", row) for row in self.fed[name] - before)]
+            batch[self.network.inputs[name].table] = net
         batch = {table: rows for table, rows in batch.items() if rows}
         changed = bool(batch) or not self.begun
         if changed:

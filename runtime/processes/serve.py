@@ -23,6 +23,7 @@ from ..session import choose_executor
 from .beat import Channels
 from .channels import DirectoryChannels, Process, Seal, read_secret
 from .kafka import KafkaChannels
+from .nodes import Nodes
 from .state import JobState
 from .trouble import is_surroundings, with_causes
 from .worker import MOST_PAUSE, Settings, Worker
@@ -99,8 +100,9 @@ def begun(make: Callable[[], Worker], ended: threading.Event, log: Log) -> Worke
     return None
 
 
-def process_main(program: Program, process: Process, argv: Sequence[str]) -> int:
-    """Run ``serve``, or one of the commands of a job on the state of the process, and return its exit code."""
+def process_main(program: Program, served: Process | Nodes, argv: Sequence[str]) -> int:
+    """Run ``serve`` for a process, or for one of the nodes of a program, or run one of the commands of a job on the
+    state of a process; return the exit code."""
     if argv[:1] in (["-h"], ["--help"]):
         commands = command_line(program)
         commands.epilog = f"The command serve runs the process; see serve --help. {commands.epilog}"
@@ -108,11 +110,22 @@ def process_main(program: Program, process: Process, argv: Sequence[str]) -> int
         return 0
     if argv[:1] != ["serve"]:
         return run_command(program, argv)
+    what = f"the process {served.name}" if isinstance(served, Process) else "a node"
     parser = Parser(
         prog=f"{Path(sys.argv[0]).name} serve",
-        description=f"Run the process {process.name} until SIGTERM or SIGINT: apply the changes that arrive through "
+        description=f"Run {what} until SIGTERM or SIGINT: apply the changes that arrive through "
         "its channels and feeds, and send the resulting changes to other processes.",
     )
+    if isinstance(served, Nodes):
+        numbers = range(served.partition.count)
+        parser.add_argument(
+            "--node",
+            type=int,
+            required=True,
+            choices=numbers,
+            metavar="N",
+            help=f"the number of the node, from 0 to {numbers[-1]}",
+        )
     seconds: dict[str, Any] = {"type": float, "metavar": "SECONDS"}
     parser.add_argument(
         "--root",
@@ -149,8 +162,10 @@ def process_main(program: Program, process: Process, argv: Sequence[str]) -> int
     add_place(parser)
     if program.functions:
         parser.add_argument("--functions", required=True, metavar="FILE.py", help="the file with external functions")
+    options = vars(parser.parse_args(argv[1:]))
+    process = served.process(options.pop("node")) if isinstance(served, Nodes) else served
     try:
-        return serve(program, process, **vars(parser.parse_args(argv[1:])))
+        return serve(program, process, **options)
     except (JobError, OSError) as error:
         print(visible_lines(without_keys(f"serve: {error}")), file=sys.stderr)
         return 1

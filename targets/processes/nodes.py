@@ -2,11 +2,57 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 from flintlog.compiler.graphs import reached
 from flintlog.compiler.ir import typed
 from flintlog.compiler.ir.routes import carried
+from flintlog.compiler.ir.topology import Feed, Topology, TopologyChannel, TopologyProcess
 from flintlog.runtime.processes.nodes import Nodes, Route
 from flintlog.runtime.processes.partition import Partition
+
+from ..pyspark.view import quote, section
+
+
+@dataclass(frozen=True)
+class NodesView:
+    """The section of the nodes: its heading ``rule``, the arguments of ``Partition``, those of ``Route`` for each
+    route, the relations ``fed`` from outside, and the one with the ``lives`` of nodes, if there is one."""
+
+    rule: str
+    count: str
+    known: str
+    routes: tuple[str, ...]
+    fed: tuple[str, ...]
+    lives: str
+
+
+def nodes_view(nodes: Nodes) -> NodesView:
+    """Return the section of the nodes of a program."""
+    known = ", ".join(f"{quote(address)}: {node}" for address, node in nodes.partition.known.items())
+    return NodesView(
+        section("the nodes"),
+        str(nodes.partition.count),
+        known and f"{{{known}}}",
+        tuple(map(route_arguments, nodes.routes)),
+        tuple(map(quote, nodes.fed)),
+        nodes.lives and quote(nodes.lives),
+    )
+
+
+def route_arguments(route: Route) -> str:
+    """Return the arguments of ``Route``, as Python source."""
+    columns = ", ".join(map(quote, route.columns)) + "," * (len(route.columns) == 1)
+    parts = [*map(quote, (route.relation, route.output, route.input)), f"({columns})"]
+    parts += [f"location={route.location}"] if route.location is not None else []
+    parts += [f"at={literal(route.at)}"] if route.at is not None else []
+    parts += [f"needs=({', '.join(map(quote, route.needs))},)"] if route.needs else []
+    return ", ".join([*parts, *["dead=True"] * route.dead])
+
+
+def literal(address: int | str) -> str:
+    """Return an address as Python source."""
+    return quote(address) if isinstance(address, str) else str(address)
 
 
 def nodes_of(program: typed.TypedProgram, partition: Partition) -> Nodes:
@@ -45,3 +91,31 @@ def needed(program: typed.TypedProgram, sent: typed.TypedRelation) -> tuple[str,
         and not relation.keeps
         and sent.name not in reached([relation.name], [*read, *across])
     )
+
+
+def topology_of(nodes: Nodes, program: typed.TypedProgram) -> Topology:
+    """Return the nodes as processes, with a channel for each route and pair of nodes, and their feeds."""
+    outputs = tuple(r.name for r in program.relations if r.output and not r.hidden)
+    numbers = range(nodes.partition.count)
+    span = program.relations[0].span
+    processes = tuple(TopologyProcess(nodes.name(number), span, outputs) for number in numbers)
+    columns = {relation.name: relation.columns for relation in program.relations}
+    recursive = {relation.name for relation in program.relations if relation.annotates}
+    channels = tuple(
+        TopologyChannel(c.relation, c.sender, c.reader, columns[c.output], c.output in recursive, c.dead)
+        for number in numbers
+        for c in nodes.process(number).sends
+    )
+    feeds = tuple(Feed(name, nodes.name(number), columns[name]) for number in numbers for name in nodes.fed)
+    return Topology(processes, channels, feeds, tuple(tuple(sorted(part.members)) for part in program.spanning))
+
+
+def nodes_mermaid(nodes: Nodes, program: typed.TypedProgram) -> str:
+    """Return a flowchart of one node for all: what it is fed, and what nodes send each other."""
+    lines = ["flowchart LR", f'    node["each of {nodes.partition.count} nodes"]']
+    lines += [f'    f{number}[/"{name}"/] -.-> node' for number, name in enumerate(nodes.fed)]
+    recursive = {relation.name for relation in program.relations if relation.annotates}
+    for route in nodes.routes:
+        what = route.relation + (" with proofs" if route.output in recursive else "")
+        lines.append(f'    node -->|"{what}"| node')
+    return "\n".join(lines) + "\n"

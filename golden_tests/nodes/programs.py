@@ -1,0 +1,101 @@
+"""Random located programs: what tuples of neighbours say, again and again, with negation, counts and least values."""
+
+from __future__ import annotations
+
+import random
+
+#: The inputs, with their columns; the first one is the address.
+INPUTS = {"e": 2, "f": 2, "w": 3}
+#: What joins two or three literals of two columns, the address first.
+JOINS = (
+    ("X", "Y"),
+    ("X", "Y", "X", "Z"),
+    ("X", "Z", "Z", "Y"),
+    ("X", "Z", "Z", "Y"),
+    ("X", "Z", "Z", "X"),
+    ("Z", "X", "Z", "Y"),
+    ("X", "Z", "Z", "W", "W", "Y"),
+    ("X", "Y", "X", "Z", "Z", "W"),
+)
+
+
+def located_program(rng: random.Random, address: str = "int") -> str:
+    """Return a program of one to three components, each of which reads the inputs, those below it, and itself."""
+    lines = [f"input relation e(@a: {address}, b: {address})", f"input relation f(@a: {address}, b: {address})"]
+    lines += [f"input relation w(@a: {address}, b: {address}, c: int)"]
+    below = ["e", "f"]
+    for number in range(rng.randint(1, 3)):
+        kind = rng.choice(["plain", "plain", "plain", "least", "path"])
+        own = [f"{name}{number}" for name in "pq"[: rng.randint(1, 2)]]
+        if kind == "plain":
+            made = [rule for name in own for rule in plain_rules(rng, name, own, below)]
+            columns = f"@a: {address}, b: {address}"
+            read = own
+        elif kind == "least":
+            own = own[:1]
+            made = least_rules(rng, own[0], below)
+            columns = f"@a: {address}, b: {address}, c: int"
+            made.append(f"near{number}(@X, Y) :- {own[0]}(@X, Y, C), C < {rng.randint(1, 4)}.")
+            lines.append(f"output relation near{number}(@a: {address}, b: {address})")
+            read = [f"near{number}"]
+        else:
+            own = own[:1]
+            made = path_rules(rng, own[0], rng.choice(below))
+            columns = f"@a: {address}, b: {address}, p: list<{address}>"
+            made.append(f"ends{number}(@Y, X) :- {own[0]}(@X, Y, _).")
+            lines.append(f"output relation ends{number}(@a: {address}, b: {address})")
+            read = [f"ends{number}"]
+        lines += [f"output relation {name}({columns})" for name in own]
+        if rng.random() < 0.4:
+            other = rng.choice(read)
+            where = rng.choice(["@X, count<Y>", "@Y, count<X>"])
+            lines.append(f"output relation c{number}(@a: {address}, n: int)")
+            made.append(f"c{number}({where}) :- {other}(@X, Y).")
+        lines += made
+        below += read
+    return "\n".join(lines) + "\n"
+
+
+def plain_rules(rng: random.Random, name: str, own: list[str], below: list[str]) -> list[str]:
+    """Return rules of a relation, one of which starts it."""
+    start = rng.choice(["X, Y", "Y, X"])
+    rules = [f"{name}(@{start}) :- {rng.choice(below)}(@X, Y)."]
+    for _ in range(rng.randint(1, 3)):
+        terms = rng.choice(JOINS)
+        pairs = [(terms[place], terms[place + 1]) for place in range(0, len(terms), 2)]
+        read = [rng.choice([*below[-3:], *own, *own]) for _ in pairs]
+        body = [f"{of}(@{a}, {b})" for of, (a, b) in zip(read, pairs, strict=True)]
+        bound = sorted(set(terms))
+        for _ in range(rng.choice([0, 0, 1, 1, 2])):
+            place, other = rng.choice(bound), rng.choice([*bound, "_"])
+            body.append(f"!{rng.choice(below)}(@{place}, {other})")
+        if rng.random() < 0.2:
+            body.append(f"{rng.choice(bound)} != {rng.choice(bound)}")
+        rules.append(f"{name}(@{rng.choice(bound)}, {rng.choice(bound)}) :- {', '.join(body)}.")
+    return rules
+
+
+def least_rules(rng: random.Random, name: str, below: list[str]) -> list[str]:
+    """Return the rules of distances, linear or not."""
+    rules = [f"{name}(@X, Y, min<C>) :- w(@X, Y, C)."]
+    for _ in range(rng.randint(1, 2)):
+        body = rng.choice(
+            [
+                "w(@X, Z, C1), {0}(@Z, Y, C2)",
+                "{0}(@X, Z, C1), w(@Z, Y, C2)",
+                "{0}(@X, Z, C1), {0}(@Z, Y, C2)",
+            ]
+        ).format(name)
+        # Two values cannot travel together to where a tuple may be absent.
+        linear = body.count(f"{name}(") == 1
+        also = f", !{rng.choice(below)}(@{rng.choice('XYZ')}, {rng.choice('XYZ_')})" if linear and rng.random() < 0.3 else ""
+        rules.append(f"{name}(@X, Y, min<C>) :- {body}, C = C1 + C2{also}.")
+    return rules
+
+
+def path_rules(rng: random.Random, name: str, step: str) -> list[str]:
+    """Return the rules of paths without cycles (Nigam et al. 2012, section 1)."""
+    return [
+        f"{name}(@X, Y, P) :- {step}(@X, Y), P = f_init(X, Y), X != Y.",
+        f"{name}(@X, Y, P) :- {step}(@X, Z), {name}(@Z, Y, P2), f_inPath(P2, X) = false, P = f_concatPath(X, P2).",
+    ]
