@@ -1,0 +1,155 @@
+"""The command ``flintlog simulate``."""
+
+from __future__ import annotations
+
+import importlib.util
+from pathlib import Path
+
+import click
+
+from ..naming import reason
+from .main import main
+from .options import REFUSED, UNUSABLE, functions_option, include_option, rounds_option
+from .printing import echo, warn
+from .reporting import Report
+
+
+@main.command()
+@click.argument("program", metavar="PROG", type=click.Path(path_type=Path))
+@click.option(
+    "--nodes",
+    required=True,
+    metavar="N|FILE",
+    help="The number of nodes, which share the addresses by hash, or a CSV file with the columns address and node.",
+)
+@click.option(
+    "--facts",
+    type=click.Path(path_type=Path, exists=True, file_okay=False),
+    metavar="DIR",
+    help="A folder with a file for each input relation, as for run: the first burst.",
+)
+@click.option(
+    "--changes",
+    type=click.Path(path_type=Path, exists=True, dir_okay=False),
+    metavar="FILE",
+    help="A command file as for replay; each of its transactions is a burst.",
+)
+@click.option("--seed", type=int, default=0, show_default=True, help="Draw other delays and accidents.")
+@click.option(
+    "--delay",
+    type=click.IntRange(min=1),
+    default=3,
+    show_default=True,
+    metavar="N",
+    help="A message takes up to N ticks, so messages overtake each other.",
+)
+@click.option(
+    "--repeated",
+    type=click.FloatRange(0, 1),
+    default=0.1,
+    show_default=True,
+    metavar="P",
+    help="The share of messages that arrive twice.",
+)
+@click.option(
+    "--kills",
+    type=click.IntRange(min=0),
+    default=0,
+    show_default=True,
+    metavar="N",
+    help="In each burst, kill N nodes, which return with what they had or with nothing.",
+)
+@click.option(
+    "--max-entries",
+    type=click.IntRange(min=1),
+    default=10_000_000,
+    show_default=True,
+    metavar="N",
+    help="Stop if a recursion has more than N tuples at a node.",
+)
+@functions_option
+@rounds_option
+@include_option
+def simulate(
+    program: Path,
+    nodes: str,
+    facts: Path | None,
+    changes: Path | None,
+    seed: int,
+    delay: int,
+    repeated: float,
+    kills: int,
+    max_entries: int,
+    functions: Path | None,
+    max_rounds: int,
+    include_path: tuple[Path, ...],
+) -> None:
+    """Run all nodes of a located program in this process.
+
+    The nodes exchange messages that are delayed, reordered and repeated. After each burst of
+    changes, once all is quiet, the tables of the nodes are compared with those of a single
+    evaluation; the exit code is 1 if they differ. At the end, messages, tuples and bytes are
+    printed by relation and by node. Requires DuckDB: pip install "flintlog[run]".
+    """
+    report = Report((program,), include_path=include_path)
+    missing = [name for name in ("duckdb", "pyarrow") if importlib.util.find_spec(name) is None]
+    if missing:
+        report.fail(UNUSABLE, 'this command requires DuckDB and PyArrow: pip install "flintlog[run]"')
+        report.finish()
+        return
+    from flintlog.runtime.errors import JobError
+    from flintlog.runtime.local.facts import read_facts
+    from flintlog.runtime.local.session import refusal
+    from flintlog.runtime.local.simulation import Network
+    from flintlog.targets.processes.division import WrongNodes, read_nodes
+    from flintlog.targets.processes.nodes import nodes_of
+    from flintlog.targets.pyspark.load import load_program
+
+    from ..local.dat.reader import Reader
+    from ..local.dat.replay import Replay
+    from ..local.simulated import SimulatedSession
+    from ..nodes import compile_nodes
+
+    try:
+        partition = read_nodes(nodes)
+    except WrongNodes as error:
+        raise click.UsageError(f"--nodes {error}") from None
+    with report.reporting(program):
+        found = compile_nodes(program, include_path=include_path)
+        report.diagnostics((program,), found.warnings, found.sources)
+        described = nodes_of(found.node.plan.program, partition)
+        network = Network(
+            load_program(found.node.plan),
+            described,
+            seed,
+            delay,
+            repeated,
+            max_rounds,
+            max_entries,
+            str(functions) if functions else None,
+        )
+        try:
+            whole = load_program(found.whole.plan)
+            session = SimulatedSession(whole, network, kills, echo)
+            if facts is not None:
+                session.apply(read_facts(whole, facts, warn))
+            if changes is not None:
+                with changes.open("rb") as lines:
+
+                    def refused(error: Exception) -> bool:
+                        report.refused([changes], error)  # type: ignore[arg-type]
+                        return False
+
+                    Replay(session, Reader(str(changes), lines), echo).run_all(refused)
+            echo("")
+            for line in session.report():
+                echo(line)
+            if session.wrong:
+                report.fail(REFUSED, f"after {session.wrong} of {session.bursts} bursts, tables were not equal")
+        except JobError as error:
+            report.fail(REFUSED, refusal(error))
+        except OSError as error:
+            report.fail(UNUSABLE, f"cannot read {error.filename}: {reason(error)}")
+        finally:
+            network.close()
+    report.finish()

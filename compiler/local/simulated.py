@@ -1,0 +1,113 @@
+"""A located program whose nodes are simulated beside an evaluation of the whole program, burst by burst."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from flintlog.runtime.inputs.values import hashable
+from flintlog.runtime.local.session import Changes, Row, Session
+from flintlog.runtime.local.simulation import Network, Traffic
+from flintlog.runtime.model import Program, Relation
+from flintlog.runtime.printing import table_lines
+
+from ..naming import counted
+
+
+class SimulatedSession(Session):
+    """A session of the whole program. It passes each batch on to the nodes, lets messages flow until all is quiet, and
+    compares the tables of the nodes with its own; ``write`` prints a line about that. During a burst, ``kills`` nodes
+    are killed and return at random, half of them with what they had on their disks."""
+
+    def __init__(self, program: Program, network: Network, kills: int, write: Callable[[str], None]) -> None:
+        """Start with empty inputs."""
+        super().__init__(program, network.max_rounds, network.functions, max_entries=network.max_entries)
+        self.network, self.kills, self.write = network, kills, write
+        self.random = random.Random(network.rng.random())
+        self.bursts = self.wrong = 0
+
+    def apply(self, changes: Changes) -> None:
+        """Apply a batch here and at the nodes; raise JobError if either refuses it."""
+        tables = {r.table: r for r in self.program.relations if r.kind == "input"}
+        pairs = {table: list(pairs_of(tables[table], rows)) for table, rows in changes.items()}
+        super().apply(pairs)
+        if not any(pairs.values()):
+            return
+        before, batches = total(self.network), self.network.batches
+        self.network.feed({tables[table].name: rows for table, rows in pairs.items() if rows})
+        away: dict[int, Any] = {}
+        left = self.kills
+        began = self.network.now
+        while left or away or not self.network.is_quiet():
+            self.network.tick()
+            for node in sorted(away):
+                if self.random.random() < 0.3:
+                    self.network.start(node, away.pop(node))
+            if left and len(self.network.running) > 1 and self.random.random() < 0.3:
+                node = self.random.choice(sorted(self.network.running))
+                saved = self.network.kill(node)
+                away[node] = saved if self.random.random() < 0.5 else None
+                left -= 1
+        self.bursts += 1
+        changed = sum(len(rows) for rows in pairs.values())
+        sent = total(self.network)
+        differing = self.differing()
+        self.wrong += bool(differing)
+        what = f"differs in {', '.join(differing)}" if differing else "equal to the single evaluation"
+        self.write(
+            f"burst {self.bursts}: {counted(changed, 'change')}, quiet after {self.network.now - began} ticks, "
+            f"{counted(self.network.batches - batches, 'step')}, "
+            f"{counted(sent.messages - before.messages, 'message')}, {counted(sent.rows - before.rows, 'tuple')}, "
+            f"{sent.bytes - before.bytes:,} bytes; {what}"
+        )
+
+    def differing(self) -> list[str]:
+        """Return the relations whose tuples at the nodes are not those of the single evaluation."""
+        found = self.network.tables()
+        known = (relation for relation in self.program.relations if not relation.hidden)
+        return [r.name for r in known if found[r.name] != {hashable(list(row)) for row in self.rows(r)}]
+
+    def report(self) -> Iterator[str]:
+        """Yield tables of what was sent, by relation and by node."""
+        relations: dict[str, Traffic] = {}
+        nodes: dict[str, tuple[Traffic, Traffic]] = {name: (Traffic(), Traffic()) for name in self.network.numbers}
+        for (relation, sender, reader), sent in self.network.traffic.items():
+            for one in (relations.setdefault(relation, Traffic()), nodes[sender][0], nodes[reader][1]):
+                one.messages += sent.messages
+                one.rows += sent.rows
+                one.bytes += sent.bytes
+        columns = ["relation", "messages", "tuples", "bytes"]
+        rows = [(name, one.messages, one.rows, one.bytes) for name, one in sorted(relations.items())]
+        yield from table_lines(columns, iter(rows))
+        yield ""
+        columns = ["node", "sent", "tuples sent", "received", "tuples received", "tuples kept"]
+        kept = {number: self.kept(number) for number in self.network.running}
+        yield from table_lines(
+            columns,
+            iter(
+                (name, out.messages, out.rows, come.messages, come.rows, kept[self.network.numbers[name]])
+                for name, (out, come) in nodes.items()
+            ),
+        )
+
+    def kept(self, number: int) -> int:
+        """Return how many tuples with proofs a node keeps."""
+        session = self.network.running[number].session
+        return sum(session.engine.rows(r.table) for r in session.program.relations if r.kind == "proofs")
+
+
+def pairs_of(relation: Relation, rows: Any) -> Iterator[tuple[str, Row]]:
+    """Yield changes as pairs, from an Arrow table or from pairs."""
+    if not hasattr(rows, "num_rows"):
+        yield from rows
+        return
+    columns = [rows.column(column.sql).to_pylist() for column in relation.tuple_columns]
+    for op, *row in zip(rows.column("_op").to_pylist(), *columns, strict=True):
+        yield op, hashable(row)[: len(relation.columns)]
+
+
+def total(network: Network) -> Traffic:
+    """Return all that was sent."""
+    sent = list(network.traffic.values())
+    return Traffic(sum(s.messages for s in sent), sum(s.rows for s in sent), sum(s.bytes for s in sent))
