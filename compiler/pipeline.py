@@ -157,10 +157,8 @@ def compile_program(
     return run_passes(program, diagnostics)
 
 
-def run_passes(
-    program: syntax.SyntaxProgram, diagnostics: Diagnostics, passes: Sequence[Pass] = PASSES
-) -> Compilation:
-    """Run all passes, or others, on a syntax tree; raise CompileError with all diagnostics if the program has errors."""
+def run_passes(program: syntax.SyntaxProgram, diagnostics: Diagnostics, passes: Sequence[Pass] = PASSES) -> Compilation:
+    """Run passes on a syntax tree; raise CompileError with all diagnostics if the program has errors."""
     representation: Any = program
     stages: dict[str, Any] = {"syntax": program}
     results: dict[str, Any] = {}

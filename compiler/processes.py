@@ -345,7 +345,9 @@ class _Compiler:
             if self.recursion == "ranks":
                 ends = [typed.TypedColumn(name, typed.STRING) for name in ("first", "last")]
                 dead = [name for part in parts for name in part.others]
-                channels += [TopologyChannel(name, owner(name), process.name, tuple(ends), False, True) for name in dead]
+                channels += [
+                    TopologyChannel(name, owner(name), process.name, tuple(ends), False, True) for name in dead
+                ]
             for name, declaration in process.declared.items():
                 if process.owns(name) and declaration.is_input:
                     columns = relations[self.name_in_whole(process.name, name)].columns

@@ -27,15 +27,18 @@ KNOWS = {
     "compiler.pipeline": "compiler.diagnostics compiler.frontend compiler.ir compiler.passes compiler.source",
     "compiler.processes": "compiler.diagnostics compiler.frontend compiler.ir compiler.naming compiler.passes"
     " compiler.pipeline compiler.source",
+    "compiler.nodes": "compiler.diagnostics compiler.frontend compiler.ir compiler.pipeline compiler.source",
     "targets": "compiler.diagnostics compiler.graphs compiler.ir compiler.naming runtime",
-    "compiler": "compiler.diagnostics compiler.frontend compiler.pipeline compiler.processes compiler.source targets",
+    "compiler": "compiler.diagnostics compiler.frontend compiler.nodes compiler.pipeline compiler.processes"
+    " compiler.source runtime targets",
     "compiler.editor": "compiler.diagnostics compiler.frontend compiler.source",
     "compiler.local": "compiler.diagnostics compiler.naming compiler.pipeline compiler.source runtime targets",
     "compiler.review": "compiler.diagnostics compiler.editor compiler.frontend compiler.ir compiler.naming"
     " compiler.passes compiler.pipeline compiler.processes compiler.source runtime targets",
     "compiler.build": "compiler compiler.cli compiler.ir compiler.naming compiler.pipeline targets",
     "compiler.cli": "compiler compiler.build compiler.diagnostics compiler.editor compiler.frontend compiler.ir"
-    " compiler.local compiler.naming compiler.pipeline compiler.processes compiler.review compiler.source runtime"
+    " compiler.local compiler.naming compiler.nodes compiler.pipeline compiler.processes compiler.review"
+    " compiler.source runtime"
     " targets",
 }
 

@@ -1,8 +1,8 @@
 """Each pass, before and after: ``passes/PASS.txt`` has small programs, and what the pass is given and makes of them.
 
 ``--update-golden`` writes both anew. A program begins with a title behind ``====``, which may end with
-``[derivation-sets]`` for that method of maintaining recursions; diagnostics that the pass reports stand behind its
-result. What the docstring of a pass shows stands in its file, too.
+``[derivation-sets]`` for that method of maintaining recursions, or with ``[nodes]`` for the program of a node;
+diagnostics that the pass reports stand behind its result. What the docstring of a pass shows stands in its file, too.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from flintlog.compiler.frontend import read_program
 from flintlog.compiler.ir.syntax import RECURSIONS, SyntaxProgram
 from flintlog.compiler.ir.syntax_printer import syntax_text
 from flintlog.compiler.ir.verify import CHECKS
-from flintlog.compiler.pipeline import PASSES, Pass
+from flintlog.compiler.pipeline import NODE_PASSES, PASSES, Pass
 from flintlog.compiler.source import SourceFile
 
 from golden_tests.frontend.golden import compare
@@ -32,6 +32,8 @@ REWRITING = (
     *("expand_paths", "infer_types", "split_aggregates", "split_inputs", "linearize"),
     *("project_negations", "mark_closures", "gather_facts"),
 )
+
+STEPS = tuple({step.name: step for step in (*NODE_PASSES, *PASSES)}.values())
 
 #: Modules that do a part of a pass, by which they are shown.
 PARTS = {"order_body": "resolve", "plan_joins": "plan_stages"}
@@ -77,7 +79,8 @@ def example(step: Pass, title: str, source: str) -> Example:
     recursion = next((name for name in RECURSIONS if title.endswith(f"[{name}]")), RECURSIONS[0])
     diagnostics = Diagnostics()
     program: Any = replace(read_program(SourceFile("program.dl", source), diagnostics), recursion=recursion)
-    for earlier in PASSES[: PASSES.index(step)]:
+    passes = NODE_PASSES if title.endswith("[nodes]") else PASSES
+    for earlier in passes[: passes.index(step)]:
         program = earlier.run(program, diagnostics)
     assert not diagnostics.failed, f"{title}: {diagnostics.items}"
     reported = Diagnostics()
@@ -89,7 +92,7 @@ def by_name(step: Pass) -> str:
     return step.name
 
 
-@pytest.mark.parametrize("step", PASSES, ids=by_name)
+@pytest.mark.parametrize("step", STEPS, ids=by_name)
 def test_before_and_after(step: Pass, update_golden: bool) -> None:
     """What a pass makes of the programs in its file."""
     compare("\n".join(map(str, examples(step))), FOLDER / f"{step.name}.txt", update_golden)
@@ -97,10 +100,10 @@ def test_before_and_after(step: Pass, update_golden: bool) -> None:
 
 def test_every_file_is_of_a_pass() -> None:
     """And every pass has one."""
-    assert sorted(path.name for path in FOLDER.iterdir()) == sorted(f"{step.name}.txt" for step in PASSES)
+    assert sorted(path.name for path in FOLDER.iterdir()) == sorted(f"{step.name}.txt" for step in STEPS)
 
 
-@pytest.mark.parametrize("step", PASSES, ids=by_name)
+@pytest.mark.parametrize("step", STEPS, ids=by_name)
 def test_checks(step: Pass) -> None:
     """The check of a pass accepts what it makes, and refuses what it is given if it has to rewrite that."""
     for number, found in enumerate(examples(step)):
@@ -111,13 +114,13 @@ def test_checks(step: Pass) -> None:
                 CHECKS[step.name](found.before)
 
 
-@pytest.mark.parametrize(("module", "step"), [*((p.name, p.name) for p in PASSES), *PARTS.items()])
+@pytest.mark.parametrize(("module", "step"), [*((p.name, p.name) for p in STEPS), *PARTS.items()])
 def test_docstrings_are_true(module: str, step: str) -> None:
     """A pass opens with a program before and after it, line by line that of an example in its file, if not abridged."""
     docstring = importlib.import_module(f"flintlog.compiler.passes.{module}").__doc__ or ""
     blocks = re.findall(r"^(\w[^\n]*)::\n((?:\n|    [^\n]*\n)+)", docstring, re.MULTILINE)
     assert blocks, f"{module} has no example"
-    found = examples(next(known for known in PASSES if known.name == step))
+    found = examples(next(known for known in STEPS if known.name == step))
     given = flat("\n".join(f"{x.source}\n{shown(x.before)}" for x in found))
     made = flat("\n".join(shown(x.after) for x in found))
     for heading, block in blocks:

@@ -8,7 +8,7 @@ import pytest
 from flintlog.compiler.diagnostics import CompileError
 from flintlog.compiler.ir.syntax import RECURSIONS
 from flintlog.compiler.ir.verify import CHECKS
-from flintlog.compiler.pipeline import PASSES, Compilation, compile_program
+from flintlog.compiler.pipeline import NODE_PASSES, PASSES, Compilation, compile_program
 from flintlog.compiler.processes import compile_processes
 from flintlog.compiler.review.certify import certify
 from flintlog.compiler.source import SourceFile
@@ -31,7 +31,8 @@ def check(compilation: Compilation) -> None:
 
 def test_every_pass_has_a_check() -> None:
     """And every check a pass."""
-    assert list(CHECKS) == [step.name for step in PASSES]
+    assert list(CHECKS) == [*(step.name for step in PASSES), "split_nodes"]
+    assert CHECKS.keys() == {step.name for step in NODE_PASSES}
 
 
 @pytest.mark.parametrize("seed", range(0, 300, 20))

@@ -24,9 +24,10 @@ class Column:
 
 @dataclass(frozen=True)
 class Relation:
-    """A relation. ``kind`` says what is kept with its tuples: nothing (input; identities, epochs, dead and proofs, whose
-    last columns are such), the number of derivations in ``_support`` (counted), the rank in ``_rank`` and the number of derivations from lower ranks in ``_support``
-    (ranked: recursive), the number of copies in ``_support`` (entries: facts with derivation sets), or partial results
+    """A relation. ``kind`` says what is kept with its tuples: nothing (input; also identities, epochs, dead and proofs,
+    which have columns for it), the number of derivations in ``_support`` (counted), the rank in ``_rank`` and the
+    number of derivations from lower ranks in ``_support`` (ranked: recursive), the number of copies in ``_support``
+    (entries: facts with derivation sets), or partial results
     in ``extra`` (aggregate).
 
     A recursive relation may keep only the ``best`` tuple of each group, by MIN or MAX of a column. Entries annotate the

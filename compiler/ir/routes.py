@@ -10,9 +10,10 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class Route:
+class RoutedRelation:
     """A relation whose tuples nodes send to the node that holds their address: they are derived as ``sent``, and read
-    as ``arrived``, which is the relation itself in a recursion. The address is the column ``location``, or the constant ``at``."""
+    as ``arrived``, which is the relation itself in a recursion. The address is the column ``location``, or the constant
+    ``at``."""
 
     relation: str
     sent: str

@@ -7,10 +7,10 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Spanning:
-    """A process's part of a recursion across processes: the relations ``members`` that it uses of it, those of them that
-    are ``extremal``, computed by ``min`` or ``max``, the relation ``dead`` in which it tells the other processes of the
-    recursion which of its base facts are gone, and the relations ``others`` in which these tell it. Tuples of members
-    that are ``arriving`` are derived here and also come from other processes."""
+    """A process's part of a recursion across processes: the relations ``members`` that it uses of it, and those of them
+    that are ``extremal``, computed by ``min`` or ``max``. Tuples of ``arriving`` members are derived here and also come
+    from other processes. In the relation ``dead`` the process tells the others of the recursion which of its base facts
+    are gone; in the relations ``others`` these tell it."""
 
     members: frozenset[str]
     extremal: frozenset[str]

@@ -28,9 +28,9 @@ class TypedStratum:
 
     ``name`` joins the relations' names. ``kind`` selects the maintenance method: ``counted`` (not recursive),
     ``ranked`` (recursive), ``aggregate`` (not recursive, an aggregate head), ``extremal`` (recursive, with ``min`` or
-    ``max``), ``entries`` (recursive, annotated with derivations) or, for a recursion across processes, ``proofs`` (its
-    tuples with live proofs), ``identities`` (of what it reads), ``epochs`` (of what it negates) and ``dead`` (identities
-    that are gone).
+    ``max``) or ``entries`` (recursive, annotated with derivations). For a recursion across processes, there are
+    ``proofs`` (its tuples with live proofs), ``identities`` (of what it reads), ``epochs`` (of what it negates) and
+    ``dead`` (identities that are gone).
     """
 
     name: str

@@ -21,7 +21,7 @@ from functools import cached_property
 from typing import TypeAlias, assert_never
 
 from ..source import SourceFile, Span
-from .routes import Route
+from .routes import RoutedRelation
 from .spanning import Spanning
 
 
@@ -503,7 +503,7 @@ class TypedProgram:
     recursion: str = "ranks"
     spanning: tuple[Spanning, ...] = ()
     process: str = ""
-    routes: tuple[Route, ...] = ()
+    routes: tuple[RoutedRelation, ...] = ()
 
     def relation(self, name: str) -> TypedRelation:
         """Return the relation ``name``; raise KeyError if there is none."""

@@ -118,11 +118,41 @@ def _is_transitive(rule: typed.TypedRule) -> bool:
 def check_annotated(program: typed.TypedProgram) -> None:
     """Check that a relation of entries has the columns of the relation that it annotates, and two sets."""
     check_inputs(program)
-    sets = (typed.list_of(typed.STRING),) * 2
     for relation in program.relations:
         if relation.annotates:
             plain = [column.type for column in program.relation(relation.annotates).columns]
-            assert [column.type for column in relation.columns] == [*plain, *sets], f"{relation}: columns"
+            assert [column.type for column in relation.columns] == [*plain, *(_SET,) * 2], f"{relation}: columns"
+
+
+_SET = typed.list_of(typed.STRING)
+
+
+def check_divided(program: typed.TypedProgram) -> None:
+    """Check that every body is at one location, and that heads at other ones are sent."""
+    check_typed(program)
+    sent = {route.sent for route in program.routes}
+    for rule in program.rules:
+        places = set()
+        for atom in rule.read:
+            relation = program.relation(atom.relation)
+            if relation.location is not None:
+                places.add(str(atom.terms[relation.location]))
+            assert atom.relation not in sent, f"{rule}: reads what is sent"
+        assert len(places) < 2, f"{rule}: has several locations"
+
+
+def check_proofs(program: typed.TypedProgram) -> None:
+    """Check that relations with proofs have those as their last columns, and guards that say which are dead."""
+    if program.recursion != "ranks" or not program.spanning:
+        check_negations(program)
+        return
+    _check_rules(program)
+    for relation in program.relations:
+        if relation.keeps == "proofs":
+            assert relation.columns[-1].type == _SET, f"{relation}: columns"
+            assert relation.guards and program.relation(relation.guards[0]).keeps == "lives", f"{relation}: guards"
+        if relation.keeps == "identities":
+            assert relation.columns[-1].type == typed.STRING, f"{relation}: columns"
 
 
 def check_negations(program: typed.TypedProgram) -> None:
@@ -135,7 +165,7 @@ def check_negations(program: typed.TypedProgram) -> None:
 
 def check_closures(program: typed.TypedProgram) -> None:
     """Check that each derived relation whose rules form a closure is marked."""
-    check_negations(program)
+    check_proofs(program)
     for relation in program.relations:
         if relation.role == "derived" and relation.closure is None:
             assert closure_of(relation.name, program.rules_of(relation.name)) is None, f"{relation} is a closure"
@@ -308,6 +338,7 @@ CHECKS: Mapping[str, Callable[[Any], None]] = {
     "linearize": check_linear,
     "annotate_derivations": check_annotated,
     "project_negations": check_negations,
+    "annotate_proofs": check_proofs,
     "mark_closures": check_closures,
     "localize": check_localized,
     "stratify": check_strata,
@@ -316,4 +347,5 @@ CHECKS: Mapping[str, Callable[[Any], None]] = {
     "derive_deltas": check_delta,
     "plan_stages": check_plan,
     "gather_facts": check_gathered,
+    "split_nodes": check_divided,
 }

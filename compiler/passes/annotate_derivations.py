@@ -50,7 +50,8 @@ _SPANNING = "a recursion over several processes is maintained with derivation se
 
 
 def annotate_derivations(program: typed.TypedProgram, diagnostics: Diagnostics) -> typed.TypedProgram:
-    """Return the program with entries for its recursions, unless ``recursion`` is ``ranks``. Report E0504 for those that use ``min`` or ``max``, compute values or have columns without text.
+    """Return the program with entries for its recursions, unless ``recursion`` is ``ranks``. Report E0504 for those
+    that use ``min`` or ``max``, compute values or have columns without text.
 
     In a spanning recursion, the process reads the entries of others as inputs and outputs its own. Recursions through
     negation or other aggregates are left for ``stratify`` to report.

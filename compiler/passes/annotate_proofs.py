@@ -1,6 +1,6 @@
 """Annotate the tuples of recursions across processes with one live proof each.
 
-Before, in process B::
+Before, in process B, abridged::
 
     r1: B.reach(x, y) :- link(x, y).
     r2: B.reach(x, y) :- link(x, z), A.reach(z, y).
@@ -43,6 +43,7 @@ from .warn_invention import inventions
 
 PROOF = typed.list_of(typed.STRING)
 
+
 def annotate_proofs(program: typed.TypedProgram, diagnostics: Diagnostics) -> typed.TypedProgram:
     """Return the program with proofs for its recursions across processes, unless it wants derivation sets for them.
     Report E0504 for recursions that use aggregates but ``min`` and ``max``, whose plain relations read the values of
@@ -50,7 +51,7 @@ def annotate_proofs(program: typed.TypedProgram, diagnostics: Diagnostics) -> ty
     """
     if program.recursion != "ranks" or not program.spanning:
         return program
-    annotation = _Annotation(program)
+    annotation = _ProofAnnotation(program)
     for part in program.spanning:
         part = replace(part, members=between(program, part.members))
         if not _refused(program, part, diagnostics):
@@ -100,7 +101,7 @@ def key_text(negation: typed.Negation, span: Span) -> typed.Expression | None:
     return fact("", negation.atom.terms, span)
 
 
-class _Annotation:
+class _ProofAnnotation:
     """A rewrite of one program that adds proofs to its parts of recursions across processes."""
 
     def __init__(self, program: typed.TypedProgram) -> None:
@@ -173,11 +174,9 @@ class _Annotation:
         columns = [("first", typed.STRING), ("last", typed.STRING)]
         return self.hidden(name, columns, keeps="dead", why="identities that are dead for good", **options)
 
-    def add_proofs(
-        self, relation: typed.TypedRelation, part: Spanning, guards: tuple[str, ...], shown: bool
-    ) -> str:
-        """Add the relation with the proofs of a member and, if it is ``shown``, the rule that derives the member from it.
-        Tuples that come from other processes have their proofs with them."""
+    def add_proofs(self, relation: typed.TypedRelation, part: Spanning, guards: tuple[str, ...], shown: bool) -> str:
+        """Add the relation with the proofs of a member and, if that is ``shown``, the rule that derives the member from
+        it. Tuples that come from other processes have their proofs with them."""
         span = relation.span
         columns = [(column.name, column.type) for column in relation.columns]
         columns.append((unused("proof", {name for name, _ in columns}), PROOF))

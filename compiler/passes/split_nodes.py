@@ -7,10 +7,9 @@ Before, localized::
 
 After (added relations are hidden)::
 
-    link_at_b: link_at_b_sent(Z, S) :- link(@S, Z).
-    link_at_b_arrives: link_at_b(@Z, S) :- link_at_b_arrived(Z, S).
-    r2: reachable_sent(S, D) :- link_at_b(@Z, S), reachable(@Z, D).
-    reachable_arrives: reachable(@S, D) :- reachable_arrived(S, D).
+    link_at_b: link_at_b_sent(Z, S) :- link(S, Z).
+    link_at_b_arrives: link_at_b(x1, x2) :- link_at_b_arrived(x1, x2).
+    r2: reachable_sent(S, D) :- link_at_b(Z, S), reachable(Z, D).
 
 A relation with a location lives at the node that holds the address, cut by its location. Each literal of a localized
 rule is at one location, so every node evaluates the same rules over the tuples that it holds. Heads that belong
@@ -27,7 +26,7 @@ from ..diagnostics import Diagnostics
 from ..graphs import strongly_connected
 from ..ir import typed
 from ..ir.localized import LocalizedProgram, LocalizedRule
-from ..ir.routes import Route
+from ..ir.routes import RoutedRelation
 from ..ir.spanning import Spanning
 from ..naming import unused
 
@@ -38,12 +37,12 @@ ADDRESSES = ("int", "string")
 def split_nodes(localized: LocalizedProgram, diagnostics: Diagnostics) -> typed.TypedProgram:
     """Return the program of a node, with routes and its recursions across nodes; report what nodes cannot run
     (E0740)."""
-    splitting = _Splitting(localized, diagnostics)
+    splitting = _NodeSplitting(localized, diagnostics)
     splitting.check()
     return localized.program if diagnostics.failed else splitting.program()
 
 
-class _Splitting:
+class _NodeSplitting:
     """The relations and rules of a node."""
 
     def __init__(self, localized: LocalizedProgram, diagnostics: Diagnostics) -> None:
@@ -51,7 +50,7 @@ class _Splitting:
         self.relations = {r.name: r for r in (*localized.program.relations, *localized.auxiliaries)}
         self.rules: list[typed.TypedRule] = []
         self.labels = {part.label for rule in localized.rules for part in rule.parts}
-        self.routes: dict[str, Route] = {}
+        self.routes: dict[str, RoutedRelation] = {}
         self.sent: dict[str, typed.TypedRelation] = {}
 
     def check(self) -> None:
@@ -87,9 +86,9 @@ class _Splitting:
             before = len(found)
             for relation in self.relations.values():
                 rules = self.before.program.rules_of(relation.name)
-                if relation.location is None and relation.at is None and relation.role == "derived":
-                    if all(atom.relation in found for rule in rules for atom in rule.read):
-                        found.add(relation.name)
+                nowhere = relation.location is None and relation.at is None and relation.role == "derived"
+                if nowhere and all(atom.relation in found for rule in rules for atom in rule.read):
+                    found.add(relation.name)
         return found
 
     def program(self) -> typed.TypedProgram:
@@ -135,7 +134,7 @@ class _Splitting:
             base = relation.name
             while f"{base}_sent" in taken or f"{base}_arrived" in taken:
                 base += "_"
-            self.routes[relation.name] = Route(
+            self.routes[relation.name] = RoutedRelation(
                 relation.name, f"{base}_sent", f"{base}_arrived", relation.location, relation.at
             )
             self.sent[relation.name] = self.hidden(f"{base}_sent", relation, output=True)
@@ -248,7 +247,8 @@ class _Splitting:
         """Add the rule that takes in what has arrived, the best values of groups if the relation has such."""
         rules = [rule for rule in self.rules if rule.head.relation == self.routes[relation.name].sent]
         variables = tuple(
-            typed.Variable(f"x{number}", column.type, relation.span) for number, column in enumerate(relation.columns, 1)
+            typed.Variable(f"x{number}", column.type, relation.span)
+            for number, column in enumerate(relation.columns, 1)
         )
         arguments = tuple(
             replace(argument, argument=variable) if isinstance(argument, typed.Aggregate) else variable

@@ -88,7 +88,11 @@ def least_rules(rng: random.Random, name: str, below: list[str]) -> list[str]:
         ).format(name)
         # Two values cannot travel together to where a tuple may be absent.
         linear = body.count(f"{name}(") == 1
-        also = f", !{rng.choice(below)}(@{rng.choice('XYZ')}, {rng.choice('XYZ_')})" if linear and rng.random() < 0.3 else ""
+        also = (
+            f", !{rng.choice(below)}(@{rng.choice('XYZ')}, {rng.choice('XYZ_')})"
+            if linear and rng.random() < 0.3
+            else ""
+        )
         rules.append(f"{name}(@X, Y, min<C>) :- {body}, C = C1 + C2{also}.")
     return rules
 

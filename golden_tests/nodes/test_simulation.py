@@ -74,7 +74,9 @@ def run(seed: int) -> int:
     return compared
 
 
-def random_burst(rng: random.Random, inputs: dict[str, set[Row]], addresses: list[Any]) -> dict[str, list[tuple[str, Row]]]:
+def random_burst(
+    rng: random.Random, inputs: dict[str, set[Row]], addresses: list[Any]
+) -> dict[str, list[tuple[str, Row]]]:
     """Return some changes of inputs, and make them in ``inputs``."""
     changes: dict[str, list[tuple[str, Row]]] = {}
     for name, arity in INPUTS.items():

@@ -63,7 +63,7 @@ class Traffic:
     bytes: int = 0
 
 
-class Node:
+class SimulatedNode:
     """A node that runs: its number, its incarnation, its tables and its accumulators."""
 
     def __init__(self, network: Network, number: int, incarnation: int, session: Session) -> None:
@@ -225,7 +225,7 @@ class Network:
         #: Nodes that have noticed less than there is: they take a turn although nothing has come.
         self.awake: set[int] = set()
         self.incarnations = dict.fromkeys(self.numbers.values(), 0)
-        self.running: dict[int, Node] = {}
+        self.running: dict[int, SimulatedNode] = {}
         self.saved: dict[int, tuple[int, dict[str, Accumulator], dict[str, set[Row]], set[Row]]] = {}
         for number in self.numbers.values():
             self.feeds[number] = {relation: set() for relation in nodes.fed}
@@ -244,7 +244,7 @@ class Network:
         """Return signed rows by the node that they belong to; all of them for each if they have no address."""
         if channel.location < 0:
             every = list(rows)
-            return {node: every for node in self.numbers.values()} if every else {}
+            return dict.fromkeys(self.numbers.values(), every) if every else {}
         found: dict[int, list[tuple[int, Row]]] = {}
         for sign, row in rows:
             found.setdefault(self.nodes.partition.node_of(row[channel.location]), []).append((sign, row))
@@ -276,17 +276,17 @@ class Network:
     def start(self, number: int, saved: tuple[Any, ...] | None) -> None:
         """Start a node with nothing, or as it was ``saved``; its feeds are read again from where it was."""
         self.incarnations[number] += 1
-        session = Session(
-            self.program, self.max_rounds, self.functions, max_entries=self.max_entries
-        )
-        node = Node(self, number, self.incarnations[number], session)
+        session = Session(self.program, self.max_rounds, self.functions, max_entries=self.max_entries)
+        node = SimulatedNode(self, number, self.incarnations[number], session)
         if saved is not None:
             history, lines, fed, lives = saved
             for batch in history:
                 session.apply(batch)
             node.history, node.begun = list(history), bool(history)
             for name, line in lines.items():
-                node.lines[name] = Accumulator(node.lines[name].session, line.life, set(line.seen), Counter(line.counts))
+                node.lines[name] = Accumulator(
+                    node.lines[name].session, line.life, set(line.seen), Counter(line.counts)
+                )
             for channel in node.process.receives:
                 there = node.there.setdefault(channel.input, Counter())
                 for row, count in node.lines[channel.name].counts.items():

@@ -29,7 +29,7 @@ def maintain_dead(run: Run, stratum: Stratum, clock: int) -> int:
         return clock
     first, last = tuple_names(relation)
     lives = stratum.guards[0]
-    process, life, own = tuple_names(lives)
+    _, life, own = tuple_names(lives)
     all_ranges = union([f"SELECT {columns} FROM {table}__was", *lost])
     split = ", ".join(
         [
@@ -65,7 +65,7 @@ def buried(engine: Engine, stratum: Stratum) -> list[str]:
     of earlier epochs of the same tuple."""
     kinds = {relation.table: relation.kind for relation in stratum.reads}
     queries = []
-    for kind, phase, changes in (("identities", "delete", "lost"), ("epochs", "insert", "gained")):
+    for kind, changes in (("identities", "lost"), ("epochs", "gained")):
         for rule in stratum.rules:
             for delta in rule.deltas:
                 if kinds[delta.table] == kind and engine.rows(f"{delta.table}__{changes}"):

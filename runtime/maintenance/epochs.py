@@ -45,7 +45,9 @@ def maintain_epochs(run: Run, stratum: Stratum, clock: int) -> int:
     elif engine.rows(f"{counted.table}__gained"):
         gained = f"(SELECT {present}TRUE AS _unit FROM {counted.table}__gained) AS g"
         same = " AND ".join(f"s.{name} = g.{name}" for name in known) or "TRUE"
-        engine.table(f"{table}__lost", f"SELECT {names(relation.tuple_columns, 's.')} FROM {table} AS s JOIN {gained} ON {same}")
+        engine.table(
+            f"{table}__lost", f"SELECT {names(relation.tuple_columns, 's.')} FROM {table} AS s JOIN {gained} ON {same}"
+        )
         following = f"CAST(s.{epoch} AS BIGINT)"
         engine.table(
             f"{table}__gained",

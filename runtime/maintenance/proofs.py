@@ -104,10 +104,11 @@ def let_proofs_leave(run: Run, stratum: Stratum, relation: Relation) -> None:
     gone: list[str] = []
     if not run.initial and engine.rows(table):
         lives, *dead = stratum.guards
-        if engine.rows(f"{lives.table}__lost") or any(engine.rows(f"{r.table}__gained") for r in dead):
-            if engine.table(f"{table}__ids", dead_ids(engine, stratum, table, proof_column(relation), gained=True)):
-                hit = f"LIST_HAS_ANY({proof_column(relation)}, (SELECT LIST(id) FROM {table}__ids))"
-                gone.append(f"SELECT {columns} FROM {table} WHERE {hit}")
+        changed = engine.rows(f"{lives.table}__lost") or any(engine.rows(f"{r.table}__gained") for r in dead)
+        ids = dead_ids(engine, stratum, table, proof_column(relation), gained=True)
+        if changed and engine.table(f"{table}__ids", ids):
+            hit = f"LIST_HAS_ANY({proof_column(relation)}, (SELECT LIST(id) FROM {table}__ids))"
+            gone.append(f"SELECT {columns} FROM {table} WHERE {hit}")
         source = received_from(stratum, relation)
         if source and engine.rows(f"{source.table}__lost"):
             same = " AND ".join(
@@ -117,7 +118,9 @@ def let_proofs_leave(run: Run, stratum: Stratum, relation: Relation) -> None:
             gone.append(f"SELECT {names(relation.tuple_columns, 's.')} FROM {withdrawn}")
     if gone and engine.table(f"{table}__left", "\nUNION\n".join(gone)):
         remove_proved(engine, relation, f"{table}__left")
-        engine.table(f"{table}__dead", f"SELECT {names(proved_columns(relation)) or 'TRUE AS _unit'} FROM {table}__left")
+        engine.table(
+            f"{table}__dead", f"SELECT {names(proved_columns(relation)) or 'TRUE AS _unit'} FROM {table}__left"
+        )
     else:
         engine.empty(f"{table}__dead", known)
 
@@ -234,12 +237,16 @@ def recount_proofs(engine: Engine, stratum: Stratum, bucket: Bucket) -> list[Fin
             engine.table(f"{name}__ids", dead_ids(engine, stratum, name, proof_column(relation), gained=False))
         dead = "LIST_HAS_ANY({}, COALESCE((SELECT LIST(id) FROM {}__ids), []))"
         live = f"NOT {dead.format(f'd.{proof_column(relation)}', f'{table}__found')}"
-        stored = f"LEFT JOIN {table} AS s ON {same_proved(relation, 's', 'd')} WHERE {better_proved(relation, 'd', 's')}"
+        stored = (
+            f"LEFT JOIN {table} AS s ON {same_proved(relation, 's', 'd')} WHERE {better_proved(relation, 'd', 's')}"
+        )
         missing = f"SELECT {names(relation.tuple_columns, 'd.')} FROM {table}__found AS d {stored} AND {live}"
         findings += [
             Finding(relation.name, "missing or not the best" if relation.best else "missing", missing),
             Finding(
-                relation.name, "dead proof", f"SELECT {columns} FROM {table} WHERE {dead.format(proof_column(relation), table)}"
+                relation.name,
+                "dead proof",
+                f"SELECT {columns} FROM {table} WHERE {dead.format(proof_column(relation), table)}",
             ),
         ]
         if proved_columns(relation):

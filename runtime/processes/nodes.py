@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from .channels import Channel, Process
 from .partition import Address, Partition
 
+
 @dataclass(frozen=True)
 class Route:
     """What nodes send each other of a ``relation``: the sender calls it ``output``, the reader ``input``, and its

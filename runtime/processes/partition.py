@@ -13,8 +13,8 @@ Address = int | str
 
 @dataclass(frozen=True)
 class Partition:
-    """The division of addresses among ``count`` nodes, which are numbered from 0: those whose text is ``known`` belong to
-    the nodes given there, all others to the node that a hash of their text says."""
+    """The division of addresses among ``count`` nodes, which are numbered from 0: those whose text is ``known`` belong
+    to the nodes given there, all others to the node that a hash of their text says."""
 
     count: int
     known: Mapping[str, int] = field(default_factory=dict)

@@ -47,9 +47,7 @@ def emit_nodes(program: plan.ProgramPlan, partition: Partition, options: EmitOpt
     main = program.program.sources[0].name
     name = f"{module_name(PurePath(main).stem)}.py"
     topology = topology_of(nodes, program.program)
-    listing = {
-        process.name: (name, ("--node", str(number))) for number, process in enumerate(topology.processes)
-    }
+    listing = {process.name: (name, ("--node", str(number))) for number, process in enumerate(topology.processes)}
     sources = listed(dict.fromkeys(source.name for source in program.program.sources))
     picture = nodes_mermaid(nodes, program.program)
     return {name: script.text} | shared_files(topology, listing, picture, sources, options)
@@ -111,14 +109,17 @@ def topology_mermaid(topology: Topology) -> str:
     return "\n".join(lines) + "\n"
 
 
-def topology_json(
-    topology: Topology, listing: Mapping[str, tuple[str, Sequence[str]]], generated: str
-) -> str:
+def topology_json(topology: Topology, listing: Mapping[str, tuple[str, Sequence[str]]], generated: str) -> str:
     """Return the topology as JSON: processes, channels and feeds with columns, and recursions across processes."""
     described = {
         "generated": generated,
         "processes": [
-            {"name": p.name, "script": script, **({"arguments": list(given)} if given else {}), "outputs": list(p.outputs)}
+            {
+                "name": p.name,
+                "script": script,
+                **({"arguments": list(given)} if given else {}),
+                "outputs": list(p.outputs),
+            }
             for p in topology.processes
             for script, given in [listing[p.name]]
         ],
