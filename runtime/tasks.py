@@ -14,7 +14,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from .engines.duckdb import DuckEngine, without_duckdb
+from .engines.duckdb import MANY_ROWS, DuckEngine, without_duckdb
 from .errors import JobError
 from .executors import Executor, available_memory
 from .kept import KeptEngines, key_of
@@ -131,10 +131,20 @@ def task_engine(task: Task, number: int, kept: KeptEngines | None) -> Iterator[D
     engine.keeps = True
     try:
         yield engine
-        kept.give(key, engine, {relation.table for relation in (*task.computed, *task.external)})
+        kept.give(key, engine, tables_to_keep(engine, task))
     except BaseException:
         engine.close()
         raise
+
+
+def tables_to_keep(engine: DuckEngine, task: Task) -> set[str]:
+    """Return the tables of a task that the next batch can use: all but those of large recursions, if they were mostly
+    computed here. Their rows are scattered, while those of the files just written are sorted."""
+    return {
+        relation.table
+        for relation in (*task.computed, *task.external)
+        if relation.kind != "ranked" or engine.scattered(relation.table) <= MANY_ROWS
+    }
 
 
 def run_task(task: Task, number: int, kept: KeptEngines | None = None) -> dict[str, Any]:

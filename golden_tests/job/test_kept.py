@@ -191,6 +191,21 @@ def test_little_memory(tmp_path: Path) -> None:
     assert kept.take((1,)) is None and kept.take((0,)) is engines[0] and kept.take((2,)) is engines[2]
 
 
+def test_sorted_files_replace_scattered_rows(tmp_path: Path) -> None:
+    """What a task has computed of a large recursion is read again from the files that it wrote, which are sorted such
+    that the consequences of a change lie together; later batches find it in memory."""
+    world = World(tmp_path, 1, 0)
+    world.job.MANY_ROWS = 0
+    relation = world.job.PROGRAM.relation("reach")
+    assert world.job.base_order(relation)[-1] == relation.bucket_by
+    with world.kept:
+        world.apply(world.kept, strategy="recompute")
+        world.job.MANY_ROWS = 500_000
+        assert any("/reach/base" in sql for sql in world.apply(world.kept, strategy="incremental"))
+        assert not any("/reach/base" in sql for sql in world.apply(world.kept, strategy="incremental"))
+    world.verify()
+
+
 def test_removed_rows() -> None:
     """A table that mostly consists of removed rows is read again; rows inserted after many removals are found."""
     job: Any = load_script(compile_text(PROGRAM, "kept.dl")[1])

@@ -27,6 +27,13 @@ NAMED = re.compile(r"(?:'[^']*'|\bAS\s+\w+|\w+\.\w+)|(\w+)")
 """Finds the words of a statement that may be tables: no text, since folders of the state have the names of relations,
 and neither aliases nor columns of a table."""
 
+MANY_ROWS = 500_000
+"""A table with fewer rows is joined as a whole: that takes no longer than to find out which rows are needed."""
+
+MOST_MET, MOST_VALUES_MET = 0.05, 0.5
+"""A column of a table is looked up for at most this many other rows per row of the table, if these have at most this
+share of the values in it."""
+
 FEW_LEFT = 1000
 """Tables of at most so many rows are left in a database that is kept; to remove them would take longer than to replace
 them."""
@@ -76,6 +83,8 @@ class DuckEngine:
         self._read: dict[str, int] = {}
         self._made: dict[str, int] = {}
         self._numbered: dict[str, int] = {}
+        self._ordered: dict[str, int] = {}
+        self._values: dict[str, dict[str, int]] = {}
         self._sources: dict[str, object] = {}
         self.statements = 0
         #: Whether tables are read as a whole, since the next batch will use them again.
@@ -86,7 +95,7 @@ class DuckEngine:
 
     def _known(self) -> tuple[dict[str, Any], ...]:
         """Return all that is known of tables and views."""
-        noted = self._read, self._made, self._numbered, self._sources
+        noted = self._read, self._made, self._numbered, self._ordered, self._values, self._sources
         return self._rows, self._views, self._later, self._selected, self._reducible, *noted
 
     def close(self) -> None:
@@ -153,13 +162,42 @@ class DuckEngine:
     def meeting(
         self, relation: Relation, derived: str, after: int, columns: Sequence[str] = ()
     ) -> tuple[str, list[str]]:
-        """Return the query itself, and the whole table as its only part."""
-        return f"({derived})", [relation.table]
+        """Return the query itself, and the whole table as its only part. If a few rows meet a large table, return a
+        table of them, and the stored rows that may agree with one of them by their values in single columns: these are
+        faster to compare than rows, and most row groups of a table are skipped if it is sorted by such a column."""
+        table = relation.table
+        if table in self._later or self.rows(table) < MANY_ROWS or after > MOST_MET * self.rows(table):
+            return f"({derived})", [table]
+        few, row = f"{table}__derived", f", {self.row_id}" if self.row_id else ""
+        if self.table(few, derived) > MOST_MET * self.rows(table):
+            return few, [table]
+        tests = [f"{name} IN (SELECT {name} FROM {few})" for name in self._selective(relation, few, columns)]
+        return few, [f"(SELECT *{row} FROM {table} WHERE {' AND '.join(tests)})" if tests else table]
+
+    def _selective(self, relation: Relation, few: str, columns: Sequence[str]) -> list[str]:
+        """Return those of ``columns``, by default of all, in which the rows of ``few`` have a small share of the values
+        of a relation."""
+        values = self._number_of_values(relation)
+        chosen = [column for column in columns or values if column in values]
+        if not chosen:
+            return []
+        counts = self.run(f"SELECT {', '.join(f'COUNT(DISTINCT {column})' for column in chosen)} FROM {few}")[0]
+        shares = {column: count / values[column] for column, count in zip(chosen, counts, strict=True)}
+        return [column for column, share in shares.items() if share <= MOST_VALUES_MET]
+
+    def _number_of_values(self, relation: Relation) -> dict[str, int]:
+        """Return how many values columns of a relation have, as DuckDB estimates; it does not for lists."""
+        table, names = relation.table, [column.sql for column in relation.tuple_columns]
+        if table not in self._values:
+            stats = self.run(f"SELECT {', '.join(f'stats({name})' for name in names)} FROM {table} LIMIT 1")
+            known = {name: found.get("approx_unique") for row in stats for name, found in zip(names, row, strict=True)}
+            self._values[table] = {name: number for name, number in known.items() if number}
+        return self._values[table]
 
     def table(self, name: str, sql: str | Both, counts: Sequence[str] = ()) -> int:
         """Run a query now and keep its rows as a table; return their number."""
-        self._later.pop(name, None)
-        self._read.pop(name, None)
+        for known in (self._later, self._read, self._ordered, self._values):
+            known.pop(name, None)
         self.statements += 1
         self._rows[name] = int(self.run(f"CREATE OR REPLACE TABLE {name} AS {self.text(sql)}")[0][0])
         self._made[name] = self._numbered[name] = self._rows[name]
@@ -170,7 +208,7 @@ class DuckEngine:
     ) -> None:
         """Create a table over files once a statement names it."""
         self._later[name], self._rows[name] = sql, rows
-        self._read[name] = self._numbered[name] = rows
+        self._read[name] = self._numbered[name] = self._ordered[name] = rows
         self._selected.pop(name, None)
         self._reducible[name] = reducible
         if selected:
@@ -246,7 +284,7 @@ class DuckEngine:
     def rename(self, name: str, to: str) -> None:
         """Rename a table, replacing the table of that name."""
         self._rows[to], self._read[to] = self._rows.pop(name), self._read.pop(name, 0)
-        self._numbered[to] = self._numbered.pop(name, 0)
+        self._numbered[to], self._ordered[to] = self._numbered.pop(name, 0), self._ordered.pop(name, 0)
         if name in self._later:
             self._later[to] = self._later.pop(name)
             return
@@ -277,6 +315,10 @@ class DuckEngine:
         """Return whether a table has been kept since an earlier batch, with the rows of ``source``."""
         return name in self._sources and self._sources[name] == source
 
+    def scattered(self, name: str) -> int:
+        """Return how many rows of a table were inserted since it was last read from files, which are sorted."""
+        return self._numbered.get(name, 0) - self._ordered.get(name, 0)
+
     def clear(self, tables: Collection[str] = ()) -> None:
         """Discard everything but ``tables``, which stay for the next batch as if they had been read then. What takes
         little memory stays until it is made again, but is not known any more."""
@@ -285,8 +327,9 @@ class DuckEngine:
             del self._made[name]
         self._sources = {}
         self._selected.clear()
+        self._values.clear()
         self._later = {name: sql for name, sql in self._later.items() if name in tables or name in self._views}
-        for known in (self._rows, self._read, self._numbered):
+        for known in (self._rows, self._read, self._numbered, self._ordered):
             for name in [name for name in known if name not in tables]:
                 del known[name]
         self._read.update(self._numbered)
