@@ -535,6 +535,45 @@ def test_few_rows_meet_few_rows_of_a_large_table() -> None:
         del sys.modules[module.__name__]
 
 
+def test_rows_are_counted_once() -> None:
+    """One statement counts all conditions that a table was made with; what nothing meets takes no further one."""
+    _, script = compile_text("input relation e(x: int).  output p.  p(X) :- e(X).")
+    module = load_script(script)
+    try:
+        engine, said = module.DuckEngine(), []
+        execute = engine._execute
+        engine._execute = lambda sql: said.append(sql) or execute(sql)
+        engine.table("hit", "SELECT range AS x FROM range(5)", ("x = 0", "x < 0", "x > 1"))
+        engine.table("other", "SELECT 7 AS x")
+        said.clear()
+        assert [engine.counted("hit", condition) for condition in ("x = 0", "x < 0", "x > 1")] == [1, 0, 3]
+        engine.add("other", "hit", condition="x < 0")
+        assert engine.part("nobody", "hit", "x", "x < 0") == engine.rows("nobody") == 0
+        assert len(said) == 1
+        assert engine.run("SELECT * FROM nobody") == []
+        assert engine.part("several", "hit", "x", "x > 1") == 3
+        engine.add("other", "hit", condition="x = 0")
+        assert engine.rows("other") == 2
+        assert engine.counted("hit", "x = 1") is engine.counted("other", "x = 0") is None
+        engine.remove("hit", "several", ["x"], 3)
+        assert engine.counted("hit", "x = 0") is None
+        engine.close()
+    finally:
+        del sys.modules[module.__name__]
+
+
+def test_little_work_gets_one_thread() -> None:
+    """More threads would only wait for each other."""
+    _, script = compile_text("input relation e(x: int).  output p.  p(X) :- e(X).")
+    module = load_script(script)
+    try:
+        for rows, fused, threads in ((0, True, 1), (122_880, True, 1), (122_881, True, 4), (0, False, 4)):
+            stored = {"e": module.StoredRelation(rows)}
+            assert module.Task(module.Options(1), "", stored, fused=fused, cores=4).threads == threads
+    finally:
+        del sys.modules[module.__name__]
+
+
 def test_rows_keep_their_row_ids(tmp_path: Path) -> None:
     """Statements between finding rows and removing them moved rows once; and what is inserted comes after what was
     read."""

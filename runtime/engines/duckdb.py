@@ -84,6 +84,8 @@ class DuckEngine:
         self._made: dict[str, int] = {}
         self._numbered: dict[str, int] = {}
         self._ordered: dict[str, int] = {}
+        self._conditions: dict[str, Sequence[str]] = {}
+        self._counted: dict[str, dict[str, int]] = {}
         self._values: dict[str, dict[str, int]] = {}
         self._sources: dict[str, object] = {}
         self.statements = 0
@@ -96,7 +98,8 @@ class DuckEngine:
     def _known(self) -> tuple[dict[str, Any], ...]:
         """Return all that is known of tables and views."""
         noted = self._read, self._made, self._numbered, self._ordered, self._values, self._sources
-        return self._rows, self._views, self._later, self._selected, self._reducible, *noted
+        counts = self._conditions, self._counted
+        return self._rows, self._views, self._later, self._selected, self._reducible, *noted, *counts
 
     def close(self) -> None:
         """Discard the database, and what was opened for it."""
@@ -198,6 +201,8 @@ class DuckEngine:
         """Run a query now and keep its rows as a table; return their number."""
         for known in (self._later, self._read, self._ordered, self._values):
             known.pop(name, None)
+        self._conditions[name] = counts
+        self._counted.pop(name, None)
         self.statements += 1
         self._rows[name] = int(self.run(f"CREATE OR REPLACE TABLE {name} AS {self.text(sql)}")[0][0])
         self._made[name] = self._numbered[name] = self._rows[name]
@@ -208,6 +213,7 @@ class DuckEngine:
     ) -> None:
         """Create a table over files once a statement names it."""
         self._later[name], self._rows[name] = sql, rows
+        self._conditions.pop(name, None)
         self._read[name] = self._numbered[name] = self._ordered[name] = rows
         self._selected.pop(name, None)
         self._reducible[name] = reducible
@@ -234,6 +240,9 @@ class DuckEngine:
 
     def part(self, name: str, of: str, columns: str, condition: str) -> int:
         """Copy the rows of a table that meet a condition to a new table; return their number."""
+        if self.counted(of, condition) == 0:
+            self.later(name, f"SELECT {columns} FROM {of} WHERE FALSE", 0)
+            return 0
         return self.table(name, f"SELECT {columns} FROM {of} WHERE {condition}")
 
     def view(self, name: str, sql: str, rows: int | None = None) -> None:
@@ -251,16 +260,26 @@ class DuckEngine:
         return self._rows[name]
 
     def counted(self, name: str, condition: str) -> int | None:
-        """Return None: nothing is counted in advance."""
-        return None
+        """Return how many rows of a table meet one of the conditions that were given when it was made; all of them are
+        counted at once, when this is first asked."""
+        conditions = self._conditions.get(name, ())
+        if condition not in conditions:
+            return None
+        if name not in self._counted:
+            counts = ", ".join(f"COUNT(CASE WHEN {one} THEN 1 END)" for one in conditions)
+            self._counted[name] = dict(zip(conditions, self.run(f"SELECT {counts} FROM {name}")[0], strict=True))
+        return self._counted[name][condition]
 
     def add(self, name: str, of: str, columns: str = "*", condition: str = "TRUE") -> None:
         """Append the rows of a table that meet a condition to another."""
+        if self.counted(of, condition) == 0:
+            return
         self.insert(name, f"SELECT {columns} FROM {of} WHERE {condition}")
 
     def insert(self, name: str, sql: str) -> None:
         """Append the rows of a query to a table."""
         self.statements += 1
+        self._conditions.pop(name, None)
         added = int(self.run(f"INSERT INTO {name} BY NAME {sql}")[0][0])
         self._rows[name] += added
         self._numbered[name] += added
@@ -277,12 +296,17 @@ class DuckEngine:
                 same = f"CASE WHEN {matches} THEN TRUE ELSE error('a row of {name} has moved') END"
                 matches = f"{name}.{self.row_id} = {keys}._row AND {same}"
             self.statements += 1
+            self._conditions.pop(name, None)
             removed = int(self.run(f"DELETE FROM {name} USING {keys} WHERE {matches}")[0][0])
             assert count is None or removed == count, f"rows of {name} are not those that were looked up"
             self._rows[name] -= removed
 
     def rename(self, name: str, to: str) -> None:
         """Rename a table, replacing the table of that name."""
+        for known in self._conditions, self._counted:
+            known.pop(to, None)
+            if name in known:
+                known[to] = known.pop(name)
         self._rows[to], self._read[to] = self._rows.pop(name), self._read.pop(name, 0)
         self._numbered[to], self._ordered[to] = self._numbered.pop(name, 0), self._ordered.pop(name, 0)
         if name in self._later:
@@ -328,6 +352,7 @@ class DuckEngine:
         self._sources = {}
         self._selected.clear()
         self._values.clear()
+        self._conditions.clear()
         self._later = {name: sql for name, sql in self._later.items() if name in tables or name in self._views}
         for known in (self._rows, self._read, self._numbered, self._ordered):
             for name in [name for name in known if name not in tables]:
