@@ -562,18 +562,6 @@ def test_rows_are_counted_once() -> None:
         del sys.modules[module.__name__]
 
 
-def test_little_work_gets_one_thread() -> None:
-    """More threads would only wait for each other."""
-    _, script = compile_text("input relation e(x: int).  output p.  p(X) :- e(X).")
-    module = load_script(script)
-    try:
-        for rows, fused, threads in ((0, True, 1), (122_880, True, 1), (122_881, True, 4), (0, False, 4)):
-            stored = {"e": module.StoredRelation(rows)}
-            assert module.Task(module.Options(1), "", stored, fused=fused, cores=4).threads == threads
-    finally:
-        del sys.modules[module.__name__]
-
-
 def test_rows_keep_their_row_ids(tmp_path: Path) -> None:
     """Statements between finding rows and removing them moved rows once; and what is inserted comes after what was
     read."""

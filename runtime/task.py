@@ -12,9 +12,6 @@ from .manifest import Manifest, StoredBucket, StoredRelation
 from .model import Relation, Stage
 from .options import Options
 
-ROWS_OF_THREAD = 122_880
-"""How many rows of a table DuckDB gives to a thread at once. On fewer, more threads only wait for each other."""
-
 
 @dataclass
 class Outcome:
@@ -83,10 +80,8 @@ class Task:
 
     @property
     def threads(self) -> int:
-        """The threads of each task: all cores of its executor if it runs alone without Python functions, unless no
-        table can have more rows than DuckDB gives to one thread; otherwise one."""
-        little = self.fused and sum(stored.rows for stored in self.relations.values()) <= ROWS_OF_THREAD
-        return self.cores if self.whole and not self.options.functions and not little else 1
+        """The threads of each task: one, or all cores of its executor if it runs alone without Python functions."""
+        return self.cores if self.whole and not self.options.functions else 1
 
     @property
     def whole(self) -> bool:

@@ -35,6 +35,9 @@ FEW_ROWS = 300_000
 """Up to this many stored rows in total, one task does the whole batch, since a Spark job costs more than the work. Up
 to this many rows of inputs, stored or new, inputs get no Spark job of their own."""
 
+ROWS_OF_THREAD = 122_880
+"""How many rows of a table DuckDB gives to a thread at once: with no more in all, further threads would only wait."""
+
 PROGRESS_SECONDS = 1.0
 """The interval at which tasks record their progress, and at which the driver looks for it."""
 

@@ -206,6 +206,24 @@ def test_sorted_files_replace_scattered_rows(tmp_path: Path) -> None:
     world.verify()
 
 
+def test_little_work_gets_one_thread(tmp_path: Path) -> None:
+    """More threads would only wait for each other; where there is more to read or to change, they help."""
+    world = World(tmp_path, 1, 300_000)
+    opened: list[int] = []
+    open_engine = world.job.open_engine
+
+    def watched(task: Any, threads: int) -> Any:
+        opened.append(threads)
+        return open_engine(task, threads)
+
+    world.job.open_engine = watched
+    world.apply(world.job.LocalExecutor(2))
+    rows = sum(stored.rows for stored in world.job.read_state(world.state).relations.values())
+    world.job.ROWS_OF_THREAD = rows
+    world.apply(world.job.LocalExecutor(2))
+    assert opened == [1, 2]
+
+
 def test_removed_rows() -> None:
     """A table that mostly consists of removed rows is read again; rows inserted after many removals are found."""
     job: Any = load_script(compile_text(PROGRAM, "kept.dl")[1])

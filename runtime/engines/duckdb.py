@@ -303,10 +303,8 @@ class DuckEngine:
 
     def rename(self, name: str, to: str) -> None:
         """Rename a table, replacing the table of that name."""
-        for known in self._conditions, self._counted:
-            known.pop(to, None)
-            if name in known:
-                known[to] = known.pop(name)
+        for renamed in (name, to):
+            self._conditions.pop(renamed, None)
         self._rows[to], self._read[to] = self._rows.pop(name), self._read.pop(name, 0)
         self._numbered[to], self._ordered[to] = self._numbered.pop(name, 0), self._ordered.pop(name, 0)
         if name in self._later:
