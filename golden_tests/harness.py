@@ -180,11 +180,12 @@ class LocalJob:
         return f"task_{self.databases}"
 
     def seem_large(self) -> None:
-        """Work as where the state is large and changes are few: changes stay in files of their own, and tasks read only
-        the rows that they need."""
+        """Work as where the state is large and changes are few: changes stay in files of their own, and tasks read, and
+        look at, only the rows that they need."""
         module: Any = self.module
         module.COMPACT_SHARE = module.LOOKED_UP_SHARE = 10**9
-        module.LARGE_TABLE = 0
+        module.MOST_MET = module.MOST_VALUES_MET = 10**9
+        module.LARGE_TABLE = module.MANY_ROWS = 0
         self.cold = True
 
     def close(self) -> None:

@@ -506,6 +506,62 @@ def test_operation(kind: str, op: str, values: list[Any], tmp_path: Path, spark:
         job.close()
 
 
+def test_few_rows_meet_few_rows_of_a_large_table() -> None:
+    """Only columns with few of the table's values are looked up first, and none for many rows or in a small table."""
+    _, script = compile_text("input relation p(x: int, y: int, z: list<int>).  output q.  q(X) :- p(X, _, _).")
+    module = load_script(script)
+    try:
+        engine, relation = module.DuckEngine(), module.PROGRAM.relation("p")
+        rows = 2 * module.MANY_ROWS
+        engine.table("p", f"SELECT range // 1000 AS x, range % 1000 AS y, [0] AS z, range AS n FROM range({rows})")
+
+        def met(derived: str, after: int = 1, columns: tuple[str, ...] = ()) -> set[str]:
+            few, (part,) = engine.meeting(relation, derived, after, columns)
+            found = engine.run(f"SELECT s.x, s.y, s.rowid = s.n FROM {part} AS s JOIN {few} AS d USING (x, y, z)")
+            assert sorted(found) == [(x, y, True) for x, y in sorted(engine.run(f"SELECT x, y FROM ({derived})"))]
+            return {name for name in "xyz" if f"{name} IN" in part}
+
+        assert met("SELECT x, y, z FROM p WHERE x = 3") == {"x"}
+        assert met("SELECT x, y, z FROM p WHERE x IN (3, 500) AND y < 9") == {"x", "y"}
+        assert met("SELECT x, y, z FROM p WHERE x IN (3, 500) AND y < 9", columns=("y", "z")) == {"y"}
+        assert met("SELECT x, y, z FROM p WHERE x = y") == set()
+        assert met("SELECT x, y, z FROM p WHERE x = 3", after=rows) == set()
+        assert met("SELECT x, y, z FROM p WHERE x < 300") == set()
+        assert met("SELECT x, y, z FROM p WHERE FALSE") == {"x", "y"}
+        engine.table("p", "SELECT * FROM p WHERE x < 9")
+        assert met("SELECT x, y, z FROM p WHERE x = 3") == set()
+        engine.close()
+    finally:
+        del sys.modules[module.__name__]
+
+
+def test_rows_are_counted_once() -> None:
+    """One statement counts all conditions that a table was made with; what nothing meets takes no further one."""
+    _, script = compile_text("input relation e(x: int).  output p.  p(X) :- e(X).")
+    module = load_script(script)
+    try:
+        engine, said = module.DuckEngine(), []
+        execute = engine._execute
+        engine._execute = lambda sql: said.append(sql) or execute(sql)
+        engine.table("hit", "SELECT range AS x FROM range(5)", ("x = 0", "x < 0", "x > 1"))
+        engine.table("other", "SELECT 7 AS x")
+        said.clear()
+        assert [engine.counted("hit", condition) for condition in ("x = 0", "x < 0", "x > 1")] == [1, 0, 3]
+        engine.add("other", "hit", condition="x < 0")
+        assert engine.part("nobody", "hit", "x", "x < 0") == engine.rows("nobody") == 0
+        assert len(said) == 1
+        assert engine.run("SELECT * FROM nobody") == []
+        assert engine.part("several", "hit", "x", "x > 1") == 3
+        engine.add("other", "hit", condition="x = 0")
+        assert engine.rows("other") == 2
+        assert engine.counted("hit", "x = 1") is engine.counted("other", "x = 0") is None
+        engine.remove("hit", "several", ["x"], 3)
+        assert engine.counted("hit", "x = 0") is None
+        engine.close()
+    finally:
+        del sys.modules[module.__name__]
+
+
 def test_rows_keep_their_row_ids(tmp_path: Path) -> None:
     """Statements between finding rows and removing them moved rows once; and what is inserted comes after what was
     read."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import os
 import re
 import shutil
 from collections.abc import Callable, Mapping
@@ -173,12 +174,12 @@ def collect_garbage(root: Path, manifest: Manifest, before: Manifest | None = No
 
 def remove_unreferenced(root: Path, folder: Path, kept: set[str]) -> None:
     """Remove the files of an attempt that are not in ``kept``, and the folders that this leaves empty."""
-    for path in sorted(folder.rglob("*"), reverse=True):
-        if path.is_dir():
-            remove_if_empty(path)
-        elif path.relative_to(root).as_posix() not in kept:
-            path.unlink(missing_ok=True)
-    remove_if_empty(folder)
+    for place, _, names in os.walk(folder, topdown=False):
+        inside = place.removeprefix(f"{root}/")
+        for name in names:
+            if f"{inside}/{name}" not in kept:
+                Path(place, name).unlink(missing_ok=True)
+        remove_if_empty(Path(place))
 
 
 def remove_from_store(root: Path, folder: Path, kept: set[str]) -> None:

@@ -186,8 +186,11 @@ def load_changes(engine: Engine, task: Task, relation: Relation, bucket: Bucket)
 
 
 def base_order(relation: Relation) -> tuple[str, ...]:
-    """Return the sort order of a base file: the bucket column first, so that lookups touch few row groups."""
-    return tuple(sorted(tuple_names(relation), key=lambda name: name != relation.bucket_by))
+    """Return the sort order of a base file, such that lookups touch few row groups: the bucket column first. In a
+    recursion it comes last, since what follows from a change has few values in other columns but any in this one,
+    which stays the same from derivation to derivation."""
+    last = relation.kind == "ranked"
+    return tuple(sorted(tuple_names(relation), key=lambda name: (name == relation.bucket_by) == last))
 
 
 def new_bucket(base: Sequence[str], rows: int) -> StoredBucket:

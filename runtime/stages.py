@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import functools
 import time
+from collections.abc import Mapping, Sequence
 
 from .executors import Executor
 from .log import Log
@@ -18,7 +19,7 @@ from .options import Options
 from .places import place_of, rows_of_file
 from .spark_rounds import run_rounds
 from .task import Outcome, Task
-from .tasks import FEW_ROWS, choose_engine, collect_reports, run_task, watched
+from .tasks import FEW_ROWS, ROWS_OF_THREAD, choose_engine, collect_reports, run_task, watched
 
 
 def run_stages(
@@ -50,10 +51,10 @@ def run_stages(
         parts = [(inputs, program.stages)]
     elif program.stages and options.engine != "spark":
         given = sum(stored.get(relation.table, 0) for relation in inputs)
-        given += sum(rows_of_file(place_of(path)) for paths in staged.values() for path in paths)
-        if given <= FEW_ROWS:
+        if given + rows_of_files(staged) <= FEW_ROWS:
             parts[:2] = [(inputs, program.stages[:1])]
-    cores = executor.cores()
+    little = small and sum(stored.values()) + rows_of_files(staged) <= ROWS_OF_THREAD
+    cores = 1 if little else executor.cores()
     for number, (own_inputs, stages) in enumerate(parts):
         strata = [stratum.name for stage in stages for stratum in stage.strata]
         task = Task(
@@ -115,6 +116,11 @@ def run_stages(
                     seconds=seconds,
                 )
     return outcome
+
+
+def rows_of_files(staged: Mapping[str, Sequence[str]]) -> int:
+    """Return how many rows a staged batch has."""
+    return sum(rows_of_file(place_of(path)) for paths in staged.values() for path in paths)
 
 
 def unaffected(task: Task, outcome: Outcome) -> bool:

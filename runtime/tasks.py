@@ -14,7 +14,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from .engines.duckdb import DuckEngine, without_duckdb
+from .engines.duckdb import MANY_ROWS, DuckEngine, without_duckdb
 from .errors import JobError
 from .executors import Executor, available_memory
 from .kept import KeptEngines, key_of
@@ -34,6 +34,9 @@ MOST_BUCKET_ROWS = 150_000_000
 FEW_ROWS = 300_000
 """Up to this many stored rows in total, one task does the whole batch, since a Spark job costs more than the work. Up
 to this many rows of inputs, stored or new, inputs get no Spark job of their own."""
+
+ROWS_OF_THREAD = 122_880
+"""How many rows of a table DuckDB gives to a thread at once: with no more in all, further threads would only wait."""
 
 PROGRESS_SECONDS = 1.0
 """The interval at which tasks record their progress, and at which the driver looks for it."""
@@ -131,10 +134,20 @@ def task_engine(task: Task, number: int, kept: KeptEngines | None) -> Iterator[D
     engine.keeps = True
     try:
         yield engine
-        kept.give(key, engine, {relation.table for relation in (*task.computed, *task.external)})
+        kept.give(key, engine, tables_to_keep(engine, task))
     except BaseException:
         engine.close()
         raise
+
+
+def tables_to_keep(engine: DuckEngine, task: Task) -> set[str]:
+    """Return the tables of a task that the next batch can use: all but those of large recursions, if they were mostly
+    computed here. Their rows are scattered, while those of the files just written are sorted."""
+    return {
+        relation.table
+        for relation in (*task.computed, *task.external)
+        if relation.kind != "ranked" or engine.scattered(relation.table) <= MANY_ROWS
+    }
 
 
 def run_task(task: Task, number: int, kept: KeptEngines | None = None) -> dict[str, Any]:

@@ -57,7 +57,7 @@ def to_write(run: Run, task: Task, relation: Relation, entries: Sequence[StoredB
     rows = new + sum(sum(entry.change_rows) for entry in entries)
     if rows > COMPACT_SHARE * sum(entry.base_rows for entry in entries):
         return whole
-    added = rows_by_bucket(engine, task, written, number) if len(entries) > 1 else {0: new}
+    added = rows_by_bucket(engine, task, [written], number)[0] if len(entries) > 1 else {0: new}
     replaced = tuple(files_to_replace(entry.change_rows, added.get(place, 0)) for place, entry in enumerate(entries))
     old = [
         f"{task.state}/{path}"
@@ -80,15 +80,21 @@ def to_write(run: Run, task: Task, relation: Relation, entries: Sequence[StoredB
     return Write("changes", union(queries), replaced)
 
 
-def rows_by_bucket(engine: Engine, task: Task, table: str, number: str) -> dict[int, int]:
-    """Return the number of rows of a table in each nonempty bucket; ``number`` is SQL for the bucket of a row."""
-    rows = engine.rows(table)
-    if not rows:
-        return {}
+def rows_by_bucket(engine: Engine, task: Task, tables: Sequence[str], number: str) -> list[dict[int, int]]:
+    """Return the number of rows in each nonempty bucket for each table; ``number`` is SQL for the bucket of a row."""
     if number.isdigit():
-        return {int(number): rows}
-    counts = f"SELECT {number} AS _bucket, COUNT(*) AS _count FROM {table} AS q GROUP BY 1"
-    return {row["_bucket"]: row["_count"] for row in engine.first(counts, task.buckets)}
+        return [{int(number): engine.rows(table)} for table in tables]
+    found: list[dict[int, int]] = [{} for _ in tables]
+    numbered = [
+        f"SELECT {number} AS _bucket, {place} AS _table FROM {table} AS q"
+        for place, table in enumerate(tables)
+        if engine.rows(table)
+    ]
+    if numbered:
+        counts = f"SELECT _bucket, _table, COUNT(*) AS _count FROM ({union(numbered)}) AS u GROUP BY _bucket, _table"
+        for row in engine.first(counts, task.buckets * len(tables)):
+            found[row["_table"]][row["_bucket"]] = row["_count"]
+    return found
 
 
 def with_changes(
@@ -192,10 +198,11 @@ def write_relation(run: Run, task: Task, relation: Relation, part: int | None) -
     order = base_order(relation) if wanted.kind == "base" else ()
     written = write_parts(engine, task, name, wanted.sql, number, order)
     buckets = {}
-    come, gone = (
-        rows_by_bucket(engine, task, table, number) if wanted.kind == "changes" else {}
-        for table in (f"{relation.table}__gained", f"{relation.table}__lost")
-    )
+    come: dict[int, int] = {}
+    gone: dict[int, int] = {}
+    if wanted.kind == "changes":
+        both = [f"{relation.table}__gained", f"{relation.table}__lost"]
+        come, gone = rows_by_bucket(engine, task, both, number)
     for place, bucket in enumerate(numbers):
         files = [file.path for file in written.get(bucket, ())]
         rows = [file.rows for file in written.get(bucket, ())]

@@ -1001,6 +1001,20 @@ def test_random_changes_come_to_what_they_say(mode: str, job: ModuleType, tmp_pa
         assert (said if not problems.count else None) == expected, rows
 
 
+def test_few_changes_need_no_database(job: ModuleType, tmp_path: Path) -> None:
+    """Changes of different rows are their own net changes; one row that may have two, or an update, takes a query."""
+    apart = [["a", 1, "+"], ["a", 2, "-"], ["b", 1, "+"], ["b", 1, "+"]]
+    both, update = [*apart, ["a", 1, "-"]], [*apart, ["c", 1, ">"]]
+    shape = job.InputShape(job.PRICE, "_op", "", False, "insert")
+    for number, (rows, needed) in enumerate([(apart, False), (both, True), (update, True), (apart * 300, True)]):
+        folder = tmp_path / f"{number}"
+        folder.mkdir()
+        pq.write_table(next(job.row_tables(iter(rows), job.staged_schema(shape))), folder / "rows.parquet")
+        with job.Netting() as netting:
+            netted = job.net_changes([], folder, shape, job.Problems(), netting)
+            assert (netting._engine is not None) == (netted != folder) == needed
+
+
 def net_of(rows: list[tuple[str, int, str, int]], mode: str) -> dict[tuple[str, int], str] | None:
     """What changes of ``price`` come to, found row by row; None if nobody knows."""
     if mode != "order":

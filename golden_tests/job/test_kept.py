@@ -191,6 +191,39 @@ def test_little_memory(tmp_path: Path) -> None:
     assert kept.take((1,)) is None and kept.take((0,)) is engines[0] and kept.take((2,)) is engines[2]
 
 
+def test_sorted_files_replace_scattered_rows(tmp_path: Path) -> None:
+    """What a task has computed of a large recursion is read again from the files that it wrote, which are sorted such
+    that the consequences of a change lie together; later batches find it in memory."""
+    world = World(tmp_path, 1, 0)
+    world.job.MANY_ROWS = 0
+    relation = world.job.PROGRAM.relation("reach")
+    assert world.job.base_order(relation)[-1] == relation.bucket_by
+    with world.kept:
+        world.apply(world.kept, strategy="recompute")
+        world.job.MANY_ROWS = 500_000
+        assert any("/reach/base" in sql for sql in world.apply(world.kept, strategy="incremental"))
+        assert not any("/reach/base" in sql for sql in world.apply(world.kept, strategy="incremental"))
+    world.verify()
+
+
+def test_little_work_gets_one_thread(tmp_path: Path) -> None:
+    """More threads would only wait for each other; where there is more to read or to change, they help."""
+    world = World(tmp_path, 1, 300_000)
+    opened: list[int] = []
+    open_engine = world.job.open_engine
+
+    def watched(task: Any, threads: int) -> Any:
+        opened.append(threads)
+        return open_engine(task, threads)
+
+    world.job.open_engine = watched
+    world.apply(world.job.LocalExecutor(2))
+    rows = sum(stored.rows for stored in world.job.read_state(world.state).relations.values())
+    world.job.ROWS_OF_THREAD = rows
+    world.apply(world.job.LocalExecutor(2))
+    assert opened == [1, 2]
+
+
 def test_removed_rows() -> None:
     """A table that mostly consists of removed rows is read again; rows inserted after many removals are found."""
     job: Any = load_script(compile_text(PROGRAM, "kept.dl")[1])

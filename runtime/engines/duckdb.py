@@ -27,6 +27,13 @@ NAMED = re.compile(r"(?:'[^']*'|\bAS\s+\w+|\w+\.\w+)|(\w+)")
 """Finds the words of a statement that may be tables: no text, since folders of the state have the names of relations,
 and neither aliases nor columns of a table."""
 
+MANY_ROWS = 500_000
+"""A table with fewer rows is joined as a whole: that takes no longer than to find out which rows are needed."""
+
+MOST_MET, MOST_VALUES_MET = 0.05, 0.5
+"""A column of a table is looked up for at most this many other rows per row of the table, if these have at most this
+share of the values in it."""
+
 FEW_LEFT = 1000
 """Tables of at most so many rows are left in a database that is kept; to remove them would take longer than to replace
 them."""
@@ -76,6 +83,10 @@ class DuckEngine:
         self._read: dict[str, int] = {}
         self._made: dict[str, int] = {}
         self._numbered: dict[str, int] = {}
+        self._ordered: dict[str, int] = {}
+        self._conditions: dict[str, Sequence[str]] = {}
+        self._counted: dict[str, dict[str, int]] = {}
+        self._values: dict[str, dict[str, int]] = {}
         self._sources: dict[str, object] = {}
         self.statements = 0
         #: Whether tables are read as a whole, since the next batch will use them again.
@@ -86,8 +97,9 @@ class DuckEngine:
 
     def _known(self) -> tuple[dict[str, Any], ...]:
         """Return all that is known of tables and views."""
-        noted = self._read, self._made, self._numbered, self._sources
-        return self._rows, self._views, self._later, self._selected, self._reducible, *noted
+        noted = self._read, self._made, self._numbered, self._ordered, self._values, self._sources
+        counts = self._conditions, self._counted
+        return self._rows, self._views, self._later, self._selected, self._reducible, *noted, *counts
 
     def close(self) -> None:
         """Discard the database, and what was opened for it."""
@@ -153,13 +165,44 @@ class DuckEngine:
     def meeting(
         self, relation: Relation, derived: str, after: int, columns: Sequence[str] = ()
     ) -> tuple[str, list[str]]:
-        """Return the query itself, and the whole table as its only part."""
-        return f"({derived})", [relation.table]
+        """Return the query itself, and the whole table as its only part. If a few rows meet a large table, return a
+        table of them, and the stored rows that may agree with one of them by their values in single columns: these are
+        faster to compare than rows, and most row groups of a table are skipped if it is sorted by such a column."""
+        table = relation.table
+        if table in self._later or self.rows(table) < MANY_ROWS or after > MOST_MET * self.rows(table):
+            return f"({derived})", [table]
+        few, row = f"{table}__derived", f", {self.row_id}" if self.row_id else ""
+        if self.table(few, derived) > MOST_MET * self.rows(table):
+            return few, [table]
+        tests = [f"{name} IN (SELECT {name} FROM {few})" for name in self._selective(relation, few, columns)]
+        return few, [f"(SELECT *{row} FROM {table} WHERE {' AND '.join(tests)})" if tests else table]
+
+    def _selective(self, relation: Relation, few: str, columns: Sequence[str]) -> list[str]:
+        """Return those of ``columns``, by default of all, in which the rows of ``few`` have a small share of the values
+        of a relation."""
+        values = self._number_of_values(relation)
+        chosen = [column for column in columns or values if column in values]
+        if not chosen:
+            return []
+        counts = self.run(f"SELECT {', '.join(f'COUNT(DISTINCT {column})' for column in chosen)} FROM {few}")[0]
+        shares = {column: count / values[column] for column, count in zip(chosen, counts, strict=True)}
+        return [column for column, share in shares.items() if share <= MOST_VALUES_MET]
+
+    def _number_of_values(self, relation: Relation) -> dict[str, int]:
+        """Return how many values columns of a relation have, as DuckDB estimates; it does not for lists."""
+        table, names = relation.table, [column.sql for column in relation.tuple_columns]
+        if table not in self._values:
+            stats = self.run(f"SELECT {', '.join(f'stats({name})' for name in names)} FROM {table} LIMIT 1")
+            known = {name: found.get("approx_unique") for row in stats for name, found in zip(names, row, strict=True)}
+            self._values[table] = {name: number for name, number in known.items() if number}
+        return self._values[table]
 
     def table(self, name: str, sql: str | Both, counts: Sequence[str] = ()) -> int:
         """Run a query now and keep its rows as a table; return their number."""
-        self._later.pop(name, None)
-        self._read.pop(name, None)
+        for known in (self._later, self._read, self._ordered, self._values):
+            known.pop(name, None)
+        self._conditions[name] = counts
+        self._counted.pop(name, None)
         self.statements += 1
         self._rows[name] = int(self.run(f"CREATE OR REPLACE TABLE {name} AS {self.text(sql)}")[0][0])
         self._made[name] = self._numbered[name] = self._rows[name]
@@ -170,7 +213,8 @@ class DuckEngine:
     ) -> None:
         """Create a table over files once a statement names it."""
         self._later[name], self._rows[name] = sql, rows
-        self._read[name] = self._numbered[name] = rows
+        self._conditions.pop(name, None)
+        self._read[name] = self._numbered[name] = self._ordered[name] = rows
         self._selected.pop(name, None)
         self._reducible[name] = reducible
         if selected:
@@ -196,6 +240,9 @@ class DuckEngine:
 
     def part(self, name: str, of: str, columns: str, condition: str) -> int:
         """Copy the rows of a table that meet a condition to a new table; return their number."""
+        if self.counted(of, condition) == 0:
+            self.later(name, f"SELECT {columns} FROM {of} WHERE FALSE", 0)
+            return 0
         return self.table(name, f"SELECT {columns} FROM {of} WHERE {condition}")
 
     def view(self, name: str, sql: str, rows: int | None = None) -> None:
@@ -213,16 +260,26 @@ class DuckEngine:
         return self._rows[name]
 
     def counted(self, name: str, condition: str) -> int | None:
-        """Return None: nothing is counted in advance."""
-        return None
+        """Return how many rows of a table meet one of the conditions that were given when it was made; all of them are
+        counted at once, when this is first asked."""
+        conditions = self._conditions.get(name, ())
+        if condition not in conditions:
+            return None
+        if name not in self._counted:
+            counts = ", ".join(f"COUNT(CASE WHEN {one} THEN 1 END)" for one in conditions)
+            self._counted[name] = dict(zip(conditions, self.run(f"SELECT {counts} FROM {name}")[0], strict=True))
+        return self._counted[name][condition]
 
     def add(self, name: str, of: str, columns: str = "*", condition: str = "TRUE") -> None:
         """Append the rows of a table that meet a condition to another."""
+        if self.counted(of, condition) == 0:
+            return
         self.insert(name, f"SELECT {columns} FROM {of} WHERE {condition}")
 
     def insert(self, name: str, sql: str) -> None:
         """Append the rows of a query to a table."""
         self.statements += 1
+        self._conditions.pop(name, None)
         added = int(self.run(f"INSERT INTO {name} BY NAME {sql}")[0][0])
         self._rows[name] += added
         self._numbered[name] += added
@@ -239,14 +296,17 @@ class DuckEngine:
                 same = f"CASE WHEN {matches} THEN TRUE ELSE error('a row of {name} has moved') END"
                 matches = f"{name}.{self.row_id} = {keys}._row AND {same}"
             self.statements += 1
+            self._conditions.pop(name, None)
             removed = int(self.run(f"DELETE FROM {name} USING {keys} WHERE {matches}")[0][0])
             assert count is None or removed == count, f"rows of {name} are not those that were looked up"
             self._rows[name] -= removed
 
     def rename(self, name: str, to: str) -> None:
         """Rename a table, replacing the table of that name."""
+        for renamed in (name, to):
+            self._conditions.pop(renamed, None)
         self._rows[to], self._read[to] = self._rows.pop(name), self._read.pop(name, 0)
-        self._numbered[to] = self._numbered.pop(name, 0)
+        self._numbered[to], self._ordered[to] = self._numbered.pop(name, 0), self._ordered.pop(name, 0)
         if name in self._later:
             self._later[to] = self._later.pop(name)
             return
@@ -277,6 +337,10 @@ class DuckEngine:
         """Return whether a table has been kept since an earlier batch, with the rows of ``source``."""
         return name in self._sources and self._sources[name] == source
 
+    def scattered(self, name: str) -> int:
+        """Return how many rows of a table were inserted since it was last read from files, which are sorted."""
+        return self._numbered.get(name, 0) - self._ordered.get(name, 0)
+
     def clear(self, tables: Collection[str] = ()) -> None:
         """Discard everything but ``tables``, which stay for the next batch as if they had been read then. What takes
         little memory stays until it is made again, but is not known any more."""
@@ -285,8 +349,10 @@ class DuckEngine:
             del self._made[name]
         self._sources = {}
         self._selected.clear()
+        self._values.clear()
+        self._conditions.clear()
         self._later = {name: sql for name, sql in self._later.items() if name in tables or name in self._views}
-        for known in (self._rows, self._read, self._numbered):
+        for known in (self._rows, self._read, self._numbered, self._ordered):
             for name in [name for name in known if name not in tables]:
                 del known[name]
         self._read.update(self._numbered)

@@ -12,6 +12,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from ..engines.duckdb import DuckEngine
+from ..places import rows_of_file
 from .files import InputFile
 from .records import PROBLEMS_LISTED, Problems
 from .tables import ROWS_AT_ONCE, staged_tables
@@ -52,6 +53,9 @@ class Netting:
             engine.close()
 
 
+FEW_CHANGES = 1000
+"""Up to so many changes are compared here, which takes less than to open a database for them."""
+
 NETTING = ("netting",)
 """The key of the database that is kept for ``net_changes``."""
 
@@ -66,7 +70,7 @@ def net_changes(
     inserted is a problem, unless it belongs to an update that changes nothing or ``shape.net`` says that it stays.
     """
     staged = sorted(folder.rglob("*.parquet"))
-    if not shape.order and have_one_sign(staged):
+    if not shape.order and (have_one_sign(staged) or are_apart(staged)):
         return folder
     netted = folder / "net"
     netted.mkdir()
@@ -84,6 +88,20 @@ def net_changes(
         rows, count = first_rows(netting.engine, path, f"SELECT {columns} FROM rows WHERE _op = '?'")
         note_contradictions(files, rows, count, shape, problems)
     return netted
+
+
+def are_apart(files: Sequence[Path]) -> bool:
+    """Return whether staged files have few rows, all of them insertions or deletions, and none that is both."""
+    if sum(map(rows_of_file, files)) > FEW_CHANGES:
+        return False
+    by_sign: dict[str, set[tuple[Any, ...]]] = {"+": set(), "-": set()}
+    for file in files:
+        with file.open("rb") as content:
+            for *values, sign in table_rows(pq.ParquetFile(content).read()):
+                if sign not in by_sign:
+                    return False
+                by_sign[sign].add(tuple(map(hashable, values)))
+    return by_sign["+"].isdisjoint(by_sign["-"])
 
 
 def have_one_sign(files: Iterable[Path]) -> bool:

@@ -192,12 +192,12 @@ def resolve_input(engine: Engine, relation: Relation) -> None:
     # With a primary key, a change replaces a row.
     most = engine.rows(f"{table}__changes") * (2 if relation.key else 1)
     engine.reduce(table, f"{table}__changes", relation.key or tuple_names(relation), most)
-    engine.table(f"{table}__plus", f"SELECT DISTINCT {columns} FROM {table}__changes WHERE _op = '+'")
-    engine.table(f"{table}__minus", f"SELECT DISTINCT {columns} FROM {table}__changes WHERE _op = '-'")
-    removed = f"SELECT {columns} FROM {table} SEMI JOIN {table}__minus USING ({columns})"
+    inserted = f"SELECT DISTINCT {columns} FROM {table}__changes WHERE _op = '+'"
+    removed = f"SELECT {columns} FROM {table}__changes WHERE _op = '-'"
+    removed = f"SELECT {columns} FROM {table} SEMI JOIN ({removed}) AS m USING ({columns})"
     if relation.key:
         key = ", ".join(relation.key)
-        twice = engine.first(f"SELECT {key} FROM {table}__plus GROUP BY {key} HAVING COUNT(*) > 1", 1)
+        twice = engine.first(f"SELECT {key} FROM ({inserted}) AS p GROUP BY {key} HAVING COUNT(*) > 1", 1)
         if twice:
             raise Refused(
                 f"{relation.name}: two different rows with the primary key {named_values(relation, twice[0])} "
@@ -207,8 +207,10 @@ def resolve_input(engine: Engine, relation: Relation) -> None:
         named = f"SELECT {key} FROM {table}__changes WHERE _op IN ('+', 'x')"
         replaced = f"SELECT {columns} FROM {table} SEMI JOIN ({named}) AS k USING ({key})"
         removed = f"{removed} UNION {replaced}"
-    engine.table(f"{table}__gained", f"SELECT * FROM {table}__plus ANTI JOIN {table} USING ({columns})")
-    engine.table(f"{table}__lost", f"SELECT {columns} FROM ({removed}) AS q ANTI JOIN {table}__plus USING ({columns})")
+    engine.table(f"{table}__gained", f"SELECT * FROM ({inserted}) AS p ANTI JOIN {table} USING ({columns})")
+    engine.table(
+        f"{table}__lost", f"SELECT {columns} FROM ({removed}) AS q ANTI JOIN ({inserted}) AS p USING ({columns})"
+    )
     engine.table(f"{table}__touched", f"SELECT * FROM {table}__lost UNION ALL SELECT * FROM {table}__gained")
     engine.remove(table, f"{table}__lost", tuple_names(relation), engine.rows(f"{table}__lost"))
     if engine.rows(f"{table}__gained"):

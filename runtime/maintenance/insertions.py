@@ -154,14 +154,13 @@ def enter_first(run: Run, stratum: Stratum, relation: Relation, clock: int) -> N
         ]
     if derivations:
         admitted = admissible(engine, stratum, relation, union(derivations))
-        engine.table(f"{table}__entering", counted(relation, admitted, clock))
+        engine.table(f"{table}__changed", counted(relation, admitted, clock))
     else:
-        engine.empty(f"{table}__entering", relation.state_columns)
+        engine.empty(f"{table}__changed", relation.state_columns)
     if gained and engine.rows(f"{table}__hit"):
         take_out(engine, relation)
         put_back(engine, relation)
-    check_defined(engine, stratum, relation, f"{table}__entering")
-    engine.rename(f"{table}__entering", f"{table}__changed")
+    check_defined(engine, stratum, relation, f"{table}__changed")
 
 
 def admissible(engine: Engine, stratum: Stratum, relation: Relation, derived: str) -> str:
