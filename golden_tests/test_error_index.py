@@ -18,6 +18,7 @@ from flintlog.compiler.diagnostics.index import PAGE, plain, sections
 from flintlog.compiler.frontend.reader import MOST_CHARACTERS
 from flintlog.compiler.local.dat.reader import Reader
 from flintlog.compiler.local.dat.replay import Replay
+from flintlog.compiler.nodes import compile_nodes
 from flintlog.compiler.pipeline import compile_program
 from flintlog.compiler.processes import compile_any, compile_processes
 from flintlog.runtime.local.session import Session
@@ -36,7 +37,7 @@ GROUPS = {
     "Strata and aggregates": "E05",
     "Locations": "E06",
     "Not supported by this version": "E070 E071",
-    "Processes": "E073",
+    "Processes": "E073 E074",
     "Command files": "E09",
     "Warnings": "W0",
 }
@@ -90,6 +91,8 @@ def reported(code: str, program: dict[str, bytes], folder: Path) -> tuple[tuple[
     try:
         if code == "E0734":
             items = compile_processes([main, folder / "S1.dl"]).warnings
+        elif code == "E0740":
+            items = compile_nodes(main).warnings
         elif code == "E0704" or "changes.dat" in program:
             compilation = compile_program(main)
             items = compilation.warnings

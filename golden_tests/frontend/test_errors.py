@@ -9,6 +9,8 @@ from pathlib import Path
 import pytest
 from flintlog.compiler.diagnostics import CODES, CompileError, Diagnostics
 from flintlog.compiler.frontend.reader import MOST_CHARACTERS
+from flintlog.compiler.ir.syntax import RECURSIONS
+from flintlog.compiler.nodes import compile_nodes
 from flintlog.compiler.pipeline import compile_program
 from flintlog.compiler.processes import compile_any, compile_processes
 from flintlog.compiler.source import SourceFile
@@ -22,8 +24,9 @@ CASES = sorted(path.parent for path in ERRORS.glob("*/program.dl"))
 def diagnose(case: Path) -> str:
     """What the compiler reports about a case: a program of one process or of several, in one file or in more.
 
-    Where there is a file ``one_script``, it is compiled as a program of one process; where there is one ``too_long``,
-    with so many empty lines behind it that it is.
+    Where there is a file ``one_script``, it is compiled as a program of one process; where there is one ``nodes``, for
+    nodes; where there is one ``derivation_sets``, with these; where there is one ``too_long``, with so many empty lines
+    behind it that it is.
     """
     files = [case / "program.dl", *case.glob("process_*.dl")]
     try:
@@ -34,8 +37,11 @@ def diagnose(case: Path) -> str:
             found, sources = compile_processes(files).warnings, ()
         elif (case / "one_script").exists():
             found, sources = compile_program(files[0]).warnings, ()
+        elif (case / "nodes").exists():
+            found, sources = compile_nodes(files[0]).warnings, ()
         else:
-            compiled = compile_any(files[0])
+            sets = (case / "derivation_sets").exists()
+            compiled = compile_any(files[0], recursion=RECURSIONS[1] if sets else RECURSIONS[0])
             found, sources = compiled.warnings, compiled.sources
     except CompileError as error:
         found, sources = error.diagnostics, error.sources
