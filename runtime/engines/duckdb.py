@@ -10,6 +10,7 @@ import contextlib
 import math
 import re
 import sys
+import time
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from typing import Any
 
@@ -78,6 +79,7 @@ class DuckEngine:
         self._numbered: dict[str, int] = {}
         self._sources: dict[str, object] = {}
         self.statements = 0
+        self.reading = 0.0
         #: Whether tables are read as a whole, since the next batch will use them again.
         self.keeps = False
         self.failed_calls: Callable[[], str] = str
@@ -136,9 +138,12 @@ class DuckEngine:
                 self._make_named(self._views[name])
             if name in self._later:
                 kind = "VIEW" if name in self._views else "TABLE"
+                before, started = self.reading, time.thread_time()
                 self.run(f"CREATE OR REPLACE {kind} {name} AS {self._later.pop(name)}")
                 if kind == "TABLE":
                     self._made[name] = self._rows[name]
+                    # What it names itself was read meanwhile.
+                    self.reading = before + time.thread_time() - started
 
     def text(self, sql: str | Both) -> str:
         """Return a query in DuckDB's dialect."""

@@ -21,6 +21,8 @@ class Engine(Protocol):
     """The number of rows of a relation above which there are no leaps."""
     statements: int
     """The number of statements that have changed tables."""
+    reading: float
+    """How many seconds the thread has worked to read tables over files."""
     failed_calls: Callable[[], str]
     """Returns what external functions reported when they failed, to be appended to a message."""
 

@@ -156,6 +156,7 @@ class SparkEngine:
         self.spark = spark
         self.folder = folder
         self.statements = 0
+        self.reading = 0.0
         self.partitions = partitions
         # Rounds are small and many; constraints make planning slow, and checkpoints of some unions fail. Rows that are
         # partitioned by one column count as partitioned by more, and sorted rows are counted without a hash table.
