@@ -19,7 +19,7 @@ from ..engines.engine import Engine
 from ..model import Stratum
 from ..sql import names, no_rows
 from .changes import check_key, no_changes, note_changes, note_differences
-from .run import METHODS, Choice, Effect, Run
+from .run import METHODS, PRICE_OF_ROUND, Choice, Effect, Run
 
 FEW_TUPLES = 10_000
 """A stratum with fewer tuples is small."""
@@ -34,7 +34,7 @@ PRICE_OF_SUSPECTS = 3.0
 """The price of deletions that touch as many tuples as there are."""
 
 UNFINISHED = 2.0
-"""How many times what it has cost so far deletions that were given up are expected to cost."""
+"""How many times what deletions cost it is expected to cost to follow them to their end and let tuples return."""
 
 SECONDS_OF_STATEMENT = 0.0015
 """How long a statement takes, however few rows it works on."""
@@ -52,8 +52,18 @@ DECAY = 0.9
 """What is left of a price after each batch that was computed from scratch because of it: no batch decides for ever."""
 
 
+LEAST_FOLLOWED = 0.05
+"""Deletions are not given up for the time that they take before they took this share of computing the stratum."""
+
+
 class TooManySuspects(Exception):
-    """Raised when deletions touch so many tuples that computing the stratum from scratch is cheaper."""
+    """Raised when deletions touch so many tuples that computing the stratum from scratch is cheaper: why, and the price
+    that following them to their end is expected to have."""
+
+    def __init__(self, reason: str, price: float) -> None:
+        """Note the reason and the price."""
+        super().__init__(reason)
+        self.price = price
 
 
 def maintain(run: Run, stratum: Stratum, clock: int) -> int:
@@ -75,13 +85,21 @@ def maintain(run: Run, stratum: Stratum, clock: int) -> int:
 def build(run: Run, stratum: Stratum, clock: int) -> int:
     """Compute a stratum for the first time or again, record what that took, and return its new clock."""
     engine, effects = run.engine, run.choice.effects
-    started, before = seconds_worked(engine), engine.statements
-    clock = METHODS[stratum.kind].maintain(run._replace(initial=True), stratum, clock)
+    started, before, rounds = seconds_worked(engine), engine.statements, 0
+
+    def note(name: str, phase: str, done: int, tuples: int) -> None:
+        nonlocal rounds
+        rounds += 1
+        run.note(name, phase, done, tuples)
+
+    clock = METHODS[stratum.kind].maintain(run._replace(initial=True, note=note), stratum, clock)
     # To compare it with what was there takes more for each relation, and reads all tuples.
     built = float(engine.statements - before + STATEMENTS_TO_COMPARE * len(stratum.relations))
     compared = SECONDS_TO_COMPARE * sum(engine.rows(relation.table) for relation in stratum.relations)
     seconds = round(seconds_worked(engine) - started + compared, 4)
-    effects[stratum.name] = effects.get(stratum.name, Effect())._replace(built=built, seconds=seconds)
+    effects[stratum.name] = effects.get(stratum.name, Effect())._replace(
+        built=built, seconds=seconds, built_rounds=float(rounds)
+    )
     return clock
 
 
@@ -122,16 +140,19 @@ def follow_or_recompute(run: Run, stratum: Stratum, clock: int, lost: float, gai
         rounds += phase == "delete"
         run.note(name, phase, done, tuples)
 
+    given_up = 0.0
     try:
         clock = METHODS[stratum.kind].maintain(run._replace(note=note), stratum, clock)
     except TooManySuspects as error:
-        reason = str(error)
+        reason, given_up = str(error), error.price
     if is_recursive(stratum):
         touched = sum(engine.rows(f"{table}__touched") for table in tables)
         entered = 0 if reason else sum(engine.rows(f"{table}__gained") for table in tables)
         if lost:
             # A smaller batch may need as few rounds as before.
-            suspects = PRICE_OF_SUSPECTS * (touched - entered) / stored * (UNFINISHED if reason else 1)
+            suspects = PRICE_OF_SUSPECTS * (touched - entered) / stored
+            if reason:
+                suspects = max(0.0, given_up - PRICE_OF_ROUND * rounds)
             effect = effect._replace(rounds=float(rounds), lost=suspects / lost)
         if gained and not reason:
             effect = effect._replace(gained=entered / stored / gained)
@@ -188,16 +209,15 @@ def price_of_following(stratum: Stratum, effect: Effect, lost: float, gained: fl
 def seconds_to_follow(stratum: Stratum, effect: Effect, lost: float, gained: float) -> float:
     """Return how many seconds it is expected to take to follow changes, if these shares of what a stratum reads were
     lost and gained; what similar changes took says more than the price does."""
-    price, scratch = price_of_following(stratum, effect, lost, gained), effect.seconds
-    earlier = price_of_following(stratum, effect, effect.follow_lost, effect.follow_gained)
-    if not effect.follow_seconds:
-        # A recursion takes the statements of both phases, apart from their rounds.
-        phases = 2 if lost and gained and is_recursive(stratum) else 1
-        return SECONDS_OF_STATEMENT * METHODS[stratum.kind].statements * phases + price * scratch
-    if lost > SIMILAR * effect.follow_lost or gained > SIMILAR * effect.follow_gained:
-        return effect.follow_seconds + max(0.0, price - earlier) * scratch
-    fixed = min(effect.follow_seconds, SECONDS_OF_STATEMENT * effect.followed)
-    return fixed + (effect.follow_seconds - fixed) * price / earlier
+    price = price_of_following(stratum, effect, lost, gained)
+    if effect.follow_seconds and lost <= SIMILAR * effect.follow_lost and gained <= SIMILAR * effect.follow_gained:
+        fixed = min(effect.follow_seconds, SECONDS_OF_STATEMENT * effect.followed)
+        earlier = price_of_following(stratum, effect, effect.follow_lost, effect.follow_gained)
+        return fixed + (effect.follow_seconds - fixed) * price / earlier
+    # A recursion takes the statements of both phases, apart from their rounds.
+    phases = 2 if lost and gained and is_recursive(stratum) else 1
+    expected = SECONDS_OF_STATEMENT * METHODS[stratum.kind].statements * phases + price * effect.seconds
+    return max(expected, effect.follow_seconds)
 
 
 def from_scratch(run: Run, stratum: Stratum, reason: str, begun: bool) -> int:

@@ -62,7 +62,8 @@ class Effect(NamedTuple):
     per share of what it reads that was lost, and that was gained. ``built`` and ``seconds`` are how many statements,
     and how many seconds of its thread, it took to compute the stratum the last time; ``followed`` and
     ``follow_seconds`` are how many it took to follow changes the last time, when the shares ``follow_lost`` and
-    ``follow_gained`` were lost and gained. They are 0 if that is unknown."""
+    ``follow_gained`` were lost and gained; ``built_rounds`` is how many rounds it took to compute it. They are 0 if
+    that is unknown."""
 
     rounds: float = 10.0
     lost: float = 8.0
@@ -73,6 +74,7 @@ class Effect(NamedTuple):
     follow_seconds: float = 0.0
     follow_lost: float = 0.0
     follow_gained: float = 0.0
+    built_rounds: float = 0.0
 
     def price(self, lost: float, gained: float) -> float:
         """Return the price of following changes if these shares were lost and gained."""
