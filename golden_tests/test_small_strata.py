@@ -144,6 +144,8 @@ def test_what_earlier_batches_cost(kind: str) -> None:
     assert not reason(long._replace(**dear), lost=0.0005, gained=0.0005) or kind == "ranked"
     cheap = {**dear, "follow_seconds": 2.0}
     assert not reason(long._replace(**cheap))
+    # Changes that touched nothing have no price.
+    assert "about 1.3 times" in reason(long._replace(**dear, rounds=0.0, lost=0.0, gained=0.0)) or kind == "counted"
     # What larger changes take is not less.
     assert reason(long._replace(**dear), lost=0.01)
 

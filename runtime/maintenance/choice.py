@@ -213,7 +213,7 @@ def seconds_to_follow(stratum: Stratum, effect: Effect, lost: float, gained: flo
     if effect.follow_seconds and lost <= SIMILAR * effect.follow_lost and gained <= SIMILAR * effect.follow_gained:
         fixed = min(effect.follow_seconds, SECONDS_OF_STATEMENT * effect.followed)
         earlier = price_of_following(stratum, effect, effect.follow_lost, effect.follow_gained)
-        return fixed + (effect.follow_seconds - fixed) * price / earlier
+        return fixed + (effect.follow_seconds - fixed) * (min(price / earlier, SIMILAR) if earlier else 1.0)
     # A recursion takes the statements of both phases, apart from their rounds.
     phases = 2 if lost and gained and is_recursive(stratum) else 1
     expected = SECONDS_OF_STATEMENT * METHODS[stratum.kind].statements * phases + price * effect.seconds
