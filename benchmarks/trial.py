@@ -24,8 +24,9 @@ MOST_SECONDS = 60
 
 def excess(script: Path, files: Mapping[str, str]) -> str:
     """Return which limit a job exceeds when it builds its state, in words; empty if it stays within them."""
-    command = [sys.executable, __file__, script, script.with_suffix(".state"), json.dumps(files), str(MOST_SECONDS)]
-    done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, check=False)
+    arguments = (script, script.with_suffix(".state"), json.dumps(files), MOST_SECONDS)
+    command = [sys.executable, __file__, *map(str, arguments)]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
     if done.returncode < 0:
         return f"not evaluated after {MOST_SECONDS} seconds of processor time"
     if done.returncode:

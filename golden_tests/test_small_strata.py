@@ -83,7 +83,7 @@ def test_many_rounds(job: Any) -> None:
 
 def test_long_computations(job: Any) -> None:
     """What took long follows the changes, however few its statements and its tuples are."""
-    job.module.QUICK_SECONDS = 0.0
+    job.module.QUICK_STATEMENTS = 0
     _, first = outcomes(job, [("+", (0, n)) for n in range(1, 9)], [("+", (9, 0))])
     assert first == {}
 
@@ -133,7 +133,7 @@ def test_what_earlier_batches_cost(kind: str) -> None:
     """A larger stratum is computed from scratch if batches like this one took longer than to compute it."""
 
     def reason(effect: Effect, lost: float = 0.001, gained: float = 0.001, **stratum: Any) -> str:
-        return reason_for_scratch(Choice(), stratum_of(kind, **stratum), effect, FEW_TUPLES, lost, gained)
+        return reason_for_scratch(Choice(), stratum_of(kind, **stratum), effect, 0.0015, FEW_TUPLES, lost, gained)
 
     long = Effect(built=5, seconds=9.0)
     quick = Effect(built=5, seconds=0.009)

@@ -13,8 +13,6 @@ Of larger strata, the seconds are known that the thread worked the last time: to
 
 from __future__ import annotations
 
-import time
-
 from ..engines.engine import Engine
 from ..model import Stratum
 from ..sql import names, no_rows
@@ -24,8 +22,9 @@ from .run import METHODS, PRICE_OF_ROUND, Choice, Effect, Run
 FEW_TUPLES = 10_000
 """A stratum with fewer tuples is small."""
 
-QUICK_SECONDS = 0.1
-"""A small stratum that took more seconds to compute, since its tuples have many derivations, follows the changes."""
+QUICK_STATEMENTS = 70
+"""A small stratum that took longer to compute than so many statements take, since its tuples have many derivations,
+follows the changes."""
 
 LARGE_SHARE = 0.3
 """If more than this share of what a stratum reads has changed, it is computed from scratch."""
@@ -35,9 +34,6 @@ PRICE_OF_SUSPECTS = 3.0
 
 UNFINISHED = 2.0
 """How many times what deletions cost it is expected to cost to follow them to their end and let tuples return."""
-
-SECONDS_OF_STATEMENT = 0.0015
-"""How long a statement takes, however few rows it works on."""
 
 SIMILAR = 2.0
 """Changes are similar to earlier ones if they are at most so many times as large."""
@@ -104,8 +100,8 @@ def build(run: Run, stratum: Stratum, clock: int) -> int:
 
 
 def seconds_worked(engine: Engine) -> float:
-    """Return how many seconds this thread has worked, apart from reading files, which are read either way."""
-    return time.thread_time() - engine.reading
+    """Return a reading of the clock by which the ways to maintain a stratum are compared."""
+    return engine.worked()
 
 
 def changed_shares(engine: Engine, stratum: Stratum) -> tuple[float, float]:
@@ -127,7 +123,7 @@ def follow_or_recompute(run: Run, stratum: Stratum, clock: int, lost: float, gai
     engine, choice, tables = run.engine, run.choice, [r.table for r in stratum.relations]
     stored = max(1, sum(map(engine.rows, tables)))
     effect = choice.effects.get(stratum.name, Effect())
-    reason = reason_for_scratch(choice, stratum, effect, stored, lost, gained)
+    reason = reason_for_scratch(choice, stratum, effect, engine.seconds_of_statement, stored, lost, gained)
     if reason:
         if choice.strategy == "auto":
             less = {name: getattr(effect, name) * DECAY for name in ("rounds", "lost", "gained", "follow_seconds")}
@@ -168,17 +164,17 @@ def follow_or_recompute(run: Run, stratum: Stratum, clock: int, lost: float, gai
 
 
 def reason_for_scratch(
-    choice: Choice, stratum: Stratum, effect: Effect, stored: int, lost: float, gained: float
+    choice: Choice, stratum: Stratum, effect: Effect, statement: float, stored: int, lost: float, gained: float
 ) -> str:
     """Return why to compute a stratum of ``stored`` tuples from scratch, decided before anything is done; empty if not.
-    ``effect`` is the known effect of changes on it."""
+    ``effect`` is the known effect of changes on it, ``statement`` how many seconds a statement takes."""
     if choice.strategy != "auto":
         return "asked for" if choice.strategy == "recompute" else ""
     # Calls may cost more than statements, and only an incremental sum says which group is out of range.
     comparable = not stratum.ranged and not any(rule.calls for rule in stratum.rules)
     if stored < FEW_TUPLES:
         expected = max(effect.followed, METHODS[stratum.kind].statements)
-        if comparable and 0 < effect.built < expected and effect.seconds < QUICK_SECONDS:
+        if comparable and 0 < effect.built < expected and effect.seconds < QUICK_STATEMENTS * statement:
             return f"it is small: to compute it takes {effect.built:.0f} statements, to follow changes {expected:.0f}"
         return ""
     if lost + gained > LARGE_SHARE:
@@ -186,7 +182,7 @@ def reason_for_scratch(
     price = price_of_following(stratum, effect, lost, gained)
     # Without recursion nothing is known to be expensive before it has been measured.
     if comparable and effect.seconds:
-        price = seconds_to_follow(stratum, effect, lost, gained) / effect.seconds
+        price = seconds_to_follow(stratum, effect, statement, lost, gained) / effect.seconds
     elif not is_recursive(stratum):
         price = 0.0
     if price > 1:
@@ -206,17 +202,17 @@ def price_of_following(stratum: Stratum, effect: Effect, lost: float, gained: fl
     return effect.price(lost, gained) if is_recursive(stratum) else lost + gained
 
 
-def seconds_to_follow(stratum: Stratum, effect: Effect, lost: float, gained: float) -> float:
+def seconds_to_follow(stratum: Stratum, effect: Effect, statement: float, lost: float, gained: float) -> float:
     """Return how many seconds it is expected to take to follow changes, if these shares of what a stratum reads were
     lost and gained; what similar changes took says more than the price does."""
     price = price_of_following(stratum, effect, lost, gained)
     if effect.follow_seconds and lost <= SIMILAR * effect.follow_lost and gained <= SIMILAR * effect.follow_gained:
-        fixed = min(effect.follow_seconds, SECONDS_OF_STATEMENT * effect.followed)
+        fixed = min(effect.follow_seconds, statement * effect.followed)
         earlier = price_of_following(stratum, effect, effect.follow_lost, effect.follow_gained)
         return fixed + (effect.follow_seconds - fixed) * (min(price / earlier, SIMILAR) if earlier else 1.0)
     # A recursion takes the statements of both phases, apart from their rounds.
     phases = 2 if lost and gained and is_recursive(stratum) else 1
-    expected = SECONDS_OF_STATEMENT * METHODS[stratum.kind].statements * phases + price * effect.seconds
+    expected = statement * METHODS[stratum.kind].statements * phases + price * effect.seconds
     return max(expected, effect.follow_seconds)
 
 
