@@ -405,11 +405,35 @@ def test_layout(graphs: Any, small: Any, folder: Path, tmp_path: Path) -> None:
                         changes = evaluator.changes(query, states[number - 1], state)
                         found |= dict(zip(("ins_", "del_"), changes, strict=True))
                     assert expected[query.name, name, number] == found
-    job = graphs.gmark.compiled(dataset, "nav", tmp_path)
+    job = graphs.gmark.compiled(dataset, "nav", graphs.gmark.query_files(dataset, "nav"), tmp_path)
     outputs = {relation.name for relation in job.PROGRAM.relations if relation.output}
     assert outputs == {query.name for query in small.queries["nav"]}
     inputs = {relation.name for relation in job.PROGRAM.relations if relation.kind == "input"}
     assert inputs - {"node"} == set().union(*(query.symbols for query in small.queries["nav"]))
+
+
+def test_queries_left_out(graphs: Any, folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where answers are not known, queries whose answers are too large or take too long are left out and named."""
+    data = tmp_path / "data"
+    shutil.copytree(folder, data)
+    shutil.rmtree(data / NAME / "expected")
+    dataset = graphs.gmark.Dataset(NAME, data / NAME)
+    read = graphs.gmark.Graphs(dataset, tmp_path / "graphs")
+    names = {path.stem for path in graphs.gmark.query_files(dataset, "nav")}
+    trial = sys.modules["trial"]
+    sizes = {}
+    for most in (-1, None):
+        monkeypatch.setattr(trial, "MOST_TUPLES", sorted(sizes.values())[2] if most is None else most)
+        run = graphs.gmark.Workload(dataset, "nav", read, tmp_path)
+        if most is not None:
+            sizes = {query: int(reason.split()[0].replace(",", "")) for query, reason in run.left_out.items()}
+            assert sizes.keys() == names and run.queries == []
+    assert set(run.left_out) == {query for query, size in sizes.items() if size > sorted(sizes.values())[2]}
+    assert set(run.queries) == names - run.left_out.keys()
+    monkeypatch.setattr(trial, "MOST_SECONDS", 0)
+    script = tmp_path / f"{NAME}-nav" / "jobs" / "gmark_snb_nav.py"
+    monkeypatch.setattr(graphs.gmark, "query_files", lambda dataset, name: [])
+    assert "after 0 seconds of processor time" in trial.excess(script, {})
 
 
 def test_wrong_options(graphs: Any, tmp_path: Path, capsys: Any, monkeypatch: pytest.MonkeyPatch) -> None:

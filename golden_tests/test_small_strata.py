@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import sys
 from collections import Counter
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from flintlog.runtime.maintenance.choice import FEW_TUPLES, TooManySuspects, reason_for_scratch
+from flintlog.runtime.maintenance.run import Choice, Effect
 
 from golden_tests.harness import LocalJob, MemoryJob, compile_text
 from golden_tests.nightly import seeds
@@ -79,7 +83,7 @@ def test_many_rounds(job: Any) -> None:
 
 def test_long_computations(job: Any) -> None:
     """What took long follows the changes, however few its statements and its tuples are."""
-    job.module.QUICK_SECONDS = 0.0
+    job.module.QUICK_STATEMENTS = 0
     _, first = outcomes(job, [("+", (0, n)) for n in range(1, 9)], [("+", (9, 0))])
     assert first == {}
 
@@ -96,6 +100,75 @@ def test_what_was_given_up_is_remembered(job: Any) -> None:
     assert all("to follow that would cost about" in reason for reason in reasons[1:])
     costs = [float(reason.split("about ")[1].split()[0]) for reason in reasons[1:]]
     assert costs == sorted(costs, reverse=True) and costs[0] > 1.1
+
+
+def test_few_differences(tmp_path: Path) -> None:
+    """Of a stratum that was computed from scratch, only rows that differ are written, and nothing if none does."""
+    loop = "output relation loop(x: int, y: int)\nloop(X, Y) :- e(X, Y), e(Y, X)."
+    _, script = compile_text(f"{PROGRAM}{loop}")
+    job = LocalJob(script, tmp_path / "state")
+    job.run({"e": [*[("+", (0, n)) for n in range(1, 41)], ("+", (1, 50)), ("+", (2, 50)), ("+", (8, 8))]})
+    first = job.manifest.relations["p"].buckets[0]
+    # The closure has (0, 50) either way, now from one path less.
+    for batch, rows in ([("-", (2, 50))], 2), ([("+", (41, 42))], 3), ([("-", (41, 42))], 3), ([("+", (0, 41))], 4):
+        job.run({"e": batch})
+        assert "it is small" in job.scratch[0] and job.differences() == []
+        bucket = job.manifest.relations["p"].buckets[0]
+        assert bucket.base == first.base and sum(bucket.change_rows) == rows
+    assert "loop" in job.manifest.effects and len(job.scratch) == 3
+    (bucket,) = job.manifest.relations["loop"].buckets.values()
+    assert bucket.rows == 1 and "/000001-" in f"/{bucket.base[0].removeprefix('data/')}" and not bucket.changes
+    job.close()
+
+
+def stratum_of(kind: str, calls: tuple[str, ...] = ()) -> Any:
+    """A stratum as far as the choice looks at it."""
+    rounds = ("delta",) if kind == "ranked" else ()
+    rules = (SimpleNamespace(rounds=rounds, calls=calls),)
+    return SimpleNamespace(kind=kind, name="p", rules=rules, ranged=(), relations=(SimpleNamespace(table="p"),))
+
+
+@pytest.mark.parametrize("kind", ["ranked", "counted"])
+def test_what_earlier_batches_cost(kind: str) -> None:
+    """A larger stratum is computed from scratch if batches like this one took longer than to compute it."""
+
+    def reason(effect: Effect, lost: float = 0.001, gained: float = 0.001, **stratum: Any) -> str:
+        return reason_for_scratch(Choice(), stratum_of(kind, **stratum), effect, 0.0015, FEW_TUPLES, lost, gained)
+
+    long = Effect(built=5, seconds=9.0)
+    quick = Effect(built=5, seconds=0.009)
+    assert not reason(long) and "times as much" in reason(quick)
+    assert not reason(quick, calls=("f",))
+    dear = {"followed": 10.0, "follow_seconds": 12.0, "follow_lost": 0.001, "follow_gained": 0.001}
+    assert "about 1.3 times" in reason(long._replace(**dear))
+    assert not reason(long._replace(**dear), lost=0.0005, gained=0.0005) or kind == "ranked"
+    cheap = {**dear, "follow_seconds": 2.0}
+    assert not reason(long._replace(**cheap))
+    # Changes that touched nothing have no price.
+    assert "about 1.3 times" in reason(long._replace(**dear, rounds=0.0, lost=0.0, gained=0.0)) or kind == "counted"
+    # What larger changes take is not less.
+    assert reason(long._replace(**dear), lost=0.01)
+
+
+def test_deep_deletions() -> None:
+    """Deletions whose first rounds cost much are given up early if the recursion is deep, and what following them to
+    the end would cost is passed on."""
+    module: Any = sys.modules["flintlog.runtime.maintenance.deletions"]
+    engine = SimpleNamespace(rows=lambda table: 100_000 if table == "p" else 10)
+
+    def check(rounds: float, seconds: float, strategy: str = "auto") -> None:
+        effects = {"p": Effect(seconds=10.0, built_rounds=rounds)}
+        run: Any = SimpleNamespace(engine=engine, choice=Choice(strategy, effects))
+        module.check_suspects(run, stratum_of("ranked"), 3, seconds)
+
+    with pytest.raises(TooManySuspects) as raised:
+        check(60, 0.6)
+    assert raised.value.price == pytest.approx(1.2)
+    check(6, 0.6)
+    check(60, 0.4)
+    check(60, 0.6, "incremental")
+    with pytest.raises(TooManySuspects):
+        check(0, 6.0)
 
 
 def test_calls(tmp_path: Path) -> None:

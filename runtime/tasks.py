@@ -57,6 +57,7 @@ def compute(run: Run, task: Task, part: int | None) -> dict[str, int]:
         if stratum.name in task.rebuilt:
             for relation in stratum.relations:
                 load_former(engine, task, relation, run.bucket)
+                run.choice.rewritten.add(relation.table)
             clocks[stratum.name] = from_scratch(run, stratum, "its definition has changed", False)
             for relation in stratum.relations:
                 check_key(engine, relation, initial=True)

@@ -10,6 +10,7 @@ import contextlib
 import math
 import re
 import sys
+import time
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from typing import Any
 
@@ -50,6 +51,7 @@ class DuckEngine:
     row_id = "rowid"
     rounds_before_leaps = 3
     most_rows_to_leap = math.inf
+    seconds_of_statement = 0.0015
 
     def __init__(self, memory_limit: str = "", spill: str = "", threads: int = 1) -> None:
         """Open a database; ``memory_limit`` is in DuckDB's syntax (``2GB``), empty for DuckDB's default."""
@@ -89,6 +91,7 @@ class DuckEngine:
         self._values: dict[str, dict[str, int]] = {}
         self._sources: dict[str, object] = {}
         self.statements = 0
+        self._reading = 0.0
         #: Whether tables are read as a whole, since the next batch will use them again.
         self.keeps = False
         self.failed_calls: Callable[[], str] = str
@@ -148,9 +151,12 @@ class DuckEngine:
                 self._make_named(self._views[name])
             if name in self._later:
                 kind = "VIEW" if name in self._views else "TABLE"
+                before, started = self._reading, time.thread_time()
                 self.run(f"CREATE OR REPLACE {kind} {name} AS {self._later.pop(name)}")
                 if kind == "TABLE":
                     self._made[name] = self._rows[name]
+                    # What it names itself was read meanwhile.
+                    self._reading = before + time.thread_time() - started
 
     def text(self, sql: str | Both) -> str:
         """Return a query in DuckDB's dialect."""
@@ -254,6 +260,10 @@ class DuckEngine:
         """Return the name of a table, made once a statement names it: joins are planned by the statistics of tables."""
         self.later(name, sql, rows)
         return name
+
+    def worked(self) -> float:
+        """Return how many seconds the thread has worked, apart from reading files."""
+        return time.thread_time() - self._reading
 
     def rows(self, name: str) -> int:
         """Return the number of rows of a table."""

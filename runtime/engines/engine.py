@@ -21,6 +21,8 @@ class Engine(Protocol):
     """The number of rows of a relation above which there are no leaps."""
     statements: int
     """The number of statements that have changed tables."""
+    seconds_of_statement: float
+    """How many seconds a statement takes, however few rows it works on."""
     failed_calls: Callable[[], str]
     """Returns what external functions reported when they failed, to be appended to a message."""
 
@@ -60,6 +62,10 @@ class Engine(Protocol):
     def snapshot(self, name: str, sql: str, rows: int) -> str:
         """Return a FROM item for the ``rows`` rows of a query over tables that stay as they are while it is used. An
         engine that reads them faster from a table makes it, called ``name``."""
+
+    def worked(self) -> float:
+        """Return how many seconds the engine has worked, from any start; without reading files, which are read whatever
+        is done with them."""
 
     def rows(self, name: str) -> int:
         """Return the number of rows of a table."""

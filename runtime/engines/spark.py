@@ -11,6 +11,7 @@ from __future__ import annotations
 import functools
 import re
 import sys
+import time
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -150,6 +151,7 @@ class SparkEngine:
     row_id = ""
     rounds_before_leaps = 10
     most_rows_to_leap = 1_000_000.0
+    seconds_of_statement = 0.2
 
     def __init__(self, spark: SparkSession, partitions: int, folder: Path | None = None) -> None:
         """Use ``spark``, with ``partitions`` partitions at first, and a temporary ``folder`` that ``close`` removes."""
@@ -361,6 +363,10 @@ class SparkEngine:
         """Return whether to broadcast so many rows; if all tables are small, that costs more than it saves."""
         large = any(table.rows > FEW_SPARK_ROWS for table in self._tables.values())
         return large and rows <= FEW_SPARK_ROWS
+
+    def worked(self) -> float:
+        """Return the time: executors work while this thread waits."""
+        return time.monotonic()
 
     def rows(self, name: str) -> int:
         """Return the number of rows of a table."""

@@ -59,6 +59,24 @@ def note_changes(engine: Engine, relation: Relation, before: str, after: str) ->
             engine.empty(f"{relation.table}__{name}", relation.tuple_columns)
 
 
+def note_differences(engine: Engine, relation: Relation, before: str) -> None:
+    """Make r__lost, r__gained and r__touched by comparing table ``before``, of stored rows, with r, which was computed
+    again. Touched are also tuples whose hidden columns differ; mostly few are, and only they will be written."""
+    table, columns = relation.table, names(relation.tuple_columns)
+    lost, gained, touched = f"{table}__lost", f"{table}__gained", f"{table}__touched"
+    differing = f"SELECT {columns} FROM {table} ANTI JOIN {before} USING ({names(relation.state_columns)})"
+    engine.table(touched, differing)
+    if engine.rows(touched):
+        engine.table(gained, f"SELECT {columns} FROM {touched} ANTI JOIN {before} USING ({columns})")
+    else:
+        engine.empty(gained, relation.tuple_columns)
+    if engine.rows(before) > engine.rows(table) - engine.rows(gained):
+        engine.table(lost, f"SELECT {columns} FROM {before} ANTI JOIN {table} USING ({columns})")
+        engine.add(touched, lost)
+    else:
+        engine.empty(lost, relation.tuple_columns)
+
+
 def no_changes(engine: Engine, relation: Relation) -> None:
     """Make r__lost, r__gained and r__touched without rows."""
     for name in ("lost", "gained", "touched"):

@@ -8,23 +8,23 @@ touched depends on the data, so the price is estimated from earlier batches.
 
 A small stratum costs as much as the statements that it takes, however few rows they work on. How many that are to
 compute it is known from the last time; to follow changes takes at least as many as the method needs for one change.
+Of larger strata, the seconds are known that the thread worked the last time: to compute them, and to follow changes.
 """
 
 from __future__ import annotations
 
-import time
-
 from ..engines.engine import Engine
 from ..model import Stratum
 from ..sql import names, no_rows
-from .changes import check_key, no_changes, note_changes
-from .run import METHODS, Choice, Effect, Run
+from .changes import check_key, no_changes, note_changes, note_differences
+from .run import METHODS, PRICE_OF_ROUND, Choice, Effect, Run
 
 FEW_TUPLES = 10_000
 """A stratum with fewer tuples is small."""
 
-QUICK_SECONDS = 0.1
-"""A small stratum that took more seconds to compute, since its tuples have many derivations, follows the changes."""
+QUICK_STATEMENTS = 70
+"""A small stratum that took longer to compute than so many statements take, since its tuples have many derivations,
+follows the changes."""
 
 LARGE_SHARE = 0.3
 """If more than this share of what a stratum reads has changed, it is computed from scratch."""
@@ -33,14 +33,33 @@ PRICE_OF_SUSPECTS = 3.0
 """The price of deletions that touch as many tuples as there are."""
 
 UNFINISHED = 2.0
-"""How many times what it has cost so far deletions that were given up are expected to cost."""
+"""How many times what deletions cost it is expected to cost to follow them to their end and let tuples return."""
+
+SIMILAR = 2.0
+"""Changes are similar to earlier ones if they are at most so many times as large."""
+
+SECONDS_TO_COMPARE = 2e-7
+"""How many seconds it takes to compare a tuple of a stratum that was computed from scratch with what was there."""
+
+STATEMENTS_TO_COMPARE = 2
+"""How many statements that takes for each relation, apart from those on few rows."""
 
 DECAY = 0.9
 """What is left of a price after each batch that was computed from scratch because of it: no batch decides for ever."""
 
 
+LEAST_FOLLOWED = 0.05
+"""Deletions are not given up for the time that they take before they took this share of computing the stratum."""
+
+
 class TooManySuspects(Exception):
-    """Raised when deletions touch so many tuples that computing the stratum from scratch is cheaper."""
+    """Raised when deletions touch so many tuples that computing the stratum from scratch is cheaper: why, and the price
+    that following them to their end is expected to have."""
+
+    def __init__(self, reason: str, price: float) -> None:
+        """Note the reason and the price."""
+        super().__init__(reason)
+        self.price = price
 
 
 def maintain(run: Run, stratum: Stratum, clock: int) -> int:
@@ -62,13 +81,27 @@ def maintain(run: Run, stratum: Stratum, clock: int) -> int:
 def build(run: Run, stratum: Stratum, clock: int) -> int:
     """Compute a stratum for the first time or again, record what that took, and return its new clock."""
     engine, effects = run.engine, run.choice.effects
-    started, before = time.thread_time(), engine.statements
-    clock = METHODS[stratum.kind].maintain(run._replace(initial=True), stratum, clock)
-    # To compare it with what was there takes two more for each relation.
-    built = float(engine.statements - before + 2 * len(stratum.relations))
-    seconds = round(time.thread_time() - started, 4)
-    effects[stratum.name] = effects.get(stratum.name, Effect())._replace(built=built, seconds=seconds)
+    started, before, rounds = seconds_worked(engine), engine.statements, 0
+
+    def note(name: str, phase: str, done: int, tuples: int) -> None:
+        nonlocal rounds
+        rounds += 1
+        run.note(name, phase, done, tuples)
+
+    clock = METHODS[stratum.kind].maintain(run._replace(initial=True, note=note), stratum, clock)
+    # To compare it with what was there takes more for each relation, and reads all tuples.
+    built = float(engine.statements - before + STATEMENTS_TO_COMPARE * len(stratum.relations))
+    compared = SECONDS_TO_COMPARE * sum(engine.rows(relation.table) for relation in stratum.relations)
+    seconds = round(seconds_worked(engine) - started + compared, 4)
+    effects[stratum.name] = effects.get(stratum.name, Effect())._replace(
+        built=built, seconds=seconds, built_rounds=float(rounds)
+    )
     return clock
+
+
+def seconds_worked(engine: Engine) -> float:
+    """Return a reading of the clock by which the ways to maintain a stratum are compared."""
+    return engine.worked()
 
 
 def changed_shares(engine: Engine, stratum: Stratum) -> tuple[float, float]:
@@ -89,69 +122,107 @@ def follow_or_recompute(run: Run, stratum: Stratum, clock: int, lost: float, gai
     record the effect and return its new clock."""
     engine, choice, tables = run.engine, run.choice, [r.table for r in stratum.relations]
     stored = max(1, sum(map(engine.rows, tables)))
-    recursive = any(rule.rounds for rule in stratum.rules)
     effect = choice.effects.get(stratum.name, Effect())
-    follows = METHODS[stratum.kind].follows
-    reason = "" if follows else reason_for_scratch(choice, stratum, effect, stored, lost, gained)
+    follows, pace = METHODS[stratum.kind].follows, engine.seconds_of_statement
+    reason = "" if follows else reason_for_scratch(choice, stratum, effect, pace, stored, lost, gained)
     if reason:
         if choice.strategy == "auto":
-            less = {name: getattr(effect, name) * DECAY for name in ("rounds", "lost", "gained")}
+            less = {name: getattr(effect, name) * DECAY for name in ("rounds", "lost", "gained", "follow_seconds")}
             choice.effects[stratum.name] = effect._replace(followed=effect.followed / 2, **less)
         return from_scratch(run, stratum, reason, False)
-    rounds, before = 0, engine.statements
+    rounds, before, started = 0, engine.statements, seconds_worked(engine)
 
     def note(name: str, phase: str, done: int, tuples: int) -> None:
         nonlocal rounds
         rounds += phase == "delete"
         run.note(name, phase, done, tuples)
 
+    given_up = 0.0
     try:
         clock = METHODS[stratum.kind].maintain(run._replace(note=note), stratum, clock)
     except TooManySuspects as error:
-        reason = str(error)
-    if recursive:
+        reason, given_up = str(error), error.price
+    if is_recursive(stratum):
         touched = sum(engine.rows(f"{table}__touched") for table in tables)
         entered = 0 if reason else sum(engine.rows(f"{table}__gained") for table in tables)
         if lost:
             # A smaller batch may need as few rounds as before.
-            suspects = PRICE_OF_SUSPECTS * (touched - entered) / stored * (UNFINISHED if reason else 1)
+            suspects = PRICE_OF_SUSPECTS * (touched - entered) / stored
+            if reason:
+                suspects = max(0.0, given_up - PRICE_OF_ROUND * rounds)
             effect = effect._replace(rounds=float(rounds), lost=suspects / lost)
         if gained and not reason:
             effect = effect._replace(gained=entered / stored / gained)
-    if not reason:
-        effect = effect._replace(followed=float(engine.statements - before))
+    if reason:
+        # What smaller changes took says nothing about those that were given up: the price does.
+        effect = effect._replace(follow_seconds=0.0)
+    else:
+        took = round(seconds_worked(engine) - started, 4)
+        done = float(engine.statements - before)
+        effect = effect._replace(followed=done, follow_seconds=took, follow_lost=lost, follow_gained=gained)
     choice.effects[stratum.name] = effect
     return from_scratch(run, stratum, reason, True) if reason else clock
 
 
 def reason_for_scratch(
-    choice: Choice, stratum: Stratum, effect: Effect, stored: int, lost: float, gained: float
+    choice: Choice, stratum: Stratum, effect: Effect, statement: float, stored: int, lost: float, gained: float
 ) -> str:
     """Return why to compute a stratum of ``stored`` tuples from scratch, decided before anything is done; empty if not.
-    ``effect`` is the known effect of changes on it."""
+    ``effect`` is the known effect of changes on it, ``statement`` how many seconds a statement takes."""
     if choice.strategy != "auto":
         return "asked for" if choice.strategy == "recompute" else ""
+    # Calls may cost more than statements, and only an incremental sum says which group is out of range.
+    comparable = not stratum.ranged and not any(rule.calls for rule in stratum.rules)
     if stored < FEW_TUPLES:
         expected = max(effect.followed, METHODS[stratum.kind].statements)
-        quick = 0 < effect.built < expected and effect.seconds < QUICK_SECONDS
-        # Calls may cost more than statements, and only an incremental sum says which group is out of range.
-        if quick and not stratum.ranged and not any(rule.calls for rule in stratum.rules):
+        if comparable and 0 < effect.built < expected and effect.seconds < QUICK_STATEMENTS * statement:
             return f"it is small: to compute it takes {effect.built:.0f} statements, to follow changes {expected:.0f}"
         return ""
     if lost + gained > LARGE_SHARE:
         return f"{lost + gained:.0%} of what it reads has changed"
-    price = effect.price(lost, gained) if any(rule.rounds for rule in stratum.rules) else 0.0
+    price = price_of_following(stratum, effect, lost, gained)
+    # Without recursion nothing is known to be expensive before it has been measured.
+    if comparable and effect.seconds:
+        price = seconds_to_follow(stratum, effect, statement, lost, gained) / effect.seconds
+    elif not is_recursive(stratum):
+        price = 0.0
     if price > 1:
         changed = f"{lost:.2%} of what it reads was lost and {gained:.2%} gained"
         return f"{changed}; to follow that would cost about {price:.1f} times as much"
     return ""
 
 
+def is_recursive(stratum: Stratum) -> bool:
+    """Return whether a stratum takes rounds."""
+    return any(rule.rounds for rule in stratum.rules)
+
+
+def price_of_following(stratum: Stratum, effect: Effect, lost: float, gained: float) -> float:
+    """Return the expected price of following changes, if these shares of what a stratum reads were lost and gained, in
+    units of computing it from scratch. Without recursion there are no rounds that look at all tuples."""
+    return effect.price(lost, gained) if is_recursive(stratum) else lost + gained
+
+
+def seconds_to_follow(stratum: Stratum, effect: Effect, statement: float, lost: float, gained: float) -> float:
+    """Return how many seconds it is expected to take to follow changes, if these shares of what a stratum reads were
+    lost and gained; what similar changes took says more than the price does."""
+    price = price_of_following(stratum, effect, lost, gained)
+    if effect.follow_seconds and lost <= SIMILAR * effect.follow_lost and gained <= SIMILAR * effect.follow_gained:
+        fixed = min(effect.follow_seconds, statement * effect.followed)
+        earlier = price_of_following(stratum, effect, effect.follow_lost, effect.follow_gained)
+        return fixed + (effect.follow_seconds - fixed) * (min(price / earlier, SIMILAR) if earlier else 1.0)
+    # A recursion takes the statements of both phases, apart from their rounds.
+    phases = 2 if lost and gained and is_recursive(stratum) else 1
+    expected = statement * METHODS[stratum.kind].statements * phases + price * effect.seconds
+    return max(expected, effect.follow_seconds)
+
+
 def from_scratch(run: Run, stratum: Stratum, reason: str, begun: bool) -> int:
     """Compute a stratum again, also if deletions have ``begun``, and find its net changes; return its new clock."""
     engine, tables = run.engine, [relation.table for relation in stratum.relations]
     run.choice.scratch[stratum.name] = reason
-    run.choice.rewritten.update(tables)
+    if begun:
+        run.choice.rewritten.update(tables)
     for relation in stratum.relations:
         table, columns = relation.table, names(relation.tuple_columns)
         if begun:
@@ -161,6 +232,12 @@ def from_scratch(run: Run, stratum: Stratum, reason: str, begun: bool) -> int:
             engine.rename(table, f"{table}__was")
     clock = build(run, stratum, 0)
     for relation in stratum.relations:
-        note_changes(engine, relation, f"{relation.table}__was", relation.table)
-        engine.table(f"{relation.table}__was", no_rows(relation.tuple_columns, engine.name))
+        table = relation.table
+        if table in run.choice.rewritten:
+            note_changes(engine, relation, f"{table}__was", table)
+        else:
+            note_differences(engine, relation, f"{table}__was")
+        if engine.rows(f"{table}__was") > FEW_TUPLES:
+            # Its memory is needed.
+            engine.table(f"{table}__was", no_rows(relation.tuple_columns, engine.name))
     return clock

@@ -11,9 +11,16 @@ from ..engines.engine import Engine
 from ..model import Column, Relation, Stratum
 from ..sql import names, tuple_names, union
 from .changes import arriving, changes_below, no_changes, note_changes, show_versions
-from .choice import FEW_TUPLES, PRICE_OF_SUSPECTS, TooManySuspects
+from .choice import (
+    FEW_TUPLES,
+    LEAST_FOLLOWED,
+    PRICE_OF_SUSPECTS,
+    UNFINISHED,
+    TooManySuspects,
+    seconds_worked,
+)
 from .recursion import changed_rows, check_round, following
-from .run import PRICE_OF_ROUND, Run
+from .run import PRICE_OF_ROUND, Effect, Run
 from .supports import check_supports, matching
 
 
@@ -83,18 +90,26 @@ def counted(relation: Relation, derived: str, clock: int) -> str:
     )
 
 
-def check_suspects(run: Run, stratum: Stratum, done: int) -> None:
-    """Raise TooManySuspects if the strategy is auto and ``done`` rounds of deletions have cost more than computing the
-    stratum from scratch."""
+def check_suspects(run: Run, stratum: Stratum, done: int, seconds: float) -> None:
+    """Raise TooManySuspects if the strategy is auto and ``done`` rounds of deletions, which took ``seconds``, have cost
+    more than computing the stratum from scratch, or are expected to.
+
+    At first each round costs about the same, since it looks at all tuples, and deletions may go as deep as insertions
+    went when the stratum was computed: half as deep on average.
+    """
     if run.choice.strategy != "auto":
         return
     tables = [relation.table for relation in stratum.relations]
     stored = sum(run.engine.rows(table) for table in tables)
     touched = sum(run.engine.rows(f"{table}__touched") for table in tables)
     price = PRICE_OF_ROUND * done + PRICE_OF_SUSPECTS * touched / max(1, stored)
-    if stored >= FEW_TUPLES and price > 1:
+    effect = run.choice.effects.get(stratum.name, Effect())
+    expected = UNFINISHED * price if price > 1 else 0.0
+    if seconds > LEAST_FOLLOWED * effect.seconds > 0:
+        expected = max(expected, UNFINISHED * seconds * max(1, effect.built_rounds / 2 / done) / effect.seconds)
+    if stored >= FEW_TUPLES and expected > 1:
         raise TooManySuspects(
-            f"deletions touched {touched} of {stored} tuples in {done} rounds, and were not at their end"
+            f"deletions touched {touched} of {stored} tuples in {done} rounds, and were not at their end", expected
         )
 
 
@@ -154,7 +169,7 @@ def subtract_lost(run: Run, stratum: Stratum, lost: dict[str, list[str]], after:
     """
     engine = run.engine
     died = dict.fromkeys(lost, 0)
-    done = 0
+    done, started = 0, seconds_worked(engine)
     while any(lost.values()):
         check_round(stratum, done, run.max_rounds)
         done += 1
@@ -178,7 +193,7 @@ def subtract_lost(run: Run, stratum: Stratum, lost: dict[str, list[str]], after:
         lost = {r.table: following(engine, stratum, r) for r in stratum.relations}
         after = changed_rows(engine, stratum)
         if any(lost.values()):
-            check_suspects(run, stratum, done)
+            check_suspects(run, stratum, done, seconds_worked(engine) - started)
     for relation in stratum.relations:
         table, columns = relation.table, names(relation.tuple_columns)
         if died[table]:

@@ -62,8 +62,10 @@ PRICE_OF_ROUND = 0.025
 class Effect(NamedTuple):
     """The effect of changes on a stratum. If it is recursive: rounds of deletions, and, apart from rounds, the price
     per share of what it reads that was lost, and that was gained. ``built`` and ``seconds`` are how many statements,
-    and how many seconds of its thread, it took to compute the stratum the last time; ``followed`` is how many
-    statements it took to follow changes the last time. They are 0 if that is unknown."""
+    and how many seconds of its thread, it took to compute the stratum the last time; ``followed`` and
+    ``follow_seconds`` are how many it took to follow changes the last time, when the shares ``follow_lost`` and
+    ``follow_gained`` were lost and gained; ``built_rounds`` is how many rounds it took to compute it. They are 0 if
+    that is unknown."""
 
     rounds: float = 10.0
     lost: float = 8.0
@@ -71,6 +73,10 @@ class Effect(NamedTuple):
     built: float = 0.0
     seconds: float = 0.0
     followed: float = 0.0
+    follow_seconds: float = 0.0
+    follow_lost: float = 0.0
+    follow_gained: float = 0.0
+    built_rounds: float = 0.0
 
     def price(self, lost: float, gained: float) -> float:
         """Return the price of following changes if these shares were lost and gained."""
