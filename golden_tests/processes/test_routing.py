@@ -119,15 +119,15 @@ def with_routers(program: str, names: Iterable[str]) -> str:
 
 
 @pytest.mark.parametrize(
-    ("links", "entries"),
+    ("links", "proofs"),
     [
-        (["R1 R2", "R2 R3"], 12),
-        pytest.param(["R1 R2", "R2 R3", "R1 R3"], 62, marks=AT_NIGHT),
-        pytest.param(["R1 R2", "R2 R3", "R3 R4", "R1 R4"], 134, marks=AT_NIGHT),
+        (["R1 R2", "R2 R3"], 4),
+        (["R1 R2", "R2 R3", "R1 R3"], 6),
+        pytest.param(["R1 R2", "R2 R3", "R3 R4", "R1 R4"], 8, marks=AT_NIGHT),
     ],
 )
-def test_flooding(links: list[str], entries: int, tmp_path: Path) -> None:
-    """What the page says about derivations that routers keep of what they have heard."""
+def test_flooding(links: list[str], proofs: int, tmp_path: Path) -> None:
+    """What the page says about the proofs that routers keep of what they have heard."""
     names = sorted({name for link in links for name in link.split()})
     world = World(with_routers(FLOODING, names), tmp_path / "world", random.Random(1))
     inputs: dict[tuple[str, str], set[Row]] = {}
@@ -139,7 +139,7 @@ def test_flooding(links: list[str], entries: int, tmp_path: Path) -> None:
         world.settle()
         assert world.relations() == evaluated(world.compiled, inputs)
         for name in names:
-            assert len(world.states[name].tuples(f"{name}.map_entries")) == entries
+            assert len(world.states[name].tuples(f"{name}.map_proofs")) == proofs
         if names == list(NAMES):
             assert with_routers(FLOODING, names) == FLOODING
     finally:

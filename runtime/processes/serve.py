@@ -14,10 +14,10 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-from ..cli import Parser, add_place, command_line, run_command
+from ..cli import Parser, add_place, command_line, positive, run_command
 from ..errors import JobError, Passing, reason, without_keys
 from ..log import Log
-from ..model import Program
+from ..model import MOST_ENTRIES, Program
 from ..printing import visible_lines
 from ..session import choose_executor
 from .beat import Channels
@@ -42,10 +42,12 @@ def serve(
     functions: str | None = None,
     secret_file: str | None = None,
     on: str = "auto",
+    max_entries: int = MOST_ENTRIES,
 ) -> int:
     """Run the process until SIGTERM or SIGINT and return its exit code. ``lease``, ``hold`` and ``poll`` are in
     seconds. ``channels`` is a Kafka address, if the channels are not in ``root``; ``secret_file`` holds the secret of
-    all processes, if they have one; ``on`` says where to run, as in ``choose_executor``."""
+    all processes, if they have one; ``on`` says where to run, as in ``choose_executor``. A recursion across processes
+    may have ``max_entries`` tuples, or derivation sets, here."""
     shared = Path(root)
     own = Path(home) if home else shared / "homes" / process.name
     settings = Settings(shared, own, lease, hold)
@@ -64,7 +66,7 @@ def serve(
     log.event("runs", on=executor.name, reason=executor.why)
 
     def make() -> Worker:
-        return Worker(JobState(program, executor, own / "state", functions), way, process, settings, log)
+        return Worker(JobState(program, executor, own / "state", functions, max_entries), way, process, settings, log)
 
     worker = None
     try:
@@ -159,6 +161,13 @@ def process_main(program: Program, served: Process | Nodes, argv: Sequence[str])
         **seconds,
     )
     parser.add_argument("--poll", default=0.1, help="the interval at which to look for messages", **seconds)
+    parser.add_argument(
+        "--max-entries",
+        type=positive,
+        default=MOST_ENTRIES,
+        metavar="N",
+        help="end if a recursion across processes has more than N tuples or derivation sets (default: %(default)s)",
+    )
     add_place(parser)
     if program.functions:
         parser.add_argument("--functions", required=True, metavar="FILE.py", help="the file with external functions")

@@ -16,7 +16,7 @@ from ..executors import Executor, executor_of
 from ..inputs.records import operation_column
 from ..log import Log
 from ..manifest import PUBLISHED, read_manifest, read_state
-from ..model import Program, Relation
+from ..model import MOST_ENTRIES, Program, Relation
 from ..reading import bucket_files, stored_rows
 from ..sql import names
 from .inbox import InputStep
@@ -29,10 +29,16 @@ class JobState:
     """The state of a process: that of a job, in a folder of its own."""
 
     def __init__(
-        self, program: Program, spark: SparkSession | Executor | None, folder: Path, functions: str | None
+        self,
+        program: Program,
+        spark: SparkSession | Executor | None,
+        folder: Path,
+        functions: str | None,
+        max_entries: int = MOST_ENTRIES,
     ) -> None:
-        """Build the state if there is none in ``folder``."""
-        self.program = program
+        """Build the state if there is none in ``folder``. A step that makes a recursion across processes larger than
+        ``max_entries`` is refused."""
+        self.program, self.max_entries = program, max_entries
         self.executor, self.folder, self.functions = executor_of(spark), str(folder), functions
         if read_manifest(folder) is None:
             init_state(program, self.executor, self.folder, {}, buckets=1, functions=functions, log=Log(quiet=True))
@@ -46,7 +52,7 @@ class JobState:
         """Build an empty state; rename the folder of the old one to end in ``kept``."""
         folder = Path(self.folder)
         folder.rename(folder.with_name(f"{folder.name}.{kept}"))
-        self.__init__(self.program, self.executor, folder, self.functions)  # type: ignore[misc]
+        self.__init__(self.program, self.executor, folder, self.functions, self.max_entries)  # type: ignore[misc]
 
     def apply(self, step: InputStep) -> bool:
         """Apply the changes of a step as a batch; return False if that was done before."""
@@ -57,6 +63,7 @@ class JobState:
             step.files,
             batch=step.name,
             functions=self.functions,
+            max_entries=self.max_entries,
             log=Log(quiet=True),
         )
         applied: bool = done["applied"]
