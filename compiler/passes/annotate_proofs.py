@@ -96,9 +96,13 @@ def _refused(program: typed.TypedProgram, part: Spanning, diagnostics: Diagnosti
 
 def key_text(negation: typed.Negation, span: Span) -> typed.Expression | None:
     """Return an expression for the text of the tuple that a literal negates; None if a value has no text."""
-    if any(text_of(term) is None for term in negation.atom.terms):
-        return None
-    return fact("", negation.atom.terms, span)
+    terms = absent_terms(negation)
+    return None if any(text_of(term) is None for term in terms) else fact("", terms, span)
+
+
+def absent_terms(negation: typed.Negation) -> list[typed.Variable | typed.Constant]:
+    """Return the terms of a negated literal; ``project_negations`` leaves no wildcards."""
+    return [term for term in negation.atom.terms if not isinstance(term, typed.Wildcard)]
 
 
 class _ProofAnnotation:
@@ -206,7 +210,7 @@ class _ProofAnnotation:
         if not shown:
             self.dropped.add(relation.name)
             return made.name
-        body = (*variables[:-1], typed.Wildcard(PROOF, span))
+        body: tuple[typed.Term, ...] = (*variables[:-1], typed.Wildcard(PROOF, span))
         why = "takes the tuples that have a live proof"
         self.rule(f"{relation.name}_proof", relation, variables[:-1], [(made, body)], span, why)
         return made.name
@@ -234,7 +238,7 @@ class _ProofAnnotation:
             typed.Assignment(variables[-1], prefix, span),
         )
         first, last = (typed.Variable(name, typed.STRING, span) for name in ("first", "last"))
-        gone = (*(typed.Wildcard(kind, span) for _, kind in columns[:-1]), first)
+        gone: tuple[typed.Term, ...] = (*(typed.Wildcard(kind, span) for _, kind in columns[:-1]), first)
         same = typed.Assignment(last, first, span)
         self.rule(f"{name}_dead", own, (first, last), [(made, gone)], span, "says which are gone", same)
         return made.name
@@ -266,7 +270,7 @@ class _ProofAnnotation:
         life = typed.Variable("life", typed.STRING, span)
         found = _Epochs(made, ever, self.space(span))
         first_one, last_one = (typed.Variable(name, typed.STRING, span) for name in ("first", "until"))
-        key = found.identity(life, fact("", tuples, span), span)
+        key = found.identity(life, fact("", tuples, span))
         self.rule(
             f"{name}_over",
             own,
@@ -343,7 +347,7 @@ class _ProofAnnotation:
             own = list(body)
             for negation, identity, before in zip(negations, absent, ever, strict=True):
                 of, terms = epochs[negation.atom.relation], negation.atom.terms
-                key = of.identity(life, fact("", terms, span), span)
+                key = of.identity(life, fact("", absent_terms(negation), span))
                 if before:
                     epoch = variable("epoch", typed.STRING)
                     own.append(typed.Atom(of.counted.name, (*terms, epoch, typed.Wildcard(typed.STRING, span)), span))
@@ -368,7 +372,7 @@ class _Epochs:
     ever: typed.TypedRelation
     space: typed.Constant
 
-    def identity(self, life: typed.Variable, key: typed.Expression, span: Span) -> typed.Expression:
+    def identity(self, life: typed.Variable, key: typed.Expression) -> typed.Expression:
         """Return an expression for the identity of an absence, up to the epoch."""
         return _joined(_joined(life, self.space), key)
 

@@ -225,10 +225,12 @@ class _NodeSplitting:
                     continue
                 ((function, value),) = values
                 arguments = tuple(
-                    typed.Aggregate(function, a, a.type, rule.span) if str(a) == value else a  # type: ignore[union-attr]
+                    typed.Aggregate(function, a, a.type, rule.span)
+                    if isinstance(a, typed.Variable) and a.name == value
+                    else a
                     for a in rule.head.arguments
                 )
-                if len(rule.aggregates) == 0 and arguments != rule.head.arguments:
+                if arguments != rule.head.arguments:
                     self.rules[place] = replace(rule, head=replace(rule.head, arguments=arguments))
                     extremal |= {name, next(r.relation for r in self.routes.values() if r.sent == name)}
         return replace(part, extremal=frozenset(extremal))

@@ -25,7 +25,7 @@ def network_of(text: str, count: int, addresses: list[Any], rng: random.Random) 
     found = compile_nodes(SourceFile("test.dl", text))
     known = {str(address): rng.randrange(count) for address in addresses if rng.random() < 0.7}
     nodes = nodes_of(found.node.plan.program, Partition(count, known))
-    return Network(load_program(found.node.plan), nodes, rng.randrange(10**6), delay=rng.choice([1, 3, 8]))
+    return Network(load_program(found.node.plan), nodes, rng.randrange(10**6), delay=rng.choice([1, 2, 4]))
 
 
 def run(seed: int) -> int:
@@ -35,14 +35,14 @@ def run(seed: int) -> int:
     text = located_program(rng, address)
     values: list[Any] = list(range(rng.randint(2, 4)))
     addresses = [f"n{value}" for value in values] if address == "string" else values
-    network = network_of(text, rng.randint(2, 5), addresses, rng)
+    network = network_of(text, rng.choice([2, 2, 3, 4]), addresses, rng)
     program = parse(text)
     inputs: dict[str, set[Row]] = {name: set() for name in INPUTS}
     saved: dict[int, Any] = {}
     compared = 0
     try:
-        for _ in range(rng.randint(2, 4)):
-            for _ in range(rng.randint(1, 5)):
+        for _ in range(rng.randint(2, 3)):
+            for _ in range(rng.randint(1, 4)):
                 node = rng.choice(sorted(network.numbers.values()))
                 match rng.choices(["feed", "kill", "save", "start", "notice"], (8, 2, 1, 3, 1))[0]:
                     case "feed":
@@ -57,7 +57,7 @@ def run(seed: int) -> int:
                         network.start(node, saved.pop(node, None))
                     case "notice" if node in network.running:
                         network.notice(node, rng.choice(sorted(network.numbers.values())))
-                for _ in range(rng.randint(0, 6)):
+                for _ in range(rng.randint(0, 4)):
                     network.tick()
             for node in network.numbers.values():
                 if node not in network.running:
@@ -91,7 +91,7 @@ def random_burst(
     return changes
 
 
-@pytest.mark.parametrize("seed", seeds(10, 1000))
+@pytest.mark.parametrize("seed", seeds(3, 250))
 def test_any_program(seed: int) -> None:
     """Twenty programs each."""
     assert sum(run(20 * seed + place) for place in range(20)) >= 40

@@ -54,7 +54,8 @@ def maintain_dead(run: Run, stratum: Stratum, clock: int) -> int:
         f"_prefix || LPAD(CAST(MAX(_to) AS VARCHAR), {DIGITS}, '0') AS {last} FROM numbered GROUP BY _prefix, _range",
     )
     note_changes(engine, relation, f"{table}__was", table)
-    engine.table(f"{table}__touched", union(f"SELECT {columns} FROM {table}__{n}" for n in ("lost", "gained")))
+    changes = union(f"SELECT {columns} FROM {table}__{name}" for name in ("lost", "gained"))
+    engine.snapshot(f"{table}__touched", changes, engine.rows(f"{table}__lost") + engine.rows(f"{table}__gained"))
     engine.empty(f"{table}__was", relation.tuple_columns)
     run.note(stratum.name, "bury", 1, engine.rows(f"{table}__gained"))
     return clock

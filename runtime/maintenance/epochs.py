@@ -57,7 +57,8 @@ def maintain_epochs(run: Run, stratum: Stratum, clock: int) -> int:
         engine.remove(table, f"{table}__lost", tuple_names(relation), engine.rows(f"{table}__lost"))
         engine.add(table, f"{table}__gained")
     if not run.initial:
-        engine.table(f"{table}__touched", union(f"SELECT {columns} FROM {table}__{n}" for n in ("lost", "gained")))
+        changes = union(f"SELECT {columns} FROM {table}__{name}" for name in ("lost", "gained"))
+        engine.snapshot(f"{table}__touched", changes, engine.rows(f"{table}__lost") + engine.rows(f"{table}__gained"))
     return clock
 
 

@@ -54,7 +54,8 @@ def maintain_identities(run: Run, stratum: Stratum, clock: int) -> int:
     if run.initial:
         no_changes(engine, relation)
     else:
-        engine.table(f"{table}__touched", union(f"SELECT {columns} FROM {table}__{n}" for n in ("lost", "gained")))
+        changes = union(f"SELECT {columns} FROM {table}__{name}" for name in ("lost", "gained"))
+        engine.snapshot(f"{table}__touched", changes, engine.rows(f"{table}__lost") + engine.rows(f"{table}__gained"))
     run.note(stratum.name, "number", 1, engine.rows(table))
     return clock
 

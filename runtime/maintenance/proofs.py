@@ -17,7 +17,7 @@ from ..engines.engine import Engine
 from ..errors import Refused
 from ..model import Column, Relation, Stratum
 from ..sql import names, tuple_names, union
-from .changes import all_derivations, arriving, check_defined, no_changes, show_versions
+from .changes import all_derivations, arriving, check_defined, lacking, no_changes, show_versions
 from .identities import LIFE
 from .recursion import changed_rows, check_round, following
 from .run import METHODS, Bucket, Finding, Method, Run
@@ -30,8 +30,7 @@ def maintain_proofs(run: Run, stratum: Stratum, clock: int) -> int:
     for relation in stratum.relations:
         if run.initial:
             engine.empty(relation.table, relation.state_columns)
-        for name in ("left", "entered"):
-            engine.empty(f"{relation.table}__{name}", relation.tuple_columns)
+        no_changes(engine, relation)
         let_proofs_leave(run, stratum, relation)
     show_versions(engine, stratum, "insert")
     show_proofs(engine, stratum)
@@ -41,7 +40,8 @@ def maintain_proofs(run: Run, stratum: Stratum, clock: int) -> int:
         check_round(stratum, done, run.max_rounds)
         done += 1
         for relation in stratum.relations:
-            find_proofs(engine, stratum, relation, derived[relation.table])
+            foreign = done == 1 and received_from(stratum, relation) is not None
+            find_proofs(engine, stratum, relation, derived[relation.table], foreign)
         for relation in stratum.relations:
             enter_proofs(engine, relation)
         check_size(run, stratum)
@@ -97,8 +97,8 @@ def dead_ids(engine: Engine, stratum: Stratum, table: str, column: str, gained: 
 
 
 def let_proofs_leave(run: Run, stratum: Stratum, relation: Relation) -> None:
-    """Remove the tuples whose proof has died, or was withdrawn by the process that derives them, from r, and add them
-    to r__left; make r__dead of their groups."""
+    """Remove the tuples whose proof has died, or was withdrawn by the process that derives them. Make r__lost of them,
+    and r__dead of their groups."""
     engine, table, columns = run.engine, relation.table, names(relation.tuple_columns)
     known = proved_columns(relation) or (Column("_unit", "bool", "_unit"),)
     gone: list[str] = []
@@ -116,10 +116,10 @@ def let_proofs_leave(run: Run, stratum: Stratum, relation: Relation) -> None:
             )
             withdrawn = f"{table} AS s SEMI JOIN {source.table}__lost AS w ON {same}"
             gone.append(f"SELECT {names(relation.tuple_columns, 's.')} FROM {withdrawn}")
-    if gone and engine.table(f"{table}__left", "\nUNION\n".join(gone)):
-        remove_proved(engine, relation, f"{table}__left")
+    if gone and engine.table(f"{table}__lost", "\nUNION\n".join(gone)):
+        remove_proved(engine, relation, f"{table}__lost")
         engine.table(
-            f"{table}__dead", f"SELECT {names(proved_columns(relation)) or 'TRUE AS _unit'} FROM {table}__left"
+            f"{table}__dead", f"SELECT {names(proved_columns(relation)) or 'TRUE AS _unit'} FROM {table}__lost"
         )
     else:
         engine.empty(f"{table}__dead", known)
@@ -156,22 +156,28 @@ def show_proofs(engine: Engine, stratum: Stratum) -> None:
         engine.view(f"{table}__delta", f"SELECT {columns} FROM {table}__changed")
 
 
-def find_proofs(engine: Engine, stratum: Stratum, relation: Relation, derived: Sequence[str]) -> None:
+def find_proofs(engine: Engine, stratum: Stratum, relation: Relation, derived: Sequence[str], foreign: bool) -> None:
     """Make r__entering of the derived rows that are to be kept: of each group the one with the best value, and of these
-    the one with the shortest proof, if it is live."""
+    the one with the shortest proof. Those that other processes have sent, if there are such ``foreign`` ones, may be
+    dead, and are left out then."""
     table, columns, of = relation.table, names(relation.tuple_columns), proof_column(relation)
     if not derived:
         engine.empty(f"{table}__entering", relation.tuple_columns)
         return
-    stored = f"LEFT JOIN {table} AS s ON {same_proved(relation, 's', 'd')} WHERE {better_proved(relation, 'd', 's')}"
     found = f"SELECT {names(relation.tuple_columns, 'd.')} FROM ({union(derived)}) AS d"
-    if not engine.table(f"{table}__found", f"{found} {stored if engine.rows(table) else ''}"):
-        engine.empty(f"{table}__entering", relation.tuple_columns)
-        return
-    check_defined(engine, stratum, relation, f"{table}__found")
+    if engine.rows(table):
+        found += f" LEFT JOIN {table} AS s ON {same_proved(relation, 's', 'd')}"
+        found += f" WHERE {better_proved(relation, 'd', 's')}"
     live = "TRUE"
-    if engine.table(f"{table}__ids", dead_ids(engine, stratum, f"{table}__found", of, gained=False)):
-        live = f"NOT LIST_HAS_ANY({of}, (SELECT LIST(id) FROM {table}__ids))"
+    if lacking(stratum, relation) or foreign:
+        if not engine.table(f"{table}__found", found):
+            engine.empty(f"{table}__entering", relation.tuple_columns)
+            return
+        check_defined(engine, stratum, relation, f"{table}__found")
+        found = f"SELECT {columns} FROM {table}__found"
+        ids = dead_ids(engine, stratum, f"{table}__found", of, gained=False)
+        if foreign and engine.table(f"{table}__ids", ids):
+            live = f"NOT LIST_HAS_ANY({of}, (SELECT LIST(id) FROM {table}__ids))"
     order = f"LEN({of}), {of}"
     if relation.best:
         function, value = relation.best
@@ -179,13 +185,13 @@ def find_proofs(engine: Engine, stratum: Stratum, relation: Relation, derived: S
     partition = f"PARTITION BY {names(proved_columns(relation))} " if proved_columns(relation) else ""
     engine.table(
         f"{table}__entering",
-        f"SELECT {columns} FROM {table}__found WHERE {live} "
+        f"SELECT {columns} FROM ({found}) AS f WHERE {live} "
         f"QUALIFY ROW_NUMBER() OVER ({partition}ORDER BY {order}) = 1",
     )
 
 
 def enter_proofs(engine: Engine, relation: Relation) -> None:
-    """Put r__entering into r in place of worse values, and add it to r__entered; it becomes r__changed."""
+    """Put r__entering into r in place of worse values, and add it to r__gained; it becomes r__changed."""
     table, columns = relation.table, names(relation.tuple_columns, "s.")
     if engine.rows(f"{table}__entering"):
         if relation.best and engine.rows(table):
@@ -193,9 +199,12 @@ def enter_proofs(engine: Engine, relation: Relation) -> None:
             worse = f"SELECT {columns} FROM {table} AS s SEMI JOIN {table}__entering AS e ON {same}"
             if engine.table(f"{table}__worse", worse):
                 remove_proved(engine, relation, f"{table}__worse")
-                engine.add(f"{table}__left", f"{table}__worse")
+                engine.add(f"{table}__lost", f"{table}__worse")
         engine.add(table, f"{table}__entering")
-        engine.add(f"{table}__entered", f"{table}__entering")
+        if engine.rows(f"{table}__gained"):
+            engine.add(f"{table}__gained", f"{table}__entering")
+        else:
+            engine.part(f"{table}__gained", f"{table}__entering", "*", "TRUE")
     engine.rename(f"{table}__entering", f"{table}__changed")
 
 
@@ -210,19 +219,20 @@ def check_size(run: Run, stratum: Stratum) -> None:
 
 
 def settle_proofs(run: Run, relation: Relation) -> None:
-    """Make r__lost, r__gained and r__touched of what has left and entered. What did both was only there in between."""
+    """Take from r__lost and r__gained what is in both, values that were only there in between; make r__touched."""
     engine, table, columns = run.engine, relation.table, names(relation.tuple_columns)
-    left, entered = f"{table}__left", f"{table}__entered"
-    if run.initial or not engine.rows(left) + engine.rows(entered):
+    lost, gained = f"{table}__lost", f"{table}__gained"
+    if run.initial:
         no_changes(engine, relation)
         return
-    if relation.best and engine.rows(left) and engine.rows(entered):
-        for name, rows, others in (("lost", left, entered), ("gained", entered, left)):
-            engine.table(f"{table}__{name}", f"SELECT {columns} FROM {rows} ANTI JOIN {others} USING ({columns})")
-    else:
-        engine.rename(left, f"{table}__lost")
-        engine.rename(entered, f"{table}__gained")
-    engine.table(f"{table}__touched", union(f"SELECT {columns} FROM {table}__{n}" for n in ("lost", "gained")))
+    if relation.best and engine.rows(lost) and engine.rows(gained):
+        both = f"SELECT {columns} FROM {lost} SEMI JOIN {gained} USING ({columns})"
+        if engine.table(f"{table}__between", both):
+            for name in (lost, gained):
+                engine.remove(name, f"{table}__between", tuple_names(relation))
+    if engine.rows(lost) + engine.rows(gained):
+        touched = union(f"SELECT {columns} FROM {name}" for name in (lost, gained))
+        engine.snapshot(f"{table}__touched", touched, engine.rows(lost) + engine.rows(gained))
 
 
 def recount_proofs(engine: Engine, stratum: Stratum, bucket: Bucket) -> list[Finding]:
