@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import json
 import re
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 from .engines.engine import Engine
 from .errors import JobError
 from .inputs.values import hashable, shown, value_reader
-from .model import Program, Relation, Rule, Step
+from .model import LIFE, Program, Relation, Rule, Step
 from .printing import constant_text, value_text
 from .sql import element_type, is_list, names, sql_type, tuple_names
 
@@ -110,8 +111,8 @@ def tuple_text(relation: Relation, values: Sequence[Any]) -> str:
         for value, column in zip(values, relation.columns, strict=True)
     ]
     if relation.annotates:
-        # The last two columns are derivation sets, which the rest of the proof shows.
-        texts = texts[:-2]
+        # The last columns are a live proof or derivation sets, which the rest of the proof shows.
+        texts = texts[: -1 if relation.kind == "proofs" else -2]
     name = known_as(relation)
     return f"{name}({', '.join(texts)})" if texts else name
 
@@ -252,6 +253,8 @@ class Explainer:
             rows = self.engine.first(ordered, FEW_DERIVATIONS if several else 1)
             if not rows:
                 continue
+            if held_by := self.proofs_of(rule, relation):
+                return self.proven(node, next(self.literals(rule, rows[0]))[1], held_by)
             if copied := self.copied(rule, relation):
                 inner, sources = self.derived(copied, values)
                 return {**inner, **node}, sources
@@ -276,6 +279,39 @@ class Explainer:
         raise JobError(
             f"no rule derives {node['tuple']} from what is stored; `verify` tells what is wrong with the state"
         )
+
+    def proofs_of(self, rule: Rule, relation: Relation) -> Relation | None:
+        """Return the relation with the live proofs of a relation, if a rule takes its tuples from there."""
+        source = self.relations[rule.steps[0].table] if len(rule.steps) == 1 and rule.steps[0].table else None
+        return source if source and source.kind == "proofs" and source.annotates == relation.name else None
+
+    def proven(self, node: dict[str, Any], values: Values, relation: Relation) -> tuple[dict[str, Any], list[Known]]:
+        """Return a tuple of a recursion across processes with what its live proof contains: the base facts of this
+        process, and how many of each other process."""
+        strata = [stratum for stage in self.program.stages for stratum in stage.strata]
+        known: dict[str, Known] = {}
+        self.ask_ids(values[-1])
+        for stratum in strata:
+            if stratum.kind == "identities":
+                (ids,) = stratum.relations
+                facts = next(read for read in stratum.reads if read not in stratum.guards)
+                same = f"s.{ids.columns[-1].sql} = a.id"
+                rows = f"SELECT s.* FROM {ids.table}__stored AS s JOIN proof__asked AS a ON {same}"
+                for row in self.engine.first(rows, len(values[-1])):
+                    *terms, identity = (hashable(row[column.sql]) for column in ids.columns)
+                    known[identity] = facts.table, tuple(terms)
+        lives = next(s.guards[0] for s in strata if relation in s.relations)
+        stored = self.engine.first(f"SELECT * FROM {lives.table}__stored", len(values[-1]) + MOST_PROOF_TUPLES)
+        process, life, _ = tuple_names(lives)
+        named = {row[life]: row[process] for row in stored}
+        others = Counter(named.get(one[:LIFE], "a process that is gone") for one in values[-1] if one not in known)
+        node |= {"proof": [f"{counted_facts(number)} of {name}" for name, number in sorted(others.items())]}
+        return node, [known[one] for one in values[-1] if one in known]
+
+    def ask_ids(self, ids: Values) -> None:
+        """Make table proof__asked with identities."""
+        rows = ", ".join(f"({sql_constant(one, 'string', self.engine.name)})" for one in ids) or "(NULL)"
+        self.engine.table("proof__asked", f"SELECT * FROM (VALUES {rows}) AS v(id)")
 
     def term_columns(self, rule: Rule) -> list[str]:
         """Return the query columns with the values of a rule's literals."""
@@ -305,7 +341,11 @@ class Explainer:
         """Yield how far each rule gets; rules of a hidden relation replace the rule that copies it."""
         for rule in self.rules[relation.table]:
             copied = self.copied(rule, relation)
-            if copied:
+            if self.proofs_of(rule, relation):
+                missing = {"missing": tuple_text(relation, values), "why": "has no live proof here", "step": ""}
+                text = {"rule": rule.label, "source": rule.source, "text": rule.text}
+                yield {**text, "found": [], **missing, "step": missing["missing"]}
+            elif copied:
                 yield from self.attempts(copied, values)
             else:
                 yield self.attempt(rule, relation, values)
@@ -372,6 +412,7 @@ def report_explanation(result: Mapping[str, Any]) -> Iterator[str]:
             continue
         told.add(number)
         yield from (f"{inside}   no {text}" for text in node.get("absent", ()))
+        yield from (f"{inside}   and {text}" for text in node.get("proof", ()))
         children = [*node["because"]]
         for place, child in reversed(list(enumerate(children))):
             last = place == len(children) - 1
@@ -384,11 +425,18 @@ def proof_note(node: Mapping[str, Any], told: bool) -> str:
         return "  given"
     if told:
         return "  see above"
+    if "proof" in node:
+        return "  by a live proof" + ("  ... (--limit shows more)" if node.get("cut") else "")
     more = node.get("derivations", 0)
     notes = f"  by {rule_note(node)}"
     if more > FEW_DERIVATIONS:
         notes += f"  {more:,} derivations, {FEW_DERIVATIONS} of them shown"
     return notes + ("  ... (--limit shows more)" if node.get("cut") else "")
+
+
+def counted_facts(number: int) -> str:
+    """Return a number of base facts in words."""
+    return f"{number} base fact{'s' * (number > 1)}"
 
 
 def rule_note(said: Mapping[str, Any]) -> str:

@@ -12,6 +12,9 @@ from .errors import JobError
 #: The default limits on the rounds and on the derivation sets of a recursion.
 MOST_ROUNDS, MOST_ENTRIES = 10_000, 10_000_000
 
+#: The length of the life of a process at the beginning of the identities of its base facts.
+LIFE = 16
+
 
 @dataclass(frozen=True)
 class Column:

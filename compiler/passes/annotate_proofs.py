@@ -222,7 +222,12 @@ class _ProofAnnotation:
         columns = [(column.name, column.type) for column in relation.columns]
         columns.append((unused("identity", {name for name, _ in columns}), typed.STRING))
         made = self.hidden(
-            f"{name}_ids", columns, keeps="identities", span=span, why=f"each tuple of {name} with its identity"
+            f"{name}_ids",
+            columns,
+            keeps="identities",
+            guards=(self.lives.name,),
+            span=span,
+            why=f"each tuple of {name} with its identity",
         )
         self.behind.setdefault(name, []).append(made)
         variables = _variables(columns, span)

@@ -6,10 +6,10 @@ from __future__ import annotations
 import re
 
 from ..engines.engine import Engine
-from ..model import Stratum
+from ..model import LIFE, Stratum
 from ..sql import names, tuple_names, union
 from .changes import no_changes, note_changes, show_versions
-from .identities import DIGITS, LIFE
+from .identities import DIGITS
 from .run import METHODS, Bucket, Finding, Method, Run
 
 

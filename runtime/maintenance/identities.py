@@ -16,9 +16,6 @@ DIGITS = 12
 """The length of the number at the end of an identity; with leading zeros, so that identities have the order of their
 numbers."""
 
-LIFE = 16
-"""The length of the life at the beginning of an identity."""
-
 
 def maintain_identities(run: Run, stratum: Stratum, clock: int) -> int:
     """Drop the identities of facts that are gone, and number new ones; return the last number."""

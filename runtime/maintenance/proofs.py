@@ -15,10 +15,9 @@ from collections.abc import Sequence
 
 from ..engines.engine import Engine
 from ..errors import Refused
-from ..model import Column, Relation, Stratum
+from ..model import LIFE, Column, Relation, Stratum
 from ..sql import names, tuple_names, union
 from .changes import all_derivations, arriving, check_defined, lacking, no_changes, show_versions
-from .identities import LIFE
 from .recursion import changed_rows, check_round, following
 from .run import METHODS, Bucket, Finding, Method, Run
 
