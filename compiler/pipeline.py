@@ -157,14 +157,17 @@ def compile_program(
     return run_passes(program, diagnostics)
 
 
-def run_passes(program: syntax.SyntaxProgram, diagnostics: Diagnostics, passes: Sequence[Pass] = PASSES) -> Compilation:
-    """Run passes on a syntax tree; raise CompileError with all diagnostics if the program has errors."""
+def run_passes(
+    program: syntax.SyntaxProgram, diagnostics: Diagnostics, passes: Sequence[Pass] | None = None
+) -> Compilation:
+    """Run all passes, or those given, on a syntax tree; raise CompileError with all diagnostics if the program has
+    errors."""
     representation: Any = program
     stages: dict[str, Any] = {"syntax": program}
     results: dict[str, Any] = {}
     try:
         with refusing_depth(program.sources[0]):
-            for step in passes:
+            for step in PASSES if passes is None else passes:
                 representation = step.run(representation, diagnostics)
                 if not step.continues:
                     diagnostics.check()

@@ -36,19 +36,12 @@ class SimulatedSession(Session):
             return
         before, batches = total(self.network), self.network.batches
         self.network.feed({tables[table].name: rows for table, rows in pairs.items() if rows})
-        away: dict[int, Any] = {}
-        left = self.kills
-        began = self.network.now
-        while left or away or not self.network.is_quiet():
-            self.network.tick()
-            for node in sorted(away):
-                if self.random.random() < 0.3:
-                    self.network.start(node, away.pop(node))
-            if left and len(self.network.running) > 1 and self.random.random() < 0.3:
-                node = self.random.choice(sorted(self.network.running))
-                saved = self.network.kill(node)
-                away[node] = saved if self.random.random() < 0.5 else None
-                left -= 1
+        began, accidents = self.network.now, Accidents(self.network, self.random, self.kills)
+        self.network.settle(during=accidents.happen)
+        while accidents.pending:
+            # Nothing is on its way any more, but somebody is still away, or lives longer than was meant.
+            accidents.happen()
+            self.network.settle(during=accidents.happen)
         self.bursts += 1
         changed = sum(len(rows) for rows in pairs.values())
         sent = total(self.network)
@@ -95,6 +88,37 @@ class SimulatedSession(Session):
         """Return how many tuples with proofs a node keeps."""
         session = self.network.running[number].session
         return sum(session.engine.rows(r.table) for r in session.program.relations if r.kind == "proofs")
+
+
+class Accidents:
+    """Kills nodes while messages flow, and lets them return; meanwhile others may notice that they are gone."""
+
+    def __init__(self, network: Network, rng: random.Random, kills: int) -> None:
+        """Plan so many kills."""
+        self.network, self.random, self.left = network, rng, kills
+        #: What killed nodes have on their disks, None if they return with nothing.
+        self.away: dict[int, Any] = {}
+
+    @property
+    def pending(self) -> bool:
+        """Whether a node is still to be killed or to return."""
+        return bool(self.left or self.away)
+
+    def happen(self) -> None:
+        """Let something happen, or nothing."""
+        for node in sorted(self.away):
+            for other in sorted(self.network.running):
+                if self.random.random() < 0.1:
+                    self.network.notice(other, node)
+            if self.random.random() < 0.3:
+                self.network.start(node, self.away.pop(node))
+        if self.left and len(self.network.running) > 1 and self.random.random() < 0.3:
+            node = self.random.choice(sorted(self.network.running))
+            saved = self.network.kill(node)
+            self.away[node] = saved if self.random.random() < 0.5 else None
+            self.left -= 1
+        if len(self.network.numbers) == 1:
+            self.left = 0
 
 
 def pairs_of(relation: Relation, rows: Any) -> Iterator[tuple[str, Row]]:

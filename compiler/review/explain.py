@@ -97,7 +97,7 @@ class PlanExplainer:
         written = {rule.label: rule for rule in self.compilation.typed.rules}
         yield from self.about_disjunctions()
         for relation in self.program.relations:
-            if relation.hidden and relation.role == "input":
+            if relation.hidden and relation.role == "input" and relation.public:
                 name = relation.public
                 yield from _paragraph(
                     f"{name} is an input and is derived, too. Rows from outside are stored in {relation.name}, and a "
@@ -105,6 +105,15 @@ class PlanExplainer:
                     "derives it."
                 )
                 yield ""
+        proved = [r.annotates for r in self.program.relations if r.keeps == "proofs"]
+        if proved:
+            yield from _paragraph(
+                f"{listed(proved)} {_verb(proved, 'is', 'are')} part of a recursion over several processes. Each tuple "
+                "comes with one live proof, a set of identities of base facts that suffices to derive it. The rules "
+                "take the union of the proofs of what they read, and the identities of what is not part of the "
+                "recursion."
+            )
+            yield ""
         for rule in self.program.rules:
             before = written.get(rule.label)
             if before is None or before.body == rule.body:
@@ -304,6 +313,12 @@ class PlanExplainer:
                 if not isinstance(argument, typed.Aggregate)
             ]
             return f"aggregates {listed(functions)} {f'by {listed(groups)}' if groups else 'over all tuples'}"
+        if stratum.kind == "identities":
+            return "numbers the tuples that a recursion over several processes reads"
+        if stratum.kind == "epochs":
+            return "counts how often tuples have appeared that a recursion over several processes negates"
+        if stratum.kind == "dead":
+            return "tells the other processes which identities are dead"
         return "not recursive" if stratum.rules else "has no rules, so it is empty"
 
     def recursion(self, stratum: TypedStratum) -> str:
@@ -393,6 +408,11 @@ class PlanExplainer:
             "gets a better value, is removed, and restored with the best value that the remaining tuples derive.",
             "entries": "Derivation sets. Each fact is stored once for every set of facts that it was derived from; a "
             "batch updates these derivations in any order, and each follows a cycle only once.",
+            "identities": "Identities. Each tuple is stored with a number that no other tuple had or will have.",
+            "epochs": "Epochs. Each tuple is stored with the number of times that it has appeared, also when it is gone.",
+            "dead": "Dead identities. Those of tuples that are gone are stored as ranges of numbers.",
+            "proofs": "Live proofs. Each tuple, or group with an extremum, is stored with one proof. A batch removes the "
+            "tuples whose proofs contain a dead identity, and derives again those that it still can.",
             "aggregate": "Recomputed groups. A batch recomputes only the groups that lost or gained a row.",
         }
         for kind in texts:

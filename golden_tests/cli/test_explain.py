@@ -38,7 +38,7 @@ def test_processes() -> None:
     assert "part of a recursion over several processes" in " ".join(told.stdout.split())
     certified = CliRunner().invoke(cli.main, ["certify", path], catch_exceptions=False)
     assert [line for line in certified.stdout.splitlines() if line.startswith(path)] == [
-        f"{path}, process {name}: the certificate holds for {number} rules" for name, number in (("A", 4), ("B", 5))
+        f"{path}, process {name}: the certificate holds for {number} rules" for name, number in (("A", 7), ("B", 8))
     ]
 
 

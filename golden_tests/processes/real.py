@@ -8,15 +8,18 @@ import os
 import signal
 import sys
 import uuid
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import ModuleType
 from typing import Any
 
+from flintlog.compiler.nodes import compile_nodes
 from flintlog.compiler.processes import Processes, compile_processes
 from flintlog.compiler.source import SourceFile
+from flintlog.runtime.processes.partition import Partition
 from flintlog.targets import EmitOptions
-from flintlog.targets.processes.emit import emit_processes
+from flintlog.targets.processes.emit import emit_nodes, emit_processes
+from flintlog.targets.processes.nodes import nodes_of, topology_of
 
 from golden_tests.harness import VERSION
 from golden_tests.oracle.language import Row
@@ -57,14 +60,20 @@ def imported(path: Path) -> ModuleType:
 class RealWorld:
     """The processes of a program, and the rows that they were fed."""
 
-    def __init__(self, text: str, folder: Path, options: Sequence[str] = (), unreliable: bool = False) -> None:
-        """Compile them; none runs yet."""
+    def __init__(
+        self,
+        text: str,
+        folder: Path,
+        options: Sequence[str] = (),
+        unreliable: bool = False,
+        nodes: Partition | None = None,
+    ) -> None:
+        """Compile them, or the nodes of a located program; none runs yet."""
         self.folder = folder
-        self.compiled: Processes = compile_processes([SourceFile("test.dl", text)])
-        plans = {name: compilation.plan for name, compilation in self.compiled.compilations.items()}
+        files = self.compile(text) if nodes is None else self.compile_nodes(text, nodes)
         self.jobs = folder / "jobs"
         self.jobs.mkdir(parents=True)
-        for name, content in emit_processes(self.compiled.topology, plans, EmitOptions(VERSION, format=False)).items():
+        for name, content in files.items():
             if unreliable and name not in ("run_local.py",):
                 content = content.replace('\nif __name__ == "__main__":', f'{UNRELIABLE}\n\nif __name__ == "__main__":')
             (self.jobs / name).write_text(content, encoding="utf-8")
@@ -72,13 +81,27 @@ class RealWorld:
         self.local: Any = self.run_local.Local(folder / "root", options=["--lease", "3", *options])
         self.homes: dict[str, Path] = {}
         self.inputs: dict[tuple[str, str], set[Row]] = {
-            (feed.reader, feed.relation): set() for feed in self.compiled.topology.feeds
+            (feed.reader, feed.relation): set() for feed in self.topology.feeds
         }
         self.columns = {
-            (feed.reader, feed.relation): [column.name for column in feed.columns]
-            for feed in self.compiled.topology.feeds
+            (feed.reader, feed.relation): [column.name for column in feed.columns] for feed in self.topology.feeds
         }
         self.files = 0
+
+    def compile(self, text: str) -> Mapping[str, str]:
+        """Compile processes; return the files."""
+        self.compiled: Processes = compile_processes([SourceFile("test.dl", text)])
+        self.topology = self.compiled.topology
+        self.scripts = {process.name: process.name for process in self.topology.processes}
+        plans = {name: compilation.plan for name, compilation in self.compiled.compilations.items()}
+        return emit_processes(self.topology, plans, EmitOptions(VERSION, format=False))
+
+    def compile_nodes(self, text: str, partition: Partition) -> Mapping[str, str]:
+        """Compile the nodes of a located program; return the files."""
+        plan = compile_nodes(SourceFile("test.dl", text)).node.plan
+        self.topology = topology_of(nodes_of(plan.program, partition), plan.program)
+        self.scripts = {process.name: "test" for process in self.topology.processes}
+        return emit_nodes(plan, partition, EmitOptions(VERSION, format=False))
 
     def start(self, *names: str) -> None:
         """Start processes with what they had."""
@@ -117,10 +140,10 @@ class RealWorld:
         self.local.wait_until_quiet(seconds)
 
     def relations(self) -> dict[str, set[Row]]:
-        """What each process publishes, read by its own script."""
-        found = {}
-        for process in self.compiled.topology.processes:
-            job: Any = imported(self.jobs / f"{process.name}.py")
+        """What each process publishes, read by its own script, and together what all nodes do."""
+        found: dict[str, set[Row]] = {}
+        for process in self.topology.processes:
+            job: Any = imported(self.jobs / f"{self.scripts[process.name]}.py")
             state = self.homes.get(process.name, self.folder / "root" / "homes" / process.name) / "state"
             manifest = job.read_state(state)
             for name in process.outputs:
@@ -131,7 +154,7 @@ class RealWorld:
                 columns = ", ".join(column.sql for column in relation.columns)
                 rows = engine.connection.execute(f"SELECT {columns} FROM ({stored}) AS q").fetchall()
                 assert len(rows) == len(set(rows))
-                found[name] = set(rows)
+                found.setdefault(name, set()).update(rows)
                 engine.connection.close()
         return found
 

@@ -150,8 +150,8 @@ def show_proofs(engine: Engine, stratum: Stratum) -> None:
     for relation in stratum.relations:
         table, columns = relation.table, names(relation.state_columns)
         engine.empty(f"{table}__changed", relation.tuple_columns)
-        for version in ("before", "after"):
-            engine.view(f"{table}__{version}", f"SELECT {columns} FROM {table}")
+        for name in ("before", "after"):
+            engine.view(f"{table}__{name}", f"SELECT {columns} FROM {table}")
         engine.view(f"{table}__delta", f"SELECT {columns} FROM {table}__changed")
 
 
