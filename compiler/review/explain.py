@@ -409,10 +409,10 @@ class PlanExplainer:
             "entries": "Derivation sets. Each fact is stored once for every set of facts that it was derived from; a "
             "batch updates these derivations in any order, and each follows a cycle only once.",
             "identities": "Identities. Each tuple is stored with a number that no other tuple had or will have.",
-            "epochs": "Epochs. Each tuple is stored with the number of times that it has appeared, also when it is gone.",
+            "epochs": "Epochs. Each tuple is stored with the number of times that it has appeared, even if it is gone.",
             "dead": "Dead identities. Those of tuples that are gone are stored as ranges of numbers.",
-            "proofs": "Live proofs. Each tuple, or group with an extremum, is stored with one proof. A batch removes the "
-            "tuples whose proofs contain a dead identity, and derives again those that it still can.",
+            "proofs": "Live proofs. Each tuple, or group with an extremum, is stored with one proof. A batch removes "
+            "the tuples whose proofs contain a dead identity, and derives again those that it still can.",
             "aggregate": "Recomputed groups. A batch recomputes only the groups that lost or gained a row.",
         }
         for kind in texts:

@@ -405,7 +405,7 @@ def program() -> Program:
         source="program.dl:2",
         hidden=True,
         bucket_by="x",
-        definition="4f60c7a71120",
+        definition="b34cf6065d08",
     )
     link_ids_stratum = Stratum(
         name="link_ids",
@@ -433,6 +433,7 @@ def program() -> Program:
                 asked=LINK_ID_ASKED,
             ),
         ),
+        guards=(lives,),
     )
     a_dead = Relation(
         name="A.dead",

@@ -483,7 +483,7 @@ def program() -> Program:
         source="program.dl:7",
         hidden=True,
         bucket_by="x",
-        definition="4f60c7a71120",
+        definition="b34cf6065d08",
     )
     link_ids_stratum = Stratum(
         name="link_ids",
@@ -511,6 +511,7 @@ def program() -> Program:
                 asked=LINK_ID_ASKED,
             ),
         ),
+        guards=(lives,),
     )
     b_dead = Relation(
         name="B.dead",
