@@ -315,3 +315,33 @@ def test_what_is_said_of_a_feed_that_is_refused(tmp_path: Path, monkeypatch: pyt
         assert len(warnings) == 1 and "--op-column" not in warnings[0]
     finally:
         world.close()
+
+
+def test_constants_travel_to_the_sender(tmp_path: Path) -> None:
+    """A reader is sent the tuples that its literals can match, and no others."""
+    text = """
+    process A {
+      input relation n(x: int, s: string, b: bool)
+      A.n(X, S, B) :- n(X, S, B).
+    }
+    process B {
+      B.some(X) :- A.n(X, "a'b", true).
+      B.some(X) :- A.n(X, S, B), S = "c", B = false, !A.n(7, _, false).
+    }
+    process C {
+      C.some(X) :- A.n(X, "a'b", true).
+      C.some(S) :- A.n(7, S, _), S != "d".
+    }
+    """.replace("C.some(S)", "C.other(S)")
+    world = World(text, tmp_path / "world", random.Random(1))
+    rows: set[Row] = {(x, s, b) for x in (1, 7) for s in ("a'b", "c", "d") for b in (True, False)}
+    try:
+        for op, there in (("+", rows), ("-", set())):
+            world.feed("A", "n", ("x", "s", "b"), [(op, row) for row in sorted(rows)])
+            world.settle()
+            assert world.relations() == evaluated(world.compiled, {("A", "n"): there})
+            assert world.states["B"].tuples("A.n", "input") == there
+            fitting = {row for row in there if row[0] == 7 or row[1:] == ("a'b", True)}
+            assert world.states["C"].tuples("A.n", "input") == fitting
+    finally:
+        world.close()

@@ -34,7 +34,7 @@ import pyarrow.parquet as pq
 
 from ..errors import JobError
 from ..places import make_folder, sync, write_exclusively
-from .partition import Partition
+from .partition import Partition, Pattern
 
 #: The names of number files and of message files.
 NUMBER_FILE = re.compile(r"[0-9]{6,18}")
@@ -59,7 +59,8 @@ class Channel:
     ``output``, the reader ``input``; its columns are sent under the sender's names, ``columns``. The sender has
     caught up on the channel when everything has arrived for its inputs ``needs``, from which it derives the relation.
     The relation may say which base facts of the sender are ``dead``. To a ``node``, only tuples with its addresses in
-    column number ``location`` are sent.
+    column number ``location`` are sent. If there are ``patterns``, only tuples that fit one of them are sent, since the
+    reader can use no others.
     """
 
     relation: str
@@ -72,6 +73,7 @@ class Channel:
     dead: bool = False
     location: int = -1
     node: int = -1
+    patterns: tuple[Pattern, ...] = ()
 
     @property
     def name(self) -> str:

@@ -1,14 +1,18 @@
-"""The division of addresses among the nodes of a located program."""
+"""What each reader is sent: the tuples whose addresses it holds, or those that its rules can use."""
 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import reduce
 from typing import Any
 
 Address = int | str
 """An address: a value of the location column of a relation."""
+
+Pattern = tuple[tuple[int, int | str | bool], ...]
+"""Values that a tuple has, each with the number of its column."""
 
 
 @dataclass(frozen=True)
@@ -35,3 +39,16 @@ class Partition:
         addresses = rows.column(location + 1).combine_chunks().dictionary_encode()
         own = pa.array([self.node_of(address) == node for address in addresses.dictionary.to_pylist()], pa.bool_())
         return rows.filter(own.take(addresses.indices))
+
+
+def fitting_rows(rows: Any, patterns: Sequence[Pattern]) -> Any:
+    """Return those rows of an Arrow table, which begin with ``_op``, that have the values of one of the patterns."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    def has(column: int, value: int | str | bool) -> Any:
+        values = rows.column(column + 1)
+        return pc.equal(values, pa.scalar(value, values.type))
+
+    fitting = (reduce(pc.and_, (has(column, value) for column, value in pattern)) for pattern in patterns)
+    return rows.filter(reduce(pc.or_, fitting))

@@ -40,6 +40,7 @@ from .channels import (
     write_whole,
 )
 from .inbox import Inbox, InputStep, OtherColumns, sent_columns
+from .partition import fitting_rows
 from .state import JobState
 from .status import read_status, status_path
 from .trouble import may_pass
@@ -445,7 +446,9 @@ class Worker:
             self.send(channel, "changes", self.state.whole(relation).slice(0, 0), caught_up)
 
     def part(self, channel: Channel, rows: pa.Table) -> pa.Table:
-        """Return those of a relation's rows that belong to the reader of a channel."""
+        """Return those of a relation's rows that belong to the reader of a channel, or that it can use."""
+        if channel.patterns:
+            rows = fitting_rows(rows, channel.patterns)
         if self.process.partition is None or channel.location < 0:
             return rows
         return self.process.partition.rows(rows, channel.location, channel.node)

@@ -46,7 +46,26 @@ def channel_arguments(channel: TopologyChannel, topology: Topology, plans: Mappi
     columns = ", ".join(quote(column.name) for column in sent.columns) + "," * (len(sent.columns) == 1)
     needs = needed(channel, topology, plans)
     listed = f", needs=({', '.join(map(quote, needs))},)" if needs else ""
-    return f"{', '.join(map(quote, names))}, ({columns}){listed}{', dead=True' * channel.dead}"
+    found = patterns(names[4], plans[channel.reader].program)
+    only = f", patterns=({', '.join(found)},)" if found else ""
+    return f"{', '.join(map(quote, names))}, ({columns}){listed}{', dead=True' * channel.dead}{only}"
+
+
+def patterns(name: str, program: typed.TypedProgram) -> list[str]:
+    """Return the patterns of the tuples of an input that the literals of a program can match, as Python source; none if
+    a literal matches all. Values are integers, strings and booleans, which have one form in all engines."""
+    relation = next(r.name for r in program.relations if r.role == "input" and (r.public or r.name) == name)
+    found: dict[str, None] = {}
+    for atom in (atom for rule in program.rules for atom in rule.read if atom.relation == relation):
+        pairs = [
+            f"({place}, {quote(term.value) if isinstance(term.value, str) else term.value})"
+            for place, term in enumerate(atom.terms)
+            if isinstance(term, typed.Constant) and term.type.name in ("int", "string", "bool")
+        ]
+        if not pairs:
+            return []
+        found[f"({', '.join(pairs)},)"] = None
+    return list(found)
 
 
 def needed(channel: TopologyChannel, topology: Topology, plans: Mapping[str, plan.ProgramPlan]) -> list[str]:

@@ -198,6 +198,7 @@ def process() -> Process:
                     "S1.host",
                     "S2.host",
                 ),
+                patterns=(((1, 1),),),
             ),
         ),
         sends=(Channel("S1.host", "S1", "S3", "S1.host", "S1.host", ("hostID",), needs=("host",)),),

@@ -198,6 +198,7 @@ def process() -> Process:
                     "S1.host",
                     "S2.host",
                 ),
+                patterns=(((1, 2),),),
             ),
         ),
         sends=(Channel("S2.host", "S2", "S3", "S2.host", "S2.host", ("hostID",), needs=("host",)),),

@@ -264,6 +264,7 @@ def process() -> Process:
                     "S1.host",
                     "S2.host",
                 ),
+                patterns=(((1, 1),),),
             ),
             Channel(
                 "S3.blacklist",
@@ -277,6 +278,7 @@ def process() -> Process:
                     "S1.host",
                     "S2.host",
                 ),
+                patterns=(((1, 2),),),
             ),
         ),
         fed=("blacklist",),
