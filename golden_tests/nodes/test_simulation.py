@@ -91,7 +91,7 @@ def random_burst(
     return changes
 
 
-@pytest.mark.parametrize("seed", seeds(3, 250))
+@pytest.mark.parametrize("seed", seeds(1, 250))
 def test_any_program(seed: int) -> None:
     """Twenty programs each."""
     assert sum(run(20 * seed + place) for place in range(20)) >= 40
