@@ -93,10 +93,7 @@ class SimulatedNode:
         changes: dict[str, Counter[Row]] = {}
         early = [message for message in messages if not self.take(message, changes)]
         self.note_lives(changes)
-        batch = {
-            self.network.inputs[name].table: [("+" if n > 0 else "-", row) for row, n in found.items() if n]
-            for name, found in changes.items()
-        }
+        batch = self.network.signed(changes)
         for name, rows in due.items():
             before = set(self.fed[name])
             for op, row in rows:
@@ -171,6 +168,8 @@ class SimulatedNode:
 
     def send(self, changed: bool) -> None:
         """Send what has changed to the nodes that it belongs to, and snapshots to readers with a new session."""
+        # By output and reader: all rows, and those that have changed.
+        whole: dict[str, dict[int, list[tuple[int, Row]]]] = {}
         split: dict[str, dict[int, list[tuple[int, Row]]]] = {}
         for channel in self.process.sends:
             reader = self.network.running.get(channel.node)
@@ -179,15 +178,16 @@ class SimulatedNode:
             life = (self.incarnation, reader.lines[channel.name].session)
             known, number = self.sent.get(channel.name, ((0, 0), 0))
             if known != life:
-                relation = self.network.relation(channel.output)
-                rows = [(1, hashable(list(row))) for row in self.session.rows(relation)]
-                mine = self.network.divided(channel, rows).get(channel.node, [])
+                if channel.output not in whole:
+                    found = self.session.rows(self.network.relation(channel.output))
+                    whole[channel.output] = self.network.divided(channel, [(1, hashable(list(row))) for row in found])
+                mine = whole[channel.output].get(channel.node, [])
                 self.network.post(Packet(0, channel, life, 1, True, tuple(mine)))
                 self.sent[channel.name] = life, 1
             elif changed:
                 if channel.output not in split:
-                    found = self.session.changes(self.network.relation(channel.output))
-                    signed = [(1 if op == "+" else -1, hashable(list(row))) for op, row in found]
+                    changes = self.session.changes(self.network.relation(channel.output))
+                    signed = [(1 if op == "+" else -1, hashable(list(row))) for op, row in changes]
                     split[channel.output] = self.network.divided(channel, signed)
                 mine = split[channel.output].get(channel.node, [])
                 if mine:
@@ -234,6 +234,13 @@ class Network:
     def relation(self, name: str) -> Relation:
         """Return a derived relation by the name that channels have for it."""
         return next(r for r in self.program.relations if r.name == name and r.kind != "input")
+
+    def signed(self, changes: Mapping[str, Counter[Row]]) -> dict[str, list[tuple[str, Row]]]:
+        """Return changes of inputs, counted by name and row, as a batch."""
+        return {
+            self.inputs[name].table: [("+" if n > 0 else "-", row) for row, n in found.items() if n]
+            for name, found in changes.items()
+        }
 
     def next_session(self) -> int:
         """Return the number of a new session."""
@@ -321,10 +328,7 @@ class Network:
         node = self.running[number]
         node.cut(self.nodes.name(sender), changes)
         node.note_lives(changes)
-        batch = {
-            self.inputs[name].table: [("+" if n > 0 else "-", row) for row, n in found.items() if n]
-            for name, found in changes.items()
-        }
+        batch = self.signed(changes)
         if any(batch.values()):
             node.session.apply(batch)
             node.history.append(batch)

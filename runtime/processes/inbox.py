@@ -350,19 +350,21 @@ class Inbox:
     def note_lives(self) -> None:
         """Add what has changed to the lives of the processes that are there: this one's, and those of the senders whose
         dead base facts are known."""
-        lives = [(self.process.name, self.life, True)]
+        lives = {(self.process.name, self.life, True)}
         for channel in self.process.receives:
             line = self.lines[channel.name]
             if channel.dead and line.state in ("open", "held"):
-                lives.append((channel.sender, line.life.incarnation.nonce, False))
+                lives.add((channel.sender, line.life.incarnation.nonce, False))
         relation = self.relations[self.process.lives]
         table, columns = relation.table, names(relation.tuple_columns)
         known = set(self.run(f"SELECT {columns} FROM {table}"))
-        for operation, rows in ((-1, known - set(lives)), (1, set(lives) - known)):
+        if known == lives:
+            return
+        for operation, rows in ((-1, known - lives), (1, lives - known)):
             for row in sorted(rows):
                 self.run(f"INSERT INTO {table}__net VALUES (?, ?, ?, ?)", [*row, operation])
         self.run(f"DELETE FROM {table}")
-        for row in sorted(set(lives)):
+        for row in sorted(lives):
             self.run(f"INSERT INTO {table} ({columns}, _channel, _shown, _copies) VALUES (?, ?, ?, '', TRUE, 1)", row)
 
     def finish(self, fed: Mapping[str, Path]) -> InputStep | None:
