@@ -15,13 +15,18 @@ if TYPE_CHECKING:
 
 def loaded_programs(report: Report) -> Iterator[Program]:
     """Yield the program of a report as the runtime's model; nothing if it is refused or a package is missing."""
-    missing = [name for name in ("duckdb", "pyarrow") if importlib.util.find_spec(name) is None]
     for _, compilation in report.compilations():
-        if missing:
-            what = {"duckdb": "DuckDB", "pyarrow": "PyArrow"}[missing[0]]
-            message = f'this command requires {what}, which is not installed: pip install "flintlog[run]"'
-            report.fail(UNUSABLE, message)
+        if lacks_packages(report):
             continue
         from flintlog.targets.pyspark.load import load_program
 
         yield load_program(compilation.plan)
+
+
+def lacks_packages(report: Report) -> bool:
+    """Return whether a package that runs programs is missing, after reporting it."""
+    for name, what in (("duckdb", "DuckDB"), ("pyarrow", "PyArrow")):
+        if importlib.util.find_spec(name) is None:
+            report.fail(UNUSABLE, f'this command requires {what}, which is not installed: pip install "flintlog[run]"')
+            return True
+    return False

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import importlib.util
 from pathlib import Path
 
 import click
 
 from ..naming import reason
+from .loading import lacks_packages
 from .main import main
 from .options import REFUSED, UNUSABLE, functions_option, include_option, rounds_option
 from .printing import echo, warn
@@ -92,9 +92,7 @@ def simulate(
     printed by relation and by node. Requires DuckDB: pip install "flintlog[run]".
     """
     report = Report((program,), include_path=include_path)
-    missing = [name for name in ("duckdb", "pyarrow") if importlib.util.find_spec(name) is None]
-    if missing:
-        report.fail(UNUSABLE, 'this command requires DuckDB and PyArrow: pip install "flintlog[run]"')
+    if lacks_packages(report):
         report.finish()
         return
     from flintlog.runtime.errors import JobError
