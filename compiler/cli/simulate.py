@@ -147,6 +147,8 @@ def simulate(
         except JobError as error:
             report.fail(REFUSED, refusal(error))
         except OSError as error:
+            if error.filename is None:
+                raise
             report.fail(UNUSABLE, f"cannot read {error.filename}: {reason(error)}")
         finally:
             network.close()
