@@ -14,7 +14,7 @@ from flintlog.runtime.explain import report_explanation
 from flintlog.runtime.inputs.records import Problems, input_relation
 from flintlog.runtime.local.session import Session as LocalSession
 from flintlog.runtime.local.session import refusal
-from flintlog.runtime.model import MOST_ROUNDS, Relation
+from flintlog.runtime.model import MOST_ENTRIES, MOST_ROUNDS, Relation
 from flintlog.runtime.printing import table_lines
 
 from .programs import Program, compilation_of
@@ -119,6 +119,7 @@ def evaluate(
     functions: Functions | None = None,
     max_rounds: int = MOST_ROUNDS,
     recursion: str = "ranks",
+    max_entries: int = MOST_ENTRIES,
     include_path: Sequence[str | Path] = (),
 ) -> dict[str, Rows]:
     """Evaluate a program once, and return the rows of its output relations.
@@ -126,7 +127,13 @@ def evaluate(
     The parameters and the exceptions are those of :class:`Session`.
     """
     with Session(
-        program, facts, functions=functions, max_rounds=max_rounds, recursion=recursion, include_path=include_path
+        program,
+        facts,
+        functions=functions,
+        max_rounds=max_rounds,
+        recursion=recursion,
+        max_entries=max_entries,
+        include_path=include_path,
     ) as session:
         return session.outputs()
 
@@ -136,7 +143,8 @@ class Session:
 
     ``program`` is the text of a program, a path, or the result of :func:`flintlog.compile`; ``recursion`` and
     ``include_path`` are as in the latter, and without effect on a compiled program. ``facts`` has the rows of all input
-    relations; without it, all are empty. A recursion that takes more than ``max_rounds`` rounds is stopped.
+    relations; without it, all are empty. A recursion that takes more than ``max_rounds`` rounds, or has more than
+    ``max_entries`` derivation sets, is stopped.
 
     Raises :class:`~flintlog.CompileError` if the program has errors, :class:`~flintlog.JobError` if facts are refused
     or the rules have no result for them, OSError if a file cannot be read, and ImportError without DuckDB or PyArrow.
@@ -150,6 +158,7 @@ class Session:
         functions: Functions | None = None,
         max_rounds: int = MOST_ROUNDS,
         recursion: str = "ranks",
+        max_entries: int = MOST_ENTRIES,
         include_path: Sequence[str | Path] = (),
     ) -> None:
         """Evaluate the program."""
@@ -164,7 +173,7 @@ class Session:
             raise JobError(f"{loaded.name} declares external functions; pass functions=, with {listed}")
         with _refusing():
             supplied = str(functions) if isinstance(functions, Path) else functions
-            self._session = LocalSession(loaded, max_rounds, supplied)
+            self._session = LocalSession(loaded, max_rounds, supplied, max_entries=max_entries)
         self._visible = {r.name: r for r in loaded.relations if not r.hidden}
         self._inputs = [r.name for r in loaded.relations if r.kind == "input"]
         missing = [name for name in self._inputs if facts is not None and name not in facts]

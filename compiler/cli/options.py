@@ -49,6 +49,16 @@ recursion_option = click.option(
 )
 
 
+entries_option = click.option(
+    "--max-entries",
+    type=click.IntRange(min=1),
+    metavar="N",
+    default=10_000_000,
+    show_default=True,
+    help="With --recursion derivation-sets: stop if a recursion has more than N derivation sets.",
+)
+
+
 outside_option = click.option(
     "--outside",
     multiple=True,

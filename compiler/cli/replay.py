@@ -13,7 +13,16 @@ import click
 from ..naming import reason
 from .loading import loaded_programs
 from .main import main
-from .options import OK, REFUSED, UNUSABLE, functions_option, include_option, rounds_option
+from .options import (
+    OK,
+    REFUSED,
+    UNUSABLE,
+    entries_option,
+    functions_option,
+    include_option,
+    recursion_option,
+    rounds_option,
+)
 from .printing import echo
 from .reporting import Report
 
@@ -27,10 +36,18 @@ if TYPE_CHECKING:
 @click.argument("program", metavar="PROG", type=click.Path(path_type=Path))
 @click.argument("commands", metavar="FILE", type=click.Path(path_type=Path, allow_dash=True))
 @functions_option
+@recursion_option
 @rounds_option
+@entries_option
 @include_option
 def replay(
-    program: Path, commands: Path, functions: Path | None, max_rounds: int, include_path: tuple[Path, ...]
+    program: Path,
+    commands: Path,
+    functions: Path | None,
+    recursion: str,
+    max_rounds: int,
+    max_entries: int,
+    include_path: tuple[Path, ...],
 ) -> None:
     """Maintain a program through a DDlog command file.
 
@@ -51,13 +68,14 @@ def replay(
     from ..local.dat.reader import Reader
     from ..local.dat.replay import Replay
 
-    report = Report((program,), include_path=include_path)
+    report = Report((program,), recursion=recursion, include_path=include_path)
     for made in loaded_programs(report):
         from flintlog.runtime.errors import JobError
         from flintlog.runtime.local.session import Session, refusal
 
         try:
-            session = Session(made, max_rounds, str(functions) if functions else None)
+            supplied = str(functions) if functions else None
+            session = Session(made, max_rounds, supplied, max_entries=max_entries)
             try:
                 stream = _typed_commands(session) if _is_terminal(commands) else click.open_file(str(commands), "rb")
             except OSError as error:

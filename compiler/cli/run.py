@@ -16,7 +16,15 @@ from ..naming import counted, reason
 from .files import replacing
 from .loading import loaded_programs
 from .main import main
-from .options import REFUSED, UNUSABLE, functions_option, include_option, rounds_option
+from .options import (
+    REFUSED,
+    UNUSABLE,
+    entries_option,
+    functions_option,
+    include_option,
+    recursion_option,
+    rounds_option,
+)
 from .printing import echo, warn
 from .reporting import Report
 
@@ -51,7 +59,9 @@ if TYPE_CHECKING:
 @click.option("-i", "--interactive", is_flag=True, help="Start an interactive session.")
 @click.option("--all-inserts", is_flag=True, help="Treat no column of the facts as an operation column.")
 @functions_option
+@recursion_option
 @rounds_option
+@entries_option
 @include_option
 def run_command(
     program: Path,
@@ -63,7 +73,9 @@ def run_command(
     interactive: bool,
     all_inserts: bool,
     functions: Path | None,
+    recursion: str,
     max_rounds: int,
+    max_entries: int,
     include_path: tuple[Path, ...],
 ) -> None:
     """Evaluate a program without Spark, once or interactively.
@@ -92,7 +104,7 @@ def run_command(
         raise click.UsageError("--format parquet writes files; give their folder with --out DIR")
     if limit is not None and out is not None:
         raise click.UsageError("--limit cannot be combined with --out")
-    report = Report((program,), include_path=include_path)
+    report = Report((program,), recursion=recursion, include_path=include_path)
     for made in loaded_programs(report):
         from flintlog.runtime.errors import JobError
         from flintlog.runtime.local.facts import read_facts
@@ -107,7 +119,8 @@ def run_command(
                 every = ", ".join(relation.name for relation in wanted) or "none"
                 several = f"--format {form} prints one relation, but {program.name} outputs {every}"
                 raise click.UsageError(f"{several}; choose one with --relation, or write files with --out DIR")
-            session = Session(made, max_rounds, str(functions) if functions else None)
+            supplied = str(functions) if functions else None
+            session = Session(made, max_rounds, supplied, max_entries=max_entries)
             changes = {}
             if facts is not None:
                 try:

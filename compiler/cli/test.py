@@ -12,14 +12,14 @@ import click
 from ..naming import counted, reason
 from .files import write_file
 from .main import main
-from .options import OK, REFUSED, UNUSABLE, include_option, rounds_option
+from .options import OK, REFUSED, UNUSABLE, entries_option, include_option, recursion_option, rounds_option
 from .printing import coloured, print_coloured
 
 if TYPE_CHECKING:
     from rich.text import Text
 
     from ..local.testfiles import Case
-    from ..local.testing import TestOutcome
+    from ..local.testing import Testing, TestOutcome
 
 
 @main.command("test")
@@ -31,10 +31,18 @@ if TYPE_CHECKING:
     metavar="FILE",
     help="Write the results as JUnit XML, too.",
 )
+@recursion_option
 @rounds_option
+@entries_option
 @include_option
 def test_command(
-    paths: tuple[Path, ...], wanted: str | None, junit: Path | None, max_rounds: int, include_path: tuple[Path, ...]
+    paths: tuple[Path, ...],
+    wanted: str | None,
+    junit: Path | None,
+    recursion: str,
+    max_rounds: int,
+    max_entries: int,
+    include_path: tuple[Path, ...],
 ) -> None:
     """Run tests of programs, without Spark.
 
@@ -53,6 +61,7 @@ def test_command(
     Requires DuckDB and PyArrow: pip install "flintlog[run]".
     """
     from ..local.testfiles import SUFFIX, WrongTest, read_cases, test_files
+    from ..local.testing import Testing
 
     missing = [name for name in ("duckdb", "pyarrow") if importlib.util.find_spec(name) is None]
     if missing:
@@ -73,17 +82,14 @@ def test_command(
         cases = [case for case in cases if wanted.lower() in f"{case.file}: {case.name}".lower()]
         if not cases and not mistakes:
             _fail(f"no test has {wanted} in its file or name")
-    outcomes = _run(cases, max_rounds, include_path)
+    outcomes = _run(cases, Testing(max_rounds, include_path, recursion, max_entries))
     for _, mistake in mistakes:
         print_coloured(f"error: {mistake}", coloured, sys.stderr)
     _finish(outcomes, mistakes, junit)
 
 
-def _run(cases: list[Case], max_rounds: int, include_path: tuple[Path, ...]) -> list[TestOutcome]:
+def _run(cases: list[Case], testing: Testing) -> list[TestOutcome]:
     """Run tests and print what becomes of each."""
-    from ..local.testing import Testing
-
-    testing = Testing(max_rounds, include_path)
     outcomes = []
     for case in cases:
         outcome = testing.run(case)

@@ -15,10 +15,11 @@ from flintlog.runtime.inputs.values import InputShape, hashable
 from flintlog.runtime.local.facts import FACTS_FORMATS, read_file
 from flintlog.runtime.local.given import given_rows
 from flintlog.runtime.local.session import Row, Session, refusal
-from flintlog.runtime.model import Program, Relation
+from flintlog.runtime.model import MOST_ENTRIES, Program, Relation
 from flintlog.runtime.printing import table_lines, visible_lines
 
 from ..diagnostics import CompileError, listed, render
+from ..ir.syntax import RECURSIONS
 from ..naming import counted
 from ..pipeline import compile_program
 from .testfiles import Case, TestStep, WrongTest
@@ -49,10 +50,16 @@ class Failed(Exception):
 class Testing:
     """Runs tests; compiles each program once."""
 
-    def __init__(self, max_rounds: int, include_path: Sequence[Path]) -> None:
+    def __init__(
+        self,
+        max_rounds: int,
+        include_path: Sequence[Path],
+        recursion: str = RECURSIONS[0],
+        max_entries: int = MOST_ENTRIES,
+    ) -> None:
         """Start without programs."""
-        self.max_rounds = max_rounds
-        self.include_path = include_path
+        self.max_rounds, self.max_entries = max_rounds, max_entries
+        self.recursion, self.include_path = recursion, include_path
         self.programs: dict[Path, Program | CompileError] = {}
 
     def run(self, case: Case) -> TestOutcome:
@@ -78,7 +85,8 @@ class Testing:
         if program.functions and case.functions is None:
             raise WrongTest(f'{case.place}: {program.name} declares external functions; add functions = "FILE.py"')
         try:
-            session = Session(program, self.max_rounds, str(case.functions) if case.functions else None)
+            supplied = str(case.functions) if case.functions else None
+            session = Session(program, self.max_rounds, supplied, max_entries=self.max_entries)
         except JobError as error:
             raise WrongTest(f"{case.place}: {error}") from error
         try:
@@ -94,7 +102,7 @@ class Testing:
 
         if case.program not in self.programs:
             try:
-                compilation = compile_program(case.program, include_path=self.include_path)
+                compilation = compile_program(case.program, recursion=self.recursion, include_path=self.include_path)
                 self.programs[case.program] = load_program(compilation.plan)
             except CompileError as error:
                 self.programs[case.program] = error

@@ -99,7 +99,7 @@ def check_entries(run: Run, stratum: Stratum) -> None:
     held = sum(engine.rows(f"{r.table}{part}") for r in stratum.relations for part in ("", "__summed", "__changed"))
     if held > run.max_entries and sum(held_entries(engine, r) for r in stratum.relations) > run.max_entries:
         raise Refused(
-            f"{stratum.name}: more than {run.max_entries} derivation sets; compile without --recursion "
+            f"{stratum.name}: more than {run.max_entries} derivation sets; leave out --recursion "
             "derivation-sets, or raise --max-entries; nothing was changed"
         )
 
