@@ -295,13 +295,13 @@ def test_what_is_refused_is_the_inputs(pair: Pair) -> None:
     pair.feed((1, 2))
     for _ in range(2):
         world.workers["A"].try_turn()
-        assert world.workers["A"].refused == {}
+        assert world.workers["A"].feeds.refused == {}
     world.workers["A"].try_turn()
     assert pair.status("A")["refused"] == ["a row is wrong"]
     assert not pair.status("A")["caught_up"]
     (food,) = (pair.root / "feeds" / "A" / "e").iterdir()
     world.workers["A"].try_turn()
-    assert world.workers["A"].refused
+    assert world.workers["A"].feeds.refused
     os.utime(food)
     pair.check()
     assert pair.status("A")["refused"] == []
@@ -356,7 +356,9 @@ def test_only_what_is_wrong_waits(
         world.turn("A")
     assert tried[0] == {*"efg"} and {*map(len, tried[1:])} <= {0, 1}
     worker = world.workers["A"]
-    assert {name: message for name, (_, _, message) in worker.refused.items()} == {n: f"{n} is wrong" for n in wrong}
+    assert {name: message for name, (_, _, message) in worker.feeds.refused.items()} == {
+        n: f"{n} is wrong" for n in wrong
+    }
     assert world.states["A"].tuples("A.p") == {(place,) for place, name in enumerate("efg") if name not in wrong}
     assert {name: len(worker.inbox.files_fed(name)) for name in "efg"} == {n: int(n not in wrong) for n in "efg"}
     # More of them are taken in together again, beside those that wait.

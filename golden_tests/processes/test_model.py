@@ -310,7 +310,7 @@ def test_what_is_said_of_a_feed_that_is_refused(tmp_path: Path, monkeypatch: pyt
         monkeypatch.setattr(worker.log, "warn", warnings.append, raising=False)
         world.feed("A", "e", ("x",), [("+", (1,))])
         world.turn("A")
-        (said,) = [message for _, _, message in worker.refused.values()]
+        (said,) = [message for _, _, message in worker.feeds.refused.values()]
         assert said == "refused, nothing has changed:\n  column op is missing"
         assert len(warnings) == 1 and "--op-column" not in warnings[0]
     finally:

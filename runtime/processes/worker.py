@@ -11,7 +11,6 @@ import contextlib
 import functools
 import json
 import os
-import stat
 import time
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -21,14 +20,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from ..errors import JobError, Passing, Refused, reason
-from ..inputs.files import INPUT_FORMATS
 from ..log import Log
 from ..model import Program, Relation
 from ..places import make_folder, rows_of_file
 from .beat import Beat, Channels
 from .channels import (
     NO_NUMBER,
-    UNREADABLE,
     Channel,
     Lease,
     Life,
@@ -39,6 +36,7 @@ from .channels import (
     path_text,
     write_whole,
 )
+from .feeds import Feeds
 from .inbox import Inbox, InputStep, OtherColumns, sent_columns
 from .partition import fitting_rows
 from .state import JobState
@@ -69,6 +67,7 @@ class Worker:
         self.settings, self.log = settings, log
         self.incarnation = self.channels.take_incarnation(process.name)
         self.inbox = Inbox(settings.home, process, state.program, settings.hold, self.incarnation.nonce)
+        self.feeds = Feeds(settings.root, process.name, process.fed, self.inbox.files_fed, log)
         try:
             self.check_home()
             self.open_sessions()
@@ -93,12 +92,8 @@ class Worker:
         self.strange: dict[str, Life] = {}
         self.lacking: dict[str, float] = {}
         self.renewals: dict[str, tuple[int, float]] = {}
-        self.refused: dict[str, tuple[str, int, str]] = {}
         #: Per fed relation, whether files were pending at the last check.
         self.waits = dict.fromkeys(process.fed, True)
-        #: Relations whose next files were refused in one step with others, and are taken in one by one.
-        self.alone: set[str] = set()
-        self.aside: dict[str, list[str]] = {relation: [] for relation in process.fed}
         self.counts = {"in": 0, "out": 0, "steps": 0}
         self.last = ""
         self.said = b""
@@ -114,7 +109,7 @@ class Worker:
             known = set(self.inbox.files_fed(relation))
             said = told.get(relation, []) if isinstance(told, dict) else []
             needed = {*map(str, said), *known} if anew else {*map(str, said)} - known
-            folder = self.feed_folder(relation)
+            folder = self.feeds.folder(relation)
             gone += [folder / name for name in sorted(needed) if not os.path.lexists(folder / name)]
         if gone:
             listed = ", ".join(map(path_text, gone[:3])) + (", ..." if len(gone) > 3 else "")
@@ -180,7 +175,7 @@ class Worker:
         if self.step:
             self.apply(self.step)
         if self.unsent is None:
-            self.waits = {relation: self.has_food(relation) for relation in self.process.fed}
+            self.waits = {relation: self.feeds.has_waiting(relation) for relation in self.process.fed}
             self.unsent = [(c, self.has_caught_up(c)) for c in self.process.sends]
         while self.unsent:
             channel, caught_up = self.unsent[-1]
@@ -220,7 +215,7 @@ class Worker:
             self.watch(channel, now)
             self.take_in(channel, now)
         self.inbox.end_holds(now)
-        fed = self.food()
+        fed = self.feeds.next_files()
         if fed or self.read:
             self.report(busy=True)
         return self.inbox.finish(fed)
@@ -312,69 +307,6 @@ class Worker:
         self.inbox.lines[channel.name].session = self.channels.open_session(channel)
         self.log.event("begin_anew", channel=channel.name, why=why)
 
-    def food(self) -> dict[str, Path]:
-        """Return the next file for each fed relation, or for only one relation if it must be taken in alone."""
-        found = {}
-        for relation in self.process.fed:
-            next_one, problem = self.feed_folder(relation), ""
-            try:
-                waiting = self.waiting_food(relation)
-                if waiting:
-                    next_one = waiting[0]
-                    os.close(os.open(next_one, os.O_RDONLY | os.O_NONBLOCK))
-            except FileNotFoundError:
-                # It was removed in the meantime.
-                continue
-            except OSError as error:
-                if error.errno not in UNREADABLE:
-                    raise
-                problem = f"{path_text(next_one)} cannot be read ({error.strerror})"
-            known = self.refused.get(relation)
-            if problem:
-                # An unreadable file may become readable without a change of its ctime.
-                if known != (str(next_one), -1, problem):
-                    self.refused[relation] = (str(next_one), -1, problem)
-                    self.log.warn(f"{problem}; it is read as soon as possible")
-            elif known is None or known[:2] != (str(next_one), changed_at(next_one)):
-                self.refused.pop(relation, None)
-                if waiting:
-                    found[relation] = next_one
-        alone = min(self.alone & found.keys(), default=None)
-        return {alone: found[alone]} if alone else found
-
-    def has_food(self, relation: str) -> bool:
-        """Return whether files for a relation are pending, or might be because its folder cannot be read."""
-        try:
-            return bool(self.waiting_food(relation))
-        except OSError as error:
-            if error.errno not in UNREADABLE:
-                raise
-            return True
-
-    def waiting_food(self, relation: str) -> list[Path]:
-        """Return the pending files of a relation in order, without dot files; warn of anything that is no file of
-        rows."""
-        folder = self.feed_folder(relation)
-        try:
-            names = sorted(path.name for path in folder.iterdir())
-        except FileNotFoundError:
-            return []
-        known = {*self.inbox.files_fed(relation), *(name for name in names if name[0] == ".")}
-        waiting, aside = [], []
-        for name in names:
-            problem = "" if name in known else not_food(folder / name)
-            if problem:
-                self.log.warn(f"{path_text(folder / name)} {problem}; it is ignored")
-                aside.append(name)
-            elif name not in known:
-                waiting.append(folder / name)
-        self.aside[relation] = aside
-        return waiting
-
-    def feed_folder(self, relation: str) -> Path:
-        """Return the folder for the files fed to a relation."""
-        return self.settings.root / "feeds" / self.process.name / relation
-
     def apply(self, step: InputStep) -> None:
         """Apply a step to the state. If fed files are refused, leave them out and apply the rest of the step."""
         received = {channel.input for channel in self.process.receives}
@@ -391,30 +323,24 @@ class Worker:
                 raise
             if fed[1:]:
                 # Take each in alone to find out which is refused.
-                self.alone.update(fed)
+                self.feeds.alone.update(fed)
                 left = self.inbox.leave_out(step, fed[1:])
             else:
-                self.refuse(fed[0], Path(step.files[fed[0]][0]), error.plain)
+                self.feeds.refuse(fed[0], Path(step.files[fed[0]][0]), error.plain)
                 left = self.inbox.leave_out(step, fed)
             # If this fails too, the turn is resumed with the reduced step.
             self.step = left
             self.apply(left)
             return
         self.inbox.done(step)
-        self.alone.difference_update(step.files)
-        for name in set(step.files) & self.refused.keys():
-            del self.refused[name]
+        self.feeds.alone.difference_update(step.files)
+        for name in set(step.files) & self.feeds.refused.keys():
+            del self.feeds.refused[name]
         if applied:
             self.counts["in"] += sum(taken.values())
             self.counts["steps"] += 1
             self.last = datetime.now(UTC).isoformat(timespec="milliseconds")
             self.log.event("step", step=step.number, handled=sum(taken.values()), **taken)
-
-    def refuse(self, relation: str, path: Path, message: str) -> None:
-        """Record that a fed file was refused; it stays pending and is tried again once it has changed."""
-        self.alone.discard(relation)
-        self.refused[relation] = (str(path), changed_at(path), message)
-        self.log.warn(f"{path}: {message}; it is read again once it has changed")
 
     def has_caught_up(self, channel: Channel) -> bool:
         """Return whether everything that a channel's relation is derived from is here, its senders having caught up."""
@@ -506,9 +432,9 @@ class Worker:
             "fed": {relation: self.inbox.files_fed(relation) for relation in self.process.fed},
             "receives": receives,
             "sends": sends,
-            "refused": [message for _, _, message in self.refused.values()],
-            "held_up": sorted(self.refused),
-            "aside": self.aside,
+            "refused": [message for _, _, message in self.feeds.refused.values()],
+            "held_up": sorted(self.feeds.refused),
+            "aside": self.feeds.aside,
             "trouble": self.trouble,
             "last": self.last,
             **self.counts,
@@ -538,33 +464,6 @@ class Worker:
         self.beat.end()
         self.channels.close()
         self.inbox.connection.close()
-
-
-def not_food(path: Path) -> str:
-    """Return why something in the folder of a feed is not a file of rows; empty if it is one."""
-    try:
-        path.name.encode()
-    except UnicodeEncodeError:
-        return "has a name that is not UTF-8"
-    if path.suffix.lower() not in INPUT_FORMATS:
-        return f"does not have the suffix of a known format ({', '.join(INPUT_FORMATS)})"
-    try:
-        mode = path.stat().st_mode
-    except FileNotFoundError:
-        return "is a dangling link" if path.is_symlink() else "is gone"
-    except OSError as error:
-        if error.errno not in UNREADABLE:
-            raise
-        return f"cannot be read ({error.strerror})"
-    return "" if stat.S_ISREG(mode) else "is not a regular file"
-
-
-def changed_at(path: Path) -> int:
-    """Return the time of the last change to a file or its metadata in nanoseconds; 0 if it cannot be read."""
-    try:
-        return path.stat().st_ctime_ns
-    except OSError:
-        return 0
 
 
 def sent_relation(program: Program, channel: Channel) -> Relation:

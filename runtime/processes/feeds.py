@@ -1,0 +1,131 @@
+"""The files that a process is fed: a folder for each relation, read in the order of the names in it."""
+
+from __future__ import annotations
+
+import os
+import stat
+from collections.abc import Callable, Collection, Sequence
+from pathlib import Path
+
+from ..inputs.files import INPUT_FORMATS
+from ..log import Log
+from .channels import UNREADABLE, path_text
+
+
+class Feeds:
+    """The feeds of a process below the folder ``root``, one for each of its ``relations``. ``taken`` returns the names
+    of the files that were taken in for a relation."""
+
+    def __init__(
+        self,
+        root: Path,
+        process: str,
+        relations: Sequence[str],
+        taken: Callable[[str], Collection[str]],
+        log: Log,
+    ) -> None:
+        """Refuse nothing yet."""
+        self.root, self.process, self.relations = root, process, relations
+        self.taken, self.log = taken, log
+        #: By relation, the file that was refused, the time of its last change then, and the reason.
+        self.refused: dict[str, tuple[str, int, str]] = {}
+        #: Relations whose next files were refused in one step with others, and are taken in one by one.
+        self.alone: set[str] = set()
+        #: By relation, the names in its folder that are no files of rows.
+        self.aside: dict[str, list[str]] = {relation: [] for relation in relations}
+
+    def folder(self, relation: str) -> Path:
+        """Return the folder for the files fed to a relation."""
+        return self.root / "feeds" / self.process / relation
+
+    def next_files(self) -> dict[str, Path]:
+        """Return the next file for each relation, or for only one relation if it must be taken in alone."""
+        found = {}
+        for relation in self.relations:
+            next_one, problem = self.folder(relation), ""
+            try:
+                waiting = self.waiting(relation)
+                if waiting:
+                    next_one = waiting[0]
+                    os.close(os.open(next_one, os.O_RDONLY | os.O_NONBLOCK))
+            except FileNotFoundError:
+                # It was removed in the meantime.
+                continue
+            except OSError as error:
+                if error.errno not in UNREADABLE:
+                    raise
+                problem = f"{path_text(next_one)} cannot be read ({error.strerror})"
+            known = self.refused.get(relation)
+            if problem:
+                # An unreadable file may become readable without a change of its ctime.
+                if known != (str(next_one), -1, problem):
+                    self.refused[relation] = (str(next_one), -1, problem)
+                    self.log.warn(f"{problem}; it is read as soon as possible")
+            elif known is None or known[:2] != (str(next_one), changed_at(next_one)):
+                self.refused.pop(relation, None)
+                if waiting:
+                    found[relation] = next_one
+        alone = min(self.alone & found.keys(), default=None)
+        return {alone: found[alone]} if alone else found
+
+    def has_waiting(self, relation: str) -> bool:
+        """Return whether files for a relation are pending, or might be because its folder cannot be read."""
+        try:
+            return bool(self.waiting(relation))
+        except OSError as error:
+            if error.errno not in UNREADABLE:
+                raise
+            return True
+
+    def waiting(self, relation: str) -> list[Path]:
+        """Return the pending files of a relation in order, without dot files; warn of anything that is no file of
+        rows."""
+        folder = self.folder(relation)
+        try:
+            names = sorted(path.name for path in folder.iterdir())
+        except FileNotFoundError:
+            return []
+        known = {*self.taken(relation), *(name for name in names if name[0] == ".")}
+        waiting, aside = [], []
+        for name in names:
+            problem = "" if name in known else not_food(folder / name)
+            if problem:
+                self.log.warn(f"{path_text(folder / name)} {problem}; it is ignored")
+                aside.append(name)
+            elif name not in known:
+                waiting.append(folder / name)
+        self.aside[relation] = aside
+        return waiting
+
+    def refuse(self, relation: str, path: Path, message: str) -> None:
+        """Record that a file was refused; it stays pending and is tried again once it has changed."""
+        self.alone.discard(relation)
+        self.refused[relation] = (str(path), changed_at(path), message)
+        self.log.warn(f"{path}: {message}; it is read again once it has changed")
+
+
+def not_food(path: Path) -> str:
+    """Return why something in the folder of a feed is not a file of rows; empty if it is one."""
+    try:
+        path.name.encode()
+    except UnicodeEncodeError:
+        return "has a name that is not UTF-8"
+    if path.suffix.lower() not in INPUT_FORMATS:
+        return f"does not have the suffix of a known format ({', '.join(INPUT_FORMATS)})"
+    try:
+        mode = path.stat().st_mode
+    except FileNotFoundError:
+        return "is a dangling link" if path.is_symlink() else "is gone"
+    except OSError as error:
+        if error.errno not in UNREADABLE:
+            raise
+        return f"cannot be read ({error.strerror})"
+    return "" if stat.S_ISREG(mode) else "is not a regular file"
+
+
+def changed_at(path: Path) -> int:
+    """Return the time of the last change to a file or its metadata in nanoseconds; 0 if it cannot be read."""
+    try:
+        return path.stat().st_ctime_ns
+    except OSError:
+        return 0
