@@ -67,14 +67,6 @@ def entries_in(job: MemoryJob, members: set[str]) -> Counter[tuple[Any, ...]]:
     return found
 
 
-def changes_between(before: Inputs, after: Inputs) -> list[tuple[int, psn.Fact]]:
-    """A burst of updates."""
-    names = sorted(before.keys() | after.keys())
-    gone = [(-1, (name, row)) for name in names for row in sorted(before.get(name, set()) - after.get(name, set()))]
-    come = [(1, (name, row)) for name in names for row in sorted(after.get(name, set()) - before.get(name, set()))]
-    return [*gone, *come]
-
-
 def as_batch(changes: list[tuple[int, psn.Fact]]) -> Batch:
     """A burst of updates as jobs take it."""
     batch: Batch = {}
@@ -104,7 +96,7 @@ def run_both(text: str, bursts: list[Inputs], rng: random.Random) -> int:
     kept = {relation.name for relation in program.inputs} | members
     try:
         for inputs in bursts:
-            changes = changes_between(before, inputs)
+            changes = psn.changes_between(before, inputs)
             system.burst(changes)
             job.run(as_batch(changes))
             system.run()
@@ -152,7 +144,7 @@ def run_alone(text: str, bursts: list[Inputs]) -> int:
     try:
         for number, inputs in enumerate(bursts):
             try:
-                job.run(as_batch(changes_between(before, inputs)))
+                job.run(as_batch(psn.changes_between(before, inputs)))
             except job.module.JobError as error:
                 assert "more than 1000 derivation sets" in str(error), text
                 return number

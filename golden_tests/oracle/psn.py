@@ -10,18 +10,20 @@ S and its infinite-count set H; an update inserts or deletes one. A step takes a
   is sent for an h in that H;
 * *commits* it: the view without ν gets what the one with ν has.
 
-The programs are positive, without arithmetic; facts are pairs of a relation and a tuple.
+The programs are positive; function relations, such as comparisons and lists (Nigam et al. 2010, section 2.1), are
+computed once all atoms of a body have matched. Facts are pairs of a relation and a tuple.
 """
 
 from __future__ import annotations
 
 import random
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Set
 from dataclasses import dataclass
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
-from .language import Atom, Constant, Program, Row, Rule, Variable
+from .evaluate import compute, holds
+from .language import Atom, Comparison, Constant, Program, Row, Rule, Variable
 
 Fact: TypeAlias = tuple[str, Row]
 #: A fact with its derivation set and its infinite-count set.
@@ -90,8 +92,7 @@ class System:
         after = self.view.copy()
         after[picked] += sign
         for rule in self.rules:
-            for position, atom in enumerate(rule.body):
-                assert isinstance(atom, Atom)
+            for position, atom in enumerate(rule.positive):
                 if atom.relation == fact[0]:
                     self.updates += [(sign, entry) for entry in self.fire(rule, position, picked, after)]
         self.view = +after
@@ -99,16 +100,20 @@ class System:
     def fire(self, rule: Rule, position: int, picked: Entry, after: Counter[Entry]) -> Iterator[Entry]:
         """The entries that a delta rule derives from the picked one, each as often as it is derived."""
 
-        def match(at: int, bound: dict[str, object], used: list[Entry], copies: int) -> Iterator[Entry]:
-            if at == len(rule.body):
-                head: Fact = (rule.head.relation, tuple(value(a, bound) for a in rule.head.arguments))
+        atoms = rule.positive
+
+        def match(at: int, bound: dict[str, Any], used: list[Entry], copies: int) -> Iterator[Entry]:
+            if at == len(atoms):
+                values = completed(rule, bound)
+                if values is None:
+                    return
+                head: Fact = (rule.head.relation, tuple(compute(a, values) for a in rule.head.arguments))
                 infinite = NOTHING.union(*(entry[2] for entry in used))
                 if head not in infinite:
                     derived = frozenset(entry[0] for entry in used).union(*(entry[1] for entry in used))
                     yield from [(head, derived, infinite)] * copies
                 return
-            atom = rule.body[at]
-            assert isinstance(atom, Atom)
+            atom = atoms[at]
             view = after if at < position else self.view
             candidates = [(picked, 1)] if at == position else [(e, n) for e, n in view.items() if n > 0]
             for entry, count in candidates:
@@ -119,15 +124,20 @@ class System:
         yield from match(0, {}, [], 1)
 
 
-def value(term: object, bound: dict[str, object]) -> object:
-    """The value of a head's argument."""
-    if isinstance(term, Constant):
-        return term.value
-    assert isinstance(term, Variable)
-    return bound[term.name]
+def completed(rule: Rule, bound: Mapping[str, Any]) -> dict[str, Any] | None:
+    """The bindings with what the function relations of a rule compute; None if one of them does not hold."""
+    found = dict(bound)
+    for literal in rule.body:
+        if not isinstance(literal, Comparison):
+            continue
+        if literal.op == "=" and isinstance(literal.left, Variable) and literal.left.name not in found:
+            found[literal.left.name] = compute(literal.right, found)
+        elif holds(literal, found) is not True:
+            return None
+    return found
 
 
-def matched(atom: Atom, fact: Fact, bound: dict[str, object]) -> dict[str, object] | None:
+def matched(atom: Atom, fact: Fact, bound: dict[str, Any]) -> dict[str, Any] | None:
     """The bindings with those of an atom that a fact matches; None if it does not."""
     if atom.relation != fact[0]:
         return None
@@ -165,6 +175,14 @@ def all_ends(rules: tuple[Rule, ...], view: Counter[Entry], changes: list[tuple[
             other.process(place)
             waiting.append(other)
     return list(ends.values())
+
+
+def changes_between(before: Mapping[str, Set[Row]], after: Mapping[str, Set[Row]]) -> list[tuple[int, Fact]]:
+    """A burst of updates."""
+    names, none = sorted(before.keys() | after.keys()), frozenset[Row]()
+    gone = [(-1, (name, row)) for name in names for row in sorted(before.get(name, none) - after.get(name, none))]
+    come = [(1, (name, row)) for name in names for row in sorted(after.get(name, none) - before.get(name, none))]
+    return [*gone, *come]
 
 
 def shuffled(rng: random.Random) -> Callable[[int], list[int]]:
