@@ -20,6 +20,8 @@ from golden_tests import nightly
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+    from golden_tests.processes.real import RealWorld
+
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     """Add ``--update-golden``."""
@@ -135,3 +137,12 @@ def place(request: pytest.FixtureRequest) -> SparkSession | None:
         return None
     session: SparkSession = request.getfixturevalue(SPARK)
     return session
+
+
+@pytest.fixture
+def worlds() -> Iterator[list[RealWorld]]:
+    """The worlds of real processes that a test has started; they end with it."""
+    made: list[RealWorld] = []
+    yield made
+    for world in made:
+        world.close()

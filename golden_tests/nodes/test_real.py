@@ -3,55 +3,64 @@ process had computed it."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import random
+import time
+from collections.abc import Callable, Collection
 from pathlib import Path
 
 import pytest
 from flintlog.runtime.processes.partition import Partition
 
 from golden_tests.nightly import AT_NIGHT
-from golden_tests.nodes.test_papers import PROGRAMS
+from golden_tests.nodes.test_papers import PROGRAMS, program_named, random_rows
 from golden_tests.oracle.evaluate import evaluate
-from golden_tests.oracle.language import Row, parse
+from golden_tests.oracle.language import Row
 from golden_tests.processes.real import RealWorld
 
-
-@pytest.fixture
-def worlds() -> Iterator[list[RealWorld]]:
-    """The worlds of a test, ended with it."""
-    made: list[RealWorld] = []
-    yield made
-    for world in made:
-        world.close()
+#: More than enough for one step of a mesh of eight nodes on two cores.
+SECONDS = 300.0
 
 
-class Links:
-    """A network of real nodes, one for each address, and the links between them."""
+class Net:
+    """A network of real nodes, one for each address, and the rows of their one input."""
 
-    def __init__(self, name: str, size: int, folder: Path) -> None:
-        """Compile the program; no node runs yet."""
-        self.text, self.rows = PROGRAMS[name], set[Row]()
-        self.world = RealWorld(self.text, folder, nodes=Partition(size, {str(node): node for node in range(size)}))
+    def __init__(
+        self, name: str, size: int, folder: Path, worlds: list[RealWorld], *options: str, unreliable: bool = False
+    ) -> None:
+        """Compile a program of the papers; no node runs yet."""
+        self.program, self.rows = program_named(name), set[Row]()
+        partition = Partition(size, {str(node): node for node in range(size)})
+        self.world = RealWorld(PROGRAMS[name], folder, options, unreliable, partition)
+        worlds.append(self.world)
+        self.nodes = [f"node{node}" for node in range(size)]
 
     def change(self, *changes: tuple[str, Row]) -> None:
         """Cut links or mend them, each at its own node."""
+        (relation,) = self.program.inputs
         for node in sorted({row[0] for _, row in changes}):
-            self.world.feed(f"node{node}", "link", [change for change in changes if change[1][0] == node])
+            self.world.feed(f"node{node}", relation.name, [change for change in changes if change[1][0] == node])
         for op, row in changes:
             (self.rows.add if op == "+" else self.rows.discard)(row)
 
-    def check(self) -> None:
-        """All nodes together have what one evaluation finds."""
-        self.world.wait()
-        assert self.world.relations() == evaluate(parse(self.text), {"link": self.rows})
+    def become(self, rows: Collection[Row]) -> None:
+        """Change the rows to these."""
+        new = set(rows)
+        self.change(*(("-", row) for row in sorted(self.rows - new)), *(("+", row) for row in sorted(new - self.rows)))
+
+    def check(self, seconds: float = 180.0) -> float:
+        """Compare what all nodes together have with one evaluation; return how long it took them to be quiet."""
+        (relation,), began = self.program.inputs, time.monotonic()
+        self.world.wait(seconds)
+        took = time.monotonic() - began
+        assert self.world.relations() == evaluate(self.program, {relation.name: self.rows})
+        return took
 
 
 def test_best_costs(worlds: list[RealWorld], tmp_path: Path) -> None:
     """A triangle: a link fails and returns, one node is killed and returns elsewhere, another one at home."""
-    net = Links("best_cost", 3, tmp_path)
-    worlds.append(net.world)
+    net = Net("best_cost", 3, tmp_path, worlds)
     net.change(*(("+", (a, b, 1 + abs(a - b))) for a in range(3) for b in range(3) if a != b))
-    net.world.start("node0", "node1", "node2")
+    net.world.start(*net.nodes)
     net.check()
     net.change(("-", (0, 1, 2)), ("-", (1, 0, 2)))
     net.world.kill("node1")
@@ -68,13 +77,12 @@ def test_best_costs(worlds: list[RealWorld], tmp_path: Path) -> None:
 @pytest.mark.parametrize("attempt", [pytest.param(attempt, marks=AT_NIGHT) for attempt in range(3)])
 def test_kills(name: str, attempt: int, worlds: list[RealWorld], tmp_path: Path) -> None:
     """Five nodes in a ring with a chord, of which one after the other is killed while links fail and return."""
-    net = Links(name, 5, tmp_path)
-    worlds.append(net.world)
+    net = Net(name, 5, tmp_path, worlds)
     pairs = [(0, 1), (1, 2), (2, 3), (3, 4), (4, 0), (1, 3)]
     cost: tuple[int, ...] = (1,) if name == "path_vector" else ()
     rows = [(*pair, *cost) for a, b in pairs for pair in ((a, b), (b, a))]
     net.change(*(("+", row) for row in rows))
-    net.world.start(*(f"node{node}" for node in range(5)))
+    net.world.start(*net.nodes)
     net.check()
     for node in range(5):
         cut = [row for row in rows if {*row[:2]} == {*pairs[(node + attempt) % 6]}]
@@ -88,3 +96,51 @@ def test_kills(name: str, attempt: int, worlds: list[RealWorld], tmp_path: Path)
         net.check()
         net.change(*(("+", row) for row in cut[1:]))
     net.check()
+
+
+@AT_NIGHT
+@pytest.mark.parametrize("attempt", range(3))
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_races(name: str, attempt: int, worlds: list[RealWorld], tmp_path: Path) -> None:
+    """Links in any direction come and go at all nodes at once, while messages are late, out of order and repeated, and
+    a node is killed and returns; without any of it, nothing is left."""
+    rng = random.Random(f"{name} {attempt}")
+    net = Net(name, 3 if name == "path_vector" else 4, tmp_path, worlds, unreliable=True)
+    net.world.start(*net.nodes)
+    for turn in range(6):
+        net.become(random_rows(name, len(net.nodes), rng))
+        time.sleep(rng.random())
+        if turn in (2, 4):
+            node = rng.choice(net.nodes)
+            net.world.kill(node)
+            time.sleep(rng.choice([0, 0.5, 4]))
+            rng.choice([net.world.start, net.world.start_elsewhere])(node)
+    net.check()
+    net.become(())
+    net.check()
+    assert not any(net.world.relations().values())
+
+
+@AT_NIGHT
+def test_mesh(worlds: list[RealWorld], tmp_path: Path, record_property: Callable[[str, object], None]) -> None:
+    """Eight nodes, all linked to all: they are built and mended in time after a link and a node have failed."""
+    net = Net("reachable", 8, tmp_path, worlds)
+    links = {(a, b) for a in range(8) for b in range(8) if a != b}
+
+    def within_time(step: str) -> None:
+        record_property(step, net.check(SECONDS))
+
+    net.become(links)
+    net.world.start(*net.nodes)
+    within_time("build")
+    net.become({link for link in links if {*link} != {2, 5}})
+    within_time("link down")
+    net.become(links)
+    within_time("link up")
+    for step, start in (("with its home", net.world.start), ("without", net.world.start_elsewhere)):
+        net.world.kill("node3")
+        net.become({link for link in links if 3 not in link})
+        start("node3")
+        within_time(f"a node killed and returned {step}")
+        net.become(links)
+        within_time(f"its links return {step}")

@@ -16,6 +16,7 @@ from typing import Any
 from flintlog.compiler.nodes import compile_nodes
 from flintlog.compiler.processes import Processes, compile_processes
 from flintlog.compiler.source import SourceFile
+from flintlog.runtime.inputs.values import hashable
 from flintlog.runtime.processes.partition import Partition
 from flintlog.targets import EmitOptions
 from flintlog.targets.processes.emit import emit_nodes, emit_processes
@@ -152,7 +153,8 @@ class RealWorld:
                 entries = job.bucket_files(manifest.relations, relation, None)
                 stored = job.stored_rows(engine, str(state), relation, entries)
                 columns = ", ".join(column.sql for column in relation.columns)
-                rows = engine.connection.execute(f"SELECT {columns} FROM ({stored}) AS q").fetchall()
+                read = engine.connection.execute(f"SELECT {columns} FROM ({stored}) AS q").fetchall()
+                rows = [hashable(list(row)) for row in read]
                 assert len(rows) == len(set(rows))
                 found.setdefault(name, set()).update(rows)
                 engine.connection.close()

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import random
 import time
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -32,15 +31,6 @@ process Q {
   Q.reached(count<X>) :- Q.q(X).
 }
 """
-
-
-@pytest.fixture
-def worlds() -> Iterator[list[RealWorld]]:
-    """The worlds of a test, ended with it."""
-    made: list[RealWorld] = []
-    yield made
-    for world in made:
-        world.close()
 
 
 def check(world: RealWorld) -> None:
