@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import json
 import random
 from collections import Counter
 from collections.abc import Iterator
@@ -17,7 +18,7 @@ from flintlog.compiler.source import SourceFile
 from flintlog.targets.pyspark.emit import emit_script
 
 from golden_tests.checks import Checked
-from golden_tests.harness import VERSION, LocalJob, MemoryJob
+from golden_tests.harness import VERSION, LocalJob, MemoryJob, load_script
 from golden_tests.nightly import NIGHTLY, START, numbers, seeds
 from golden_tests.oracle import psn
 from golden_tests.oracle.batches import Batch
@@ -304,6 +305,37 @@ def test_too_many(tmp_path: Path) -> None:
     job.run({"e": rows[:4]})
     assert job.differences() == []
     job.close()
+
+
+def test_questions(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """The sets of a relation are printed, and the tuples that have a set with a fact, with strings and decimals."""
+    text = """input relation e(x: string, y: string, c: decimal(4,2))
+output p.
+p(X, Y) :- e(X, Y, _).
+p(X, Y) :- e(X, Z, _), p(Z, Y).
+"""
+    job: Any = load_script(emit_script(annotated(text).plan, VERSION, format_code=False))
+    state, rows = ("--state", str(tmp_path / "state")), tmp_path / "e.csv"
+    rows.write_text('x,y,c\n"a""",b,1.5\nb,\\,1\n"a""",\\,2\n', encoding="utf-8")
+    assert job.main(["init", "--input", str(rows), "--on", "here", "--quiet", *state]) == 0
+    capsys.readouterr()
+
+    def said(*arguments: str, code: int = 0) -> list[str]:
+        assert job.main([*arguments, *state]) == code
+        found = capsys.readouterr()
+        return (found.err if code else found.out).splitlines()
+
+    assert said("depends", r'e("a\"", "b", 1.50)') == [
+        r'p("a\"", "\\")  in 1 of 2 derivation sets',
+        r'p("a\"", "b")  in 1 of 1 derivation sets',
+    ]
+    assert said("depends", 'e("b", "b", 1)') == ['nothing depends on e("b", "b", 1.00)']
+    assert said("depends", "0" * 31, code=1) == ["depends: test.dl has no live proofs, so its facts have no identities"]
+    lines = [json.loads(line) for line in said("show", "p", "--entries", "--format", "json")]
+    assert {"X": "b", "Y": "\\", "derivation": [r'e("b","\\",1.00)'], "infinite": [], "_support": 1} in lines
+    assert len(lines) == 4
+    (message,) = said("show", "e", "--entries", code=1)
+    assert message == "show: e has neither derivation sets nor live proofs; these have: p"
 
 
 @pytest.mark.parametrize("rule", ["p(X, Y) :- e(X, Y).", "p(X, Y) :- e(X, Y), e(X, Y)."])

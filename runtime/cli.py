@@ -31,6 +31,10 @@ from .options import memory_option
 from .printing import discard_output, value_text, visible, visible_lines
 from .session import choose_executor, submitted
 
+FURTHER: dict[str, Callable[..., Any]] = {}
+"""What only programs with live proofs or derivation sets have: the command ``depends``, and ``entries``, which prints a
+relation with these. Their module registers them."""
+
 
 class Parser(argparse.ArgumentParser):
     """A parser whose error messages hide keys in URIs."""
@@ -48,10 +52,13 @@ def command_line(program: Program) -> argparse.ArgumentParser:
         epilog="Exit codes: 0 for success, 1 for a failure, refused input or differences, 2 for a wrong command line.",
     )
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
-    common = Parser(add_help=False)
+    printing = Parser(add_help=False)
+    printing.add_argument(
+        "--json", action="store_true", help="print the result, or the error, as JSON on the last line"
+    )
+    printing.add_argument("--quiet", action="store_true", help="print only warnings on stderr, no progress")
+    common = Parser(add_help=False, parents=[printing])
     common.add_argument("--state", required=True, metavar="DIR", help="the folder of the state, or its URI")
-    common.add_argument("--json", action="store_true", help="print the result, or the error, as JSON on the last line")
-    common.add_argument("--quiet", action="store_true", help="print only warnings on stderr, no progress")
     working = Parser(add_help=False)
     working.add_argument("--log", dest="log_file", metavar="FILE", help="append one line per event to this file")
     working.add_argument(
@@ -208,6 +215,35 @@ def command_line(program: Program) -> argparse.ArgumentParser:
         "--format", choices=["table", "csv", "json"], default="table", help="the output format (default: table)"
     )
     showing.add_argument("--limit", type=positive, metavar="N", help="print at most N tuples")
+    if has_derivations(program):
+        showing.add_argument(
+            "--entries",
+            action="store_true",
+            help="print each tuple of a recursion with its derivation sets, or its live proof",
+        )
+        depending = add_command(
+            commands,
+            "depends",
+            [printing],
+            "list what depends on a fact",
+            "List the tuples of recursions whose live proof, or one of whose derivation sets, contains a fact.",
+        )
+        depending.add_argument("asked", metavar="TUPLE", help="the fact, for example 'link(1, \"x\")'")
+        depending.add_argument(
+            "--state",
+            dest="states",
+            action="append",
+            required=True,
+            metavar="DIR",
+            help="the folder of the state, or a folder with the homes of processes; can be repeated",
+        )
+        depending.add_argument(
+            "--limit",
+            type=positive,
+            default=MOST_PROOF_TUPLES,
+            metavar="N",
+            help="print at most N tuples (default: %(default)s)",
+        )
     add_command(
         commands,
         "verify",
@@ -247,6 +283,11 @@ def command_line(program: Program) -> argparse.ArgumentParser:
         "these published. The batches can then be applied again.",
     )
     return parser
+
+
+def has_derivations(program: Program) -> bool:
+    """Return whether a program keeps live proofs or derivation sets."""
+    return any(relation.kind in ("entries", "proofs") for relation in program.relations)
 
 
 def add_command(
@@ -320,9 +361,9 @@ def print_lines(log: Log, lines: Iterable[str]) -> None:
         log.warn(f"the result cannot be printed: {error.strerror}")
 
 
-def run_command(program: Program, argv: Sequence[str] | None = None) -> int:
-    """Run the command that ``argv``, by default the command line, asks for. Return 0 if it succeeded, 1 if it was
-    refused or failed, or if verify found differences."""
+def run_command(program: Program, argv: Sequence[str] | None = None, carried: Mapping[str, str] | None = None) -> int:
+    """Run the command that ``argv``, by default the command line, asks for. ``carried`` maps what nodes send each other
+    to its name on arrival. Return 0 if it succeeded, 1 if it was refused or failed, or if verify found differences."""
     given = sys.argv[1:] if argv is None else argv
     for argument in given:
         remember_keys(argument)
@@ -354,6 +395,15 @@ def run_command(program: Program, argv: Sequence[str] | None = None) -> int:
             result = state_status(program, **arguments)
         elif command == "recover":
             result = recover_state(program, log=log, **arguments)
+        elif command == "depends":
+            result = FURTHER["depends"](program, carried=carried, **arguments)
+        elif command == "show" and arguments.pop("entries", False):
+            if arguments.pop("support"):
+                raise JobError("--entries cannot be combined with --support")
+            form, name = arguments.pop("format"), arguments.pop("relation")
+            arguments.pop("on")
+            FURTHER["entries"](program, name=name, form="json" if as_json else form, **arguments)
+            return 0
         elif command == "show":
             executor = choose_executor(program.name, arguments.pop("on"))
             form, name = arguments.pop("format"), arguments.pop("relation")

@@ -6,18 +6,17 @@ and nothing is recomputed.
 
 from __future__ import annotations
 
-import json
-import re
-from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
+from .basefacts import BaseFacts, Known
 from .engines.engine import Engine
 from .errors import JobError
-from .inputs.values import hashable, shown, value_reader
-from .model import LIFE, Program, Relation, Rule, Step
-from .printing import constant_text, value_text
-from .sql import element_type, is_list, names, sql_type, tuple_names
+from .inputs.values import hashable
+from .model import Program, Relation, Rule, Step
+from .printing import constant_text
+from .sql import names, tuple_names
+from .tuples import Values, sql_constant, tuple_text
 
 MOST_PROOF_TUPLES = 1000
 
@@ -26,111 +25,6 @@ FEW_DERIVATIONS = 3
 BETTER = "derives it, but another value of its group is better"
 
 PART = "contributes to its group, whose value is computed from all contributions"
-
-Values = tuple[Any, ...]
-
-Known = tuple[str, Values]
-"""A tuple: its table and its values."""
-
-
-def parse_tuple(program: Program, text: str) -> tuple[Relation, Values]:
-    """Parse a tuple in program syntax, ``reachable(@1, "x")``, into relation and typed values, or raise JobError."""
-    found = re.fullmatch(r"\s*([\w.]+)\s*(?:\((.*)\))?\s*\.?\s*", text, re.DOTALL)
-    if not found:
-        raise JobError(f"{shown(text)} is not a tuple; write one as in a program: reachable(1, 4)")
-    relation = program.relation(found[1])
-    words = split_values(found[2] or "")
-    wanted = ", ".join(f"{column.name}: {column.type}" for column in relation.columns)
-    if len(words) != len(relation.columns):
-        raise JobError(
-            f"{relation.name} has {len(relation.columns)} columns ({wanted}), "
-            f"and {text.strip()} has {len(words)} values"
-        )
-    values = []
-    for word, column in zip(words, relation.columns, strict=True):
-        try:
-            values.append(read_constant(word.removeprefix("@").strip(), column.type))
-        except ValueError as error:
-            raise JobError(f"{text.strip()}: {column.name}: {error}") from error
-    return relation, tuple(values)
-
-
-def read_constant(text: str, kind: str) -> Any:
-    """Return the value of a constant in program syntax; raise ValueError if it is of another type."""
-    if is_list(kind):
-        if not (text.startswith("[") and text.endswith("]")):
-            raise ValueError(f"{shown_constant(text)} is not a {kind}, which is written [...]")
-        items = []
-        for number, item in enumerate(split_values(text[1:-1]), start=1):
-            try:
-                items.append(read_constant(item, element_type(kind)))
-            except ValueError as error:
-                raise ValueError(f"element {number}: {error}") from error
-        return items
-    found = re.fullmatch(r'(date|timestamp)?("(?:[^"\\]|\\.)*")', text, re.DOTALL)
-    given = (found[1] or "string") if found else ""
-    wanted = kind if kind in ("string", "date", "timestamp") else ""
-    if given != wanted:
-        marks = {"string": ", which is written in quotes", "": ""}
-        how = marks.get(wanted, f', which is written {wanted}"..."')
-        article = "an" if kind == "int" else "a"
-        raise ValueError(f"{shown_constant(text)} is not {article} {kind}{how}")
-    if not found:
-        return value_reader(kind, True)(text)
-    try:
-        value = json.loads(found[2], strict=False)
-    except ValueError as error:
-        raise ValueError(f"{text} has an unknown escape") from error
-    return value_reader(kind, True)(value)
-
-
-def shown_constant(text: str) -> str:
-    """Return the text of a constant for messages."""
-    return (text if len(text) <= 60 else f"{text[:57]}...") or "nothing"
-
-
-def split_values(text: str) -> list[str]:
-    """Split text at the commas outside quotes and brackets."""
-    parts = re.findall(r'"(?:[^"\\]|\\.)*"|[\[\]]|,|[^",\[\]]+', text)
-    if "".join(parts) != text:
-        raise JobError(f"{shown(text)} has a string that is not closed")
-    values, depth = [""], 0
-    for part in parts:
-        depth += (part == "[") - (part == "]")
-        if part == "," and depth == 0:
-            values.append("")
-        else:
-            values[-1] += part
-    return [value.strip() for value in values] if text.strip() else []
-
-
-def tuple_text(relation: Relation, values: Sequence[Any]) -> str:
-    """Return a tuple in program syntax, with ``_`` for a value that is not known."""
-    texts = [
-        "_" if value is None else constant_text(value, column.type)
-        for value, column in zip(values, relation.columns, strict=True)
-    ]
-    if relation.annotates:
-        # The last columns are a live proof or derivation sets, which the rest of the proof shows.
-        texts = texts[: -1 if relation.kind == "proofs" else -2]
-    name = known_as(relation)
-    return f"{name}({', '.join(texts)})" if texts else name
-
-
-def known_as(relation: Relation) -> str:
-    """Return the name by which users know a relation."""
-    return relation.annotates or relation.shown_as or relation.name
-
-
-def sql_constant(value: Any, kind: str, engine: str) -> str:
-    """Return a value in SQL."""
-    if is_list(kind):
-        items = ", ".join(sql_constant(item, element_type(kind), engine) for item in value)
-        listed = f"[{items}]" if engine == "duckdb" else f"ARRAY({items})"
-        return f"CAST({listed} AS {sql_type(kind, engine)})"
-    text = repr(value) if isinstance(value, float) else value_text(value)
-    text = text.replace("\\", "\\\\").replace("'", "\\'") if engine == "spark" else text.replace("'", "''")
-    return f"CAST('{text}' AS {sql_type(kind, engine)})"
 
 
 class Explainer:
@@ -253,8 +147,8 @@ class Explainer:
             rows = self.engine.first(ordered, FEW_DERIVATIONS if several else 1)
             if not rows:
                 continue
-            if held_by := self.proofs_of(rule, relation):
-                return self.proven(node, next(self.literals(rule, rows[0]))[1], held_by)
+            if self.proofs_of(rule, relation):
+                return self.proven(node, next(self.literals(rule, rows[0]))[1])
             if copied := self.copied(rule, relation):
                 inner, sources = self.derived(copied, values)
                 return {**inner, **node}, sources
@@ -285,33 +179,13 @@ class Explainer:
         source = self.relations[rule.steps[0].table] if len(rule.steps) == 1 and rule.steps[0].table else None
         return source if source and source.kind == "proofs" and source.annotates == relation.name else None
 
-    def proven(self, node: dict[str, Any], values: Values, relation: Relation) -> tuple[dict[str, Any], list[Known]]:
+    def proven(self, node: dict[str, Any], values: Values) -> tuple[dict[str, Any], list[Known]]:
         """Return a tuple of a recursion across processes with what its live proof contains: the base facts of this
         process, and how many of each other process."""
-        strata = [stratum for stage in self.program.stages for stratum in stage.strata]
-        known: dict[str, Known] = {}
-        self.ask_ids(values[-1])
-        for stratum in strata:
-            if stratum.kind == "identities":
-                (ids,) = stratum.relations
-                facts = next(read for read in stratum.reads if read not in stratum.guards)
-                same = f"s.{ids.columns[-1].sql} = a.id"
-                rows = f"SELECT s.* FROM {ids.table}__stored AS s JOIN proof__asked AS a ON {same}"
-                for row in self.engine.first(rows, len(values[-1])):
-                    *terms, identity = (hashable(row[column.sql]) for column in ids.columns)
-                    known[identity] = facts.table, tuple(terms)
-        lives = next(s.guards[0] for s in strata if relation in s.relations)
-        stored = self.engine.first(f"SELECT * FROM {lives.table}__stored", len(values[-1]) + MOST_PROOF_TUPLES)
-        process, life, _ = tuple_names(lives)
-        named = {row[life]: row[process] for row in stored}
-        others = Counter(named.get(one[:LIFE], "a process that is gone") for one in values[-1] if one not in known)
-        node |= {"proof": [f"{counted_facts(number)} of {name}" for name, number in sorted(others.items())]}
+        facts = BaseFacts(self.program, self.engine)
+        known = facts.found(values[-1])
+        node |= {"proof": facts.elsewhere(one for one in values[-1] if one not in known)}
         return node, [known[one] for one in values[-1] if one in known]
-
-    def ask_ids(self, ids: Values) -> None:
-        """Make table proof__asked with identities."""
-        rows = ", ".join(f"({sql_constant(one, 'string', self.engine.name)})" for one in ids) or "(NULL)"
-        self.engine.table("proof__asked", f"SELECT * FROM (VALUES {rows}) AS v(id)")
 
     def term_columns(self, rule: Rule) -> list[str]:
         """Return the query columns with the values of a rule's literals."""
@@ -325,7 +199,7 @@ class Explainer:
     def place_of_derivation(self, relation: Relation, rule: Rule) -> str:
         """Return the query column with a fact's derivation set, empty unless the rule reads the fact's entries."""
         first = self.relations.get(rule.steps[0].table) if rule.steps else None
-        if relation.annotates or first is None or not first.annotates:
+        if relation.annotates or first is None or first.kind != "entries":
             return ""
         return f"_1_{len(first.columns) - 1}"
 
@@ -432,11 +306,6 @@ def proof_note(node: Mapping[str, Any], told: bool) -> str:
     if more > FEW_DERIVATIONS:
         notes += f"  {more:,} derivations, {FEW_DERIVATIONS} of them shown"
     return notes + ("  ... (--limit shows more)" if node.get("cut") else "")
-
-
-def counted_facts(number: int) -> str:
-    """Return a number of base facts in words."""
-    return f"{number} base fact{'s' * (number > 1)}"
 
 
 def rule_note(said: Mapping[str, Any]) -> str:

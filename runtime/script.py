@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from . import maintenance
+from .commands import derivations
 from .job import Job
 from .model import (
     Both,
@@ -39,6 +40,7 @@ __all__ = [
     "Stage",
     "Step",
     "Stratum",
+    "derivations",
     "maintenance",
     "process_main",
     "require_package",

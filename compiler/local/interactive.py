@@ -20,8 +20,10 @@ from pathlib import Path
 from typing import Any
 
 from flintlog.runtime.errors import JobError
-from flintlog.runtime.explain import parse_tuple, report_explanation, tuple_text
+from flintlog.runtime.explain import report_explanation
+from flintlog.runtime.inputs.values import hashable
 from flintlog.runtime.local.session import Session, refusal
+from flintlog.runtime.tuples import parse_tuple, tuple_text
 
 from ..naming import counted
 
@@ -32,6 +34,7 @@ HELP = """\
 + link(1, 2), link(2, 3)   insert facts, and show the resulting changes
 - link(1, 2)               delete facts
 why reachable(1, 3)        explain why a tuple is there, or why not
+depends link(1, 2)         show what would change without a fact
 reachable                  show a relation; `reachable 100` shows 100 tuples
 relations                  list all relations and their numbers of tuples
 check                      recompute everything from the rules, and compare
@@ -39,7 +42,7 @@ help, quit
 """
 
 _FACT = re.compile(r"""\s*([\w.]+\s*(?:\((?:"(?:[^"\\]|\\.)*"|[^()"])*\))?)\s*(?:[,.;]|$)""")
-_WORDS = ("why", "relations", "check", "help", "quit")
+_WORDS = ("why", "depends", "relations", "check", "help", "quit")
 
 
 class Interactive:
@@ -80,6 +83,8 @@ class Interactive:
             self.change(line[0], line[1:])
         elif word in ("why", "?") or line[0] == "?":
             self.why(rest if word in ("why", "?") else line[1:])
+        elif word == "depends":
+            self.depends(rest)
         elif line == "help":
             self.say(HELP.rstrip("\n"))
         elif line == "relations":
@@ -129,6 +134,22 @@ class Interactive:
         """Show why a tuple is in its relation, or why not."""
         for line in report_explanation(self.session.explain(text.strip().rstrip("."))):
             self.say(line)
+
+    def depends(self, text: str) -> None:
+        """Show the derived tuples that would go, or come, if a fact were deleted, which it is not."""
+        facts = self.facts(text)
+        if len(facts) != 1:
+            raise JobError("write one fact: depends link(1, 2)")
+        named, values = parse_tuple(self.session.program, facts[0])
+        relation = self.inputs.get(named.name)
+        if relation is None:
+            raise JobError(f"{named.name} is derived; delete a fact of an input to see what depends on it")
+        if tuple(map(hashable, values)) not in {tuple(map(hashable, row)) for row in self.session.rows(relation)}:
+            self.say(f"{tuple_text(relation, values)} is not there")
+            return
+        found = self.session.without(relation, values)
+        lines = (f"{sign} {tuple_text(other, row)}" for other, sign, row in found)
+        self.list(lines, SHOWN, f"nothing depends on {tuple_text(relation, values)}")
 
     def show(self, name: str, rest: str) -> None:
         """Show the tuples of a relation."""

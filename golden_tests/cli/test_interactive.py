@@ -56,6 +56,23 @@ def test_facts_come_and_go(tmp_path: Path) -> None:
     ]
 
 
+def test_what_depends_on_a_fact(tmp_path: Path) -> None:
+    """What would go, or come, without a fact, which stays; also with derivation sets."""
+    program = f"{REACH}output alone.\nalone(X) :- link(X, _), !reachable(1, X).\n"
+    facts = "+ link(1, 2), link(2, 3), link(1, 3), link(2, 2)"
+    lines = [facts, "depends link(2, 3)", "depends link(1, 2).", "depends link(2, 2)", "depends link(7, 7)", "check"]
+    assert typed(program, tmp_path, *lines)[5:] == [
+        "- reachable(2, 3)",
+        "- reachable(1, 2)",
+        "+ alone(2)",
+        "- reachable(2, 2)",
+        "link(7, 7) is not there",
+        "no differences",
+    ]
+    for wrong in ("depends reachable(1, 2)", "depends link(1, 2), link(2, 3)", "depends"):
+        assert typed(REACH, tmp_path, wrong, code=1)[0].startswith("error: ")
+
+
 def test_inputs_that_are_derived_too(tmp_path: Path) -> None:
     """What comes from outside is changed, also where a fact or a rule of the program adds to it."""
     text = (

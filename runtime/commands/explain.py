@@ -10,7 +10,7 @@ from ..commits import from_last_commit
 from ..engines.engine import Engine
 from ..engines.spark import SparkEngine
 from ..executors import Executor, executor_of
-from ..explain import MOST_PROOF_TUPLES, Explainer, parse_tuple
+from ..explain import MOST_PROOF_TUPLES, Explainer
 from ..functions import supply
 from ..log import Log
 from ..manifest import Manifest
@@ -20,6 +20,7 @@ from ..places import given_place
 from ..reading import bucket_files, stored_rows
 from ..task import Task
 from ..tasks import choose_engine, duck_engine
+from ..tuples import parse_tuple
 from ..versions import check_program
 
 if TYPE_CHECKING:

@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any
 from ..commits import from_last_commit
 from ..errors import JobError
 from ..executors import Executor, available_cores
-from ..explain import sql_constant
 from ..inputs.tables import ROWS_AT_ONCE
 from ..inputs.values import InputShape, reader, shown
 from ..manifest import Manifest
@@ -21,6 +20,7 @@ from ..places import given_place
 from ..printing import discard_output, shown_lines
 from ..sql import names, sql_type
 from ..stored import relation_frame, stored_engine
+from ..tuples import sql_constant
 from ..versions import check_program
 
 if TYPE_CHECKING:

@@ -12,7 +12,7 @@ from typing import Any
 
 from ..engines.duckdb import DuckEngine
 from ..errors import JobError
-from ..explain import MOST_PROOF_TUPLES, Explainer, parse_tuple
+from ..explain import MOST_PROOF_TUPLES, Explainer
 from ..functions import supply
 from ..maintenance.changes import resolve_input
 from ..maintenance.choice import maintain
@@ -21,6 +21,7 @@ from ..maintenance.run import Bucket, Choice, Run
 from ..model import MOST_ENTRIES, MOST_ROUNDS, Column, FunctionSource, Program, Relation
 from ..printing import named_values
 from ..sql import names, no_rows, sql_type
+from ..tuples import parse_tuple
 
 ROWS_PER_TABLE = 50_000
 
@@ -131,6 +132,13 @@ class Session:
 
     def apply(self, changes: Changes) -> None:
         """Apply a batch; raise :class:`JobError` if it is refused, and leave everything unchanged."""
+        with self.engine.transaction():
+            kept = self._maintain(changes)
+        self.clocks, self.choice, self.rounds = kept
+        self.batches += 1
+
+    def _maintain(self, changes: Changes) -> tuple[dict[str, int], Choice, list[tuple[str, str, int, int]]]:
+        """Bring the tables to their new state, within a transaction; return the clocks, the choice and the rounds."""
         clocks = dict(self.clocks)
         rounds: list[tuple[str, str, int, int]] = []
 
@@ -139,17 +147,15 @@ class Session:
 
         if self.supplied:
             self.supplied.failures.clear()
-        with self.engine.transaction():
-            choice = Choice(self.choice.strategy, dict(self.choice.effects))
-            run = Run(self.engine, Bucket(), not self.batches, self.max_rounds, self.max_entries, note, choice)
-            for relation in self.program.relations:
-                if relation.kind == "input":
-                    self.stage(relation, changes.get(relation.table, ()))
-                    resolve_input(self.engine, relation)
-            for stratum in (stratum for stage in self.program.stages for stratum in stage.strata):
-                clocks[stratum.name] = maintain(run, stratum, clocks.get(stratum.name, 0))
-        self.clocks, self.choice, self.rounds = clocks, choice, rounds
-        self.batches += 1
+        choice = Choice(self.choice.strategy, dict(self.choice.effects))
+        run = Run(self.engine, Bucket(), not self.batches, self.max_rounds, self.max_entries, note, choice)
+        for relation in self.program.relations:
+            if relation.kind == "input":
+                self.stage(relation, changes.get(relation.table, ()))
+                resolve_input(self.engine, relation)
+        for stratum in (stratum for stage in self.program.stages for stratum in stage.strata):
+            clocks[stratum.name] = maintain(run, stratum, clocks.get(stratum.name, 0))
+        return clocks, choice, rounds
 
     def stage(self, relation: Relation, changes: Any) -> None:
         """Make table r__changes of an input relation; raise JobError if a row is both deleted and inserted."""
@@ -202,6 +208,17 @@ class Session:
         with self.engine.transaction(keep=False):
             looking = Explainer(self.program, self.engine, lambda stored: f"SELECT * FROM {stored.table}")
             return looking.explain(relation, values, limit)
+
+    def without(self, relation: Relation, row: Row) -> list[tuple[Relation, str, Row]]:
+        """Return how the derived relations would change if a row of an input relation were deleted."""
+        with self.engine.transaction(keep=False):
+            self._maintain({relation.table: [("-", row)]})
+            return [
+                (other, op, changed)
+                for other in self.program.relations
+                if other.kind != "input" and not other.hidden
+                for op, changed in self.changes(other)
+            ]
 
     def differences(self) -> list[dict[str, Any]]:
         """Recount the relations from the rules and return what is wrong, with the first tuples of each finding."""

@@ -111,7 +111,8 @@ def process_main(program: Program, served: Process | Nodes, argv: Sequence[str])
         commands.print_help()
         return 0
     if argv[:1] != ["serve"]:
-        return run_command(program, argv)
+        routes = served.routes if isinstance(served, Nodes) else ()
+        return run_command(program, argv, {route.output: route.input for route in routes})
     what = f"the process {served.name}" if isinstance(served, Process) else "a node"
     parser = Parser(
         prog=f"{Path(sys.argv[0]).name} serve",

@@ -89,7 +89,8 @@ def template_environment(loader: BaseLoader, autoescape: bool = False) -> Enviro
 def needed_modules(program: plan.ProgramPlan) -> tuple[str, ...]:
     """Return the runtime modules that the strata of a program need."""
     kinds = {s.stratum.kind for stage in program.stages for s in stage.strata}
-    return tuple(module for kind, module in KINDS.items() if kind in kinds)
+    derivations = ("commands.derivations",) if kinds & {"entries", "proofs"} else ()
+    return (*(module for kind, module in KINDS.items() if kind in kinds), *derivations)
 
 
 #: Constants as the templates print them. Black never changes those of queries, and others only if a line is too long.

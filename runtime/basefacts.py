@@ -1,0 +1,132 @@
+"""Find the base facts behind the identities in live proofs, and the tuples that depend on a base fact.
+
+Identities are the same at all processes, so that tuples of one process may depend on base facts of another.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from typing import TypeAlias
+
+from .engines.engine import Engine
+from .inputs.values import hashable
+from .model import LIFE, Program, Relation
+from .sql import names, tuple_names
+from .tuples import Values, sql_constant, tuple_text
+
+Known: TypeAlias = tuple[str, Values]
+"""A tuple: its table and its values."""
+
+MOST_ROWS = 10**9
+
+SPACE = 3
+"""The length of what sets the identities of a relation apart, behind the life. The identity of an absence goes on with
+the tuple in parentheses, that of a fact with its number."""
+
+
+class BaseFacts:
+    """The base facts of the recursions across processes that a process takes part in, and the proofs that it keeps. The
+    engine has a view r__stored of each relation r."""
+
+    def __init__(self, program: Program, engine: Engine) -> None:
+        """Find the relations with identities, proofs and lives."""
+        self.program, self.engine = program, engine
+        self.relations = {relation.table: relation for relation in program.relations}
+        self.numbered = numbered_relations(program)
+        strata = [stratum for stage in program.stages for stratum in stage.strata]
+        self.proofs = [relation for s in strata if s.kind == "proofs" for relation in s.relations]
+        self.lives = next((s.guards[0] for s in strata if s.kind == "proofs"), None)
+
+    def processes(self) -> dict[str, tuple[str, bool]]:
+        """Return by life, as identities begin with them, the names of the processes that are there, and whether it is
+        this one."""
+        if self.lives is None:
+            return {}
+        process, life, own = tuple_names(self.lives)
+        rows = self.engine.first(f"SELECT * FROM {self.lives.table}__stored", MOST_ROWS)
+        return {row[life]: (row[process], row[own]) for row in rows}
+
+    def found(self, ids: Collection[str]) -> dict[str, Known]:
+        """Return the base facts of this process that have some of these identities."""
+        found: dict[str, Known] = {}
+        if ids:
+            self._ask_ids(ids)
+        for table, numbered in self._numberings() if ids else ():
+            same = f"s.{numbered.columns[-1].sql} = a.id"
+            rows = f"SELECT s.* FROM {numbered.table}__stored AS s JOIN proof__asked AS a ON {same}"
+            for row in self.engine.first(rows, len(ids)):
+                *terms, identity = (hashable(row[column.sql]) for column in numbered.columns)
+                found[identity] = table, tuple(terms)
+        return found
+
+    def identities(self, facts: Iterable[Known]) -> set[str]:
+        """Return the identities of those facts that are base facts of this process."""
+        found: set[str] = set()
+        for table, values in facts:
+            for numbered in self.numbered.get(table, ()):
+                *terms, identity = numbered.columns
+                same = [
+                    f"{term.sql} = {sql_constant(value, term.type, self.engine.name)}"
+                    for term, value in zip(terms, values, strict=True)
+                ]
+                rows = f"SELECT * FROM {numbered.table}__stored WHERE {' AND '.join(same) or 'TRUE'}"
+                found.update(row[identity.sql] for row in self.engine.first(rows, 1))
+        return found
+
+    def _numberings(self) -> Iterator[tuple[str, Relation]]:
+        for table, relations in self.numbered.items():
+            yield from ((table, relation) for relation in relations)
+
+    def depending(self, ids: Collection[str]) -> Iterator[tuple[Relation, Values]]:
+        """Yield the tuples whose current proof has one of these identities, of the relations that users see."""
+        self._ask_ids(ids)
+        for proofs in self.proofs:
+            relation = next((r for r in self.program.relations if r.name == proofs.annotates and not r.hidden), None)
+            if relation is None:
+                continue
+            *columns, proof = proofs.columns
+            order = f" ORDER BY {names(columns)}" if columns else ""
+            rows = (
+                f"SELECT {names(columns) or 'TRUE AS _unit'} FROM {proofs.table}__stored "
+                f"WHERE LIST_HAS_ANY({proof.sql}, (SELECT LIST(id) FROM proof__asked)){order}"
+            )
+            for row in self.engine.first(rows, MOST_ROWS):
+                yield relation, tuple(hashable(row[column.sql]) for column in columns)
+
+    def elsewhere(self, ids: Iterable[str]) -> list[str]:
+        """Return how many base facts, and how many absences, of each process have these identities."""
+        named = self.processes()
+        counts: Counter[tuple[str, bool]] = Counter()
+        for one in ids:
+            name, _ = named.get(one[:LIFE], ("a process that is gone", False))
+            counts[name, one[LIFE + SPACE : LIFE + SPACE + 1] == "("] += 1
+        return [f"{counted_facts(number, absent)} of {name}" for (name, absent), number in sorted(counts.items())]
+
+    def readable(self, proofs: Sequence[Sequence[str]]) -> Iterator[list[str]]:
+        """Yield for each proof its base facts of this process, and how many of each other process."""
+        known = self.found({one for proof in proofs for one in proof})
+        for proof in proofs:
+            own = (known[one] for one in proof if one in known)
+            facts = [tuple_text(self.relations[table], values) for table, values in own]
+            yield [*facts, *self.elsewhere(one for one in proof if one not in known)]
+
+    def _ask_ids(self, ids: Collection[str]) -> None:
+        """Make table proof__asked with identities."""
+        rows = ", ".join(f"({sql_constant(one, 'string', self.engine.name)})" for one in sorted(ids)) or "(NULL)"
+        self.engine.table("proof__asked", f"SELECT * FROM (VALUES {rows}) AS v(id)")
+
+
+def numbered_relations(program: Program) -> dict[str, list[Relation]]:
+    """Return by the table of facts that are numbered the relations with their identities, one for each recursion."""
+    found: dict[str, list[Relation]] = {}
+    for stratum in (stratum for stage in program.stages for stratum in stage.strata):
+        if stratum.kind == "identities":
+            (facts,) = (read for read in stratum.reads if read not in stratum.guards)
+            found.setdefault(facts.table, []).append(stratum.relations[0])
+    return found
+
+
+def counted_facts(number: int, absent: bool = False) -> str:
+    """Return a number of base facts, or of tuples whose absence is one, in words."""
+    return f"{number} {'absent tuple' if absent else 'base fact'}{'s' * (number > 1)}"

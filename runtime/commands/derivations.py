@@ -1,0 +1,308 @@
+"""What programs with live proofs or derivation sets have besides: the command ``depends`` and ``show --entries``."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+import sys
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from functools import partial
+from itertools import islice
+from pathlib import Path
+from typing import Any, TypeVar
+
+from ..basefacts import MOST_ROWS, BaseFacts, Known, numbered_relations
+from ..cli import FURTHER
+from ..commits import from_last_commit
+from ..engines.duckdb import DuckEngine
+from ..engines.engine import Engine
+from ..errors import JobError
+from ..explain import MOST_PROOF_TUPLES
+from ..inputs.values import hashable
+from ..manifest import Manifest, read_manifest
+from ..model import LIFE, Column, Program, Relation, Rule
+from ..options import Options
+from ..places import given_place, is_local
+from ..printing import discard_output, shown_lines, value_text
+from ..sql import names
+from ..task import Task
+from ..tasks import duck_engine
+from ..tuples import Values, parse_tuple, sql_constant, tuple_text
+from ..versions import check_program
+from .explain import stored_in
+from .report import REPORTS
+from .show import rows_sql, wanted_relation
+
+T = TypeVar("T")
+
+IDENTITY = re.compile(rf"[0-9a-f]{{{LIFE}}}[0-9]{{3}}(\(.*\))?[0-9]{{12}}", re.DOTALL)
+"""The identity of a base fact, or of the absence of one."""
+
+ROWS_NAMED = 1000
+"""So many proofs are made readable at once."""
+
+
+def depends_on(
+    program: Program,
+    states: str | Sequence[str],
+    asked: str,
+    carried: Mapping[str, str] | None = None,
+    limit: int = MOST_PROOF_TUPLES,
+) -> dict[str, Any]:
+    """Return the tuples that depend on a fact, at most ``limit``. The fact is in program syntax: ``link(1, "x")``.
+
+    With live proofs, these are the tuples whose current proof contains the fact, which may also be given by its
+    identity. ``states`` are those of processes that run this program, or folders with the homes of several; ``carried``
+    maps what a process sends to what it is called on arrival, to find copies of the fact at other processes. With
+    derivation sets, they are the tuples with a derivation set that contains the fact.
+    """
+    places, apart = places_of(program, [states] if isinstance(states, str) else states)
+    identity = asked.strip() if IDENTITY.fullmatch(asked.strip()) else ""
+    fact = None if identity else parse_tuple(program, asked)
+    result: dict[str, Any] = {"program": program.name, "tuple": identity if fact is None else tuple_text(*fact)}
+    use: Callable[[Program, DuckEngine], list[dict[str, Any]]]
+    if any(relation.kind == "proofs" for relation in program.relations):
+        ids = {identity}
+        if fact is not None:
+            facts = copies(program, carried or {}, fact[0], tuple(map(hashable, fact[1])))
+            ids = set[str]().union(*(with_state(program, place, partial(ids_of, facts)) for place in places))
+        use = partial(proven_with, ids)
+        result |= {"identities": sorted(ids), "elsewhere": apart}
+    elif fact is not None:
+        use = partial(sets_with, fact_text(*fact))
+    else:
+        raise JobError(f"{program.name} has no live proofs, so its facts have no identities")
+    found = [row for place in places for row in with_state(program, place, use)]
+    return {**result, "tuples": found[:limit], "more": max(0, len(found) - limit)}
+
+
+def places_of(program: Program, states: Sequence[str]) -> tuple[list[Path], list[str]]:
+    """Return the states to look at: those given, and in folders of homes those of this program; and the names of homes
+    with states of other programs."""
+    places, apart = [], []
+    for state in states:
+        place = given_place(state)
+        if not is_local(place) or read_manifest(place) is not None or not place.is_dir():
+            places.append(place)
+            continue
+        homes = [home for home in sorted(place.iterdir()) if (home / "state").is_dir()]
+        if not homes:
+            raise JobError(f"{place} is neither a state nor a folder with homes of processes")
+        for home in homes:
+            manifest = read_manifest(home / "state")
+            try:
+                if manifest is not None:
+                    check_program(program, manifest)
+                    places.append(home / "state")
+            except JobError:
+                apart.append(home.name)
+    return places, apart
+
+
+def with_state(program: Program, root: Path, use: Callable[[Program, DuckEngine], T]) -> T:
+    """Return what ``use`` makes of the last commit of a state, given an engine with a view r__stored of each relation
+    r."""
+
+    def read(manifest: Manifest) -> T:
+        check_program(program, manifest)
+        with opened(program, root, manifest) as engine:
+            return use(program, engine)
+
+    found: T = from_last_commit(root, read)
+    return found
+
+
+@contextlib.contextmanager
+def opened(program: Program, root: Path, manifest: Manifest) -> Iterator[DuckEngine]:
+    """Yield DuckDB with a view r__stored of each relation r of a commit."""
+    task = Task(Options(manifest.buckets), str(root), manifest.relations)
+    with duck_engine(task, os.cpu_count() or 1) as engine:
+        stored = stored_in(engine, task)
+        for relation in program.relations:
+            engine.view(f"{relation.table}__stored", stored(relation))
+        yield engine
+
+
+# Live proofs
+
+
+def ids_of(facts: Sequence[Known], program: Program, engine: Engine) -> set[str]:
+    """Return the identities that some base facts have at a process."""
+    return BaseFacts(program, engine).identities(facts)
+
+
+def proven_with(ids: Collection[str], program: Program, engine: Engine) -> list[dict[str, Any]]:
+    """Return the tuples of a process whose current proof has one of these identities."""
+    facts = BaseFacts(program, engine)
+    process = next((name for name, own in facts.processes().values() if own), "")
+    return [{**described(relation, values), "process": process} for relation, values in facts.depending(ids)]
+
+
+def described(relation: Relation, values: Values) -> dict[str, Any]:
+    """Return a tuple as results have it."""
+    return {"tuple": tuple_text(relation, values), "relation": relation.name, "values": list(values)}
+
+
+def copies(program: Program, carried: Mapping[str, str], relation: Relation, values: Values) -> list[Known]:
+    """Return a fact and its copies in hidden relations, here and where they are sent to. Raise JobError if none of
+    these relations has base facts."""
+    relations = {relation.table: relation for relation in program.relations}
+    engine = DuckEngine()
+    try:
+        found = [(relation.table, values)]
+        for table, row in found:
+            for rule, head in copying(program, carried, table):
+                made = [row] if rule is None else projected(engine, rule, relations[table], relations[head], row)
+                found += [known for one in made if (known := (head, one)) not in found]
+    finally:
+        engine.close()
+    if not any(table in numbered_relations(program) for table, _ in found):
+        bases = sorted(r.name for r in program.relations if not r.hidden and is_base(program, carried, r.table))
+        raise JobError(
+            f"{relation.name} has no base facts of a recursion across processes; "
+            f"these have: {', '.join(bases) or 'none'}"
+        )
+    return found
+
+
+def copying(program: Program, carried: Mapping[str, str], table: str) -> Iterator[tuple[Rule | None, str]]:
+    """Yield the hidden relations with copies of the tuples of a relation, with the rules that make them; no rule where
+    they are sent."""
+    relations = {relation.table: relation for relation in program.relations}
+    for rule in (rule for stage in program.stages for stratum in stage.strata for rule in stratum.rules):
+        read = [step for step in rule.steps if step.table]
+        if relations[rule.head].hidden and len(read) == 1 and read[0].table == table and not read[0].negated:
+            yield rule, rule.head
+    if relations[table].kind != "input" and relations[table].name in carried:
+        arrived = carried[relations[table].name]
+        yield from ((None, r.table) for r in program.relations if r.kind == "input" and r.name == arrived)
+
+
+def is_base(program: Program, carried: Mapping[str, str], table: str) -> bool:
+    """Return whether tuples of a relation, or copies of them, are base facts."""
+    numbered = numbered_relations(program)
+    found = [table]
+    for known in found:
+        found += [head for _, head in copying(program, carried, known) if head not in found]
+    return not numbered.keys().isdisjoint(found)
+
+
+def projected(engine: Engine, rule: Rule, relation: Relation, head: Relation, values: Values) -> list[Values]:
+    """Return the heads that a rule derives from one tuple of the only relation that it reads."""
+    row = ", ".join(
+        f"{sql_constant(value, column.type, engine.name)} AS {column.sql}"
+        for value, column in zip(values or (True,), relation.tuple_columns, strict=True)
+    )
+    engine.view(f"{relation.table}__after", f"SELECT {row}")
+    rows = engine.first(engine.text(rule.full), MOST_ROWS)
+    return [tuple(hashable(found[column.sql]) for column in head.columns) for found in rows]
+
+
+# Derivation sets
+
+
+def fact_text(relation: Relation, values: Values) -> str:
+    """Return a fact as derivation sets name it: ``link(1,"a")``."""
+    texts = []
+    for value, column in zip(values, relation.columns, strict=True):
+        text = value_text(value)
+        if column.type == "string":
+            text = '"' + text.replace("\\", "\\\\").replace('"', '\\"') + '"'
+        texts.append(text)
+    return f"{relation.name}({','.join(texts)})"
+
+
+def sets_with(text: str, program: Program, engine: Engine) -> list[dict[str, Any]]:
+    """Return the tuples that have a derivation set with a fact, each with the number of these sets and of all its sets.
+    A process names its own relations after itself, as in ``A::link(1)``."""
+    found = []
+    for kept in program.relations:
+        relation = next((r for r in program.relations if r.name == kept.annotates and not r.hidden), None)
+        if kept.kind != "entries" or relation is None:
+            continue
+        columns, derivation = names(kept.columns[:-2]), kept.columns[-2].sql
+        fact = sql_constant(text, "string", engine.name)
+        local = sql_constant(f"::{text}", "string", engine.name)
+        hit = f"LEN(LIST_FILTER({derivation}, lambda f: f = {fact} OR ENDS_WITH(f, {local}))) > 0"
+        counts = f"COUNT(*) FILTER ({hit}) AS _with, COUNT(*) AS _of"
+        grouped = f" GROUP BY {columns}" if columns else ""
+        rows = f"SELECT {f'{columns}, ' if columns else ''}{counts} FROM {kept.table}__stored{grouped} HAVING _with > 0"
+        ordered = f"{rows} ORDER BY {columns}" if columns else rows
+        for row in engine.first(ordered, MOST_ROWS):
+            values = tuple(hashable(row[column.sql]) for column in kept.columns[:-2])
+            found.append({**described(relation, values), "sets": row["_with"], "of": row["_of"]})
+    return found
+
+
+# Entries
+
+
+def print_entries(
+    program: Program, state: str, name: str, form: str, limit: int | None = None, at: str | None = None
+) -> None:
+    """Print the tuples of a relation of a recursion with their derivation sets or their live proofs."""
+    printed = 0
+
+    def show(manifest: Manifest) -> None:
+        nonlocal printed
+        wanted, place = wanted_relation(program, manifest, name, at)
+        kept = kept_with(program, wanted)
+        with opened(program, given_place(state), manifest) as engine:
+            sql = f"{rows_sql(f'SELECT * FROM {kept.table}__stored', kept, place, True)} ORDER BY ALL"
+            rows = iter(engine.first(sql, MOST_ROWS if limit is None else limit))
+            columns = [column for column in kept.state_columns if kept.columns or column not in kept.tuple_columns]
+            found = readable_rows(program, engine, kept, columns, rows)
+            for line in shown_lines([column.name for column in columns], found, form):
+                print(line)
+                printed += 1
+        sys.stdout.flush()
+
+    try:
+        from_last_commit(given_place(state), show, lambda: printed > 0)
+    except BrokenPipeError:
+        discard_output()
+
+
+def kept_with(program: Program, wanted: Relation) -> Relation:
+    """Return the relation that keeps the tuples of another one with derivation sets or proofs; raise JobError if there
+    is none."""
+    kept = {r.annotates: r for r in program.relations if r.kind in ("entries", "proofs")}
+    if wanted.name not in kept:
+        known = ", ".join(sorted(r.name for r in program.relations if not r.hidden and r.name in kept))
+        raise JobError(f"{wanted.name} has neither derivation sets nor live proofs; these have: {known or 'none'}")
+    return kept[wanted.name]
+
+
+def readable_rows(
+    program: Program, engine: Engine, kept: Relation, columns: Sequence[Column], rows: Iterator[dict[str, Any]]
+) -> Iterator[tuple[Any, ...]]:
+    """Yield rows with the base facts of their proofs instead of identities."""
+    proof = kept.columns[-1].sql
+    while some := [*islice(rows, ROWS_NAMED)]:
+        if kept.kind == "proofs":
+            texts = BaseFacts(program, engine).readable([row[proof] for row in some])
+            some = [{**row, proof: text} for row, text in zip(some, texts, strict=True)]
+        yield from (tuple(row[column.sql] for column in columns) for row in some)
+
+
+def report_dependents(result: Mapping[str, Any]) -> Iterator[str]:
+    """Yield the lines that list what depends on a fact."""
+    if "identities" in result and not result["identities"]:
+        yield f"{result['tuple']} is not there"
+    elif not result["tuples"]:
+        yield f"nothing depends on {result['tuple']}"
+    for found in result["tuples"]:
+        where = f"  at {found['process']}" if found.get("process") else ""
+        sets = f"  in {found['sets']} of {found['of']} derivation sets" if "sets" in found else ""
+        yield f"{found['tuple']}{where}{sets}"
+    if result["more"]:
+        yield f"... and {result['more']:,} more (--limit shows more)"
+    for name in result["elsewhere"] if result.get("identities") else ():
+        listed = " and ".join(result["identities"])
+        yield f"{name} runs another program; ask its script: depends {listed}"
+
+
+FURTHER["depends"] = depends_on
+FURTHER["entries"] = print_entries
+REPORTS["depends"] = report_dependents
