@@ -19,7 +19,6 @@ from flintlog.runtime.model import MOST_ENTRIES, Program, Relation
 from flintlog.runtime.printing import table_lines, visible_lines
 
 from ..diagnostics import CompileError, listed, render
-from ..ir.syntax import RECURSIONS
 from ..naming import counted
 from ..pipeline import compile_program
 from .testfiles import Case, TestStep, WrongTest
@@ -54,7 +53,7 @@ class Testing:
         self,
         max_rounds: int,
         include_path: Sequence[Path],
-        recursion: str = RECURSIONS[0],
+        recursion: str = "ranks",
         max_entries: int = MOST_ENTRIES,
     ) -> None:
         """Start without programs."""
