@@ -25,6 +25,7 @@ from .commands.upgrade import upgrade_state
 from .commands.verify import verify_state
 from .errors import JobError, Passing, Refused, failure, remember_keys, without_keys
 from .explain import MOST_PROOF_TUPLES
+from .locations import LOCATION
 from .log import Log
 from .model import MOST_ENTRIES, MOST_ROUNDS, Program
 from .options import memory_option
@@ -122,6 +123,9 @@ def command_line(program: Program) -> argparse.ArgumentParser:
         help="the number of buckets of a relation (default: the number of task slots; rebuild keeps the number)",
     )
 
+    publishing = Parser(add_help=False)
+    add_cut(publishing)
+
     add_command(
         commands,
         "init",
@@ -132,7 +136,7 @@ def command_line(program: Program) -> argparse.ArgumentParser:
     applying = add_command(
         commands,
         "apply",
-        [common, running],
+        [common, running, publishing],
         "apply a batch of changes",
         "Apply a batch of changes and publish the resulting changes of output relations. A change has the columns of "
         "its relation and an operation: + or -, insert or delete, Debezium's c, u, d and r, or Delta's _change_type.",
@@ -156,7 +160,7 @@ def command_line(program: Program) -> argparse.ArgumentParser:
     following = add_command(
         commands,
         "follow",
-        [common, running],
+        [common, running, publishing],
         "apply batches as they arrive",
         "Apply the batches in a folder, and those that arrive there, until SIGTERM or SIGINT. Give a batch a name that "
         "begins with a dot while it is being written.",
@@ -254,7 +258,7 @@ def command_line(program: Program) -> argparse.ArgumentParser:
     add_command(
         commands,
         "rebuild",
-        [common, building, running],
+        [common, building, running, publishing],
         "recompute all relations from the stored inputs",
         "Recompute all derived relations from the stored inputs, even if another version of the program wrote the "
         "state. Rows that are given replace stored ones.",
@@ -262,7 +266,7 @@ def command_line(program: Program) -> argparse.ArgumentParser:
     add_command(
         commands,
         "upgrade",
-        [common, giving, running],
+        [common, giving, running, publishing],
         "recompute the relations affected by a change of the program",
         "Convert the state of another version of the program, and recompute only the relations that the change "
         "affects. Rows that are given replace stored ones.",
@@ -320,6 +324,15 @@ def add_reading(applying: argparse.ArgumentParser) -> None:
         choices=["auto", "incremental", "recompute"],
         default="auto",
         help="update relations incrementally or recompute them (default: the cheaper way for each relation)",
+    )
+
+
+def add_cut(parser: argparse.ArgumentParser) -> None:
+    """Add the option that says how published changes are cut."""
+    parser.add_argument(
+        "--publish-by",
+        choices=[LOCATION],
+        help="publish the changes of located relations (@) in a folder for each location",
     )
 
 

@@ -237,10 +237,11 @@ def run_and_commit(
     log: Log,
     work: Work,
     generated: bool = True,
+    by: str = "",
 ) -> Manifest:
     """Compute a commit in a folder of its own, make it the last one, publish its changes, collect garbage and return
-    its manifest. ``generated``: the job has chosen the ID of the batch. Raise Passing if another job commits first, or
-    if the disk, the system or Spark fails before the commit."""
+    its manifest. ``generated``: the job has chosen the ID of the batch. ``by`` is how published changes are cut. Raise
+    Passing if another job commits first, or if the disk, the system or Spark fails before the commit."""
     commit = before.commit + 1 if before else 1
     check_publication(root, program, publish, batch)
     attempt = attempt_name(commit)
@@ -264,7 +265,7 @@ def run_and_commit(
             effects=outcome.effects,
             changes=changes,
             counts=counts,
-            publish=publications(root, program, publish, batch, changes),
+            publish=publications(root, program, publish, batch, changes, by),
             # The rounds of each task are for the report only.
             steps=tuple({k: v for k, v in step.items() if k != "tasks"} for step in outcome.steps),
         )

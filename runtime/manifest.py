@@ -103,12 +103,14 @@ class ProgramRecord:
 @dataclass(frozen=True)
 class Publication:
     """The files with the net changes of a relation, the folder to publish them in, relative to the state if inside, and
-    the published names of their columns."""
+    the published names of their columns. The folder has a subfolder for each value of the column ``by``, if it is
+    given."""
 
     relation: str
     folder: str
     files: tuple[StateFile, ...]
     columns: Mapping[str, str]
+    by: str = ""
 
 
 @dataclass(frozen=True)

@@ -195,9 +195,9 @@ def sync(path: Path) -> None:
 
 
 def sync_files(folder: Path) -> None:
-    """Force the files of a folder to disk, then its entries."""
+    """Force the files in a folder and below it to disk, then its entries."""
     for path in sorted(folder.iterdir()):
-        sync(path)
+        (sync_files if path.is_dir() else sync)(path)
     sync(folder)
 
 

@@ -1,8 +1,9 @@
-"""Publication of net changes: a folder of Parquet files per output relation and batch."""
+"""Publication of net changes: a folder of Parquet files per output relation and batch, which may be cut by location."""
 
 from __future__ import annotations
 
 import contextlib
+import itertools
 import os
 import shutil
 import uuid
@@ -10,12 +11,16 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import pyarrow as pa
 import pyarrow.parquet as pq
 
 from .batches import has_later
+from .cutting import ROWS_CUT_AT_ONCE, rows_by_value, write_cut
 from .errors import JobError, full_disk, reason
 from .executors import Executor
 from .inputs.records import operation_column
+from .inputs.values import shown
+from .locations import LOCATION, is_location, location_folder
 from .log import describe
 from .manifest import (
     ATTEMPT,
@@ -64,19 +69,30 @@ def publication_folder(root: Path, where: str, relation: Relation, batch: str) -
 
 
 def publications(
-    root: Path, program: Program, where: str, batch: str, changes: Mapping[str, tuple[str, ...]]
+    root: Path, program: Program, where: str, batch: str, changes: Mapping[str, tuple[str, ...]], by: str = ""
 ) -> tuple[Publication, ...]:
-    """Return what to publish of the net ``changes`` of a batch, whose files are given by table."""
+    """Return what to publish of the net ``changes`` of a batch, whose files are given by table. ``by`` is ``location``
+    if those of located relations are to be cut."""
     return tuple(
         Publication(
             relation.name,
             relative_folder(root, str(publication_folder(root, where, relation, batch))),
             changes[relation.table],
             {"_op": operation_column(relation), **{column.sql: column.name for column in relation.columns}},
+            relation.location if by and not relation.hidden else "",
         )
         for relation in program.relations
         if relation.output and changes.get(relation.table)
     )
+
+
+def check_cut(program: Program, by: str | None) -> str:
+    """Return how published changes are cut: by ``location``, or not (empty). Raise JobError if that is impossible."""
+    if by not in (None, "", LOCATION):
+        raise JobError(f"changes can be published by {LOCATION}, not by {shown(by)}")
+    if by and not any(relation.output and relation.location for relation in program.relations if not relation.hidden):
+        raise JobError(f"no output relation of {program.name} has a location (@) to publish changes by")
+    return by or ""
 
 
 def check_publication(root: Path, program: Program, where: str, batch: str) -> None:
@@ -190,7 +206,7 @@ def published_after(root: Path, manifest: Manifest) -> Iterator[tuple[Path, bool
 
 def attempts_in(folder: Path) -> set[str]:
     """Return the attempts that have published in a folder."""
-    names = (ATTEMPT.match(path.name) for path in (folder.iterdir() if folder.is_dir() else ()))
+    names = (ATTEMPT.match(path.name) for path in published_files(folder))
     return {name[0] for name in names if name}
 
 
@@ -201,7 +217,16 @@ def is_own(root: Path, attempt: str) -> bool:
 
 def is_published(folder: Path, attempt: str) -> bool:
     """Return whether an attempt has published in a folder; its files are named after it."""
-    return folder.is_dir() and any(path.name.startswith(attempt) for path in folder.iterdir())
+    return any(path.name.startswith(attempt) for path in published_files(folder))
+
+
+def published_files(folder: Path) -> Iterator[Path]:
+    """Yield the files that were published in the folder of a batch, also those in the folders of locations."""
+    for path in sorted(folder.iterdir(), key=str) if folder.is_dir() else ():
+        if is_location(path.name) and path.is_dir():
+            yield from sorted(path.iterdir(), key=str)
+        else:
+            yield path
 
 
 def publish_changes(executor: Executor, root: Path, publication: Publication, manifest: Manifest, folder: Path) -> None:
@@ -213,7 +238,9 @@ def publish_changes(executor: Executor, root: Path, publication: Publication, ma
     few = sum(file.stat().st_size for file in files) <= SMALL_PUBLICATION
 
     def write(target: Path) -> None:
-        if few or executor.local:
+        if publication.by:
+            write_by_location(files, columns, publication.by, target, attempt)
+        elif few or executor.local:
             write_renamed(files, columns, target, attempt)
         else:
             write_renamed_with_spark(executor.session("publication"), files, columns, target, attempt)
@@ -259,6 +286,30 @@ def write_renamed(files: list[Path], names: Mapping[str, str], folder: Path, att
                     opened.enter_context(writer)
                 writer.write_batch(renamed)
     return path
+
+
+def write_by_location(files: list[Path], names: Mapping[str, str], by: str, folder: Path, attempt: str) -> None:
+    """Write the rows of Parquet files under other column names (old to new in ``names``) into a folder for each value
+    of the column ``by``. Files are numbered across folders, so that none is lost where a file system takes the names of
+    two folders for the same."""
+    folder.mkdir(parents=True, exist_ok=True)
+    numbers = itertools.count()
+    with contextlib.ExitStack() as opened:
+        contents = [pq.ParquetFile(opened.enter_context(file.open("rb"))) for file in files]
+        first = contents[0].schema_arrow
+        schema = pa.schema([pa.field(new, first.field(old).type) for old, new in names.items()])
+        batches = (
+            pa.RecordBatch.from_arrays([batch.column(old).cast(first.field(old).type) for old in names], schema=schema)
+            for content in contents
+            for batch in content.iter_batches(ROWS_CUT_AT_ONCE, columns=list(names))
+        )
+        reader = pa.RecordBatchReader.from_batches(schema, batches)
+        found = rows_by_value(reader, list(names).index(by), schema)
+
+        def file_of(location: object) -> Path:
+            return folder / location_folder(names.values(), location) / f"{attempt}-{next(numbers):05d}.parquet"
+
+        write_cut(found, schema, file_of)
 
 
 def write_renamed_with_spark(

@@ -18,6 +18,7 @@ from .model import (
     Stratum,
 )
 from .processes.channels import Channel, Process
+from .processes.network import nodes_main
 from .processes.nodes import Nodes, Route
 from .processes.partition import Partition
 from .processes.serve import process_main
@@ -42,6 +43,7 @@ __all__ = [
     "Stratum",
     "derivations",
     "maintenance",
+    "nodes_main",
     "process_main",
     "require_package",
 ]

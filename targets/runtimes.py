@@ -14,6 +14,12 @@ from .signature import MARK, signed
 #: Modules left out of the runtime file: execution without a state, and the imports for the installed package.
 _LOCAL = ("local.", "script")
 
+#: Modules of the classes that program parts use.
+_DESCRIPTIONS = ("model", "processes.channels", "processes.nodes", "processes.partition")
+
+#: The functions that run scripts of processes, by their modules.
+_MAINS = {"processes.serve": "process_main", "processes.network": "nodes_main"}
+
 
 @dataclass(frozen=True)
 class RuntimeView:
@@ -33,7 +39,7 @@ def runtime_view(part: str, options: EmitOptions, roots: Iterable[str]) -> Runti
     roots = tuple(roots)
     if options.runtime == "standalone":
         return RuntimeView(bundle=bundle(roots))
-    names = {"Job", *_names(part)} | ({"process_main"} if "processes.serve" in roots else set())
+    names = {"Job", *_names(part), *(name for root, name in _MAINS.items() if root in roots)}
     if options.runtime == "beside":
         text = runtime_text(options.compiler)
         place = f"{RUNTIME_FILE}, which lies beside this file"
@@ -80,5 +86,5 @@ def _names(part: str) -> set[str]:
 
 def _classes() -> set[str]:
     """Return the classes of the runtime that program parts may use."""
-    found = (ast.parse(modules()[name].body).body for name in ("model", "processes.channels"))
+    found = (ast.parse(modules()[name].body).body for name in _DESCRIPTIONS)
     return {node.name for body in found for node in body if isinstance(node, ast.ClassDef)}

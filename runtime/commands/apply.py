@@ -19,6 +19,7 @@ from ..manifest import PUBLISHED
 from ..model import MOST_ENTRIES, MOST_ROUNDS, FunctionSource, Program
 from ..options import Options
 from ..places import given_place
+from ..publish import check_cut
 from ..stages import run_stages
 from ..stored import check_stored, stored_files
 from .report import summary
@@ -44,6 +45,7 @@ def apply_batch(
     strategy: str = "auto",
     net: str | None = None,
     all_inserts: bool = False,
+    publish_by: str | None = None,
     log: Log | None = None,
 ) -> dict[str, Any]:
     """Apply a batch of changes to the input relations, and publish the net changes of the output relations.
@@ -51,7 +53,8 @@ def apply_batch(
     A batch whose ID was applied before changes nothing. ``strategy``: maintain strata incrementally (``incremental``),
     compute them from scratch (``recompute``), or do what is cheaper for each (``auto``). ``net``: ``insert`` if rows
     that an unordered batch both deletes and inserts are present afterwards; by default they are refused.
-    ``all_inserts``: rows of sources without an operation column are insertions.
+    ``all_inserts``: rows of sources without an operation column are insertions. ``publish_by``: ``location`` if the
+    published changes of located relations are cut into a folder for each location.
     """
     started, log = time.monotonic(), log or Log()
     executor = executor_of(spark)
@@ -59,6 +62,7 @@ def apply_batch(
         raise JobError(f"net must be insert, not {shown(net)}")
     if net and order_column:
         raise JobError("--net cannot be combined with --order-column, which decides by the last change")
+    by = check_cut(program, publish_by)
     reading = Reading(False, op_column, order_column or "", net or "", all_inserts)
     supplied = supply(program, functions)
     root = given_place(state)
@@ -82,5 +86,5 @@ def apply_batch(
         outcome = run_stages(executor, program, before, staged, str(root), attempt, options, log, False)
         return outcome, outcome.changes, outcome.counts
 
-    manifest = run_and_commit(program, executor, root, before, batch, where, supplied, log, work, generated)
+    manifest = run_and_commit(program, executor, root, before, batch, where, supplied, log, work, generated, by)
     return summary(program, root, manifest, started)

@@ -20,7 +20,7 @@ from ..manifest import PUBLISHED, read_state
 from ..model import MOST_ENTRIES, MOST_ROUNDS, FunctionSource, Program
 from ..options import Options
 from ..places import given_place
-from ..publish import finish_publication
+from ..publish import check_cut, finish_publication
 from ..stages import run_stages
 from ..stored import check_files, stored_files
 from ..versions import has_columns_of, under_own_tables
@@ -42,14 +42,16 @@ def rebuild_state(
     memory_limit: str = "",
     functions: FunctionSource = None,
     all_inserts: bool = False,
+    publish_by: str | None = None,
     log: Log | None = None,
 ) -> dict[str, Any]:
     """Recompute every derived relation from the stored inputs, even if another version of the program wrote them.
 
     ``inputs`` replaces stored inputs, in the forms that :func:`init_state` takes. Changes to output relations are
-    published as a batch.
+    published as a batch, cut by ``publish_by`` as in :func:`apply_batch`.
     """
     started, log = time.monotonic(), log or Log()
+    by = check_cut(program, publish_by)
     executor = executor_of(spark)
     supplied = supply(program, functions)
     root = given_place(state)
@@ -90,5 +92,5 @@ def rebuild_state(
             changes[item.table], counts[item.table] = differences(executor, root, former, after, item, folder)
         return outcome, changes, counts
 
-    manifest = run_and_commit(program, executor, root, before, batch, PUBLISHED, supplied, log, work)
+    manifest = run_and_commit(program, executor, root, before, batch, PUBLISHED, supplied, log, work, by=by)
     return summary(program, root, manifest, started)

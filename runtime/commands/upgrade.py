@@ -19,7 +19,7 @@ from ..manifest import PUBLISHED, Manifest, StoredRelation, read_state
 from ..model import MOST_ENTRIES, MOST_ROUNDS, FunctionSource, Program
 from ..options import Options
 from ..places import given_place
-from ..publish import finish_publication
+from ..publish import check_cut, finish_publication
 from ..reading import new_bucket
 from ..stages import run_stages
 from ..stored import check_stored, stored_files
@@ -41,6 +41,7 @@ def upgrade_state(
     memory_limit: str = "",
     functions: FunctionSource = None,
     all_inserts: bool = False,
+    publish_by: str | None = None,
     log: Log | None = None,
 ) -> dict[str, Any]:
     """Convert the state of another version of the program to this one: relations whose definition changed are
@@ -48,9 +49,10 @@ def upgrade_state(
     ``kept`` and ``dropped``.
 
     ``inputs`` replaces stored inputs, in the forms that :func:`init_state` takes. Changes to output relations are
-    published as a batch.
+    published as a batch, cut by ``publish_by`` as in :func:`apply_batch`.
     """
     started, log = time.monotonic(), log or Log()
+    by = check_cut(program, publish_by)
     executor = executor_of(spark)
     supplied = supply(program, functions)
     root = given_place(state)
@@ -100,7 +102,7 @@ def upgrade_state(
                 changes[item.table], counts[item.table] = found
         return outcome, changes, counts
 
-    manifest = run_and_commit(program, executor, root, before, batch, PUBLISHED, supplied, log, work)
+    manifest = run_and_commit(program, executor, root, before, batch, PUBLISHED, supplied, log, work, by=by)
     return {**summary(program, root, manifest, started), **named}
 
 

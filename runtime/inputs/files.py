@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from ..errors import JobError, Refused, reason
+from ..locations import is_location
 from ..model import Program, Relation
 from ..places import input_place, without_scheme
 from .records import Problems, operation_column, refused
@@ -86,7 +87,8 @@ def input_files(relation: Relation, place: Source, problems: Problems) -> Iterat
 
 
 def files_at(place: Path) -> Iterator[tuple[str, int]]:
-    """Yield location and size of a file, or of a folder's data files; raise Refused for Delta tables and subfolders."""
+    """Yield location and size of a file, or of a folder's data files, also of published changes that are cut by
+    location; raise Refused for Delta tables and other subfolders."""
     if not place.is_dir():
         if place.exists():
             yield str(place), place.stat().st_size
@@ -94,6 +96,9 @@ def files_at(place: Path) -> Iterator[tuple[str, int]]:
     for entry in sorted(place.iterdir(), key=lambda entry: entry.name):
         if entry.is_dir() and entry.name == "_delta_log":
             raise Refused(f"{place} is a Delta table, not a folder of files; pass it as table:NAME")
+        if entry.is_dir() and is_location(entry.name):
+            yield from files_at(entry)
+            continue
         if entry.name.startswith(("_", ".")):
             continue
         if entry.is_dir():

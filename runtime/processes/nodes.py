@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 
 from .channels import Channel, Process
 from .partition import Address, Partition
+
+#: The name of the process that splits one feed for all nodes; theirs end in numbers.
+ROUTER = "router"
 
 
 @dataclass(frozen=True)
@@ -27,12 +31,14 @@ class Route:
 @dataclass(frozen=True)
 class Nodes:
     """The nodes of a program: the division of addresses, their ``routes``, and which relations each is ``fed``; if
-    nodes need to know which of them are there, the input ``lives`` says so."""
+    nodes need to know which of them are there, the input ``lives`` says so. All rows of some inputs are ``at`` one
+    address."""
 
     partition: Partition
     routes: tuple[Route, ...]
     fed: tuple[str, ...]
     lives: str = ""
+    at: Mapping[str, Address] = field(default_factory=dict)
 
     def name(self, node: int) -> str:
         """Return the name of a node as a process."""

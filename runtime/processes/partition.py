@@ -31,14 +31,19 @@ class Partition:
         digest = hashlib.md5(text.encode("utf-8", "surrogatepass"), usedforsecurity=False).digest()
         return int.from_bytes(digest[:8], "big") % self.count
 
+    def nodes(self, addresses: Any) -> Any:
+        """Return the numbers of the nodes that hold the addresses in an Arrow array."""
+        import pyarrow as pa
+
+        known = addresses.dictionary_encode()
+        return pa.array(map(self.node_of, known.dictionary.to_pylist()), pa.int64()).take(known.indices)
+
     def rows(self, rows: Any, location: int, node: int) -> Any:
         """Return those rows of an Arrow table, which begin with ``_op``, whose address in column ``location`` of the
         relation a node holds."""
-        import pyarrow as pa
+        import pyarrow.compute as pc
 
-        addresses = rows.column(location + 1).combine_chunks().dictionary_encode()
-        own = pa.array([self.node_of(address) == node for address in addresses.dictionary.to_pylist()], pa.bool_())
-        return rows.filter(own.take(addresses.indices))
+        return rows.filter(pc.equal(self.nodes(rows.column(location + 1).combine_chunks()), node))
 
 
 def fitting_rows(rows: Any, patterns: Sequence[Pattern]) -> Any:

@@ -12,9 +12,9 @@ import sys
 import threading
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
-from ..cli import Parser, add_place, command_line, positive, run_command
+from ..cli import Parser, add_cut, add_place, command_line, positive, run_command
 from ..errors import JobError, Passing, reason, without_keys
 from ..log import Log
 from ..model import MOST_ENTRIES, Program
@@ -27,6 +27,9 @@ from .nodes import Nodes
 from .state import JobState
 from .trouble import is_surroundings, with_causes
 from .worker import MOST_PAUSE, Settings, Worker
+
+#: What runs until it is told to end.
+Running = TypeVar("Running")
 
 
 def serve(
@@ -43,11 +46,12 @@ def serve(
     secret_file: str | None = None,
     on: str = "auto",
     max_entries: int = MOST_ENTRIES,
+    publish_by: str | None = None,
 ) -> int:
     """Run the process until SIGTERM or SIGINT and return its exit code. ``lease``, ``hold`` and ``poll`` are in
     seconds. ``channels`` is a Kafka address, if the channels are not in ``root``; ``secret_file`` holds the secret of
     all processes, if they have one; ``on`` says where to run, as in ``choose_executor``. A recursion across processes
-    may have ``max_entries`` tuples, or derivation sets, here."""
+    may have ``max_entries`` tuples, or derivation sets, here. Changes may be published by ``location``."""
     shared = Path(root)
     own = Path(home) if home else shared / "homes" / process.name
     settings = Settings(shared, own, lease, hold)
@@ -66,7 +70,8 @@ def serve(
     log.event("runs", on=executor.name, reason=executor.why)
 
     def make() -> Worker:
-        return Worker(JobState(program, executor, own / "state", functions, max_entries), way, process, settings, log)
+        state = JobState(program, executor, own / "state", functions, max_entries, publish_by)
+        return Worker(state, way, process, settings, log)
 
     worker = None
     try:
@@ -87,8 +92,9 @@ def serve(
     return 0
 
 
-def begun(make: Callable[[], Worker], ended: threading.Event, log: Log) -> Worker | None:
-    """Return a worker as soon as one can start, retrying after system errors; None if ``ended`` is set before."""
+def begun(make: Callable[[], Running], ended: threading.Event, log: Log) -> Running | None:
+    """Return a worker, or a router, as soon as one can start, retrying after system errors; None if ``ended`` is set
+    before."""
     pause = 0.1
     while not ended.is_set():
         try:
@@ -169,6 +175,7 @@ def process_main(program: Program, served: Process | Nodes, argv: Sequence[str])
         metavar="N",
         help="end if a recursion across processes has more than N tuples or derivation sets (default: %(default)s)",
     )
+    add_cut(parser)
     add_place(parser)
     if program.functions:
         parser.add_argument("--functions", required=True, metavar="FILE.py", help="the file with external functions")

@@ -17,6 +17,7 @@ from ..inputs.records import operation_column
 from ..log import Log
 from ..manifest import PUBLISHED, read_manifest, read_state
 from ..model import MOST_ENTRIES, Program, Relation
+from ..publish import check_cut, published_files
 from ..reading import bucket_files, stored_rows
 from ..sql import names
 from .inbox import InputStep
@@ -35,10 +36,12 @@ class JobState:
         folder: Path,
         functions: str | None,
         max_entries: int = MOST_ENTRIES,
+        publish_by: str | None = None,
     ) -> None:
         """Build the state if there is none in ``folder``. A step that makes a recursion across processes larger than
-        ``max_entries`` is refused."""
+        ``max_entries`` is refused. Changes are published, and may be cut, as in ``apply_batch``."""
         self.program, self.max_entries = program, max_entries
+        self.publish_by = check_cut(program, publish_by)
         self.executor, self.folder, self.functions = executor_of(spark), str(folder), functions
         if read_manifest(folder) is None:
             init_state(program, self.executor, self.folder, {}, buckets=1, functions=functions, log=Log(quiet=True))
@@ -52,7 +55,9 @@ class JobState:
         """Build an empty state; rename the folder of the old one to end in ``kept``."""
         folder = Path(self.folder)
         folder.rename(folder.with_name(f"{folder.name}.{kept}"))
-        self.__init__(self.program, self.executor, folder, self.functions, self.max_entries)  # type: ignore[misc]
+        self.__init__(  # type: ignore[misc]
+            self.program, self.executor, folder, self.functions, self.max_entries, self.publish_by
+        )
 
     def apply(self, step: InputStep) -> bool:
         """Apply the changes of a step as a batch; return False if that was done before."""
@@ -64,6 +69,7 @@ class JobState:
             batch=step.name,
             functions=self.functions,
             max_entries=self.max_entries,
+            publish_by=self.publish_by,
             log=Log(quiet=True),
         )
         applied: bool = done["applied"]
@@ -94,7 +100,7 @@ class JobState:
     def changes(self, relation: Relation, step: InputStep) -> pa.Table | None:
         """Return the published changes of a relation in a step, with ``_op`` 1 or -1; None if there are none."""
         folder = Path(self.folder) / PUBLISHED / (relation.folder or relation.name) / "changes" / f"batch={step.name}"
-        files = sorted(folder.glob("*.parquet")) if folder.is_dir() else []
+        files = list(published_files(folder))
         if not files:
             return None
         rows = pa.concat_tables([pq.ParquetFile(file).read() for file in files])

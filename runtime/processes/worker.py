@@ -426,6 +426,7 @@ class Worker:
         said = {
             "process": self.process.name,
             "pid": os.getpid(),
+            "home": str(self.settings.home.absolute()),
             "incarnation": self.incarnation.number,
             "caught_up": not busy and all(map(self.is_here, self.process.receives)) and not any(self.waits.values()),
             "busy": busy,

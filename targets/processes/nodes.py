@@ -9,7 +9,7 @@ from flintlog.compiler.ir import typed
 from flintlog.compiler.ir.routes import carried
 from flintlog.compiler.ir.topology import Feed, Topology, TopologyChannel, TopologyProcess
 from flintlog.runtime.processes.nodes import Nodes, Route
-from flintlog.runtime.processes.partition import Partition
+from flintlog.runtime.processes.partition import Address, Partition
 
 from ..pyspark.view import quote, section
 
@@ -17,25 +17,29 @@ from ..pyspark.view import quote, section
 @dataclass(frozen=True)
 class NodesView:
     """The section of the nodes: its heading ``rule``, the arguments of ``Partition``, those of ``Route`` for each
-    route, the relations ``fed`` from outside, and the one with the ``lives`` of nodes, if there is one."""
+    route, the relations ``fed`` from outside, those ``at`` one address, and the one with the ``lives`` of nodes, if
+    there is one."""
 
     rule: str
     count: str
     known: str
     routes: tuple[str, ...]
     fed: tuple[str, ...]
+    at: str
     lives: str
 
 
 def nodes_view(nodes: Nodes) -> NodesView:
     """Return the section of the nodes of a program."""
     known = ", ".join(f"{quote(address)}: {node}" for address, node in nodes.partition.known.items())
+    at = ", ".join(f"{quote(name)}: {literal(address)}" for name, address in nodes.at.items())
     return NodesView(
         section("the nodes"),
         str(nodes.partition.count),
         known and f"{{{known}}}",
         tuple(map(route_arguments, nodes.routes)),
         tuple(map(quote, nodes.fed)),
+        at and f"{{{at}}}",
         nodes.lives and quote(nodes.lives),
     )
 
@@ -50,7 +54,7 @@ def route_arguments(route: Route) -> str:
     return ", ".join([*parts, *["dead=True"] * route.dead])
 
 
-def literal(address: int | str) -> str:
+def literal(address: Address) -> str:
     """Return an address as Python source."""
     return quote(address) if isinstance(address, str) else str(address)
 
@@ -61,8 +65,7 @@ def nodes_of(program: typed.TypedProgram, partition: Partition) -> Nodes:
     for route in program.routes:
         sent, arrived = carried(program, route.sent, "derived"), carried(program, route.arrived, "input")
         columns = tuple(column.name for column in sent.columns)
-        at = route.at.value if route.at is not None else None
-        assert at is None or isinstance(at, int | str)
+        at = address_of(route.at) if route.at is not None else None
         needs = needed(program, sent)
         routes.append(Route(route.relation, sent.name, arrived.name, columns, route.location, at, needs))
     for part in program.spanning:
@@ -73,8 +76,15 @@ def nodes_of(program: typed.TypedProgram, partition: Partition) -> Nodes:
     carriers = {route.input for route in routes}
     inputs = [relation for relation in program.relations if relation.role == "input"]
     lives = next((relation.name for relation in inputs if relation.keeps == "lives"), "")
-    fed = tuple(r.public or r.name for r in inputs if r.name not in carriers and r.name != lives)
-    return Nodes(partition, tuple(routes), fed, lives)
+    given = [r for r in inputs if r.name not in carriers and r.name != lives]
+    constants = {r.public or r.name: address_of(r.at) for r in given if r.at is not None}
+    return Nodes(partition, tuple(routes), tuple(r.public or r.name for r in given), lives, constants)
+
+
+def address_of(constant: typed.Constant) -> Address:
+    """Return the address that a constant is."""
+    assert isinstance(constant.value, int | str)
+    return constant.value
 
 
 def needed(program: typed.TypedProgram, sent: typed.TypedRelation) -> tuple[str, ...]:

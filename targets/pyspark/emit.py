@@ -64,7 +64,7 @@ def program_part(
     environment: Environment, program: plan.ProgramPlan, compiler: str, format_code: bool, **views: object
 ) -> tuple[str, ScriptView]:
     """Return the part of a script that is specific to the program, and the view that it was printed from."""
-    view = Viewer(program, {*constants(), "PROGRAM", "PROCESS", "JOB"}).script(compiler)
+    view = Viewer(program, {*constants(), "PROGRAM", "PROCESS", "NODES", "JOB"}).script(compiler)
     text = environment.get_template("part.py.jinja").render(view=view, mark=MARK, **views)
     return (format_script(text) if format_code else text).rstrip("\n"), view
 

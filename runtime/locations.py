@@ -1,0 +1,43 @@
+"""The names of the folders in which published changes are cut by location."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Iterable
+
+from .printing import value_text
+
+LOCATION = "location"
+"""The name of the partition column of publications that are cut by location, unless a column has it."""
+
+EMPTY_LOCATION = "__HIVE_DEFAULT_PARTITION__"
+"""Stands for the empty string in the name of a folder, as Hive, Spark and DuckDB write it."""
+
+LONGEST_LOCATION = 160
+"""The longest name of a location in bytes; a longer one is cut there, and ends in a hash."""
+
+ESCAPED = re.compile(r"[\x00-\x1f\x7f\"#%'*/:=?\\{\[\]^]")
+"""The characters that Hive and Spark escape in the names of folders."""
+
+
+def is_location(name: str) -> bool:
+    """Return whether a name is that of the folder of a location."""
+    return name.lstrip("_").startswith(f"{LOCATION}=")
+
+
+def location_folder(columns: Iterable[str], location: object) -> str:
+    """Return the name of the folder for the changes at a location, from which Hive, Spark and DuckDB read it as a
+    partition column. The published ``columns`` do not have the name of that, in any case. Different locations have
+    different names, which a file system may nevertheless take for the same."""
+    key, taken = LOCATION, {name.lower() for name in columns}
+    while key in taken:
+        key = f"_{key}"
+    text = ESCAPED.sub(lambda found: f"%{ord(found[0]):02X}", value_text(location))
+    if len(text.encode()) > LONGEST_LOCATION:
+        start = text.encode()[:LONGEST_LOCATION].decode(errors="ignore")
+        # No shorter name has this character, which is escaped. The start must not end within an escape.
+        text = f"{re.sub('%.?$', '', start)}^{hashlib.sha256(text.encode()).hexdigest()[:32]}"
+    elif text == EMPTY_LOCATION:
+        text = f"%5F{text[1:]}"
+    return f"{key}={text or EMPTY_LOCATION}"
