@@ -26,6 +26,7 @@ from .passes.localize import localize
 from .passes.mark_closures import mark_closures
 from .passes.plan_stages import plan_stages
 from .passes.project_negations import project_negations
+from .passes.project_sends import project_sends
 from .passes.resolve import resolve
 from .passes.split_aggregates import split_aggregates
 from .passes.split_inputs import split_inputs
@@ -87,6 +88,7 @@ NODE_PASSES = (
     *PASSES[:_LINEAR],
     _rewriting(project_negations),
     _reporting(localize),
+    _rewriting(project_sends),
     _reporting(split_nodes),
     *PASSES[_LINEAR:],
 )

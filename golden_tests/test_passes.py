@@ -31,7 +31,7 @@ def check(compilation: Compilation) -> None:
 
 def test_every_pass_has_a_check() -> None:
     """And every check a pass."""
-    assert list(CHECKS) == [*(step.name for step in PASSES), "split_nodes"]
+    assert list(CHECKS) == [*(step.name for step in PASSES), "project_sends", "split_nodes"]
     assert CHECKS.keys() == {step.name for step in NODE_PASSES}
 
 

@@ -309,6 +309,8 @@ def check_manifest(manifest: Manifest, commit: int) -> None:
         folder = publication.folder
         if not (folder.startswith("/") or scheme_of(folder) or inside(folder)):
             raise ValueError(f"{shown(folder)} is not a folder to publish to")
+        if publication.by and publication.by not in publication.columns:
+            raise ValueError(f"{shown(publication.by)} is not a published column")
 
 
 def upgraded(root: Path, record: dict[str, Any]) -> dict[str, Any]:

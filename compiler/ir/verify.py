@@ -347,5 +347,6 @@ CHECKS: Mapping[str, Callable[[Any], None]] = {
     "derive_deltas": check_delta,
     "plan_stages": check_plan,
     "gather_facts": check_gathered,
+    "project_sends": check_localized,
     "split_nodes": check_divided,
 }
