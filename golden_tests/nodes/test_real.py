@@ -3,7 +3,10 @@ process had computed it."""
 
 from __future__ import annotations
 
+import json
 import random
+import subprocess
+import sys
 import time
 from collections.abc import Callable, Collection
 from pathlib import Path
@@ -71,6 +74,36 @@ def test_best_costs(worlds: list[RealWorld], tmp_path: Path) -> None:
     net.change(("-", (2, 0, 3)))
     net.world.start("node2")
     net.check()
+
+
+@pytest.mark.parametrize("attempt", [pytest.param(attempt, marks=AT_NIGHT) for attempt in range(3)])
+def test_router(attempt: int, worlds: list[RealWorld], tmp_path: Path) -> None:
+    """Links are fed to a router, which is killed now and then, as nodes are; ``show`` gathers what all nodes have."""
+    net, rng = Net("best_cost", 3, tmp_path, worlds), random.Random(attempt)
+    (relation,) = net.program.inputs
+    possible = [(a, b, cost) for a in range(3) for b in range(3) if a != b for cost in (1, 2)]
+    net.world.start("router", *net.nodes)
+    for number in range(12):
+        new = {row[:2]: row for row in rng.sample(possible, 7)}
+        changes = [("-", row) for row in sorted(net.rows - {*new.values()})]
+        changes += [("+", row) for row in sorted({*new.values()} - net.rows)]
+        net.rows = {*new.values()}
+        lines = [",".join(map(str, row)) for row in [("op", *(c.name for c in relation.columns))]]
+        lines += [",".join(map(str, (op, *row))) for op, row in changes]
+        net.world.local.feed("router", relation.name, f"{number:03d}.csv", "".join(f"{line}\n" for line in lines))
+        if number % 3:
+            time.sleep(rng.uniform(0.0, 0.4))
+            name = rng.choice(["router", "router", *net.nodes])
+            net.world.kill(name)
+            net.world.start(name)
+        if number % 6 == 5:
+            net.check()
+    ((output, expected),) = evaluate(net.program, {relation.name: net.rows}).items()
+    command = [sys.executable, str(net.world.jobs / "test.py"), "show", output, "--root", str(tmp_path / "root")]
+    shown = subprocess.run([*command, "--nodes", "--format", "json"], capture_output=True, text=True, check=True)
+    rows = [tuple(json.loads(line).values()) for line in shown.stdout.splitlines()]
+    assert {row[:-1] for row in rows} == expected
+    assert all(row[-1] == f"node{row[0]}" for row in rows)
 
 
 @pytest.mark.parametrize("name", ["path_vector", "reachable"])

@@ -13,11 +13,11 @@ from ..batches import batch_lists
 from ..commands.show import read_relation, shown_columns, wanted_relation
 from ..engines.duckdb import DuckEngine
 from ..errors import JobError
-from ..explain import sql_constant
 from ..inputs.records import operation_column
 from ..manifest import PUBLISHED, read_state
 from ..model import Program
 from ..publish import publication_folder, published_files
+from ..tuples import sql_constant
 from .nodes import Nodes
 from .status import read_status
 
