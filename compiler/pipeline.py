@@ -25,6 +25,7 @@ from .passes.linearize import linearize
 from .passes.localize import localize
 from .passes.mark_closures import mark_closures
 from .passes.plan_stages import plan_stages
+from .passes.project_channels import project_channels
 from .passes.project_negations import project_negations
 from .passes.project_sends import project_sends
 from .passes.resolve import resolve
@@ -65,6 +66,7 @@ PASSES = (
     _reporting(resolve, continues=True),
     _reporting(infer_types, continues=True),
     _reporting(check_safety, "typed"),
+    _rewriting(project_channels),
     _rewriting(split_aggregates),
     _rewriting(split_inputs),
     _rewriting(linearize),

@@ -17,12 +17,14 @@ from pathlib import Path
 from .diagnostics import CompileError, Diagnostic, Diagnostics, Note
 from .frontend import Load, read_program
 from .ir import syntax, typed
+from .ir.narrowed import Narrowed
 from .ir.spanning import Spanning
 from .ir.topology import Feed, Topology, TopologyChannel, TopologyProcess
 from .naming import counted, unused
 from .passes.components import components, is_recursive
 from .passes.expand_paths import expand_paths
 from .passes.infer_types import infer_types
+from .passes.project_sends import unneeded_columns
 from .passes.resolve import resolve
 from .passes.split_processes import ProcessSyntax, owner, rewritten, split_processes
 from .pipeline import Compilation, refusing_depth, run_passes
@@ -137,6 +139,8 @@ class _Compiler:
         #: For each recursion across processes, the processes that derive relations of it, and for each of these the
         #: relation in which it tells the others which of its base facts are gone; set by :meth:`spanning`.
         self.dead: list[dict[str, str]] = []
+        #: The channels that carry only some columns of a relation, by reader and relation; set by :meth:`run`.
+        self.only: dict[tuple[str, str], Narrowed] = {}
 
     def run(self) -> Processes:
         """Check that the processes fit together, and compile each; raise CompileError if there are errors."""
@@ -145,6 +149,7 @@ class _Compiler:
         incomplete = {process.name for process in self.processes if self.check_imports(process, known)}
         compilations: dict[str, Compilation] = {}
         spanning = self.spanning(known) if not self.diagnostics.failed else []
+        self.only = self.narrowed(known, spanning) if not self.diagnostics.failed else {}
         for process in self.processes:
             if process.name not in incomplete:
                 program = self.program(process, known, spanning)
@@ -302,7 +307,37 @@ class _Compiler:
             recursion=self.recursion,
             spanning=self.parts(process, known, spanning),
             process=process.name,
+            narrowed=tuple(
+                replace(found, sent="") if reader == process.name else found
+                for (reader, name), found in self.only.items()
+                if process.name in (reader, owner(name))
+            ),
         )
+
+    def narrowed(
+        self, known: typed.TypedProgram, spanning: Sequence[frozenset[str]]
+    ) -> dict[tuple[str, str], Narrowed]:
+        """Return the channels that carry only some columns of a relation, by reader and relation: the reader's rules
+        need no others, it does not declare the relation, and the two are not parts of one recursion."""
+        found: dict[tuple[str, str], Narrowed] = {}
+        taken = {relation.name for relation in known.relations}
+        for process in self.processes:
+            rules = [rule for rule in known.rules if self.owner_of(rule.head.relation) in ("", process.name)]
+            recursive = {name for part in self.parts(process, known, spanning) for name in part.members}
+            for name in process.imports():
+                relation = known.by_name.get(name)
+                if relation is None or owner(name) not in self.by_name or name in recursive:
+                    continue
+                unneeded = unneeded_columns(relation, rules)
+                if name in process.declared or not unneeded:
+                    continue
+                kept = tuple(place for place in range(len(relation.columns)) if place not in unneeded)
+                sent = next((n.sent for n in found.values() if (n.relation, n.columns) == (name, kept)), "")
+                if not sent:
+                    sent = unused("_".join([name, *(relation.columns[place].name for place in kept)]), taken)
+                    taken.add(sent)
+                found[process.name, name] = Narrowed(name, kept, sent)
+        return found
 
     def parts(
         self, process: ProcessSyntax, known: typed.TypedProgram, spanning: Sequence[frozenset[str]]
@@ -337,17 +372,18 @@ class _Compiler:
             for name in process.imports():
                 relation = relations[name]
                 if owner(name) in self.by_name:
-                    channels.append(
-                        TopologyChannel(name, owner(name), process.name, relation.columns, name in recursive)
-                    )
+                    columns, only = relation.columns, self.only.get((process.name, name))
+                    if only:
+                        columns = tuple(columns[place] for place in only.columns)
+                    sent = only.sent if only else ""
+                    ends = (owner(name), process.name)
+                    channels.append(TopologyChannel(name, *ends, columns, name in recursive, sent=sent))
                 else:
                     feeds.append(Feed(name, process.name, relation.columns))
             if self.recursion == "ranks":
-                ends = [typed.TypedColumn(name, typed.STRING) for name in ("first", "last")]
+                bounds = tuple(typed.TypedColumn(name, typed.STRING) for name in ("first", "last"))
                 dead = [name for part in parts for name in part.others]
-                channels += [
-                    TopologyChannel(name, owner(name), process.name, tuple(ends), False, True) for name in dead
-                ]
+                channels += [TopologyChannel(name, owner(name), process.name, bounds, False, True) for name in dead]
             for name, declaration in process.declared.items():
                 if process.owns(name) and declaration.is_input:
                     columns = relations[self.name_in_whole(process.name, name)].columns

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from decimal import Decimal
 
 from ..source import SourceFile, Span
+from .narrowed import Narrowed
 from .spanning import Spanning
 
 # ---- expressions ---------------------------------------------------------------------------------------------------
@@ -358,8 +359,8 @@ class SyntaxProgram:
     ``sources[0]`` is the main file. A program is not ``complete`` if the frontend refused statements and left them out;
     passes then do not report missing definitions. ``made`` are the relations that ``expand_paths`` adds, and
     ``processes`` the process blocks and instances. ``recursion`` is the method of maintaining recursions, one of
-    :data:`RECURSIONS`. If the program is one of several processes, ``process`` is its name, and ``spanning`` has its
-    parts of recursions across processes.
+    :data:`RECURSIONS`. If the program is one of several processes, ``process`` is its name, ``spanning`` has its parts
+    of recursions across processes, and ``narrowed`` says of which relations only some columns are sent.
     """
 
     statements: tuple[Statement, ...]
@@ -370,3 +371,4 @@ class SyntaxProgram:
     recursion: str = RECURSIONS[0]
     spanning: tuple[Spanning, ...] = ()
     process: str = ""
+    narrowed: tuple[Narrowed, ...] = ()

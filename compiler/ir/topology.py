@@ -14,7 +14,8 @@ class TopologyChannel:
 
     ``relation`` is its name in both processes. With ``entries``, each fact comes with what it was derived from, because
     the two processes are part of one recursion; with ``dead``, it is the relation that says which base facts of the
-    sender are gone. Prints as ``S1 -> S3: S1.host(id: int)``.
+    sender are gone. If the reader needs only some columns, ``columns`` has these, and the sender calls the projection
+    ``sent``. Prints as ``S1 -> S3: S1.host(id: int)``.
     """
 
     relation: str
@@ -23,6 +24,7 @@ class TopologyChannel:
     columns: tuple[typed.TypedColumn, ...]
     entries: bool
     dead: bool = False
+    sent: str = ""
 
     def __str__(self) -> str:
         columns = ", ".join(map(str, self.columns))

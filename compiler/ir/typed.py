@@ -21,6 +21,7 @@ from functools import cached_property
 from typing import TypeAlias, assert_never
 
 from ..source import SourceFile, Span
+from .narrowed import Narrowed
 from .routes import RoutedRelation
 from .spanning import Spanning
 
@@ -492,7 +493,8 @@ class TypedProgram:
     """A typed program. ``relations`` and ``rules`` are in source order; ``sources[0]`` is the main file.
 
     ``recursion`` is the method of maintaining recursions, ``ranks`` or ``derivation-sets``. If the program is one of
-    several processes, ``process`` is its name, and ``spanning`` has its parts of recursions across processes.
+    several processes, ``process`` is its name, ``spanning`` has its parts of recursions across processes, and
+    ``narrowed`` says of which relations only some columns are sent, until ``project_channels`` leaves out the others.
     If it is that of a node of a located program, ``routes`` say what nodes send each other.
     """
 
@@ -504,6 +506,7 @@ class TypedProgram:
     spanning: tuple[Spanning, ...] = ()
     process: str = ""
     routes: tuple[RoutedRelation, ...] = ()
+    narrowed: tuple[Narrowed, ...] = ()
 
     def relation(self, name: str) -> TypedRelation:
         """Return the relation ``name``; raise KeyError if there is none."""

@@ -333,6 +333,7 @@ CHECKS: Mapping[str, Callable[[Any], None]] = {
     "resolve": check_resolved,
     "infer_types": check_inferred,
     "check_safety": check_typed,
+    "project_channels": check_typed,
     "split_aggregates": check_plain_aggregates,
     "split_inputs": check_inputs,
     "linearize": check_linear,

@@ -19,7 +19,7 @@ combination of the others.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import replace
 from typing import TypeVar
 
@@ -37,7 +37,7 @@ def project_sends(program: LocalizedProgram) -> LocalizedProgram:
         unneeded = {
             relation.name: places
             for relation in program.auxiliaries
-            if relation.name not in kept and (places := _unneeded(relation, parts))
+            if relation.name not in kept and (places := unneeded_columns(relation, parts) - {relation.location})
         }
         if not unneeded:
             return program
@@ -65,14 +65,14 @@ def _with_extrema(program: LocalizedProgram) -> set[str]:
     return found
 
 
-def _unneeded(relation: typed.TypedRelation, parts: Collection[typed.TypedRule]) -> set[int]:
-    """Return the columns of an auxiliary relation that no rule needs; never that of its location."""
-    places = set(range(len(relation.columns))) - {relation.location}
-    for part in parts:
-        atoms = [atom for atom in part.read if atom.relation == relation.name]
-        if atoms and any(aggregate.function not in ("min", "max") for aggregate in part.aggregates):
+def unneeded_columns(relation: typed.TypedRelation, rules: Iterable[typed.TypedRule]) -> set[int]:
+    """Return the columns of a relation that no rule needs to read, by their numbers."""
+    places = set(range(len(relation.columns)))
+    for rule in rules:
+        atoms = [atom for atom in rule.read if atom.relation == relation.name]
+        if atoms and any(aggregate.function not in ("min", "max") for aggregate in rule.aggregates):
             return set()
-        uses = Counter(variable.name for variable in typed.variables_of(part))
+        uses = Counter(variable.name for variable in typed.variables_of(rule))
         for atom in atoms:
             places = {place for place in places if _is_unused(atom.terms[place], uses)}
     return places

@@ -57,6 +57,7 @@ def resolve(program: syntax.SyntaxProgram, diagnostics: Diagnostics) -> typed.Ty
         recursion=program.recursion,
         spanning=program.spanning,
         process=program.process,
+        narrowed=program.narrowed,
     )
 
 

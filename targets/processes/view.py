@@ -40,8 +40,7 @@ def process_view(name: str, topology: Topology, plans: Mapping[str, plan.Program
 def channel_arguments(channel: TopologyChannel, topology: Topology, plans: Mapping[str, plan.ProgramPlan]) -> str:
     """Return the arguments of ``Channel`` for a channel, as Python source."""
     names = [channel.relation, channel.sender, channel.reader]
-    for process in (channel.sender, channel.reader):
-        names.append(carried(channel, plans[process]))
+    names += [sent_name(channel, plans[channel.sender]), carried(channel, plans[channel.reader])]
     sent = next(r for r in plans[channel.sender].program.relations if (r.public or r.name) == names[3])
     columns = ", ".join(quote(column.name) for column in sent.columns) + "," * (len(sent.columns) == 1)
     needs = needed(channel, topology, plans)
@@ -74,7 +73,7 @@ def needed(channel: TopologyChannel, topology: Topology, plans: Mapping[str, pla
     feeding = [(c, other) for c in topology.channels for other in brought(c, topology, plans).values()]
     through = brought(channel, topology, plans)
     waiting = []
-    for name in inputs_of(carried(channel, plans[channel.sender]), plans[channel.sender].program):
+    for name in inputs_of(sent_name(channel, plans[channel.sender]), plans[channel.sender].program):
         behind = {through[name], *reached([through[name]], feeding)} if name in through else set()
         if channel.relation not in {c.relation for c in behind}:
             waiting.append(name)
@@ -86,7 +85,7 @@ def brought(
 ) -> dict[str, TopologyChannel]:
     """Return those of the sender's inputs behind a channel that other channels deliver, with these channels."""
     sender = plans[channel.sender]
-    inputs = inputs_of(carried(channel, sender), sender.program)
+    inputs = inputs_of(sent_name(channel, sender), sender.program)
     carriers = {carried(c, sender): c for c in topology.channels if c.reader == channel.sender}
     return {name: carriers[name] for name in inputs if name in carriers}
 
@@ -97,6 +96,11 @@ def inputs_of(name: str, program: typed.TypedProgram) -> list[str]:
     read = ((rule.head.relation, atom.relation) for rule in program.rules for atom in rule.read)
     found = {start} | reached([start], read)
     return [r.public or r.name for r in program.relations if r.name in found and r.role == "input"]
+
+
+def sent_name(channel: TopologyChannel, program: plan.ProgramPlan) -> str:
+    """Return the sender's name for the relation that a channel carries: that of a projection if it carries one."""
+    return channel.sent or carried(channel, program)
 
 
 def carried(channel: TopologyChannel, program: plan.ProgramPlan) -> str:

@@ -1,0 +1,93 @@
+"""Leave out the columns of channels between processes that the rules of the reader do not need.
+
+Before, abridged: of a process that reads ``S.host``, and of ``S``::
+
+    input relation S.host(id: int, port: int)
+    r: P.there(Id) :- S.host(Id, _).
+
+    relation S.host(id: int, port: int)
+
+After, abridged (the added relation is hidden)::
+
+    input relation S.host(id: int)
+    r: P.there(Id) :- S.host(Id).
+
+    output relation S.host_id(id: int)
+    S.host_id: S.host_id(id) :- S.host(id, port).
+
+The sender derives what it sends, so a tuple is sent once, and deleted once its last derivation is gone. Which columns
+are needed is known from all processes together (:mod:`flintlog.compiler.processes`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+from ..ir import typed
+from ..ir.narrowed import Narrowed
+from ..naming import unused
+
+
+def project_channels(program: typed.TypedProgram) -> typed.TypedProgram:
+    """Return a process with fewer columns in some of its inputs, and with the projections that it sends."""
+    read = {found.relation: found.columns for found in program.narrowed if not found.sent}
+    sent = [found for found in program.narrowed if found.sent]
+    labels = {rule.label for rule in program.rules}
+    rules = [_without_terms(rule, read) for rule in program.rules] if read else [*program.rules]
+    relations = [_narrow(relation, read) for relation in program.relations]
+    for found in sent:
+        made, rule = _projection(program.relation(found.relation), found, unused(found.sent, labels))
+        labels.add(rule.label)
+        relations.append(made)
+        rules.append(rule)
+    return replace(program, relations=tuple(relations), rules=tuple(rules))
+
+
+def _narrow(relation: typed.TypedRelation, read: Mapping[str, tuple[int, ...]]) -> typed.TypedRelation:
+    """Return an input with the columns that are read of it."""
+    if relation.name not in read:
+        return relation
+    kept = read[relation.name]
+    location = kept.index(relation.location) if relation.location in kept else None
+    return replace(relation, columns=tuple(relation.columns[place] for place in kept), location=location)
+
+
+def _without_terms(rule: typed.TypedRule, read: Mapping[str, tuple[int, ...]]) -> typed.TypedRule:
+    """Return a rule whose literals have only the columns that are read."""
+
+    def atom(found: typed.Atom) -> typed.Atom:
+        kept = read.get(found.relation)
+        return found if kept is None else replace(found, terms=tuple(found.terms[place] for place in kept))
+
+    body = tuple(
+        atom(literal)
+        if isinstance(literal, typed.Atom)
+        else replace(literal, atom=atom(literal.atom))
+        if isinstance(literal, typed.Negation)
+        else literal
+        for literal in rule.body
+    )
+    return replace(rule, body=body)
+
+
+def _projection(
+    relation: typed.TypedRelation, found: Narrowed, label: str
+) -> tuple[typed.TypedRelation, typed.TypedRule]:
+    """Return the hidden relation that is sent in place of another, and its rule."""
+    made = typed.TypedRelation(
+        found.sent,
+        tuple(relation.columns[place] for place in found.columns),
+        "derived",
+        True,
+        relation.span,
+        declared=False,
+        hidden=True,
+        why=f"the columns of {relation.name} that others need",
+    )
+    variables = tuple(typed.Variable(f"x{n}", c.type, relation.span) for n, c in enumerate(relation.columns, 1))
+    terms = tuple(v if place in found.columns else typed.Wildcard(v.type, v.span) for place, v in enumerate(variables))
+    head = typed.Head(found.sent, tuple(variables[place] for place in found.columns), relation.span)
+    body = (typed.Atom(relation.name, terms, relation.span),)
+    text = f"columns of {relation.name}"
+    return made, typed.TypedRule(label, head, body, relation.span, text, "sent to processes that need no others")
