@@ -140,6 +140,26 @@ def test_readers_of_hive_folders(tmp_path: Path) -> None:
     assert {batch for _, _, batch in rows} == {"one"}
 
 
+@AT_NIGHT
+def test_spark_reads_them(spark: Any, tmp_path: Path) -> None:
+    """As a partition column, of all batches, beside the exact values in the files."""
+    job = Job(tmp_path)
+    job.apply("one", link=[("+", place, "x") for place in ODD])
+    job.apply("two", link=[("-", "a/b", "x")])
+    reading = spark.read.option("basePath", str(job.state / "published" / "near" / "changes"))
+    inferred = "spark.sql.sources.partitionColumnTypeInference.enabled"
+    spark.conf.set(inferred, "false")
+    try:
+        frame = reading.parquet(str(job.state / "published" / "near" / "changes"))
+        rows = {(row["src"], row["location"], row["batch"]) for row in frame.collect()}
+    finally:
+        spark.conf.unset(inferred)
+    assert {row[0] for row in rows} == set(ODD) and len(rows) == len(ODD) + 1
+    assert ("a/b", "a/b", "two") in rows and ("", None, "one") in rows
+    short = [row for row in rows if 0 < len(row[0]) < 200]
+    assert all(place == location for place, location, _ in short), short
+
+
 def test_names_of_folders() -> None:
     """Long names are cut, but not within an escape, and differ from all short ones."""
     for length in range(LONGEST_LOCATION - 4, LONGEST_LOCATION + 4):

@@ -113,7 +113,8 @@ def process_main(program: Program, served: Process | Nodes, argv: Sequence[str])
     state of a process; return the exit code."""
     if argv[:1] in (["-h"], ["--help"]):
         commands = command_line(program)
-        commands.epilog = f"The command serve runs the process; see serve --help. {commands.epilog}"
+        several = " For all nodes: route, changes, and show with --root." if isinstance(served, Nodes) else ""
+        commands.epilog = f"The command serve runs the process; see serve --help.{several} {commands.epilog}"
         commands.print_help()
         return 0
     if argv[:1] != ["serve"]:
