@@ -11,8 +11,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from flintlog.compiler import CompileOptions, compile_source
+from flintlog.compiler import CompileOptions, compile_node_files, compile_source
 from flintlog.compiler.source import SourceFile
+from flintlog.runtime.processes.partition import Partition
 from flintlog.targets import RUNTIME_FILE, RUNTIMES
 
 PROGRAM = """
@@ -79,3 +80,16 @@ def test_a_runtime_of_another_release_is_refused(load: Any, tmp_path: Path) -> N
         load(folder)
     with pytest.raises(ImportError, match=r"compiled for the runtime of flintlog 9\.9\.9, but "):
         load(write(tmp_path / "installed", "installed", "9.9.9"))
+
+
+@pytest.mark.parametrize("way", RUNTIMES)
+def test_nodes(way: str, load: Any, tmp_path: Path) -> None:
+    """The script of the nodes of a located program has what describes them."""
+    program = PROGRAM.replace("(src: int", "(@src: int").replace("(X", "(@X").replace("(Y", "(@Y")
+    partition = Partition(3, {"it's \"0\"": 2})
+    options = CompileOptions(runtime=way, compiler=version("flintlog"))
+    for name, text in compile_node_files(SourceFile("hops.dl", program), partition, options)[0].items():
+        (tmp_path / name).write_text(text, encoding="utf-8")
+    nodes = load(tmp_path).NODES
+    assert (nodes.partition.count, nodes.partition.known) == (3, partition.known)
+    assert [channel.reader for channel in nodes.process(1).sends if channel.dead] == ["node0", "node2"]

@@ -180,7 +180,8 @@ class Inbox:
                 f"(_channel VARCHAR, _shown BOOLEAN, {columns}, _copies BIGINT)"
             )
             self.run(f"CREATE TEMP TABLE {relation.table}__net ({columns}, _op BIGINT)")
-        known = dict(self.run("SELECT channel, line FROM inbox__lines"))
+        #: The lines as they are stored.
+        self.known = known = dict(self.run("SELECT channel, line FROM inbox__lines"))
         self.lines = {
             channel.name: (read_line(known[channel.name]) if channel.name in known else Line())
             for channel in self.process.receives
@@ -347,9 +348,9 @@ class Inbox:
             f"FROM inbox__after AS a JOIN inbox__before AS b USING ({columns}) WHERE a._there <> b._there"
         )
 
-    def note_lives(self) -> None:
+    def note_lives(self) -> bool:
         """Add what has changed to the lives of the processes that are there: this one's, and those of the senders whose
-        dead base facts are known."""
+        dead base facts are known. Return whether anything has."""
         lives = {(self.process.name, self.life, True)}
         for channel in self.process.receives:
             line = self.lines[channel.name]
@@ -359,18 +360,23 @@ class Inbox:
         table, columns = relation.table, names(relation.tuple_columns)
         known = set(self.run(f"SELECT {columns} FROM {table}"))
         if known == lives:
-            return
+            return False
         for operation, rows in ((-1, known - lives), (1, lives - known)):
             for row in sorted(rows):
                 self.run(f"INSERT INTO {table}__net VALUES (?, ?, ?, ?)", [*row, operation])
         self.run(f"DELETE FROM {table}")
         for row in sorted(lives):
             self.run(f"INSERT INTO {table} ({columns}, _channel, _shown, _copies) VALUES (?, ?, ?, '', TRUE, 1)", row)
+        return True
 
     def finish(self, fed: Mapping[str, Path]) -> InputStep | None:
         """Commit the step, which also takes in the files ``fed`` from outside; return None if nothing has changed."""
-        if self.process.lives:
-            self.note_lives()
+        changed = bool(self.process.lives) and self.note_lives()
+        lines = {channel: json.dumps(vars(line)) for channel, line in self.lines.items()}
+        if not (changed or fed) and lines == self.known:
+            # Nothing has come, so nothing needs to be forced to the disk.
+            self.run("COMMIT")
+            return None
         number, before = 1, ""
         for last, name in self.run("SELECT step, name FROM inbox__made"):
             number, before = last + 1, name
@@ -398,9 +404,9 @@ class Inbox:
         for name, path in fed.items():
             self.run("INSERT INTO inbox__fed VALUES (?, ?)", [name, path.name])
         self.run("DELETE FROM inbox__lines")
-        for channel, line in self.lines.items():
-            self.run("INSERT INTO inbox__lines VALUES (?, ?)", [channel, json.dumps(vars(line))])
+        self.run("INSERT INTO inbox__lines SELECT UNNEST(?), UNNEST(?)", [list(lines), list(lines.values())])
         self.run("COMMIT")
+        self.known = lines
         # DuckDB calls fsync on its log, but not on the folder.
         sync(self.home)
         return self.unfinished() if files else None

@@ -15,6 +15,7 @@ import time
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import NamedTuple
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -58,6 +59,15 @@ class Settings:
     hold: float = 0.0
 
 
+class Total(NamedTuple):
+    """What a run of a process has sent on a channel: messages, the snapshots among them, and the tuples in them."""
+
+    messages: int = 0
+    snapshots: int = 0
+    inserted: int = 0
+    deleted: int = 0
+
+
 class Worker:
     """A running process."""
 
@@ -76,6 +86,7 @@ class Worker:
             raise
         self.beat = Beat(self.channels, process.name, self.incarnation, settings.lease / 5, log)
         self.sent = {channel.name: Sent(NO_NUMBER, 0, 0) for channel in process.sends}
+        self.totals = dict.fromkeys(self.sent, Total())
         self.leases: dict[str, tuple[Lease | None, float]] = {}
         #: Per channel, whether this process had caught up when it last sent on it.
         self.caught_up = dict.fromkeys(self.sent, False)
@@ -389,6 +400,8 @@ class Worker:
         self.note(channel, Sent(session, beginning, message.sequence))
         self.counts["out"] += rows.num_rows
         inserted = pc.sum(pc.greater(rows.column(0), 0)).as_py() or 0
+        here = (1, int(kind == "snapshot"), inserted, rows.num_rows - inserted)
+        self.totals[channel.name] = Total(*map(sum, zip(self.totals[channel.name], here, strict=True)))
         self.log.event(
             "sent",
             channel=channel.name,
@@ -420,7 +433,11 @@ class Worker:
             for name, line in self.inbox.lines.items()
         }
         sends = {
-            name: {"life": Life(self.incarnation, session, beginning), "messages": messages}
+            name: {
+                "life": Life(self.incarnation, session, beginning),
+                "messages": messages,
+                "total": self.totals[name]._asdict(),
+            }
             for name, (session, beginning, messages) in self.sent.items()
         }
         said = {
