@@ -3,18 +3,28 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
+from .loading import lacks_packages
 from .main import main
 from .options import include_option, outside_option, programs_argument
 from .printing import echo
 from .reporting import Report
 
+if TYPE_CHECKING:
+    from ..ir.topology import NodesTopology, Topology
+
 
 @main.command()
 @programs_argument
 @outside_option
+@click.option(
+    "--nodes",
+    metavar="N|FILE",
+    help="The nodes of a located program: their number, or a CSV file with the columns address and node.",
+)
 @click.option(
     "--html", "page", type=click.Path(path_type=Path), metavar="FILE", help="Also write an HTML page with a diagram."
 )
@@ -28,28 +38,65 @@ from .reporting import Report
 def topology(
     programs: tuple[Path, ...],
     outside: tuple[str, ...],
+    nodes: str | None,
     page: Path | None,
     root: Path | None,
     include_path: tuple[Path, ...],
 ) -> None:
     """Print how the processes of programs are connected.
 
-    The output lists the processes, their feeds from outside, and the channels between them.
+    The output lists the processes, their feeds from outside, and the channels between them. With --nodes, it lists what
+    the nodes of a located program are fed, what they send each other, and for which rules.
     """
-    from ..processes import compile_processes
-    from ..review.report.joblog import run_logs
-    from ..review.report.page import topology_page
-
     if root is not None and page is None:
         raise click.UsageError("--root adds to the page; name the file of the page with --html FILE")
-    report = Report(programs)
+    if nodes is not None and (len(programs) > 1 or outside):
+        raise click.UsageError("--nodes divides one program; give no others, and no --outside")
+    from ..review.report.page import nodes_page, topology_page
+    from ..review.report.topology import run_flows
+
+    report = Report(programs, include_path=include_path)
+    if nodes is not None and lacks_packages(report):
+        report.finish()
+        return
     with report.reporting(*programs):
-        found = compile_processes(programs, outside=outside, include_path=include_path)
-        report.diagnostics(programs, found.warnings, found.sources)
-        echo(str(found.topology), nl=False)
-        if page is not None:
-            title = ", ".join(path.name for path in programs)
-            text = topology_page(found.topology, title, run_logs(root) if root is not None else {})
-            if report.write(page, text) is not None:
-                click.echo(f"wrote {page}", err=True)
+        flowed = run_flows(root) if root is not None else {}
+        title = ", ".join(path.name for path in programs)
+        if nodes is not None:
+            divided = _nodes(programs[0], nodes, include_path, report)
+            shown, text = str(divided), nodes_page(divided, title, flowed) if page else ""
+        else:
+            connected = _processes(programs, outside, include_path, report)
+            shown, text = str(connected), topology_page(connected, title, flowed) if page else ""
+        echo(shown, nl=False)
+        if page is not None and report.write(page, text) is not None:
+            click.echo(f"wrote {page}", err=True)
     report.finish()
+
+
+def _processes(
+    programs: tuple[Path, ...], outside: tuple[str, ...], include_path: tuple[Path, ...], report: Report
+) -> Topology:
+    """Return the processes of programs and how they are connected."""
+    from ..processes import compile_processes
+
+    found = compile_processes(programs, outside=outside, include_path=include_path)
+    report.diagnostics(programs, found.warnings, found.sources)
+    return found.topology
+
+
+def _nodes(program: Path, nodes: str, include_path: tuple[Path, ...], report: Report) -> NodesTopology:
+    """Return the nodes of a located program."""
+    from flintlog.targets.processes.division import WrongNodes, read_nodes
+    from flintlog.targets.processes.nodes import nodes_of, nodes_topology
+
+    from ..nodes import compile_nodes
+
+    try:
+        partition = read_nodes(nodes)
+    except WrongNodes as error:
+        raise click.UsageError(f"--nodes {error}") from None
+    found = compile_nodes(program, include_path=include_path)
+    report.diagnostics((program,), found.warnings, found.sources)
+    described = nodes_of(found.node.plan.program, partition)
+    return nodes_topology(described, found.node.plan.program, found.whole.localized)

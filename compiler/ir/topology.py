@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from ..naming import counted
 from ..source import Span
 from . import typed
 
@@ -68,4 +69,53 @@ class Topology:
         lines = [f"process {p.name}: {', '.join(p.outputs) or 'no output'}" for p in self.processes]
         lines += map(str, (*self.feeds, *self.channels))
         lines += [f"recursion across processes: {', '.join(names)}" for names in self.recursions]
+        return "\n".join(lines) + "\n"
+
+
+@dataclass(frozen=True)
+class NodeRoute:
+    """What the nodes of a located program send each other of a relation: ``to`` is the node or nodes that get it, in
+    words, and ``rules`` derive what is sent or need it there. With ``entries``, each fact comes with a proof. Prints as
+    ``node -> the node of src: path(src: int, dst: int, proof: list<string>), by r2``.
+    """
+
+    relation: str
+    to: str
+    columns: tuple[typed.TypedColumn, ...]
+    rules: tuple[str, ...]
+    entries: bool
+
+    def __str__(self) -> str:
+        columns = ", ".join(map(str, self.columns))
+        by = f", by {', '.join(self.rules)}" if self.rules else ""
+        return f"node -> {self.to}: {self.relation}({columns}){by}"
+
+
+@dataclass(frozen=True)
+class NodeFeed:
+    """An input of nodes: ``to`` is the node or nodes that need its tuples, in words."""
+
+    relation: str
+    to: str
+    columns: tuple[typed.TypedColumn, ...]
+
+    def __str__(self) -> str:
+        return f"outside -> {self.to}: {self.relation}({', '.join(map(str, self.columns))})"
+
+
+@dataclass(frozen=True)
+class NodesTopology:
+    """The nodes of a located program, which are all alike: their ``names``, what each outputs, what they are fed, what
+    they send each other, and the recursions that span nodes."""
+
+    names: tuple[str, ...]
+    outputs: tuple[str, ...]
+    feeds: tuple[NodeFeed, ...]
+    routes: tuple[NodeRoute, ...]
+    recursions: tuple[tuple[str, ...], ...]
+
+    def __str__(self) -> str:
+        lines = [f"{counted(len(self.names), 'node')}: {', '.join(self.outputs) or 'no output'}"]
+        lines += map(str, (*self.feeds, *self.routes))
+        lines += [f"recursion across nodes: {', '.join(names)}" for names in self.recursions]
         return "\n".join(lines) + "\n"

@@ -24,25 +24,28 @@ PANEL, PANEL_GAP, PANELS_IN_A_ROW = 190, 80, 4
 BAR = 0.25
 
 STYLE = """
-  svg { --text: #1f2328; --soft: #59636e; --page: #ffffff; --line: #d1d9e0; --blue: #0b5cad; --red: #b42318; --gone: #f6d5d1;
-    background: var(--page); }
+  svg { --text: #1f2328; --soft: #59636e; --page: #ffffff; --line: #d1d9e0; --blue: #0b5cad; --red: #b42318;
+    --gone: #f6d5d1; background: var(--page); }
   @media (prefers-color-scheme: dark) {
-    svg { --text: #e6edf3; --soft: #9da7b3; --page: #0d1117; --line: #30363d; --blue: #79b8ff; --red: #ff8f85; --gone: #4a2320; }
+    svg { --text: #e6edf3; --soft: #9da7b3; --page: #0d1117; --line: #30363d; --blue: #79b8ff; --red: #ff8f85;
+      --gone: #4a2320; }
   }
   text { font: 12px system-ui, sans-serif; fill: var(--text); }
   .soft { fill: var(--soft); } .middle { text-anchor: middle; } .end { text-anchor: end; } .head { font-weight: 600; }
   .bar { fill: var(--blue); } .away { fill: var(--gone); } .line { stroke: var(--line); }
   .event { stroke: var(--soft); stroke-dasharray: 3 3; } .mark { fill: var(--text); } .number { fill: var(--page); }
-  .link { stroke: var(--soft); } .best { stroke: var(--blue); stroke-width: 3.5; } .cut { stroke: var(--red); stroke-dasharray: 4 4; }
-  .city { fill: var(--page); stroke: var(--text); } .killed { fill: var(--gone); stroke: var(--red); } .wrong { fill: var(--red); }
+  .link { stroke: var(--soft); } .best { stroke: var(--blue); stroke-width: 3.5; }
+  .cut { stroke: var(--red); stroke-dasharray: 4 4; } .wrong { fill: var(--red); }
+  .city { fill: var(--page); stroke: var(--text); } .killed { fill: var(--gone); stroke: var(--red); }
 """
 
 
 @dataclass(frozen=True)
 class Moment:
-    """An event, and what was there once all was quiet. Times are in seconds since the beginning, ``before`` and ``after``
-    numbers of paths. ``differing`` are the relations that are not those of a single evaluation, ``links`` those that are up,
-    ``killed`` the cities whose nodes do not run, and ``best`` the hops of the best paths that are drawn."""
+    """An event, and what was there once all was quiet. Times are in seconds since the beginning, ``before`` and
+    ``after`` are numbers of paths. ``differing`` are the relations that are not those of a single evaluation, ``links``
+    those that are up, ``killed`` the cities whose nodes do not run, and ``best`` the hops of the best paths that are
+    drawn."""
 
     title: str
     began: float
@@ -104,8 +107,8 @@ def timeline(moments: Sequence[Moment], samples: Sequence[Sample], cities: Seque
         yield f'<line class="line" x1="{LEFT}" y1="{y}" x2="{WIDTH - 30}" y2="{y}"/>'
         for number, tuples in sorted(bars[city].items()):
             tall = max(1.0, (LANE - 6) * tuples / most)
-            at = f'x="{LEFT + number * BAR * scale:.1f}" y="{y - tall:.1f}" width="{BAR * scale - 0.5:.1f}" height="{tall:.1f}"'
-            yield f'<rect class="bar" {at}><title>{escape(city)}: {tuples:,} tuples</title></rect>'
+            at = f'x="{LEFT + number * BAR * scale:.1f}" y="{y - tall:.1f}" width="{BAR * scale:.1f}"'
+            yield f'<rect class="bar" {at} height="{tall:.1f}"><title>{escape(city)}: {tuples:,} tuples</title></rect>'
     for number, moment in enumerate(moments, 1):
         x = LEFT + moment.began * scale
         yield f'<line class="event" x1="{x:.1f}" y1="{TOP - 6}" x2="{x:.1f}" y2="{bottom}"/>'
@@ -143,7 +146,7 @@ def panel(number: int, moment: Moment, links: Sequence[Link]) -> Iterator[str]:
     for city, (x, y) in at.items():
         kind = "city killed" if city in moment.killed else "city"
         yield f'<circle class="{kind}" cx="{x:.0f}" cy="{y:.0f}" r="9"><title>{escape(city)}</title></circle>'
-        yield text(x, y + 4, "×" if city in moment.killed else city[0], "middle")
+        yield text(x, y + 4, "†" if city in moment.killed else city[0], "middle")
 
 
 def marked(x: float, y: float, number: int) -> Iterator[str]:

@@ -86,7 +86,7 @@ def test_a_runtime_of_another_release_is_refused(load: Any, tmp_path: Path) -> N
 def test_nodes(way: str, load: Any, tmp_path: Path) -> None:
     """The script of the nodes of a located program has what describes them."""
     program = PROGRAM.replace("(src: int", "(@src: int").replace("(X", "(@X").replace("(Y", "(@Y")
-    partition = Partition(3, {"it's \"0\"": 2})
+    partition = Partition(3, {'it\'s "0"': 2})
     options = CompileOptions(runtime=way, compiler=version("flintlog"))
     for name, text in compile_node_files(SourceFile("hops.dl", program), partition, options)[0].items():
         (tmp_path / name).write_text(text, encoding="utf-8")

@@ -6,8 +6,17 @@ from dataclasses import dataclass
 
 from flintlog.compiler.graphs import reached
 from flintlog.compiler.ir import typed
+from flintlog.compiler.ir.localized import LocalizedProgram
 from flintlog.compiler.ir.routes import carried
-from flintlog.compiler.ir.topology import Feed, Topology, TopologyChannel, TopologyProcess
+from flintlog.compiler.ir.topology import (
+    Feed,
+    NodeFeed,
+    NodeRoute,
+    NodesTopology,
+    Topology,
+    TopologyChannel,
+    TopologyProcess,
+)
 from flintlog.runtime.processes.nodes import Nodes, Route
 from flintlog.runtime.processes.partition import Address, Partition
 
@@ -118,6 +127,44 @@ def topology_of(nodes: Nodes, program: typed.TypedProgram) -> Topology:
     )
     feeds = tuple(Feed(name, nodes.name(number), columns[name]) for number in numbers for name in nodes.fed)
     return Topology(processes, channels, feeds, tuple(tuple(sorted(part.members)) for part in program.spanning))
+
+
+def nodes_topology(nodes: Nodes, program: typed.TypedProgram, whole: LocalizedProgram) -> NodesTopology:
+    """Return what the nodes of a ``whole`` program have in common; each runs ``program``."""
+    known = {relation.name: relation for relation in program.relations}
+    recursive = {relation.name for relation in program.relations if relation.annotates}
+    feeds = [NodeFeed(name, holder(known[name], "each node"), known[name].columns) for name in nodes.fed]
+    routes = []
+    for route in nodes.routes:
+        made = {found.sent for found in program.routes if found.relation == route.relation} | {route.output}
+        sending = {rule.label for rule in program.rules if rule.head.relation in made and not route.dead}
+        # A part of a rule that only sends what the rule needs elsewhere is no rule for readers.
+        rules = (rule.rule.label for rule in whole.rules if sending.intersection(part.label for part in rule.parts))
+        if route.dead:
+            to = "all others"
+        elif route.at is not None:
+            to = f"the node of {literal(route.at)}"
+        else:
+            to = f"the node of {known[route.output].columns[route.location or 0].name}"
+        columns = known[route.output].columns
+        routes.append(NodeRoute(route.relation, to, columns, tuple(dict.fromkeys(rules)), route.output in recursive))
+    return NodesTopology(
+        tuple(nodes.name(number) for number in range(nodes.partition.count)),
+        tuple(relation.name for relation in program.relations if relation.output and not relation.hidden),
+        tuple(feeds),
+        tuple(routes),
+        tuple(
+            tuple(sorted(part.members & {relation.name for relation in whole.program.relations}))
+            for part in program.spanning
+        ),
+    )
+
+
+def holder(relation: typed.TypedRelation, otherwise: str) -> str:
+    """Return which node holds the tuples of a relation, in words."""
+    if relation.at is not None:
+        return f"the node of {relation.at}"
+    return otherwise if relation.location is None else f"the node of {relation.columns[relation.location].name}"
 
 
 def nodes_mermaid(nodes: Nodes, program: typed.TypedProgram) -> str:

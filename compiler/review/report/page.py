@@ -10,12 +10,13 @@ from flintlog.targets.processes.emit import make_processes
 from flintlog.targets.pyspark.emit import make_script, template_environment
 from jinja2 import Environment, PackageLoader
 
-from ...ir.topology import Topology
+from ...ir.topology import NodesTopology, Topology
 from ...naming import counted
 from ...pipeline import Compilation
 from ...processes import Processes
 from .joblog import read_runs
-from .topology import TopologyView, flows, topology_view
+from .nodes import nodes_view
+from .topology import Flow, TopologyView, flows, topology_view
 from .view import Link, ProgramView, ProgramViewer, Sources, SourceView, styles
 
 #: The Pygments styles for code on light and dark pages, chosen for legibility.
@@ -43,10 +44,15 @@ def report_page(found: Compilation | Processes, options: EmitOptions, logs: Mapp
     return _environment().get_template("page.html.jinja").render(view=view, **colours)
 
 
-def topology_page(topology: Topology, title: str, logs: Mapping[str, str]) -> str:
-    """Return a page with the picture of a topology and, from the ``logs`` of its processes, what was sent."""
-    view = topology_view(topology, flows(logs.values()), {})
+def topology_page(topology: Topology, title: str, flowed: Mapping[str, Flow]) -> str:
+    """Return a page with the picture of a topology and, if it is known, what ``flowed`` through each channel."""
+    view = topology_view(topology, flowed, {})
     return _environment().get_template("topology.html.jinja").render(title=title, topology=view)
+
+
+def nodes_page(topology: NodesTopology, title: str, flowed: Mapping[str, Flow]) -> str:
+    """Return a page about the nodes of a located program and, if it is known, what ``flowed`` through each channel."""
+    return _environment().get_template("nodes.html.jinja").render(title=title, view=nodes_view(topology, flowed))
 
 
 def _program(found: Compilation, options: EmitOptions, logs: Mapping[str, str]) -> PageView:

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import json
 import math
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import astuple, dataclass
+from pathlib import Path
 
 from ...ir.topology import Topology, TopologyChannel
+from .joblog import run_logs
 from .layered import Box, bent
 
 WIDTH, RADIUS, SIZE, BEND = 860, 270, (128.0, 46.0), 0.16
@@ -26,6 +29,33 @@ class Flow:
     snapshots: int = 0
     inserted: int = 0
     deleted: int = 0
+
+    @property
+    def tuples(self) -> int:
+        """Return the number of tuples that were sent, inserted or deleted."""
+        return self.inserted + self.deleted
+
+
+def total(found: Iterable[Flow]) -> Flow:
+    """Return the sum of what was sent over channels."""
+    return Flow(*map(sum, zip(astuple(Flow()), *map(astuple, found), strict=True)))
+
+
+def run_flows(root: Path) -> dict[str, Flow]:
+    """Return what the processes of the run in the folder ``root`` sent, by channel, according to their logs. If the log
+    of a process is elsewhere, its status says what it has sent since it was started. Raise OSError if a log cannot be
+    read."""
+    logs = run_logs(root)
+    found = flows(logs.values())
+    for path in sorted((root / "status").glob("*.json")):
+        if path.stem not in logs and path.is_file():
+            try:
+                sends = json.loads(path.read_text(encoding="utf-8"))["sends"]
+                found |= {channel: Flow(**said["total"]) for channel, said in sends.items()}
+            except (OSError, ValueError, TypeError, LookupError, AttributeError):
+                # It is being replaced, or something else has this name.
+                continue
+    return found
 
 
 def flows(logs: Iterable[str]) -> dict[str, Flow]:
