@@ -5,6 +5,7 @@
 #   make test      run linters, type checks and the tests of a day with two workers     (make test ARGS='-n 0' with one)
 #
 #   make demo-switches    run several processes, kill one and show its recovery
+#   make demo-network     run six nodes of a network, let a link and nodes fail and return, and draw what happens
 #
 # For developers:
 #
@@ -25,7 +26,7 @@
 SHELL := /bin/sh
 .SHELLFLAGS := -ec
 .DEFAULT_GOAL := demo
-.PHONY: demo demo-switches test integrations nightly bench gmark golden docs pictures lint java venv clean
+.PHONY: demo demo-switches demo-network test integrations nightly bench gmark golden docs pictures lint java venv clean
 
 VENV := $(CURDIR)/.venv
 PY := $(VENV)/bin/python
@@ -48,6 +49,9 @@ demo: $(READY)
 
 demo-switches: $(READY)
 	@$(WITH_JAVA) && "$(PY)" examples/switches/demo.py $(ARGS)
+
+demo-network: $(READY)
+	@$(WITH_JAVA) && "$(PY)" examples/network/demo.py $(ARGS)
 
 test: java lint
 	@echo "== tests"
@@ -93,7 +97,8 @@ lint: $(READY)
 	@"$(PY)" -m pip install --quiet --no-deps --no-build-isolation --target build/types .
 	@MYPYPATH=build/types "$(PY)" -m mypy -p flintlog
 	@"$(PY)" -m mypy .ci/java_home.py .ci/docs_site.py examples/imports/demo.py
-	@"$(PY)" -m mypy examples/switches/demo.py
+	@MYPYPATH=build/types:examples "$(PY)" -m mypy examples/switches/demo.py
+	@MYPYPATH=build/types:examples:examples/network "$(PY)" -m mypy examples/network/demo.py
 	@"$(PY)" -m mypy examples/routing/story.py
 	@"$(PY)" -m mypy benchmarks/bench.py
 	@MYPYPATH=build/types "$(PY)" -m mypy benchmarks/gmark.py

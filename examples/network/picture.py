@@ -19,9 +19,9 @@ PLACES = {
     "Essen": (0.24, 0.66),
 }
 WIDTH, LEFT, LANE, TOP = 1080, 100, 40, 64
-PANEL, PANEL_GAP, PANELS_IN_A_ROW = 190, 80, 4
+PANEL, PANEL_GAP, PANELS_IN_A_ROW = 190, 70, 4
 #: The seconds of a bar.
-BAR = 0.25
+BAR = 0.5
 
 STYLE = """
   svg { --text: #1f2328; --soft: #59636e; --page: #ffffff; --line: #d1d9e0; --blue: #0b5cad; --red: #b42318;
@@ -75,7 +75,7 @@ def draw(moments: Sequence[Moment], samples: Sequence[Sample], cities: Sequence[
     links = sorted(frozenset[Link]().union(*(moment.links for moment in moments)))
     rows = -(-len(moments) // PANELS_IN_A_ROW)
     below = TOP + LANE * len(cities) + 100
-    height = below + rows * (PANEL + PANEL_GAP)
+    height = below + rows * (PANEL + PANEL_GAP - 30)
     parts = [
         f'<svg xmlns="http://www.w3.org/2000/svg" width="{WIDTH}" height="{height}" viewBox="0 0 {WIDTH} {height}">',
         f"<style>{STYLE}</style>",
@@ -85,7 +85,7 @@ def draw(moments: Sequence[Moment], samples: Sequence[Sample], cities: Sequence[
     ]
     for number, moment in enumerate(moments):
         row, column = divmod(number, PANELS_IN_A_ROW)
-        x, y = 40 + column * (PANEL + PANEL_GAP - 10), below + row * (PANEL + PANEL_GAP)
+        x, y = 40 + column * (PANEL + PANEL_GAP), below + row * (PANEL + PANEL_GAP - 30)
         parts += [f'<g transform="translate({x} {y})">', *panel(number + 1, moment, links), "</g>"]
     return "\n".join([*parts, "</svg>"]) + "\n"
 
@@ -107,7 +107,7 @@ def timeline(moments: Sequence[Moment], samples: Sequence[Sample], cities: Seque
         yield f'<line class="line" x1="{LEFT}" y1="{y}" x2="{WIDTH - 30}" y2="{y}"/>'
         for number, tuples in sorted(bars[city].items()):
             tall = max(1.0, (LANE - 6) * tuples / most)
-            at = f'x="{LEFT + number * BAR * scale:.1f}" y="{y - tall:.1f}" width="{BAR * scale:.1f}"'
+            at = f'x="{LEFT + number * BAR * scale:.1f}" y="{y - tall:.1f}" width="{max(2.0, BAR * scale):.1f}"'
             yield f'<rect class="bar" {at} height="{tall:.1f}"><title>{escape(city)}: {tuples:,} tuples</title></rect>'
     for number, moment in enumerate(moments, 1):
         x = LEFT + moment.began * scale

@@ -8,22 +8,20 @@ as it is, and with the gadget at the end of the note, by which S1 and S2 hold wh
 from __future__ import annotations
 
 import argparse
-import importlib.util
 import random
 import shutil
-import signal
 import subprocess
 import sys
-import time
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
-from types import ModuleType
-from typing import Any
 
-import duckdb
 from rich.console import Console
 from rich.table import Table
+
+sys.path.insert(0, str(Path(__file__).parents[1]))
+
+from local_processes import Processes, WrongTables
 
 HERE = Path(__file__).parent
 PROGRAM = HERE / "switches.dl"
@@ -33,17 +31,12 @@ HOLD = 300.0
 console = Console(highlight=False) if sys.stdout.isatty() else Console(highlight=False, width=110)
 
 
-class WrongTables(Exception):
-    """A process does not have the tables that the rules imply."""
-
-
 @dataclass
 class Network:
     """The hosts of each switch, and the blacklist."""
 
     hosts: dict[int, set[int]]
     blacklist: set[int]
-    files: int = 0
 
     def tables(self) -> dict[str, set[tuple[int, ...]]]:
         """What each process has to publish."""
@@ -61,92 +54,59 @@ class Network:
 class Story:
     """The processes of one telling, and what was seen."""
 
-    jobs: ModuleType
-    folder: Path
+    processes: Processes
     network: Network
-    hold: float
-    local: Any = None
-    homes: dict[str, Path] = field(default_factory=dict)
     handled: dict[str, list[int]] = field(default_factory=dict)
 
     def begin(self) -> None:
         """Start all three, and give them their rows."""
-        shutil.rmtree(self.folder, ignore_errors=True)
-        options = ["--lease", str(LEASE), "--hold", str(self.hold)]
-        self.local = self.jobs.Local(self.folder, options=options)
-        for name in self.jobs.ORDER:
-            self.local.start(name)
+        for name in self.processes.jobs.ORDER:
+            self.processes.start(name)
         for switch, hosts in self.network.hosts.items():
-            self.feed(f"S{switch}", "host", ("hostID", "switchID"), "+", ((host, switch) for host in sorted(hosts)))
-        self.feed("S3", "blacklist", ("hostID",), "+", ((host,) for host in sorted(self.network.blacklist)))
-        self.local.wait_until_quiet(180)
+            self.feed(f"S{switch}", "host", ("hostID", "switchID"), ((host, switch) for host in sorted(hosts)))
+        self.feed("S3", "blacklist", ("hostID",), ((host,) for host in sorted(self.network.blacklist)))
+        self.processes.local.wait_until_quiet(180)
 
-    def feed(
-        self, process: str, relation: str, columns: tuple[str, ...], op: str, rows: Iterable[tuple[int, ...]]
-    ) -> None:
-        """Give a process changes from outside."""
-        self.network.files += 1
-        lines = [",".join(("op", *columns)), *(",".join(map(str, (op, *row))) for row in rows)]
-        self.local.feed(process, relation, f"{self.network.files:03d}.csv", "\n".join(lines) + "\n")
+    def feed(self, process: str, relation: str, columns: tuple[str, ...], rows: Iterable[tuple[int, ...]]) -> None:
+        """Give a process new rows from outside."""
+        self.processes.feed(process, relation, columns, (("+", row) for row in rows))
 
     def fail(self) -> None:
         """Kill S3 while it applies a batch, and wait until the switches have noticed."""
         new = set(range(100_000, 100_000 + len(self.network.blacklist) // 10))
         self.network.blacklist |= new
         self.network.hosts[1] |= {host for host in new if host % 2}
-        self.feed("S1", "host", ("hostID", "switchID"), "+", ((host, 1) for host in sorted(new) if host % 2))
-        self.feed("S3", "blacklist", ("hostID",), "+", ((host,) for host in sorted(new)))
-        end = time.monotonic() + 60
-        while not self.local.status("S3")["busy"]:
-            if time.monotonic() > end:
-                raise TimeoutError("S3 does not take the batch in")
-            time.sleep(0.01)
-        self.local.end("S3", signal.SIGKILL)
-        end = time.monotonic() + 60
-        while any(self.line(name) == "open" for name in ("S1", "S2")):
-            if time.monotonic() > end:
-                raise TimeoutError("S1 and S2 do not notice that S3 is gone")
-            time.sleep(0.1)
-        self.local.wait_until_quiet(60)
+        self.feed("S1", "host", ("hostID", "switchID"), ((host, 1) for host in sorted(new) if host % 2))
+        self.feed("S3", "blacklist", ("hostID",), ((host,) for host in sorted(new)))
+        local, switches = self.processes.local, ("S1", "S2")
+        self.processes.wait_until(lambda: local.status("S3")["busy"], "S3 does not take the batch in")
+        self.processes.kill("S3")
+        noticed = "S1 and S2 do not notice that S3 is gone"
+        self.processes.wait_until(lambda: all(self.line(name) != "open" for name in switches), noticed)
+        local.wait_until_quiet(60)
 
     def recover(self) -> None:
         """Start S3 again, in an empty folder."""
-        self.homes["S3"] = self.folder / "elsewhere"
-        self.local.start("S3", self.homes["S3"])
-        self.local.wait_until_quiet(180)
+        self.processes.start_elsewhere("S3")
+        self.processes.local.wait_until_quiet(180)
 
     def line(self, name: str) -> str:
         """The state of a switch's channel from S3."""
-        state: str = self.local.status(name)["receives"][f"S3.blacklist--{name}"]["state"]
+        state: str = self.processes.local.status(name)["receives"][f"S3.blacklist--{name}"]["state"]
         return state
 
     def note(self) -> None:
         """Note how many tuples each switch has handled so far."""
         for name in ("S1", "S2"):
-            self.handled.setdefault(name, []).append(self.local.status(name)["in"])
+            self.handled.setdefault(name, []).append(self.processes.local.status(name)["in"])
 
     def tables(self) -> dict[str, set[tuple[int, ...]]]:
         """What the running processes have."""
-        found = {}
-        for name in self.local.running:
-            for relation in next(p["outputs"] for p in self.jobs.TOPOLOGY["processes"] if p["name"] == name):
-                found[relation] = self.rows(name, relation)
-        return found
-
-    def rows(self, name: str, relation: str) -> set[tuple[int, ...]]:
-        """The rows of a relation, by the process's own script."""
-        job: Any = loaded(self.jobs.HERE / f"{name}.py")
-        state = self.homes.get(name, self.folder / "homes" / name) / "state"
-        manifest = job.read_state(state)
-        engine = job.DuckEngine()
-        known = job.PROGRAM.relation(relation)
-        entries = job.bucket_files(manifest.relations, known, None)
-        stored = job.stored_rows(engine, str(state), known, entries)
-        columns = ", ".join(column.sql for column in known.columns)
-        connection: duckdb.DuckDBPyConnection = engine.connection
-        found = set(connection.execute(f"SELECT {columns} FROM ({stored}) AS q").fetchall())
-        connection.close()
-        return found
+        return {
+            relation: self.processes.rows(name, relation)
+            for name in self.processes.local.running
+            for relation in self.processes.outputs(name)
+        }
 
     def show(self, title: str) -> dict[str, set[tuple[int, ...]]]:
         """Print the sizes of the tables."""
@@ -170,23 +130,13 @@ class Story:
                 raise WrongTables(f"{relation} has {len(found[relation])} tuples, not the {len(rows)} of the rules")
 
 
-def loaded(script: Path) -> ModuleType:
-    """A generated script as a module."""
-    spec = importlib.util.spec_from_file_location(script.stem, script)
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[script.stem] = module
-    spec.loader.exec_module(module)
-    return module
-
-
-def tell(folder: Path, jobs: ModuleType, size: int, hold: float) -> dict[str, int]:
+def tell(scripts: Path, folder: Path, size: int, hold: float) -> dict[str, int]:
     """Tell the story once; returns how many tuples each switch handled from the failure to the end."""
     rng = random.Random(7)
     hosts = {switch: set(rng.sample(range(switch * 50_000, switch * 50_000 + 40_000), size)) for switch in (1, 2)}
     network = Network(hosts, {host for one in hosts.values() for host in one if rng.random() < 0.5})
-    story = Story(jobs, folder, network, hold)
+    shutil.rmtree(folder, ignore_errors=True)
+    story = Story(Processes(scripts, folder, ["--lease", str(LEASE), "--hold", str(hold)]), network)
     try:
         story.begin()
         story.check("normal operation")
@@ -201,7 +151,7 @@ def tell(folder: Path, jobs: ModuleType, size: int, hold: float) -> dict[str, in
         story.note()
         story.check("S3 is back, elsewhere and with nothing")
     finally:
-        story.local.end_all()
+        story.processes.local.end_all()
     return {name: counts[-1] - counts[0] for name, counts in story.handled.items()}
 
 
@@ -215,12 +165,11 @@ def main() -> int:
     scripts = folder / "jobs"
     console.print(f"[bold]flintlog compile {PROGRAM.name} --target processes -o {scripts}")
     subprocess.run(["flintlog", "compile", PROGRAM, "--target", "processes", "-o", scripts], check=True)
-    jobs = loaded(scripts / "run_local.py")
     handled = {}
     for title, hold in (("as it is", 0.0), ("with the gadget", HOLD)):
         console.print(f"\n[bold]{title}")
         try:
-            handled[title] = tell(folder / title.replace(" ", "-"), jobs, options.size, hold)
+            handled[title] = tell(scripts, folder / title.replace(" ", "-"), options.size, hold)
         except (WrongTables, TimeoutError, RuntimeError) as error:
             console.print(f"error: {error}; logs are in {folder}", style="red", markup=False)
             return 1

@@ -8,6 +8,9 @@ import re
 import shutil
 import sys
 from pathlib import Path
+from xml.etree import ElementTree
+
+import pytest
 
 from golden_tests.nightly import AT_NIGHT
 from golden_tests.packaging.installations import ROOT, run
@@ -49,6 +52,21 @@ def test_demonstration(tmp_path: Path) -> None:
     runs = {path.stem: re.findall(r" on=(\w+)", path.read_text("utf-8")) for path in logs.glob("*.events")}
     places = {"init": "here", "apply-1-imports-dropped": "here", "apply-2-module-removed": "spark", "verify": "here"}
     assert runs == {name: [place] for name, place in places.items()}
+
+
+@AT_NIGHT
+@pytest.mark.parametrize("place", ["here", "spark"])
+def test_network(place: str, tmp_path: Path) -> None:
+    """Six nodes as real processes, of which two are killed: all tables are those of a single evaluation."""
+    demo = ROOT / "examples" / "network" / "demo.py"
+    said = run(sys.executable, demo, "--folder", tmp_path, "--on", place, "--patience", "600", cwd=ROOT, **ENVIRONMENT)
+    assert len(re.findall(r"^ *[0-9.]+ s  .*; equal$", said, re.MULTILINE)) == 8
+    assert "DIFFERS" not in said
+    assert re.search(r"│ path +│ Amsterdam +│ ", said)
+    logs = [path.read_text(encoding="utf-8") for path in (tmp_path / "run" / "logs").glob("*.log")]
+    assert {found for log in logs for found in re.findall(r"event=runs .*on=(\w+)", log)} == {place}
+    assert f"the picture of it is {tmp_path / 'network.svg'}" in said
+    assert ElementTree.parse(tmp_path / "network.svg").getroot().tag.endswith("svg")
 
 
 @AT_NIGHT

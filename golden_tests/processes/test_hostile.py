@@ -687,6 +687,42 @@ def test_what_a_recursion_has_handled_is_counted(made: list[Pair], tmp_path: Pat
     assert pair.status("A")["in"] >= 2
 
 
+def test_what_is_sent_is_counted_by_channel(pair: Pair) -> None:
+    """Messages and tuples of this run, whatever lives its reader began in it."""
+    pair.feed((1, 2), (3, 4))
+    pair.check()
+    pair.world.kill("B")
+    pair.check()
+    pair.feed((5, 6))
+    pair.check()
+    said = pair.status("A")["sends"]["A.p--B"]
+    events = [fields for name, fields in pair.world.logs["A"].events if name == "sent"]
+    assert said["total"] == {
+        "messages": len(events),
+        "snapshots": [fields["kind"] for fields in events].count("snapshot"),
+        "inserted": sum(int(str(fields["inserted"])) for fields in events),
+        "deleted": sum(int(str(fields["deleted"])) for fields in events),
+    }
+    assert said["total"]["snapshots"] >= 2
+    assert said["total"]["messages"] > said["messages"]
+    assert said["total"]["inserted"] + said["total"]["deleted"] == pair.status("A")["out"] >= 5
+
+
+def test_nothing_is_written_while_nothing_comes(pair: Pair, monkeypatch: pytest.MonkeyPatch) -> None:
+    """An idle process forces nothing to its disk."""
+    pair.feed((1, 2))
+    pair.check()
+    inbox = pair.world.workers["B"].inbox
+    written: list[str] = []
+    run = inbox.run
+    monkeypatch.setattr(inbox, "run", lambda sql, *values: (written.append(sql.split()[0]), run(sql, *values))[1])
+    pair.settle()
+    assert "COMMIT" in written and "INSERT" not in written
+    pair.feed((3, 4))
+    pair.check()
+    assert "INSERT" in written
+
+
 def test_a_file_that_goes_while_it_is_looked_at(pair: Pair) -> None:
     """Between listing and opening, food and messages may go."""
     pair.feed((1, 2))

@@ -135,17 +135,14 @@ def nodes_topology(nodes: Nodes, program: typed.TypedProgram, whole: LocalizedPr
     recursive = {relation.name for relation in program.relations if relation.annotates}
     feeds = [NodeFeed(name, holder(known[name], "each node"), known[name].columns) for name in nodes.fed]
     routes = []
+    located = {found.relation: found for found in program.routes}
     for route in nodes.routes:
-        made = {found.sent for found in program.routes if found.relation == route.relation} | {route.output}
-        sending = {rule.label for rule in program.rules if rule.head.relation in made and not route.dead}
-        # A part of a rule that only sends what the rule needs elsewhere is no rule for readers.
-        rules = (rule.rule.label for rule in whole.rules if sending.intersection(part.label for part in rule.parts))
-        if route.dead:
-            to = "all others"
-        elif route.at is not None:
-            to = f"the node of {literal(route.at)}"
-        else:
-            to = f"the node of {known[route.output].columns[route.location or 0].name}"
+        made = {located[route.relation].sent, route.output} if not route.dead else set()
+        rules = [name for rule in program.rules if rule.head.relation in made for name in served(rule, whole)]
+        to = "all others"
+        if not route.dead:
+            at = located[route.relation].at or known[route.output].columns[route.location or 0].name
+            to = f"the node of {at}"
         columns = known[route.output].columns
         routes.append(NodeRoute(route.relation, to, columns, tuple(dict.fromkeys(rules)), route.output in recursive))
     return NodesTopology(
@@ -158,6 +155,13 @@ def nodes_topology(nodes: Nodes, program: typed.TypedProgram, whole: LocalizedPr
             for part in program.spanning
         ),
     )
+
+
+def served(rule: typed.TypedRule, whole: LocalizedProgram) -> list[str]:
+    """Return the labels of the rules of a program that a rule of its nodes is part of: it may only send what they need
+    elsewhere, or what they aggregate there."""
+    parts = [found.rule.label for found in whole.rules if rule.label in {part.label for part in found.parts}]
+    return parts or [found.rule.label for found in whole.rules if found.rule.span == rule.span]
 
 
 def holder(relation: typed.TypedRelation, otherwise: str) -> str:

@@ -29,7 +29,7 @@ class NodeEdge:
 
 @dataclass(frozen=True)
 class NodesView:
-    """What a page shows of nodes: a picture, if it is known what they sent and they are not too many; their feeds; a table
+    """What a page shows of nodes: a picture, if what they sent is known and they are few enough; their feeds; a table
     of what they send each other; and, of a run, a table of what each has sent each of them."""
 
     size: int
