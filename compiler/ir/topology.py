@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from ..naming import counted
 from ..source import Span
 from . import typed
 
@@ -115,7 +114,7 @@ class NodesTopology:
     recursions: tuple[tuple[str, ...], ...]
 
     def __str__(self) -> str:
-        lines = [f"{counted(len(self.names), 'node')}: {', '.join(self.outputs) or 'no output'}"]
+        lines = [f"{len(self.names)} node{'s' * (len(self.names) != 1)}: {', '.join(self.outputs) or 'no output'}"]
         lines += map(str, (*self.feeds, *self.routes))
         lines += [f"recursion across nodes: {', '.join(names)}" for names in self.recursions]
         return "\n".join(lines) + "\n"

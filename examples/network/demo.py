@@ -316,7 +316,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description="six nodes find all paths between them while links and nodes fail")
     parser.add_argument("--folder", type=Path, default=Path("build/network"), help="where everything is written")
     parser.add_argument("--on", choices=["auto", "here", "spark"], default="auto", help="where nodes run their tasks")
-    parser.add_argument("--patience", type=float, default=60.0, help="seconds to wait for quiet (default: %(default)s)")
+    parser.add_argument("--patience", type=float, default=120.0, help="seconds to wait until all is quiet")
     options = parser.parse_args()
     folder = options.folder.absolute()
     shutil.rmtree(folder, ignore_errors=True)

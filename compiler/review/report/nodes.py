@@ -28,7 +28,7 @@ class NodeEdge:
 
 
 @dataclass(frozen=True)
-class NodesView:
+class NodesPageView:
     """What a page shows of nodes: a picture, if what they sent is known and they are few enough; their feeds; a table
     of what they send each other; and, of a run, a table of what each has sent each of them."""
 
@@ -46,7 +46,7 @@ class NodesView:
     flowed: bool
 
 
-def nodes_view(topology: NodesTopology, flowed: Mapping[str, Flow]) -> NodesView:
+def nodes_view(topology: NodesTopology, flowed: Mapping[str, Flow]) -> NodesPageView:
     """Return the view of nodes. ``flowed`` is what was sent by channel, empty if unknown."""
     names = topology.names if len(topology.names) <= MOST_DRAWN else ()
     relations: dict[str, list[Flow]] = {route.relation: [] for route in topology.routes}
@@ -60,7 +60,7 @@ def nodes_view(topology: NodesTopology, flowed: Mapping[str, Flow]) -> NodesView
     found = {pair: total(each) for pair, each in pairs.items()}
     boxes = _boxes(names)
     readers = ("all", *names) if flowed else ()
-    return NodesView(
+    return NodesPageView(
         size=WIDTH,
         height=2 * RADIUS + 80,
         count=counted(len(topology.names), "node"),
