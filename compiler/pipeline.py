@@ -83,15 +83,22 @@ PASSES = (
     _rewriting(gather_facts, "plan"),
 )
 
-_LINEAR = next(number for number, step in enumerate(PASSES) if step.name == "linearize") + 1
+_PLAIN, _LINEAR = (
+    next(number for number, step in enumerate(PASSES) if step.name == name)
+    for name in ("split_aggregates", "annotate_derivations")
+)
 
 #: The passes for the program of each node of a located program: rules are localized first, and divided among nodes.
+#: Witnesses of recursions stay with their extrema until it is known which recursions go through other nodes.
 NODE_PASSES = (
-    *PASSES[:_LINEAR],
+    *PASSES[:_PLAIN],
+    Pass("split_aggregates", lambda program, _: split_aggregates(program, local=False)),
+    *PASSES[_PLAIN + 1 : _LINEAR],
     _rewriting(project_negations),
     _reporting(localize),
     _rewriting(project_sends),
     _reporting(split_nodes),
+    _rewriting(split_aggregates),
     *PASSES[_LINEAR:],
 )
 

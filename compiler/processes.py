@@ -26,6 +26,7 @@ from .passes.expand_paths import expand_paths
 from .passes.infer_types import infer_types
 from .passes.project_sends import unneeded_columns
 from .passes.resolve import resolve
+from .passes.split_aggregates import witnesses
 from .passes.split_processes import ProcessSyntax, owner, rewritten, split_processes
 from .pipeline import Compilation, refusing_depth, run_passes
 from .source import SourceFile, Span
@@ -350,13 +351,27 @@ class _Compiler:
             own = frozenset(name for name in names if self.name_in_whole(process.name, name) in members)
             if not own.isdisjoint(process.derived):
                 others = tuple(name for other, name in dead.items() if other != process.name)
-                extremal = frozenset(
-                    name
-                    for name in own
-                    if any(rule.aggregates for rule in known.rules_of(self.name_in_whole(process.name, name)))
-                )
-                found.append(Spanning(own, extremal, dead[process.name], others))
+                found.append(self.part(process, known, own, dead[process.name], others))
         return tuple(found)
+
+    def part(
+        self, process: ProcessSyntax, known: typed.TypedProgram, own: frozenset[str], dead: str, others: tuple[str, ...]
+    ) -> Spanning:
+        """Return the part of a process in a recursion of which it uses the relations ``own``."""
+        heads = {
+            name: rule.head
+            for name in own
+            for rule in known.rules_of(self.name_in_whole(process.name, name))
+            if rule.aggregates
+        }
+        values = {
+            (name, place)
+            for name, head in heads.items()
+            for place, argument in enumerate(head.arguments)
+            if isinstance(argument, typed.Aggregate)
+        }
+        beside = {(name, place) for name, head in heads.items() for place in witnesses(head)}
+        return Spanning(own, frozenset(heads), dead, others, values=frozenset(values), witnesses=frozenset(beside))
 
     def topology(self, known: typed.TypedProgram, spanning: Sequence[frozenset[str]]) -> Topology:
         """Return the processes, the channels between them, and the feeds from outside."""

@@ -71,16 +71,19 @@ def check_typed(program: typed.TypedProgram) -> None:
 
 
 def check_plain_aggregates(program: typed.TypedProgram) -> None:
-    """Check that aggregates are over all derivations, and that a plain argument never follows an extremum."""
+    """Check that aggregates are over all derivations, and that a plain argument never follows an extremum, except for
+    witnesses in recursions across processes and what nodes send each other."""
     check_typed(program)
+    sent = {name for route in program.routes for name in (route.sent, route.relation)}
     for rule in program.rules:
         extrema = False
-        for argument in rule.head.arguments:
+        for place, argument in enumerate(rule.head.arguments):
             if isinstance(argument, typed.Aggregate):
                 assert not argument.distinct, f"{rule}: {argument}"
                 extrema = extrema or argument.function in ("min", "max")
-            else:
-                assert not extrema, f"{rule}: {argument} is a witness"
+            elif rule.head.relation not in sent:
+                known = place in program.relation(rule.head.relation).witnesses
+                assert not extrema or known, f"{rule}: {argument} is a witness"
 
 
 def check_inputs(program: typed.TypedProgram) -> None:

@@ -19,7 +19,8 @@ proof of a tuple is a set of identities that suffices to derive it. A process ke
 derives, and sends it along. While that proof is live, that is, while all of its base facts are there, nothing more is
 stored or sent for the tuple, whatever else derives it. When a base fact goes, its identity is dead for good, and each
 process of the recursion hears of it, drops the proofs that contain it, and looks for others. No cycle can keep itself
-alive, since proofs contain base facts only.
+alive, since proofs contain base facts only. Witnesses of ``min`` and ``max`` stay with their extremum: of each group,
+all tuples with the best value are kept.
 
 The runtime numbers the identities of a relation behind the prefix that its rule gives, and keeps one live proof of
 those that the rules give (``identities``, ``dead`` and ``proofs`` in ``runtime/maintenance``). Input ``lives`` has the
@@ -28,7 +29,7 @@ lives of the processes that are there: identities of other lives are dead.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from itertools import product
 
@@ -69,13 +70,19 @@ def _refused(program: typed.TypedProgram, part: Spanning, diagnostics: Diagnosti
             if aggregate.function not in ("min", "max") or len(rule.aggregates) > 1:
                 message = f"a recursion over several processes cannot use `{aggregate}` here"
                 found.append((message, aggregate.span, "only one `min` or `max` for each head may be part of it"))
-        for atom in () if rule.aggregates else rule.atoms:
-            if atom.relation in part.extremal:
-                name = rule.head.relation
-                message = f"`{name}` reads the extremum `{atom.relation}` in a recursion over several processes"
-                help = f"a tuple of `{name}` could be kept alive by a value that is no longer the best; compute "
-                help += f"`{name}` by `min` or `max` too, or outside of the recursion"
-                found.append((message, atom.span, help))
+        found += _kept_witnesses(rule, part)
+        read = [atom for atom in rule.atoms if atom.relation in part.extremal and not rule.aggregates]
+        if read and program.relation(rule.head.relation).hidden:
+            message = "the rule sends several values of its recursion to another node at once"
+            help = "join two literals at a time, each in a rule that computes its values by `min` or `max`, or negate "
+            found.append((message, rule.span, f"{help}where the last value is"))
+            read = []
+        for atom in read:
+            name = rule.head.relation
+            message = f"`{name}` reads the extremum `{atom.relation}` in a recursion over several processes"
+            help = f"a tuple of `{name}` could be kept alive by a value that is no longer the best; compute "
+            help += f"`{name}` by `min` or `max` too, or outside of the recursion"
+            found.append((message, atom.span, help))
         for negation in rule.negations:
             if negation.atom.relation not in part.members and key_text(negation, negation.span) is None:
                 message = f"a recursion over several processes cannot negate `{negation.atom}`"
@@ -92,6 +99,45 @@ def _refused(program: typed.TypedProgram, part: Spanning, diagnostics: Diagnosti
     for message, span, help in found:
         diagnostics.report("E0505", message, span, help=help)
     return bool(found)
+
+
+def _kept_witnesses(rule: typed.TypedRule, part: Spanning) -> Iterator[tuple[str, Span, str]]:
+    """Yield an error for each witness that a rule passes on from a tuple of the recursion although its value may be the
+    best one even if that of the tuple is not: what was derived from a worse value is only replaced by something better.
+    """
+    values = {x.variable.name: x.value for x in rule.body if isinstance(x, typed.Assignment)}
+    name = rule.head.relation
+    for aggregate in rule.aggregates:
+        for place in (place for place, _ in enumerate(rule.head.arguments) if (name, place) in part.witnesses):
+            argument = rule.head.arguments[place]
+            used = _used(argument, values)
+            for atom in rule.atoms:
+                witnesses = {str(term) for i, term in enumerate(atom.terms) if (atom.relation, i) in part.witnesses}
+                best = {str(term) for i, term in enumerate(atom.terms) if (atom.relation, i) in part.values}
+                if used & witnesses and not any(_is_strict(aggregate.argument, one, values) for one in best):
+                    message = f"`{argument}` passes on a witness of `{atom.relation}`, whose value may get better "
+                    message += f"while `{aggregate}` stays the same"
+                    help = "the witness of the worse value would stay; compute the value by addition, subtraction or "
+                    help += "multiplication of `int` or `decimal`, which give different results for different values"
+                    yield message, argument.span, help
+
+
+def _used(value: typed.Node, values: Mapping[str, typed.Expression]) -> set[str]:
+    """Return the names of the variables that an expression uses, directly or through assignments."""
+    names = {variable.name for variable in typed.variables_of(value)}
+    return names.union(*(_used(values[name], values) for name in names if name in values))
+
+
+def _is_strict(value: typed.Expression | None, name: str, values: Mapping[str, typed.Expression]) -> bool:
+    """Return whether an expression, which is monotone in a variable, differs for any two values of it."""
+    match value:
+        case typed.Variable():
+            return value.name == name or (value.name in values and _is_strict(values[value.name], name, values))
+        case typed.Convert():
+            return value.type.name != "float" and _is_strict(value.operand, name, values)
+        case typed.Binary(op="+" | "-" | "*") if value.type.name in ("int", "decimal"):
+            return _is_strict(value.left, name, values) or _is_strict(value.right, name, values)
+    return False
 
 
 def key_text(negation: typed.Negation, span: Span) -> typed.Expression | None:
@@ -185,7 +231,7 @@ class _ProofAnnotation:
         columns = [(column.name, column.type) for column in relation.columns]
         columns.append((unused("proof", {name for name, _ in columns}), PROOF))
         variables = _variables(columns, span)
-        options = {"span": span, "annotates": relation.name}
+        options = {"span": span, "annotates": relation.name, "witnesses": relation.witnesses}
         made = self.hidden(
             f"{relation.name}_proofs",
             columns,

@@ -20,6 +20,9 @@ After (the intermediate relations are hidden)::
     r3_min: nearest_min(X, min<C>) :- link(X, Y, C).
     r3: nearest(X, C, Y) :- nearest_min(X, C), link(X, Y, C).
 
+Recursions across processes keep the witnesses of an extremum together with it (see ``annotate_proofs``), so these stay
+as they are.
+
 The distinct values of a group and the competing tuples are sets with support counts, so that a deletion can tell when
 the last derivation is gone. The witnesses are all tuples of a group that attain its extremum.
 """
@@ -32,11 +35,13 @@ from dataclasses import replace
 from ..ir import typed
 from ..naming import unused
 from ..source import Span
+from .components import components, is_recursive
 
 
-def split_aggregates(program: typed.TypedProgram) -> typed.TypedProgram:
-    """Return the program with plain aggregates only: over all derivations and without witnesses."""
-    splitting = _Splitting(program)
+def split_aggregates(program: typed.TypedProgram, local: bool = True) -> typed.TypedProgram:
+    """Return the program with plain aggregates only: over all derivations and, except in recursions across processes,
+    without witnesses. Unless it is ``local``, it is to be divided among nodes, and any recursion may go across them."""
+    splitting = _Splitting(program, _across(program, local) if program.recursion == "ranks" else frozenset())
     made = {relation.name: splitting.split(relation) for relation in program.relations}
     rules: list[typed.TypedRule] = []
     for rule in program.rules:
@@ -45,6 +50,15 @@ def split_aggregates(program: typed.TypedProgram) -> typed.TypedProgram:
         if instead is not None:
             made[rule.head.relation] = []  # The new rules replace the relation's first rule; drop its others.
     return replace(program, relations=tuple(splitting.relations), rules=tuple(rules))
+
+
+def _across(program: typed.TypedProgram, local: bool) -> frozenset[str]:
+    """Return the relations of recursions that go across processes, or may do so."""
+    if local:
+        return frozenset[str]().union(*(part.members for part in program.spanning))
+    groups = [frozenset(members) for members in components(program)]
+    read = {group: [rule for rule in program.rules if rule.head.relation in group] for group in groups}
+    return frozenset[str]().union(*(group for group, rules in read.items() if is_recursive(rules, group)))
 
 
 def witnesses(head: typed.Head) -> tuple[int, ...]:
@@ -65,8 +79,8 @@ def witnesses(head: typed.Head) -> tuple[int, ...]:
 class _Splitting:
     """The relations of the new program, and the new rules for the relation being split."""
 
-    def __init__(self, program: typed.TypedProgram) -> None:
-        self.program = program
+    def __init__(self, program: typed.TypedProgram, whole: frozenset[str]) -> None:
+        self.program, self.whole = program, whole
         self.names = {relation.name for relation in program.relations}
         self.labels = {rule.label for rule in program.rules}
         self.relations: list[typed.TypedRelation] = []
@@ -80,7 +94,8 @@ class _Splitting:
         aggregates = [a for a in rules[0].head.arguments if isinstance(a, typed.Aggregate)] if rules else []
         if aggregates and witnesses(rules[0].head):
             self.relations[-1] = replace(relation, witnesses=witnesses(rules[0].head))
-            self._split_witnesses(relation, rules)
+            if relation.name not in self.whole:
+                self._split_witnesses(relation, rules)
         elif any(aggregate.distinct for aggregate in aggregates):
             self._split_distinct(relation, rules)
         if self.rules:

@@ -152,6 +152,7 @@ class _NodeSplitting:
                 "span": relation.span,
                 "declared": False,
                 "hidden": True,
+                "witnesses": relation.witnesses,
                 "why": f"tuples of {relation.name} {'from all nodes' if 'role' in options else 'for their nodes'}",
                 **options,
             },
@@ -223,7 +224,7 @@ class _NodeSplitting:
                 values = {found for atom in rule.atoms if atom.relation in extremal for found in self.values(atom)}
                 if len(values) != 1:
                     continue
-                ((function, value),) = values
+                ((function, value, witnesses),) = values
                 arguments = tuple(
                     typed.Aggregate(function, a, a.type, rule.span)
                     if isinstance(a, typed.Variable) and a.name == value
@@ -232,15 +233,35 @@ class _NodeSplitting:
                 )
                 if arguments != rule.head.arguments:
                     self.rules[place] = replace(rule, head=replace(rule.head, arguments=arguments))
-                    extremal |= {name, next(r.relation for r in self.routes.values() if r.sent == name)}
-        return replace(part, extremal=frozenset(extremal))
+                    relation = next(r.relation for r in self.routes.values() if r.sent == name)
+                    extremal |= {name, relation}
+                    beside = tuple(place for place, a in enumerate(arguments) if str(a) in witnesses)
+                    self.sent[relation] = replace(self.sent[relation], witnesses=beside)
+                    self.relations[relation] = replace(self.relations[relation], witnesses=beside)
+        return self.with_columns(replace(part, extremal=frozenset(extremal)))
 
-    def values(self, atom: typed.Atom) -> list[tuple[str, str]]:
-        """Return the function and the variable of each extremum that a literal reads."""
+    def with_columns(self, part: Spanning) -> Spanning:
+        """Return a recursion with the columns of its extremal values and of their witnesses."""
+        sent = {route.sent: name for name, route in self.routes.items()}
+        values: set[tuple[str, int]] = set()
+        witnesses: set[tuple[str, int]] = set()
+        for rule in self.rules:
+            of = rule.head.relation
+            if of in part.extremal and rule.aggregates:
+                known = self.sent[sent[of]] if of in sent else self.relations[of]
+                places = [at for at, a in enumerate(rule.head.arguments) if isinstance(a, typed.Aggregate)]
+                for name in (of, sent.get(of, of)):
+                    values |= {(name, place) for place in places}
+                    witnesses |= {(name, place) for place in known.witnesses}
+        return replace(part, values=frozenset(values), witnesses=frozenset(witnesses))
+
+    def values(self, atom: typed.Atom) -> list[tuple[str, str, frozenset[str]]]:
+        """Return the function and the variable of each extremum that a literal reads, and those of its witnesses."""
         names = {route.sent for route in self.routes.values() if route.relation == atom.relation} | {atom.relation}
         head = next(rule.head for rule in self.rules if rule.head.relation in names and rule.aggregates)
+        witnesses = frozenset(str(atom.terms[place]) for place in self.relations[atom.relation].witnesses)
         return [
-            (argument.function, str(term))
+            (argument.function, str(term), witnesses)
             for argument, term in zip(head.arguments, atom.terms, strict=True)
             if isinstance(argument, typed.Aggregate)
         ]

@@ -33,9 +33,12 @@ def located_program(rng: random.Random, address: str = "int") -> str:
             read = own
         elif kind == "least":
             own = own[:1]
-            made = least_rules(rng, own[0], below)
+            witness = rng.choice(["", "", "next", "last", "path"])
+            made = witnessed_rules(rng, own[0], below, witness) if witness else least_rules(rng, own[0], below)
             columns = f"@a: {address}, b: {address}, c: int"
-            made.append(f"near{number}(@X, Y) :- {own[0]}(@X, Y, C), C < {rng.randint(1, 4)}.")
+            columns += f", h: list<{address}>" if witness == "path" else f", h: {address}" if witness else ""
+            beside = ", _" if witness else ""
+            made.append(f"near{number}(@X, Y) :- {own[0]}(@X, Y, C{beside}), C < {rng.randint(1, 4)}.")
             lines.append(f"output relation near{number}(@a: {address}, b: {address})")
             read = [f"near{number}"]
         else:
@@ -94,6 +97,46 @@ def least_rules(rng: random.Random, name: str, below: list[str]) -> list[str]:
             else ""
         )
         rules.append(f"{name}(@X, Y, min<C>) :- {body}, C = C1 + C2{also}.")
+    return rules
+
+
+def witnessed_program(rng: random.Random, address: str = "int") -> str:
+    """Return a program of distances with witnesses."""
+    witness = rng.choice(["next", "last", "path"])
+    lines = [f"input relation {name}(@a: {address}, b: {address})" for name in "ef"]
+    lines.append(f"input relation w(@a: {address}, b: {address}, c: int)")
+    kept = f"list<{address}>" if witness == "path" else address
+    lines.append(f"output relation p(@a: {address}, b: {address}, c: int, h: {kept})")
+    return "\n".join([*lines, *witnessed_rules(rng, "p", ["e", "f"], witness)]) + "\n"
+
+
+def witnessed_rules(rng: random.Random, name: str, below: list[str], witness: str) -> list[str]:
+    """Return the rules of distances with witnesses: the next node, the last one before the end, or the path."""
+    first = {"next": "Y", "last": "X", "path": "P"}[witness]
+    made = ", P = f_init(X, Y)" if witness == "path" else ""
+    rules = [f"{name}(@X, Y, min<C>, {first}) :- w(@X, Y, C){made}."]
+    for _ in range(rng.randint(1, 2)):
+        body = rng.choice(
+            [
+                "w(@X, Z, C1), {0}(@Z, Y, C2, H)",
+                "{0}(@X, Z, C1, _), {0}(@Z, Y, C2, H)",
+                *["{0}(@X, Z, C1, _), w(@Z, Y, C2)"] * (witness != "path"),
+            ]
+        ).format(name)
+        linear = body.count(f"{name}(") == 1
+        ends = ", H)" not in body
+        # Paths get longer even if links cost nothing; the next node does not depend on how the value is computed.
+        value = "C1 + C2 + 1" if witness == "path" else "C1 + C2"
+        if witness == "next" and rng.random() < 0.5:
+            value = "greatest(C1, C2)"
+        given = {"next": "Z", "last": "Z" if ends else "H", "path": "P"}[witness]
+        made = ", P = f_concatPath(X, H)" if witness == "path" else ""
+        also = (
+            f", !{rng.choice(below)}(@{rng.choice('XYZ')}, {rng.choice('XYZ_')})"
+            if linear and rng.random() < 0.3
+            else ""
+        )
+        rules.append(f"{name}(@X, Y, min<C>, {given}) :- {body}, C = {value}{made}{also}.")
     return rules
 
 

@@ -4,6 +4,7 @@ in the end all is as if one process had computed it, and as the papers' rules de
 from __future__ import annotations
 
 import random
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import pytest
@@ -15,9 +16,9 @@ from flintlog.targets.processes.nodes import nodes_of
 from flintlog.targets.pyspark.load import load_program
 
 from golden_tests.nightly import seeds
-from golden_tests.nodes.programs import INPUTS, located_program
+from golden_tests.nodes.programs import INPUTS, located_program, witnessed_program
 from golden_tests.oracle.evaluate import evaluate
-from golden_tests.oracle.language import Program, Row, parse
+from golden_tests.oracle.language import Aggregate, Program, Row, parse
 from golden_tests.oracle.psn import TooLarge
 from golden_tests.oracle.transitions import Transitions
 
@@ -36,9 +37,11 @@ class Expected:
     """What a program derives, by the fixpoint and, as long as these end, by the papers' rules in a random order."""
 
     def __init__(self, program: Program, addresses: list[Any], seed: int) -> None:
-        """Start with empty inputs."""
+        """Start with empty inputs. The papers' rules know no witnesses."""
         self.program = program
-        self.transitions: Transitions | None = Transitions(program, addresses, random.Random(seed), MOST)
+        self.transitions: Transitions | None = None
+        if not any(isinstance(a, Aggregate) for r in program.rules for a in r.head.arguments[:-1]):
+            self.transitions = Transitions(program, addresses, random.Random(seed), MOST)
 
     def of(self, inputs: dict[str, set[Row]]) -> dict[str, set[Row]]:
         """Return the derived relations after another burst, on which both must agree."""
@@ -59,11 +62,11 @@ def network_of(text: str, count: int, addresses: list[Any], rng: random.Random) 
     return Network(load_program(found.node.plan), nodes, rng.randrange(10**6), delay=rng.choice([1, 2, 4]))
 
 
-def run(seed: int) -> Outcome:
+def run(seed: int, program: Callable[[random.Random, str], str] = located_program) -> Outcome:
     """Take a random program through bursts of changes, with nodes that are killed."""
     rng = random.Random(seed)
     address = rng.choice(["int", "string"])
-    text = located_program(rng, address)
+    text = program(rng, address)
     values: list[Any] = list(range(rng.randint(2, 4)))
     addresses = [f"n{value}" for value in values] if address == "string" else values
     network = network_of(text, rng.choice([2, 2, 3, 4]), addresses, rng)
@@ -128,6 +131,12 @@ def test_any_program(seed: int) -> None:
     found = [run(20 * seed + place) for place in range(20)]
     assert sum(outcome.compared for outcome in found) >= 40
     assert sum(outcome.confirmed for outcome in found) >= 2
+
+
+@pytest.mark.parametrize("seed", seeds(1, 50))
+def test_witnesses(seed: int) -> None:
+    """Shortest distances with all next nodes, last nodes or paths of their ways, in six programs each."""
+    assert sum(run(6 * seed + place, witnessed_program).compared for place in range(6)) >= 12
 
 
 @pytest.mark.parametrize("seed", seeds(1, 50))

@@ -48,6 +48,8 @@ def random_recursion(rng: random.Random) -> str:
     with shortest distances over them, or both; and one that reads what they derive."""
     names = "AB" if rng.random() < 0.5 else "ABC"
     reaches, measures = rng.choice([(True, False), (False, True), (True, True)])
+    # The next node of a shortest way, the last one before its end, or neither.
+    witness = rng.choice(["", "next", "last"])
     lines = []
     for name in names:
         lines += [f"process {name} {{", "  input relation e(c0: int, c1: int)", "  input relation f(c0: int)"]
@@ -61,17 +63,21 @@ def random_recursion(rng: random.Random) -> str:
                 also = rng.sample(absent, rng.choice([0, 1, 1, 2]))
                 lines.append(f"  {name}.p(X, Y) :- {', '.join([body.format(first, second), *also])}.")
         if measures:
-            lines.append(f"  {name}.d(X, Y, min<C>) :- w(X, Y, C).")
+            # What literals have, what the first rule gives, and what the others give.
+            ways = {"": ("", "", ""), "next": (", _", ", Y", ", Z"), "last": (", H", ", X", ", H")}
+            has, starts, gives = ways[witness]
+            before = ", _" if witness else ""
+            lines.append(f"  {name}.d(X, Y, min<C>{starts}) :- w(X, Y, C).")
             for _ in range(rng.randint(1, 2)):
                 first, second = (f"{rng.choice(names)}.d" for _ in range(2))
-                body = rng.choice(["w(X, Z, C1), {1}(Z, Y, C2)", "{0}(X, Z, C1), {1}(Z, Y, C2)"])
+                body = rng.choice(["w(X, Z, C1), {1}(Z, Y, C2{2})", "{0}(X, Z, C1{3}), {1}(Z, Y, C2{2})"])
                 also = rng.sample(absent, rng.choice([0, 0, 1]))
-                body = ", ".join([body.format(first, second), *also])
-                lines.append(f"  {name}.d(X, Y, min<C>) :- {body}, C = C1 + C2.")
+                body = ", ".join([body.format(first, second, has, before), *also])
+                lines.append(f"  {name}.d(X, Y, min<C>{gives}) :- {body}, C = C1 + C2.")
         lines.append("}")
     lines.append("process D {")
     lines += [f"  D.reached(X, count<Y>) :- {rng.choice(names)}.p(X, Y)."] * reaches
-    lines += [f"  D.far(X, max<C>) :- {rng.choice(names)}.d(X, _, C)."] * measures
+    lines += [f"  D.far(X, max<C>) :- {rng.choice(names)}.d(X, _, C{', _' if witness else ''})."] * measures
     return "\n".join([*lines, "}"]) + "\n"
 
 

@@ -6,7 +6,8 @@ a batch, tuples whose proofs have died are removed, and derived again if they st
 that, since a tuple whose own proof is live stays. No cycle can keep itself alive: proofs contain base facts only.
 
 Of a relation with ``min`` or ``max``, the best value of each group that has a live proof is kept. It is the value of a
-real derivation, so values cannot count to infinity.
+real derivation, so values cannot count to infinity. With witnesses, all tuples of the group that have this value are
+kept, each with a proof of its own.
 """
 
 from __future__ import annotations
@@ -52,8 +53,9 @@ def maintain_proofs(run: Run, stratum: Stratum, clock: int) -> int:
 
 
 def proved_columns(relation: Relation) -> tuple[Column, ...]:
-    """Return the columns of which a row is kept: those of a tuple, without its proof and the value of its extremum."""
-    return tuple(c for c in relation.columns[:-1] if not relation.best or c.sql != relation.best[1])
+    """Return the columns of a group: those of a tuple, without its proof, the value of its extremum and witnesses."""
+    apart = (*relation.best[1:], *relation.witnesses) if relation.best else ()
+    return tuple(c for c in relation.columns[:-1] if c.sql not in apart)
 
 
 def proof_column(relation: Relation) -> str:
@@ -66,13 +68,30 @@ def same_proved(relation: Relation, left: str, right: str) -> str:
     return " AND ".join(f"{left}.{column.sql} = {right}.{column.sql}" for column in proved_columns(relation)) or "TRUE"
 
 
-def better_proved(relation: Relation, derived: str, stored: str) -> str:
-    """Return the SQL condition that a derived row is to be kept: its group has no row, or one with a worse value."""
-    absent = f"{stored}.{proof_column(relation)} IS NULL"
+def worse_value(relation: Relation, left: str, right: str) -> str:
+    """Return the SQL condition that the value of one row is worse than that of another; of a relation without an
+    extremum, no row is worse."""
     if not relation.best:
-        return absent
+        return "FALSE"
     function, value = relation.best
-    return f"({absent} OR {derived}.{value} {'<' if function == 'MIN' else '>'} {stored}.{value})"
+    return f"{left}.{value} {'>' if function == 'MIN' else '<'} {right}.{value}"
+
+
+def wanted_proofs(relation: Relation, derived: str) -> str:
+    """Return a query for the rows of a query that are to be kept: those of groups that have no row, or one with a worse
+    value, and with witnesses also those that are new beside tuples with the same value."""
+    table, columns = relation.table, names(relation.tuple_columns, "d.")
+    same, better = same_proved(relation, "s", "d"), worse_value(relation, "s", "d")
+    if not relation.witnesses or not relation.best:
+        absent = f"s.{proof_column(relation)} IS NULL"
+        return f"SELECT {columns} FROM ({derived}) AS d LEFT JOIN {table} AS s ON {same} WHERE {absent} OR {better}"
+    value = relation.best[1]
+    known = " AND ".join(f"t.{column.sql} = d.{column.sql}" for column in relation.columns[:-1])
+    groups = names([column for column in relation.columns if column in proved_columns(relation) or column.sql == value])
+    return (
+        f"SELECT {columns} FROM ({derived}) AS d LEFT JOIN (SELECT DISTINCT {groups} FROM {table}) AS s ON {same} "
+        f"ANTI JOIN {table} AS t ON {known} WHERE s.{value} IS NULL OR NOT ({worse_value(relation, 'd', 's')})"
+    )
 
 
 def received_from(stratum: Stratum, relation: Relation) -> Relation | None:
@@ -125,9 +144,9 @@ def let_proofs_leave(run: Run, stratum: Stratum, relation: Relation) -> None:
 
 
 def remove_proved(engine: Engine, relation: Relation, rows: str) -> None:
-    """Remove the rows of a table from r; a group has at most one row."""
-    keys = [column.sql for column in proved_columns(relation) or relation.columns]
-    engine.remove(relation.table, rows, keys, engine.rows(rows))
+    """Remove the rows of a table from r; without witnesses, a group has at most one row."""
+    keys = [column.sql for column in (relation.columns[:-1] if relation.witnesses else proved_columns(relation))]
+    engine.remove(relation.table, rows, keys or tuple_names(relation), engine.rows(rows))
 
 
 def first_proofs(run: Run, stratum: Stratum, relation: Relation) -> list[str]:
@@ -156,17 +175,16 @@ def show_proofs(engine: Engine, stratum: Stratum) -> None:
 
 
 def find_proofs(engine: Engine, stratum: Stratum, relation: Relation, derived: Sequence[str], foreign: bool) -> None:
-    """Make r__entering of the derived rows that are to be kept: of each group the one with the best value, and of these
-    the one with the shortest proof. Those that other processes have sent, if there are such ``foreign`` ones, may be
-    dead, and are left out then."""
+    """Make r__entering of the derived rows that are to be kept: of each group those with the best value, and of each
+    tuple the one with the shortest proof. Those that other processes have sent, if there are such ``foreign`` ones, may
+    be dead, and are left out then."""
     table, columns, of = relation.table, names(relation.tuple_columns), proof_column(relation)
     if not derived:
         engine.empty(f"{table}__entering", relation.tuple_columns)
         return
     found = f"SELECT {names(relation.tuple_columns, 'd.')} FROM ({union(derived)}) AS d"
     if engine.rows(table):
-        found += f" LEFT JOIN {table} AS s ON {same_proved(relation, 's', 'd')}"
-        found += f" WHERE {better_proved(relation, 'd', 's')}"
+        found = wanted_proofs(relation, union(derived))
     live = "TRUE"
     if lacking(stratum, relation) or foreign:
         if not engine.table(f"{table}__found", found):
@@ -177,16 +195,26 @@ def find_proofs(engine: Engine, stratum: Stratum, relation: Relation, derived: S
         ids = dead_ids(engine, stratum, f"{table}__found", of, gained=False)
         if foreign and engine.table(f"{table}__ids", ids):
             live = f"NOT LIST_HAS_ANY({of}, (SELECT LIST(id) FROM {table}__ids))"
-    order = f"LEN({of}), {of}"
+    engine.table(
+        f"{table}__entering", f"SELECT {columns} FROM ({found}) AS f WHERE {live} QUALIFY {chosen_proofs(relation)}"
+    )
+
+
+def chosen_proofs(relation: Relation) -> str:
+    """Return the SQL condition on a row, among others, that it has the best value of its group, and the shortest proof
+    of its tuple."""
+    of = proof_column(relation)
+    order, best = f"LEN({of}), {of}", ""
+    partition = f"PARTITION BY {names(proved_columns(relation))} " if proved_columns(relation) else ""
     if relation.best:
         function, value = relation.best
-        order = f"{value} {'ASC' if function == 'MIN' else 'DESC'}, {order}"
-    partition = f"PARTITION BY {names(proved_columns(relation))} " if proved_columns(relation) else ""
-    engine.table(
-        f"{table}__entering",
-        f"SELECT {columns} FROM ({found}) AS f WHERE {live} "
-        f"QUALIFY ROW_NUMBER() OVER ({partition}ORDER BY {order}) = 1",
-    )
+        by_value = f"{value} {'ASC' if function == 'MIN' else 'DESC'}"
+        if relation.witnesses:
+            best = f"RANK() OVER ({partition}ORDER BY {by_value}) = 1 AND "
+            partition = f"PARTITION BY {names(relation.columns[:-1])} "
+        else:
+            order = f"{by_value}, {order}"
+    return f"{best}ROW_NUMBER() OVER ({partition}ORDER BY {order}) = 1"
 
 
 def enter_proofs(engine: Engine, relation: Relation) -> None:
@@ -195,6 +223,7 @@ def enter_proofs(engine: Engine, relation: Relation) -> None:
     if engine.rows(f"{table}__entering"):
         if relation.best and engine.rows(table):
             same = same_proved(relation, "s", "e")
+            same += f" AND {worse_value(relation, 's', 'e')}" if relation.witnesses else ""
             worse = f"SELECT {columns} FROM {table} AS s SEMI JOIN {table}__entering AS e ON {same}"
             if engine.table(f"{table}__worse", worse):
                 remove_proved(engine, relation, f"{table}__worse")
@@ -236,7 +265,7 @@ def settle_proofs(run: Run, relation: Relation) -> None:
 
 def recount_proofs(engine: Engine, stratum: Stratum, bucket: Bucket) -> list[Finding]:
     """Return queries for tuples that rules give a live proof of, which are missing or have a worse value, for proofs
-    that are dead, and for groups with several."""
+    that are dead, and for groups, or with witnesses tuples, with several."""
     show_proofs(engine, stratum)
     findings = []
     for relation in stratum.relations:
@@ -246,10 +275,8 @@ def recount_proofs(engine: Engine, stratum: Stratum, bucket: Bucket) -> list[Fin
             engine.table(f"{name}__ids", dead_ids(engine, stratum, name, proof_column(relation), gained=False))
         dead = "LIST_HAS_ANY({}, COALESCE((SELECT LIST(id) FROM {}__ids), []))"
         live = f"NOT {dead.format(f'd.{proof_column(relation)}', f'{table}__found')}"
-        stored = (
-            f"LEFT JOIN {table} AS s ON {same_proved(relation, 's', 'd')} WHERE {better_proved(relation, 'd', 's')}"
-        )
-        missing = f"SELECT {names(relation.tuple_columns, 'd.')} FROM {table}__found AS d {stored} AND {live}"
+        wanted = wanted_proofs(relation, f"SELECT * FROM {table}__found")
+        missing = f"SELECT {names(relation.tuple_columns, 'd.')} FROM ({wanted}) AS d WHERE {live}"
         findings += [
             Finding(relation.name, "missing or not the best" if relation.best else "missing", missing),
             Finding(
@@ -258,8 +285,13 @@ def recount_proofs(engine: Engine, stratum: Stratum, bucket: Bucket) -> list[Fin
                 f"SELECT {columns} FROM {table} WHERE {dead.format(proof_column(relation), table)}",
             ),
         ]
-        if proved_columns(relation):
-            grouped = names(proved_columns(relation))
+        if relation.witnesses:
+            same, worse = same_proved(relation, "s", "b"), worse_value(relation, "s", "b")
+            rows = f"SELECT {names(relation.tuple_columns, 's.')} FROM {table} AS s"
+            replaced = f"{rows} SEMI JOIN {table} AS b ON {same} AND {worse}"
+            findings.append(Finding(relation.name, "worse than another one of its group", replaced))
+        grouped = names(relation.columns[:-1] if relation.witnesses else proved_columns(relation))
+        if grouped:
             several = f"SELECT {grouped} FROM {table} GROUP BY {grouped} HAVING COUNT(*) > 1"
             findings.append(Finding(relation.name, "several proofs", several))
     return findings

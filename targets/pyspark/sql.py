@@ -52,10 +52,18 @@ FACTS = "{facts}"
 FACT_RULE, FACT_PLACE = "_rule", "_at"
 
 
-def query_sql(query: Query, names: Names, kind: str, members: frozenset[str], pivot: int | None = None) -> Sql:
+def query_sql(
+    query: Query,
+    names: Names,
+    kind: str,
+    members: frozenset[str],
+    pivot: int | None = None,
+    witnesses: Sequence[int] = (),
+) -> Sql:
     """Return the SQL of a query in a stratum of ``kind`` with relations ``members``. ``pivot`` is the head column that
-    determines the bucket, where the bucket must be known even if a condition of the rule has no value."""
-    return QueryBuilder(query, names, kind, members, pivot).build()
+    determines the bucket, where the bucket must be known even if a condition of the rule has no value; ``witnesses``
+    are the head columns that are kept with an extremum."""
+    return QueryBuilder(query, names, kind, members, pivot, witnesses).build()
 
 
 COMPARISONS: dict[str, type[exp.Binary]] = {
@@ -73,7 +81,13 @@ class QueryBuilder:
     """Builds the tree of one query."""
 
     def __init__(
-        self, query: Query, names: Names, kind: str, members: frozenset[str], pivot: int | None = None
+        self,
+        query: Query,
+        names: Names,
+        kind: str,
+        members: frozenset[str],
+        pivot: int | None = None,
+        witnesses: Sequence[int] = (),
     ) -> None:
         self.query, self.names, self.kind, self.members, self.pivot = query, names, kind, members, pivot
         self.head = query.rule.head
@@ -91,8 +105,10 @@ class QueryBuilder:
         # The table that lists the wanted heads: dead tuples, or groups.
         self.list = "dead" if kind in ("ranked", "proofs") else "groups"
         self.listed = unlike(self.list, self.aliases)
-        #: The arguments of the head by which derivations are listed; of a tuple with a proof, this is another one.
-        self.listing = tuple(self.head.arguments[:-1] if kind == "proofs" else self.head.arguments)
+        #: The arguments of the head by which derivations are listed, with their places; of a tuple with a proof, the
+        #: proof may be another one, and so may the witnesses of an extremum.
+        apart = {*witnesses, len(self.head.arguments) - 1} if kind == "proofs" else set()
+        self.listing = tuple(pair for pair in enumerate(self.head.arguments) if pair[0] not in apart)
 
     @property
     def returning(self) -> bool:
@@ -137,7 +153,7 @@ class QueryBuilder:
     def join_listed(self) -> None:
         """Start from the table of dead heads, or of groups of an aggregate, whose derivations are wanted."""
         matches: list[exp.Expr] = []
-        for index, argument in enumerate(self.listing):
+        for index, argument in self.listing:
             if isinstance(argument, typed.Variable):
                 column = self.column(self.listed, self.head.relation, index)
                 if argument.name in self.values:
@@ -173,7 +189,7 @@ class QueryBuilder:
 
     def match_computed(self) -> None:
         """Compare the listed heads with computed head arguments."""
-        for index, argument in enumerate(self.listing):
+        for index, argument in self.listing:
             if not isinstance(argument, typed.Variable | typed.Aggregate):
                 column = self.column(self.listed, self.head.relation, index)
                 self.conditions.append(exp.EQ(this=column, expression=self.tried(argument)))

@@ -392,7 +392,8 @@ class Viewer:
 
         def add(query: plan.Query, name: str, comment: str) -> str:
             nonlocal partial, narrow
-            sql = query_sql(query, self.names, stratum.kind, stratum.members, pivot)
+            witnesses = self.heads[rule.head.relation].witnesses
+            sql = query_sql(query, self.names, stratum.kind, stratum.members, pivot, witnesses)
             if query.purpose == "full":
                 partial, narrow = sql.partial, sql.narrow
             queries.append(QueryView.of(comment, self.constant(constant_name(rule.label, name)), sql, facts))
