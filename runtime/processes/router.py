@@ -67,6 +67,7 @@ class Router:
         self.counts = {"in": 0, "out": 0, "steps": 0}
         self.last = self.trouble = ""
         self.troubles = 0
+        self.said = b""
 
     def check_keys(self) -> None:
         """Raise JobError if an insertion may replace a row of another node, which the router does not know."""
@@ -269,7 +270,7 @@ class Router:
             self.log.event("routed", relation=name, file=file, step=number, nodes=len(nodes))
 
     def report(self, busy: bool = False) -> None:
-        """Write the status file, in the form of that of a process."""
+        """Write the status file, in the form of that of a process, if it has changed."""
         said = {
             "process": ROUTER,
             "pid": os.getpid(),
@@ -282,12 +283,16 @@ class Router:
             "last": self.last,
             **self.counts,
         }
-        path = status_path(self.root, ROUTER)
+        text, path = json.dumps(said).encode(), status_path(self.root, ROUTER)
+        if text == self.said:
+            return
         try:
             make_folder(path.parent)
-            write_whole(path, json.dumps(said).encode(), forced=False)
+            write_whole(path, text, forced=False)
         except OSError as error:
             self.log.warn(f"the status cannot be written: {error}")
+        else:
+            self.said = text
 
 
 def division_text(nodes: Nodes, relations: Mapping[str, Relation]) -> str:
