@@ -117,6 +117,8 @@ def loaded(script: Path) -> ModuleType:
     sys.modules[script.stem] = module
     # Where a runtime may lie beside it.
     sys.path.insert(0, str(script.parent))
-    spec.loader.exec_module(module)
-    sys.path.remove(str(script.parent))
+    try:
+        spec.loader.exec_module(module)
+    finally:
+        sys.path.remove(str(script.parent))
     return module

@@ -100,7 +100,7 @@ def simulate(
     from flintlog.runtime.local.session import refusal
     from flintlog.runtime.local.simulation import Network
     from flintlog.targets.processes.division import WrongNodes, read_nodes
-    from flintlog.targets.processes.nodes import nodes_of
+    from flintlog.targets.processes.nodes import nodes_of, nodes_topology
     from flintlog.targets.pyspark.load import load_program
 
     from ..local.dat.reader import Reader
@@ -128,7 +128,8 @@ def simulate(
         )
         try:
             whole = load_program(found.whole.plan)
-            session = SimulatedSession(whole, network, kills, echo)
+            routes = nodes_topology(described, found.node.plan.program, found.whole.localized).routes
+            session = SimulatedSession(whole, network, kills, echo, {r.relation: ", ".join(r.rules) for r in routes})
             if facts is not None:
                 session.apply(read_facts(whole, facts, warn))
             if changes is not None:

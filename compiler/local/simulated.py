@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from flintlog.runtime.inputs.values import hashable
@@ -18,12 +18,20 @@ from ..naming import counted
 class SimulatedSession(Session):
     """A session of the whole program. It passes each batch on to the nodes, lets messages flow until all is quiet, and
     compares the tables of the nodes with its own; ``write`` prints a line about that. During a burst, ``kills`` nodes
-    are killed and return at random, half of them with what they had on their disks."""
+    are killed and return at random, half of them with what they had on their disks. ``rules`` are those that what is
+    sent is for, by relation, as text."""
 
-    def __init__(self, program: Program, network: Network, kills: int, write: Callable[[str], None]) -> None:
+    def __init__(
+        self,
+        program: Program,
+        network: Network,
+        kills: int,
+        write: Callable[[str], None],
+        rules: Mapping[str, str],
+    ) -> None:
         """Start with empty inputs."""
         super().__init__(program, network.max_rounds, network.functions, max_entries=network.max_entries)
-        self.network, self.kills, self.write = network, kills, write
+        self.network, self.kills, self.write, self.rules = network, kills, write, rules
         self.random = random.Random(network.rng.random())
         self.bursts = self.wrong = 0
 
@@ -70,8 +78,9 @@ class SimulatedSession(Session):
                 one.messages += sent.messages
                 one.rows += sent.rows
                 one.bytes += sent.bytes
-        columns = ["relation", "messages", "tuples", "bytes"]
-        rows = [(name, one.messages, one.rows, one.bytes) for name, one in sorted(relations.items())]
+        columns = ["relation", "for rules", "messages", "tuples", "bytes"]
+        sums = sorted(relations.items())
+        rows = [(name, self.rules.get(name, ""), one.messages, one.rows, one.bytes) for name, one in sums]
         yield from table_lines(columns, iter(rows))
         yield ""
         columns = ["node", "sent", "tuples sent", "received", "tuples received", "tuples kept"]

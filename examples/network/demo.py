@@ -34,7 +34,9 @@ from picture import Link, Moment, Sample, draw
 HERE = Path(__file__).parent
 PROGRAM = HERE / "network.dl"
 NODES = HERE / "nodes.csv"
-LEASE, POLL = 3.0, 0.2
+#: The seconds after which a node that says nothing is gone, and longer ones for nodes on Spark, which share the cores.
+LEASE, SPARK_LEASE = 3.0, 15.0
+POLL = 0.2
 #: The seconds for which nothing must happen until all is quiet.
 CALM = 0.5
 #: The best paths from here are drawn.
@@ -324,7 +326,8 @@ def main() -> int:
     console.print(f"[bold]{' '.join(map(str, compiling))}", soft_wrap=True)
     # With the runtime in a file of its own, which Python compiles once, nodes start sooner.
     subprocess.run([*compiling, "--runtime", "beside"], check=True)
-    given = ["--lease", str(LEASE), "--poll", str(POLL), "--on", options.on]
+    lease = SPARK_LEASE if options.on == "spark" else LEASE
+    given = ["--lease", str(lease), "--poll", str(POLL), "--on", options.on]
     processes = Processes(folder / "jobs", folder / "run", given)
     story = Story(processes, Network(holders()), options.patience)
     try:
@@ -336,6 +339,8 @@ def main() -> int:
     except (WrongTables, TimeoutError, RuntimeError) as error:
         console.print(f"error: {error}; logs are in {folder / 'run' / 'logs'}", style="red", markup=False)
         return 1
+    except KeyboardInterrupt:
+        return 130
     finally:
         processes.local.end_all()
         show(story, folder / "network.svg")

@@ -129,3 +129,20 @@ def test_wrong_options(tmp_path: Path) -> None:
     assert "from 1 to 1000 nodes" in flintlog("topology", program, "--nodes", "0").stderr
     assert "--nodes divides one program" in flintlog("topology", program, program, "--nodes", "2").stderr
     assert "--nodes divides one program" in flintlog("topology", program, "--nodes", "2", "--outside", "x").stderr
+
+
+def test_simulation(tmp_path: Path) -> None:
+    """What was sent is counted by relation, with the rules that it is for."""
+    program, changes = tmp_path / "net.dl", tmp_path / "changes.dat"
+    program.write_text(PROGRAM, encoding="utf-8")
+    changes.write_text('start;\ninsert link("it\'s", "a"), insert link("a", "b"), insert step(1);\ncommit;\n')
+    said = flintlog("simulate", program, "--nodes", "2", "--changes", changes)
+    assert said.exit_code == 0, said.stderr
+    assert "equal to the single evaluation" in said.stdout
+    rows = [line.split() for line in said.stdout.splitlines()]
+    found = {row[0]: row[1] for row in rows if len(row) == 5}
+    assert {name: found[name] for name in ("path", "r2_to_Z", "ends_1_values")} == {
+        "path": "r2",
+        "r2_to_Z": "r2",
+        "ends_1_values": "ends_1",
+    }
