@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import importlib
+import io
 import re
 import sys
 from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 from xml.etree import ElementTree
 
 import pytest
 from flintlog.compiler.review.report.topology import Flow
+from rich.console import Console
+from rich.live import Live
 
 from golden_tests.oracle.evaluate import evaluate
 from golden_tests.oracle.language import parse
@@ -158,6 +162,22 @@ def test_a_table_that_differs(demo: Any, tmp_path: Path, capsys: pytest.CaptureF
     demo.show(story, tmp_path / "network.svg")
     assert capsys.readouterr().out.count("DIFFERS in best") == 4
     assert "DIFFERS in best" in (tmp_path / "network.svg").read_text(encoding="utf-8")
+
+
+def test_live_table(demo: Any, tmp_path: Path) -> None:
+    """On a terminal, the nodes are shown in place until all is quiet."""
+    story = story_of(demo, tmp_path)
+    shown = io.StringIO()
+    console = Console(file=shown, force_terminal=True, width=110, color_system=None)
+    story.processes.running = {"node0": SimpleNamespace(pid=1), "node1": SimpleNamespace(pid=2)}
+    with Live(console=console, transient=True, auto_refresh=False) as story.live:
+        story.happens("start", story.start_all)
+        story.live.refresh()
+    rows = [[cell.strip() for cell in line.split("│")[1:-1]] for line in shown.getvalue().splitlines()]
+    known = {row[0]: row[2:] for row in rows if len(row) == 9}
+    assert known["Amsterdam"] == ["busy", "1", "3", "3", "0", "0", "14"]
+    assert known["Copenhagen"][0] == "starting" and known["Berlin"][0] == "killed"
+    assert "\x1b[1A" in shown.getvalue()
 
 
 def test_bars(demo: Any) -> None:
