@@ -22,7 +22,7 @@ that a rule has as many derivations as before.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import count
 
@@ -93,7 +93,10 @@ class _Localizer:
         """Return the localized rule: bring its positive literals together step by step, then visit the negated ones."""
         head_place = self.place(self.rule.head.relation, self.rule.head.arguments)
         groups = {group.location: group for group in self.groups()}
-        meetings = self.meetings(tuple(groups.values()), set())
+        anywhere = [negation for negation in self.rule.negations if self.asked_everywhere(negation.atom)]
+        meetings = None if anywhere else self.meetings(tuple(groups.values()), set())
+        if anywhere:
+            return self.absent_everywhere(groups, anywhere, head_place)
         if meetings is None:
             return self.unlocalized(tuple(groups.values()), head_place)
         for source, target, why in meetings:
@@ -120,6 +123,41 @@ class _Localizer:
             "literal with both addresses",
         )
         return LocalizedRule(self.rule, places[0], head_place, (), (self.rule,), places[1:])
+
+    def absent_everywhere(
+        self, groups: Iterable[str], anywhere: Sequence[typed.Negation], head_place: str
+    ) -> LocalizedRule:
+        """Report W0810 and return the rule unchanged: it negates tuples at all locations."""
+        there = [f"`{self.shown(group)}`" for group in self.groups() if group.location]
+        absent = [f"`!{self.negated(negation.atom)}`" for negation in anywhere]
+        self.diagnostics.report(
+            "W0810",
+            f"{listed([*there, *absent])} are at different locations, and no literal has both addresses"
+            if there
+            else f"{listed(absent)} {'is' if len(absent) == 1 else 'are'} at all locations, and no literal has their "
+            "addresses",
+            self.rule.span,
+            help="on one cluster, the rule is evaluated anyway; to separate the locations, negate at one location, "
+            "which another literal binds",
+        )
+        places = tuple(place if place in self.places() else "_" for place in groups if place) or ("_",)
+        return LocalizedRule(self.rule, places[0], head_place, (), (self.rule,), (*places[1:], "_"))
+
+    def asked_everywhere(self, atom: typed.Atom) -> bool:
+        """Return whether a negated literal had a wildcard as its location."""
+        projects = self.program.relation(atom.relation).projects
+        location = self.program.relation(projects[0]).location if projects else None
+        return projects is not None and location is not None and location not in projects[1]
+
+    def negated(self, atom: typed.Atom) -> str:
+        """Return a negated literal as it was before ``project_negations``."""
+        projects = self.program.relation(atom.relation).projects
+        assert projects is not None
+        name, kept = projects
+        terms = dict(zip(kept, atom.terms, strict=True))
+        columns = self.program.relation(name).columns
+        wild = (terms.get(i, typed.Wildcard(column.type, atom.span)) for i, column in enumerate(columns))
+        return located_literal(replace(atom, relation=name, terms=tuple(wild)), self.program.relation)
 
     # ---- places and addresses ----------------------------------------------------------------------------------------
 

@@ -56,7 +56,9 @@ class _NodeSplitting:
     def check(self) -> None:
         """Report rules that cannot be localized, relations that are nowhere, and addresses without text."""
         for rule in self.before.rules:
-            if rule.broadcast:
+            projections = (self.relations[negation.atom.relation] for negation in rule.rule.negations)
+            # What is negated at all locations is reported with the relation.
+            if rule.broadcast and all(r.projects is None or r.location is not None for r in projections):
                 message = f"`{rule.rule.label}` reads several locations, and no literal has the address of the others"
                 help = "join the locations by a literal that has both addresses"
                 self.diagnostics.report("E0740", message, rule.rule.span, help=help)

@@ -225,7 +225,7 @@ class PlanExplainer:
     def about_sends(self, rule: LocalizedRule) -> Iterator[str]:
         """Yield what is sent for one rule."""
         if rule.broadcast:
-            places = listed(f"@{place}" for place in (rule.location, *rule.broadcast))
+            places = listed(f"@{place}" for place in dict.fromkeys((rule.location, *rule.broadcast)))
             yield from _paragraph(
                 f"{self.at(rule.rule)} cannot be made local: its tuples are at {places}, and no literal has the "
                 "addresses to send them to. On one cluster it is evaluated anyway."
