@@ -19,6 +19,7 @@ from golden_tests.nodes.test_papers import PROGRAMS, program_named, random_rows
 from golden_tests.oracle.evaluate import evaluate
 from golden_tests.oracle.language import Row
 from golden_tests.processes.real import RealWorld
+from golden_tests.processes.test_real import until
 
 #: More than enough for one step of a mesh of eight nodes on two cores.
 SECONDS = 300.0
@@ -177,3 +178,30 @@ def test_mesh(worlds: list[RealWorld], tmp_path: Path, record_property: Callable
         within_time(f"a node killed and returned {step}")
         net.become(links)
         within_time(f"its links return {step}")
+
+
+@pytest.mark.parametrize("name", ["path_vector", "reachable"])
+@pytest.mark.parametrize("attempt", [pytest.param(attempt, marks=AT_NIGHT) for attempt in range(2)])
+def test_channels_that_are_cut(name: str, attempt: int, worlds: list[RealWorld], tmp_path: Path) -> None:
+    """Four nodes in a ring, all of which live, while one channel after the other between two of them is cut and mended,
+    and links fail and return."""
+    net = Net(name, 4, tmp_path, worlds)
+    cost: tuple[int, ...] = (1,) if name == "path_vector" else ()
+    rows = [(*pair, *cost) for a in range(4) for pair in ((a, (a + 1) % 4), ((a + 1) % 4, a))]
+    net.change(*(("+", row) for row in rows))
+    net.world.start(*net.nodes)
+    net.check()
+    sender, reader = f"node{attempt}", f"node{attempt + 1}"
+    channels = sorted((net.world.local.root / "channels").glob(f"{sender}.*--{reader}"))
+    assert any("dead" in path.name for path in channels) and len(channels) > 1
+    for place, channel in enumerate(channels):
+        net.world.sever(channel.name)
+        cut = rows[2 * place : 2 * place + 2]
+        net.change(*(("-", row) for row in cut))
+        until("it is noticed", lambda at=channel.name: net.world.local.status(reader)["receives"][at]["state"] == "cut")
+        net.change(*(("+", row) for row in cut[:1]))
+        net.world.mend(channel.name)
+        until("it is back", lambda at=channel.name: net.world.local.status(reader)["receives"][at]["state"] == "open")
+        net.check()
+        net.change(*(("+", row) for row in cut[1:]))
+    net.check()

@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import errno
 import json
+import os
 import random
 import re
 import shutil
@@ -114,13 +115,18 @@ class MemoryState:
 
     def whole(self, relation: Any) -> pa.Table:
         """All rows of a relation."""
-        return self._table(relation, [("+", row) for row in sorted(self.tuples(relation.name), key=repr)])
+        return self._table(
+            relation, [("+", row) for row in sorted(self.tuples(relation.name, relation.kind), key=repr)]
+        )
 
     def changes(self, relation: Any, step: Any) -> pa.Table | None:
         """What the last step has changed."""
         assert step.name == self.applied
         found = self.published.get(relation.name)
         return self._table(relation, sorted(found, key=repr)) if found else None
+
+    def prune(self, relations: Any, step: str) -> None:
+        """Nothing is published in files."""
 
     def _table(self, relation: Any, rows: Sequence[tuple[str, Row]]) -> pa.Table:
         columns = [pa.array([1 if op == "+" else -1 for op, _ in rows], pa.int64())]
@@ -160,6 +166,9 @@ class World:
         self.scripts = {p.name: files[f"{p.name}.py"] for p in self.compiled.topology.processes}
         self.names = list(self.scripts)
         self.now = 0.0
+        self.files = 0
+        #: The channels that are cut, and what becomes of messages: ``lost`` or ``refused``.
+        self.severed: dict[str, str] = {}
         self.calm = False
         self.lives = dict.fromkeys(self.names, 0)
         self.secrets = dict.fromkeys(self.names, b"")
@@ -187,7 +196,16 @@ class World:
         class Channels(kind):  # type: ignore[misc, valid-type]
             """Tells late, out of order and repeatedly what has come."""
 
+            def pulse(self, channel: Any) -> Any:
+                return None if self_.is_severed(channel) else super().pulse(channel)
+
+            def renew_channel(self, channel: Any, pulse: Any) -> None:
+                if not self_.is_severed(channel):
+                    super().renew_channel(channel, pulse)
+
             def waiting(self, channel: Any) -> list[Any]:
+                if self_.is_severed(channel):
+                    return []
                 self_.perhaps_overtaken(self, module.PROCESS.name)
                 self_.perhaps_fails()
                 found: list[Any] = super().waiting(channel)
@@ -212,6 +230,8 @@ class World:
                     super().done(channel, message)
 
             def send(self, channel: Any, message: Any, rows: Any) -> None:
+                if self_.is_severed(channel):
+                    return
                 self_.perhaps_killed()
                 self_.perhaps_overtaken(self, module.PROCESS.name)
                 self_.perhaps_fails()
@@ -219,23 +239,20 @@ class World:
                 self_.perhaps_fails()
                 self_.perhaps_killed()
 
-        class Beat:
+        class Beat(module.Beat):  # type: ignore[misc, name-defined]
             """Beats when the test says so."""
 
-            def __init__(self, channels: Any, process: str, incarnation: Any, every: float, log: Any) -> None:
+            def __init__(self, channels: Any, process: Any, incarnation: Any, every: float, log: Any) -> None:
                 self.channels, self.process, self.incarnation, self.beat = channels, process, incarnation, 0
                 self.sent: dict[str, Any] = {}
-                self.go_on()
-
-            def go_on(self) -> None:
-                """Beat once."""
-                self.beat += 1
-                self.channels.renew(self.process, module.Lease(self.incarnation, self.beat, True, self.sent))
+                self.cut_off, self.silent, self.log = frozenset(), set(), log
+                self.renew()
 
             def end(self) -> None:
                 """Say goodbye."""
                 with contextlib.suppress(OSError):
-                    self.channels.renew(self.process, module.Lease(self.incarnation, self.beat + 1, False, self.sent))
+                    lease = module.Lease(self.incarnation, self.beat + 1, False, self.sent)
+                    self.channels.renew(self.process.name, lease)
 
         read = module.read_regular
 
@@ -252,6 +269,12 @@ class World:
             time=SimpleNamespace(**{**vars(real_time), "monotonic": lambda: self.now}),
         )
         return module
+
+    def is_severed(self, channel: Any) -> bool:
+        """Whether a channel is cut while its ends may live: what is sent is lost, or refused with an error."""
+        if self.severed.get(channel.name) == "refused":
+            raise OSError(errno.ENOTCONN, os.strerror(errno.ENOTCONN), channel.name)
+        return channel.name in self.severed
 
     def perhaps_killed(self) -> None:
         """Kill the process that is at work, now and then."""
@@ -298,7 +321,16 @@ class World:
         folder = self.folder / "feeds" / process / relation
         folder.mkdir(parents=True, exist_ok=True)
         rows = [{"op": op, **dict(zip(columns, row, strict=True))} for op, row in changes]
-        pq.write_table(pa.Table.from_pylist(rows), folder / f"{len(list(folder.iterdir())):06d}.parquet")
+        self.files += 1
+        pq.write_table(pa.Table.from_pylist(rows), folder / f"{self.files:06d}.parquet")
+
+    def compact(self, process: str, relation: str) -> None:
+        """Compact what a process was fed, as far as it says that it has read it."""
+        module: Any = self.modules[process]
+        folder = self.folder / "feeds" / process / relation
+        if folder.is_dir():
+            read = module.read_status(self.folder, process).get("fed", {}).get(relation, ())
+            module.compact_feed(module.PROGRAM, relation, folder, frozenset(read))
 
     def kill(self, name: str) -> None:
         """End a process without a word; what it has written stays."""
@@ -359,12 +391,13 @@ class World:
         self.now += seconds
         for worker in self.workers.values():
             with contextlib.suppress(OSError):
-                worker.beat.go_on()
+                worker.beat.renew()
 
     def start_all(self) -> None:
         """Start what does not run, and again what says that it is to be started again."""
         for name in self.names:
-            if name in self.workers and "start the process again" in self.workers[name].trouble:
+            worker = self.workers.get(name)
+            if worker and "start the process again" in f"{worker.trouble} {worker.cut_off}":
                 self.kill(name)
             if name not in self.workers:
                 self.start(name)
@@ -372,6 +405,7 @@ class World:
     def settle(self) -> None:
         """Let everything run without accidents until nobody has anything to do."""
         self.calm = True
+        self.severed.clear()
         self._turn_until_quiet()
         self.pass_time(self.hold + 1.0)
         self._turn_until_quiet()

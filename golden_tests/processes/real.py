@@ -126,6 +126,18 @@ class RealWorld:
         """Let a process that was cut off go on."""
         os.killpg(self.local.running[name].pid, signal.SIGCONT)
 
+    def sever(self, channel: str) -> None:
+        """Cut a channel while its ends live."""
+        messages = self.local.root / "channels" / channel / "messages"
+        messages.rename(messages.with_name("elsewhere"))
+        messages.touch()
+
+    def mend(self, channel: str) -> None:
+        """Let a channel that was cut carry messages again."""
+        messages = self.local.root / "channels" / channel / "messages"
+        messages.unlink()
+        messages.with_name("elsewhere").rename(messages)
+
     def feed(self, process: str, relation: str, changes: Sequence[tuple[str, Row]]) -> None:
         """Give a process rows from outside."""
         known = self.inputs[process, relation]

@@ -123,7 +123,7 @@ def litter(rng: random.Random, root: Path) -> None:
 
 #: What befalls what processes have and share.
 SHARED_FOLDERS = ("processes", "channels", "processes/*", "channels/*", "channels/*/sessions")
-ACCIDENTS = ("restore", "litter", "away", "closed", "copy", "copied", "overtaken", "lost")
+ACCIDENTS = ("restore", "litter", "away", "closed", "copy", "copied", "overtaken", "lost", "compact", "severed")
 
 
 def accident_of_channels(world: World, rng: random.Random, accident: str, name: str) -> None:
@@ -152,6 +152,13 @@ def accident_of_channels(world: World, rng: random.Random, accident: str, name: 
                 world.kill(other)
         case "overtaken":
             world.overtaken = name
+        case "severed":
+            channel = rng.choice(world.modules[name].PROCESS.receives or world.modules[name].PROCESS.sends or [None])
+            if channel and not world.severed.pop(channel.name, ""):
+                world.severed[channel.name] = rng.choice(["lost", "refused"])
+        case "compact":
+            for relation in world.modules[name].PROCESS.fed:
+                world.compact(name, relation)
         case "lost":
             messages = sorted(world.folder.glob("channels/*/messages/[0-9]*-*"))
             if messages:
@@ -176,7 +183,7 @@ def any_schedule(
     if hostile:
         world.fault_rate = rng.choice([0.0, 0.02])
         world.secrets = dict.fromkeys(world.names, rng.choice([b"", b"known to all of them"]))
-    weights = (30, 4, 8, 4, 1, 1, *([1, 1, 4, 2, 1, 1, 2, 2] if hostile else [0] * len(ACCIDENTS)))
+    weights = (30, 4, 8, 4, 1, 1, *([1, 1, 4, 2, 1, 1, 2, 2, 2, 2] if hostile else [0] * len(ACCIDENTS)))
     inputs: dict[tuple[str, str], set[Row]] = {
         (feed.reader, feed.relation): set() for feed in world.compiled.topology.feeds
     }

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from golden_tests.nightly import AT_NIGHT
+from golden_tests.oracle.language import Row
 from golden_tests.processes.model import evaluated
 from golden_tests.processes.real import RealWorld
 
@@ -114,6 +115,35 @@ def test_unreliable_switches(attempt: int, worlds: list[RealWorld], tmp_path: Pa
             world.start_elsewhere(name) if rng.random() < 0.5 else world.start(name)
         time.sleep(rng.random())
     check(world)
+
+
+def test_a_channel_that_is_cut(worlds: list[RealWorld], tmp_path: Path) -> None:
+    """While both of its ends live, its reader knows of no new tuples, or trusts none if it does not hear of deaths;
+    nobody else loses anything. Mended, all is as before."""
+    world = RealWorld(CYCLE, tmp_path)
+    worlds.append(world)
+    world.start("A", "P", "Q")
+    world.feed("A", "a", [("+", (n,)) for n in range(4)])
+    check(world)
+
+    def state(name: str, channel: str) -> str:
+        found: str = world.local.status(name)["receives"][channel]["state"]
+        return found
+
+    dead = next(path.name for path in (world.local.root / "channels").iterdir() if path.name.endswith(".dead--Q"))
+    for channel, left in (("P.p--Q", {(2,), (3,)}), (dead, set[Row]())):
+        world.sever(channel)
+        until("Q notices", lambda at=channel: state("Q", at) == "cut")
+        world.feed("A", "a", [("-", (0,)), ("+", (7,))])
+        world.feed("Q", "b", [("+", (1,))])
+        until("P goes on", lambda: world.relations()["P.p"] == {(1,), (2,), (3,), (7,)})
+        until("Q has what it can prove", lambda known=left: world.relations()["Q.q"] == known)
+        world.feed("A", "a", [("+", (0,)), ("-", (7,))])
+        world.mend(channel)
+        world.feed("Q", "b", [("-", (1,))])
+        until("Q hears again", lambda at=channel: state("Q", at) == "open")
+        check(world)
+        assert world.relations()["Q.q"] == {(0,), (1,), (2,), (3,)}
 
 
 def test_cycle_over_processes(worlds: list[RealWorld], tmp_path: Path) -> None:

@@ -32,7 +32,7 @@ from typing import NamedTuple
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from ..errors import JobError
+from ..errors import JobError, Passing
 from ..places import make_folder, sync, write_exclusively
 from .partition import Partition, Pattern
 
@@ -49,6 +49,25 @@ TEMPORARY_FILE = re.compile(r"\..+\.[0-9a-f]{8,32}")
 
 #: Errors that are due to the file itself, not to the state of the system: retrying does not help.
 UNREADABLE = (errno.EACCES, errno.EPERM, errno.ELOOP, errno.ENXIO, errno.EISDIR, errno.ENOTDIR, errno.EINVAL)
+
+#: Errors that may concern a single channel. The channel is considered cut; the process goes on with the others.
+CUT_OFF = (
+    *UNREADABLE,
+    errno.ENOENT,
+    errno.EEXIST,
+    errno.EIO,
+    errno.ESTALE,
+    errno.ENODEV,
+    errno.ENOTCONN,
+    errno.ETIMEDOUT,
+    errno.EHOSTDOWN,
+    errno.EHOSTUNREACH,
+    errno.ENETDOWN,
+    errno.ENETUNREACH,
+)
+
+#: The name of the lease of a channel, beside its messages.
+LEASE_FILE = "lease.json"
 
 SHORTEST_SECRET = 16
 
@@ -143,6 +162,14 @@ class Lease(NamedTuple):
     sent: Mapping[str, Sent]
 
 
+class Pulse(NamedTuple):
+    """The lease of a channel, which takes the way of its messages: the sender's incarnation, and a counter ``beat``
+    that it increments while messages on this channel get through."""
+
+    incarnation: Number
+    beat: int
+
+
 class Message(NamedTuple):
     """A transaction in transit: the parts of its :class:`Life`, and its sequence number in that life, from 1. The
     first message is a ``snapshot`` of the relation, the others are ``changes``. ``complete`` means that the sender
@@ -165,6 +192,15 @@ class Message(NamedTuple):
         """Return the name of the message's file, up to the mark."""
         state = "complete" if self.complete else "partial"
         return f"{self.incarnation}-{self.session}-{self.beginning:06d}-{self.sequence:09d}-{self.kind}-{state}"
+
+
+class CutOff(Passing):
+    """A single channel does not accept messages."""
+
+
+def is_cut_off(error: Exception) -> bool:
+    """Return whether an error may concern a single channel."""
+    return isinstance(error, CutOff) or (isinstance(error, OSError) and error.errno in CUT_OFF)
 
 
 class UnsoundMessage(Exception):
@@ -217,6 +253,19 @@ class Seal:
             known = {name: Sent(Number(*s), int(b), int(m)) for name, (s, b, m) in sent.items()}
             return Lease(Number(*taken), int(beat), bool(running), known)
         except (ValueError, TypeError, AttributeError, OverflowError, RecursionError):
+            return None
+
+    def pulse_text(self, channel: Channel, pulse: Pulse) -> bytes:
+        """Return the lease of a channel and its mark as JSON."""
+        return json.dumps([*pulse, self.mark(("pulse", channel.name, channel.sender, *pulse))]).encode()
+
+    def read_pulse(self, channel: Channel, text: bytes) -> Pulse | None:
+        """Return the lease of a channel in a text; None if the text is malformed or its mark is wrong."""
+        try:
+            taken, beat, mark = json.loads(text)
+            right = self.accepts(mark, ("pulse", channel.name, channel.sender, taken, beat))
+            return Pulse(Number(int(taken[0]), str(taken[1])), int(beat)) if right else None
+        except (ValueError, TypeError, LookupError, OverflowError, RecursionError):
             return None
 
     def message_file(self, channel: Channel, message: Message, content: bytes) -> str:
@@ -275,6 +324,20 @@ class DirectoryChannels:
             self._aside(path, "is not a lease with a valid mark")
         return lease
 
+    def renew_channel(self, channel: Channel, pulse: Pulse) -> None:
+        """Write the lease of a channel as its sender. Raise OSError if messages could not be written either."""
+        path = self._folder(channel) / "messages" / LEASE_FILE
+        write_whole(path, self.seal.pulse_text(channel, pulse), forced=False)
+
+    def pulse(self, channel: Channel) -> Pulse | None:
+        """Return the last lease of a channel; None if there is none or it cannot be read."""
+        path = self._folder(channel) / "messages" / LEASE_FILE
+        text = self._content(path)
+        pulse = self.seal.read_pulse(channel, text) if text is not None else None
+        if text is not None and pulse is None:
+            self._aside(path, "is not a lease with a valid mark")
+        return pulse
+
     def open_session(self, channel: Channel) -> Number:
         """Start a new session as the reader of a channel: the sender answers with a snapshot; delete older messages."""
         make_folder(self._folder(channel) / "messages")
@@ -310,7 +373,7 @@ class DirectoryChannels:
             message = parsed_message(name)
             if message is not None:
                 found.setdefault(message, []).append(name)
-            elif not TEMPORARY_FILE.fullmatch(name):
+            elif name != LEASE_FILE and not TEMPORARY_FILE.fullmatch(name):
                 self._aside(folder / name, "is not a message")
         self.files[channel.name] = found
         return sorted(found)

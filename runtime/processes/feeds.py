@@ -7,9 +7,11 @@ import stat
 from collections.abc import Callable, Collection, Sequence
 from pathlib import Path
 
+from ..errors import Refused
 from ..inputs.files import INPUT_FORMATS
 from ..log import Log
 from .channels import UNREADABLE, path_text
+from .snapshots import FeedFolder, Listing
 
 
 class Feeds:
@@ -33,10 +35,17 @@ class Feeds:
         self.alone: set[str] = set()
         #: By relation, the names in its folder that are no files of rows.
         self.aside: dict[str, list[str]] = {relation: [] for relation in relations}
+        self.folders = {relation: FeedFolder(self.folder(relation)) for relation in relations}
+        #: By relation, the snapshots that stand for files of which all were taken in.
+        self.passed: dict[str, list[str]] = {}
 
     def folder(self, relation: str) -> Path:
         """Return the folder for the files fed to a relation."""
         return self.root / "feeds" / self.process / relation
+
+    def listing(self, relation: str) -> Listing:
+        """Return the files of a relation. Raise OSError or Refused if they cannot be determined."""
+        return self.folders[relation].listing()
 
     def next_files(self) -> dict[str, Path]:
         """Return the next file for each relation, or for only one relation if it must be taken in alone."""
@@ -51,6 +60,9 @@ class Feeds:
             except FileNotFoundError:
                 # It was removed in the meantime.
                 continue
+            except Refused as error:
+                # A snapshot does not say which files it covers.
+                waiting, problem = [], error.plain
             except OSError as error:
                 if error.errno not in UNREADABLE:
                     raise
@@ -72,27 +84,24 @@ class Feeds:
         """Return whether files for a relation are pending, or might be because its folder cannot be read."""
         try:
             return bool(self.waiting(relation))
+        except Refused:
+            return True
         except OSError as error:
             if error.errno not in UNREADABLE:
                 raise
             return True
 
     def waiting(self, relation: str) -> list[Path]:
-        """Return the pending files of a relation in order, without dot files; warn of anything that is no file of
-        rows."""
-        folder = self.folder(relation)
-        try:
-            names = sorted(path.name for path in folder.iterdir())
-        except FileNotFoundError:
-            return []
-        known = {*self.taken(relation), *(name for name in names if name[0] == ".")}
+        """Return the pending files of a relation in order; warn of anything that is no file of rows."""
+        folder, listing, known = self.folder(relation), self.listing(relation), frozenset(self.taken(relation))
+        self.passed[relation] = listing.passed(known)
         waiting, aside = [], []
-        for name in names:
-            problem = "" if name in known else not_food(folder / name)
+        for name in listing.waiting(known):
+            problem = not_food(folder / name)
             if problem:
                 self.log.warn(f"{path_text(folder / name)} {problem}; it is ignored")
                 aside.append(name)
-            elif name not in known:
+            else:
                 waiting.append(folder / name)
         self.aside[relation] = aside
         return waiting

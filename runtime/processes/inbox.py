@@ -31,6 +31,7 @@ from ..model import Program, Relation
 from ..places import make_folder, sync, sync_files
 from ..sql import names, sql_type
 from .channels import NO_LIFE, NO_NUMBER, Channel, Life, Message, Number, Process
+from .snapshots import Replacement
 
 #: Increased whenever older inboxes become unreadable.
 INBOX_VERSION = 2
@@ -43,8 +44,10 @@ class Line:
 
     ``life`` is the life of the visible tuples, ``next`` of those collected separately, ``session`` the reader's
     session. Of the latest life, ``messages`` counts the messages that have arrived, ``highest`` is their highest
-    sequence number, and ``complete`` the highest of those sent when the sender had caught up. According to its lease,
-    the sender has sent ``sent`` messages in the life ``told``. ``held_since`` is a time of the monotonic clock.
+    sequence number, and ``complete`` the highest of those sent when the sender had caught up. All messages up to
+    ``through`` have arrived. According to its lease, the sender has sent ``sent`` messages in the life ``told``.
+    ``held_since`` is a time of the monotonic clock. ``leased`` says whether the sender of ``life`` renews a lease of
+    the channel, which older versions do not.
     """
 
     state: str = "waiting"
@@ -53,10 +56,12 @@ class Line:
     messages: int = 0
     highest: int = 0
     complete: int = 0
+    through: int = 0
     session: Number = NO_NUMBER
     told: Life = NO_LIFE
     sent: int = 0
     held_since: float = 0.0
+    leased: bool = False
 
     @property
     def last(self) -> Life:
@@ -66,6 +71,11 @@ class Line:
     def is_newer(self, life: Life) -> bool:
         """Return whether a life of the current session is newer than the latest life known."""
         return self.last.session != self.session or life > self.last
+
+    def show(self, life: Life) -> None:
+        """Open the channel with the tuples of a life."""
+        self.leased = self.leased and life.incarnation == self.life.incarnation
+        self.state, self.life, self.next = "open", life, None
 
     @property
     def lacks(self) -> bool:
@@ -119,9 +129,9 @@ class Inbox:
         one. ``life`` is that of this run of the process."""
         make_folder(home)
         self.home, self.process, self.hold, self.life = home, process, hold, life
-        named = {r.name: r for r in program.relations if r.kind == "input"}
+        self.named = {r.name: r for r in program.relations if r.kind == "input"}
         received = [channel.input for channel in process.receives] + [process.lives] * bool(process.lives)
-        self.relations = {name: named[name] for name in received}
+        self.relations = {name: self.named[name] for name in received}
         self.connection = self._open()
         step = self.unfinished()
         for folder in (home / "steps").glob("step-*"):
@@ -173,6 +183,7 @@ class Inbox:
             "(step BIGINT, name VARCHAR, before VARCHAR, files VARCHAR, done BOOLEAN)"
         )
         self.run("CREATE TABLE IF NOT EXISTS inbox__fed (relation VARCHAR, file VARCHAR)")
+        self.run("CREATE TABLE IF NOT EXISTS inbox__covered (relation VARCHAR, file VARCHAR, snapshot VARCHAR)")
         for relation in self.relations.values():
             columns = ", ".join(f"{column.sql} {sql_type(column.type, 'duckdb')}" for column in relation.tuple_columns)
             self.run(
@@ -238,19 +249,16 @@ class Inbox:
         if message.session != line.session:
             # A message for a later session is for a later run of this process.
             return message.session.number <= line.session.number
-        values = [channel.name, message.sequence]
         newer = line.is_newer(message.life)
         if newer:
             if message.kind != "snapshot":
                 return False
-        elif message.life != line.last or self.run(
-            "SELECT 1 FROM inbox__seen WHERE channel = ? AND sequence = ?", values
-        ):
+        elif message.life != line.last or self.has_seen(channel, message.sequence):
             return True
         given = matched_rows(rows(), channel, self.relations[channel.input])
         if newer:
             self._begin_life(channel, line, message)
-        self.run("INSERT INTO inbox__seen VALUES (?, ?)", values)
+        self.note_seen(channel, message.sequence)
         line.messages += 1
         line.highest = max(line.highest, message.sequence)
         if message.complete:
@@ -259,6 +267,27 @@ class Inbox:
         if line.next and line.caught_up:
             self._show_next(channel, line)
         return True
+
+    def has_seen(self, channel: Channel, sequence: int) -> bool:
+        """Return whether a message of the latest life has arrived before."""
+        known = "SELECT 1 FROM inbox__seen WHERE channel = ? AND sequence = ?"
+        return sequence <= self.lines[channel.name].through or bool(self.run(known, [channel.name, sequence]))
+
+    def note_seen(self, channel: Channel, sequence: int) -> None:
+        """Record that a message of the latest life has arrived. Only those behind a missing one are listed."""
+        line = self.lines[channel.name]
+        if sequence != line.through + 1:
+            self.run("INSERT INTO inbox__seen VALUES (?, ?)", [channel.name, sequence])
+            return
+        listed = (
+            "SELECT sequence, ROW_NUMBER() OVER (ORDER BY sequence) AS place FROM inbox__seen "
+            "WHERE channel = ? AND sequence > ?"
+        )
+        following = f"SELECT COUNT(*) FROM ({listed}) AS s WHERE sequence = ? + place"
+        ((count,),) = self.run(following, [channel.name, sequence, sequence])
+        line.through = sequence + count
+        if count:
+            self.run("DELETE FROM inbox__seen WHERE channel = ? AND sequence <= ?", [channel.name, line.through])
 
     def cut(self, channel: Channel, now: float) -> None:
         """Delete the tuples of a sender that is gone, or hold them first. ``now`` is a time of the monotonic clock."""
@@ -283,13 +312,13 @@ class Inbox:
     def _begin_life(self, channel: Channel, line: Line, message: Message) -> None:
         """Begin a newer life, whose snapshot has arrived; older ones become void."""
         self.run("DELETE FROM inbox__seen WHERE channel = ?", [channel.name])
-        line.messages = line.highest = line.complete = 0
+        line.messages = line.highest = line.complete = line.through = 0
         self._clear(channel, shown=False)
         if line.state == "held" and not message.complete:
             line.next = message.life
         else:
             self._clear(channel, shown=True)
-            line.state, line.life, line.next = "open", message.life, None
+            line.show(message.life)
 
     def _show_next(self, channel: Channel, line: Line) -> None:
         """Replace the held tuples of a channel by those collected since."""
@@ -302,7 +331,7 @@ class Inbox:
         self._clear(channel, shown=True)
         self._add(channel, collected, shown=True)
         assert line.next
-        line.state, line.life, line.next = "open", line.next, None
+        line.show(line.next)
 
     def _clear(self, channel: Channel, shown: bool) -> None:
         """Delete the visible tuples of a channel, which changes the step, or those collected separately."""
@@ -350,12 +379,13 @@ class Inbox:
 
     def note_lives(self) -> bool:
         """Add what has changed to the lives of the processes that are there: this one's, and those of the senders whose
-        dead base facts are known. Return whether anything has."""
+        dead base facts are known, in all recursions. While a sender does not get through with these, its base facts
+        count for nothing here, whoever sends proofs with them; when it does again, they count again. Return whether
+        anything has changed."""
         lives = {(self.process.name, self.life, True)}
-        for channel in self.process.receives:
-            line = self.lines[channel.name]
-            if channel.dead and line.state in ("open", "held"):
-                lives.add((channel.sender, line.life.incarnation.nonce, False))
+        dead = [(c.sender, self.lines[c.name]) for c in self.process.receives if c.dead]
+        unheard = {sender for sender, line in dead if line.state not in ("open", "held")}
+        lives |= {(sender, line.life.incarnation.nonce, False) for sender, line in dead if sender not in unheard}
         relation = self.relations[self.process.lives]
         table, columns = relation.table, names(relation.tuple_columns)
         known = set(self.run(f"SELECT {columns} FROM {table}"))
@@ -369,8 +399,9 @@ class Inbox:
             self.run(f"INSERT INTO {table} ({columns}, _channel, _shown, _copies) VALUES (?, ?, ?, '', TRUE, 1)", row)
         return True
 
-    def finish(self, fed: Mapping[str, Path]) -> InputStep | None:
-        """Commit the step, which also takes in the files ``fed`` from outside; return None if nothing has changed."""
+    def finish(self, fed: Mapping[str, Path], replaced: Mapping[str, Replacement]) -> InputStep | None:
+        """Commit the step, which also takes in the files ``fed`` from outside, those that are snapshots as what they
+        have ``replaced``; return None if nothing has changed."""
         changed = bool(self.process.lives) and self.note_lives()
         lines = {channel: json.dumps(vars(line)) for channel, line in self.lines.items()}
         if not (changed or fed) and lines == self.known:
@@ -397,12 +428,27 @@ class Inbox:
                 files[name] = [str(path)]
         if files.keys() - fed.keys():
             sync_files(self.home / "steps" / batch)
+        for name, found in replaced.items():
+            del files[name]
+            if found.changes.num_rows:
+                # Under the name of the snapshot, in a folder for each relation.
+                path = Path("steps", batch, f"feed-{self.named[name].table}", fed[name].name)
+                make_folder((self.home / path).parent)
+                pq.write_table(found.changes, self.home / path)
+                sync_files((self.home / path).parent)
+                files[name] = [str(path)]
         if files:
             self.run("DELETE FROM inbox__made")
             values = [number, batch, before, json.dumps(files)]
             self.run("INSERT INTO inbox__made VALUES (?, ?, ?, ?, FALSE)", values)
         for name, path in fed.items():
             self.run("INSERT INTO inbox__fed VALUES (?, ?)", [name, path.name])
+        for name, found in replaced.items():
+            for table in ("inbox__fed", "inbox__covered"):
+                again = f"DELETE FROM {table} WHERE relation = ? AND file IN (SELECT UNNEST(CAST(? AS VARCHAR[])))"
+                self.run(again, [name, sorted(found.again)])
+            covered = "INSERT INTO inbox__covered SELECT ?, UNNEST(CAST(? AS VARCHAR[])), ?"
+            self.run(covered, [name, sorted(found.covers), fed[name].name])
         self.run("DELETE FROM inbox__lines")
         self.run("INSERT INTO inbox__lines SELECT UNNEST(?), UNNEST(?)", [list(lines), list(lines.values())])
         self.run("COMMIT")
@@ -410,6 +456,12 @@ class Inbox:
         # DuckDB calls fsync on its log, but not on the folder.
         sync(self.home)
         return self.unfinished() if files else None
+
+    def note_passed(self, passed: Mapping[str, Sequence[str]]) -> None:
+        """Record snapshots of feeds, by relation, as taken in: the files that they cover were."""
+        for relation, files in passed.items():
+            for file in files:
+                self.run("INSERT INTO inbox__fed VALUES (?, ?)", [relation, file])
 
     def unfinished(self) -> InputStep | None:
         """Return the step that was committed but not applied yet, or None."""
@@ -435,14 +487,17 @@ class Inbox:
             del named[name]
             values = [name, Path(path).name]
             self.run("DELETE FROM inbox__fed WHERE relation = ? AND file = ?", values)
+            self.run("DELETE FROM inbox__covered WHERE relation = ? AND snapshot = ?", values)
         changed = [json.dumps(named), step.number]
         self.run("UPDATE inbox__made SET files = ? WHERE step = ?", changed)
         self.run("COMMIT")
         return step._replace(files=files)
 
     def files_fed(self, relation: str) -> list[str]:
-        """Return the names of the files from outside that were taken in for a relation, sorted."""
-        found = self.run("SELECT file FROM inbox__fed WHERE relation = ? ORDER BY file", [relation])
+        """Return the names of the files from outside that were taken in for a relation, also as parts of snapshots,
+        sorted."""
+        taken = "SELECT relation, file FROM inbox__fed UNION SELECT relation, file FROM inbox__covered"
+        found = self.run(f"SELECT file FROM ({taken}) AS t WHERE relation = ? ORDER BY file", [relation])
         return [file for (file,) in found]
 
 

@@ -21,10 +21,12 @@ from .channels import (
     NO_NUMBER,
     NUMBER_FILE,
     Channel,
+    CutOff,
     Lease,
     Message,
     Number,
     Process,
+    Pulse,
     Seal,
     UnsoundMessage,
     parsed_message,
@@ -33,6 +35,9 @@ from .channels import (
 
 #: The maximal size in bytes of a record; longer messages are split. Brokers accept 1 MB by default.
 RECORD_BYTES = 512 * 1024
+
+#: The key of the leases of a channel in its topic.
+LEASE_KEY = "lease"
 
 #: How many seconds to wait for an answer of the brokers.
 KAFKA_PATIENCE = 60.0
@@ -64,6 +69,7 @@ class KafkaChannels:
         self.topics = {self.topic(channel): channel for channel in process.receives}
         self.numbers: dict[str, Number] = {}
         self.leases: dict[str, Lease] = {}
+        self.pulses: dict[str, Pulse] = {}
         #: Incomplete messages: per channel, message and file name, the contents of records by their position.
         self.parts: dict[str, dict[Message, dict[str, dict[int, bytes]]]]
         self.parts = {c.name: {} for c in process.receives}
@@ -160,6 +166,11 @@ class KafkaChannels:
 
     def _collect(self, channel: Channel, key: str, value: bytes) -> bool:
         """Reassemble a message from its records, which may be duplicated; return whether this is a record of one."""
+        if key == LEASE_KEY:
+            pulse = self.seal.read_pulse(channel, value)
+            if pulse is not None:
+                self.pulses[channel.name] = max(pulse, self.pulses.get(channel.name, pulse))
+            return pulse is not None
         found = re.fullmatch(r"([^/]+)/([0-9]{1,6})/([0-9]{1,6})", key)
         message = parsed_message(found[1]) if found else None
         if not found or message is None:
@@ -189,6 +200,15 @@ class KafkaChannels:
     def lease(self, process: str) -> Lease | None:
         """Return the last lease of a process; None if there is none."""
         return self.leases.get(process)
+
+    def renew_channel(self, channel: Channel, pulse: Pulse) -> None:
+        """Queue the lease of a channel to its reader, without waiting for the brokers."""
+        self._queued(self.topic(channel), self.seal.pulse_text(channel, pulse), LEASE_KEY)
+        self.producer.poll(0)
+
+    def pulse(self, channel: Channel) -> Pulse | None:
+        """Return the last lease of a channel; None if there is none."""
+        return self.pulses.get(channel.name)
 
     def open_session(self, channel: Channel) -> Number:
         """Start a new session as the reader of a channel: the sender answers with a snapshot; drop older messages."""
@@ -277,9 +297,11 @@ class KafkaChannels:
                 # The client's queue is full.
                 self.producer.poll(0.1)
             self.producer.poll(0)
-        if self.producer.flush(KAFKA_PATIENCE) or problems:
-            why = problems[0] if problems else f"no answer for {KAFKA_PATIENCE:g} seconds"
-            raise Passing(f"Kafka at {self.hosts} does not accept messages to {topic}: {why}")
+        said = f"Kafka at {self.hosts} does not accept messages to {topic}"
+        if self.producer.flush(KAFKA_PATIENCE):
+            raise Passing(f"{said}: no answer for {KAFKA_PATIENCE:g} seconds")
+        if problems:
+            raise (Passing if topic == self.registry else CutOff)(f"{said}: {problems[0]}")
         return max(offsets)
 
 

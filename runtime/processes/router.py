@@ -38,6 +38,7 @@ from ..printing import named_values
 from .channels import write_whole
 from .feeds import Feeds
 from .nodes import ROUTER, Nodes
+from .snapshots import FeedFolder
 from .status import status_path
 from .trouble import may_pass
 from .worker import MOST_PAUSE
@@ -129,11 +130,12 @@ class Router:
         for node in range(self.nodes.partition.count):
             for name in self.nodes.fed:
                 folder = self.feed_of(node, name)
-                for file in folder.iterdir() if folder.is_dir() else ():
-                    found = ROUTED_FILE.fullmatch(file.name)
+                listing = FeedFolder(folder).listing()
+                for file in sorted({*listing.files, *listing.covered}):
+                    found = ROUTED_FILE.fullmatch(file)
                     if found and int(found[1]) > last:
                         raise JobError(
-                            f"{file} was put there by a router, and {self.home} does not know of it: it is "
+                            f"{folder / file} was put there by a router, and {self.home} does not know of it: it is "
                             "new, or an older copy; restore it, or start the nodes and their router in a new folder "
                             "(--root)"
                         )

@@ -22,9 +22,11 @@ from ..printing import visible_lines
 from ..session import choose_executor
 from .beat import Channels
 from .channels import DirectoryChannels, Process, Seal, read_secret
+from .compaction import compact_feed
 from .kafka import KafkaChannels
 from .nodes import Nodes
 from .state import JobState
+from .status import read_status
 from .trouble import is_surroundings, with_causes
 from .worker import MOST_PAUSE, Settings, Worker
 
@@ -47,14 +49,16 @@ def serve(
     on: str = "auto",
     max_entries: int = MOST_ENTRIES,
     publish_by: str | None = None,
+    keep_published: bool = False,
 ) -> int:
     """Run the process until SIGTERM or SIGINT and return its exit code. ``lease``, ``hold`` and ``poll`` are in
     seconds. ``channels`` is a Kafka address, if the channels are not in ``root``; ``secret_file`` holds the secret of
     all processes, if they have one; ``on`` says where to run, as in ``choose_executor``. A recursion across processes
-    may have ``max_entries`` tuples, or derivation sets, here. Changes may be published by ``location``."""
+    may have ``max_entries`` tuples, or derivation sets, here. Changes may be published by ``location``;
+    ``keep_published`` keeps those that were sent."""
     shared = Path(root)
     own = Path(home) if home else shared / "homes" / process.name
-    settings = Settings(shared, own, lease, hold)
+    settings = Settings(shared, own, lease, hold, keep_published)
     ended = threading.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: ended.set())
@@ -114,35 +118,25 @@ def process_main(program: Program, served: Process | Nodes, argv: Sequence[str])
     if argv[:1] in (["-h"], ["--help"]):
         commands = command_line(program)
         several = " For all nodes: route, changes, and show with --root." if isinstance(served, Nodes) else ""
-        commands.epilog = f"The command serve runs the process; see serve --help.{several} {commands.epilog}"
+        commands.epilog = (
+            "The command serve runs the process, and compact-feeds compacts what it was fed; see serve --help and "
+            f"compact-feeds --help.{several} {commands.epilog}"
+        )
         commands.print_help()
         return 0
+    if argv[:1] == ["compact-feeds"]:
+        return compact_feeds(program, served, argv[1:])
     if argv[:1] != ["serve"]:
         routes = served.routes if isinstance(served, Nodes) else ()
         return run_command(program, argv, {route.output: route.input for route in routes})
     what = f"the process {served.name}" if isinstance(served, Process) else "a node"
-    parser = Parser(
-        prog=f"{Path(sys.argv[0]).name} serve",
-        description=f"Run {what} until SIGTERM or SIGINT: apply the changes that arrive through "
-        "its channels and feeds, and send the resulting changes to other processes.",
+    parser = process_parser(
+        served,
+        "serve",
+        f"Run {what} until SIGTERM or SIGINT: apply the changes that arrive through its channels and feeds, and send "
+        "the resulting changes to other processes.",
     )
-    if isinstance(served, Nodes):
-        numbers = range(served.partition.count)
-        parser.add_argument(
-            "--node",
-            type=int,
-            required=True,
-            choices=numbers,
-            metavar="N",
-            help=f"the number of the node, from 0 to {numbers[-1]}",
-        )
     seconds: dict[str, Any] = {"type": float, "metavar": "SECONDS"}
-    parser.add_argument(
-        "--root",
-        required=True,
-        metavar="DIR",
-        help="the folder that all processes share; with --channels, it may be used by this process alone",
-    )
     parser.add_argument(
         "--channels",
         metavar="kafka://HOST:PORT/NAME",
@@ -177,13 +171,78 @@ def process_main(program: Program, served: Process | Nodes, argv: Sequence[str])
         help="end if a recursion across processes has more than N tuples or derivation sets (default: %(default)s)",
     )
     add_cut(parser)
+    parser.add_argument(
+        "--keep-published",
+        action="store_true",
+        help="keep the published changes of relations that other processes read after they were sent",
+    )
     add_place(parser)
     if program.functions:
         parser.add_argument("--functions", required=True, metavar="FILE.py", help="the file with external functions")
     options = vars(parser.parse_args(argv[1:]))
     process = served.process(options.pop("node")) if isinstance(served, Nodes) else served
+    return reporting("serve", lambda: serve(program, process, **options))
+
+
+def process_parser(served: Process | Nodes, command: str, description: str) -> Parser:
+    """Return a parser of a command for a process or one of several nodes, with what says which one."""
+    parser = Parser(prog=f"{Path(sys.argv[0]).name} {command}", description=description)
+    if isinstance(served, Nodes):
+        numbers = range(served.partition.count)
+        parser.add_argument(
+            "--node",
+            type=int,
+            required=True,
+            choices=numbers,
+            metavar="N",
+            help=f"the number of the node, from 0 to {numbers[-1]}",
+        )
+    parser.add_argument(
+        "--root",
+        required=True,
+        metavar="DIR",
+        help="the folder that all processes share; with --channels, it may be used by this process alone",
+    )
+    return parser
+
+
+def reporting(command: str, work: Callable[[], int]) -> int:
+    """Return the exit code of a command; print why it fails."""
     try:
-        return serve(program, process, **options)
+        return work()
     except (JobError, OSError) as error:
-        print(visible_lines(without_keys(f"serve: {error}")), file=sys.stderr)
+        print(visible_lines(without_keys(f"{command}: {error}")), file=sys.stderr)
         return 1
+
+
+def compact_feeds(program: Program, served: Process | Nodes, argv: Sequence[str]) -> int:
+    """Run ``compact-feeds``, which replaces the files that a process has read by snapshots; return the exit code."""
+    what = f"the process {served.name}" if isinstance(served, Process) else "a node"
+    parser = process_parser(
+        served,
+        "compact-feeds",
+        f"Replace the files that {what} was fed and has read by one file for each relation, with the rows that remain "
+        "of them. The process may run meanwhile.",
+    )
+    parser.add_argument("relations", nargs="*", metavar="REL", help="the relations (default: all that are fed)")
+    options = parser.parse_args(argv)
+    process = served.process(options.node) if isinstance(served, Nodes) else served
+    if unknown := set(options.relations).difference(process.fed):
+        parser.error(f"{process.name} is not fed {', '.join(sorted(unknown))}")
+
+    def work() -> int:
+        told = read_status(Path(options.root), process.name).get("fed")
+        for relation in options.relations or process.fed:
+            read = told.get(relation, ()) if isinstance(told, dict) else ()
+            folder = Path(options.root) / "feeds" / process.name / relation
+            if not folder.exists() and not options.relations:
+                continue
+            count, snapshot, rows = compact_feed(program, relation, folder, frozenset(map(str, read)))
+            print(
+                f"{relation}: {count} files became {snapshot} ({rows} rows)"
+                if snapshot
+                else f"{relation}: no files to compact that {process.name} has read"
+            )
+        return 0
+
+    return reporting("compact-feeds", work)

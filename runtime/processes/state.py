@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import shutil
+from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -17,7 +19,7 @@ from ..inputs.records import operation_column
 from ..log import Log
 from ..manifest import PUBLISHED, read_manifest, read_state
 from ..model import MOST_ENTRIES, Program, Relation
-from ..publish import check_cut, published_files
+from ..publish import check_cut, publication_folder, published_files
 from ..reading import bucket_files, stored_rows
 from ..sql import names
 from .inbox import InputStep
@@ -99,7 +101,7 @@ class JobState:
 
     def changes(self, relation: Relation, step: InputStep) -> pa.Table | None:
         """Return the published changes of a relation in a step, with ``_op`` 1 or -1; None if there are none."""
-        folder = Path(self.folder) / PUBLISHED / (relation.folder or relation.name) / "changes" / f"batch={step.name}"
+        folder = publication_folder(Path(self.folder), PUBLISHED, relation, step.name)
         files = list(published_files(folder))
         if not files:
             return None
@@ -110,3 +112,10 @@ class JobState:
         if not columns:
             columns = [pa.chunked_array([pa.array([True] * rows.num_rows)])]
         return pa.table([signs, *columns], ["_op", *(c.sql for c in relation.tuple_columns)])
+
+    def prune(self, relations: Iterable[Relation], step: str) -> None:
+        """Remove the published changes of relations in a step, or in all steps if ``step`` is empty."""
+        for relation in relations:
+            folder = publication_folder(Path(self.folder), PUBLISHED, relation, step)
+            for found in [folder] if step else folder.parent.glob("batch=step-*"):
+                shutil.rmtree(found, ignore_errors=True)

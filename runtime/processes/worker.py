@@ -21,6 +21,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from ..errors import JobError, Passing, Refused, reason
+from ..inputs.records import input_relation
 from ..log import Log
 from ..model import Program, Relation
 from ..places import make_folder, rows_of_file
@@ -28,18 +29,23 @@ from .beat import Beat, Channels
 from .channels import (
     NO_NUMBER,
     Channel,
+    CutOff,
     Lease,
     Life,
     Message,
+    Number,
     Process,
+    Pulse,
     Sent,
     UnsoundMessage,
+    is_cut_off,
     path_text,
     write_whole,
 )
 from .feeds import Feeds
 from .inbox import Inbox, InputStep, OtherColumns, sent_columns
 from .partition import fitting_rows
+from .snapshots import Replacement, replacement
 from .state import JobState
 from .status import read_status, status_path
 from .trouble import may_pass
@@ -51,12 +57,14 @@ MOST_PAUSE = 30.0
 @dataclass(frozen=True)
 class Settings:
     """How a process runs: the folder ``root`` of all processes, its own folder ``home``, and times in seconds. A
-    sender that has not renewed its lease for ``lease`` is considered gone, and its tuples are held for ``hold``."""
+    sender that has not renewed its lease for ``lease`` is considered gone, and its tuples are held for ``hold``. Unless
+    the process is to ``keep_published``, it removes published changes once they were sent."""
 
     root: Path
     home: Path
     lease: float = 5.0
     hold: float = 0.0
+    keep_published: bool = False
 
 
 class Total(NamedTuple):
@@ -78,16 +86,27 @@ class Worker:
         self.incarnation = self.channels.take_incarnation(process.name)
         self.inbox = Inbox(settings.home, process, state.program, settings.hold, self.incarnation.nonce)
         self.feeds = Feeds(settings.root, process.name, process.fed, self.inbox.files_fed, log)
+        #: Why nothing gets through on a channel, as far as this process sees it.
+        self.cut_off: dict[str, str] = {}
+        #: The input channels that need a new session as soon as one can be opened.
+        self.unopened: set[str] = set()
         try:
             self.check_home()
+            self.prune()
             self.open_sessions()
         except BaseException:
             self.inbox.connection.close()
             raise
-        self.beat = Beat(self.channels, process.name, self.incarnation, settings.lease / 5, log)
+        self.beat = Beat(self.channels, process, self.incarnation, settings.lease / 5, log)
         self.sent = {channel.name: Sent(NO_NUMBER, 0, 0) for channel in process.sends}
         self.totals = dict.fromkeys(self.sent, Total())
         self.leases: dict[str, tuple[Lease | None, float]] = {}
+        #: Per input channel, its last lease from the sender's latest incarnation, and since when it is known.
+        self.pulses: dict[str, tuple[Pulse, float]] = {}
+        #: Per input channel that cannot be read, since when.
+        self.deaf: dict[str, float] = {}
+        #: Per output channel on which sending fails, how often it did in a row, and when to try again.
+        self.unsendable: dict[str, tuple[int, float]] = {}
         #: Per channel, whether this process had caught up when it last sent on it.
         self.caught_up = dict.fromkeys(self.sent, False)
         # The unfinished part of a turn, which is resumed after an error.
@@ -121,7 +140,11 @@ class Worker:
             said = told.get(relation, []) if isinstance(told, dict) else []
             needed = {*map(str, said), *known} if anew else {*map(str, said)} - known
             folder = self.feeds.folder(relation)
-            gone += [folder / name for name in sorted(needed) if not os.path.lexists(folder / name)]
+            needed = {name for name in needed if not os.path.lexists(folder / name)}
+            if needed:
+                # A snapshot stands for the files that it covers.
+                needed -= self.feeds.listing(relation).covered
+            gone += [folder / name for name in sorted(needed)]
         if gone:
             listed = ", ".join(map(path_text, gone[:3])) + (", ..." if len(gone) > 3 else "")
             what = "the state and the inbox do not match" if anew else "the home is new, or an older copy"
@@ -143,9 +166,31 @@ class Worker:
             self.inbox.begin_anew(kept)
 
     def open_sessions(self) -> None:
-        """Open a session on each input channel."""
+        """Open a session on each input channel, as far as possible."""
         for channel in self.process.receives:
-            self.inbox.lines[channel.name].session = self.channels.open_session(channel)
+            self.unopened.add(channel.name)
+            try:
+                self.open_session(channel)
+            except Exception as error:
+                if not is_cut_off(error):
+                    raise
+                self.note_cut_off(channel, reason(error))
+
+    def open_session(self, channel: Channel) -> None:
+        """Open a new session on an input channel; until that is possible, it counts as unopened."""
+        self.unopened.add(channel.name)
+        self.inbox.lines[channel.name].session = self.channels.open_session(channel)
+        self.unopened.discard(channel.name)
+
+    def note_cut_off(self, channel: Channel, why: str) -> None:
+        """Report that nothing gets through on a channel, or with an empty text that it does again."""
+        if why and why != self.cut_off.get(channel.name):
+            self.log.event("cut_off", channel=channel.name, why=why)
+        elif not why and channel.name in self.cut_off:
+            self.log.event("cut_off_over", channel=channel.name)
+        self.cut_off.pop(channel.name, None)
+        if why:
+            self.cut_off[channel.name] = why
 
     def try_turn(self) -> tuple[bool, float]:
         """Run a turn, and return whether there was news and how many seconds to wait. A transient error is logged,
@@ -190,12 +235,19 @@ class Worker:
             self.unsent = [(c, self.has_caught_up(c)) for c in self.process.sends]
         while self.unsent:
             channel, caught_up = self.unsent[-1]
-            self.send_on(channel, self.step, caught_up)
-            self.caught_up[channel.name] = caught_up
+            if self.try_to_send(channel, caught_up):
+                self.caught_up[channel.name] = caught_up
             self.unsent.pop()
+        if self.step:
+            self.prune(self.step.name)
         busy = bool(self.step or self.read)
         while self.read:
-            self.channels.done(*self.read[-1])
+            try:
+                self.channels.done(*self.read[-1])
+            except OSError as error:
+                # It is told again, and known then.
+                if not is_cut_off(error):
+                    raise
             self.read.pop()
         self.step, self.unsent, self.gathered, self.unclean = None, None, False, False
         self.report()
@@ -223,20 +275,78 @@ class Worker:
         now = time.monotonic()
         self.inbox.begin()
         for channel in self.process.receives:
-            self.watch(channel, now)
-            self.take_in(channel, now)
+            self.listen(channel, now)
         self.inbox.end_holds(now)
-        fed = self.feeds.next_files()
+        fed, replaced = self.feeds.next_files(), {}
         if fed or self.read:
             self.report(busy=True)
-        return self.inbox.finish(fed)
+        for relation, path in list(fed.items()):
+            try:
+                if found := self.replacement(relation, path):
+                    replaced[relation] = found
+            except Refused as error:
+                if may_pass(error):
+                    raise
+                self.feeds.refuse(relation, path, error.plain)
+                del fed[relation]
+        self.inbox.note_passed(self.feeds.passed)
+        return self.inbox.finish(fed, replaced)
+
+    def replacement(self, relation: str, path: Path) -> Replacement | None:
+        """Return what a file changes if it is a snapshot of a feed, otherwise None."""
+        listing = self.feeds.listing(relation)
+        if path.name not in listing.snapshots:
+            return None
+        known = input_relation(self.state.program, relation)
+        return replacement(self.state.program, relation, path, listing, self.state.whole(known))
+
+    def listen(self, channel: Channel, now: float) -> None:
+        """Take in what has arrived on a channel. If it is cut off, go on without it; once it has been for longer than a
+        lease, its tuples are deleted, as if the sender were gone."""
+        line = self.inbox.lines[channel.name]
+        try:
+            self.watch(channel, now)
+            self.take_in(channel, now)
+        except Exception as error:
+            if not is_cut_off(error):
+                raise
+            self.note_cut_off(channel, reason(error))
+            since = self.deaf.setdefault(channel.name, now)
+            if now - since > self.settings.lease and line.state == "open":
+                self.cut(channel, now)
+        else:
+            self.deaf.pop(channel.name, None)
+            self.note_cut_off(channel, "")
+
+    def cut(self, channel: Channel, now: float) -> None:
+        """Cut a channel, which needs a new session then."""
+        line = self.inbox.lines[channel.name]
+        self.inbox.cut(channel, now)
+        self.unopened.add(channel.name)
+        # If messages come again, but no lease, the channel stays open.
+        line.leased = False
+        self.log.event("cut", channel=channel.name, sender=channel.sender, held=line.state == "held")
+
+    def is_silent(self, channel: Channel, last: Number, now: float) -> bool:
+        """Return whether the lease of a channel has run out, which the sender's incarnation ``last`` should renew."""
+        line, pulse = self.inbox.lines[channel.name], self.channels.pulse(channel)
+        known, since = self.pulses.get(channel.name, (Pulse(last, 0), now))
+        if known.incarnation != last:
+            known, since = Pulse(last, 0), now
+        if pulse is not None and pulse.incarnation == last and pulse.beat > known.beat:
+            known, since = pulse, now
+            line.leased = line.leased or line.life.incarnation == last
+        self.pulses[channel.name] = known, since
+        return line.leased and now - since > self.settings.lease
 
     def watch(self, channel: Channel, now: float) -> None:
-        """Cut a channel whose sender is gone. Open a new session then, and also if this one is not the latest or if
-        the sender's incarnation numbers have fallen. Raise Passing if no session can be found."""
+        """Cut a channel whose sender is gone, or whose own lease has run out. Open a new session then, and also if this
+        one is not the latest or if the sender's incarnation numbers have fallen. Raise CutOff if no session can be
+        found."""
         line, session = self.inbox.lines[channel.name], self.channels.session(channel)
-        if session == NO_NUMBER:
-            raise Passing(
+        if session == NO_NUMBER and line.session != NO_NUMBER:
+            # A new folder would block the return of one that is missing for a moment.
+            raise CutOff(
                 f"session {line.session.number} of {channel.name} cannot be found: do the channels still exist? If "
                 "they were created again, start the process again"
             )
@@ -252,10 +362,10 @@ class Worker:
             line.told = Life(known.incarnation, said.session, said.beginning)
             line.sent = said.messages
         gone = (known is not None and not known.running) or now - since > self.settings.lease
-        if gone and line.state == "open":
-            self.inbox.cut(channel, now)
-            line.session = self.channels.open_session(channel)
-            self.log.event("cut", channel=channel.name, sender=channel.sender, held=line.state == "held")
+        if (self.is_silent(channel, last, now) or gone) and line.state == "open":
+            self.cut(channel, now)
+        if channel.name in self.unopened:
+            self.open_session(channel)
         elif session != line.session:
             self.open_session_anew(channel, "its session is not the last one")
         elif (
@@ -315,7 +425,7 @@ class Worker:
     def open_session_anew(self, channel: Channel, why: str) -> None:
         """Open a new session on a channel to get a new snapshot."""
         self.lacking.pop(channel.name, None)
-        self.inbox.lines[channel.name].session = self.channels.open_session(channel)
+        self.open_session(channel)
         self.log.event("begin_anew", channel=channel.name, why=why)
 
     def apply(self, step: InputStep) -> None:
@@ -328,16 +438,18 @@ class Worker:
         }
         try:
             applied = self.state.apply(step)
-        except Refused as error:
+        except Exception as error:
             fed = [name for name in step.files if name in self.process.fed]
-            if not fed or may_pass(error):
+            if compacted := [name for name in fed if self.is_compacted(name, Path(step.files[name][0]))]:
+                left = self.inbox.leave_out(step, compacted)
+            elif not fed or not isinstance(error, Refused) or may_pass(error):
                 raise
-            if fed[1:]:
+            elif fed[1:]:
                 # Take each in alone to find out which is refused.
                 self.feeds.alone.update(fed)
                 left = self.inbox.leave_out(step, fed[1:])
             else:
-                self.feeds.refuse(fed[0], Path(step.files[fed[0]][0]), error.plain)
+                self.feeds.refuse(fed[0], self.feeds.folder(fed[0]) / Path(step.files[fed[0]][0]).name, error.plain)
                 left = self.inbox.leave_out(step, fed)
             # If this fails too, the turn is resumed with the reduced step.
             self.step = left
@@ -353,6 +465,10 @@ class Worker:
             self.last = datetime.now(UTC).isoformat(timespec="milliseconds")
             self.log.event("step", step=step.number, handled=sum(taken.values()), **taken)
 
+    def is_compacted(self, relation: str, path: Path) -> bool:
+        """Return whether a file that was fed is gone, and a snapshot stands for it."""
+        return not os.path.lexists(path) and path.name in self.feeds.listing(relation).covered
+
     def has_caught_up(self, channel: Channel) -> bool:
         """Return whether everything that a channel's relation is derived from is here, its senders having caught up."""
         waiting = [relation for relation in channel.needs if self.waits.get(relation)]
@@ -362,7 +478,33 @@ class Worker:
     def is_here(self, channel: Channel) -> bool:
         """Return whether everything from a channel has arrived and its sender has caught up."""
         line = self.inbox.lines[channel.name]
-        return line.state == "open" and line.caught_up and channel.name not in self.strange
+        unheard = channel.name in self.strange or channel.name in self.cut_off
+        return line.state == "open" and line.caught_up and not unheard
+
+    def try_to_send(self, channel: Channel, caught_up: bool) -> bool:
+        """Send what there is on a channel, and return True. If it is cut off, go on without it, trying again at
+        increasing intervals; once it accepts messages again, its reader gets a snapshot."""
+        now, before = time.monotonic(), self.sent[channel.name]
+        times, until = self.unsendable.get(channel.name, (0, now))
+        if now >= until:
+            try:
+                if times:
+                    self.note(channel, before._replace(session=NO_NUMBER))
+                self.send_on(channel, self.step, caught_up)
+            except Exception as error:
+                if not is_cut_off(error):
+                    raise
+                until = now + min(0.1 * 2 ** (times + 1), MOST_PAUSE)
+                self.unsendable[channel.name] = times + 1, until
+                self.note_cut_off(channel, reason(error))
+                # The reader learns that something is missing.
+                _, beginning, messages = self.sent[channel.name]
+                self.note(channel, Sent(before.session, beginning, messages + 1))
+            else:
+                self.unsendable.pop(channel.name, None)
+                self.note_cut_off(channel, "")
+            self.beat.cut_off = frozenset(self.unsendable)
+        return channel.name not in self.unsendable
 
     def send_on(self, channel: Channel, step: InputStep | None, caught_up: bool) -> None:
         """Send a snapshot to a reader with a new session, and the changes of a step to any other reader."""
@@ -381,6 +523,13 @@ class Worker:
             self.send(channel, "changes", changes, caught_up)
         elif caught_up and not self.caught_up[channel.name]:
             self.send(channel, "changes", self.state.whole(relation).slice(0, 0), caught_up)
+
+    def prune(self, step: str = "") -> None:
+        """Remove what a step, or each one before this run, has published of the relations that channels send: it was
+        sent on all of them, and a reader that lost it gets a snapshot."""
+        if not self.settings.keep_published:
+            sent = {channel.output: sent_relation(self.state.program, channel) for channel in self.process.sends}
+            self.state.prune(sent.values(), step)
 
     def part(self, channel: Channel, rows: pa.Table) -> pa.Table:
         """Return those of a relation's rows that belong to the reader of a channel, or that it can use."""
@@ -445,7 +594,8 @@ class Worker:
             "pid": os.getpid(),
             "home": str(self.settings.home.absolute()),
             "incarnation": self.incarnation.number,
-            "caught_up": not busy and all(map(self.is_here, self.process.receives)) and not any(self.waits.values()),
+            "caught_up": not (busy or self.unsendable or any(self.waits.values()))
+            and all(map(self.is_here, self.process.receives)),
             "busy": busy,
             "fed": {relation: self.inbox.files_fed(relation) for relation in self.process.fed},
             "receives": receives,
@@ -453,7 +603,8 @@ class Worker:
             "refused": [message for _, _, message in self.feeds.refused.values()],
             "held_up": sorted(self.feeds.refused),
             "aside": self.feeds.aside,
-            "trouble": self.trouble,
+            "trouble": self.trouble or "; ".join(sorted(set(self.cut_off.values()))),
+            "cut_off": self.cut_off,
             "last": self.last,
             **self.counts,
         }
