@@ -528,8 +528,10 @@ class Worker:
         """Remove what a step, or each one before this run, has published of the relations that channels send: it was
         sent on all of them, and a reader that lost it gets a snapshot."""
         if not self.settings.keep_published:
-            sent = {channel.output: sent_relation(self.state.program, channel) for channel in self.process.sends}
-            self.state.prune(sent.values(), step)
+            # A relation may be sent as a projection.
+            names = {name for channel in self.process.sends for name in (channel.output, channel.relation)}
+            sent = (r for r in self.state.program.relations if r.name in names and r.kind != "input")
+            self.state.prune(sent, step)
 
     def part(self, channel: Channel, rows: pa.Table) -> pa.Table:
         """Return those of a relation's rows that belong to the reader of a channel, or that it can use."""
