@@ -1,7 +1,7 @@
 """Each pass, before and after: ``passes/PASS.txt`` has small programs, and what the pass is given and makes of them.
 
-``--update-golden`` writes both anew. A program begins with a title behind ``====``, which may end with
-``[derivation-sets]`` for that method of maintaining recursions, or with ``[nodes]`` for the program of a node;
+``--update-golden`` writes both anew. A program begins with a title behind ``====``, which may
+contain ``[derivation-sets]`` for that method of maintaining recursions and ``[nodes]`` for the program of a node;
 diagnostics that the pass reports stand behind its result. What the docstring of a pass shows stands in its file, too.
 """
 
@@ -76,10 +76,10 @@ def examples(step: Pass) -> list[Example]:
 
 def example(step: Pass, title: str, source: str) -> Example:
     """Run the passes up to ``step``, which alone may report an error."""
-    recursion = next((name for name in RECURSIONS if title.endswith(f"[{name}]")), RECURSIONS[0])
+    recursion = next((name for name in RECURSIONS if f"[{name}]" in title), RECURSIONS[0])
     diagnostics = Diagnostics()
     program: Any = replace(read_program(SourceFile("program.dl", source), diagnostics), recursion=recursion)
-    passes = NODE_PASSES if title.endswith("[nodes]") else PASSES
+    passes = NODE_PASSES if "[nodes]" in title else PASSES
     for earlier in passes[: passes.index(step)]:
         program = earlier.run(program, diagnostics)
     assert not diagnostics.failed, f"{title}: {diagnostics.items}"

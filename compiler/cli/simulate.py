@@ -9,7 +9,7 @@ import click
 from ..naming import reason
 from .loading import lacks_packages
 from .main import main
-from .options import REFUSED, UNUSABLE, functions_option, include_option, rounds_option
+from .options import REFUSED, UNUSABLE, functions_option, include_option, recursion_option, rounds_option
 from .printing import echo, warn
 from .reporting import Report
 
@@ -59,13 +59,14 @@ from .reporting import Report
     metavar="N",
     help="In each burst, kill N nodes, which return with what they had or with nothing.",
 )
+@recursion_option
 @click.option(
     "--max-entries",
     type=click.IntRange(min=1),
     default=10_000_000,
     show_default=True,
     metavar="N",
-    help="Stop if a recursion has more than N tuples at a node.",
+    help="Stop if a recursion has more than N tuples, or derivation sets, at a node.",
 )
 @functions_option
 @rounds_option
@@ -79,6 +80,7 @@ def simulate(
     delay: int,
     repeated: float,
     kills: int,
+    recursion: str,
     max_entries: int,
     functions: Path | None,
     max_rounds: int,
@@ -91,7 +93,7 @@ def simulate(
     evaluation; the exit code is 1 if they differ. At the end, messages, tuples and bytes are
     printed by relation and by node. Requires DuckDB: pip install "flintlog[run]".
     """
-    report = Report((program,), include_path=include_path)
+    report = Report((program,), recursion=recursion, include_path=include_path)
     if lacks_packages(report):
         report.finish()
         return
@@ -113,7 +115,7 @@ def simulate(
     except WrongNodes as error:
         raise click.UsageError(f"--nodes {error}") from None
     with report.reporting(program):
-        found = compile_nodes(program, include_path=include_path)
+        found = compile_nodes(program, recursion=recursion, include_path=include_path)
         report.diagnostics((program,), found.warnings, found.sources)
         described = nodes_of(found.node.plan.program, partition)
         network = Network(
@@ -127,7 +129,8 @@ def simulate(
             str(functions) if functions else None,
         )
         try:
-            whole = load_program(found.whole.plan)
+            # By ranks, even if derivation sets explode.
+            whole = load_program(compile_nodes(program, include_path=include_path).whole.plan)
             routes = nodes_topology(described, found.node.plan.program, found.whole.localized).routes
             session = SimulatedSession(whole, network, kills, echo, {r.relation: ", ".join(r.rules) for r in routes})
             if facts is not None:

@@ -94,9 +94,9 @@ class SimulatedSession(Session):
         )
 
     def kept(self, number: int) -> int:
-        """Return how many tuples with proofs a node keeps."""
+        """Return how many tuples with proofs, or derivation sets, a node keeps."""
         session = self.network.running[number].session
-        return sum(session.engine.rows(r.table) for r in session.program.relations if r.kind == "proofs")
+        return sum(session.engine.rows(r.table) for r in session.program.relations if r.kind in ("proofs", "entries"))
 
 
 class Accidents:

@@ -53,8 +53,9 @@ def annotate_derivations(program: typed.TypedProgram, diagnostics: Diagnostics) 
     """Return the program with entries for its recursions, unless ``recursion`` is ``ranks``. Report E0504 for those
     that use ``min`` or ``max``, compute values or have columns without text.
 
-    In a spanning recursion, the process reads the entries of others as inputs and outputs its own. Recursions through
-    negation or other aggregates are left for ``stratify`` to report.
+    In a spanning recursion, the process reads the entries of others as inputs and outputs its own; what nodes send each
+    other is taken by a rule, as if it were derived there. Recursions through negation or other aggregates are left for
+    ``stratify`` to report.
     """
     if program.recursion == "ranks":
         return program
@@ -71,7 +72,8 @@ def annotate_derivations(program: typed.TypedProgram, diagnostics: Diagnostics) 
         help = _SPANNING if members in spanning else _HELP
         if _refused(program, rules, members, aggregates, help, diagnostics):
             continue
-        program = _Annotation(program, members, members in spanning).program()
+        arriving = frozenset[str]().union(*(part.arriving for part in program.spanning)) & members
+        program = _Annotation(program, members, members in spanning, arriving).program()
     return program
 
 
@@ -105,31 +107,49 @@ def _refused(
 
 
 class _Annotation:
-    """A rewrite of one program that adds entries for the relations ``members`` of one recursion."""
+    """A rewrite of one program that adds entries for the relations ``members`` of one recursion. Those that are
+    ``arriving`` are derived here and also come from other nodes."""
 
-    def __init__(self, program: typed.TypedProgram, members: frozenset[str], spanning: bool) -> None:
+    def __init__(
+        self, program: typed.TypedProgram, members: frozenset[str], spanning: bool, arriving: frozenset[str]
+    ) -> None:
         self.before = program
         self.members = members
         names = {relation.name for relation in program.relations}
         self.labels = {rule.label for rule in program.rules}
         self.entries: dict[str, typed.TypedRelation] = {}
+        sent = {route.sent for route in program.routes}
         for relation in program.relations:
             if relation.name in members:
-                made = entries_of(relation, names, relation.output and spanning)
+                # Nodes send what they have sent relations for, processes what they export.
+                shown = relation.output and spanning and (not sent or relation.name in sent)
+                made = entries_of(relation, names, shown)
                 names.add(made.name)
                 self.entries[relation.name] = made
+        #: By arriving relation, its entries as other nodes have sent them.
+        self.received: dict[str, typed.TypedRelation] = {}
+        for name in sorted(arriving):
+            made = replace(self.entries[name], name=unused(f"{name}_received", names), role="input", output=False)
+            names.add(made.name)
+            self.received[name] = replace(
+                made, why=f"each fact of {name} as it was sent, with what it was derived from"
+            )
 
     def program(self) -> typed.TypedProgram:
         """Return the program with entry relations and their rules."""
         relations: list[typed.TypedRelation] = []
         rules: list[typed.TypedRule] = []
         for relation in self.before.relations:
+            relations += [self.received[relation.name]] if relation.name in self.received else []
             relations += [self.entries[relation.name]] if relation.name in self.members else []
             if relation.name in self.members and relation.role == "input":
                 relation = replace(relation, role="derived")
                 rules.append(self._visible(relation.name, relation.span))
             relations.append(relation)
         last = {rule.head.relation: rule for rule in self.before.rules}
+        for name, received in self.received.items():
+            rules.append(self._arrives(name))
+            rules += [self._visible(name, received.span)] if name not in last else []
         for rule in self.before.rules:
             name = rule.head.relation
             rules.append(self._annotated(rule) if name in self.members else rule)
@@ -137,13 +157,30 @@ class _Annotation:
                 rules.append(self._visible(name, rule.span))
         return replace(self.before, relations=tuple(relations), rules=tuple(rules))
 
+    def _arrives(self, name: str) -> typed.TypedRule:
+        """Return the rule that derives the entries of an arriving relation from those that have arrived: one step more,
+        from the fact that was sent."""
+        sent = next(route.sent for route in self.before.routes if route.relation == name)
+        received, span = self.received[name], self.received[name].span
+        columns = _columns(self.before.relation(name), span)
+        body = (typed.Atom(sent, columns, span),)
+        label, text = self._label(f"{name}_arrives"), received.why or name
+        made = self._annotated(typed.TypedRule(label, typed.Head(name, columns, span), body, span, text, ""))
+        (first, *rest) = made.body
+        assert isinstance(first, typed.Atom)
+        return replace(made, body=(replace(first, relation=received.name), *rest), origin="takes what has arrived")
+
+    def _label(self, wish: str) -> str:
+        """Return an unused label for a rule."""
+        label = unused(wish, self.labels)
+        self.labels.add(label)
+        return label
+
     def _visible(self, name: str, span: Span) -> typed.TypedRule:
         """Return the rule that derives the facts of a relation from their entries."""
-        relation = self.before.relation(name)
-        columns = tuple(typed.Variable(f"x{n}", c.type, span) for n, c in enumerate(relation.columns, 1))
+        columns = _columns(self.before.relation(name), span)
         open_sets = (typed.Wildcard(SET, span), typed.Wildcard(SET, span))
-        label = unused(f"{name}_entry", self.labels)
-        self.labels.add(label)
+        label = self._label(f"{name}_entry")
         head = typed.Head(name, columns, span)
         body = (typed.Atom(self.entries[name].name, (*columns, *open_sets), span),)
         text = f"{name}, whatever it was derived from"
@@ -201,6 +238,11 @@ class _Annotation:
         """Return the text of a fact, with the relation under the name that all processes use for it."""
         local = self.before.process and "." not in relation
         return fact(f"{self.before.process}::{relation}" if local else relation, terms, span)
+
+
+def _columns(relation: typed.TypedRelation, span: Span) -> tuple[typed.Variable, ...]:
+    """Return a variable for each column of a relation."""
+    return tuple(typed.Variable(f"x{n}", c.type, span) for n, c in enumerate(relation.columns, 1))
 
 
 def entries_of(relation: typed.TypedRelation, taken: Collection[str], output: bool) -> typed.TypedRelation:

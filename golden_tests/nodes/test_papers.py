@@ -6,6 +6,7 @@ import random
 from typing import Any
 
 import pytest
+from flintlog.compiler.ir.syntax import RECURSIONS
 from flintlog.runtime.local.simulation import Network
 
 from golden_tests.nightly import numbers
@@ -58,9 +59,20 @@ best(@S, D, min<C>) :- link(@S, Z, C1), best(@Z, D, C2), C = C1 + C2.
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_programs_of_papers(name: str, seed: int) -> None:
     """Links come and go at both ends at once, and nodes are killed and return with what they had or with nothing."""
+    run(name, seed, 3 if name == "path_vector" else 4, RECURSIONS[0])
+
+
+@pytest.mark.parametrize("seed", numbers(1, 20, 1))
+@pytest.mark.parametrize("name", ["reachable", "rewritten", "hops", "cycle"])
+def test_derivation_sets(name: str, seed: int) -> None:
+    """The same with derivation sets, for programs that compute nothing."""
+    run(name, seed, 3, "derivation-sets")
+
+
+def run(name: str, seed: int, size: int, recursion: str) -> None:
+    """Take a program on so many nodes through bursts of changes and kills."""
     rng, text, program = random.Random(f"{name} {seed}"), PROGRAMS[name], program_named(name)
-    size = 3 if name == "path_vector" else 4
-    network = network_of(text, size, list(range(size)), rng)
+    network = network_of(text, size, list(range(size)), rng, recursion)
     inputs: dict[str, set[Row]] = {relation.name: set() for relation in program.inputs}
     try:
         for _ in range(3):

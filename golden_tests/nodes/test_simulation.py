@@ -8,6 +8,7 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import pytest
+from flintlog.compiler.ir.syntax import RECURSIONS
 from flintlog.compiler.nodes import compile_nodes
 from flintlog.compiler.source import SourceFile
 from flintlog.runtime.local.simulation import Network
@@ -54,9 +55,11 @@ class Expected:
         return expected
 
 
-def network_of(text: str, count: int, addresses: list[Any], rng: random.Random) -> Network:
+def network_of(
+    text: str, count: int, addresses: list[Any], rng: random.Random, recursion: str = RECURSIONS[0]
+) -> Network:
     """Return the nodes of a program; some of the addresses are given to nodes, the others are hashed."""
-    found = compile_nodes(SourceFile("test.dl", text))
+    found = compile_nodes(SourceFile("test.dl", text), recursion=recursion)
     known = {str(address): rng.randrange(count) for address in addresses if rng.random() < 0.7}
     nodes = nodes_of(found.node.plan.program, Partition(count, known))
     return Network(load_program(found.node.plan), nodes, rng.randrange(10**6), delay=rng.choice([1, 2, 4]))

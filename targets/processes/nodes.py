@@ -77,7 +77,8 @@ def nodes_of(program: typed.TypedProgram, partition: Partition) -> Nodes:
         at = address_of(route.at) if route.at is not None else None
         needs = needed(program, sent)
         routes.append(Route(route.relation, sent.name, arrived.name, columns, route.location, at, needs))
-    for part in program.spanning:
+    # Derivation sets need no identities, so nothing is said of dead ones.
+    for part in program.spanning if program.recursion == "ranks" else ():
         (heard,) = part.others
         columns = tuple(column.name for column in program.relation(part.dead).columns)
         needs = needed(program, program.relation(part.dead))
