@@ -13,7 +13,7 @@ from results import Distributed, Result, Scaled, Strategy
 from rich.table import Table
 
 #: How far a heading's column is set to the right: all but those of words.
-WORDS = ("workload", "step", "closure", "program", "output")
+WORDS = ("workload", "step", "closure", "program", "output", "network")
 COLORS = {
     "here": "#3b9c7a",
     "warm": "#8fd0b5",
@@ -302,13 +302,8 @@ def write_document(path: Path, tables: Sequence[Grid]) -> None:
 
 def draw(measured: Measured, titles: dict[str, str], folder: Path) -> list[Path]:
     """Draw what there are results for as SVG; returns the files. Nothing if Matplotlib is not installed."""
-    try:
-        import matplotlib
-    except ImportError:
+    if not ready_to_draw():
         return []
-    matplotlib.use("svg")
-    # The same numbers give the same file.
-    matplotlib.rcParams.update({"svg.hashsalt": "flintlog", "svg.fonttype": "none", "font.size": 9})
     files = []
     known = [one for one in measured.comparison if one.contender in COLORS]
     if known:
@@ -318,6 +313,17 @@ def draw(measured: Measured, titles: dict[str, str], folder: Path) -> list[Path]
     if measured.strategies:
         files.append(draw_strategies(measured.strategies, folder / "performance-strategies.svg"))
     return files
+
+
+def ready_to_draw() -> bool:
+    """Whether Matplotlib is installed; it draws SVG from here on, the same file from the same numbers."""
+    try:
+        import matplotlib
+    except ImportError:
+        return False
+    matplotlib.use("svg")
+    matplotlib.rcParams.update({"svg.hashsalt": "flintlog", "svg.fonttype": "none", "font.size": 9})
+    return True
 
 
 def draw_workloads(results: Sequence[Result], titles: dict[str, str], path: Path) -> Path:
