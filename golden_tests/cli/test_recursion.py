@@ -72,3 +72,23 @@ def test_uncovered_recursion(tmp_path: Path) -> None:
     refused = flintlog("run", str(path), *SETS)
     assert refused.exit_code == REFUSED
     assert "E0504" in refused.output
+
+
+def test_nodes(program: str, tmp_path: Path) -> None:
+    """Nodes of a located program are simulated and compiled with derivation sets; too many of a node are refused."""
+    located = str(
+        written(tmp_path / "located.dl", MESH.replace("(x:", "(@x:").replace("(X,", "(@X,").replace("(Z,", "(@Z,"))
+    )
+    cut = written(tmp_path / "cut.dat", "start;\ndelete e(0, 1), delete e(2, 1);\ncommit;\n")
+    facts = ("--facts", str(tmp_path / "facts"))
+    given = ("simulate", located, "--nodes", "2", *facts, "--changes", str(cut), "--kills", "1", *SETS)
+    done = flintlog(*given)
+    assert done.exit_code == 0, done.output
+    assert done.stdout.count("equal to the single evaluation") == 2
+    refused = flintlog(*given, "--max-entries", "20")
+    assert refused.exit_code == REFUSED
+    assert "more than 20 derivation sets" in refused.output
+    out = ("-o", str(tmp_path / "net"))
+    compiled = flintlog("compile", located, "--target", "processes", "--nodes", "2", *SETS, *out)
+    assert compiled.exit_code == 0, compiled.output
+    assert "dead" not in (tmp_path / "net" / "topology.json").read_text(encoding="utf-8")

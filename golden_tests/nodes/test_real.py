@@ -12,6 +12,7 @@ from collections.abc import Callable, Collection
 from pathlib import Path
 
 import pytest
+from flintlog.compiler.ir.syntax import RECURSIONS
 from flintlog.runtime.processes.partition import Partition
 
 from golden_tests.nightly import AT_NIGHT
@@ -29,12 +30,18 @@ class Net:
     """A network of real nodes, one for each address, and the rows of their one input."""
 
     def __init__(
-        self, name: str, size: int, folder: Path, worlds: list[RealWorld], *options: str, unreliable: bool = False
+        self,
+        name: str,
+        size: int,
+        folder: Path,
+        worlds: list[RealWorld],
+        unreliable: bool = False,
+        recursion: str = RECURSIONS[0],
     ) -> None:
         """Compile a program of the papers; no node runs yet."""
         self.program, self.rows = program_named(name), set[Row]()
         partition = Partition(size, {str(node): node for node in range(size)})
-        self.world = RealWorld(PROGRAMS[name], folder, options, unreliable, partition)
+        self.world = RealWorld(PROGRAMS[name], folder, (), unreliable, partition, recursion)
         worlds.append(self.world)
         self.nodes = [f"node{node}" for node in range(size)]
 
@@ -134,12 +141,15 @@ def test_kills(name: str, attempt: int, worlds: list[RealWorld], tmp_path: Path)
 
 @AT_NIGHT
 @pytest.mark.parametrize("attempt", range(3))
-@pytest.mark.parametrize("name", PROGRAMS)
-def test_races(name: str, attempt: int, worlds: list[RealWorld], tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("name", "recursion"), [*((name, RECURSIONS[0]) for name in PROGRAMS), ("reachable", "derivation-sets")]
+)
+def test_races(name: str, recursion: str, attempt: int, worlds: list[RealWorld], tmp_path: Path) -> None:
     """Links in any direction come and go at all nodes at once, while messages are late, out of order and repeated, and
     a node is killed and returns; without any of it, nothing is left."""
     rng = random.Random(f"{name} {attempt}")
-    net = Net(name, 3 if name == "path_vector" else 4, tmp_path, worlds, unreliable=True)
+    size = 3 if name == "path_vector" or recursion != RECURSIONS[0] else 4
+    net = Net(name, size, tmp_path, worlds, unreliable=True, recursion=recursion)
     net.world.start(*net.nodes)
     for turn in range(6):
         net.become(random_rows(name, len(net.nodes), rng))

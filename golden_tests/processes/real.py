@@ -13,6 +13,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
+from flintlog.compiler.ir.syntax import RECURSIONS
 from flintlog.compiler.nodes import compile_nodes
 from flintlog.compiler.processes import Processes, compile_processes
 from flintlog.compiler.source import SourceFile
@@ -68,10 +69,11 @@ class RealWorld:
         options: Sequence[str] = (),
         unreliable: bool = False,
         nodes: Partition | None = None,
+        recursion: str = RECURSIONS[0],
     ) -> None:
         """Compile them, or the nodes of a located program; none runs yet."""
         self.folder = folder
-        files = self.compile(text) if nodes is None else self.compile_nodes(text, nodes)
+        files = self.compile(text) if nodes is None else self.compile_nodes(text, nodes, recursion)
         self.jobs = folder / "jobs"
         self.jobs.mkdir(parents=True)
         for name, content in files.items():
@@ -97,9 +99,9 @@ class RealWorld:
         plans = {name: compilation.plan for name, compilation in self.compiled.compilations.items()}
         return emit_processes(self.topology, plans, EmitOptions(VERSION, format=False))
 
-    def compile_nodes(self, text: str, partition: Partition) -> Mapping[str, str]:
+    def compile_nodes(self, text: str, partition: Partition, recursion: str) -> Mapping[str, str]:
         """Compile the nodes of a located program; return the files."""
-        plan = compile_nodes(SourceFile("test.dl", text)).node.plan
+        plan = compile_nodes(SourceFile("test.dl", text), recursion=recursion).node.plan
         self.topology = topology_of(nodes_of(plan.program, partition), plan.program)
         self.scripts = {process.name: "test" for process in self.topology.processes}
         return emit_nodes(plan, partition, EmitOptions(VERSION, format=False))
