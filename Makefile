@@ -12,6 +12,8 @@
 #   make bench     run the benchmarks, write benchmarks/results.json and docs/performance.md     (make bench ARGS=--quick on small data)
 #   make gmark     generate graphs in the manner of gMark, check and measure path queries on them (make gmark ARGS=--quick
 #                  on small graphs, ARGS='--data DIR' on given ones)
+#   make bench-network   measure programs on nodes: tuples kept, messages, bytes (make bench-network ARGS=--quick on small networks,
+#                  ARGS=--document also writes benchmarks/network.json and docs/processes.md)
 #   make nightly   run all tests, with thousands of new random programs and 50 kills of jobs; takes hours
 #                  (make nightly SHARE=3/10 runs the third of ten shares of the night's tests; SEED=N repeats random programs)
 #   make golden    regenerate all golden files
@@ -26,7 +28,7 @@
 SHELL := /bin/sh
 .SHELLFLAGS := -ec
 .DEFAULT_GOAL := demo
-.PHONY: demo demo-switches demo-network test integrations nightly bench gmark golden docs pictures lint java venv clean
+.PHONY: demo demo-switches demo-network test integrations nightly bench gmark bench-network golden docs pictures lint java venv clean
 
 VENV := $(CURDIR)/.venv
 PY := $(VENV)/bin/python
@@ -73,6 +75,9 @@ bench: $(READY)
 gmark: $(READY)
 	@$(WITH_JAVA) && "$(PY)" benchmarks/gmark.py $(ARGS)
 
+bench-network: $(READY)
+	@"$(PY)" benchmarks/network.py $(ARGS)
+
 golden: $(READY)
 	@echo "== golden files, written anew"
 	@$(WITH_JAVA) && "$(PY)" -m pytest --update-golden $(ARGS)
@@ -101,7 +106,7 @@ lint: $(READY)
 	@MYPYPATH=build/types:examples:examples/network "$(PY)" -m mypy examples/network/demo.py
 	@"$(PY)" -m mypy examples/routing/story.py
 	@"$(PY)" -m mypy benchmarks/bench.py
-	@MYPYPATH=build/types "$(PY)" -m mypy benchmarks/gmark.py
+	@MYPYPATH=build/types "$(PY)" -m mypy benchmarks/gmark.py benchmarks/network.py
 
 venv: $(READY)
 

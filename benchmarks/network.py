@@ -195,7 +195,9 @@ class Run:
         partition = Partition(case.nodes, {str(node): node for node in range(case.nodes)})
         nodes = nodes_of(found.node.plan.program, partition)
         self.network = LimitedNetwork(load_program(found.node.plan), nodes, 1, max_entries=max_entries)
-        self.session = SimulatedSession(load_program(compile_nodes(source).whole.plan), self.network, 0, lambda _: None)
+        self.session = SimulatedSession(
+            load_program(compile_nodes(source).whole.plan), self.network, 0, lambda _: None, {}
+        )
         self.network.limit = time.monotonic() + limit
         self.network.settle()
 
@@ -252,16 +254,15 @@ class Run:
 
 def cost_grid(measured: Sequence[Measurement]) -> Grid:
     """Return what live proofs cost: for each network the tuples derived, the entries, and what each step sent."""
-    headings = ("program", "network", "tuples", "entries", "build", "link down", "node down", "seconds")
+    headings = ("program", "network", "tuples", "entries", "build", "link down", "node down")
     rows = []
     shown = ""
     for steps in by_case(measured, "live proofs"):
         first = next(iter(steps.values()))
         cells = [sent(steps.get(step)) for step in ("build", "link down", "node down")]
-        seconds = sum(one.seconds for one in steps.values())
         label = first.program if first.program != shown else ""
         shown = first.program
-        rows.append((label, first.network, f"{first.result:,}", f"{first.entries:,}", *cells, f"{seconds:.1f}"))
+        rows.append((label, first.network, f"{first.result:,}", f"{first.entries:,}", *cells))
     return Grid("network", "Entries, messages and kilobytes with live proofs", headings, rows)
 
 

@@ -20,7 +20,7 @@ from flintlog.compiler.source import SourceFile
 from golden_tests.harness import MemoryJob
 
 BENCHMARKS = Path(__file__).parent.parent / "benchmarks"
-MODULES = ("checksum", "duckdb_answers", "generators", "measure", "report", "results", "workloads")
+MODULES = ("checksum", "duckdb_answers", "generators", "measure", "network", "report", "results", "workloads")
 NAMES = ("cyclic", "forward", "same generation", "points-to", "orders", "shortest paths")
 BATCHES = (("some", 0.05), ("many", 0.5), ("two", 2))
 
@@ -310,3 +310,48 @@ def test_committed_results(bench: Any) -> None:
     titles = {workload.name: workload.title for workload in bench.workloads.WORKLOADS}
     for grid in report.grids(measured, titles):
         assert grid.markdown() in document, grid.name
+
+
+def test_networks(bench: Any, tmp_path: Path) -> None:
+    """What nodes keep and send is the same in every run, and compared with a single evaluation; what takes too much is
+    ended, and tables say so."""
+    network = bench.network
+    case = network.Case("reachable", "mesh", 3)
+    measured = []
+    for method, most in (("live proofs", 1000), ("derivation sets", 1000), ("derivation sets", 3)):
+        run = network.Run(case, method, most, 60.0)
+        measured.append(list(run.measure()))
+        run.close()
+    proofs, sets, ended = measured
+    assert [one.step for one in proofs] == [one.step for one in sets] == ["build", "link down", "link up", "node down"]
+    assert [one.result for one in proofs] == [one.result for one in sets] == [9, 9, 9, 4]
+    assert proofs[0].entries == 27 < sets[0].entries
+    assert [(one.step, one.ended) for one in ended] == [("build", "over 3 entries")]
+    both = network.merged(network.merged([], ended), [*proofs, *sets])
+    assert {*both} == {*proofs, *sets}
+    assert [network.Measurement(**one) for one in json.loads(network.as_json(both))] == both
+    (row,) = network.cost_grid(both).rows
+    assert row[:4] == ("reachable", "mesh of 3", "9", "27")
+    (row,) = network.sets_grid([*proofs, *ended]).rows
+    assert row[:3] == ("mesh of 3", "27", "over 3 entries")
+
+
+def test_networks_one_way(bench: Any) -> None:
+    """Links go both ways or one way, at the same cost; each shape is connected."""
+    for case in bench.network.CASES:
+        links, pairs = case.links(), case.pairs()
+        assert len({row[:2] for row in links}) == len(links) == len(pairs) * (1 if case.one_way else 2)
+        assert {node for pair in pairs for node in pair} == set(range(case.nodes))
+        costs = {row[:2]: row[2:] for row in links}
+        assert case.one_way or all(costs[b, a] == cost for (a, b), cost in costs.items())
+
+
+def test_committed_networks(bench: Any) -> None:
+    """The results in the repository are those that the document shows."""
+    measured = bench.network.load(BENCHMARKS / "network.json")
+    assert bench.network.as_json(measured) == (BENCHMARKS / "network.json").read_text(encoding="utf-8")
+    document = (BENCHMARKS.parent / "docs" / "processes.md").read_text(encoding="utf-8")
+    for grid in (bench.network.cost_grid(measured), bench.network.sets_grid(measured)):
+        assert grid.markdown() in document, grid.name
+    cases = {(case.program, case.network) for case in bench.network.CASES}
+    assert {(one.program, one.network) for one in measured} <= cases
