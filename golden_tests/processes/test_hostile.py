@@ -1069,7 +1069,7 @@ def test_a_home_of_another_version_of_the_program(pair: Pair, made: list[Pair]) 
     for name in "AB":
         pair.world.kill(name)
     wider = PAIR.replace("A.p(X, Y) :- e(X, Y)", "A.p(X, Y, Z) :- e(X, Y), Z = X").replace(
-        "A.p(X, Y).", "A.p(X, Y, _)."
+        "A.p(X, Y).", "A.p(X, Y, Z), Z > 0."
     )
     made.append(Pair(pair.root, wider))
     other = made[-1]
