@@ -181,7 +181,7 @@ def process_main(program: Program, served: Process | Nodes, argv: Sequence[str])
         parser.add_argument("--functions", required=True, metavar="FILE.py", help="the file with external functions")
     options = vars(parser.parse_args(argv[1:]))
     process = served.process(options.pop("node")) if isinstance(served, Nodes) else served
-    return reporting("serve", lambda: serve(program, process, **options))
+    return exit_code_of("serve", lambda: serve(program, process, **options))
 
 
 def process_parser(served: Process | Nodes, command: str, description: str) -> Parser:
@@ -206,7 +206,7 @@ def process_parser(served: Process | Nodes, command: str, description: str) -> P
     return parser
 
 
-def reporting(command: str, work: Callable[[], int]) -> int:
+def exit_code_of(command: str, work: Callable[[], int]) -> int:
     """Return the exit code of a command; print why it fails."""
     try:
         return work()
@@ -245,4 +245,4 @@ def compact_feeds(program: Program, served: Process | Nodes, argv: Sequence[str]
             )
         return 0
 
-    return reporting("compact-feeds", work)
+    return exit_code_of("compact-feeds", work)
