@@ -205,14 +205,21 @@ class DuckEngine:
 
     def table(self, name: str, sql: str | Both, counts: Sequence[str] = ()) -> int:
         """Run a query now and keep its rows as a table; return their number."""
+        self.replace(name, counts)
+        self.note_rows(name, int(self.run(f"CREATE OR REPLACE TABLE {name} AS {self.text(sql)}")[0][0]))
+        return self._rows[name]
+
+    def replace(self, name: str, counts: Sequence[str] = ()) -> None:
+        """Forget what is known of a table that will be made anew."""
         for known in (self._later, self._read, self._ordered, self._values):
             known.pop(name, None)
         self._conditions[name] = counts
         self._counted.pop(name, None)
         self.statements += 1
-        self._rows[name] = int(self.run(f"CREATE OR REPLACE TABLE {name} AS {self.text(sql)}")[0][0])
-        self._made[name] = self._numbered[name] = self._rows[name]
-        return self._rows[name]
+
+    def note_rows(self, name: str, rows: int) -> None:
+        """Note that a table was made with so many rows."""
+        self._rows[name] = self._made[name] = self._numbered[name] = rows
 
     def later(
         self, name: str, sql: str, rows: int, selected: Callable[[str], str] | None = None, reducible: int = 0

@@ -19,7 +19,7 @@ from ..inputs.values import hashable
 from ..model import MOST_ENTRIES, MOST_ROUNDS, FunctionSource, Program, Relation
 from ..processes.channels import Channel
 from ..processes.nodes import Nodes
-from .session import Row, Session
+from .session import MemoryEngine, Row, Session
 
 Bursts = Mapping[str, Iterable[tuple[str, Row]]]
 """By name of an input relation its changes: ``+`` or ``-``, and a row."""
@@ -215,6 +215,7 @@ class Network:
         self.delay, self.repeated = delay, repeated
         self.max_rounds, self.max_entries, self.functions = max_rounds, max_entries, functions
         self.inputs = {relation.name: relation for relation in program.relations if relation.kind == "input"}
+        self.engine = MemoryEngine()
         self.numbers = {nodes.name(number): number for number in range(nodes.partition.count)}
         self.now = self.sessions = self.batches = self.restarts = 0
         self.flight: list[Packet] = []
@@ -283,7 +284,9 @@ class Network:
     def start(self, number: int, saved: tuple[Any, ...] | None) -> None:
         """Start a node with nothing, or as it was ``saved``; its feeds are read again from where it was."""
         self.incarnations[number] += 1
-        session = Session(self.program, self.max_rounds, self.functions, max_entries=self.max_entries)
+        # External functions would be defined twice in one DuckDB.
+        engine = None if self.functions else self.engine.beside(f"node_{number}_{self.incarnations[number]}")
+        session = Session(self.program, self.max_rounds, self.functions, max_entries=self.max_entries, engine=engine)
         node = SimulatedNode(self, number, self.incarnations[number], session)
         if saved is not None:
             history, lines, fed, lives = saved
@@ -383,3 +386,4 @@ class Network:
         """Close the databases of all nodes."""
         for node in self.running.values():
             node.session.engine.close()
+        self.engine.close()

@@ -13,7 +13,7 @@ writes everything and has no changes. A touched tuple that is still there was re
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 from ..engines.engine import Engine
 from ..errors import Refused
@@ -46,6 +46,29 @@ def in_bucket(engine: Engine, sql: str, relation: Relation, bucket: Bucket, part
     number = bucket_number(f"q.{relation.bucket_by}", kind, bucket.count, engine.name)
     undefined = f" OR q.{relation.bucket_by} IS NULL" if partial else ""
     return f"SELECT * FROM ({sql}) AS q WHERE {number} = {bucket.number}{undefined}"
+
+
+READ = re.compile(
+    r"'(?:[^']|'')*'|\"(?:[^\"]|\"\")*\"|\b(?:FROM|(?P<outer>LEFT |RIGHT |FULL |ANTI )?(?:OUTER )?JOIN)\s+"
+    r"(?P<table>\w+)__(?:before|after|delta)\b|\b(?P<other>UNION|GROUP BY)\b"
+)
+"""Finds the versions of relations that a query of a rule reads, and what it may consist of apart from joins."""
+
+
+def joined_tables(sql: str) -> tuple[str, ...]:
+    """Return the tables of which a query of a rule joins versions: without rows of one of them it has none."""
+    found = [match for match in READ.finditer(sql) if match[0][0] not in "'\""]
+    if any(match["outer"] or match["other"] for match in found):
+        return ()
+    return tuple(dict.fromkeys(match["table"] for match in found))
+
+
+def possible(engine: Engine, stratum: Stratum, queries: Iterable[str]) -> list[str]:
+    """Return the queries of rules that may have rows: those that join no relation below without tuples, neither now nor
+    before the batch. A query costs as much as the work on many rows."""
+    below = {relation.table for relation in (*stratum.reads, *stratum.negates)}
+    empty = {table for table in below if not engine.rows(table) and not engine.rows(f"{table}__lost")}
+    return [sql for sql in queries if empty.isdisjoint(joined_tables(sql))] if empty else list(queries)
 
 
 def note_changes(engine: Engine, relation: Relation, before: str, after: str) -> None:
@@ -154,13 +177,14 @@ def pending(engine: Engine, delta: Delta, phase: str) -> bool:
 def arriving(engine: Engine, stratum: Stratum, relation: Relation, phase: str, bucket: Bucket) -> list[str]:
     """Return the queries for the derivations of ``relation`` that changed with a relation below, in this phase."""
     engine.prepare(stratum.reads, changes_below(engine, stratum))
-    return [
+    queries = (
         derivations(engine, rule, delta.sql, relation, bucket)
         for rule in stratum.rules
         if rule.head == relation.table
         for delta in rule.deltas
         if pending(engine, delta, phase)
-    ]
+    )
+    return possible(engine, stratum, queries)
 
 
 def changes_below(engine: Engine, stratum: Stratum) -> int:
@@ -172,12 +196,14 @@ def changes_below(engine: Engine, stratum: Stratum) -> int:
 def all_derivations(engine: Engine, stratum: Stratum, relation: Relation, bucket: Bucket, exits: bool) -> list[str]:
     """Return the queries for all derivations of ``relation``, which may have no rules. With ``exits``, return only
     those that read no relation of its own stratum, if there are any."""
-    found = [
+    queries = [
         derivations(engine, rule, rule.full, relation, bucket)
         for rule in stratum.rules
         if rule.head == relation.table and not (exits and rule.rounds)
     ]
-    return found if found or exits else [no_rows(relation.tuple_columns, engine.name)]
+    found = possible(engine, stratum, queries)
+    # What an aggregate derives has other columns than the relation.
+    return found if found or exits else queries[:1] or [no_rows(relation.tuple_columns, engine.name)]
 
 
 def check_key(engine: Engine, relation: Relation, initial: bool) -> None:
@@ -197,6 +223,9 @@ def check_key(engine: Engine, relation: Relation, initial: bool) -> None:
 
 
 # Input relations.
+
+REMOVALS = "_op <> '+'"
+"""The condition for changes that are not insertions."""
 
 
 def resolve_input(engine: Engine, relation: Relation) -> None:
@@ -226,10 +255,14 @@ def resolve_input(engine: Engine, relation: Relation) -> None:
         replaced = f"SELECT {columns} FROM {table} SEMI JOIN ({named}) AS k USING ({key})"
         removed = f"{removed} UNION {replaced}"
     engine.table(f"{table}__gained", f"SELECT * FROM ({inserted}) AS p ANTI JOIN {table} USING ({columns})")
-    engine.table(
-        f"{table}__lost", f"SELECT {columns} FROM ({removed}) AS q ANTI JOIN ({inserted}) AS p USING ({columns})"
-    )
-    engine.table(f"{table}__touched", f"SELECT * FROM {table}__lost UNION ALL SELECT * FROM {table}__gained")
+    if relation.key or engine.counted(f"{table}__changes", REMOVALS) != 0:
+        engine.table(
+            f"{table}__lost", f"SELECT {columns} FROM ({removed}) AS q ANTI JOIN ({inserted}) AS p USING ({columns})"
+        )
+    else:
+        engine.empty(f"{table}__lost", relation.tuple_columns)
+    touched = f"SELECT * FROM {table}__lost UNION ALL SELECT * FROM {table}__gained"
+    engine.later(f"{table}__touched", touched, changes_of(engine, table))
     engine.remove(table, f"{table}__lost", tuple_names(relation), engine.rows(f"{table}__lost"))
     if engine.rows(f"{table}__gained"):
         engine.add(table, f"{table}__gained")

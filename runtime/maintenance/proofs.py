@@ -114,6 +114,11 @@ def dead_ids(engine: Engine, stratum: Stratum, table: str, column: str, gained: 
     return f"SELECT u.id FROM ({ids}) AS u WHERE {' OR '.join(parts)}"
 
 
+def hit_by(proof: str, ids: str) -> str:
+    """Return the SQL condition that a proof has one of the identities of a query."""
+    return f"COALESCE(LIST_HAS_ANY({proof}, (SELECT LIST(id) FROM ({ids}) AS i)), FALSE)"
+
+
 def let_proofs_leave(run: Run, stratum: Stratum, relation: Relation) -> None:
     """Remove the tuples whose proof has died, or was withdrawn by the process that derives them. Make r__lost of them,
     and r__dead of their groups."""
@@ -123,9 +128,8 @@ def let_proofs_leave(run: Run, stratum: Stratum, relation: Relation) -> None:
     if not run.initial and engine.rows(table):
         lives, *dead = stratum.guards
         changed = engine.rows(f"{lives.table}__lost") or any(engine.rows(f"{r.table}__gained") for r in dead)
-        ids = dead_ids(engine, stratum, table, proof_column(relation), gained=True)
-        if changed and engine.table(f"{table}__ids", ids):
-            hit = f"LIST_HAS_ANY({proof_column(relation)}, (SELECT LIST(id) FROM {table}__ids))"
+        if changed:
+            hit = hit_by(proof_column(relation), dead_ids(engine, stratum, table, proof_column(relation), gained=True))
             gone.append(f"SELECT {columns} FROM {table} WHERE {hit}")
         source = received_from(stratum, relation)
         if source and engine.rows(f"{source.table}__lost"):
@@ -136,9 +140,8 @@ def let_proofs_leave(run: Run, stratum: Stratum, relation: Relation) -> None:
             gone.append(f"SELECT {names(relation.tuple_columns, 's.')} FROM {withdrawn}")
     if gone and engine.table(f"{table}__lost", "\nUNION\n".join(gone)):
         remove_proved(engine, relation, f"{table}__lost")
-        engine.table(
-            f"{table}__dead", f"SELECT {names(proved_columns(relation)) or 'TRUE AS _unit'} FROM {table}__lost"
-        )
+        groups = f"SELECT {names(proved_columns(relation)) or 'TRUE AS _unit'} FROM {table}__lost"
+        engine.snapshot(f"{table}__dead", groups, engine.rows(f"{table}__lost"))
     else:
         engine.empty(f"{table}__dead", known)
 
@@ -185,19 +188,18 @@ def find_proofs(engine: Engine, stratum: Stratum, relation: Relation, derived: S
     found = f"SELECT {names(relation.tuple_columns, 'd.')} FROM ({union(derived)}) AS d"
     if engine.rows(table):
         found = wanted_proofs(relation, union(derived))
-    live = "TRUE"
-    if lacking(stratum, relation) or foreign:
+    first = ""
+    if lacking(stratum, relation):
         if not engine.table(f"{table}__found", found):
             engine.empty(f"{table}__entering", relation.tuple_columns)
             return
         check_defined(engine, stratum, relation, f"{table}__found")
-        found = f"SELECT {columns} FROM {table}__found"
-        ids = dead_ids(engine, stratum, f"{table}__found", of, gained=False)
-        if foreign and engine.table(f"{table}__ids", ids):
-            live = f"NOT LIST_HAS_ANY({of}, (SELECT LIST(id) FROM {table}__ids))"
-    engine.table(
-        f"{table}__entering", f"SELECT {columns} FROM ({found}) AS f WHERE {live} QUALIFY {chosen_proofs(relation)}"
-    )
+    else:
+        first = f"WITH {table}__found AS {'MATERIALIZED ' if foreign else ''}({found}) "
+    ids = dead_ids(engine, stratum, f"{table}__found", of, gained=False)
+    live = f"NOT {hit_by(of, ids)}" if foreign else "TRUE"
+    kept = f"{live} QUALIFY {chosen_proofs(relation)}"
+    engine.table(f"{table}__entering", f"{first}SELECT {columns} FROM {table}__found WHERE {kept}")
 
 
 def chosen_proofs(relation: Relation) -> str:

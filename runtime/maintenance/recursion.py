@@ -5,6 +5,7 @@ from __future__ import annotations
 from ..engines.engine import Engine
 from ..errors import Refused
 from ..model import Relation, Stratum
+from .changes import possible
 
 
 def changed_rows(engine: Engine, stratum: Stratum) -> int:
@@ -14,13 +15,14 @@ def changed_rows(engine: Engine, stratum: Stratum) -> int:
 
 def following(engine: Engine, stratum: Stratum, relation: Relation) -> list[str]:
     """Return the queries for the derivations of ``relation`` that use a tuple of r__changed of its own stratum."""
-    return [
+    queries = (
         engine.text(delta.sql)
         for rule in stratum.rules
         if rule.head == relation.table
         for delta in rule.rounds
         if engine.rows(f"{delta.table}__changed")
-    ]
+    )
+    return possible(engine, stratum, queries)
 
 
 def check_round(stratum: Stratum, done: int, max_rounds: int) -> None:
