@@ -9,6 +9,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from flintlog.runtime.maintenance.changes import joined_tables
 from flintlog.runtime.maintenance.choice import FEW_TUPLES, TooManySuspects, reason_for_scratch
 from flintlog.runtime.maintenance.run import Choice, Effect
 
@@ -216,3 +217,34 @@ def test_random_programs(seed: int, tmp_path: Path) -> None:
     compilation, script = compile_text(scenario.text)
     job = LocalJob(script, tmp_path / "state", 1 + seed % 3)
     assert checked_batches(scenario, compilation, job, "small strata", Counter()) == []
+
+
+@pytest.mark.parametrize(
+    ("query", "tables"),
+    [
+        ("SELECT 1 FROM r__after AS r\nJOIN s__before AS s\n  ON s.x = r.x", ("r", "s")),
+        ("SELECT 1 FROM r__delta AS r CROSS JOIN r__after AS r_2", ("r",)),
+        ("SELECT 1 FROM r__after AS r WHERE NOT EXISTS(SELECT 1 FROM s__absent_after AS absent)", ("r",)),
+        (
+            "SELECT 1 FROM x__absent_after__after AS x JOIN y__before__delta AS y ON TRUE",
+            ("x__absent_after", "y__before"),
+        ),
+        ("SELECT ' FROM s__after', 'it''s FROM s__after' FROM r__after AS r", ("r",)),
+        ('SELECT r." FROM s__after" FROM r__after AS r', ("r",)),
+        ("SELECT 1 FROM r__after AS r LEFT JOIN s__after AS s ON TRUE", ()),
+        ("SELECT COUNT(*) FROM r__after AS r GROUP BY x", ()),
+        ("SELECT 1 FROM r__after UNION ALL SELECT 1 FROM s__after", ()),
+    ],
+)
+def test_tables_without_which_a_query_has_no_rows(query: str, tables: tuple[str, ...]) -> None:
+    """Text and negated literals do not count, and nothing is said of other queries than joins."""
+    assert joined_tables(query) == tables
+
+
+def test_rules_over_empty_relations_run_no_query(job: Any) -> None:
+    """A batch takes no more statements for them, and they are followed once there are tuples."""
+    job.run({"e": [("+", (1, 2))]})
+    job.run({"e": [("-", (1, 2))]})
+    job.run({"e": [("+", (2, 3)), ("+", (3, 4))]})
+    assert job.differences() == []
+    assert job.rows("p") == {(2, 3), (3, 4), (2, 4)}
