@@ -65,9 +65,12 @@ def joined_tables(sql: str) -> tuple[str, ...]:
 
 def possible(engine: Engine, stratum: Stratum, queries: Iterable[str]) -> list[str]:
     """Return the queries of rules that may have rows: those that join no relation below without tuples, neither now nor
-    before the batch. A query costs as much as the work on many rows."""
+    before the batch. A query costs as much as the work on many rows. Where tuples have proofs, all versions of
+    relations of the stratum are what there is now."""
     below = {relation.table for relation in (*stratum.reads, *stratum.negates)}
     empty = {table for table in below if not engine.rows(table) and not engine.rows(f"{table}__lost")}
+    if stratum.kind == "proofs":
+        empty |= {relation.table for relation in stratum.relations if not engine.rows(relation.table)}
     return [sql for sql in queries if empty.isdisjoint(joined_tables(sql))] if empty else list(queries)
 
 

@@ -18,7 +18,7 @@ from ..engines.engine import Engine
 from ..errors import Refused
 from ..model import LIFE, Column, Relation, Stratum
 from ..sql import names, tuple_names, union
-from .changes import all_derivations, arriving, check_defined, lacking, no_changes, show_versions
+from .changes import all_derivations, arriving, check_defined, lacking, no_changes, possible, show_versions
 from .recursion import changed_rows, check_round, following
 from .run import METHODS, Bucket, Finding, Method, Run
 
@@ -163,7 +163,8 @@ def first_proofs(run: Run, stratum: Stratum, relation: Relation) -> list[str]:
         return all_derivations(engine, stratum, relation, run.bucket, exits=False)
     derived = arriving(engine, stratum, relation, "insert", run.bucket)
     if engine.rows(f"{relation.table}__dead"):
-        derived += [engine.text(rule.returns) for rule in stratum.rules if rule.head == relation.table]
+        returns = (engine.text(rule.returns) for rule in stratum.rules if rule.head == relation.table)
+        derived += possible(engine, stratum, returns)
     return derived
 
 
