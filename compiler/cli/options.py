@@ -15,7 +15,7 @@ STAGES = ("syntax", "typed", "rewritten", "localized", "strata", "delta", "plan"
 #: What ``--dump`` prints, in order: the result of each pass, and behind it the stage that the pass completes.
 DUMPS = (
     *("syntax", "expand_paths", "resolve", "infer_types", "check_safety", "typed"),
-    *("split_aggregates", "split_inputs", "linearize", "annotate_derivations", "project_negations"),
+    *("project_channels", "split_aggregates", "split_inputs", "linearize", "annotate_derivations", "project_negations"),
     *("annotate_proofs", "mark_closures"),
     *("rewritten", "localize", "localized", "stratify", "check_monotone", "warn_invention", "strata"),
     *("derive_deltas", "delta", "plan_stages", "gather_facts", "plan", "script"),

@@ -72,7 +72,7 @@ class Stage:
         """Start the process; the sender answers with all it has."""
         home = self.root / "home"
         # A neighbour that says once that it lives is not gone on a machine that is slow.
-        settings = self.module.Settings(self.root, home, lease=3600.0)
+        settings = self.module.Settings(self.root, home, lease=3600.0, keep_published=True)
         state = self.module.JobState(self.module.PROGRAM, None, home / "state", None)
         log = self.module.Log(quiet=True)
         self.worker = self.module.Worker(state, self.channels, self.module.PROCESS, settings, log)
