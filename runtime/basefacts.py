@@ -5,18 +5,16 @@ Identities are the same at all processes, so that tuples of one process may depe
 
 from __future__ import annotations
 
+import functools
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Sequence
-from typing import TypeAlias
 
 from .engines.engine import Engine
+from .explain import PROVEN
 from .inputs.values import hashable
 from .model import LIFE, Program, Relation
 from .sql import names, tuple_names
-from .tuples import Values, sql_constant, tuple_text
-
-Known: TypeAlias = tuple[str, Values]
-"""A tuple: its table and its values."""
+from .tuples import Known, Values, sql_constant, tuple_text
 
 MOST_ROWS = 10**9
 
@@ -38,9 +36,10 @@ class BaseFacts:
         self.proofs = [relation for s in strata if s.kind == "proofs" for relation in s.relations]
         self.lives = next((s.guards[0] for s in strata if s.kind == "proofs"), None)
 
+    @functools.cached_property
     def processes(self) -> dict[str, tuple[str, bool]]:
-        """Return by life, as identities begin with them, the names of the processes that are there, and whether it is
-        this one."""
+        """By life, as identities begin with them, the names of the processes that are there, and whether it is this
+        one."""
         if self.lives is None:
             return {}
         process, life, own = tuple_names(self.lives)
@@ -50,9 +49,10 @@ class BaseFacts:
     def found(self, ids: Collection[str]) -> dict[str, Known]:
         """Return the base facts of this process that have some of these identities."""
         found: dict[str, Known] = {}
-        if ids:
-            self._ask_ids(ids)
-        for table, numbered in self._numberings() if ids else ():
+        if not ids:
+            return found
+        self._ask_ids(ids)
+        for table, numbered in ((table, one) for table, all_of_it in self.numbered.items() for one in all_of_it):
             same = f"s.{numbered.columns[-1].sql} = a.id"
             rows = f"SELECT s.* FROM {numbered.table}__stored AS s JOIN proof__asked AS a ON {same}"
             for row in self.engine.first(rows, len(ids)):
@@ -74,10 +74,6 @@ class BaseFacts:
                 found.update(row[identity.sql] for row in self.engine.first(rows, 1))
         return found
 
-    def _numberings(self) -> Iterator[tuple[str, Relation]]:
-        for table, relations in self.numbered.items():
-            yield from ((table, relation) for relation in relations)
-
     def depending(self, ids: Collection[str]) -> Iterator[tuple[Relation, Values]]:
         """Yield the tuples whose current proof has one of these identities, of the relations that users see."""
         self._ask_ids(ids)
@@ -96,7 +92,7 @@ class BaseFacts:
 
     def elsewhere(self, ids: Iterable[str]) -> list[str]:
         """Return how many base facts, and how many absences, of each process have these identities."""
-        named = self.processes()
+        named = self.processes
         counts: Counter[tuple[str, bool]] = Counter()
         for one in ids:
             name, _ = named.get(one[:LIFE], ("a process that is gone", False))
@@ -130,3 +126,13 @@ def numbered_relations(program: Program) -> dict[str, list[Relation]]:
 def counted_facts(number: int, absent: bool = False) -> str:
     """Return a number of base facts, or of tuples whose absence is one, in words."""
     return f"{number} {'absent tuple' if absent else 'base fact'}{'s' * (number > 1)}"
+
+
+def facts_of_proof(program: Program, engine: Engine, proof: Collection[str]) -> tuple[list[Known], list[str]]:
+    """Return the base facts of this process in a proof, and how many there are of each other process."""
+    facts = BaseFacts(program, engine)
+    known = facts.found(proof)
+    return [known[one] for one in proof if one in known], facts.elsewhere(one for one in proof if one not in known)
+
+
+PROVEN["facts"] = facts_of_proof

@@ -6,23 +6,26 @@ and nothing is recomputed.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from typing import Any
 
-from .basefacts import BaseFacts, Known
 from .engines.engine import Engine
 from .errors import JobError
 from .inputs.values import hashable
 from .model import Program, Relation, Rule, Step
 from .printing import constant_text
 from .sql import names, tuple_names
-from .tuples import Values, sql_constant, tuple_text
+from .tuples import Known, Values, sql_constant, tuple_text
 
 MOST_PROOF_TUPLES = 1000
 
 FEW_DERIVATIONS = 3
 
 BETTER = "derives it, but another value of its group is better"
+
+PROVEN: dict[str, Callable[[Program, Engine, Collection[str]], tuple[list[Known], list[str]]]] = {}
+"""What only programs with live proofs have: ``facts`` returns the base facts of this process that have some of the
+identities in a proof, and how many each other process has of the others. Its module registers it."""
 
 PART = "contributes to its group, whose value is computed from all contributions"
 
@@ -182,10 +185,8 @@ class Explainer:
     def proven(self, node: dict[str, Any], values: Values) -> tuple[dict[str, Any], list[Known]]:
         """Return a tuple of a recursion across processes with what its live proof contains: the base facts of this
         process, and how many of each other process."""
-        facts = BaseFacts(self.program, self.engine)
-        known = facts.found(values[-1])
-        node |= {"proof": facts.elsewhere(one for one in values[-1] if one not in known)}
-        return node, [known[one] for one in values[-1] if one in known]
+        own, elsewhere = PROVEN["facts"](self.program, self.engine, values[-1])
+        return {**node, "proof": elsewhere}, own
 
     def term_columns(self, rule: Rule) -> list[str]:
         """Return the query columns with the values of a rule's literals."""

@@ -15,6 +15,9 @@ from .sql import element_type, is_list, sql_type
 
 Values: TypeAlias = tuple[Any, ...]
 
+Known: TypeAlias = tuple[str, Values]
+"""A tuple: its table and its values."""
+
 
 def parse_tuple(program: Program, text: str) -> tuple[Relation, Values]:
     """Parse a tuple in program syntax, ``reachable(@1, "x")``, into relation and typed values, or raise JobError."""

@@ -12,7 +12,7 @@ from itertools import islice
 from pathlib import Path
 from typing import Any, TypeVar
 
-from ..basefacts import MOST_ROWS, BaseFacts, Known, numbered_relations
+from ..basefacts import MOST_ROWS, BaseFacts, numbered_relations
 from ..cli import FURTHER
 from ..commits import from_last_commit
 from ..engines.duckdb import DuckEngine
@@ -28,7 +28,7 @@ from ..printing import discard_output, shown_lines, value_text
 from ..sql import names
 from ..task import Task
 from ..tasks import duck_engine
-from ..tuples import Values, parse_tuple, sql_constant, tuple_text
+from ..tuples import Known, Values, parse_tuple, sql_constant, tuple_text
 from ..versions import check_program
 from .explain import stored_in
 from .report import REPORTS
@@ -135,7 +135,7 @@ def ids_of(facts: Sequence[Known], program: Program, engine: Engine) -> set[str]
 def proven_with(ids: Collection[str], program: Program, engine: Engine) -> list[dict[str, Any]]:
     """Return the tuples of a process whose current proof has one of these identities."""
     facts = BaseFacts(program, engine)
-    process = next((name for name, own in facts.processes().values() if own), "")
+    process = next((name for name, own in facts.processes.values() if own), "")
     return [{**described(relation, values), "process": process} for relation, values in facts.depending(ids)]
 
 
@@ -157,7 +157,8 @@ def copies(program: Program, carried: Mapping[str, str], relation: Relation, val
                 found += [known for one in made if (known := (head, one)) not in found]
     finally:
         engine.close()
-    if not any(table in numbered_relations(program) for table, _ in found):
+    numbered = numbered_relations(program)
+    if not any(table in numbered for table, _ in found):
         bases = sorted(r.name for r in program.relations if not r.hidden and is_base(program, carried, r.table))
         raise JobError(
             f"{relation.name} has no base facts of a recursion across processes; "
@@ -278,10 +279,10 @@ def readable_rows(
     program: Program, engine: Engine, kept: Relation, columns: Sequence[Column], rows: Iterator[dict[str, Any]]
 ) -> Iterator[tuple[Any, ...]]:
     """Yield rows with the base facts of their proofs instead of identities."""
-    proof = kept.columns[-1].sql
+    proof, facts = kept.columns[-1].sql, BaseFacts(program, engine)
     while some := [*islice(rows, ROWS_NAMED)]:
         if kept.kind == "proofs":
-            texts = BaseFacts(program, engine).readable([row[proof] for row in some])
+            texts = facts.readable([row[proof] for row in some])
             some = [{**row, proof: text} for row, text in zip(some, texts, strict=True)]
         yield from (tuple(row[column.sql] for column in columns) for row in some)
 
