@@ -21,7 +21,6 @@ from typing import Any
 
 from flintlog.runtime.errors import JobError
 from flintlog.runtime.explain import report_explanation
-from flintlog.runtime.inputs.values import hashable
 from flintlog.runtime.local.session import Session, refusal
 from flintlog.runtime.tuples import parse_tuple, tuple_text
 
@@ -144,10 +143,10 @@ class Interactive:
         relation = self.inputs.get(named.name)
         if relation is None:
             raise JobError(f"{named.name} is derived; delete a fact of an input to see what depends on it")
-        if tuple(map(hashable, values)) not in {tuple(map(hashable, row)) for row in self.session.rows(relation)}:
+        found = self.session.without(relation, values)
+        if found is None:
             self.say(f"{tuple_text(relation, values)} is not there")
             return
-        found = self.session.without(relation, values)
         lines = (f"{sign} {tuple_text(other, row)}" for other, sign, row in found)
         self.list(lines, SHOWN, f"nothing depends on {tuple_text(relation, values)}")
 

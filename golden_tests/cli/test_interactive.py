@@ -73,6 +73,15 @@ def test_what_depends_on_a_fact(tmp_path: Path) -> None:
         assert typed(REACH, tmp_path, wrong, code=1)[0].startswith("error: ")
 
 
+def test_what_depends_on_a_given_fact(tmp_path: Path) -> None:
+    """Only that, although everything was new in the batch with the given facts."""
+    path = written(tmp_path / "program.dl", REACH)
+    written(tmp_path / "facts" / "link.csv", "src,dst\n1,2\n2,3\n5,6\n")
+    arguments = ["run", str(path), "-i", "--facts", str(tmp_path / "facts")]
+    found = CliRunner().invoke(cli.main, arguments, input="depends link(5, 6)\ncheck\n", catch_exceptions=False)
+    assert found.output.splitlines() == ["- reachable(5, 6)", "no differences"]
+
+
 def test_inputs_that_are_derived_too(tmp_path: Path) -> None:
     """What comes from outside is changed, also where a fact or a rule of the program adds to it."""
     text = (

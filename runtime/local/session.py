@@ -52,6 +52,7 @@ class MemoryEngine(DuckEngine):
         other.connection.execute(f"ATTACH ':memory:' AS {name}")
         other.connection.execute(f"USE {name}")
         other._start("")
+        other.resources.callback(self.connection.execute, f"DETACH {name}")
         return other
 
     @contextlib.contextmanager
@@ -99,7 +100,7 @@ class MemoryEngine(DuckEngine):
             into = "INSERT INTO {}" if done else "CREATE OR REPLACE TABLE {} AS"
             self.connection.execute(f"{into.format(name)} SELECT {made}", values)
             done += len(chunk)
-        self.note_rows(name, done)
+        self.note_rows(name, done) if done else self.empty(name, columns)
         return done
 
     def note_count(self, name: str, condition: str, rows: int) -> None:
@@ -187,17 +188,16 @@ class Session:
         """Make table r__changes of an input relation; raise JobError if a row is both deleted and inserted."""
         columns = [*relation.tuple_columns, Column("_op", "string", "_op")]
         table, known = f"{relation.table}__changes", names(relation.tuple_columns)
-        if hasattr(changes, "num_rows"):
-            rows, kinds = changes.num_rows, Counter({"+", "-"})
-            if rows:
-                self.engine.take(table, columns, changes)
-        else:
-            kinds = Counter()
+        kinds: Counter[str] = Counter()
+        if not hasattr(changes, "num_rows"):
             rows = self.engine.fill(table, columns, counted_rows(changes, kinds))
             self.engine.note_count(table, REMOVALS, rows - kinds["+"])
-        if not rows:
+        elif changes.num_rows:
+            self.engine.take(table, columns, changes)
+            kinds.update("+-")
+        else:
             self.engine.empty(table, columns)
-        if not rows or len(kinds) == 1:
+        if len(kinds) < 2:
             return
         both = f"SELECT {known} FROM {table} GROUP BY {known} HAVING COUNT(DISTINCT _op) > 1"
         for row in self.engine.first(both, 1):
@@ -206,8 +206,9 @@ class Session:
 
     def changes(self, relation: Relation) -> list[tuple[str, Row]]:
         """Return the net changes of the last batch, sorted by row; the first batch inserted everything."""
-        if self.batches == 1:
-            return [("+", row) for row in self.rows(relation)]
+        return [("+", row) for row in self.rows(relation)] if self.batches == 1 else self._net_changes(relation)
+
+    def _net_changes(self, relation: Relation) -> list[tuple[str, Row]]:
         if not any(self.engine.rows(f"{relation.table}__{name}") for name in ("lost", "gained")):
             return []
         columns, table = names(relation.tuple_columns), relation.table
@@ -232,15 +233,18 @@ class Session:
             looking = Explainer(self.program, self.engine, lambda stored: f"SELECT * FROM {stored.table}")
             return looking.explain(relation, values, limit)
 
-    def without(self, relation: Relation, row: Row) -> list[tuple[Relation, str, Row]]:
-        """Return how the derived relations would change if a row of an input relation were deleted."""
+    def without(self, relation: Relation, row: Row) -> list[tuple[Relation, str, Row]] | None:
+        """Return how the derived relations would change if a row of an input relation were deleted; None if it is not
+        there."""
         with self.engine.transaction(keep=False):
             self._maintain({relation.table: [("-", row)]})
+            if not self.engine.rows(f"{relation.table}__lost"):
+                return None
             return [
                 (other, op, changed)
                 for other in self.program.relations
                 if other.kind != "input" and not other.hidden
-                for op, changed in self.changes(other)
+                for op, changed in self._net_changes(other)
             ]
 
     def differences(self) -> list[dict[str, Any]]:
