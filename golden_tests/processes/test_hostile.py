@@ -79,8 +79,13 @@ class Pair:
 
     def feed(self, *rows: Row) -> None:
         """Feed rows."""
-        self.rows.update(rows)
-        self.world.feed("A", "e", ("x", "y"), [("+", row) for row in rows])
+        self.change(*(("+", row) for row in rows))
+
+    def change(self, *changes: tuple[str, Row]) -> None:
+        """Feed a file of changes."""
+        for op, row in changes:
+            (self.rows.add if op == "+" else self.rows.discard)(row)
+        self.world.feed("A", "e", ("x", "y"), changes)
 
     def settle(self) -> None:
         """Run both until all is quiet, in calm."""
@@ -1086,6 +1091,12 @@ def test_what_a_database_says_of_a_mistake_does_not_pass(pair: Pair) -> None:
 
     for error, passes in ((duckdb.BinderException("x"), False), (duckdb.IOException("x"), True)):
         assert pair.module.may_pass(error) is passes
+
+
+def test_pauses_are_bounded(pair: Pair) -> None:
+    """However often in a row something fails, for days."""
+    assert [pair.module.pause_after(times) for times in (1, 2, 8, 9, 10**4)] == [0.2, 0.4, 25.6, 30.0, 30.0]
+    assert [pair.module.pause_after(times, 1.0) for times in (0, 3, 10**4)] == [1.0, 8.0, 30.0]
 
 
 def test_the_system_fails_when_a_process_begins(pair: Pair) -> None:

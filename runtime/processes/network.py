@@ -5,41 +5,30 @@ from __future__ import annotations
 import signal
 import sys
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 from ..cli import Parser, positive
-from ..errors import JobError, reason, without_keys
+from ..errors import JobError
 from ..log import Log
 from ..model import Program
-from ..printing import discard_output, shown_lines, visible_lines
-from .gathering import Gathered, gathered_changes, gathered_rows, homes_of
+from ..printing import discard_output, shown_lines
+from .gathering import gathered_changes, gathered_rows, homes_of
 from .nodes import ROUTER, Nodes
 from .router import Router
-from .serve import begun, process_main
+from .serve import begun, exit_code_of, process_main
 
 
 def nodes_main(program: Program, nodes: Nodes, argv: Sequence[str]) -> int:
     """Run a command for all nodes of a program, or one of those of a process for a node; return the exit code."""
     command, *given = argv or [""]
     if command == "route":
-        return command_of_nodes(command, lambda: route(program, nodes, **vars(route_parser(nodes).parse_args(given))))
+        return exit_code_of(command, lambda: route(program, nodes, **vars(route_parser(nodes).parse_args(given))))
     several = any(argument.split("=")[0] == "--root" for argument in given)
     if command == "changes" or (command == "show" and several):
         options = vars(gathering_parser(program, nodes, command).parse_args(given))
-        return command_of_nodes(command, lambda: print_gathered(program, nodes, command, **options))
+        return exit_code_of(command, lambda: print_gathered(program, nodes, command, **options))
     return process_main(program, nodes, argv)
-
-
-def command_of_nodes(command: str, run: Callable[[], int]) -> int:
-    """Run a command and return its exit code; a failure is printed."""
-    try:
-        return run()
-    except (JobError, OSError) as error:
-        said = str(error) if isinstance(error, JobError) else reason(error)
-        print(visible_lines(without_keys(f"{command}: {said}")), file=sys.stderr)
-        return 1
 
 
 def route_parser(nodes: Nodes) -> Parser:
@@ -133,7 +122,6 @@ def print_gathered(
 ) -> int:
     """Print what all nodes have of a relation, or have published of it."""
     homes = homes_of(served, Path(root).absolute(), named(served, home, "--home"))
-    found: Gathered
     if command == "show":
         found = gathered_rows(program, homes, relation, at, nodes, limit)
     else:
@@ -151,7 +139,7 @@ def print_gathered(
 def named(nodes: Nodes, given: Sequence[str], option: str) -> dict[str, str]:
     """Return what is given for some nodes, each as ``NODE=TEXT``."""
     known = [nodes.name(number) for number in range(nodes.partition.count)]
-    found: dict[str, Any] = {}
+    found: dict[str, str] = {}
     for item in given:
         name, equals, text = item.partition("=")
         if not equals or name not in known:

@@ -26,7 +26,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from ..cutting import ROWS_CUT_AT_ONCE, rows_by_value, write_cut
-from ..errors import JobError, Refused, reason
+from ..errors import JobError, Refused
 from ..executors import LocalExecutor
 from ..inputs.files import Reading
 from ..inputs.records import input_relation, operation_column, refused
@@ -35,13 +35,11 @@ from ..log import Log
 from ..model import Program, Relation
 from ..places import make_folder, sync, sync_files
 from ..printing import named_values
-from .channels import write_whole
 from .feeds import Feeds
 from .nodes import ROUTER, Nodes
 from .snapshots import FeedFolder
-from .status import status_path
-from .trouble import may_pass
-from .worker import MOST_PAUSE
+from .status import write_status
+from .trouble import Troubles, may_pass
 
 #: The names of the files that a router has put into the feeds of nodes.
 ROUTED_FILE = re.compile(r"router-([0-9]{12})\.parquet")
@@ -66,8 +64,8 @@ class Router:
             raise
         self.feeds = Feeds(root, ROUTER, nodes.fed, self.files_routed, log)
         self.counts = {"in": 0, "out": 0, "steps": 0}
-        self.last = self.trouble = ""
-        self.troubles = 0
+        self.last = ""
+        self.troubles = Troubles(log)
         self.said = b""
 
     def check_keys(self) -> None:
@@ -159,18 +157,13 @@ class Router:
         except Exception as error:
             if not may_pass(error):
                 raise
-            self.troubles += 1
-            self.trouble = reason(error)
-            pause = min(0.1 * 2**self.troubles, MOST_PAUSE)
-            self.log.event("trouble", error=self.trouble, again_in=pause)
+            pause = self.troubles.note(error)
             with contextlib.suppress(Exception):
                 self.connection.close()
                 self.connection = self.open()
                 self.report(busy=True)
             return False, pause
-        if self.troubles:
-            self.troubles, self.trouble = 0, ""
-            self.log.event("trouble_over")
+        if self.troubles.over():
             self.report()
         return busy, 0.0
 
@@ -281,19 +274,12 @@ class Router:
             "refused": [message for _, _, message in self.feeds.refused.values()],
             "held_up": sorted(self.feeds.refused),
             "aside": self.feeds.aside,
-            "trouble": self.trouble,
+            "trouble": self.troubles.last,
             "last": self.last,
             **self.counts,
         }
-        text, path = json.dumps(said).encode(), status_path(self.root, ROUTER)
-        if text == self.said:
-            return
-        try:
-            make_folder(path.parent)
-            write_whole(path, text, forced=False)
-        except OSError as error:
-            self.log.warn(f"the status cannot be written: {error}")
-        else:
+        text = json.dumps(said).encode()
+        if text != self.said and write_status(self.root, ROUTER, text, self.log):
             self.said = text
 
 

@@ -27,8 +27,8 @@ from .kafka import KafkaChannels
 from .nodes import Nodes
 from .state import JobState
 from .status import read_status
-from .trouble import is_surroundings, with_causes
-from .worker import MOST_PAUSE, Settings, Worker
+from .trouble import MOST_PAUSE, is_surroundings, with_causes
+from .worker import Settings, Worker
 
 #: What runs until it is told to end.
 Running = TypeVar("Running")
@@ -211,7 +211,8 @@ def exit_code_of(command: str, work: Callable[[], int]) -> int:
     try:
         return work()
     except (JobError, OSError) as error:
-        print(visible_lines(without_keys(f"{command}: {error}")), file=sys.stderr)
+        said = str(error) if isinstance(error, JobError) else reason(error)
+        print(visible_lines(without_keys(f"{command}: {said}")), file=sys.stderr)
         return 1
 
 

@@ -6,7 +6,11 @@ import errno
 
 import pyarrow as pa
 
-from ..errors import JobError, Passing, Refused, full_disk, is_of_spark
+from ..errors import JobError, Passing, Refused, full_disk, is_of_spark, reason
+from ..log import Log
+
+#: Seconds between retries at most.
+MOST_PAUSE = 30.0
 
 #: System errors that do not depend on what was being done.
 SURROUNDINGS = (
@@ -46,6 +50,35 @@ DATABASE_TROUBLE = (
     "FatalException",
     "InternalException",
 )
+
+
+class Troubles:
+    """Transient errors in a row, and the ``last`` one in words, empty if all is well."""
+
+    def __init__(self, log: Log) -> None:
+        """Start without any."""
+        self.log, self.times, self.last = log, 0, ""
+
+    def note(self, error: Exception) -> float:
+        """Report one more error, and return how many seconds to wait."""
+        self.times += 1
+        self.last = reason(error)
+        pause = pause_after(self.times)
+        self.log.event("trouble", error=self.last, again_in=pause)
+        return pause
+
+    def over(self) -> bool:
+        """Return whether there was trouble, which is over; report it then."""
+        if not self.times:
+            return False
+        self.times, self.last = 0, ""
+        self.log.event("trouble_over")
+        return True
+
+
+def pause_after(times: int, first: float = 0.1) -> float:
+    """Return how many seconds to wait after so many errors in a row: each time twice as long, up to MOST_PAUSE."""
+    return min(first * 2.0 ** min(times, 20), MOST_PAUSE)
 
 
 def may_pass(error: BaseException | None) -> bool:

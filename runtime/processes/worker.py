@@ -12,10 +12,11 @@ import functools
 import json
 import os
 import time
+from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -24,7 +25,7 @@ from ..errors import JobError, Passing, Refused, reason
 from ..inputs.records import input_relation
 from ..log import Log
 from ..model import Program, Relation
-from ..places import make_folder, rows_of_file
+from ..places import rows_of_file
 from .beat import Beat, Channels
 from .channels import (
     NO_NUMBER,
@@ -40,18 +41,14 @@ from .channels import (
     UnsoundMessage,
     is_cut_off,
     path_text,
-    write_whole,
 )
 from .feeds import Feeds
 from .inbox import Inbox, InputStep, OtherColumns, sent_columns
 from .partition import fitting_rows
-from .snapshots import Replacement, replacement
+from .snapshots import SNAPSHOT_FILE, Replacement, replacement
 from .state import JobState
-from .status import read_status, status_path
-from .trouble import may_pass
-
-#: The longest pause between two attempts in seconds; pauses double up to this.
-MOST_PAUSE = 30.0
+from .status import read_status, status_path, write_status
+from .trouble import MOST_PAUSE, Troubles, may_pass, pause_after
 
 
 @dataclass(frozen=True)
@@ -115,8 +112,7 @@ class Worker:
         #: The channels on which this turn still has to send, and whether it has caught up on them.
         self.unsent: list[tuple[Channel, bool]] | None = None
         self.gathered = self.unclean = False
-        self.troubles = 0
-        self.trouble = ""
+        self.troubles = Troubles(log)
         #: Per channel: the life whose columns do not match; since when messages have been missing; how many new
         #: sessions were opened in a row, and the time before which no further one is.
         self.strange: dict[str, Life] = {}
@@ -168,7 +164,6 @@ class Worker:
     def open_sessions(self) -> None:
         """Open a session on each input channel, as far as possible."""
         for channel in self.process.receives:
-            self.unopened.add(channel.name)
             try:
                 self.open_session(channel)
             except Exception as error:
@@ -184,13 +179,14 @@ class Worker:
 
     def note_cut_off(self, channel: Channel, why: str) -> None:
         """Report that nothing gets through on a channel, or with an empty text that it does again."""
-        if why and why != self.cut_off.get(channel.name):
-            self.log.event("cut_off", channel=channel.name, why=why)
-        elif not why and channel.name in self.cut_off:
-            self.log.event("cut_off_over", channel=channel.name)
-        self.cut_off.pop(channel.name, None)
+        if why == self.cut_off.get(channel.name, ""):
+            return
         if why:
             self.cut_off[channel.name] = why
+            self.log.event("cut_off", channel=channel.name, why=why)
+        else:
+            del self.cut_off[channel.name]
+            self.log.event("cut_off_over", channel=channel.name)
 
     def try_turn(self) -> tuple[bool, float]:
         """Run a turn, and return whether there was news and how many seconds to wait. A transient error is logged,
@@ -202,18 +198,13 @@ class Worker:
                 raise JobError("Spark has ended; start the process again") from error
             if not may_pass(error):
                 raise
-            self.troubles += 1
-            self.trouble = reason(error)
-            pause = min(0.1 * 2**self.troubles, MOST_PAUSE)
-            self.log.event("trouble", error=self.trouble, again_in=pause)
+            pause = self.troubles.note(error)
             with contextlib.suppress(Exception):
                 # Discard uncommitted changes of the inbox.
                 self.inbox.reopen()
                 self.report(busy=True)
             return False, pause
-        if self.troubles:
-            self.troubles, self.trouble = 0, ""
-            self.log.event("trouble_over")
+        if self.troubles.over():
             self.report()
         return busy, 0.0
 
@@ -294,10 +285,9 @@ class Worker:
 
     def replacement(self, relation: str, path: Path) -> Replacement | None:
         """Return what a file changes if it is a snapshot of a feed, otherwise None."""
-        listing = self.feeds.listing(relation)
-        if path.name not in listing.snapshots:
+        if not SNAPSHOT_FILE.fullmatch(path.name):
             return None
-        known = input_relation(self.state.program, relation)
+        listing, known = self.feeds.listing(relation), input_relation(self.state.program, relation)
         return replacement(self.state.program, relation, path, listing, self.state.whole(known))
 
     def listen(self, channel: Channel, now: float) -> None:
@@ -316,7 +306,9 @@ class Worker:
                 self.cut(channel, now)
         else:
             self.deaf.pop(channel.name, None)
-            self.note_cut_off(channel, "")
+            # A node may send to itself on a channel.
+            if channel.name not in self.unsendable:
+                self.note_cut_off(channel, "")
 
     def cut(self, channel: Channel, now: float) -> None:
         """Cut a channel, which needs a new session then."""
@@ -419,7 +411,7 @@ class Worker:
             return
         if now > until + 2 * MOST_PAUSE:
             times = 0
-        self.renewals[channel.name] = (times + 1, now + min(2.0**times, MOST_PAUSE))
+        self.renewals[channel.name] = (times + 1, now + pause_after(times, 1.0))
         self.open_session_anew(channel, why)
 
     def open_session_anew(self, channel: Channel, why: str) -> None:
@@ -494,7 +486,7 @@ class Worker:
             except Exception as error:
                 if not is_cut_off(error):
                     raise
-                until = now + min(0.1 * 2 ** (times + 1), MOST_PAUSE)
+                until = now + pause_after(times + 1)
                 self.unsendable[channel.name] = times + 1, until
                 self.note_cut_off(channel, reason(error))
                 # The reader learns that something is missing.
@@ -515,14 +507,14 @@ class Worker:
         if session == NO_NUMBER:
             return
         if self.sent[channel.name].messages == 0:
-            self.send(channel, "snapshot", self.part(channel, self.state.whole(relation)), caught_up)
+            self.send(channel, "snapshot", self.part(channel, own(lambda: self.state.whole(relation))), caught_up)
             return
-        changes = self.state.changes(relation, step) if step else None
+        changes = own(lambda: self.state.changes(relation, step)) if step else None
         changes = self.part(channel, changes) if changes is not None else None
         if changes is not None and changes.num_rows:
             self.send(channel, "changes", changes, caught_up)
         elif caught_up and not self.caught_up[channel.name]:
-            self.send(channel, "changes", self.state.whole(relation).slice(0, 0), caught_up)
+            self.send(channel, "changes", own(lambda: self.state.whole(relation)).slice(0, 0), caught_up)
 
     def prune(self, step: str = "") -> None:
         """Remove what a step, or each one before this run, has published of the relations that channels send: it was
@@ -605,7 +597,7 @@ class Worker:
             "refused": [message for _, _, message in self.feeds.refused.values()],
             "held_up": sorted(self.feeds.refused),
             "aside": self.feeds.aside,
-            "trouble": self.trouble or "; ".join(sorted(set(self.cut_off.values()))),
+            "trouble": self.troubles.last or "; ".join(sorted(set(self.cut_off.values()))),
             "cut_off": self.cut_off,
             "last": self.last,
             **self.counts,
@@ -616,13 +608,7 @@ class Worker:
             with contextlib.suppress(OSError):
                 if self.is_overtaken():
                     return
-            try:
-                path = status_path(self.settings.root, self.process.name)
-                make_folder(path.parent)
-                write_whole(path, text, forced=False)
-            except OSError as error:
-                self.log.warn(f"the status cannot be written: {error}")
-            else:
+            if write_status(self.settings.root, self.process.name, text, self.log):
                 self.said = text
 
     def is_overtaken(self) -> bool:
@@ -635,6 +621,14 @@ class Worker:
         self.beat.end()
         self.channels.close()
         self.inbox.connection.close()
+
+
+def own(read: Callable[[], Any]) -> Any:
+    """Return what is read of this process's state; if that fails, no channel is cut off for it."""
+    try:
+        return read()
+    except OSError as error:
+        raise Passing(f"the state cannot be read: {error}") from error
 
 
 def sent_relation(program: Program, channel: Channel) -> Relation:
