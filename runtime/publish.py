@@ -223,10 +223,8 @@ def is_published(folder: Path, attempt: str) -> bool:
 def published_files(folder: Path) -> Iterator[Path]:
     """Yield the files that were published in the folder of a batch, also those in the folders of locations."""
     for path in sorted(folder.iterdir(), key=str) if folder.is_dir() else ():
-        if is_location(path.name) and path.is_dir():
-            yield from sorted(path.iterdir(), key=str)
-        else:
-            yield path
+        inside = sorted(path.iterdir(), key=str) if is_location(path.name) and path.is_dir() else [path]
+        yield from (file for file in inside if file.suffix == ".parquet")
 
 
 def publish_changes(executor: Executor, root: Path, publication: Publication, manifest: Manifest, folder: Path) -> None:

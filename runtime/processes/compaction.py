@@ -14,22 +14,23 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
-import pyarrow.parquet as pq
 
 from ..arrow import arrow_type
 from ..engines.duckdb import DuckEngine
 from ..errors import JobError, Refused
 from ..inputs.records import input_relation, operation_column
+from ..inputs.tables import ROWS_AT_ONCE
 from ..maintenance.changes import resolve_input
 from ..model import Program, Relation
 from ..places import sync
 from ..sql import names
+from .channels import table_bytes, write_whole
 from .feeds import not_food
 from .snapshots import COVERED, FeedFolder, staged_rows
 
 
 def compact_feed(program: Program, name: str, folder: Path, read: Collection[str]) -> tuple[int, str, int]:
-    """Replace the files of a feed, from the first to the last that its process has ``read``, by a snapshot; return the
+    """Replace the files of a feed, up to the first one that its process has not ``read``, by a snapshot; return the
     number of files, the name of the snapshot and its number of rows. Without a file to replace, the name is empty.
 
     The snapshot is forced to disk before files are removed, and what a killed command has left is removed first. Raise
@@ -94,8 +95,8 @@ def remaining_rows(program: Program, relation: Relation, paths: Sequence[Path]) 
                 raise JobError(f"{path}: {error.plain}; nothing was compacted") from error
         columns = names(relation.tuple_columns)
         order = ", ".join(column.sql for column in relation.tuple_columns)
-        engine.table("remaining", f"SELECT {columns} FROM {table} ORDER BY {order}")
-        rows: pa.Table = engine.connection.sql("SELECT * FROM remaining").to_arrow_table()
+        # The engine keeps no order in tables.
+        rows: pa.Table = engine.arrow_reader(f"SELECT {columns} FROM {table} ORDER BY {order}", ROWS_AT_ONCE).read_all()
     return rows
 
 
@@ -107,15 +108,7 @@ def write_snapshot(folder: Path, relation: Relation, rows: pa.Table, covers: fro
     fields.append(pa.field(operation_column(relation), pa.string()))
     arrays.append(pa.array(["+"] * rows.num_rows))
     said = base64.b64encode(zlib.compress(json.dumps(sorted(covers)).encode()))
-    temporary = folder / f".{name}"
-    try:
-        pq.write_table(pa.table(arrays, schema=pa.schema(fields, {COVERED: said})), temporary)
-        sync(temporary)
-        temporary.rename(folder / name)
-    except BaseException:
-        temporary.unlink(missing_ok=True)
-        raise
-    sync(folder)
+    write_whole(folder / name, table_bytes(pa.table(arrays, schema=pa.schema(fields, {COVERED: said}))), forced=True)
     return name
 
 

@@ -94,9 +94,9 @@ class Feeds:
     def waiting(self, relation: str) -> list[Path]:
         """Return the pending files of a relation in order; warn of anything that is no file of rows."""
         folder, listing, known = self.folder(relation), self.listing(relation), frozenset(self.taken(relation))
-        self.passed[relation] = listing.passed(known)
+        passed = self.passed[relation] = listing.passed(known)
         waiting, aside = [], []
-        for name in listing.waiting(known):
+        for name in listing.waiting(known, passed):
             problem = not_food(folder / name)
             if problem:
                 self.log.warn(f"{path_text(folder / name)} {problem}; it is ignored")

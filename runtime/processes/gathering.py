@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -94,7 +95,7 @@ def gathered_changes(
             )
         for step, batch in enumerate(batches_after(node, state, after.get(node, ""))):
             for path in published_files(publication_folder(state, PUBLISHED, relation, batch)):
-                rows = pq.ParquetFile(path).read().select(columns)
+                rows = pq.ParquetFile(path).read(columns=columns).select(columns)
                 tables.append(beside_places({"number": number, "step": step, "node": node, "batch": batch}, rows))
     if not tables:
         return Gathered([*beside, *columns], [])
@@ -124,10 +125,7 @@ def beside_places(beside: Mapping[str, int | str], rows: Any) -> Any:
 
 def selected(rows: Any, sql: str, limit: int | None) -> list[tuple[Any, ...]]:
     """Return what a query finds in the table ``rows``."""
-    engine = DuckEngine()
-    try:
+    with contextlib.closing(DuckEngine()) as engine:
         engine.connection.register("rows", rows)
         found = engine.connection.sql(sql + (f" LIMIT {limit}" if limit is not None else "")).to_arrow_table()
         return list(zip(*(column.to_pylist() for column in found.columns), strict=True))
-    finally:
-        engine.close()

@@ -63,9 +63,10 @@ class Listing:
         """Return the snapshots that a process can ignore, since it has read the files ``known``."""
         return [n for n, covers in self.snapshots.items() if n not in known and covers.issubset(known)]
 
-    def waiting(self, known: Collection[str]) -> list[str]:
-        """Return the files that a process which has read ``known`` has to read, in order; the widest snapshot first."""
-        done = {*known, *self.covered, *self.passed(known)}
+    def waiting(self, known: Collection[str], passed: Collection[str]) -> list[str]:
+        """Return the files that a process which has read ``known`` has to read, in order, the widest snapshot first;
+        ``passed`` are the snapshots that it can ignore."""
+        done = {*known, *self.covered, *passed}
         first = [name for name in self.snapshots if name not in done]
         first.sort(key=lambda name: -len(self.snapshots[name]))
         return [*first[:1], *(name for name in self.files if name not in done and name not in self.snapshots)]
