@@ -24,7 +24,7 @@ from .naming import counted, unused
 from .passes.components import components, is_recursive
 from .passes.expand_paths import expand_paths
 from .passes.infer_types import infer_types
-from .passes.project_sends import unneeded_columns
+from .passes.project_sends import all_columns, needed_columns
 from .passes.resolve import resolve
 from .passes.split_aggregates import witnesses
 from .passes.split_processes import ProcessSyntax, owner, rewritten, split_processes
@@ -327,12 +327,11 @@ class _Compiler:
             recursive = {name for part in self.parts(process, known, spanning) for name in part.members}
             for name in process.imports():
                 relation = known.by_name.get(name)
-                if relation is None or owner(name) not in self.by_name or name in recursive:
+                if relation is None or owner(name) not in self.by_name or name in process.declared or name in recursive:
                     continue
-                unneeded = unneeded_columns(relation, rules)
-                if name in process.declared or not unneeded:
+                kept = needed_columns(relation, rules)
+                if kept == all_columns(relation):
                     continue
-                kept = tuple(place for place in range(len(relation.columns)) if place not in unneeded)
                 sent = next((n.sent for n in found.values() if (n.relation, n.columns) == (name, kept)), "")
                 if not sent:
                     sent = unused("_".join([name, *(relation.columns[place].name for place in kept)]), taken)

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import click
 from flintlog.targets import PROCESSES, RUNTIME_FILE, RUNTIMES, TARGETS
 
+from .loading import partition_of
 from .main import main
 from .options import DUMPS, STAGES, diagnostics_option, include_option, programs_argument, recursion_option
 from .printing import echo
@@ -163,14 +164,10 @@ def _compile_processes(
 
 def _compile_nodes(program: Path, folder: Path, nodes: str, options: CompileOptions, report: Report) -> None:
     """Compile a located program to one script for all nodes."""
-    from flintlog.targets.processes.division import WrongNodes, read_nodes
 
     from .. import compile_node_files
 
-    try:
-        partition = read_nodes(nodes)
-    except WrongNodes as error:
-        raise click.UsageError(f"--nodes {error}") from None
+    partition = partition_of(nodes)
     with report.reporting(program):
         files, found = compile_node_files(program, partition, options)
         report.diagnostics((program,), found.warnings, found.sources)

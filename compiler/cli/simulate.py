@@ -7,7 +7,7 @@ from pathlib import Path
 import click
 
 from ..naming import reason
-from .loading import lacks_packages
+from .loading import lacks_packages, partition_of
 from .main import main
 from .options import REFUSED, UNUSABLE, functions_option, include_option, recursion_option, rounds_option
 from .printing import echo, warn
@@ -101,7 +101,6 @@ def simulate(
     from flintlog.runtime.local.facts import read_facts
     from flintlog.runtime.local.session import refusal
     from flintlog.runtime.local.simulation import Network
-    from flintlog.targets.processes.division import WrongNodes, read_nodes
     from flintlog.targets.processes.nodes import nodes_of, nodes_topology
     from flintlog.targets.pyspark.load import load_program
 
@@ -109,11 +108,9 @@ def simulate(
     from ..local.dat.replay import Replay
     from ..local.simulated import SimulatedSession
     from ..nodes import compile_nodes
+    from ..pipeline import compile_program
 
-    try:
-        partition = read_nodes(nodes)
-    except WrongNodes as error:
-        raise click.UsageError(f"--nodes {error}") from None
+    partition = partition_of(nodes)
     with report.reporting(program):
         found = compile_nodes(program, recursion=recursion, include_path=include_path)
         report.diagnostics((program,), found.warnings, found.sources)
@@ -130,7 +127,8 @@ def simulate(
         )
         try:
             # By ranks, even if derivation sets explode.
-            whole = load_program(compile_nodes(program, include_path=include_path).whole.plan)
+            ranked = found.whole if recursion == "ranks" else compile_program(program, include_path=include_path)
+            whole = load_program(ranked.plan)
             routes = nodes_topology(described, found.node.plan.program, found.whole.localized).routes
             session = SimulatedSession(whole, network, kills, echo, {r.relation: ", ".join(r.rules) for r in routes})
             if facts is not None:

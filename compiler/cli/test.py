@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -11,6 +10,7 @@ import click
 
 from ..naming import counted, reason
 from .files import write_file
+from .loading import missing_package
 from .main import main
 from .options import OK, REFUSED, UNUSABLE, entries_option, include_option, recursion_option, rounds_option
 from .printing import coloured, print_coloured
@@ -63,9 +63,8 @@ def test_command(
     from ..local.testfiles import SUFFIX, WrongTest, read_cases, test_files
     from ..local.testing import Testing
 
-    missing = [name for name in ("duckdb", "pyarrow") if importlib.util.find_spec(name) is None]
-    if missing:
-        _fail('this command requires DuckDB and PyArrow: pip install "flintlog[run]"')
+    if message := missing_package():
+        _fail(message)
     files = test_files(paths or (Path(),))
     if not files:
         _fail(f"there is no file *{SUFFIX} in {', '.join(map(str, paths)) or 'this folder'} or below")

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from .loading import lacks_packages
+from .loading import lacks_packages, partition_of
 from .main import main
 from .options import include_option, outside_option, programs_argument
 from .printing import echo
@@ -87,15 +87,11 @@ def _processes(
 
 def _nodes(program: Path, nodes: str, include_path: tuple[Path, ...], report: Report) -> NodesTopology:
     """Return the nodes of a located program."""
-    from flintlog.targets.processes.division import WrongNodes, read_nodes
     from flintlog.targets.processes.nodes import nodes_of, nodes_topology
 
     from ..nodes import compile_nodes
 
-    try:
-        partition = read_nodes(nodes)
-    except WrongNodes as error:
-        raise click.UsageError(f"--nodes {error}") from None
+    partition = partition_of(nodes)
     found = compile_nodes(program, include_path=include_path)
     report.diagnostics((program,), found.warnings, found.sources)
     described = nodes_of(found.node.plan.program, partition)

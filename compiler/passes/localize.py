@@ -94,9 +94,9 @@ class _Localizer:
         head_place = self.place(self.rule.head.relation, self.rule.head.arguments)
         groups = {group.location: group for group in self.groups()}
         anywhere = [negation for negation in self.rule.negations if self.asked_everywhere(negation.atom)]
-        meetings = None if anywhere else self.meetings(tuple(groups.values()), set())
         if anywhere:
             return self.absent_everywhere(groups, anywhere, head_place)
+        meetings = self.meetings(tuple(groups.values()), set())
         if meetings is None:
             return self.unlocalized(tuple(groups.values()), head_place)
         for source, target, why in meetings:

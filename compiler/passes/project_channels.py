@@ -21,12 +21,12 @@ are needed is known from all processes together (:mod:`flintlog.compiler.process
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import replace
 
 from ..ir import typed
 from ..ir.narrowed import Narrowed
 from ..naming import unused
+from .project_sends import narrowed, with_columns
 
 
 def project_channels(program: typed.TypedProgram) -> typed.TypedProgram:
@@ -34,41 +34,14 @@ def project_channels(program: typed.TypedProgram) -> typed.TypedProgram:
     read = {found.relation: found.columns for found in program.narrowed if not found.sent}
     sent = [found for found in program.narrowed if found.sent]
     labels = {rule.label for rule in program.rules}
-    rules = [_without_terms(rule, read) for rule in program.rules] if read else [*program.rules]
-    relations = [_narrow(relation, read) for relation in program.relations]
+    rules = [with_columns(rule, read) for rule in program.rules] if read else [*program.rules]
+    relations = [narrowed(relation, read) for relation in program.relations]
     for found in sent:
         made, rule = _projection(program.relation(found.relation), found, unused(found.sent, labels))
         labels.add(rule.label)
         relations.append(made)
         rules.append(rule)
     return replace(program, relations=tuple(relations), rules=tuple(rules))
-
-
-def _narrow(relation: typed.TypedRelation, read: Mapping[str, tuple[int, ...]]) -> typed.TypedRelation:
-    """Return an input with the columns that are read of it."""
-    if relation.name not in read:
-        return relation
-    kept = read[relation.name]
-    location = kept.index(relation.location) if relation.location in kept else None
-    return replace(relation, columns=tuple(relation.columns[place] for place in kept), location=location)
-
-
-def _without_terms(rule: typed.TypedRule, read: Mapping[str, tuple[int, ...]]) -> typed.TypedRule:
-    """Return a rule whose literals have only the columns that are read."""
-
-    def atom(found: typed.Atom) -> typed.Atom:
-        kept = read.get(found.relation)
-        return found if kept is None else replace(found, terms=tuple(found.terms[place] for place in kept))
-
-    body = tuple(
-        atom(literal)
-        if isinstance(literal, typed.Atom)
-        else replace(literal, atom=atom(literal.atom))
-        if isinstance(literal, typed.Negation)
-        else literal
-        for literal in rule.body
-    )
-    return replace(rule, body=body)
 
 
 def _projection(

@@ -19,38 +19,38 @@ combination of the others.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import TypeVar
 
 from ..ir import typed
-from ..ir.localized import LocalizedProgram, LocalizedRule
+from ..ir.localized import LocalizedProgram
 
 _T = TypeVar("_T")
 
 
 def project_sends(program: LocalizedProgram) -> LocalizedProgram:
     """Return the program without the columns of auxiliary relations that no rule needs."""
-    kept = _with_extrema(program)
+    kept = _with_aggregates(program)
     while True:
         parts = {part.label: part for rule in program.rules for part in rule.parts}.values()
-        unneeded = {
-            relation.name: places
-            for relation in program.auxiliaries
-            if relation.name not in kept and (places := unneeded_columns(relation, parts) - {relation.location})
-        }
-        if not unneeded:
+        sent = (relation for relation in program.auxiliaries if relation.name not in kept)
+        found = ((relation, needed_columns(relation, parts, relation.location)) for relation in sent)
+        needed = {relation.name: places for relation, places in found if places != all_columns(relation)}
+        if not needed:
             return program
         # A column that is not sent may have been the only use of another one that is.
         program = replace(
             program,
-            rules=tuple(_without_columns(rule, unneeded) for rule in program.rules),
-            auxiliaries=tuple(_narrowed(relation, unneeded) for relation in program.auxiliaries),
+            rules=tuple(
+                replace(rule, parts=tuple(with_columns(part, needed) for part in rule.parts)) for rule in program.rules
+            ),
+            auxiliaries=tuple(narrowed(relation, needed) for relation in program.auxiliaries),
         )
 
 
-def _with_extrema(program: LocalizedProgram) -> set[str]:
-    """Return the relations with least or greatest values, and the auxiliary ones derived from them."""
+def _with_aggregates(program: LocalizedProgram) -> set[str]:
+    """Return the relations with aggregates, and the auxiliary ones derived from them."""
     parts = [part for rule in program.rules for part in rule.parts]
     auxiliaries = {relation.name for relation in program.auxiliaries}
     found = {part.head.relation for part in parts if part.aggregates}
@@ -65,17 +65,27 @@ def _with_extrema(program: LocalizedProgram) -> set[str]:
     return found
 
 
-def unneeded_columns(relation: typed.TypedRelation, rules: Iterable[typed.TypedRule]) -> set[int]:
-    """Return the columns of a relation that no rule needs to read, by their numbers."""
-    places = set(range(len(relation.columns)))
+def all_columns(relation: typed.TypedRelation) -> tuple[int, ...]:
+    """Return the numbers of all columns of a relation."""
+    return tuple(range(len(relation.columns)))
+
+
+def needed_columns(
+    relation: typed.TypedRelation, rules: Iterable[typed.TypedRule], always: int | None = None
+) -> tuple[int, ...]:
+    """Return the columns of a relation that a rule needs to read, and the one that is ``always`` needed, by their
+    numbers."""
+    unused = {*all_columns(relation)} - {always}
     for rule in rules:
         atoms = [atom for atom in rule.read if atom.relation == relation.name]
-        if atoms and any(aggregate.function not in ("min", "max") for aggregate in rule.aggregates):
-            return set()
+        if not atoms:
+            continue
+        if any(aggregate.function not in ("min", "max") for aggregate in rule.aggregates):
+            return all_columns(relation)
         uses = Counter(variable.name for variable in typed.variables_of(rule))
         for atom in atoms:
-            places = {place for place in places if _is_unused(atom.terms[place], uses)}
-    return places
+            unused = {place for place in unused if _is_unused(atom.terms[place], uses)}
+    return tuple(place for place in all_columns(relation) if place not in unused)
 
 
 def _is_unused(term: typed.Term, uses: Mapping[str, int]) -> bool:
@@ -83,34 +93,31 @@ def _is_unused(term: typed.Term, uses: Mapping[str, int]) -> bool:
     return isinstance(term, typed.Wildcard) or (isinstance(term, typed.Variable) and uses[term.name] == 1)
 
 
-def _without_columns(rule: LocalizedRule, unneeded: Mapping[str, Collection[int]]) -> LocalizedRule:
-    """Return a localized rule whose parts derive and read auxiliary relations without some columns."""
-    return replace(rule, parts=tuple(_without_terms(part, unneeded) for part in rule.parts))
+def with_columns(rule: typed.TypedRule, kept: Mapping[str, tuple[int, ...]]) -> typed.TypedRule:
+    """Return a rule that derives and reads only the columns that are ``kept`` of some relations."""
 
+    def of(relation: str, items: tuple[_T, ...]) -> tuple[_T, ...]:
+        return tuple(items[place] for place in kept[relation]) if relation in kept else items
 
-def _without_terms(part: typed.TypedRule, unneeded: Mapping[str, Collection[int]]) -> typed.TypedRule:
-    """Return a part of a rule with fewer terms."""
-    head = part.head
-    if head.relation in unneeded:
-        head = replace(head, arguments=_others(head.arguments, unneeded[head.relation]))
+    def atom(found: typed.Atom) -> typed.Atom:
+        return replace(found, terms=of(found.relation, found.terms))
+
     body = tuple(
-        replace(literal, terms=_others(literal.terms, unneeded[literal.relation]))
-        if isinstance(literal, typed.Atom) and literal.relation in unneeded
+        atom(literal)
+        if isinstance(literal, typed.Atom)
+        else replace(literal, atom=atom(literal.atom))
+        if isinstance(literal, typed.Negation)
         else literal
-        for literal in part.body
+        for literal in rule.body
     )
-    return replace(part, head=head, body=body)
+    head = replace(rule.head, arguments=of(rule.head.relation, rule.head.arguments))
+    return replace(rule, head=head, body=body)
 
 
-def _narrowed(relation: typed.TypedRelation, unneeded: Mapping[str, Collection[int]]) -> typed.TypedRelation:
-    """Return an auxiliary relation without some columns."""
-    places = unneeded.get(relation.name, ())
-    location = relation.location
-    if location is not None:
-        location -= sum(place < location for place in places)
-    return replace(relation, columns=_others(relation.columns, places), location=location)
-
-
-def _others(items: tuple[_T, ...], places: Collection[int]) -> tuple[_T, ...]:
-    """Return the items at other places."""
-    return tuple(item for place, item in enumerate(items) if place not in places)
+def narrowed(relation: typed.TypedRelation, kept: Mapping[str, tuple[int, ...]]) -> typed.TypedRelation:
+    """Return a relation with the columns that are ``kept`` of it, if it is one of those."""
+    if relation.name not in kept:
+        return relation
+    places = kept[relation.name]
+    location = places.index(relation.location) if relation.location in places else None
+    return replace(relation, columns=tuple(relation.columns[place] for place in places), location=location)
