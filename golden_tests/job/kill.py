@@ -36,10 +36,12 @@ def fork() -> int:
     return os.fork()
 
 
-def in_child(work: Callable[[], None]) -> int:
-    """Runs ``work`` in a child process; returns how it ended, as :func:`os.waitpid` says it."""
+def in_child(work: Callable[[], None], seconds: int = 0) -> int:
+    """Runs ``work`` in a child process, for at most so many ``seconds`` if given; returns how it ended, as
+    :func:`os.waitpid` says it."""
     child = fork()
     if child == 0:
+        signal.alarm(seconds)
         try:
             work()
         except BaseException:
@@ -49,13 +51,13 @@ def in_child(work: Callable[[], None]) -> int:
     return os.waitpid(child, 0)[1]
 
 
-def kill_at(step: int, place: str) -> None:
-    """Ends this process at its n-th step below ``place``."""
+def kill_at(step: int, counts: Callable[[str, tuple[object, ...]], bool]) -> None:
+    """Ends this process at its n-th step: an audit event with arguments that ``counts``."""
     seen = 0
 
     def hook(event: str, arguments: tuple[object, ...]) -> None:
         nonlocal seen
-        if event in STEPS and place in str(arguments[0]):
+        if counts(event, arguments):
             seen += 1
             if seen == step:
                 os.kill(os.getpid(), signal.SIGKILL)
@@ -104,7 +106,7 @@ def main() -> None:
         shutil.copytree("built", root)
 
         def killed(step: int = step) -> None:
-            kill_at(step, str(root))
+            kill_at(step, lambda event, arguments: event in STEPS and str(root) in str(arguments[0]))
             job.apply(None, str(root), changes, batch="x", log=job.Log(quiet=True))
 
         ended = in_child(killed)

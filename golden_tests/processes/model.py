@@ -393,11 +393,23 @@ class World:
             with contextlib.suppress(OSError):
                 worker.beat.renew()
 
+    def stir(self) -> None:
+        """Let processes turn at random, while some are killed and return with what they had or with nothing."""
+        for _ in range(20):
+            name = self.rng.choice(self.names)
+            if name not in self.workers:
+                self.start(name, elsewhere=self.rng.random() < 0.5)
+            elif self.rng.random() < 0.1:
+                self.kill(name)
+            else:
+                self.turn(name)
+            self.pass_time(self.rng.choice([0.5, 6.0]))
+
     def start_all(self) -> None:
         """Start what does not run, and again what says that it is to be started again."""
         for name in self.names:
             worker = self.workers.get(name)
-            if worker and "start the process again" in f"{worker.trouble} {worker.cut_off}":
+            if worker and "start the process again" in f"{worker.troubles.last} {worker.cut_off}":
                 self.kill(name)
             if name not in self.workers:
                 self.start(name)

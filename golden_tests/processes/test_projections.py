@@ -92,15 +92,7 @@ def test_what_agrees_is_counted(seed: int, tmp_path: Path) -> None:
             changes = [*(("-", row) for row in sorted(old - new)), *(("+", row) for row in sorted(new - old))]
             if changes:
                 world.feed("S", "host", ("id", "port", "name"), changes)
-            for _ in range(20):
-                name = rng.choice(world.names)
-                if name not in world.workers:
-                    world.start(name, elsewhere=rng.random() < 0.5)
-                elif rng.random() < 0.1:
-                    world.kill(name)
-                else:
-                    world.turn(name)
-                world.pass_time(rng.choice([0.5, 6.0]))
+            world.stir()
             world.settle()
             assert world.relations() == evaluated(world.compiled, inputs)
     finally:

@@ -91,15 +91,7 @@ def test_routes(seed: int, tmp_path: Path) -> None:
                 else:
                     links.pop(pair, None)
             tell(world, before, links)
-            for _ in range(20):
-                name = rng.choice(NAMES)
-                if name not in world.workers:
-                    world.start(name, elsewhere=rng.random() < 0.5)
-                elif rng.random() < 0.1:
-                    world.kill(name)
-                else:
-                    world.turn(name)
-                world.pass_time(rng.choice([0.5, 6.0]))
+            world.stir()
             world.settle()
             found = world.relations()
             for name in NAMES:

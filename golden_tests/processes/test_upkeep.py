@@ -5,15 +5,16 @@ from __future__ import annotations
 import random
 import re
 import shutil
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from golden_tests.oracle.language import Row
+from golden_tests.processes import test_hostile
 from golden_tests.processes.model import KeptLog, World
 from golden_tests.processes.test_hostile import Pair
+
+made, pair = test_hostile.made, test_hostile.pair
 
 TYPES = """
 process A {
@@ -25,21 +26,6 @@ process B {
   B.p(X, S) :- A.p(X, S, _, _, _).
 }
 """
-
-
-@pytest.fixture
-def pair(tmp_path: Path) -> Iterator[Pair]:
-    """Two processes; none runs yet."""
-    made = Pair(tmp_path / "root")
-    yield made
-    made.world.close()
-
-
-def change(pair: Pair, *changes: tuple[str, Row]) -> None:
-    """Feed a file of changes."""
-    for op, row in changes:
-        (pair.rows.add if op == "+" else pair.rows.discard)(row)
-    pair.world.feed("A", "e", ("x", "y"), changes)
 
 
 def fed(pair: Pair) -> list[str]:
@@ -58,13 +44,13 @@ def compact(pair: Pair, *options: str) -> int:
 
 def test_messages_that_were_seen(pair: Pair) -> None:
     """Only those behind a missing one are listed; none is taken in again."""
-    change(pair, ("+", (0, 0)))
+    pair.change(("+", (0, 0)))
     pair.check()
     world, inbox = pair.world, pair.world.workers["B"].inbox
     kept = pair.root.parent / "kept"
     kept.mkdir()
     for number in range(1, 13):
-        change(pair, ("+", (number, 0)), ("-", (number - 1, 0)))
+        pair.change(("+", (number, 0)), ("-", (number - 1, 0)))
         world.turn("A")
     for message in pair.messages.glob("*.parquet"):
         shutil.copy(message, kept)
@@ -87,24 +73,24 @@ def test_feeds_are_compacted(pair: Pair, capsys: pytest.CaptureFixture[str]) -> 
     """One file remains of those that were read. It changes nothing for who has read them, and is all to who starts
     over."""
     assert compact(pair) == 0
-    change(pair, ("+", (1, 2)), ("+", (3, 4)))
-    change(pair, ("-", (1, 2)), ("+", (5, 6)))
+    pair.change(("+", (1, 2)), ("+", (3, 4)))
+    pair.change(("-", (1, 2)), ("+", (5, 6)))
     assert compact(pair) == 0
     assert fed(pair) == ["000001.parquet", "000002.parquet"]
     assert capsys.readouterr().out == "e: no files to compact that A has read\n"
     pair.check()
-    change(pair, ("+", (7, 8)))
+    pair.change(("+", (7, 8)))
     assert compact(pair) == 0
     assert re.fullmatch(r"e: 2 files became snapshot-[0-9a-f]{16}.parquet \(2 rows\)\n", capsys.readouterr().out)
     assert len(fed(pair)) == 2
     steps = len(pair.world.states["A"].history)
     pair.check()
     assert len(pair.world.states["A"].history) == steps + 1
-    change(pair, ("-", (3, 4)))
+    pair.change(("-", (3, 4)))
     pair.check()
     assert compact(pair, "e") == 0
     assert len(fed(pair)) == 1 and pair.status("A")["caught_up"]
-    change(pair, ("-", (5, 6)))
+    pair.change(("-", (5, 6)))
     pair.check()
     pair.world.kill("A")
     pair.world.start("A", elsewhere=True)
@@ -119,15 +105,15 @@ def test_who_has_read_half_of_a_feed(later: int, pair: Pair) -> None:
     """A process with an older home, which has read some files that a snapshot covers, and perhaps one that it does
     not, has what the feed says."""
     world = pair.world
-    change(pair, ("+", (1, 2)), ("+", (3, 4)))
-    change(pair, ("+", (9, 9)))
+    pair.change(("+", (1, 2)), ("+", (3, 4)))
+    pair.change(("+", (9, 9)))
     pair.check()
     world.kill("A")
     home, copy = world.home("A"), pair.root.parent / "copy"
     shutil.copytree(home, copy)
     old = world.states["A"].as_after(len(world.states["A"].history), world.compiled.compilations["A"])
     # This comes late, before a file that was read.
-    change(pair, ("-", (1, 2)), ("-", (9, 9)), ("+", (5, 6)))
+    pair.change(("-", (1, 2)), ("-", (9, 9)), ("+", (5, 6)))
     folder = pair.root / "feeds" / "A" / "e"
     if later:
         (folder / "000003.parquet").rename(folder / "0000015.parquet")
@@ -143,15 +129,15 @@ def test_who_has_read_half_of_a_feed(later: int, pair: Pair) -> None:
     world.states["A"].job.close()
     world.states["A"] = old
     pair.check()
-    change(pair, ("+", (7, 8)))
+    pair.change(("+", (7, 8)))
     pair.check()
     assert pair.shown("B") == pair.rows
 
 
 def test_a_compaction_that_is_killed(pair: Pair, monkeypatch: pytest.MonkeyPatch) -> None:
     """Before the snapshot has its name nothing has happened; afterwards the files that it covers do not count."""
-    change(pair, ("+", (1, 2)), ("+", (3, 4)))
-    change(pair, ("-", (1, 2)))
+    pair.change(("+", (1, 2)), ("+", (3, 4)))
+    pair.change(("-", (1, 2)))
     pair.check()
     module: Any = pair.world.modules["A"]
     with monkeypatch.context() as patched:
@@ -169,7 +155,7 @@ def test_a_compaction_that_is_killed(pair: Pair, monkeypatch: pytest.MonkeyPatch
     pair.world.kill("A")
     pair.world.start("A", elsewhere=True)
     pair.check()
-    change(pair, ("+", (5, 6)))
+    pair.change(("+", (5, 6)))
     pair.check()
     assert compact(pair) == 0
     assert len(list((pair.root / "feeds" / "A" / "e").iterdir())) == 2
@@ -180,11 +166,11 @@ def test_a_compaction_that_is_killed(pair: Pair, monkeypatch: pytest.MonkeyPatch
 
 def test_a_file_that_is_compacted_before_it_is_applied(pair: Pair) -> None:
     """The step goes on without it, and the snapshot is taken in instead."""
-    change(pair, ("+", (1, 2)))
+    pair.change(("+", (1, 2)))
     pair.check()
     world = pair.world
     world.states["A"].faults = [("before", OSError(5, "no"))]
-    change(pair, ("-", (1, 2)), ("+", (3, 4)))
+    pair.change(("-", (1, 2)), ("+", (3, 4)))
     world.turn("A")
     assert pair.status("A")["trouble"]
     assert compact(pair) == 0
@@ -195,7 +181,7 @@ def test_a_file_that_is_compacted_before_it_is_applied(pair: Pair) -> None:
 
 def test_a_snapshot_that_is_damaged(pair: Pair) -> None:
     """It is named, and nothing after it is read by who needs it."""
-    change(pair, ("+", (1, 2)))
+    pair.change(("+", (1, 2)))
     pair.check()
     assert compact(pair) == 0
     (snapshot,) = fed(pair)
@@ -207,7 +193,7 @@ def test_a_snapshot_that_is_damaged(pair: Pair) -> None:
         pair.world.start("A", elsewhere=True)
     (pair.root / "status" / "A.json").unlink()
     pair.world.start("A", elsewhere=True)
-    change(pair, ("+", (3, 4)))
+    pair.change(("+", (3, 4)))
     for _ in range(3):
         pair.world.turn("A")
     said = pair.status("A")
@@ -253,7 +239,7 @@ def test_a_process_with_files(tmp_path: Path) -> None:
         (2, "1.25", [1, 2]),
         (3, "1.25", []),
     ]
-    assert not worker.trouble and len(rows(worker, "A.p")) == 3
+    assert not worker.troubles.last and len(rows(worker, "A.p")) == 3
     published = tmp_path / "one" / "state" / "published"
     assert not list(published.glob("*/changes/*"))
     write("e/3.jsonl", one.replace('"_op": "+"', '"_op": "-"'), one)
@@ -274,6 +260,6 @@ def test_a_process_with_files(tmp_path: Path) -> None:
     for _ in range(4):
         again.try_turn()
     assert (rows(again, "e"), rows(again, "go"), rows(again, "A.p")) == known
-    assert not again.trouble and not again.feeds.refused
+    assert not again.troubles.last and not again.feeds.refused
     again.inbox.connection.close()
     world.close()
