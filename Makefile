@@ -13,7 +13,7 @@
 #   make gmark     generate graphs in the manner of gMark, check and measure path queries on them (make gmark ARGS=--quick
 #                  on small graphs, ARGS='--data DIR' on given ones)
 #   make bench-network   measure programs on nodes: tuples kept, messages, bytes (make bench-network ARGS=--quick on small networks,
-#                  ARGS=--document also writes benchmarks/network.json and docs/processes.md)
+#                  ARGS=--document writes benchmarks/network.json, and tables and a picture in docs/)
 #   make nightly   run all tests, with thousands of new random programs and 50 kills of jobs; takes hours
 #                  (make nightly SHARE=3/10 runs the third of ten shares of the night's tests; SEED=N repeats random programs)
 #   make golden    regenerate all golden files

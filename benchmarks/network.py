@@ -12,9 +12,9 @@ each step the tables of all nodes are compared with those of a single evaluation
 * ``messages``, and the ``tuples`` and ``bytes`` in them, deaths of base facts included; without the first messages of
   channels, which open them and are empty.
 
-With derivation sets, a measurement ends when a node has more than ``--max-entries`` of them, or after ``--limit``
-seconds. Results replace those of the same network and program in ``build/network/results.json``. ``--document``
-writes to ``network.json`` instead, and the tables and the picture to ``docs/processes.md`` and beside it.
+A measurement ends when a recursion at a node has more than ``--max-entries`` tuples or derivation sets, or after
+``--limit`` seconds. Results replace those of the same network and program in ``build/bench-network/results.json``.
+``--document`` writes to ``network.json`` instead, and the tables and the picture into ``docs``.
 """
 
 from __future__ import annotations
@@ -328,8 +328,8 @@ def draw(measured: Sequence[Measurement], path: Path) -> Path | None:
 
 def meshes(measured: Sequence[Measurement], program: str, method: str) -> list[Measurement]:
     """Return the measurements of a program on full meshes."""
-    names = {Case(program, "mesh", one.nodes).network for one in measured}
-    return [one for one in measured if (one.program, one.method) == (program, method) and one.network in names]
+    wanted = (program, method)
+    return [one for one in measured if (one.program, one.method) == wanted and one.network == f"mesh of {one.nodes}"]
 
 
 # Results
@@ -375,7 +375,7 @@ def main() -> int:
     parser.add_argument("--document", action="store_true", help="put results in network.json and docs/processes.md")
     parser.add_argument("--report", action="store_true", help="measure nothing, write tables and the picture anew")
     parser.add_argument(
-        "--folder", type=Path, default=Path("build/network"), help="where results go (default: %(default)s)"
+        "--folder", type=Path, default=Path("build/bench-network"), help="where results go (default: %(default)s)"
     )
     options = parser.parse_args()
     place = RESULTS if options.document else options.folder.absolute() / "results.json"

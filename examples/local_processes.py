@@ -15,9 +15,9 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from flintlog.runtime.engines.duckdb import DuckEngine
-from flintlog.runtime.manifest import read_manifest, read_state
-from flintlog.runtime.reading import bucket_files, stored_rows
+from flintlog.runtime.commands.show import read_relation
+from flintlog.runtime.inputs.values import hashable
+from flintlog.runtime.manifest import read_manifest
 
 Row = tuple[Any, ...]
 
@@ -79,32 +79,21 @@ class Processes:
     def size(self, name: str, relation: str) -> int:
         """Return how many tuples of a relation a process has; 0 if it has no state yet."""
         manifest = read_manifest(self.state(name))
-        stored = manifest and manifest.relations.get(self.relation(name, relation).table)
+        stored = manifest and manifest.relations.get(self.program(name).relation(relation).table)
         return stored.rows if stored else 0
 
     def rows(self, name: str, relation: str) -> set[Row]:
         """Return the rows of a relation of a process."""
-        state, known = self.state(name), self.relation(name, relation)
-        entries = bucket_files(read_state(state).relations, known, None)
-        engine = DuckEngine()
-        stored = stored_rows(engine, str(state), known, entries)
-        columns = ", ".join(column.sql for column in known.columns)
-        found = engine.connection.execute(f"SELECT {columns} FROM ({stored}) AS q").fetchall()
-        engine.close()
-        return {tuple(map(hashable, row)) for row in found}
+        table: Any = read_relation(self.program(name), None, str(self.state(name)), relation)
+        return {tuple(map(hashable, row.values())) for row in table.to_pylist()}
 
-    def relation(self, name: str, relation: str) -> Any:
-        """Return how the script of a process describes a relation."""
-        return loaded(self.scripts / self.described[name]["script"]).PROGRAM.relation(relation)
+    def program(self, name: str) -> Any:
+        """Return how the script of a process describes its program."""
+        return loaded(self.scripts / self.described[name]["script"]).PROGRAM
 
     def state(self, name: str) -> Path:
         """Return the folder of a process's state."""
         return self.homes.get(name, self.root / "homes" / name) / "state"
-
-
-def hashable(value: Any) -> Any:
-    """Return a value as it stands in sets of rows."""
-    return tuple(value) if isinstance(value, list) else value
 
 
 @functools.cache

@@ -22,13 +22,14 @@ from pathlib import Path
 
 import flintlog
 from flintlog.compiler.review.report.topology import Flow, run_flows, total
+from flintlog.runtime.inputs.values import hashable
 from rich.console import Console
 from rich.live import Live
 from rich.table import Table
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
-from local_processes import Processes, Row, WrongTables, hashable
+from local_processes import Processes, Row, WrongTables
 from picture import Link, Moment, Sample, draw
 
 HERE = Path(__file__).parent
