@@ -52,20 +52,6 @@ FACTS = "{facts}"
 FACT_RULE, FACT_PLACE = "_rule", "_at"
 
 
-def query_sql(
-    query: Query,
-    names: Names,
-    kind: str,
-    members: frozenset[str],
-    pivot: int | None = None,
-    witnesses: Sequence[int] = (),
-) -> Sql:
-    """Return the SQL of a query in a stratum of ``kind`` with relations ``members``. ``pivot`` is the head column that
-    determines the bucket, where the bucket must be known even if a condition of the rule has no value; ``witnesses``
-    are the head columns that are kept with an extremum."""
-    return QueryBuilder(query, names, kind, members, pivot, witnesses).build()
-
-
 COMPARISONS: dict[str, type[exp.Binary]] = {
     "=": exp.EQ,
     "!=": exp.NEQ,
@@ -78,7 +64,9 @@ _ARITHMETIC: dict[str, type[exp.Binary]] = {"+": exp.Add, "-": exp.Sub, "*": exp
 
 
 class QueryBuilder:
-    """Builds the tree of one query."""
+    """Builds the SQL of a query in a stratum of ``kind`` with relations ``members``. ``pivot`` is the head column that
+    determines the bucket, where the bucket must be known even if a condition of the rule has no value; ``witnesses``
+    are the head columns that are kept with an extremum."""
 
     def __init__(
         self,

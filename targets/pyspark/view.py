@@ -17,7 +17,7 @@ from .aggregates import AggregateColumn, Group
 from .asked import AskedStep, asked_sql
 from .dialects import Sql, facts_sql
 from .names import Names
-from .sql import FACTS, query_sql
+from .sql import FACTS, QueryBuilder
 
 WIDTH = 100
 
@@ -393,7 +393,7 @@ class Viewer:
         def add(query: plan.Query, name: str, comment: str) -> str:
             nonlocal partial, narrow
             witnesses = self.heads[rule.head.relation].witnesses
-            sql = query_sql(query, self.names, stratum.kind, stratum.members, pivot, witnesses)
+            sql = QueryBuilder(query, self.names, stratum.kind, stratum.members, pivot, witnesses).build()
             if query.purpose == "full":
                 partial, narrow = sql.partial, sql.narrow
             queries.append(QueryView.of(comment, self.constant(constant_name(rule.label, name)), sql, facts))
