@@ -53,6 +53,10 @@ def write_script(folder: Path) -> Path:
     return script
 
 
+#: A file in the folder of a process that keeps what it has published.
+KEEP = "keep"
+
+
 class Stage:
     """The process and its neighbours in a folder."""
 
@@ -72,7 +76,7 @@ class Stage:
         """Start the process; the sender answers with all it has."""
         home = self.root / "home"
         # A neighbour that says once that it lives is not gone on a machine that is slow.
-        settings = self.module.Settings(self.root, home, lease=3600.0, keep_published=True)
+        settings = self.module.Settings(self.root, home, lease=3600.0, keep_published=(self.root / KEEP).exists())
         state = self.module.JobState(self.module.PROGRAM, None, home / "state", None)
         log = self.module.Log(quiet=True)
         self.worker = self.module.Worker(state, self.channels, self.module.PROCESS, settings, log)

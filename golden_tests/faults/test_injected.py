@@ -249,14 +249,17 @@ def test_every_call_fails(scene: Scene, what: str) -> None:
 
 
 class Step:
-    """A process, and its step."""
+    """A process, and its step; ``keeps`` says whether it keeps what it has published and sent."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, keeps: bool) -> None:
         """Let it begin, keep a copy, and see what it does if nothing goes wrong."""
         folder.mkdir()
         script = stepping.write_script(folder)
-        self.traced = Traced(script, folder / "traced")
+        self.traced, self.keeps = Traced(script, folder / "traced"), keeps
         self.root, self.copy = folder / "root", folder / "before"
+        self.root.mkdir()
+        if keeps:
+            (self.root / stepping.KEEP).touch()
         assert self.ask("build").code == 0
         shutil.copytree(self.root, self.copy)
         self.calls = self.ask("step", traced=True, seed=SEED).calls
@@ -283,7 +286,7 @@ class Step:
         acknowledged = not any((self.root / "channels" / "A.link--B" / "messages").glob("*-changes-*"))
         if acknowledged:
             # What follows from the message is in the state, and on its way.
-            assert self.published() == [stepping.REACH_BEFORE, stepping.REACH_AFTER]
+            assert not self.keeps or self.published() == [stepping.REACH_BEFORE, stepping.REACH_AFTER]
             sent = (self.root / "channels" / "B.reach--C" / "messages").glob("*-changes-*")
             assert any(pq.ParquetFile(path).metadata.num_rows for path in sent)
         self.check_recovery()
@@ -296,7 +299,7 @@ class Step:
         has, received = json.loads(answer.out)
         assert {*map(tuple, has)} == stepping.REACH_AFTER
         assert [row for row, _ in received] == has and {count for _, count in received} == {1}
-        assert self.published()[-1] == stepping.REACH_AFTER
+        assert self.published()[-1:] == ([stepping.REACH_AFTER] if self.keeps else [])
 
     def published(self) -> list[set[Row]]:
         """The relation after each batch that was published; each change must be one."""
@@ -316,10 +319,10 @@ class Step:
         self.traced.close()
 
 
-@pytest.fixture
-def step(tmp_path: Path) -> Iterator[Step]:
+@pytest.fixture(params=[True, False], ids=["keeps", "prunes"])
+def step(tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[Step]:
     """A process and its step."""
-    made = Step(tmp_path / "step")
+    made = Step(tmp_path / "step", request.param)
     yield made
     made.close()
 
