@@ -125,6 +125,11 @@ class Stage:
         return {row: count for row, count in counts.items() if count}
 
 
+def cut_off(root: Path) -> list[str]:
+    """The channels on which, as the process says, nothing gets through."""
+    return sorted(json.loads((root / "status" / "B.json").read_text())["cut_off"])
+
+
 class QuietBeat:
     """A lease that is renewed once."""
 

@@ -41,6 +41,7 @@ def in_child(work: Callable[[], None], seconds: int = 0) -> int:
     :func:`os.waitpid` says it."""
     child = fork()
     if child == 0:
+        signal.signal(signal.SIGALRM, signal.SIG_DFL)
         signal.alarm(seconds)
         try:
             work()
