@@ -167,8 +167,11 @@ class World:
         self.names = list(self.scripts)
         self.now = 0.0
         self.files = 0
-        #: The channels that are cut, and what becomes of messages: ``lost`` or ``refused``.
+        #: The channels that are cut, and how: messages are ``lost`` or ``refused``, they get through but their sender
+        #: cannot see new sessions (``unseen``), or they are lost and the lease gets through (``dropped``).
         self.severed: dict[str, str] = {}
+        #: Per channel, the last session that its sender has seen.
+        self.sessions: dict[str, Any] = {}
         self.calm = False
         self.lives = dict.fromkeys(self.names, 0)
         self.secrets = dict.fromkeys(self.names, b"")
@@ -203,6 +206,13 @@ class World:
                 if not self_.is_severed(channel):
                     super().renew_channel(channel, pulse)
 
+            def session(self, channel: Any) -> Any:
+                if channel.sender == module.PROCESS.name != channel.reader:
+                    if self_.severed.get(channel.name) != "unseen":
+                        self_.sessions[channel.name] = super().session(channel)
+                    return self_.sessions.get(channel.name, module.NO_NUMBER)
+                return super().session(channel)
+
             def waiting(self, channel: Any) -> list[Any]:
                 if self_.is_severed(channel):
                     return []
@@ -230,7 +240,7 @@ class World:
                     super().done(channel, message)
 
             def send(self, channel: Any, message: Any, rows: Any) -> None:
-                if self_.is_severed(channel):
+                if self_.is_severed(channel) or self_.severed.get(channel.name) == "dropped":
                     return
                 self_.perhaps_killed()
                 self_.perhaps_overtaken(self, module.PROCESS.name)
@@ -274,7 +284,7 @@ class World:
         """Whether a channel is cut while its ends may live: what is sent is lost, or refused with an error."""
         if self.severed.get(channel.name) == "refused":
             raise OSError(errno.ENOTCONN, os.strerror(errno.ENOTCONN), channel.name)
-        return channel.name in self.severed
+        return self.severed.get(channel.name) == "lost"
 
     def perhaps_killed(self) -> None:
         """Kill the process that is at work, now and then."""

@@ -145,6 +145,55 @@ def test_ends_that_start_while_a_channel_is_cut(how: str, made: list[Three], tmp
     three.check()
 
 
+@pytest.mark.parametrize(
+    ("how", "hold"),
+    [
+        ("unseen", 0.0),
+        pytest.param("unseen", 10.0, marks=AT_NIGHT),
+        pytest.param("dropped", 0.0, marks=AT_NIGHT),
+        ("dropped", 10.0),
+    ],
+)
+def test_a_session_without_an_answer(how: str, hold: float, made: list[Three], tmp_path: Path) -> None:
+    """A reader that starts again trusts what it had for a lease. It then deletes that, though the lease of the channel
+    gets through, if its sender cannot see the new session, or if what it answers is lost."""
+    made.append(Three(THREE, tmp_path / "root", hold))
+    three = made[-1]
+    three.feed("A", ("+", (1, 2)))
+    three.check()
+    three.world.severed["A.p--B"] = how
+    three.world.kill("B")
+    three.feed("A", ("-", (1, 2)), ("+", (3, 4)))
+    three.world.start("B")
+    three.turns(4)
+    assert three.shown("B.p") == {(1, 2)}
+    three.turns(30)
+    assert three.shown("B.p") == set() and three.line("A.p--B").state == "cut"
+    assert three.shown("C.p") == {(3, 4)}
+    assert three.line("A.p--B").session.number < 10
+    three.world.severed.clear()
+    three.turns(40)
+    assert three.shown("B.p") == {(3, 4)}
+    three.check()
+
+
+def test_a_sender_that_is_busy(made: list[Three], tmp_path: Path) -> None:
+    """A reader that starts again keeps what it had while its sender works on a batch, for longer than a lease."""
+    made.append(Three(THREE, tmp_path / "root"))
+    three = made[-1]
+    three.feed("A", ("+", (1, 2)))
+    three.check()
+    three.world.kill("B")
+    three.world.start("B")
+    for _ in range(20):
+        three.world.pass_time(1.0)
+        for name in "BC":
+            three.world.turn(name)
+    assert three.line("A.p--B").state == "open" and three.shown("B.p") == {(1, 2)}
+    three.check()
+    assert not [event for event, _ in three.world.logs["B"].events if event == "cut"]
+
+
 def test_tuples_are_held(made: list[Three], tmp_path: Path) -> None:
     """With --hold, what came through a channel that is cut stays for so long."""
     made.append(Three(THREE, tmp_path / "root", hold=20.0))

@@ -155,7 +155,7 @@ def accident_of_channels(world: World, rng: random.Random, accident: str, name: 
         case "severed":
             channel = rng.choice(world.modules[name].PROCESS.receives or world.modules[name].PROCESS.sends or [None])
             if channel and not world.severed.pop(channel.name, ""):
-                world.severed[channel.name] = rng.choice(["lost", "refused"])
+                world.severed[channel.name] = rng.choice(["lost", "refused", "unseen", "dropped"])
         case "compact":
             for relation in world.modules[name].PROCESS.fed:
                 world.compact(name, relation)

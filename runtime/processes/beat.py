@@ -60,7 +60,8 @@ class Beat:
             if channel.name in self.cut_off:
                 continue
             try:
-                self.channels.renew_channel(channel, Pulse(self.incarnation, self.beat))
+                session = self.channels.session(channel)
+                self.channels.renew_channel(channel, Pulse(self.incarnation, self.beat, session))
             except (OSError, JobError) as error:
                 # Before its reader has run, a channel may not exist.
                 if channel.name not in self.silent and not isinstance(error, FileNotFoundError):

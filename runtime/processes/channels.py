@@ -163,11 +163,12 @@ class Lease(NamedTuple):
 
 
 class Pulse(NamedTuple):
-    """The lease of a channel, which takes the way of its messages: the sender's incarnation, and a counter ``beat``
-    that it increments while messages on this channel get through."""
+    """The lease of a channel, which takes the way of its messages: the sender's incarnation, a counter ``beat`` that it
+    increments while messages on this channel get through, and the reader's latest session that it can see."""
 
     incarnation: Number
     beat: int
+    session: Number
 
 
 class Message(NamedTuple):
@@ -262,9 +263,10 @@ class Seal:
     def read_pulse(self, channel: Channel, text: bytes) -> Pulse | None:
         """Return the lease of a channel in a text; None if the text is malformed or its mark is wrong."""
         try:
-            taken, beat, mark = json.loads(text)
-            right = self.accepts(mark, ("pulse", channel.name, channel.sender, taken, beat))
-            return Pulse(Number(int(taken[0]), str(taken[1])), int(beat)) if right else None
+            taken, beat, session, mark = json.loads(text)
+            right = self.accepts(mark, ("pulse", channel.name, channel.sender, taken, beat, session))
+            numbers = (Number(int(number), str(nonce)) for number, nonce in (taken, session))
+            return Pulse(next(numbers), int(beat), next(numbers)) if right else None
         except (ValueError, TypeError, LookupError, OverflowError, RecursionError):
             return None
 

@@ -87,6 +87,8 @@ class Worker:
         self.cut_off: dict[str, str] = {}
         #: The input channels that need a new session as soon as one can be opened.
         self.unopened: set[str] = set()
+        #: Per input channel that shows tuples of an older session, since when a session has been waiting for an answer.
+        self.unanswered: dict[str, float] = {}
         try:
             self.check_home()
             self.prune()
@@ -176,6 +178,7 @@ class Worker:
         self.unopened.add(channel.name)
         self.inbox.lines[channel.name].session = self.channels.open_session(channel)
         self.unopened.discard(channel.name)
+        self.unanswered.setdefault(channel.name, time.monotonic())
 
     def note_cut_off(self, channel: Channel, why: str) -> None:
         """Report that nothing gets through on a channel, or with an empty text that it does again."""
@@ -297,6 +300,8 @@ class Worker:
         try:
             self.watch(channel, now)
             self.take_in(channel, now)
+            if self.is_unanswered(channel, now):
+                self.cut(channel, now)
         except Exception as error:
             if not is_cut_off(error):
                 raise
@@ -320,16 +325,28 @@ class Worker:
         self.log.event("cut", channel=channel.name, sender=channel.sender, held=line.state == "held")
 
     def is_silent(self, channel: Channel, last: Number, now: float) -> bool:
-        """Return whether the lease of a channel has run out, which the sender's incarnation ``last`` should renew."""
+        """Return whether the lease of a channel has run out, which the sender's incarnation ``last`` should renew. It
+        counts only if the sender can see the reader's session, for which it sends nothing otherwise."""
         line, pulse = self.inbox.lines[channel.name], self.channels.pulse(channel)
-        known, since = self.pulses.get(channel.name, (Pulse(last, 0), now))
+        known, since = self.pulses.get(channel.name, (Pulse(last, 0, NO_NUMBER), now))
         if known.incarnation != last:
-            known, since = Pulse(last, 0), now
+            known, since = Pulse(last, 0, NO_NUMBER), now
         if pulse is not None and pulse.incarnation == last and pulse.beat > known.beat:
-            known, since = pulse, now
-            line.leased = line.leased or line.life.incarnation == last
+            heard = pulse.session == line.session
+            known, since = pulse, now if heard else since
+            line.leased = line.leased or not heard or line.life.incarnation == last
         self.pulses[channel.name] = known, since
-        return line.leased and now - since > self.settings.lease
+        return line.leased and now - max(since, self.unanswered.get(channel.name, since)) > self.settings.lease
+
+    def is_unanswered(self, channel: Channel, now: float) -> bool:
+        """Return whether a channel shows tuples of an older session, though its sender has answered the present one
+        for longer than a lease: its answers are lost or damaged."""
+        line = self.inbox.lines[channel.name]
+        if line.last.session == line.session:
+            self.unanswered.pop(channel.name, None)
+        answered = line.told.session == line.session and line.sent and line.told != self.strange.get(channel.name)
+        late = now - self.unanswered.get(channel.name, now) > self.settings.lease
+        return bool(line.state == "open" and answered and late)
 
     def watch(self, channel: Channel, now: float) -> None:
         """Cut a channel whose sender is gone, or whose own lease has run out. Open a new session then, and also if this
