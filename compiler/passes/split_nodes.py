@@ -54,7 +54,8 @@ class _NodeSplitting:
         self.sent: dict[str, typed.TypedRelation] = {}
 
     def check(self) -> None:
-        """Report rules that cannot be localized, relations that are nowhere, and addresses without text."""
+        """Report rules that cannot be localized, relations that are nowhere, addresses without text, and keys
+        without address."""
         for rule in self.before.rules:
             projections = (self.relations[negation.atom.relation] for negation in rule.rule.negations)
             # What is negated at all locations is reported with the relation.
@@ -69,6 +70,11 @@ class _NodeSplitting:
                 if kind.name not in ADDRESSES:
                     message = f"the address of `{relation.name}` is of type `{kind}`"
                     help = f"addresses of nodes are of type {' or '.join(ADDRESSES)}"
+                    self.diagnostics.report("E0740", message, relation.span, help=help)
+                if relation.key and relation.location not in relation.key:
+                    address = relation.columns[relation.location].name
+                    message = f"two nodes may have tuples of `{relation.name}` with the same primary key"
+                    help = f"add its address to the key: `{address}`"
                     self.diagnostics.report("E0740", message, relation.span, help=help)
             elif relation.at is None and relation.role == "derived" and relation.name not in everywhere:
                 # Of a projection for a negation, the program has the relation that is negated.

@@ -54,7 +54,6 @@ class Router:
         self.executor = LocalExecutor()
         self.home = root / "feeds" / ROUTER / ".routed"
         self.relations = {name: input_relation(program, name) for name in nodes.fed}
-        self.check_keys()
         make_folder(self.home)
         self.connection = self.open()
         try:
@@ -67,20 +66,6 @@ class Router:
         self.last = ""
         self.troubles = Troubles(log)
         self.said = b""
-
-    def check_keys(self) -> None:
-        """Raise JobError if an insertion may replace a row of another node, which the router does not know."""
-        for name, relation in self.relations.items():
-            if relation.key and relation.location and relation.location not in relation.key:
-                key, address = (
-                    ", ".join(c.name for c in relation.columns if c.sql in columns)
-                    for columns in (relation.key, (relation.location,))
-                )
-                raise JobError(
-                    f"{relation.source}: {name} has the primary key ({key}) without its address {address}, so an "
-                    f"insertion at one node may replace a row at another: add {address} to the key, or feed nodes one "
-                    "by one"
-                )
 
     # ---- records -----------------------------------------------------------------------------------------------------
 
