@@ -191,6 +191,12 @@ class Inbox:
                 f"(_channel VARCHAR, _shown BOOLEAN, {columns}, _copies BIGINT)"
             )
             self.run(f"CREATE TEMP TABLE {relation.table}__net ({columns}, _op BIGINT)")
+        #: By input relation, the signed rows that were received, but are not in its table yet.
+        self.given: dict[str, list[pa.Table]] = {}
+        #: The input relations that this step may change.
+        self.changed: set[str] = set()
+        #: By fed relation, the files that were taken in, as far as they were asked for.
+        self.taken: dict[str, list[str]] = {}
         #: The lines as they are stored.
         self.known = known = dict(self.run("SELECT channel, line FROM inbox__lines"))
         self.lines = {
@@ -238,8 +244,9 @@ class Inbox:
     def begin(self) -> None:
         """Begin the transaction of a step."""
         self.run("BEGIN")
-        for relation in self.relations.values():
-            self.run(f"DELETE FROM {relation.table}__net")
+        for name in sorted(self.changed):
+            self.run(f"DELETE FROM {self.relations[name].table}__net")
+        self.changed.clear()
 
     def receive(self, channel: Channel, message: Message, rows: Callable[[], pa.Table]) -> bool:
         """Take in a message, and return whether it is done with. It is not before the snapshot of its life has
@@ -270,14 +277,20 @@ class Inbox:
 
     def has_seen(self, channel: Channel, sequence: int) -> bool:
         """Return whether a message of the latest life has arrived before."""
+        line = self.lines[channel.name]
         known = "SELECT 1 FROM inbox__seen WHERE channel = ? AND sequence = ?"
-        return sequence <= self.lines[channel.name].through or bool(self.run(known, [channel.name, sequence]))
+        if sequence > line.highest:
+            return False
+        return sequence <= line.through or bool(self.run(known, [channel.name, sequence]))
 
     def note_seen(self, channel: Channel, sequence: int) -> None:
         """Record that a message of the latest life has arrived. Only those behind a missing one are listed."""
         line = self.lines[channel.name]
         if sequence != line.through + 1:
             self.run("INSERT INTO inbox__seen VALUES (?, ?)", [channel.name, sequence])
+            return
+        line.through = sequence
+        if line.highest < sequence:
             return
         listed = (
             "SELECT sequence, ROW_NUMBER() OVER (ORDER BY sequence) AS place FROM inbox__seen "
@@ -322,6 +335,7 @@ class Inbox:
 
     def _show_next(self, channel: Channel, line: Line) -> None:
         """Replace the held tuples of a channel by those collected since."""
+        self._apply_given(channel.input)
         relation = self.relations[channel.input]
         columns = names(relation.tuple_columns)
         collected = self.table(
@@ -335,6 +349,7 @@ class Inbox:
 
     def _clear(self, channel: Channel, shown: bool) -> None:
         """Delete the visible tuples of a channel, which changes the step, or those collected separately."""
+        self._apply_given(channel.input)
         relation = self.relations[channel.input]
         mine = f"FROM {relation.table} WHERE _channel = ? AND _shown = ?"
         columns = names(relation.tuple_columns)
@@ -346,30 +361,44 @@ class Inbox:
 
     def _add(self, channel: Channel, rows: pa.Table, shown: bool) -> None:
         """Add signed counts to those of a channel. If visible, tuples that appear or disappear change the step."""
-        relation = self.relations[channel.input]
+        columns = self.relations[channel.input].tuple_columns
+        types = [pa.int64(), *(arrow_type(column.type) for column in columns)]
+        arrays = [column.cast(kind) for column, kind in zip(rows.columns, types, strict=True)]
+        arrays += [pa.repeat(channel.name, rows.num_rows), pa.repeat(shown, rows.num_rows)]
+        known = ["_op", *(column.sql for column in columns), "_channel", "_shown"]
+        self.given.setdefault(channel.input, []).append(pa.table(arrays, known))
+
+    def _apply_given(self, name: str) -> None:
+        """Bring the table of an input relation up to date with what was added to its channels."""
+        given = [rows for rows in self.given.pop(name, ()) if rows.num_rows]
+        if not given:
+            return
+        self.changed.add(name)
+        relation = self.relations[name]
         table, columns = relation.table, names(relation.tuple_columns)
         same = " AND ".join(f"r.{c.sql} = d.{c.sql}" for c in relation.tuple_columns)
-        self.connection.register("inbox__given", rows)
+        self.connection.register("inbox__given", pa.concat_tables(given))
         self.run(
-            f"CREATE OR REPLACE TEMP TABLE inbox__added AS SELECT {columns}, CAST(SUM(_op) AS BIGINT) AS _copies "
-            f"FROM inbox__given GROUP BY {columns} HAVING SUM(_op) <> 0"
+            f"CREATE OR REPLACE TEMP TABLE inbox__added AS SELECT _channel, _shown, {columns}, "
+            f"CAST(SUM(_op) AS BIGINT) AS _copies FROM inbox__given GROUP BY _channel, _shown, {columns} "
+            "HAVING SUM(_op) <> 0"
         )
         self.connection.unregister("inbox__given")
         there = (
             f"CREATE OR REPLACE TEMP TABLE {{}} AS SELECT {names(relation.tuple_columns, 'd.')}, "
-            f"COALESCE(BOOL_OR(r._copies > 0), FALSE) AS _there FROM inbox__added AS d "
-            f"LEFT JOIN {table} AS r ON {same} AND r._shown GROUP BY ALL"
+            f"COALESCE(BOOL_OR(r._copies > 0), FALSE) AS _there FROM (SELECT DISTINCT {columns} FROM inbox__added "
+            f"WHERE _shown) AS d LEFT JOIN {table} AS r ON {same} AND r._shown GROUP BY ALL"
         )
         self.run(there.format("inbox__before"))
-        mine = f"r._channel = '{channel.name}' AND r._shown = {shown} AND {same}"
+        mine = f"r._channel = d._channel AND r._shown = d._shown AND {same}"
         self.run(
-            f"CREATE OR REPLACE TEMP TABLE inbox__counts AS SELECT {names(relation.tuple_columns, 'd.')}, "
-            f"d._copies + COALESCE(r._copies, 0) AS _copies FROM inbox__added AS d LEFT JOIN {table} AS r ON {mine}"
+            f"CREATE OR REPLACE TEMP TABLE inbox__counts AS SELECT d._channel, d._shown, "
+            f"{names(relation.tuple_columns, 'd.')}, d._copies + COALESCE(r._copies, 0) AS _copies "
+            f"FROM inbox__added AS d LEFT JOIN {table} AS r ON {mine}"
         )
         self.run(f"DELETE FROM {table} AS r USING inbox__added AS d WHERE {mine}")
         self.run(
-            f"INSERT INTO {table} SELECT '{channel.name}', {shown}, {columns}, _copies FROM inbox__counts "
-            "WHERE _copies <> 0"
+            f"INSERT INTO {table} SELECT _channel, _shown, {columns}, _copies FROM inbox__counts WHERE _copies <> 0"
         )
         self.run(there.format("inbox__after"))
         self.run(
@@ -391,6 +420,7 @@ class Inbox:
         known = set(self.run(f"SELECT {columns} FROM {table}"))
         if known == lives:
             return False
+        self.changed.add(self.process.lives)
         for operation, rows in ((-1, known - lives), (1, lives - known)):
             for row in sorted(rows):
                 self.run(f"INSERT INTO {table}__net VALUES (?, ?, ?, ?)", [*row, operation])
@@ -402,6 +432,8 @@ class Inbox:
     def finish(self, fed: Mapping[str, Path], replaced: Mapping[str, Replacement]) -> InputStep | None:
         """Commit the step, which also takes in the files ``fed`` from outside, those that are snapshots as what they
         have ``replaced``; return None if nothing has changed."""
+        for name in list(self.given):
+            self._apply_given(name)
         changed = bool(self.process.lives) and self.note_lives()
         lines = {channel: json.dumps(vars(line)) for channel, line in self.lines.items()}
         if not (changed or fed) and lines == self.known:
@@ -413,7 +445,8 @@ class Inbox:
             number, before = last + 1, name
         batch = f"step-{number:09d}-{uuid.uuid4().hex[:8]}"
         files = {name: [str(path.absolute())] for name, path in fed.items()}
-        for name, relation in self.relations.items():
+        for name in (name for name in self.relations if name in self.changed):
+            relation = self.relations[name]
             columns = ", ".join(f'{c.sql} AS "{c.name}"' for c in relation.columns)
             listed, keys = f"{columns}, " if columns else "", names(relation.tuple_columns)
             operation = operation_column(relation)
@@ -453,12 +486,14 @@ class Inbox:
         self.run("INSERT INTO inbox__lines SELECT UNNEST(?), UNNEST(?)", [list(lines), list(lines.values())])
         self.run("COMMIT")
         self.known = lines
+        self.taken.clear()
         # DuckDB calls fsync on its log, but not on the folder.
         sync(self.home)
         return self.unfinished() if files else None
 
     def note_passed(self, passed: Mapping[str, Sequence[str]]) -> None:
         """Record snapshots of feeds, by relation, as taken in: the files that they cover were."""
+        self.taken.clear()
         for relation, files in passed.items():
             for file in files:
                 self.run("INSERT INTO inbox__fed VALUES (?, ?)", [relation, file])
@@ -479,6 +514,7 @@ class Inbox:
     def leave_out(self, step: InputStep, relations: Iterable[str]) -> InputStep:
         """Change a step to leave out the files fed to some relations, which are pending again; return the new step."""
         files = dict(step.files)
+        self.taken.clear()
         self.run("BEGIN TRANSACTION")
         ((stored,),) = self.run("SELECT files FROM inbox__made WHERE step = ?", [step.number])
         named = json.loads(stored)
@@ -496,9 +532,11 @@ class Inbox:
     def files_fed(self, relation: str) -> list[str]:
         """Return the names of the files from outside that were taken in for a relation, also as parts of snapshots,
         sorted."""
-        taken = "SELECT relation, file FROM inbox__fed UNION SELECT relation, file FROM inbox__covered"
-        found = self.run(f"SELECT file FROM ({taken}) AS t WHERE relation = ? ORDER BY file", [relation])
-        return [file for (file,) in found]
+        if relation not in self.taken:
+            taken = "SELECT relation, file FROM inbox__fed UNION SELECT relation, file FROM inbox__covered"
+            found = self.run(f"SELECT file FROM ({taken}) AS t WHERE relation = ? ORDER BY file", [relation])
+            self.taken[relation] = [file for (file,) in found]
+        return self.taken[relation]
 
 
 def sent_columns(rows: pa.Table, names: Sequence[str], relation: Relation) -> pa.Table:

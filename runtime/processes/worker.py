@@ -100,6 +100,11 @@ class Worker:
         self.sent = {channel.name: Sent(NO_NUMBER, 0, 0) for channel in process.sends}
         self.totals = dict.fromkeys(self.sent, Total())
         self.leases: dict[str, tuple[Lease | None, float]] = {}
+        #: Per sender, its latest incarnation and its lease, as they were when this turn first asked for them.
+        self.senders: dict[str, tuple[Number, Lease | None]] = {}
+        #: What is sent of relations in this turn: by name, all rows, or the changes of its step.
+        self.rows: dict[str, pa.Table] = {}
+        self.changes: dict[str, pa.Table | None] = {}
         #: Per input channel, its last lease from the sender's latest incarnation, and since when it is known.
         self.pulses: dict[str, tuple[Pulse, float]] = {}
         #: Per input channel that cannot be read, since when.
@@ -227,11 +232,15 @@ class Worker:
         if self.unsent is None:
             self.waits = {relation: self.feeds.has_waiting(relation) for relation in self.process.fed}
             self.unsent = [(c, self.has_caught_up(c)) for c in self.process.sends]
+            self.rows.clear()
+            self.changes.clear()
         while self.unsent:
             channel, caught_up = self.unsent[-1]
             if self.try_to_send(channel, caught_up):
                 self.caught_up[channel.name] = caught_up
             self.unsent.pop()
+        self.rows.clear()
+        self.changes.clear()
         if self.step:
             self.prune(self.step.name)
         busy = bool(self.step or self.read)
@@ -267,6 +276,7 @@ class Worker:
     def gather(self) -> InputStep | None:
         """Take in everything that has arrived, and return it as a step; None if nothing has changed."""
         now = time.monotonic()
+        self.senders.clear()
         self.inbox.begin()
         for channel in self.process.receives:
             self.listen(channel, now)
@@ -359,7 +369,10 @@ class Worker:
                 f"session {line.session.number} of {channel.name} cannot be found: do the channels still exist? If "
                 "they were created again, start the process again"
             )
-        last, lease = (self.channels.last_incarnation(channel.sender), self.channels.lease(channel.sender))
+        if channel.sender not in self.senders:
+            found = self.channels.last_incarnation(channel.sender), self.channels.lease(channel.sender)
+            self.senders[channel.sender] = found
+        last, lease = self.senders[channel.sender]
         known, since = self.leases.setdefault(channel.sender, (None, now))
         # A lease that is not newer, or is from an older run, may be a replay and is no sign of life.
         beat = known.beat if known is not None and known.incarnation == last else 0
@@ -524,14 +537,26 @@ class Worker:
         if session == NO_NUMBER:
             return
         if self.sent[channel.name].messages == 0:
-            self.send(channel, "snapshot", self.part(channel, own(lambda: self.state.whole(relation))), caught_up)
+            self.send(channel, "snapshot", self.part(channel, self.whole(relation)), caught_up)
             return
-        changes = own(lambda: self.state.changes(relation, step)) if step else None
+        changes = self.changes_of(relation, step) if step else None
         changes = self.part(channel, changes) if changes is not None else None
         if changes is not None and changes.num_rows:
             self.send(channel, "changes", changes, caught_up)
         elif caught_up and not self.caught_up[channel.name]:
-            self.send(channel, "changes", own(lambda: self.state.whole(relation)).slice(0, 0), caught_up)
+            self.send(channel, "changes", self.whole(relation).slice(0, 0), caught_up)
+
+    def whole(self, relation: Relation) -> pa.Table:
+        """Return all rows of a relation in this turn."""
+        if relation.name not in self.rows:
+            self.rows[relation.name] = own(lambda: self.state.whole(relation))
+        return self.rows[relation.name]
+
+    def changes_of(self, relation: Relation, step: InputStep) -> pa.Table | None:
+        """Return the changes of a relation in the step of this turn, None if there are none."""
+        if relation.name not in self.changes:
+            self.changes[relation.name] = own(lambda: self.state.changes(relation, step))
+        return self.changes[relation.name]
 
     def prune(self, step: str = "") -> None:
         """Remove what a step, or each one before this run, has published of the relations that channels send: it was
