@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import functools
 import json
 import math
 import sys
@@ -13,7 +14,9 @@ from typing import Any, NoReturn
 
 from .commands.apply import apply_batch
 from .commands.compact import compact_state
+from .commands.connect import connect_feeds
 from .commands.explain import explain_tuple
+from .commands.feeding import follow_feeds
 from .commands.follow import apply_batches, follow_batches, until_signal
 from .commands.init import init_state
 from .commands.rebuild import rebuild_state
@@ -125,23 +128,56 @@ def command_line(program: Program) -> argparse.ArgumentParser:
 
     publishing = Parser(add_help=False)
     add_cut(publishing)
+    feeding = Parser(add_help=False)
+    feeding.add_argument(
+        "--feed",
+        dest="feeds",
+        action="append",
+        default=[],
+        metavar="REL=SOURCE",
+        help="read the connected feed of a relation at another place this time; can be repeated",
+    )
 
-    add_command(
+    connecting = add_command(
+        commands,
+        "connect",
+        [common, placed],
+        "connect input relations with feeds",
+        "Say which feeds the rows of input relations come from. `init` then reads their rows, `apply` and `follow` "
+        "what is new in them. Sources are delta:TABLE (the path or URI of a Delta table) and files:DIR (a folder of "
+        "change files).",
+    )
+    connecting.add_argument("sources", nargs="*", metavar="REL=SOURCE", help="a relation and its source")
+    connecting.add_argument(
+        "--feeds", metavar="FILE.toml", help="a file that says for each relation: from, columns (other names), where"
+    )
+    connecting.add_argument(
+        "--remove", action="append", default=[], metavar="REL", help="disconnect a relation; its rows stay"
+    )
+    starting = add_command(
         commands,
         "init",
-        [common, building, running],
+        [common, building, running, feeding],
         "build the state",
-        "Build the state from the rows of the input relations. An input relation that is not given starts empty.",
+        "Build the state from the rows of the input relations. An input relation that neither is given nor was "
+        "connected starts empty.",
+    )
+    starting.add_argument(
+        "--op-column",
+        default="op",
+        metavar="NAME",
+        help="the operation column of change files in a connected folder (default: op)",
     )
     applying = add_command(
         commands,
         "apply",
-        [common, running, publishing],
+        [common, running, publishing, feeding],
         "apply a batch of changes",
-        "Apply a batch of changes and publish the resulting changes of output relations. A change has the columns of "
+        "Apply a batch of changes and publish the resulting changes of output relations. Without --changes and "
+        "--batches, apply everything that is new in the connected feeds. A change has the columns of "
         "its relation and an operation: + or -, insert or delete, Debezium's c, u, d and r, or Delta's _change_type.",
     )
-    given = applying.add_mutually_exclusive_group(required=True)
+    given = applying.add_mutually_exclusive_group()
     given.add_argument(
         "--changes",
         action="append",
@@ -157,19 +193,26 @@ def command_line(program: Program) -> argparse.ArgumentParser:
         "--batch", metavar="ID", help="the ID of the batch; applying an ID again changes nothing (default: a new ID)"
     )
     add_reading(applying)
+    applying.add_argument(
+        "--resync",
+        action="append",
+        default=[],
+        metavar="REL",
+        help="compare the rows of a relation with those of its feed, and apply the difference; can be repeated",
+    )
     following = add_command(
         commands,
         "follow",
-        [common, running, publishing],
+        [common, running, publishing, feeding],
         "apply batches as they arrive",
-        "Apply the batches in a folder, and those that arrive there, until SIGTERM or SIGINT. Give a batch a name that "
+        "Apply what is new in the connected feeds again and again, or the batches in a folder, and those that arrive "
+        "there, until SIGTERM or SIGINT. Give a batch a name that "
         "begins with a dot while it is being written.",
     )
     following.add_argument(
         "--batches",
         metavar="DIR",
-        required=True,
-        help="the folder: each subfolder is a batch, and its name is the ID of the batch",
+        help="instead of feeds, a folder: each subfolder is a batch, and its name is the ID of the batch",
     )
     following.add_argument(
         "--poll",
@@ -408,6 +451,9 @@ def run_command(program: Program, argv: Sequence[str] | None = None, carried: Ma
             result = state_status(program, **arguments)
         elif command == "recover":
             result = recover_state(program, log=log, **arguments)
+        elif command == "connect":
+            executor = choose_executor(program.name, arguments.pop("on"))
+            result = connect_feeds(program, executor, log=log, **arguments)
         elif command == "depends":
             result = FURTHER["depends"](program, carried=carried, **arguments)
         elif command == "show" and arguments.pop("entries", False):
@@ -424,8 +470,19 @@ def run_command(program: Program, argv: Sequence[str] | None = None, carried: Ma
             return 0
         else:
             several = bool(arguments.get("batches"))
-            executor = choose_executor(program.name, arguments.pop("on"), arguments["engine"], keep=several)
+            keep = several or command == "follow"
+            executor = choose_executor(program.name, arguments.pop("on"), arguments["engine"], keep=keep)
+            if command == "follow" and not several:
+                arguments.pop("batches")
+                poll = arguments.pop("poll")
+                apply_once = functools.partial(apply_batch, program, executor, log=log, **arguments)
+                with contextlib.suppress(KeyboardInterrupt):
+                    follow_feeds(apply_once, poll, tell, log, until_signal())
+                log.clear()
+                return 0
             if several:
+                if arguments.pop("feeds") or arguments.pop("resync", None):
+                    raise JobError("--feed and --resync are for batches from feeds, without --changes and --batches")
                 if arguments.pop("batch", None):
                     raise JobError("--batch cannot be combined with --batches, whose folders name their batches")
                 arguments.pop("changes", None)

@@ -6,7 +6,7 @@ import contextlib
 import os
 import re
 import shutil
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -18,6 +18,7 @@ from .log import Log
 from .manifest import (
     ATTEMPT,
     STATE_FORMAT,
+    FeedRecord,
     Manifest,
     StoredRelation,
     attempt_id,
@@ -36,7 +37,7 @@ from .places import files_under, is_local, make_folder, remove_tree, sync, write
 from .publish import check_publication, finish_publication, is_own, publication_place, publications
 from .stored import stored_files
 from .task import Outcome
-from .versions import check_program, program_record
+from .versions import check_program, columns_record, program_record, stored_input
 
 MANIFESTS_KEPT = 20
 
@@ -238,10 +239,12 @@ def run_and_commit(
     work: Work,
     generated: bool = True,
     by: str = "",
+    feeds: Mapping[str, FeedRecord] | None = None,
 ) -> Manifest:
     """Compute a commit in a folder of its own, make it the last one, publish its changes, collect garbage and return
-    its manifest. ``generated``: the job has chosen the ID of the batch. ``by`` is how published changes are cut. Raise
-    Passing if another job commits first, or if the disk, the system or Spark fails before the commit."""
+    its manifest. ``generated``: the job has chosen the ID of the batch. ``by`` is how published changes are cut.
+    ``feeds`` are those of the commit; by default they stay as they were. Raise Passing if another job commits first, or
+    if the disk, the system or Spark fails before the commit."""
     commit = before.commit + 1 if before else 1
     check_publication(root, program, publish, batch)
     attempt = attempt_name(commit)
@@ -263,6 +266,7 @@ def run_and_commit(
             relations=outcome.relations,
             clocks=outcome.clocks,
             effects=outcome.effects,
+            feeds=known_feeds(program, before) if feeds is None else feeds,
             changes=changes,
             counts=counts,
             publish=publications(root, program, publish, batch, changes, by),
@@ -308,6 +312,32 @@ def known_functions(program: Program, before: Manifest | None, supplied: Supplie
     if supplied:
         return dict(supplied.sources)
     return before.functions if before and program.functions else {}
+
+
+def known_feeds(program: Program, before: Manifest | None, given: Iterable[str] = ()) -> dict[str, FeedRecord]:
+    """Return the feeds of the inputs that the program still has. A feed is read again from the beginning if its
+    relation has other columns than before, or if its rows were ``given``."""
+    anew = set(given)
+    kept = {}
+    for relation in program.relations:
+        record = before.feeds.get(relation.name) if before and relation.kind == "input" else None
+        if before and record:
+            stored = stored_input(relation, before.program)
+            same = (
+                stored
+                and relation.name not in anew
+                and before.program.relations[stored].columns == columns_record(relation)
+            )
+            kept[relation.name] = record if same else replace(record, table="", position={}, schema="")
+    return kept
+
+
+def check_unfed(before: Manifest | None, given: Iterable[str]) -> None:
+    """Raise JobError if rows are given for a relation that has a feed: it would no longer have the rows of that."""
+    for name in given:
+        if before and name in before.feeds:
+            source = before.feeds[name].source
+            raise JobError(f"{name} is fed by {source}: change its rows there, or `connect --remove {name}` first")
 
 
 def relation_rows(program: Program, manifest: Manifest) -> dict[str, int]:

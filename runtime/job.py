@@ -10,6 +10,7 @@ from typing import Concatenate, ParamSpec, TypeVar
 from .cli import run_command
 from .commands.apply import apply_batch
 from .commands.compact import compact_state
+from .commands.connect import connect_feeds
 from .commands.explain import explain_tuple
 from .commands.init import init_state
 from .commands.rebuild import rebuild_state
@@ -44,6 +45,7 @@ class Job:
     def __init__(self, program: Program) -> None:
         """Bind all commands to the program."""
         self.program = program
+        self.connect = bound(connect_feeds, program)
         self.init = bound(init_state, program)
         self.apply = bound(apply_batch, program)
         self.status = bound(state_status, program)

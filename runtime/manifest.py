@@ -114,11 +114,26 @@ class Publication:
 
 
 @dataclass(frozen=True)
+class FeedRecord:
+    """The feed of an input relation: its ``source``, such as ``delta:/lake/link``, the names of the relation's columns
+    in it where they differ, and the condition that its rows must meet (empty: none). Then how far it was read: the
+    identity of its table, the position there (empty if it was never read), and a hash of the columns that were read."""
+
+    source: str
+    columns: Mapping[str, str] = field(default_factory=dict)
+    where: str = ""
+    table: str = ""
+    position: Mapping[str, Any] = field(default_factory=dict)
+    schema: str = ""
+
+
+@dataclass(frozen=True)
 class Manifest:
     """A commit. Of the batches, the last ones are listed with the attempts that committed them (empty if unknown);
     ``generated`` are those whose ID the job has made up, ``older_batches`` files that list the others. Of each stratum,
     ``clocks`` and ``effects`` have a value for each bucket. Of each table, ``changes`` has the files of net changes,
-    ``counts`` the numbers of tuples inserted and deleted."""
+    ``counts`` the numbers of tuples inserted and deleted. ``feeds`` has the feeds of input relations by name: this
+    commit covers all that they had up to their positions."""
 
     format: Natural
     commit: Natural
@@ -138,6 +153,7 @@ class Manifest:
     steps: tuple[Mapping[str, Any], ...]
     functions: Mapping[str, str] = field(default_factory=dict)
     effects: Mapping[str, Mapping[int, tuple[float, ...]]] = field(default_factory=dict)
+    feeds: Mapping[str, FeedRecord] = field(default_factory=dict)
 
 
 # Manifests

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from ..batches import check_batch, is_known_batch, new_batch_id
-from ..commits import open_state, run_and_commit
+from ..commits import check_unfed, open_state, run_and_commit
 from ..errors import JobError
 from ..executors import Executor, executor_of
 from ..functions import supply
@@ -22,6 +22,7 @@ from ..places import given_place
 from ..publish import check_cut
 from ..stages import run_stages
 from ..stored import check_stored, stored_files
+from .feeding import apply_feeds
 from .report import summary
 
 if TYPE_CHECKING:
@@ -32,7 +33,7 @@ def apply_batch(
     program: Program,
     spark: SparkSession | Executor | None,
     state: str,
-    changes: str | Sequence[str] | Mapping[str, Source | Sequence[Source]],
+    changes: str | Sequence[str] | Mapping[str, Source | Sequence[Source]] | None = None,
     batch: str | None = None,
     publish: str | None = None,
     order_column: str | None = None,
@@ -47,14 +48,19 @@ def apply_batch(
     all_inserts: bool = False,
     publish_by: str | None = None,
     log: Log | None = None,
+    feeds: Iterable[str] | Mapping[str, str] = (),
+    resync: Iterable[str] = (),
 ) -> dict[str, Any]:
     """Apply a batch of changes to the input relations, and publish the net changes of the output relations.
+    Without ``changes``, apply everything that is new in the connected feeds.
 
     A batch whose ID was applied before changes nothing. ``strategy``: maintain strata incrementally (``incremental``),
     compute them from scratch (``recompute``), or do what is cheaper for each (``auto``). ``net``: ``insert`` if rows
     that an unordered batch both deletes and inserts are present afterwards; by default they are refused.
     ``all_inserts``: rows of sources without an operation column are insertions. ``publish_by``: ``location`` if the
-    published changes of located relations are cut into a folder for each location.
+    published changes of located relations are cut into a folder for each location. ``feeds``: sources that
+    replace those of connected feeds for this batch, as ``REL=SOURCE`` or as a mapping. ``resync``: relations whose rows
+    are compared with those of their feed as a whole, instead of reading changes.
     """
     started, log = time.monotonic(), log or Log()
     executor = executor_of(spark)
@@ -65,6 +71,18 @@ def apply_batch(
     by = check_cut(program, publish_by)
     reading = Reading(False, op_column, order_column or "", net or "", all_inserts)
     supplied = supply(program, functions)
+    if changes is None:
+        if batch is not None:
+            raise JobError("the ID of a batch from feeds follows from what it covers: leave out --batch")
+
+        def options_of(buckets: int) -> Options:
+            return Options(buckets, engine, max_rounds, max_entries, memory_limit, supplied, strategy)
+
+        where = str(given_place(publish)) if publish else PUBLISHED
+        again = [resync] if isinstance(resync, str) else list(resync)
+        return apply_feeds(program, executor, state, feeds, again, reading, where, by, options_of, log)
+    if feeds or resync:
+        raise JobError("--feed and --resync are for batches from feeds, without --changes and --batches")
     root = given_place(state)
     before = open_state(program, executor, root)
     generated = batch is None
@@ -76,6 +94,7 @@ def apply_batch(
     if supplied:
         supplied.check(before.functions)
     sources = relation_sources(program, changes)
+    check_unfed(before, sources)
     check_stored(root, before, stored_files(before))
     options = Options(before.buckets, engine, max_rounds, max_entries, memory_limit, supplied, strategy)
     where = str(given_place(publish)) if publish else PUBLISHED

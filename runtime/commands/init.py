@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from ..commits import run_and_commit
 from ..errors import JobError
 from ..executors import Executor, executor_of
+from ..feeds.definitions import connected_feeds, connected_files, given_sources, remove_connected
+from ..feeds.deliveries import check_taken
 from ..functions import supply
 from ..inputs.files import Reading, Source, relation_sources
 from ..inputs.staging import stage_inputs
@@ -19,6 +21,7 @@ from ..model import MOST_ENTRIES, MOST_ROUNDS, FunctionSource, Program
 from ..options import Options
 from ..places import given_place, is_local
 from ..stages import run_stages
+from .feeding import looked_at, take
 from .report import summary
 
 if TYPE_CHECKING:
@@ -29,7 +32,7 @@ def init_state(
     program: Program,
     spark: SparkSession | Executor | None,
     state: str,
-    inputs: str | Sequence[str] | Mapping[str, Source | Sequence[Source]],
+    inputs: str | Sequence[str] | Mapping[str, Source | Sequence[Source]] = (),
     buckets: int | None = None,
     engine: str = "auto",
     max_rounds: int = MOST_ROUNDS,
@@ -38,11 +41,16 @@ def init_state(
     functions: FunctionSource = None,
     all_inserts: bool = False,
     log: Log | None = None,
+    feeds: Iterable[str] | Mapping[str, str] = (),
+    op_column: str = "op",
 ) -> dict[str, Any]:
-    """Build the state from rows of the input relations; raise JobError if there is one. ``inputs``: REL=PATH or a
+    """Build the state from rows of the input relations; raise JobError if there is one. A relation that was connected
+    gets the rows of its feed, which is read from there on. ``inputs``: REL=PATH or a
     folder, or several of these, or a mapping from relations to paths or DataFrames. ``functions``: the file with the
     external functions, or a mapping from names to functions. ``all_inserts``: columns that look like operations are
-    ordinary ones."""
+    ordinary ones.
+    ``feeds``: sources that replace those of connected feeds for this command, as ``REL=SOURCE`` or as a mapping.
+    ``op_column``: the operation column of change files in a connected folder."""
     started, log = time.monotonic(), log or Log()
     executor = executor_of(spark)
     supplied = supply(program, functions)
@@ -54,8 +62,15 @@ def init_state(
             f"there is a state in {root} already; `apply` changes it, `rebuild` recomputes it from its inputs"
         )
     sources = relation_sources(program, inputs)
+    connected = connected_feeds(root)
+    for name in sources:
+        if name in connected:
+            raise JobError(
+                f"{name} is fed by {connected[name].source}: give no rows, or `connect --remove {name}` first"
+            )
+    found = looked_at(program, executor, connected, given_sources(feeds))
     for relation in program.relations:
-        if relation.kind == "input" and relation.name not in sources:
+        if relation.kind == "input" and relation.name not in {*sources, *connected}:
             log.warn(f"{relation.name} starts empty: no --input {relation.name}=PATH was given")
     options = Options(1 if buckets is None else buckets, engine, max_rounds, max_entries, memory_limit, supplied)
 
@@ -63,10 +78,19 @@ def init_state(
         into = root / "data" / attempt / "input"
         reading = Reading(initial=True, all_inserts=all_inserts)
         staged = stage_inputs(executor, program, sources, into, reading, log)
+        changes = Reading(op_column=op_column, all_inserts=all_inserts)
+        taken = [take(fed, root, None, into / fed.request.relation.table, changes, log) for fed in found]
+        staged |= {one.table: one.files for one in taken}
         # A session is opened for rows that have been checked.
         chosen = replace(options, buckets=executor.slots()) if buckets is None else options
         outcome = run_stages(executor, program, None, staged, str(root), attempt, chosen, log, True)
+        for one in taken:
+            check_taken(one, outcome, initial=True)
         return outcome, outcome.changes, outcome.counts
 
-    manifest = run_and_commit(program, executor, root, None, "init", PUBLISHED, supplied, log, work)
+    records = {fed.request.relation.name: fed.record for fed in found}
+    manifest = run_and_commit(
+        program, executor, root, None, "init", PUBLISHED, supplied, log, work, feeds={**connected, **records}
+    )
+    remove_connected(connected_files(root))
     return summary(program, root, manifest, started)

@@ -42,6 +42,9 @@ def tuples_text(number: int) -> str:
 
 def report_commit(result: Mapping[str, Any]) -> Iterator[str]:
     """Yield the lines that report a commit."""
+    if "nothing_new" in result:
+        yield f"nothing new in {result['nothing_new']}; commit {result['commit']} is the last one"
+        return
     if not result["applied"]:
         yield f"batch {result['batch']} was applied before; nothing to do"
         return
@@ -59,6 +62,8 @@ def report_status(result: Mapping[str, Any]) -> Iterator[str]:
     yield f"{result['program']}: commit {result['commit']}, batch {result['batch']}, {result['bytes']:,} bytes"
     for name, rows in result["rows"].items():
         yield f"  {name}: {tuples_text(rows)}"
+    for name, feed in result["feeds"].items():
+        yield f"  {name} is fed by {feed_text(feed)}"
     if result["differs"]:
         yield f"written by another version of the program ({', '.join(result['differs'])}); `upgrade` recomputes "
         yield "the relations that this affects"
@@ -106,7 +111,29 @@ def report_recover(result: Mapping[str, Any]) -> Iterator[str]:
     yield "later batches can be applied again"
 
 
+def report_connect(result: Mapping[str, Any]) -> Iterator[str]:
+    """Yield the lines that list the feeds."""
+    if not result["applied"]:
+        yield "nothing to do: the feeds are connected already"
+    for name, feed in result["feeds"].items():
+        yield f"  {name}: {feed_text(feed)}"
+    if not result["feeds"]:
+        yield "  no feeds"
+
+
+def feed_text(feed: Mapping[str, Any]) -> str:
+    """Return a feed and its position as text."""
+    if not feed["position"]:
+        return f"{feed['source']}, not read yet"
+    read = ", ".join(
+        f"{len(value):,} {kind}" if isinstance(value, dict) else f"{kind} {value}"
+        for kind, value in feed["position"].items()
+    )
+    return f"{feed['source']}, read up to {read}"
+
+
 REPORTS = {
+    "connect": report_connect,
     "init": report_commit,
     "apply": report_commit,
     "follow": report_commit,

@@ -12,6 +12,7 @@ from ..places import given_place
 from ..publish import finish_publication
 from ..stored import stored_bytes
 from ..versions import changed_relations
+from .connect import feeds_said
 
 
 def state_status(program: Program, state: str) -> dict[str, Any]:
@@ -28,6 +29,7 @@ def state_status(program: Program, state: str) -> dict[str, Any]:
             "batch": manifest.batch,
             "buckets": manifest.buckets,
             "rows": relation_rows(program, manifest),
+            "feeds": feeds_said(manifest.feeds),
             "bytes": stored_bytes(root, manifest),
             "finished_publication": finished,
         }

@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from ..batches import new_batch_id
-from ..commits import run_and_commit
+from ..commits import known_feeds, run_and_commit
 from ..executors import Executor, executor_of
 from ..former import differences, kept_inputs, stage_stored, under_own_columns
 from ..functions import supply
@@ -102,7 +102,10 @@ def upgrade_state(
                 changes[item.table], counts[item.table] = found
         return outcome, changes, counts
 
-    manifest = run_and_commit(program, executor, root, before, batch, PUBLISHED, supplied, log, work, by=by)
+    feeds = known_feeds(program, before, sources)
+    manifest = run_and_commit(
+        program, executor, root, before, batch, PUBLISHED, supplied, log, work, by=by, feeds=feeds
+    )
     return {**summary(program, root, manifest, started), **named}
 
 

@@ -1,0 +1,1 @@
+"""Feeds: tables and folders that the rows of input relations come from."""

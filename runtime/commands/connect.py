@@ -1,0 +1,96 @@
+"""The command ``connect``: say which feeds the rows of input relations come from."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from ..batches import new_batch_id
+from ..commits import open_state, run_and_commit
+from ..errors import JobError
+from ..executors import Executor, executor_of
+from ..feeds.definitions import connected_feeds, defined_feeds, write_connected
+from ..feeds.feed import FeedRequest
+from ..feeds.kinds import open_feed
+from ..inputs.records import input_relation
+from ..log import Log
+from ..manifest import PUBLISHED, FeedRecord, commit_numbers
+from ..model import Program
+from ..places import bare_location, given_place
+from ..task import Outcome
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+
+def connect_feeds(
+    program: Program,
+    spark: SparkSession | Executor | None,
+    state: str,
+    sources: str | Iterable[str] | Mapping[str, str] = (),
+    feeds: str | None = None,
+    remove: Iterable[str] = (),
+    log: Log | None = None,
+) -> dict[str, Any]:
+    """Connect input relations with feeds, given as ``REL=SOURCE`` or in the file ``feeds``, and disconnect those in
+    ``remove``. Before ``init`` that is recorded beside the state; afterwards it is a commit. A relation that is
+    connected anew, or whose columns or filter change, is compared with its feed as a whole by the next ``apply``. Each
+    feed is opened, and must have the columns."""
+    log, executor = log or Log(), executor_of(spark)
+    root = given_place(state)
+    before = open_state(program, executor, root) if commit_numbers(root) else None
+    known = before.feeds if before else connected_feeds(root)
+    removed = [remove] if isinstance(remove, str) else list(remove)
+    for name in removed:
+        if name not in known:
+            raise JobError(f"{name} has no feed; these have one: {', '.join(sorted(known)) or 'none'}")
+    now = {name: record for name, record in known.items() if name not in removed}
+    added = defined_feeds(program, sources, feeds, known) if sources or feeds or not removed else {}
+    for name, record in added.items():
+        check_columns(program, executor, name, record)
+        old = known.get(name)
+        clean = replace(record, source=bare_location(record.source))
+        # The same columns of the same rows: the identity of the table tells whether the place is right.
+        same = old is not None and (old.columns, old.where) == (clean.columns, clean.where)
+        kind = clean.source.partition(":")[0]
+        kept = old is not None and same and old.source.partition(":")[0] == kind
+        now[name] = replace(old, source=clean.source) if old is not None and kept else clean
+        log.event("connected", relation=name, source=clean.source)
+    result: dict[str, Any] = {"program": program.name, "applied": dict(known) != now, "feeds": feeds_said(now)}
+    if before is None:
+        if result["applied"]:
+            write_connected(root, now)
+        return {**result, "commit": 0}
+    if not result["applied"]:
+        return {**result, "commit": before.commit}
+
+    def work(attempt: str) -> Any:
+        return Outcome.of(before, before.buckets), {}, {}
+
+    batch = new_batch_id(root, before, "connect")
+    manifest = run_and_commit(program, executor, root, before, batch, PUBLISHED, None, log, work, feeds=now)
+    return {**result, "commit": manifest.commit, "batch": batch}
+
+
+def check_columns(program: Program, executor: Executor, name: str, record: FeedRecord) -> None:
+    """Raise JobError if a feed cannot be opened, or lacks a column."""
+    relation = input_relation(program, name)
+    look = open_feed(relation, record, executor).look()
+    if not look.columns:
+        return
+    for column in FeedRequest(relation, record, "", executor).columns:
+        if column not in look.columns:
+            similar = [other for other in look.columns if other.lower() == column.lower()]
+            hint = f"; there is {similar[0]}, but names are matched exactly" if similar else ""
+            raise JobError(
+                f"{record.source} has no column {column}{hint}; give its name for {name} in a file of feeds: "
+                f'columns = {{ {column} = "..." }}'
+            )
+
+
+def feeds_said(feeds: Mapping[str, FeedRecord]) -> dict[str, dict[str, Any]]:
+    """Return feeds as commands report them."""
+    return {
+        name: {"source": record.source, "position": dict(record.position)} for name, record in sorted(feeds.items())
+    }

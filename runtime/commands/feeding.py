@@ -1,0 +1,206 @@
+"""Apply what is new in feeds: once, for ``apply``, or again and again, for ``follow``."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from ..batches import batch_lists
+from ..commits import open_state, run_and_commit
+from ..errors import JobError, Passing
+from ..executors import Executor
+from ..feeds.definitions import given_sources
+from ..feeds.deliveries import Taken, check_taken, take_changes, take_rows
+from ..feeds.feed import Feed, FeedRequest, Look, schema_hash, short_hash, way_out
+from ..feeds.kinds import open_feed, split_source
+from ..inputs.files import Reading
+from ..inputs.records import input_relation, refused
+from ..log import Log
+from ..manifest import FeedRecord, Manifest
+from ..model import Program
+from ..options import Options
+from ..places import given_place
+from ..stages import run_stages
+from ..stored import check_stored, stored_files
+from .report import summary
+
+LONGEST_BATCH_ID = 120
+
+LONGEST_FEED_WAIT = 30.0
+"""The longest pause, in seconds, before feeds are read again after an error that may pass."""
+
+
+@dataclass(frozen=True)
+class Fed:
+    """A feed with news: its request, what it has, and whether all rows are compared instead of reading changes."""
+
+    request: FeedRequest
+    feed: Feed
+    look: Look
+    whole: bool
+
+    @property
+    def label(self) -> str:
+        """The part of the batch's ID that names the range of this feed."""
+        name, record = self.request.relation.name, self.request.record
+        until = self.feed.label(self.look.position)
+        since = self.feed.label(record.position) if record.position and not self.whole else ""
+        return f"{name}@{since}..{until}"
+
+    @property
+    def record(self) -> FeedRecord:
+        """The record of the feed after the batch."""
+        schema = schema_hash(self.request.columns, self.look.columns)
+        return replace(self.request.record, table=self.look.table, position=self.look.position, schema=schema)
+
+
+def looked_at(
+    program: Program,
+    executor: Executor,
+    feeds: Mapping[str, FeedRecord],
+    places: Mapping[str, str],
+    resync: Iterable[str] = (),
+) -> list[Fed]:
+    """Look at all feeds, each once, and return those with news. Raise JobError if one is not the table that was read
+    before."""
+    for name in (*places, *resync):
+        if name not in feeds:
+            raise JobError(f"{name} has no feed; these have one: {', '.join(sorted(feeds)) or 'none'}")
+    found = []
+    for name, record in sorted(feeds.items()):
+        relation = input_relation(program, name)
+        feed = open_feed(relation, record, executor, places.get(name, ""))
+        look = feed.look()
+        place = split_source(places.get(name, record.source))[1]
+        fed = Fed(FeedRequest(relation, record, place, executor), feed, look, name in resync or not record.position)
+        for column in fed.request.columns if look.columns else ():
+            if column not in look.columns:
+                raise refused(f"{record.source} no longer has the column {column}, which {name} is read from")
+        if not fed.whole and look.position == record.position and look.table == record.table:
+            continue
+        if not fed.whole:
+            check_same_table(fed)
+        found.append(fed)
+    return found
+
+
+def check_same_table(fed: Fed) -> None:
+    """Raise Refused if a feed has another table than before, or other types in the columns that are read."""
+    record, look = fed.request.record, fed.look
+    if look.table != record.table:
+        raise refused(
+            f"{record.source} is another table than the one that was read up to {fed.feed.label(record.position)} (its "
+            f"identity is {look.table}, it was {record.table}): it was dropped and made again, or replaced",
+            way_out(fed.request),
+        )
+    if schema_hash(fed.request.columns, look.columns) != record.schema:
+        types = ", ".join(f"{name} {look.columns.get(name)}" for name in dict.fromkeys(fed.request.columns))
+        raise refused(
+            f"{record.source}: the types of columns that {fed.request.relation.name} is read from have changed; they "
+            f"are now {types}",
+            way_out(fed.request),
+        )
+
+
+def take(fed: Fed, root: Path, before: Manifest | None, folder: Path, reading: Reading, log: Log) -> Taken:
+    """Stage what a feed has: all its rows, or the changes since it was read."""
+    request = fed.request
+    log.event("read", relation=request.relation.name, feed=request.record.source, range=fed.label)
+    delivery = None if fed.whole else fed.feed.changes(request.record.position, fed.look)
+    if delivery is not None:
+        return take_changes(request, delivery, fed.look, folder, reading, log)
+    return take_rows(request, fed.feed.rows(fed.look), fed.look, root, before, folder, reading, log)
+
+
+def feed_batch_id(root: Path, before: Manifest, found: Iterable[Fed]) -> str:
+    """Return the ID of a batch, which follows from what it covers: a batch that is tried again has the same. If a batch
+    of the state has it, since a feed was read again from an earlier position, it gets a number."""
+    batch = "+".join(fed.label for fed in found)
+    if len(batch) > LONGEST_BATCH_ID:
+        batch = f"feeds@{short_hash(batch)}{short_hash(batch[::-1])}"
+    known = {name for listed in batch_lists(root, before) for name in listed.batches}
+    number, name = 1, batch
+    while name in known:
+        number += 1
+        name = f"{batch}#{number}"
+    return name
+
+
+def apply_feeds(
+    program: Program,
+    executor: Executor,
+    state: str,
+    places: Iterable[str] | Mapping[str, str],
+    resync: Iterable[str],
+    reading: Reading,
+    where: str,
+    by: str,
+    options: Callable[[int], Options],
+    log: Log,
+) -> dict[str, Any]:
+    """Apply everything that is new in the feeds of a state as one batch; commit nothing if nothing is. ``places`` are
+    other sources of feeds for this batch. The rows of relations in ``resync`` are compared as a whole."""
+    started = time.monotonic()
+    root = given_place(state)
+    before = open_state(program, executor, root)
+    if not before.feeds:
+        raise JobError("no feed is connected to this state: give --changes, or `connect` one")
+    found = looked_at(program, executor, before.feeds, given_sources(places), list(resync))
+    if not found:
+        log.event("nothing new", feeds=", ".join(sorted(before.feeds)))
+        names = ", ".join(f"{name} ({record.source})" for name, record in sorted(before.feeds.items()))
+        return {
+            "program": program.name,
+            "batch": before.batch,
+            "commit": before.commit,
+            "applied": False,
+            "nothing_new": names,
+        }
+    batch = feed_batch_id(root, before, found)
+    chosen = options(before.buckets)
+    if chosen.functions:
+        chosen.functions.check(before.functions)
+    check_stored(root, before, stored_files(before))
+
+    def work(attempt: str) -> Any:
+        into = root / "data" / attempt / "input"
+        taken = [take(fed, root, before, into / fed.request.relation.table, reading, log) for fed in found]
+        staged = {one.table: one.files for one in taken}
+        outcome = run_stages(executor, program, before, staged, str(root), attempt, chosen, log, False)
+        for one in taken:
+            check_taken(one, outcome, initial=False)
+        return outcome, outcome.changes, outcome.counts
+
+    feeds = {**before.feeds, **{fed.request.relation.name: fed.record for fed in found}}
+    supplied = chosen.functions
+    manifest = run_and_commit(program, executor, root, before, batch, where, supplied, log, work, True, by, feeds=feeds)
+    return summary(program, root, manifest, started)
+
+
+def follow_feeds(
+    apply: Callable[[], dict[str, Any]],
+    poll: float,
+    told: Callable[[dict[str, Any]], None],
+    log: Log,
+    ended: threading.Event,
+) -> None:
+    """Apply what is new in feeds every ``poll`` seconds, until ``ended`` is set; call ``told`` with the result of each
+    batch. After an error that may pass, try again. Raise JobError for a batch that is refused."""
+    pause = poll
+    while not ended.is_set():
+        try:
+            result = apply()
+        except Passing as error:
+            pause = min(2 * max(pause, 0.1), LONGEST_FEED_WAIT)
+            log.event("trouble", error=str(error), again_in=pause)
+            ended.wait(pause)
+            continue
+        pause = poll
+        if result["applied"]:
+            told(result)
+        else:
+            ended.wait(poll)

@@ -1,0 +1,345 @@
+"""Stage what a feed delivers as the net changes of a batch, and check that the state took exactly these."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from ..errors import JobError
+from ..inputs.columns import arrow_kind
+from ..inputs.files import InputFile, Reading
+from ..inputs.net import FEW_CHANGES, Netting, first_rows, net_changes, row_text, table_rows, write_query
+from ..inputs.records import Problems, check_kinds, match_columns, operation_column, refused
+from ..inputs.spark import spark_tables
+from ..inputs.staging import stage_relation
+from ..inputs.tables import ROWS_AT_ONCE, converted, staged_schema
+from ..inputs.values import InputShape, hashable
+from ..log import Log
+from ..manifest import Manifest, StoredRelation
+from ..model import Relation
+from ..places import rows_of_file
+from ..reading import files_table
+from ..sql import names
+from ..stored import stored_engine
+from ..task import Outcome
+from .feed import Delivery, FeedRequest, Look, way_out
+
+
+@dataclass(frozen=True)
+class Taken:
+    """What a batch takes from a feed: the staged files, how many tuples it should insert and delete (None if a change
+    may have no effect), and how many the relation should have afterwards (None if that is unknown)."""
+
+    request: FeedRequest
+    files: list[str]
+    effect: tuple[int, int] | None = None
+    rows: int | None = None
+
+    @property
+    def table(self) -> str:
+        """The table of the relation."""
+        return self.request.relation.table
+
+
+def take_rows(
+    request: FeedRequest,
+    delivery: Delivery,
+    look: Look,
+    root: Path,
+    before: Manifest | None,
+    folder: Path,
+    reading: Reading,
+    log: Log,
+) -> Taken:
+    """Stage all rows of a feed; after a commit, the difference to what that has."""
+    relation = request.relation
+    with Netting(request.executor.kept) as netting:
+        if delivery.files or delivery.order:
+            files = events_of(request, delivery, folder, reading, netting, log)
+            paths, exact = present_rows(files, folder, relation, netting), False
+        else:
+            paths, exact = [stage_rows(request, delivery, folder, reading, log)], True
+        if before is None:
+            count = sum(map(rows_of_file, paths))
+            return Taken(request, list(map(str, paths)), None, count)
+        if exact:
+            check_copies(netting, request, paths)
+    staged = difference(request, root, before, paths, folder)
+    return Taken(request, [str(staged)], signs_of(staged), look.rows if exact and not request.record.where else None)
+
+
+def take_changes(
+    request: FeedRequest, delivery: Delivery, look: Look, folder: Path, reading: Reading, log: Log
+) -> Taken:
+    """Stage the changes that a feed delivers, at most one for each tuple."""
+    with Netting(request.executor.kept) as netting:
+        if delivery.files or delivery.order:
+            files = events_of(request, delivery, folder, reading, netting, log)
+            return Taken(request, list(map(str, files)))
+        path = net_of_images(netting, request, stage_rows(request, delivery, folder, reading, log), folder)
+    return Taken(request, [str(path)], signs_of(path), None if request.record.where else look.rows)
+
+
+# Staging
+
+
+def stage_rows(request: FeedRequest, delivery: Delivery, folder: Path, reading: Reading, log: Log) -> Path:
+    """Stage rows under the names of the relation's columns, those that the filter leaves, and return the file. Raise
+    Refused for values that do not fit."""
+    relation, problems = request.relation, Problems()
+    operation = operation_column(relation, reading.op_column)
+    shape = InputShape(relation, operation, "order" if delivery.order else "", False, all_inserts=True)
+    folder.mkdir(parents=True, exist_ok=True)
+    path = folder / "rows.parquet"
+    with path.open("wb") as content, pq.ParquetWriter(content, staged_schema(shape), use_dictionary=False) as writer:
+        if delivery.frame is not None:
+            frame = framed(request, delivery, operation)
+            file = InputFile(relation, frame, "frame")
+            tables = spark_tables(request.executor, file, shape, folder / "raw", problems, log.warn)
+        else:
+            tables = arrow_rows(request, delivery, shape, problems, log)
+        for table in tables:
+            writer.write_table(table)
+    problems.refuse()
+    return path
+
+
+def arrow_rows(
+    request: FeedRequest, delivery: Delivery, shape: InputShape, problems: Problems, log: Log
+) -> Iterator[Any]:
+    """Yield the rows of Arrow batches, as tables of staged values. They have no numbers: messages tell rows by their
+    values."""
+    source = str(request.record.source)
+    wanted = dict(zip((column.name for column in shape.relation.columns), request.columns, strict=True))
+    wanted |= {shape.operation: delivery.operation} if delivery.operation else {}
+    wanted |= {shape.order: delivery.order} if shape.order else {}
+    missing = [name for name in wanted.values() if name not in delivery.schema.names]
+    if missing:
+        problems.add(f"{source}: column {missing[0]} is missing")
+        return
+    with ExitStack() as opened:
+        batches = delivery.batches
+        if request.record.where:
+            netting = opened.enter_context(Netting())
+            batches = filtered(netting, delivery, request)
+        kinds: dict[str, str] = {}
+        for batch in batches:
+            found = {name: batch.column(batch.schema.get_field_index(origin)) for name, origin in wanted.items()}
+            if not kinds:
+                kinds = {name: arrow_kind(column.type) for name, column in found.items()}
+                if match_columns(list(found), source, shape, problems, log.warn) is None or not check_kinds(
+                    kinds, source, shape, problems
+                ):
+                    return
+            yield from converted(
+                [usual_layout(found.get(name)) for name in shape.names],
+                batch.num_rows,
+                False,
+                (source, 0),
+                shape,
+                problems,
+            )
+
+
+def usual_layout(column: Any) -> Any:
+    """Return an Arrow column of strings in the usual layout; any other as it is."""
+    return column.cast(pa.string()) if column is not None and pa.types.is_string_view(column.type) else column
+
+
+def filtered(netting: Netting, delivery: Delivery, request: FeedRequest) -> Iterator[Any]:
+    """Yield the batches of the rows for which the filter is true; raise JobError if it is not valid."""
+    import duckdb
+
+    connection = netting.engine.connection
+    reader = pa.RecordBatchReader.from_batches(delivery.schema, delivery.batches)
+    connection.register("rows", reader)
+    try:
+        yield from connection.sql(f"SELECT * FROM rows WHERE ({request.record.where})").to_arrow_reader(ROWS_AT_ONCE)
+    except duckdb.Error as error:
+        said = str(error).splitlines()[0]
+        raise JobError(f"{request.relation.name}: rows cannot be filtered by {request.record.where}: {said}") from error
+
+
+def framed(request: FeedRequest, delivery: Delivery, operation: str) -> Any:
+    """Return a frame of Spark's with the names of the relation's columns, and the rows that the filter leaves."""
+    from pyspark.sql import functions
+
+    frame = delivery.frame.where(request.record.where) if request.record.where else delivery.frame
+    wanted = {column.name: origin for column, origin in zip(request.relation.columns, request.columns, strict=True)}
+    wanted |= {operation: delivery.operation} if delivery.operation else {}
+    quoted_names = {name: "`" + origin.replace("`", "``") + "`" for name, origin in wanted.items()}
+    return frame.select(*(functions.col(origin).alias(name) for name, origin in quoted_names.items()))
+
+
+def events_of(
+    request: FeedRequest, delivery: Delivery, folder: Path, reading: Reading, netting: Netting, log: Log
+) -> list[Path]:
+    """Return the files with the net changes of events: of files one after the other, or by the order of the events."""
+    relation, executor = request.relation, request.executor
+    problems = Problems()
+    if not delivery.files:
+        stage_rows(request, delivery, folder, reading, log)
+        shape = replace(reading, order_column="order").shape(relation)
+        found = net_changes([], folder, shape, problems, netting)
+        problems.refuse()
+        return sorted(found.rglob("*.parquet"))
+    shape = reading.shape(relation)
+    groups = [list(delivery.files)] if reading.order_column else [[file] for file in delivery.files]
+    netted = []
+    for number, group in enumerate(groups):
+        part = folder / f"{number:06d}"
+        part.mkdir(parents=True)
+        stage_relation(executor, group, shape, part, problems, log)
+        problems.refuse()
+        netted.append(net_changes(group, part, shape, problems, netting))
+        problems.refuse()
+    if len(netted) > 1:
+        ordered = replace(shape, order="file")
+        merged = folder / "merged"
+        merged.mkdir()
+        write_numbered(netted, merged / "rows.parquet", staged_schema(ordered))
+        netted = [net_changes(delivery.files, merged, ordered, problems, netting)]
+        problems.refuse()
+    return sorted(path for part in netted for path in part.rglob("*.parquet"))
+
+
+def write_numbered(folders: Sequence[Path], path: Path, schema: Any) -> None:
+    """Write the staged rows of folders to one file, with the number of the folder as their order."""
+    with path.open("wb") as content, pq.ParquetWriter(content, schema) as writer:
+        for number, folder in enumerate(folders):
+            for file in sorted(folder.rglob("*.parquet")):
+                with file.open("rb") as opened:
+                    for batch in pq.ParquetFile(opened).iter_batches(ROWS_AT_ONCE):
+                        order = pa.array([number], pa.int64()).cast(schema.field("_order").type)
+                        orders = pa.repeat(order[0], batch.num_rows)
+                        writer.write_table(pa.Table.from_arrays([*batch.columns, orders], schema=schema))
+
+
+# Net changes
+
+
+def net_of_images(netting: Netting, request: FeedRequest, staged: Path, folder: Path) -> Path:
+    """Write the net changes of staged ones, each of which comes with the whole row, and return the file: a row that is
+    deleted as often as it is inserted stays as it was, in whatever order. Raise Refused if a row has copies."""
+    relation = request.relation
+    columns = names(relation.tuple_columns)
+    path = folder / "net.parquet"
+    with staged.open("rb") as content:
+        if rows_of_file(staged) <= FEW_CHANGES:
+            table = pq.ParquetFile(content).read()
+            counts: Counter[tuple[Any, ...]] = Counter()
+            for *values, sign in table_rows(table):
+                counts[tuple(map(hashable, values))] += 1 if sign in "+>" else -1
+            net = [(*row, "+" if count > 0 else "-") for row, count in counts.items() if count]
+            copies = [row for row, count in counts.items() if abs(count) > 1]
+            arrays = [pa.array([row[place] for row in net], field.type) for place, field in enumerate(table.schema)]
+            pq.write_table(pa.Table.from_arrays(arrays, schema=table.schema), path)
+        else:
+            signed = "SUM(CASE WHEN _op IN ('+', '>') THEN 1 ELSE -1 END)"
+            sums = f'SELECT {columns}, {signed} AS "n" FROM rows GROUP BY {columns}'
+            twice = f'SELECT {columns} FROM ({sums}) WHERE ABS("n") > 1'
+            copies = first_rows(netting.engine, staged, twice)[0]
+            sign = "CASE WHEN \"n\" > 0 THEN '+' ELSE '-' END AS _op"
+            write_query(netting.engine, [staged], f'SELECT {columns}, {sign} FROM ({sums}) WHERE "n" <> 0', path)
+    if copies:
+        raise has_copies(request, copies[0])
+    return path
+
+
+def check_copies(netting: Netting, request: FeedRequest, paths: Sequence[Path]) -> None:
+    """Raise Refused if staged rows have copies or, with a primary key, two of them have the same."""
+    key = request.relation.key
+    columns = ", ".join(key) or names(request.relation.tuple_columns)
+    for path in paths:
+        twice = f"SELECT {columns} FROM rows GROUP BY {columns} HAVING COUNT(*) > 1"
+        found, _ = first_rows(netting.engine, path, twice)
+        if found and key:
+            known = [column.name for column in request.relation.columns if column.sql in key]
+            raise refused(f"{request.record.source} has two rows with the primary key {row_text(known, found[0])}")
+        if found:
+            raise has_copies(request, found[0])
+
+
+def has_copies(request: FeedRequest, row: Sequence[Any]) -> JobError:
+    """Return the error for a row that a table has more than once: a relation has each tuple once, so the deletion of a
+    copy could not be told from that of the row."""
+    text = row_text([column.name for column in request.relation.columns], row) or "the row ()"
+    return refused(
+        f"{request.record.source} has the row with {text} more than once, and {request.relation.name} is a set: "
+        "deleting one of its copies must not delete the tuple",
+        f"add columns that tell the rows apart to {request.relation.name}, such as a key, or remove the copies",
+    )
+
+
+def present_rows(files: Sequence[Path], folder: Path, relation: Relation, netting: Netting) -> list[Path]:
+    """Return a file with the rows that are there after net changes to nothing."""
+    path = folder / "present.parquet"
+    columns = names(relation.tuple_columns)
+    if not files:
+        return []
+    write_query(netting.engine, files, f"SELECT {columns}, '+' AS _op FROM rows WHERE _op = '+'", path)
+    return [path]
+
+
+def difference(request: FeedRequest, root: Path, before: Manifest, paths: Sequence[Path], folder: Path) -> Path:
+    """Write the changes from the stored rows of a relation to those in ``paths``, and return the file."""
+    relation, path = request.relation, folder / "difference.parquet"
+    columns = names(relation.tuple_columns)
+    with stored_engine(root, [before], relation, request.executor.cores()) as (engine, (stored,)):
+        given = files_table(engine, list(map(str, paths))) if paths else f"({stored}) AS q WHERE false"
+        now = f"SELECT {columns} FROM {given}"
+        engine.table("now__", now)
+        engine.table("then__", f"SELECT {columns} FROM ({stored}) AS q")
+        found = (
+            f"SELECT {columns}, '-' AS _op FROM then__ ANTI JOIN now__ USING ({columns}) "
+            f"UNION ALL SELECT {columns}, '+' AS _op FROM now__ ANTI JOIN then__ USING ({columns})"
+        )
+        reader = engine.arrow_reader(found, ROWS_AT_ONCE)
+        with path.open("wb") as content, pq.ParquetWriter(content, reader.schema) as writer:
+            for batch in reader:
+                writer.write_batch(batch)
+    return path
+
+
+def signs_of(path: Path) -> tuple[int, int]:
+    """Return how many insertions and deletions a file of net changes has."""
+    with path.open("rb") as content:
+        signs = Counter(pq.ParquetFile(content).read(["_op"]).column("_op").to_pylist())
+    return signs["+"], signs["-"]
+
+
+# Checks
+
+
+def check_taken(taken: Taken, outcome: Outcome, initial: bool) -> None:
+    """Raise Refused unless the changes of a feed had exactly the effect that they should have: otherwise the table and
+    the relation are not the same set of rows, and a deletion may hit the wrong one."""
+    request, stored = taken.request, outcome.relations.get(taken.table, StoredRelation()).rows
+    name, source = request.relation.name, request.record.source
+    if initial:
+        if taken.rows is not None and stored != taken.rows:
+            with Netting() as netting:
+                check_copies(netting, request, list(map(Path, taken.files)))
+            raise refused(f"{source} has {taken.rows:,} rows, of which {name} kept {stored:,}")
+        return
+    found = outcome.counts.get(taken.table, (0, 0))
+    if taken.effect is not None and found != taken.effect:
+        raise refused(
+            f"{source}: {taken.effect[0]:,} rows were inserted and {taken.effect[1]:,} deleted, but {name} gained "
+            f"{found[0]:,} tuples and lost {found[1]:,}: the table has a row more than once, two rows with one key, or "
+            f"{name} did not have its rows before",
+            way_out(request),
+        )
+    if taken.rows is not None and stored != taken.rows:
+        raise refused(
+            f"{source} has {taken.rows:,} rows, but {name} would have {stored:,}: the changes that were read are not "
+            "all that happened",
+            way_out(request),
+        )

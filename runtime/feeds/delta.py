@@ -1,0 +1,131 @@
+"""Delta tables: the feed ``delta:`` without a JVM, by the package deltalake."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import Any
+
+from ..errors import JobError, reason
+from ..inputs.records import refused
+from .feed import Delivery, FeedRequest, Look, Position, needed_library, way_out
+
+MOST_VERSIONS_TRIED = 1000
+"""How many versions are tried one by one to say which of them are gone."""
+
+
+class DeltaFeed:
+    """A Delta table, read at one version. Its changes come from its change data feed or, where that was never switched
+    on, from the files that each version added and removed: rows that are in both cancel each other."""
+
+    def __init__(self, request: FeedRequest) -> None:
+        """Find the library."""
+        self.request = request
+        self.name = f"delta:{request.place}"
+        self.library = needed_library("deltalake", "deltalake", f"the feed {self.name}")
+        self.opened: Any = None
+
+    def look(self) -> Look:
+        """Return identity, version, columns and number of rows of the table."""
+        try:
+            table = self.opened = self.library.DeltaTable(self.request.place)
+            columns = {item.name: str(item.type) for item in table.schema().fields}
+            version = int(table.version())
+        except Exception as error:
+            raise JobError(f"{self.name} cannot be opened: {reason(error)}") from error
+        return Look(str(table.metadata().id), {"version": version}, columns, self._count(table))
+
+    def _count(self, table: Any) -> int | None:
+        """Return the number of rows of a version by its statistics; None where files have none, or deleted rows."""
+        features = table.protocol().reader_features or ()
+        if "deletionVectors" in features:
+            return None
+        import pyarrow as pa
+
+        counts = pa.table(table.get_add_actions(flatten=True)).column("num_records").to_pylist()
+        return None if None in counts else sum(counts)
+
+    def rows(self, until: Look) -> Delivery:
+        """Return the rows of the version that was looked at."""
+        return self._delivery(
+            lambda: self.opened.scan(columns=self.request.wanted), f"version {until.position['version']}"
+        )
+
+    def changes(self, since: Position, until: Look) -> Delivery | None:
+        """Return the changes of the versions after ``since``."""
+        first, last = int(since["version"]) + 1, int(until.position["version"])
+        if last < first:
+            raise JobError(
+                f"{self.name} is at version {last}, and {self.request.relation.name} was read up to version "
+                f"{first - 1}: this is an earlier copy of the table; {way_out(self.request)}"
+            )
+        recorded = self.opened.metadata().configuration.get("delta.enableChangeDataFeed", "") == "true"
+        if not recorded and "deletionVectors" in (self.opened.protocol().reader_features or ()):
+            # Versions without a change data feed tell files, not which of their rows were deleted.
+            return None
+        wanted = None if self.request.wanted is None else [*self.request.wanted, "_change_type"]
+
+        def read() -> Any:
+            return self.opened.load_cdf(starting_version=first, ending_version=last, columns=wanted)
+
+        return self._delivery(read, f"versions {first}..{last}", (first, last))
+
+    def _delivery(self, read: Any, what: str, versions: tuple[int, int] | None = None) -> Delivery:
+        """Return what a call of the library reads, whose errors explain themselves."""
+        import pyarrow as pa
+
+        try:
+            reader = pa.RecordBatchReader.from_stream(read())
+        except Exception as error:
+            raise self._explained(error, what, versions) from error
+
+        def batches() -> Iterator[Any]:
+            try:
+                yield from reader
+            except Exception as error:
+                raise self._explained(error, what, versions) from error
+
+        return Delivery(reader.schema, batches(), operation="_change_type" if versions else "")
+
+    def _explained(self, error: Exception, what: str, versions: tuple[int, int] | None) -> JobError:
+        """Return the error for something that cannot be read: which versions are gone, or were not recorded."""
+        text = str(error)
+        off = re.search(r"Change Data not enabled for version: (\d+)", text, re.IGNORECASE)
+        if versions and off:
+            return refused(
+                f"{self.name}: the change data feed was switched off at version {off[1]}, so the changes of versions "
+                f"{versions[0]}..{versions[1]} are not all recorded; {way_out(self.request)}"
+            )
+        gone = self._gone(*versions) if versions and re.search("not found|No such file|does not exist", text) else []
+        if gone:
+            listed = ", ".join(f"{a}..{b}" if a < b else str(a) for a, b in ranges(gone))
+            return refused(
+                f"{self.name}: the files of version{'s' if len(gone) > 1 else ''} {listed} are gone, removed by VACUUM "
+                f"or with old entries of the log, and {self.request.relation.name} was read up to version "
+                f"{versions[0] - 1 if versions else ''}; {way_out(self.request)}"
+            )
+        return JobError(f"{self.name}, {what}, cannot be read: {reason(error)}")
+
+    def _gone(self, first: int, last: int) -> list[int]:
+        """Return the versions of a range whose changes cannot be read."""
+        found = []
+        for version in range(first, min(last, first + MOST_VERSIONS_TRIED) + 1):
+            try:
+                for _ in self.opened.load_cdf(starting_version=version, ending_version=version):
+                    pass
+            except Exception:
+                found.append(version)
+        return found
+
+    def label(self, position: Position) -> str:
+        """Return the version."""
+        return str(position["version"])
+
+
+def ranges(numbers: list[int]) -> Iterator[tuple[int, int]]:
+    """Yield the first and last number of each run of consecutive numbers in an ascending list."""
+    start = 0
+    for place, number in enumerate(numbers):
+        if place + 1 == len(numbers) or numbers[place + 1] != number + 1:
+            yield numbers[start], number
+            start = place + 1

@@ -1,0 +1,115 @@
+"""What every feed offers: a look at what is there, all rows as of that look, and the changes since a cursor."""
+
+from __future__ import annotations
+
+import hashlib
+import importlib
+import json
+import sys
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+from ..errors import JobError
+from ..executors import Executor
+from ..inputs.files import InputFile
+from ..manifest import FeedRecord
+from ..model import Relation
+
+Position = Mapping[str, Any]
+"""How far a feed was read, as JSON: a version, a snapshot, offsets, or names of files. Empty if it never was."""
+
+
+@dataclass(frozen=True)
+class Look:
+    """What a feed has at one moment: the identity of its table, the position after the last change, its columns with
+    their types, and the number of rows at that position if that is known."""
+
+    table: str
+    position: Position
+    columns: Mapping[str, str] = field(default_factory=dict)
+    rows: int | None = None
+
+
+@dataclass(frozen=True)
+class Delivery:
+    """Rows that a feed delivers: Arrow ``batches`` with a ``schema``, a ``frame`` of Spark's, or ``files``.
+
+    ``operation`` is the column with the operation of each row; without it all rows are insertions. If rows are
+    ``events``, the column ``order`` orders them, and a deletion may tell no more than the key. Otherwise each change
+    comes with the whole row, before it and after it.
+    """
+
+    schema: Any = None
+    batches: Iterable[Any] = ()
+    frame: Any = None
+    files: Sequence[InputFile] = ()
+    operation: str = ""
+    order: str = ""
+
+
+class Feed(Protocol):
+    """An opened feed of a relation."""
+
+    def look(self) -> Look:
+        """Return what the feed has now; later calls deliver no more than this."""
+
+    def rows(self, until: Look) -> Delivery:
+        """Return all rows as of a look."""
+
+    def changes(self, since: Position, until: Look) -> Delivery | None:
+        """Return the changes from a position up to a look; None if only a comparison of all rows tells them."""
+
+    def label(self, position: Position) -> str:
+        """Return a position as short text, for the IDs of batches."""
+
+
+@dataclass(frozen=True)
+class FeedRequest:
+    """What is needed to open a feed: its relation, its record, its place (the source without the kind), the columns to
+    read, all if the rows are filtered, and what runs the command."""
+
+    relation: Relation
+    record: FeedRecord
+    place: str
+    executor: Executor
+
+    @property
+    def columns(self) -> list[str]:
+        """The names of the relation's columns in the table, in order."""
+        return [self.record.columns.get(column.name, column.name) for column in self.relation.columns]
+
+    @property
+    def wanted(self) -> list[str] | None:
+        """The columns to read from the table, each once; None for all of them."""
+        return None if self.record.where else list(dict.fromkeys(self.columns))
+
+
+def needed_library(name: str, package: str, purpose: str) -> Any:
+    """Return a module that a feed needs; raise JobError, naming the package to install, if it is missing."""
+    try:
+        return importlib.import_module(name)
+    except ImportError as error:
+        raise JobError(
+            f"{purpose} needs the Python package {package}, and {error.name} is not installed for {sys.executable}: "
+            f"run `pip install {package}`"
+        ) from error
+
+
+def schema_hash(request_columns: Iterable[str], found: Mapping[str, str]) -> str:
+    """Return a hash of the columns that a feed reads, with their types."""
+    known = [[name, found.get(name, "")] for name in sorted(set(request_columns))]
+    return hashlib.sha256(json.dumps(known).encode()).hexdigest()[:16]
+
+
+def short_hash(value: Any) -> str:
+    """Return a short hash of a JSON value."""
+    return hashlib.sha256(json.dumps(value, sort_keys=True).encode()).hexdigest()[:8]
+
+
+def way_out(request: FeedRequest) -> str:
+    """Return how to go on where changes are not to be had."""
+    return (
+        f"`apply --resync {request.relation.name}` takes the rows as they are now and applies the difference as one "
+        "batch"
+    )

@@ -1,0 +1,35 @@
+"""The kinds of feeds, and how to open one."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from ..errors import JobError
+from ..executors import Executor
+from ..manifest import FeedRecord
+from ..model import Relation
+from .delta import DeltaFeed
+from .feed import Feed, FeedRequest
+from .folder import FolderFeed
+
+FEED_KINDS: dict[str, Callable[[FeedRequest], Feed]] = {
+    "delta": DeltaFeed,
+    "files": FolderFeed,
+}
+"""How to open a feed, by what its source begins with."""
+
+
+def split_source(source: str) -> tuple[str, str]:
+    """Return the kind and the place of a source; raise JobError if there is no such kind."""
+    kind, _, place = source.partition(":")
+    if kind not in FEED_KINDS or not place:
+        raise JobError(f"{source} is not a feed; give one of {', '.join(f'{name}:...' for name in sorted(FEED_KINDS))}")
+    return kind, place
+
+
+def open_feed(relation: Relation, record: FeedRecord, executor: Executor, source: str = "") -> Feed:
+    """Open the feed of a relation; at another ``source`` of the same kind, if one is given."""
+    kind, place = split_source(source or record.source)
+    if kind != split_source(record.source)[0]:
+        raise JobError(f"{relation.name} is fed by {record.source}; {source} is of another kind, which needs `connect`")
+    return FEED_KINDS[kind](FeedRequest(relation, record, place, executor))
