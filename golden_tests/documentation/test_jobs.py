@@ -33,7 +33,19 @@ CLOSURE = """
 CALLING = "extern function f(x: int): int  input relation e(x: int)  output p.  p(f(X)) :- e(X)."
 
 #: The functions of a job that users call.
-FUNCTIONS = ("init", "apply", "relation", "status", "explain", "verify", "rebuild", "upgrade", "compact", "recover")
+FUNCTIONS = (
+    "connect",
+    "init",
+    "apply",
+    "relation",
+    "status",
+    "explain",
+    "verify",
+    "rebuild",
+    "upgrade",
+    "compact",
+    "recover",
+)
 
 
 def job(text: str, recursion: str = "ranks") -> ModuleType:
@@ -153,6 +165,10 @@ def test_results(spark: SparkSession, tmp_path: Path) -> None:
         assert code == 0, errors.getvalue()
         return {str(name) for name in json.loads(output.getvalue().splitlines()[-1])}
 
+    folder = tmp_path / "feed"
+    folder.mkdir()
+    assert members("connect", f"e=files:{folder}") == told["connect"]
+    assert members("connect", "--remove", "e") == told["connect"]
     assert members("init", "--input", str(rows_of_e)) == told["init"]
     assert members("apply", "--changes", str(changes)) == told["apply"]
     assert members("status") == told["status"]

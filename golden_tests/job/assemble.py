@@ -191,6 +191,7 @@ def script_text(program: str = PROGRAM, fakes: str = FAKES) -> str:
     end = """
 JOB = Job(PROGRAM)
 main = JOB.main
+connect = JOB.connect
 init, apply, status, relation, explain = JOB.init, JOB.apply, JOB.status, JOB.relation, JOB.explain
 verify, rebuild, upgrade, compact, recover = JOB.verify, JOB.rebuild, JOB.upgrade, JOB.compact, JOB.recover
 

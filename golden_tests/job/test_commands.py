@@ -143,7 +143,7 @@ def test_ways_to_name_changes(job: ModuleType, spark: Any, main: Any, built: str
 
 def test_usage(job: ModuleType, capsys: pytest.CaptureFixture[str]) -> None:
     """Mistakes exit with 2; help says what everything is for."""
-    for arguments in ([], ["apply", "--state", "x"], ["vanish"], ["init", "--state", "x", "--buckets", "0"]):
+    for arguments in ([], ["apply"], ["vanish"], ["init", "--state", "x", "--buckets", "0"]):
         with pytest.raises(SystemExit) as caught:
             job.main(arguments)
         assert caught.value.code == 2

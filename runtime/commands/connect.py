@@ -70,7 +70,7 @@ def connect_feeds(
 
     batch = new_batch_id(root, before, "connect")
     manifest = run_and_commit(program, executor, root, before, batch, PUBLISHED, None, log, work, feeds=now)
-    return {**result, "commit": manifest.commit, "batch": batch}
+    return {**result, "commit": manifest.commit}
 
 
 def check_columns(program: Program, executor: Executor, name: str, record: FeedRecord) -> None:
