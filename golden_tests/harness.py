@@ -23,6 +23,7 @@ import pyarrow.parquet as pq
 from flintlog.compiler.ir import plan
 from flintlog.compiler.pipeline import Compilation, compile_program
 from flintlog.compiler.source import SourceFile
+from flintlog.runtime.engines.instances import INSTANCES
 from flintlog.targets.bundle import bundle
 from flintlog.targets.pyspark.emit import emit_script, job_templates, needed_modules, program_part
 
@@ -64,12 +65,14 @@ def load_script(text: str) -> ModuleType:
     sys.modules[module.__name__] = module
     for section in re.split(r"^(?=# ---- )", text, flags=re.MULTILINE):
         exec(code_of(section), module.__dict__)
+    if hasattr(module, "INSTANCES"):
+        module.INSTANCES = INSTANCES
     return module
 
 
 def memory_script(program: plan.ProgramPlan) -> str:
     """A program with the part of the runtime that keeps it in memory."""
-    part, _ = program_part(job_templates(), program, VERSION, False)
+    part, _ = program_part(job_templates(), program, VERSION, False, spark=False)
     runtime = bundle(("local.session", "local.facts", *needed_modules(program)))
     return f"{part}\n\n\n{runtime}\n\n\nPROGRAM = program()\n"
 
@@ -134,50 +137,8 @@ class LocalJob:
         self.prepare()
 
     def prepare(self) -> None:
-        """Let tasks share a database."""
-        module: Any = self.module
-        # To open a database takes longer than most tasks; each gets an empty one within one connection.
-        real = module.DuckEngine()
-        self.connection = real.connection
-        self.connection_error = sys.modules["duckdb"].InvalidInputException
-        self.databases = 0
-
-        class Engine(module.DuckEngine):  # type: ignore[misc]
-            """DuckDB, without memory limit."""
-
-            def __init__(engine, memory_limit: str = "", spill: str = "", threads: int = 1) -> None:
-                engine.connection, engine.database = self.connection, self._database()
-                engine._start(spill)
-
-            def close(engine) -> None:
-                """Leave the connection to the next task, without the rows of staged files."""
-                engine.connection.unregister("rows")
-                engine.connection.execute("USE memory")
-                engine.connection.execute(f"DETACH {engine.database}")
-                engine.resources.close()
-
-        class Kept(module.KeptEngines):  # type: ignore[misc]
-            """Databases within the connection."""
-
-            def take(kept, key: Any) -> Any:
-                engine = super().take(key)
-                if engine:
-                    engine.connection.execute(f"USE {engine.database}")
-                return engine
-
-        module.DuckEngine, module.KeptEngines = Engine, Kept
-        self.warm = module.LocalExecutor(1, keep=True)
-
-    def _database(self) -> str:
-        """Make an empty database in the connection the current one, without the functions that a task before defined;
-        returns its name."""
-        for function in self.program.functions:
-            with contextlib.suppress(self.connection_error):
-                self.connection.remove_function(function.sql)
-        self.databases += 1
-        self.connection.execute(f"ATTACH ':memory:' AS task_{self.databases}")
-        self.connection.execute(f"USE task_{self.databases}")
-        return f"task_{self.databases}"
+        """Let databases be kept between batches."""
+        self.warm = self.module.LocalExecutor(1, keep=True)
 
     def seem_large(self) -> None:
         """Work as where the state is large and changes are few: changes stay in files of their own, and tasks read, and
@@ -192,7 +153,6 @@ class LocalJob:
         """Forget the module and remove the state."""
         self.warm.close()
         del sys.modules[self.module.__name__]
-        self.connection.close()
         shutil.rmtree(self.folder, ignore_errors=True)
 
     def run(self, changes: Changes) -> dict[str, set[tuple[str, Row]]]:
@@ -294,11 +254,11 @@ class LocalJob:
 
     def records(self, relation: Any) -> list[dict[str, Any]]:
         """The stored rows of a relation, all state columns."""
-        engine = self.module.DuckEngine()
         assert self.manifest is not None
         entries = self.module.bucket_files(self.manifest.relations, relation, None)
-        sql = self.module.stored_rows(engine, str(self.folder), relation, entries)
-        return engine.first(sql, 2**40)  # type: ignore[no-any-return]
+        with contextlib.closing(self.module.DuckEngine()) as engine:
+            sql = self.module.stored_rows(engine, str(self.folder), relation, entries)
+            return engine.first(sql, 2**40)  # type: ignore[no-any-return]
 
     def tuples(self, relation: Any) -> set[Row]:
         """The tuples of a relation, given as the script holds it."""
@@ -352,7 +312,7 @@ class MemoryJob:
     def close(self) -> None:
         """Forget the module and its database."""
         del sys.modules[self.module.__name__]
-        self.session.engine.connection.close()
+        self.session.engine.close()
 
     def run(self, changes: Changes) -> dict[str, set[tuple[str, Row]]]:
         """Apply a batch; returns the net changes of the published relations. Raises the module's JobError."""

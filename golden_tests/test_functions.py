@@ -181,29 +181,44 @@ def exactly(value: Any) -> Any:
     return type(value).__name__, value
 
 
-@pytest.mark.parametrize(("name", "kinds"), CALLS, ids=[f"{name}({','.join(kinds)})" for name, kinds in CALLS])
-def test_function(name: str, kinds: tuple[str, ...], tmp_path: Path, spark: SparkSession) -> None:
+@pytest.fixture(scope="module")
+def calls(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalJob]:
+    """A job with a rule for each of the calls: from input relation n0 on, to h0 on."""
+    lines = []
+    for number, (name, kinds) in enumerate(CALLS):
+        columns = [f"x{place}" for place in range(len(kinds))]
+        declared = ", ".join(f"{column}: {kind}" for column, kind in zip(columns, kinds, strict=True))
+        lines += [f"input relation n{number}(id: int, {declared})  output h{number}."]
+        lines += [f"h{number}(Id, {name}({', '.join(columns)})) :- n{number}(Id, {', '.join(columns)})."]
+    job = LocalJob(compile_text("\n".join(lines))[1], tmp_path_factory.mktemp("calls") / "state")
+    yield job
+    job.close()
+
+
+@pytest.mark.parametrize(
+    ("number", "name", "kinds"),
+    [pytest.param(number, name, kinds, id=f"{name}({','.join(kinds)})") for number, (name, kinds) in enumerate(CALLS)],
+)
+def test_function(
+    number: int, name: str, kinds: tuple[str, ...], tmp_path: Path, calls: LocalJob, spark: SparkSession
+) -> None:
     """A function's value in both engines, NULL where it has none, and its type."""
-    columns = [f"x{place}" for place in range(len(kinds))]
-    declared = ", ".join(f"{column}: {kind}" for column, kind in zip(columns, kinds, strict=True))
-    script = compile_text(
-        f"input relation n(id: int, {declared})  output h.\n"
-        f"h(Id, {name}({', '.join(columns)})) :- n(Id, {', '.join(columns)}).\n"
-    )[1]
-    job = LocalJob(script, tmp_path / "state")
-    query = job.program.stages[0].strata[0].rules[0].full
-    wanted = arrow_type(job.relation("h").columns[1].type)
+    strata = (stratum for stage in calls.program.stages for stratum in stage.strata)
+    query = next(rule.full for stratum in strata for rule in stratum.rules if rule.head == f"h{number}")
+    wanted = arrow_type(calls.relation(f"h{number}").columns[1].type)
     rows = arguments(name, kinds)
     arrays = [pa.array([row[place] for row in rows], arrow_type(kind)) for place, kind in enumerate(kinds)]
-    table = pa.table([pa.array(range(len(rows)), pa.int64()), *arrays], names=["id", *columns])
+    names = ["id", *(f"x{place}" for place in range(len(kinds)))]
+    table = pa.table([pa.array(range(len(rows)), pa.int64()), *arrays], names=names)
     oracles = [expected(name, kinds, row) for row in rows]
     if not FUNCTIONS[name].partial:
         assert None not in oracles
-    duckdb = job.module.DuckEngine()
-    duckdb.connection.register("n__after", table)
-    rounds = job.module.SparkEngine(spark, 1)
+    view = f"n{number}__after"
+    duckdb = calls.module.DuckEngine()
+    duckdb.connection.register(view, table)
+    rounds = calls.module.SparkEngine(spark, 1)
     pq.write_table(table, tmp_path / "n.parquet")  # Which keeps timestamps apart from moments.
-    spark.read.parquet(f"file://{tmp_path}/n.parquet").createOrReplaceTempView("n__after")
+    spark.read.parquet(f"file://{tmp_path}/n.parquet").createOrReplaceTempView(view)
     try:
         relation = duckdb.connection.sql(duckdb.text(query))
         assert pa.table(relation.to_arrow_table()).schema.field(1).type in (wanted, pa.list_(wanted)), "type in DuckDB"
@@ -218,9 +233,9 @@ def test_function(name: str, kinds: tuple[str, ...], tmp_path: Path, spark: Spar
             ]
             assert not wrong, f"{engine}: {len(wrong)} of {len(rows)} differ: (arguments, found, expected) {wrong[:8]}"
     finally:
-        spark.catalog.dropTempView("n__after")
+        spark.catalog.dropTempView(view)
         rounds.close()
-        job.close()
+        duckdb.close()
 
 
 def spark_type(kind: pa.DataType) -> str:

@@ -38,9 +38,9 @@ def written(folder: Path, files: set[Path]) -> tuple[set[Path], int]:
     return now, sum(path.stat().st_size for path in now - files)
 
 
-@pytest.mark.parametrize("buckets", [3, pytest.param(1, marks=AT_NIGHT)])
-def test_small_batches_write_little(buckets: int, tmp_path: Path, spark: SparkSession) -> None:
-    """Forty batches of six changes: each writes a small part of the state, and a read never merges many files."""
+@pytest.mark.parametrize(("buckets", "batches"), [(3, 16), pytest.param(1, 40, marks=AT_NIGHT)])
+def test_small_batches_write_little(buckets: int, batches: int, tmp_path: Path, spark: SparkSession) -> None:
+    """Batches of six changes: each writes a small part of the state, and a read never merges many files."""
     rng = random.Random(buckets)
     job = LocalJob(compile_text(PROGRAM)[1], tmp_path / "state", buckets)
     job.use_strategy("incremental")
@@ -48,7 +48,7 @@ def test_small_batches_write_little(buckets: int, tmp_path: Path, spark: SparkSe
     job.run({"e": [("+", row) for row in rows]})
     files, whole = written(tmp_path, set())
     costs, merged = [], 0
-    for _ in range(40):
+    for _ in range(batches):
         gone = rng.sample(sorted(rows), 3)
         come = [(rng.randrange(2_000), rng.randrange(2_000)) for _ in range(3)]
         job.run({"e": [*(("-", row) for row in gone), *(("+", row) for row in come if row not in gone)]})

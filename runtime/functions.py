@@ -137,6 +137,7 @@ def define_in_duckdb(engine: Any, declared: ExternalFunction, call: Callable[...
     kinds = declared.parameters or ("bool",)
     places = [inspect.Parameter(f"x{n}", inspect.Parameter.POSITIONAL_OR_KEYWORD) for n in range(len(kinds))]
     on_arrays.__signature__ = inspect.Signature(places)  # type: ignore[attr-defined]
+    engine.reusable = False
     engine.connection.create_function(
         declared.sql,
         on_arrays,

@@ -65,8 +65,9 @@ def network_of(
     return Network(load_program(found.node.plan), nodes, rng.randrange(10**6), delay=rng.choice([1, 2, 4]))
 
 
-def run(seed: int, program: Callable[[random.Random, str], str] = located_program) -> Outcome:
-    """Take a random program through bursts of changes, with nodes that are killed."""
+def run(seed: int, program: Callable[[random.Random, str], str] = located_program, most: int = 3) -> Outcome:
+    """Take a random program through bursts of changes, with nodes that are killed, until all is quiet; again and again,
+    up to ``most`` times."""
     rng = random.Random(seed)
     address = rng.choice(["int", "string"])
     text = program(rng, address)
@@ -78,7 +79,7 @@ def run(seed: int, program: Callable[[random.Random, str], str] = located_progra
     saved: dict[int, Any] = {}
     compared = 0
     try:
-        for _ in range(rng.randint(2, 3)):
+        for _ in range(rng.randint(min(2, most), most)):
             for _ in range(rng.randint(1, 4)):
                 node = rng.choice(sorted(network.numbers.values()))
                 match rng.choices(["feed", "kill", "save", "start", "notice"], (8, 2, 1, 3, 1))[0]:

@@ -12,13 +12,14 @@ import re
 import sys
 import time
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 from ..errors import JobError, OutOfMemory, Passing, full_disk
 from ..files import READ_FILES, checked_file
 from ..model import Both, Column, Relation, Stratum
 from ..sql import no_rows
 from .engine import out_of_range
+from .instances import INSTANCES, Instance
 
 MOST_REMOVED, FEW_REMOVED = 3, 100_000
 """A table stays for the next batch if the rows that were ever inserted are at most this many times its present rows,
@@ -40,6 +41,15 @@ FEW_LEFT = 1000
 them."""
 
 
+class NoRows(NamedTuple):
+    """A query with these columns and no rows, whose text few tables ever need."""
+
+    columns: tuple[Column, ...]
+
+    def __str__(self) -> str:
+        return no_rows(self.columns, DuckEngine.name)
+
+
 class DuckEngine:
     """DuckDB in memory, with ``threads`` threads, within ``memory_limit``, spilling to the folder ``spill``.
 
@@ -55,22 +65,25 @@ class DuckEngine:
 
     def __init__(self, memory_limit: str = "", spill: str = "", threads: int = 1) -> None:
         """Open a database; ``memory_limit`` is in DuckDB's syntax (``2GB``), empty for DuckDB's default."""
+        settings = {"threads": str(threads), "preserve_insertion_order": "false", "error_on_division_by_zero": "true"}
+        # A common subexpression of two TRYs would be computed outside of both, and its error not caught. Of similar
+        # queries in a union, DuckDB 2.0 computes only one, and takes its columns for those of the other.
+        settings["disabled_optimizers"] = "'common_subexpressions,common_subplan'"
+        # A checkpoint would change the row IDs.
+        settings |= {"checkpoint_threshold": "'1000TB'"} if self.row_id else {}
+        settings |= {"memory_limit": f"'{memory_limit}'"} if memory_limit else {}
+        settings |= {"temp_directory": f"'{spill}'"} if spill else {}
         try:
-            import duckdb
+            self._open(INSTANCES.take(settings), spill)
         except ImportError as error:
             raise JobError(without_duckdb()) from error
 
-        self.connection = duckdb.connect()
-        settings = [f"threads = {threads}", "preserve_insertion_order = false", "error_on_division_by_zero = true"]
-        # A common subexpression of two TRYs would be computed outside of both, and its error not caught. Of similar
-        # queries in a union, DuckDB 2.0 computes only one, and takes its columns for those of the other.
-        settings.append("disabled_optimizers = 'common_subexpressions,common_subplan'")
-        # A checkpoint would change the row IDs.
-        settings += ["checkpoint_threshold = '1000TB'"] if self.row_id else []
-        settings += [f"memory_limit = '{memory_limit}'"] if memory_limit else []
-        settings += [f"temp_directory = '{spill}'"] if spill else []
-        for setting in settings:
-            self.connection.execute(f"SET {setting}")
+    def _open(self, instance: Instance, spill: str = "", shared: bool = False) -> None:
+        """Begin with an empty database in an instance, which others may use later or, if it is ``shared``, use now."""
+        self.instance, self._shared = instance, shared
+        self.connection, self._database = instance.attach()
+        #: Whether nothing but tables and settings was changed in the instance.
+        self.reusable = True
         self._start(spill)
 
     def _start(self, folder: str) -> None:
@@ -79,7 +92,7 @@ class DuckEngine:
         self.resources = contextlib.ExitStack()
         self._rows: dict[str, int] = {}
         self._views: dict[str, str] = {}
-        self._later: dict[str, str] = {}
+        self._later: dict[str, str | NoRows] = {}
         self._selected: dict[str, Callable[[str], str]] = {}
         self._reducible: dict[str, int] = {}
         self._read: dict[str, int] = {}
@@ -106,7 +119,14 @@ class DuckEngine:
 
     def close(self) -> None:
         """Discard the database, and what was opened for it."""
-        self.connection.close()
+        import duckdb
+
+        try:
+            self.instance.detach(self.connection, self._database)
+        except duckdb.Error:
+            self.reusable = False
+        if not self._shared:
+            INSTANCES.give(self.instance) if self.reusable else self.instance.close()
         self.resources.close()
 
     def run(self, sql: str) -> list[tuple[Any, ...]]:
@@ -222,7 +242,7 @@ class DuckEngine:
         self._rows[name] = self._made[name] = self._numbered[name] = rows
 
     def later(
-        self, name: str, sql: str, rows: int, selected: Callable[[str], str] | None = None, reducible: int = 0
+        self, name: str, sql: str | NoRows, rows: int, selected: Callable[[str], str] | None = None, reducible: int = 0
     ) -> None:
         """Create a table over files once a statement names it."""
         self._later[name], self._rows[name] = sql, rows
@@ -249,7 +269,7 @@ class DuckEngine:
 
     def empty(self, name: str, columns: Iterable[Column]) -> None:
         """Create a table without rows once a statement names it."""
-        self.later(name, no_rows(columns, self.name), 0)
+        self.later(name, NoRows(tuple(columns)), 0)
 
     def part(self, name: str, of: str, columns: str, condition: str) -> int:
         """Copy the rows of a table that meet a condition to a new table; return their number."""

@@ -285,7 +285,7 @@ class Network:
         """Start a node with nothing, or as it was ``saved``; its feeds are read again from where it was."""
         self.incarnations[number] += 1
         # External functions would be defined twice in one DuckDB.
-        engine = None if self.functions else self.engine.beside(f"node_{number}_{self.incarnations[number]}")
+        engine = None if self.functions else self.engine.beside()
         session = Session(self.program, self.max_rounds, self.functions, max_entries=self.max_entries, engine=engine)
         node = SimulatedNode(self, number, self.incarnations[number], session)
         if saved is not None:

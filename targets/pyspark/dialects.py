@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
 from functools import cache
 from typing import Any, ClassVar
 
@@ -21,15 +20,30 @@ from .functions import expanded
 _TYPES = {"int": "BIGINT", "float": "DOUBLE", "string": "STRING", "bool": "BOOLEAN", "date": "DATE"}
 
 
-@dataclass(frozen=True)
 class Sql:
     """The text of a query in both dialects. ``partial`` head columns may be NULL for lack of a value; ``narrow`` ones
     only where a value does not fit its type."""
 
-    duckdb: str
-    spark: str
-    partial: tuple[str, ...] = ()
-    narrow: tuple[str, ...] = ()
+    def __init__(
+        self,
+        duckdb: str,
+        spark: str | Callable[[], str],
+        partial: tuple[str, ...] = (),
+        narrow: tuple[str, ...] = (),
+    ) -> None:
+        """Keep the text for DuckDB; that for Spark may be printed when it is first read."""
+        self.duckdb, self._spark, self.partial, self.narrow = duckdb, spark, partial, narrow
+
+    @property
+    def spark(self) -> str:
+        """The text for Spark."""
+        if not isinstance(self._spark, str):
+            self._spark = self._spark()
+        return self._spark
+
+    def for_duckdb(self) -> Sql:
+        """Return the query as DuckDB alone needs it."""
+        return Sql(self.duckdb, self.duckdb, self.partial, self.narrow)
 
 
 def sql_type(type_: typed.Type) -> exp.DataType:
@@ -121,13 +135,10 @@ def print_sql(tree: exp.Expr, partial: tuple[str, ...] = (), narrow: tuple[str, 
         text = _printed(tree, _DuckDB)
         return Sql(text, text, partial, narrow)
     if kinds <= _PLAIN:
-        return Sql(_printed(tree, _DuckDB), _printed(tree, _Spark), partial, narrow)
-    spark = expanded(tree.copy(), "spark").transform(_for_spark, copy=False)
+        return Sql(_printed(tree, _DuckDB), lambda: _printed(tree, _Spark), partial, narrow)
+    text = _printed(expanded(tree.copy(), "duckdb"), _DuckDB)
     return Sql(
-        _printed(expanded(tree, "duckdb"), _DuckDB),
-        _printed(spark, _Spark),
-        partial,
-        narrow,
+        text, lambda: _printed(expanded(tree, "spark").transform(_for_spark, copy=False), _Spark), partial, narrow
     )
 
 

@@ -5,9 +5,10 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import cache
 
 from flintlog.compiler.ir import plan
-from jinja2 import BaseLoader, Environment, PackageLoader, StrictUndefined
+from jinja2 import ChoiceLoader, Environment, PackageLoader, StrictUndefined
 
 from .. import EmitOptions
 from ..bundle import constants
@@ -54,36 +55,44 @@ def emit_with(
 ) -> Script:
     """Return a script printed with the templates of ``environment`` and further ``views``, followed by the runtime
     modules that ``roots`` and the program need."""
-    part, view = program_part(environment, program, options.compiler, options.format, **views)
+    part, view = program_part(environment, program, options.compiler, options.format, True, **views)
     runtime = runtime_view(part, options, (*roots, *needed_modules(program)))
     text = environment.get_template("script.py.jinja").render(part=part, runtime=runtime, **views)
     return Script(signed(text), part, view)
 
 
 def program_part(
-    environment: Environment, program: plan.ProgramPlan, compiler: str, format_code: bool, **views: object
+    environment: Environment,
+    program: plan.ProgramPlan,
+    compiler: str,
+    format_code: bool,
+    spark: bool = True,
+    **views: object,
 ) -> tuple[str, ScriptView]:
-    """Return the part of a script that is specific to the program, and the view that it was printed from."""
-    view = Viewer(program, {*constants(), "PROGRAM", "PROCESS", "NODES", "JOB"}).script(compiler)
+    """Return the part of a script that is specific to the program, and the view that it was printed from. Without
+    ``spark``, its queries are as DuckDB alone needs them."""
+    view = Viewer(program, {*constants(), "PROGRAM", "PROCESS", "NODES", "JOB"}, spark).script(compiler)
     text = environment.get_template("part.py.jinja").render(view=view, mark=MARK, **views)
     return (format_script(text) if format_code else text).rstrip("\n"), view
 
 
-def job_templates() -> Environment:
-    """Return the environment with the templates of jobs."""
-    return template_environment(PackageLoader("flintlog.templates", "pyspark"))
-
-
-def template_environment(loader: BaseLoader, autoescape: bool = False) -> Environment:
-    """Return an environment for templates; ``autoescape`` is for HTML."""
+@cache
+def templates(*folders: str, autoescape: bool = False) -> Environment:
+    """Return the environment with the templates of these folders, each once compiled; the first folder that has a
+    template gives it. ``autoescape`` is for HTML."""
     return Environment(
-        loader=loader,
+        loader=ChoiceLoader([PackageLoader("flintlog.templates", folder) for folder in folders]),
         undefined=StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
         keep_trailing_newline=True,
         autoescape=autoescape,
     )
+
+
+def job_templates() -> Environment:
+    """Return the environment with the templates of jobs."""
+    return templates("pyspark")
 
 
 def needed_modules(program: plan.ProgramPlan) -> tuple[str, ...]:

@@ -11,8 +11,8 @@ from .emit import job_templates, program_part
 
 
 def load_program(program: plan.ProgramPlan) -> model.Program:
-    """Return the runtime's program that the program part of a script defines."""
-    text, _ = program_part(job_templates(), program, "", False)
+    """Return the runtime's program that the program part of a script defines, with queries for DuckDB alone."""
+    text, _ = program_part(job_templates(), program, "", False, spark=False)
     names = dict(vars(model))
     exec(compile(text, "<program>", "exec"), names)
     return cast(model.Program, names["program"]())

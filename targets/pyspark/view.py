@@ -62,18 +62,6 @@ class QueryView:
         """Return the Python expression that refers to the query where the program is built."""
         return self.constant if self.sql.duckdb == self.sql.spark else f"Both(**{self.constant})"
 
-    @classmethod
-    def of(cls, comment: str, constant: str, sql: Sql, facts: QueryView | None) -> QueryView:
-        """Return a query that may read ``facts``, another constant whose text it then includes."""
-        if facts is None:
-            return cls(comment, constant, sql)
-        parts = ("", "") if facts.sql.duckdb == facts.sql.spark else ("['duckdb']", "['spark']")
-        duckdb, spark = (
-            text.replace(FACTS, f"({{{facts.constant}{part}}})", 1)
-            for text, part in zip((sql.duckdb, sql.spark), parts, strict=True)
-        )
-        return cls(comment, constant, Sql(duckdb, spark, sql.partial, sql.narrow), True)
-
 
 @dataclass(frozen=True)
 class RuleView:
@@ -147,9 +135,10 @@ def section(title: str) -> str:
 class Viewer:
     """Makes the view of a program."""
 
-    def __init__(self, program: plan.ProgramPlan, reserved: Iterable[str]) -> None:
-        """Choose names that differ from the ``reserved`` constants of the runtime."""
-        self.plan = program
+    def __init__(self, program: plan.ProgramPlan, reserved: Iterable[str], spark: bool = True) -> None:
+        """Choose names that differ from the ``reserved`` constants of the runtime. Without ``spark``, queries are as
+        DuckDB alone needs them."""
+        self.plan, self.spark = program, spark
         self.program = program.program
         self.names = Names.of(self.program)
         self.pivots = {p.relation: p for stage in program.stages for s in stage.strata for p in s.pivots}
@@ -178,6 +167,18 @@ class Viewer:
         made = unused(f"{name}_" if keyword.iskeyword(name) else name, self.variables)
         self.variables.add(made)
         return made
+
+    def query(self, comment: str, constant: str, sql: Sql, facts: QueryView | None = None) -> QueryView:
+        """Return a query that may read ``facts``, another constant whose text it then includes."""
+        sql = sql if self.spark else sql.for_duckdb()
+        if facts is None:
+            return QueryView(comment, constant, sql)
+        parts = ("", "") if facts.sql.duckdb == facts.sql.spark else ("['duckdb']", "['spark']")
+        duckdb, spark = (
+            text.replace(FACTS, f"({{{facts.constant}{part}}})", 1)
+            for text, part in zip((sql.duckdb, sql.spark), parts, strict=True)
+        )
+        return QueryView(comment, constant, Sql(duckdb, spark, sql.partial, sql.narrow), True)
 
     def script(self, compiler: str) -> ScriptView:
         """Return the view."""
@@ -336,7 +337,7 @@ class Viewer:
                 texts.append(("fold", fold, "The rows of groups, from their old rows and what changed"))
             for name, sql, comment in texts:
                 made = self.constant(constant_name(stratum.name, name))
-                queries.append(QueryView(comment, made, sql))
+                queries.append(self.query(comment, made, sql))
                 options.append((name, queries[-1].reference))
             if group.ranged:
                 options.append(("ranged", _tuple(map(quote, group.ranged))))
@@ -383,7 +384,7 @@ class Viewer:
         if planned.filtered and any(isinstance(literal, typed.Negation) for literal in rule.body):
             pivot = next(p.column for p in placed.pivots if p.relation == rule.head.relation)
         if planned.full.facts:
-            facts = QueryView(
+            facts = self.query(
                 f"{planned.label}, {len(planned.rules):,} facts with their labels and places",
                 self.constant(constant_name(rule.label, "facts")),
                 facts_sql(planned.full.facts),
@@ -396,7 +397,7 @@ class Viewer:
             sql = QueryBuilder(query, self.names, stratum.kind, stratum.members, pivot, witnesses).build()
             if query.purpose == "full":
                 partial, narrow = sql.partial, sql.narrow
-            queries.append(QueryView.of(comment, self.constant(constant_name(rule.label, name)), sql, facts))
+            queries.append(self.query(comment, self.constant(constant_name(rule.label, name)), sql, facts))
             return queries[-1].reference
 
         full = add(planned.full, "all", f"{planned.label}, all derivations")
@@ -479,7 +480,7 @@ class Viewer:
         rule = query.rule
         constant = self.constant(constant_name(rule.label, "asked"))
         text = f"{len(query.facts):,} facts" if facts else " ".join(line.strip() for line in rule.text.splitlines())
-        made = QueryView.of(f"{rule.label}, step by step for one head", constant, sql, facts)
+        made = self.query(f"{rule.label}, step by step for one head", constant, sql, facts)
         options = (
             ("text", quote(text)),
             ("steps", _spread(map(step_view, steps), "steps", 16)),

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 from flintlog.targets import EmitOptions, module_name
 from flintlog.targets.processes.emit import make_processes
-from flintlog.targets.pyspark.emit import make_script, template_environment
-from jinja2 import Environment, PackageLoader
+from flintlog.targets.pyspark.emit import make_script, templates
+from jinja2 import Environment
 
 from ...ir.topology import NodesTopology, Topology
 from ...naming import counted
@@ -92,4 +92,4 @@ def _processes(found: Processes, options: EmitOptions, logs: Mapping[str, str]) 
 
 
 def _environment() -> Environment:
-    return template_environment(PackageLoader("flintlog.templates", "report"), autoescape=True)
+    return templates("report", autoescape=True)
