@@ -85,7 +85,7 @@ def test_closures_in_files(rules: str, seed: int, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("seed", seeds(1, 25))
-@pytest.mark.parametrize("rules", one_in([*CLOSURES.values(), *OTHERS.values()], 2), ids=[*CLOSURES, *OTHERS])
+@pytest.mark.parametrize("rules", one_in([*CLOSURES.values(), *OTHERS.values()], 3), ids=[*CLOSURES, *OTHERS])
 def test_leaps_and_rounds_agree(rules: str, seed: int) -> None:
     """From the first round on, however much is leapt over; generic rounds come to the same relations and changes."""
     compilation = compile_text(INPUTS + rules)[0]

@@ -93,7 +93,7 @@ PROGRAMS = {
 
 
 @pytest.mark.parametrize("seed", seeds(1, 40))
-@pytest.mark.parametrize("rules", one_in(PROGRAMS.values(), 2), ids=list(PROGRAMS))
+@pytest.mark.parametrize("rules", one_in(PROGRAMS.values(), 3), ids=list(PROGRAMS))
 def test_extrema(rules: str, seed: int, tmp_path: Path) -> None:
     """A graph and batches of up to six changes: four by day, six at night."""
     text = f"input relation e(x: int, y: int, c: int)\ninput relation s(x: int)\noutput p.\n{rules}\n"

@@ -16,7 +16,7 @@ from flintlog.runtime.processes.partition import Partition
 from flintlog.targets.processes.nodes import nodes_of
 from flintlog.targets.pyspark.load import load_program
 
-from golden_tests.nightly import seeds
+from golden_tests.nightly import NIGHTLY, seeds
 from golden_tests.nodes.programs import INPUTS, located_program, witnessed_program
 from golden_tests.oracle.evaluate import evaluate
 from golden_tests.oracle.language import Aggregate, Program, Row, parse
@@ -65,9 +65,14 @@ def network_of(
     return Network(load_program(found.node.plan), nodes, rng.randrange(10**6), delay=rng.choice([1, 2, 4]))
 
 
-def run(seed: int, program: Callable[[random.Random, str], str] = located_program, most: int = 3) -> Outcome:
+def run(
+    seed: int,
+    program: Callable[[random.Random, str], str] = located_program,
+    most: int = 3,
+    recount: bool = True,
+) -> Outcome:
     """Take a random program through bursts of changes, with nodes that are killed, until all is quiet; again and again,
-    up to ``most`` times."""
+    up to ``most`` times. In the end the nodes may ``recount`` what they have."""
     rng = random.Random(seed)
     address = rng.choice(["int", "string"])
     text = program(rng, address)
@@ -105,7 +110,7 @@ def run(seed: int, program: Callable[[random.Random, str], str] = located_progra
             found = network.tables()
             assert {name: found[name] for name in expected} == expected, text
             compared += 1
-        for node in network.running.values():
+        for node in network.running.values() if recount else ():
             assert node.session.differences() == [], text
     finally:
         network.close()
@@ -129,12 +134,13 @@ def random_burst(
     return changes
 
 
-@pytest.mark.parametrize("seed", seeds(1, 1000))
+@pytest.mark.parametrize("seed", seeds(10, 1000))
 def test_any_program(seed: int) -> None:
-    """Twenty programs each, of which the papers' rules end for about eleven."""
-    found = [run(20 * seed + place) for place in range(20)]
-    assert sum(outcome.compared for outcome in found) >= 40
-    assert sum(outcome.confirmed for outcome in found) >= 2
+    """Twenty programs each, of which the papers' rules end for more than half; by day each comes to rest once."""
+    most = 3 if NIGHTLY else 1
+    found = [run(20 * seed + place, most=most, recount=NIGHTLY or place % 10 == 0) for place in range(20)]
+    assert sum(outcome.compared for outcome in found) >= 20 * min(most, 2)
+    assert sum(outcome.confirmed for outcome in found) >= 5
 
 
 @pytest.mark.parametrize("seed", seeds(1, 50))

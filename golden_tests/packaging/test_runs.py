@@ -1,4 +1,4 @@
-"""The demonstration and the benchmark run on small input; both check their results themselves."""
+"""The demonstration of nodes and the benchmarks run on small input; they check their results themselves."""
 
 from __future__ import annotations
 
@@ -22,36 +22,6 @@ ENVIRONMENT = {
     "PYSPARK_DRIVER_PYTHON": sys.executable,
     "SPARK_LOCAL_IP": "127.0.0.1",
 }
-
-LIBRARY = {
-    "core": "hub, csv, plistlib",
-    "hub": "core, statistics",
-    "csv": "hub",
-    "plistlib": "core",
-    "statistics": "hub",
-    "optparse": "hub",
-    "program": "optparse, csv",
-    "tomllib": "",
-}
-
-
-def test_demonstration(tmp_path: Path) -> None:
-    """From the program to verified views after two batches, the second one on Spark, with a report."""
-    for module, imports in LIBRARY.items():
-        path = tmp_path / "lib" / f"{module}.py"
-        path.parent.mkdir(exist_ok=True)
-        path.write_text(f"import {imports}\n" if imports else "", encoding="utf-8")
-    demo = ROOT / "examples" / "imports" / "demo.py"
-    options = ("--library", tmp_path / "lib", "--folder", tmp_path / "demo", "--master", "local[2]")
-    said = run(sys.executable, demo, *options, cwd=ROOT, **ENVIRONMENT)
-    assert "core stops importing csv" in said
-    assert "optparse is removed" in said
-    assert "no difference" in said
-    assert "modules affected by tomllib" in said
-    logs = tmp_path / "demo" / "logs"
-    runs = {path.stem: re.findall(r" on=(\w+)", path.read_text("utf-8")) for path in logs.glob("*.events")}
-    places = {"init": "here", "apply-1-imports-dropped": "here", "apply-2-module-removed": "spark", "verify": "here"}
-    assert runs == {name: [place] for name, place in places.items()}
 
 
 @AT_NIGHT

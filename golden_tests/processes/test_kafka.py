@@ -212,6 +212,7 @@ def test_what_is_wrong(broker: Broker, address: str, pair: dict[str, Any]) -> No
         script.KafkaChannels(address, script.PROCESS, {})
 
 
+@AT_NIGHT
 @pytest.mark.parametrize("seed", seeds(1, 50))
 def test_any_schedule(seed: int, address: str, tmp_path: Path) -> None:
     """Random programs and accidents, as with folders."""

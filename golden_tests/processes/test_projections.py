@@ -77,7 +77,7 @@ def test_columns() -> None:
     }
 
 
-@pytest.mark.parametrize("seed", seeds(2, 40))
+@pytest.mark.parametrize("seed", seeds(1, 40))
 def test_what_agrees_is_counted(seed: int, tmp_path: Path) -> None:
     """Rows come and go that differ in what is not sent, while processes are killed and return."""
     rng = random.Random(seed)

@@ -29,6 +29,9 @@ NAMED = re.compile(r"(?:'[^']*'|\bAS\s+\w+|\w+\.\w+)|(\w+)")
 """Finds the words of a statement that may be tables: no text, since folders of the state have the names of relations,
 and neither aliases nor columns of a table."""
 
+MOST_REMEMBERED = 2000
+"""Of so many statements it is remembered which tables they may name: most come again with the next batch."""
+
 MANY_ROWS = 500_000
 """A table with fewer rows is joined as a whole: that takes no longer than to find out which rows are needed."""
 
@@ -103,6 +106,7 @@ class DuckEngine:
         self._counted: dict[str, dict[str, int]] = {}
         self._values: dict[str, dict[str, int]] = {}
         self._sources: dict[str, object] = {}
+        self._named: dict[str, tuple[str, ...]] = {}
         self.statements = 0
         self._reading = 0.0
         #: Whether tables are read as a whole, since the next batch will use them again.
@@ -166,7 +170,12 @@ class DuckEngine:
 
     def _make_named(self, sql: str) -> None:
         """Create the deferred tables and views that a statement names, directly or through views."""
-        for name in dict.fromkeys(NAMED.findall(sql)):
+        names = self._named.get(sql)
+        if names is None:
+            if len(self._named) >= MOST_REMEMBERED:
+                self._named.clear()
+            names = self._named[sql] = tuple(dict.fromkeys(NAMED.findall(sql)))
+        for name in names:
             if name in self._views:
                 self._make_named(self._views[name])
             if name in self._later:
@@ -348,7 +357,8 @@ class DuckEngine:
             self._later[to] = self._later.pop(name)
             return
         self._later.pop(to, None)
-        self.run(f"DROP TABLE IF EXISTS {to}")
+        if to in self._made:
+            self.run(f"DROP TABLE {to}")
         self.run(f"ALTER TABLE {name} RENAME TO {to}")
         self._made[to] = self._made.pop(name)
 
