@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 import random
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from datetime import date, datetime
 from decimal import Decimal
 from pathlib import Path
@@ -20,7 +22,7 @@ from flintlog.compiler.source import Span
 from flintlog.targets.pyspark.functions import DUCKDB, SPARK
 
 from golden_tests.harness import LocalJob, arrow_type, compile_text, frozen
-from golden_tests.nightly import AT_NIGHT
+from golden_tests.nightly import AT_NIGHT, one_in
 from golden_tests.oracle import functions as oracle
 
 if TYPE_CHECKING:
@@ -195,14 +197,32 @@ def calls(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalJob]:
     job.close()
 
 
-@pytest.mark.parametrize(
-    ("number", "name", "kinds"),
-    [pytest.param(number, name, kinds, id=f"{name}({','.join(kinds)})") for number, (name, kinds) in enumerate(CALLS)],
-)
-def test_function(
-    number: int, name: str, kinds: tuple[str, ...], tmp_path: Path, calls: LocalJob, spark: SparkSession
-) -> None:
-    """A function's value in both engines, NULL where it has none, and its type."""
+@dataclass(frozen=True)
+class Call:
+    """A call with many arguments: its query, a table of the arguments with the place of each row as ``id``, the type of
+    its values, and the oracle's values."""
+
+    view: str
+    query: Any
+    table: pa.Table
+    wanted: pa.DataType
+    rows: list[tuple[Any, ...]]
+    oracles: list[Any]
+
+    def check(self, engine: str, found: Iterable[tuple[Any, ...]]) -> None:
+        """Compare what an engine finds."""
+        values = dict(found)
+        wrong = [
+            (row, frozen(values[place]), value)
+            for place, (row, value) in enumerate(zip(self.rows, self.oracles, strict=True))
+            if exactly(values[place]) != exactly(value)
+        ]
+        assert not wrong, f"{engine}: {len(wrong)} of {len(self.rows)} differ: (arguments, found, expected) {wrong[:8]}"
+
+
+def call_of(calls: LocalJob, number: int) -> Call:
+    """The call with a number."""
+    name, kinds = CALLS[number]
     strata = (stratum for stage in calls.program.stages for stratum in stage.strata)
     query = next(rule.full for stratum in strata for rule in stratum.rules if rule.head == f"h{number}")
     wanted = arrow_type(calls.relation(f"h{number}").columns[1].type)
@@ -213,29 +233,37 @@ def test_function(
     oracles = [expected(name, kinds, row) for row in rows]
     if not FUNCTIONS[name].partial:
         assert None not in oracles
-    view = f"n{number}__after"
-    duckdb = calls.module.DuckEngine()
-    duckdb.connection.register(view, table)
-    rounds = calls.module.SparkEngine(spark, 1)
-    pq.write_table(table, tmp_path / "n.parquet")  # Which keeps timestamps apart from moments.
-    spark.read.parquet(f"file://{tmp_path}/n.parquet").createOrReplaceTempView(view)
+    return Call(f"n{number}__after", query, table, wanted, rows, oracles)
+
+
+NAMED = [f"{name}({','.join(kinds)})" for name, kinds in CALLS]
+
+
+@pytest.mark.parametrize("number", range(len(CALLS)), ids=NAMED)
+def test_in_duckdb(number: int, calls: LocalJob) -> None:
+    """A function's value in DuckDB, NULL where it has none, and its type."""
+    call = call_of(calls, number)
+    with contextlib.closing(calls.module.DuckEngine()) as engine:
+        engine.connection.register(call.view, call.table)
+        found = engine.connection.sql(engine.text(call.query))
+        assert pa.table(found.to_arrow_table()).schema.field(1).type in (call.wanted, pa.list_(call.wanted))
+        call.check("DuckDB", found.fetchall())
+
+
+@pytest.mark.parametrize("number", one_in(range(len(CALLS)), 3), ids=NAMED)
+def test_in_spark(number: int, calls: LocalJob, tmp_path: Path, spark: SparkSession) -> None:
+    """The same in Spark."""
+    call = call_of(calls, number)
+    engine = calls.module.SparkEngine(spark, 1)
+    pq.write_table(call.table, tmp_path / "n.parquet")  # Which keeps timestamps apart from moments.
+    spark.read.parquet(f"file://{tmp_path}/n.parquet").createOrReplaceTempView(call.view)
     try:
-        relation = duckdb.connection.sql(duckdb.text(query))
-        assert pa.table(relation.to_arrow_table()).schema.field(1).type in (wanted, pa.list_(wanted)), "type in DuckDB"
-        frame = spark.sql(rounds.text(query))
-        assert frame.schema.fields[1].dataType.simpleString() == spark_type(wanted), "type in Spark"
-        for engine, found in (("DuckDB", relation.fetchall()), ("Spark", [tuple(row) for row in frame.collect()])):
-            values = dict(found)
-            wrong = [
-                (row, frozen(values[place]), value)
-                for place, (row, value) in enumerate(zip(rows, oracles, strict=True))
-                if exactly(values[place]) != exactly(value)
-            ]
-            assert not wrong, f"{engine}: {len(wrong)} of {len(rows)} differ: (arguments, found, expected) {wrong[:8]}"
+        frame = spark.sql(engine.text(call.query))
+        assert frame.schema.fields[1].dataType.simpleString() == spark_type(call.wanted)
+        call.check("Spark", [tuple(row) for row in frame.collect()])
     finally:
-        spark.catalog.dropTempView(view)
-        rounds.close()
-        duckdb.close()
+        spark.catalog.dropTempView(call.view)
+        engine.close()
 
 
 def spark_type(kind: pa.DataType) -> str:

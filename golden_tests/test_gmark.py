@@ -22,6 +22,7 @@ from flintlog.compiler.pipeline import compile_program
 from flintlog.compiler.source import SourceFile
 
 from golden_tests.harness import MemoryJob
+from golden_tests.nightly import AT_NIGHT
 from golden_tests.oracle.evaluate import evaluate
 from golden_tests.oracle.language import parse
 
@@ -412,6 +413,7 @@ def test_layout(graphs: Any, small: Any, folder: Path, tmp_path: Path) -> None:
     assert inputs - {"node"} == set().union(*(query.symbols for query in small.queries["nav"]))
 
 
+@AT_NIGHT
 def test_queries_left_out(graphs: Any, folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Where answers are not known, queries whose answers are too large or take too long are left out and named."""
     data = tmp_path / "data"

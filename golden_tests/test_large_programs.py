@@ -96,7 +96,7 @@ def warm() -> None:
 @pytest.mark.parametrize(
     "name",
     [
-        pytest.param(name, marks=AT_NIGHT if number % 5 else ())
+        pytest.param(name, marks=AT_NIGHT if number % 6 else ())
         for number, name in enumerate(name for name in LARGE.SHAPES if name not in NESTED)
     ],
 )

@@ -48,7 +48,7 @@ def test_any_program_any_batches(part: int) -> None:
     """After every batch: every relation, every published change, every support and rank; refused is what has to be."""
 
     @seeded(part)
-    @profile(32 if NIGHTLY else 20)
+    @profile(32 if NIGHTLY else 14)
     @given(scenarios(FEATURES | {"lists", "functions"}), st.integers(0, 99))
     def holds(made: Scenario, daring: int) -> None:
         assert check_in_memory(made_daring(made, random.Random(daring)) if daring >= 75 else made) == []

@@ -320,7 +320,7 @@ class Step:
         self.traced.close()
 
 
-@pytest.fixture(params=[True, False], ids=["keeps", "prunes"])
+@pytest.fixture(params=[pytest.param(True, marks=AT_NIGHT), False], ids=["keeps", "prunes"])
 def step(tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[Step]:
     """A process and its step."""
     made = Step(tmp_path / "step", request.param)

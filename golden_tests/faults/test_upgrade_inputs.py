@@ -48,7 +48,7 @@ class Inputs(States):
 def chosen() -> Iterator[Any]:
     """Pairs of variants and how one becomes the other; by day some of them."""
     for number, (old, new) in enumerate(PAIRS):
-        for command, every, first in (("upgrade", 6, 0), ("rebuild", 9, 4)):
+        for command, every, first in (("upgrade", 9, 0), ("rebuild", 12, 4)):
             by_day = {old, new} == {"plain", "facts"} or number % every == first
             yield pytest.param(old, new, command, marks=() if by_day else AT_NIGHT)
 

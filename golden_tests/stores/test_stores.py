@@ -235,6 +235,7 @@ def settings_folder(folder: Path, settings: dict[str, str]) -> dict[str, str]:
     return {"HADOOP_CONF_DIR": str(folder)}
 
 
+@AT_NIGHT
 def test_default_file_system(tmp_path: Path, hdfs: Cluster) -> None:
     """A URI without a host names the file system of the settings; copies of its files stay in the folder for copies."""
     code = """

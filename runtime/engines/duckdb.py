@@ -19,7 +19,7 @@ from ..files import READ_FILES, checked_file
 from ..model import Both, Column, Relation, Stratum
 from ..sql import no_rows
 from .engine import out_of_range
-from .instances import INSTANCES, Instance
+from .instances import INSTANCES, Database
 
 MOST_REMOVED, FEW_REMOVED = 3, 100_000
 """A table stays for the next batch if the rows that were ever inserted are at most this many times its present rows,
@@ -81,7 +81,7 @@ class DuckEngine:
         except ImportError as error:
             raise JobError(without_duckdb()) from error
 
-    def _open(self, instance: Instance, spill: str = "", shared: bool = False) -> None:
+    def _open(self, instance: Database, spill: str = "", shared: bool = False) -> None:
         """Begin with an empty database in an instance, which others may use later or, if it is ``shared``, use now."""
         self.instance, self._shared = instance, shared
         self.connection, self._database = instance.attach()

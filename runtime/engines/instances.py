@@ -14,7 +14,7 @@ MOST_WAITING = 4
 """So many instances wait at most; each needs a few megabytes."""
 
 
-class Instance:
+class Database:
     """An instance that belongs to one engine at a time, whose limits are its settings."""
 
     def __init__(self) -> None:
@@ -58,14 +58,14 @@ class Instances:
         """Begin without any."""
         self._lock = threading.Lock()
         self._process = os.getpid()
-        self._waiting: list[Instance] = []
-        self._left: list[Instance] = []
+        self._waiting: list[Database] = []
+        self._left: list[Database] = []
 
     def __reduce__(self) -> tuple[type[Instances], tuple[()]]:
         """Travel to another process without instances."""
         return Instances, ()
 
-    def take(self, settings: Mapping[str, str]) -> Instance:
+    def take(self, settings: Mapping[str, str]) -> Database:
         """Return an instance with these settings, and no other engine's."""
         import duckdb
 
@@ -74,17 +74,17 @@ class Instances:
                 # Forked: the threads of these instances are not here, so that they cannot be closed either.
                 self._left += self._waiting
                 self._process, self._waiting = os.getpid(), []
-            found = self._waiting.pop() if self._waiting else Instance()
+            found = self._waiting.pop() if self._waiting else Database()
         try:
             found.set(settings)
         except duckdb.Error:
             # Where something was spilled, the folder for that can no longer be changed.
             found.close()
-            found = Instance()
+            found = Database()
             found.set(settings)
         return found
 
-    def give(self, instance: Instance) -> None:
+    def give(self, instance: Database) -> None:
         """Let an instance wait, all of whose databases are detached, or close it if enough of them wait."""
         with self._lock:
             if len(self._waiting) < MOST_WAITING and self._process == os.getpid():
