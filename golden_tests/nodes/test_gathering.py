@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from pathlib import Path
 
 import pytest
@@ -10,6 +11,7 @@ from flintlog.runtime.commands.apply import apply_batch
 from flintlog.runtime.commands.init import init_state
 from flintlog.runtime.executors import LocalExecutor
 from flintlog.runtime.log import Log
+from flintlog.runtime.processes import gathering
 from flintlog.runtime.processes.network import nodes_main
 
 from golden_tests.nodes.test_router import compiled
@@ -120,6 +122,27 @@ def test_changes(root: Path, capsys: pytest.CaptureFixture[str]) -> None:
     ]
     assert printed(capsys, root, "changes", "alarm") == ["node,batch,op", "node0,step-1,+"]
     assert printed(capsys, root, "changes", "total", "--at", "nowhere") == ["_node,_batch,op,Node,batch"]
+
+
+def test_changes_that_are_removed(
+    root: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A node commits and removes what it has sent while its changes are read: the others are printed."""
+    shutil.copytree(root / "homes" / "node0", tmp_path / "homes" / "node0")
+    shutil.copytree(root / "elsewhere", tmp_path / "homes" / "node1")
+    everything = printed(capsys, root, "changes", "link")
+    files, removed = gathering.published_files, list[Path]()
+
+    def published_files(folder: Path) -> list[Path]:
+        found = [*files(folder)]
+        if "batch=step-1" in folder.parts and not removed:
+            removed.append(folder)
+            shutil.rmtree(folder)
+        return found
+
+    monkeypatch.setattr(gathering, "published_files", published_files)
+    assert printed(capsys, tmp_path, "changes", "link") == [line for line in everything if "node0,step-1" not in line]
+    assert [folder.is_relative_to(tmp_path) for folder in removed] == [True]
 
 
 @pytest.mark.parametrize(

@@ -11,12 +11,13 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from ..batches import batch_lists
-from ..commands.show import read_relation, shown_columns, wanted_relation
+from ..commands.show import At, read_relation, shown_columns, wanted_relation
+from ..commits import from_last_commit
 from ..engines.duckdb import DuckEngine
 from ..errors import JobError
 from ..inputs.records import operation_column
-from ..manifest import PUBLISHED, read_state
-from ..model import Program
+from ..manifest import PUBLISHED, Manifest
+from ..model import Program, Relation
 from ..publish import publication_folder, published_files
 from ..tuples import sql_constant
 from .nodes import Nodes
@@ -87,16 +88,14 @@ def gathered_changes(
     beside = [name_beside("node", columns), name_beside("batch", columns)]
     tables, where = [], ""
     for number, (node, home) in enumerate(homes.items()):
-        state = Path(state_of(node, home))
-        _, place = wanted_relation(program, read_state(state), name, at)
+        place, found = changes_of_node(program, node, Path(state_of(node, home)), relation, at, after.get(node, ""))
+        for step, batch, rows in found:
+            known = {"number": number, "step": step, "node": node, "batch": batch}
+            tables.append(beside_places(known, rows.select(columns)))
         if place:
             where = (
                 f" WHERE c{1 + relation.columns.index(place[0])} = {sql_constant(place[1], place[0].type, 'duckdb')}"
             )
-        for step, batch in enumerate(batches_after(node, state, after.get(node, ""))):
-            for path in published_files(publication_folder(state, PUBLISHED, relation, batch)):
-                rows = pq.ParquetFile(path).read(columns=columns).select(columns)
-                tables.append(beside_places({"number": number, "step": step, "node": node, "batch": batch}, rows))
     if not tables:
         return Gathered([*beside, *columns], [])
     places = [f"c{place}" for place in range(len(columns))]
@@ -105,10 +104,38 @@ def gathered_changes(
     return Gathered([*beside, *columns], selected(pa.concat_tables(tables), sql, limit))
 
 
-def batches_after(node: str, state: Path, batch: str) -> list[str]:
+def changes_of_node(
+    program: Program, node: str, state: Path, relation: Relation, at: str | None, after: str
+) -> tuple[At, list[tuple[int, str, pa.Table]]]:
+    """Return the location to select and what a node has published of a relation, all batches or those ``after`` one:
+    the number and the ID of each batch, and rows."""
+
+    def read(manifest: Manifest) -> tuple[At, list[tuple[int, str, pa.Table]]]:
+        _, place = wanted_relation(program, manifest, relation.name, at)
+        batches = batches_after(node, state, manifest, after)
+        return place, [(s, b, rows) for s, b in enumerate(batches) for rows in published_rows(state, relation, b)]
+
+    found: tuple[At, list[tuple[int, str, pa.Table]]] = from_last_commit(state, read)
+    return found
+
+
+def published_rows(state: Path, relation: Relation, batch: str) -> list[pa.Table]:
+    """Return what was published of a relation in a batch, file by file, unless it was removed."""
+    folder = publication_folder(state, PUBLISHED, relation, batch)
+    columns = [operation_column(relation), *(column.name for column in relation.columns)]
+    try:
+        return [pq.ParquetFile(path).read(columns=columns) for path in published_files(folder)]
+    except FileNotFoundError:
+        # A process removes what it has sent.
+        if folder.exists():
+            raise
+        return []
+
+
+def batches_after(node: str, state: Path, manifest: Manifest, batch: str) -> list[str]:
     """Return the batches of the state of a node in the order of their commits, those after ``batch`` if it is given.
     Raise JobError if the node does not have it."""
-    found = [name for listed in reversed([*batch_lists(state, read_state(state))]) for name in listed.batches]
+    found = [name for listed in reversed([*batch_lists(state, manifest)]) for name in listed.batches]
     if batch and batch not in found:
         raise JobError(f"{node} has no batch {batch}: it has started over since; read its changes from the first batch")
     return found[found.index(batch) + 1 :] if batch else found
