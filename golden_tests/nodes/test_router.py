@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import json
 import re
+import shutil
 import signal
 import subprocess
 import sys
@@ -315,3 +316,38 @@ def test_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None
     net.feed("known", "2.csv", "op,names\n+,b\n")
     assert nodes_main(PROGRAM, NODES, ["route", "--root", str(tmp_path), "--once"]) == 1
     assert "2.csv: column name is missing" in capsys.readouterr().err
+
+
+def test_a_feed_that_is_compacted(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """A router that has split the files ignores the snapshot that replaces them; one in a new folder splits it; one
+    that has split some of them cannot."""
+
+    def compact(root: Path) -> str:
+        assert nodes_main(PROGRAM, NODES, ["compact-feeds", "--router", "--root", str(root), "link"]) == 0
+        return capsys.readouterr().out
+
+    net = Net(tmp_path / "net")
+    old = net.feed("link", "1.csv", "op,src,dst,cost\n+,a,b,1\n+,b,c,1\n")
+    net.run()
+    copied = Net(tmp_path / "copied")
+    copied.feed("link", "1.csv", old.read_text())
+    copied.run()
+    net.feed("link", "2.csv", "op,src,dst,cost\n-,b,c,1\n+,é,a,1\n")
+    assert "link: 1 files became snapshot-" in compact(net.root)
+    assert compact(net.root) == "link: no files to compact that router has read\n"
+    net.run()
+    assert "link: 2 files became snapshot-" in compact(net.root) and not old.exists()
+    net.feed("link", "3.csv", "op,src,dst,cost\n-,a,b,1\n")
+    net.run()
+    first, second = [("+", "a", "b", 1), ("+", "b", "c", 1)], [("-", "b", "c", 1), ("+", "é", "a", 1)]
+    third = [("-", "a", "b", 1)]
+    assert in_order(net.fed("link")) == in_order(net.expected(first, second, third))
+    (snapshot,) = (net.root / "feeds" / "router" / "link").glob("snapshot-*")
+    for other in (Net(tmp_path / "new"), copied):
+        (folder := other.root / "feeds" / "router" / "link").mkdir(parents=True, exist_ok=True)
+        shutil.copy(snapshot, folder)
+        other.run()
+    new = Net(tmp_path / "new")
+    assert new.fed("link") == new.expected([("+", "a", "b", 1), ("+", "é", "a", 1)])
+    assert copied.fed("link") == copied.expected(first)
+    assert "stands for 1.csv, which was split already, and for files that were not" in copied.status()["refused"][0]

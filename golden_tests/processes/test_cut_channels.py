@@ -242,7 +242,7 @@ def test_live_proofs(what: str, made: list[Three], tmp_path: Path) -> None:
     three.turns(12)
     if what == "facts":
         # C tells B of what A derives, with proofs of A.
-        assert (1, 7) in three.shown("C.p") | three.shown("B.p") or (2, 7) in three.shown("B.p")
+        assert three.world.relations() == before
     else:
         assert three.shown("B.p") == {(2, 3), (9, 7)} and three.shown("B.q") == set()
     three.feed("A", ("-", (3, 1)), ("+", (7, 2)))

@@ -14,6 +14,11 @@ from .channels import UNREADABLE, path_text
 from .snapshots import FeedFolder, Listing
 
 
+def feed_folder(root: Path, process: str, relation: str) -> Path:
+    """Return the folder for the files that a process is fed for a relation."""
+    return root / "feeds" / process / relation
+
+
 class Feeds:
     """The feeds of a process below the folder ``root``, one for each of its ``relations``. ``taken`` returns the names
     of the files that were taken in for a relation."""
@@ -41,7 +46,7 @@ class Feeds:
 
     def folder(self, relation: str) -> Path:
         """Return the folder for the files fed to a relation."""
-        return self.root / "feeds" / self.process / relation
+        return feed_folder(self.root, self.process, relation)
 
     def listing(self, relation: str) -> Listing:
         """Return the files of a relation. Raise OSError or Refused if they cannot be determined."""
@@ -93,6 +98,7 @@ class Feeds:
 
     def waiting(self, relation: str) -> list[Path]:
         """Return the pending files of a relation in order; warn of anything that is no file of rows."""
+        self.passed[relation] = []
         folder, listing, known = self.folder(relation), self.listing(relation), frozenset(self.taken(relation))
         passed = self.passed[relation] = listing.passed(known)
         waiting, aside = [], []

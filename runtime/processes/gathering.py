@@ -90,7 +90,7 @@ def gathered_changes(
     for number, (node, home) in enumerate(homes.items()):
         place, found = changes_of_node(program, node, Path(state_of(node, home)), relation, at, after.get(node, ""))
         for step, batch, rows in found:
-            known = {"number": number, "step": step, "node": node, "batch": batch}
+            known: dict[str, int | str] = {"number": number, "step": step, "node": node, "batch": batch}
             tables.append(beside_places(known, rows.select(columns)))
         if place:
             where = (

@@ -455,21 +455,15 @@ class Inbox:
                 f"FROM {relation.table}__net GROUP BY {keys} HAVING SUM(_op) <> 0"
             )
             if net.num_rows:
-                path = Path("steps", batch, f"{relation.table}.parquet")
-                make_folder((self.home / path).parent)
-                pq.write_table(net, self.home / path)
-                files[name] = [str(path)]
-        if files.keys() - fed.keys():
-            sync_files(self.home / "steps" / batch)
+                files[name] = [self._write_changes(net, Path("steps", batch, f"{relation.table}.parquet"))]
         for name, found in replaced.items():
             del files[name]
             if found.changes.num_rows:
                 # Under the name of the snapshot, in a folder for each relation.
                 path = Path("steps", batch, f"feed-{self.named[name].table}", fed[name].name)
-                make_folder((self.home / path).parent)
-                pq.write_table(found.changes, self.home / path)
-                sync_files((self.home / path).parent)
-                files[name] = [str(path)]
+                files[name] = [self._write_changes(found.changes, path)]
+        if (self.home / "steps" / batch).is_dir():
+            sync_files(self.home / "steps" / batch)
         if files:
             self.run("DELETE FROM inbox__made")
             values = [number, batch, before, json.dumps(files)]
@@ -490,6 +484,12 @@ class Inbox:
         # DuckDB calls fsync on its log, but not on the folder.
         sync(self.home)
         return self.unfinished() if files else None
+
+    def _write_changes(self, changes: pa.Table, path: Path) -> str:
+        """Write changes of a step to a file, whose path is relative to the home; return the path."""
+        make_folder((self.home / path).parent)
+        pq.write_table(changes, self.home / path)
+        return str(path)
 
     def note_passed(self, passed: Mapping[str, Sequence[str]]) -> None:
         """Record snapshots of feeds, by relation, as taken in: the files that they cover were."""

@@ -35,7 +35,7 @@ from ..log import Log
 from ..model import Program, Relation
 from ..places import make_folder, sync, sync_files
 from ..printing import named_values
-from .feeds import Feeds
+from .feeds import Feeds, feed_folder
 from .nodes import ROUTER, Nodes
 from .snapshots import FeedFolder
 from .status import write_status
@@ -52,7 +52,7 @@ class Router:
         """Open the records, or create them; raise JobError if they are of other nodes, or lack what nodes were fed."""
         self.program, self.nodes, self.root, self.log = program, nodes, root, log
         self.executor = LocalExecutor()
-        self.home = root / "feeds" / ROUTER / ".routed"
+        self.home = feed_folder(root, ROUTER, ".routed")
         self.relations = {name: input_relation(program, name) for name in nodes.fed}
         make_folder(self.home)
         self.connection = self.open()
@@ -81,6 +81,7 @@ class Router:
                 raise JobError(f"{path} is in use: another router of {self.root} is running") from error
             raise
         connection.execute("CREATE TABLE IF NOT EXISTS made_for (text VARCHAR)")
+        connection.execute("CREATE TABLE IF NOT EXISTS passed (relation VARCHAR, file VARCHAR)")
         connection.execute(
             "CREATE TABLE IF NOT EXISTS routed (number BIGINT, relation VARCHAR, file VARCHAR, parts VARCHAR, "
             "done BOOLEAN)"
@@ -124,13 +125,14 @@ class Router:
                         )
 
     def files_routed(self, relation: str) -> list[str]:
-        """Return the names of the files that were split for a relation, sorted."""
-        found = self.run("SELECT file FROM routed WHERE relation = ? ORDER BY file", [relation])
+        """Return the names of the files that were split for a relation, and of snapshots of such, sorted."""
+        known = "SELECT relation, file FROM routed UNION SELECT relation, file FROM passed"
+        found = self.run(f"SELECT file FROM ({known}) AS k WHERE relation = ? ORDER BY file", [relation])
         return [file for (file,) in found]
 
     def feed_of(self, node: int, relation: str) -> Path:
         """Return the folder in which a node is fed a relation."""
-        return self.root / "feeds" / self.nodes.name(node) / relation
+        return feed_folder(self.root, self.nodes.name(node), relation)
 
     # ---- turns -------------------------------------------------------------------------------------------------------
 
@@ -156,6 +158,9 @@ class Router:
         """Split the next file of each relation; return whether there was one."""
         self.deliver()
         found = self.feeds.next_files()
+        for relation, files in self.feeds.passed.items():
+            for file in files:
+                self.run("INSERT INTO passed VALUES (?, ?)", [relation, file])
         if found:
             self.report(busy=True)
         for relation, path in found.items():
@@ -170,6 +175,7 @@ class Router:
         shutil.rmtree(folder, ignore_errors=True)
         make_folder(folder)
         try:
+            self.check_snapshot(name, path)
             parts = self.split(self.relations[name], path, folder)
         except Refused as error:
             if may_pass(error):
@@ -183,6 +189,12 @@ class Router:
         self.deliver()
         self.counts["steps"] += 1
         self.last = datetime.now(UTC).isoformat(timespec="milliseconds")
+
+    def check_snapshot(self, name: str, path: Path) -> None:
+        """Raise Refused for a snapshot of a feed if some of the files that it stands for were split, but not all."""
+        split = self.feeds.listing(name).snapshots.get(path.name, frozenset()).intersection(self.files_routed(name))
+        if split:
+            raise refused(f"{path} stands for {min(split)}, which was split already, and for files that were not")
 
     def split(self, relation: Relation, path: Path, folder: Path) -> dict[str, list[int]]:
         """Write the changes of a file, one file for each set of nodes that gets the same, and return these nodes by

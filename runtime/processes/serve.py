@@ -23,8 +23,9 @@ from ..session import choose_executor
 from .beat import Channels
 from .channels import DirectoryChannels, Process, Seal, read_secret
 from .compaction import compact_feed
+from .feeds import feed_folder
 from .kafka import KafkaChannels
-from .nodes import Nodes
+from .nodes import ROUTER, Nodes
 from .state import JobState
 from .status import read_status
 from .trouble import MOST_PAUSE, is_surroundings, with_causes
@@ -184,19 +185,21 @@ def process_main(program: Program, served: Process | Nodes, argv: Sequence[str])
     return exit_code_of("serve", lambda: serve(program, process, **options))
 
 
-def process_parser(served: Process | Nodes, command: str, description: str) -> Parser:
-    """Return a parser of a command for a process or one of several nodes, with what says which one."""
+def process_parser(served: Process | Nodes, command: str, description: str, router: bool = False) -> Parser:
+    """Return a parser of a command for a process or one of several nodes, or their router, with what says which."""
     parser = Parser(prog=f"{Path(sys.argv[0]).name} {command}", description=description)
     if isinstance(served, Nodes):
         numbers = range(served.partition.count)
-        parser.add_argument(
+        which = parser.add_mutually_exclusive_group(required=True)
+        which.add_argument(
             "--node",
             type=int,
-            required=True,
             choices=numbers,
             metavar="N",
             help=f"the number of the node, from 0 to {numbers[-1]}",
         )
+        if router:
+            which.add_argument("--router", action="store_true", help=f"the feeds in DIR/feeds/{ROUTER}")
     parser.add_argument(
         "--root",
         required=True,
@@ -224,25 +227,27 @@ def compact_feeds(program: Program, served: Process | Nodes, argv: Sequence[str]
         "compact-feeds",
         f"Replace the files that {what} was fed and has read by one file for each relation, with the rows that remain "
         "of them. The process may run meanwhile.",
+        router=True,
     )
     parser.add_argument("relations", nargs="*", metavar="REL", help="the relations (default: all that are fed)")
     options = parser.parse_args(argv)
-    process = served.process(options.node) if isinstance(served, Nodes) else served
+    process = served.process(options.node or 0) if isinstance(served, Nodes) else served
+    name = ROUTER if isinstance(served, Nodes) and options.node is None else process.name
     if unknown := set(options.relations).difference(process.fed):
-        parser.error(f"{process.name} is not fed {', '.join(sorted(unknown))}")
+        parser.error(f"{name} is not fed {', '.join(sorted(unknown))}")
 
     def work() -> int:
-        told = read_status(Path(options.root), process.name).get("fed")
+        told = read_status(Path(options.root), name).get("fed")
         for relation in options.relations or process.fed:
             read = told.get(relation, ()) if isinstance(told, dict) else ()
-            folder = Path(options.root) / "feeds" / process.name / relation
+            folder = feed_folder(Path(options.root), name, relation)
             if not folder.exists() and not options.relations:
                 continue
             count, snapshot, rows = compact_feed(program, relation, folder, frozenset(map(str, read)))
             print(
                 f"{relation}: {count} files became {snapshot} ({rows} rows)"
                 if snapshot
-                else f"{relation}: no files to compact that {process.name} has read"
+                else f"{relation}: no files to compact that {name} has read"
             )
         return 0
 

@@ -91,7 +91,6 @@ class Worker:
         self.unanswered: dict[str, float] = {}
         try:
             self.check_home()
-            self.prune()
             self.open_sessions()
         except BaseException:
             self.inbox.connection.close()
@@ -130,6 +129,8 @@ class Worker:
         self.counts = {"in": 0, "out": 0, "steps": 0}
         self.last = ""
         self.said = b""
+        # The lease is renewed already: there may be much to remove.
+        self.prune()
 
     def check_home(self) -> None:
         """Start over with an empty state and inbox if the two do not match, for example after one was lost or
