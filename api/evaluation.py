@@ -80,11 +80,13 @@ class Rows(Sequence[tuple[Any, ...]]):
         """Return the rows as a PyArrow table."""
         import pyarrow as pa
         from flintlog.runtime.arrow import arrow_type
+        from flintlog.runtime.sql import plain_type
 
         if not self.columns:
             return pa.table({"row": pa.nulls(len(self))}).select([])
         columns = zip(*self._rows, strict=True) if self._rows else [()] * len(self.columns)
-        arrays = [pa.array(list(c), arrow_type(kind)) for c, kind in zip(columns, self.types, strict=True)]
+        types = [arrow_type(plain_type(kind)) for kind in self.types]
+        arrays = [pa.array(list(c), kind) for c, kind in zip(columns, types, strict=True)]
         return pa.Table.from_arrays(arrays, names=list(self.columns))
 
     def to_pandas(self) -> pandas.DataFrame:

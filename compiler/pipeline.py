@@ -18,6 +18,7 @@ from .passes.annotate_proofs import annotate_proofs
 from .passes.check_monotone import check_monotone
 from .passes.check_safety import check_safety
 from .passes.derive_deltas import derive_deltas
+from .passes.expand_options import expand_options
 from .passes.expand_paths import expand_paths
 from .passes.gather_facts import gather_facts
 from .passes.infer_types import infer_types
@@ -64,6 +65,7 @@ def _rewriting(run: Callable[[Any], Any], stage: str = "") -> Pass:
 PASSES = (
     _reporting(expand_paths, continues=True),
     _reporting(resolve, continues=True),
+    _reporting(expand_options, continues=True),
     _reporting(infer_types, continues=True),
     _reporting(check_safety, "typed"),
     _rewriting(project_channels),

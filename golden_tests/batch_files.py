@@ -27,6 +27,7 @@ from flintlog.runtime.sql import element_type, is_list
 
 from golden_tests.harness import Row, named
 from golden_tests.oracle.batches import Batch
+from golden_tests.oracle.programs import in_order
 
 #: From what was written to a value of a column type; not by the runtime, which this is there to test.
 _SCALARS: Mapping[str, Callable[[Any], Any]] = {
@@ -61,6 +62,9 @@ def read_batches(path: Path, program: Program) -> dict[str, Batch]:
 
 
 def _typed(value: Value, kind: str) -> Any:
+    if kind.endswith("?"):
+        null = isinstance(value, Struct) and value.name == "null"
+        return None if null else _typed(value, kind.removesuffix("?"))
     if isinstance(value, Items):
         assert is_list(kind)
         return tuple(_typed(item, element_type(kind)) for item in value.items)
@@ -83,7 +87,7 @@ def changes_text(relations: Iterable[Any], changes: dict[str, set[tuple[str, Row
     """Yield a line for each relation that changes and for each of its net changes, by table, sorted by row."""
     for relation in relations:
         names = [column.name for column in relation.columns]
-        found: Sequence[tuple[str, Row]] = sorted(changes[relation.table], key=lambda change: (change[1], change[0]))
+        found: Sequence[tuple[str, Row]] = sorted(changes[relation.table], key=lambda c: (in_order(c[1]), c[0]))
         if relation.output and found:
             yield f"{relation.name}:"
             yield from (f"{record_text(relation.name, names, row)}: {op}1" for op, row in found)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from datetime import date
 from decimal import Decimal
 from typing import Any
@@ -10,7 +10,7 @@ from typing import Any
 from flintlog.compiler.ir import typed
 from flintlog.compiler.pipeline import Compilation
 
-from .harness import LocalJob, MemoryJob, Row
+from .harness import LocalJob, MemoryJob, Row, kept
 from .oracle import functions, language
 from .oracle.batches import Batch, Changes, ConflictingUpserts, Contradiction, apply, diff
 from .oracle.evaluate import (
@@ -126,16 +126,21 @@ class Checked:
 
     def compare_supports(self, inputs: Inputs) -> list[str]:
         """What is wrong with numbers of derivations, with ranks, and with hidden relations."""
-        known = {r.name: set(inputs.get(self.publics[r.name], ())) for r in self.rewritten.inputs}
+        known = {r.name: kept_rows(r, inputs.get(self.publics[r.name], ())) for r in self.rewritten.inputs}
         tables = {r.name: t for r, t in zip(self.rewritten.relations.values(), self.job.program.relations, strict=True)}
         store = evaluated(self.rewritten, known)
         derived = shown(self.rewritten, store)
         problems = []
         for name, rows in {**known, **derived}.items():
-            problems += compared(f"rewritten {name}", self.job.tuples(tables[name]), rows)
+            found = kept_rows(self.rewritten.relations[name], self.job.tuples(tables[name]))
+            problems += compared(f"rewritten {name}", found, rows)
         if problems:
             return problems
-        ranked = {name: self.job.supports(t) for name, t in tables.items() if t.kind == "ranked"}
+        ranked = {
+            name: kept_keys(self.rewritten.relations[name], self.job.supports(t))
+            for name, t in tables.items()
+            if t.kind == "ranked"
+        }
         recursive = {name for stratum in strata(self.rewritten) if stratum.recursive for name in stratum.relations}
         annotated = {name for name, table in tables.items() if table.kind == "entries"}
         assert set(ranked) == recursive - annotated, "what is recursive is ranked, or annotated with derivations"
@@ -144,13 +149,29 @@ class Checked:
         counted = counts(self.rewritten, known, store)
         for name, table in tables.items():
             if table.kind == "counted":
-                stored = self.job.counts(table)
+                stored = kept_keys(self.rewritten.relations[name], self.job.counts(table))
                 problems += [
                     f"{name}{row}: support {stored.get(row, 0)}, counted {counted[name][row]}"
                     for row in sorted({*stored, *counted[name]}, key=repr)
                     if stored.get(row, 0) != counted[name][row]
                 ]
         return problems
+
+
+def kept_row(relation: language.Relation, row: Row) -> Row:
+    """A tuple as the rules of the rewritten program see it: what may be null as a list."""
+    assert relation.columns is not None
+    return tuple(kept(value, column.type) for value, column in zip(row, relation.columns, strict=True))
+
+
+def kept_rows(relation: language.Relation, rows: Iterable[Row]) -> set[Row]:
+    """Tuples as the rules of the rewritten program see them."""
+    return {kept_row(relation, row) for row in rows}
+
+
+def kept_keys(relation: language.Relation, found: Mapping[Row, Any]) -> dict[Row, Any]:
+    """What is known of tuples, these as the rules of the rewritten program see them."""
+    return {kept_row(relation, row): value for row, value in found.items()}
 
 
 def compared(what: str, found: set[Any], expected: set[Any]) -> list[str]:
@@ -164,9 +185,10 @@ def compared(what: str, found: set[Any], expected: set[Any]) -> list[str]:
 # ---- the compiler's programs in the oracle's form ------------------------------------------------------------------
 
 
-#: What the compiler adds to rules to annotate facts with their derivations.
+#: What the compiler adds to rules, for values that may be null and to annotate facts with their derivations.
 ANNOTATING: Functions = {
     "set_of": lambda facts: tuple(sorted(set(facts))),
+    "value?": lambda option: option[0] if option else functions.Undefined("null"),
     "in_set": lambda facts, fact: fact in facts,
     "pick": lambda infinite, used, head: tuple(sorted({*infinite, head})) if head in used else infinite,
 }

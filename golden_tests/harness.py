@@ -222,7 +222,7 @@ class LocalJob:
                 continue
             columns = relation.tuple_columns
             values = [row or (True,) for _, row in rows]
-            arrays = [pa.array([row[i] for row in values], arrow_type(c.type)) for i, c in enumerate(columns)]
+            arrays = [pa.array([kept(r[i], c.type) for r in values], arrow_type(c.type)) for i, c in enumerate(columns)]
             arrays.append(pa.array([op for op, _ in rows], pa.string()))
             path = self.folder / "staging" / attempt / relation.table / "rows.parquet"
             path.parent.mkdir(parents=True, exist_ok=True)
@@ -415,8 +415,18 @@ def choose_soon(module: Any) -> None:
 
 
 def row_of(record: Mapping[str, Any], relation: Any) -> Row:
-    """The tuple in a stored record, as the oracle holds it: lists as tuples."""
-    return frozen_row(record[column.sql] for column in relation.columns)
+    """The tuple in a stored record, as the oracle holds it: lists as tuples, None for null."""
+    return frozen_row(plain(record[column.sql], column.type) for column in relation.columns)
+
+
+def plain(value: Any, kind: str) -> Any:
+    """A stored value as the oracle holds it; values that may be null are stored as lists."""
+    return (value[0] if value else None) if kind.endswith("?") else value
+
+
+def kept(value: Any, kind: str) -> Any:
+    """A value of the oracle as it is stored."""
+    return value if not kind.endswith("?") else () if value is None else (value,)
 
 
 def frozen_row(values: Iterable[Any]) -> Row:
@@ -436,7 +446,9 @@ def named(program: Any, name: str) -> Any:
 
 
 def arrow_type(kind: str) -> pa.DataType:
-    """The Arrow type of a column type."""
+    """The Arrow type in which a column type is stored."""
+    if kind.endswith("?"):
+        return pa.list_(arrow_type(kind.removesuffix("?")))
     if kind.startswith("list<"):
         return pa.list_(arrow_type(kind.removeprefix("list<").removesuffix(">")))
     if kind.startswith("decimal"):

@@ -3,8 +3,8 @@
 Run ``python -m golden_tests.random_search FIRST LAST`` in the repository: the scenarios of the seeds from FIRST to
 LAST - 1, with 1 to 3 buckets by turns unless ``--buckets`` says how many, or with ``--memory`` in one database without
 files, or with ``--engine spark`` in files by Spark's engine, in one session for all of them. ``--nasty`` gives every
-program names that mean something to an engine, to Python or to the job. Every difference is printed with its seed and
-its program; the exit code says whether there was one.
+program names that mean something to an engine, to Python or to the job, and ``--nulls`` columns that may be null. Every
+difference is printed with its seed and its program; the exit code says whether there was one.
 """
 
 from __future__ import annotations
@@ -208,14 +208,18 @@ def with_conflict(text: str, batch: Batch, rng: random.Random) -> Batch:
 
 def changed(value: Any) -> Any:
     """Another value of a column of integers or lists."""
+    if value is None or isinstance(value, str):
+        return 1 if value is None else f"{value}b"
     return (*value, 1) if isinstance(value, tuple) else (value + 1) % 5
 
 
-def scenario_of(seed: int, nasty: bool = False) -> Scenario:
+def scenario_of(seed: int, nasty: bool = False, nulls: bool = False) -> Scenario:
     """The scenario of a seed; every fifth is a daring one, every third puts relations at locations, every second has
     aggregates over distinct values, witnesses, and recursion with ``min``, every fourth has facts in a row, and every
-    seventh, or each if ``nasty``, has names that mean something to somebody."""
+    seventh, or each if ``nasty``, has names that mean something to somebody. With ``nulls``, there are columns that may
+    be null."""
     features = FEATURES | {"lists", "functions"}
+    features = features | {"nulls"} if nulls else features
     features = features | {"many facts"} if seed % 4 == 1 else features
     features = features | {"nasty names"} if nasty or seed % 7 == 3 else features
     features = features | {"locations"} if seed % 3 == 2 else features
@@ -260,6 +264,7 @@ def main() -> int:
     parser.add_argument("--memory", action="store_true", help="in one database, without files")
     parser.add_argument("--queries", action="store_true", help="compare what each query of the rules finds in Spark")
     parser.add_argument("--nasty", action="store_true", help="with nasty names in every program")
+    parser.add_argument("--nulls", action="store_true", help="with columns that may be null")
     parser.add_argument(
         "--engine", choices=("duckdb", "spark"), default="duckdb", help="which runs the rounds in files"
     )
@@ -271,7 +276,7 @@ def main() -> int:
     heard: Counter[str] = Counter()
     failed, started = [], time.monotonic()
     for seed in range(arguments.first, arguments.last):
-        scenario = scenario_of(seed, arguments.nasty)
+        scenario = scenario_of(seed, arguments.nasty, arguments.nulls)
         try:
             if arguments.queries:
                 assert spark is not None

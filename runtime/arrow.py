@@ -8,17 +8,38 @@ from typing import Any
 import pyarrow as pa
 
 from .inputs.values import decimal_size
-from .sql import element_type, is_list
+from .sql import element_type, is_list, is_optional, stored_type
 
 
 def arrow_type(type_name: str) -> Any:
     """Return the Arrow type for values of a column type."""
+    type_name = stored_type(type_name)
     if type_name.startswith("decimal"):
         return pa.decimal128(*decimal_size(type_name))
     if is_list(type_name):
         return pa.list_(arrow_type(element_type(type_name)))
     known = {"int": "int64", "float": "float64", "bool": "bool_", "date": "date32", "string": "string"}
     return pa.timestamp("us") if type_name == "timestamp" else getattr(pa, known[type_name])()
+
+
+def plain_array(column: Any, kind: str) -> Any:
+    """Return an Arrow column with stored values of type ``kind`` as users see them: with nulls if they may be null."""
+    if not is_optional(kind):
+        return column
+    import pyarrow.compute as pc
+
+    lists = column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
+    sizes = pc.list_value_length(lists)
+    places = pc.subtract(pc.cumulative_sum(sizes), 1)
+    return lists.flatten().take(pc.if_else(pc.equal(sizes, 0), None, places))
+
+
+def optional_array(values: Any, valid: Any) -> Any:
+    """Return an Arrow array of stored values that may be null: ``values`` where ``valid`` is true, null elsewhere."""
+    import pyarrow.compute as pc
+
+    ends = pa.concat_arrays([pa.array([0], pa.int32()), pc.cumulative_sum_checked(valid.cast(pa.int32()))])
+    return pa.ListArray.from_arrays(ends, values)
 
 
 def string_array(values: Iterable[str | None]) -> Any:

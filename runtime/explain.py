@@ -11,7 +11,7 @@ from typing import Any
 
 from .engines.engine import Engine
 from .errors import JobError
-from .inputs.values import hashable
+from .inputs.values import hashable, plain_row
 from .model import Program, Relation, Rule, Step
 from .printing import constant_text
 from .sql import names, tuple_names
@@ -126,7 +126,7 @@ class Explainer:
         stored = self.stored(relation, values)
         assert stored is not None, "a derivation uses tuples that are there"
         node: dict[str, Any] = {"tuple": tuple_text(relation, values)}
-        node |= {"relation": relation.shown_as or relation.name, "values": list(values)}
+        node |= {"relation": relation.shown_as or relation.name, "values": list(plain_row(relation.columns, values))}
         if relation.hidden and not relation.shown_as:
             node["internal"] = True
         node |= {name: stored[f"_{name}"] for name in ("rank", "support") if f"_{name}" in stored}

@@ -13,7 +13,7 @@ from decimal import Decimal
 from typing import Any
 
 from .model import Relation
-from .sql import element_type, is_list
+from .sql import element_type, is_list, is_optional, plain_type
 
 
 def discard_output() -> None:
@@ -62,7 +62,9 @@ def visible_lines(text: str) -> str:
 
 
 def value_text(value: Any) -> str:
-    """Return a value as text that can be read back."""
+    """Return a value as text that can be read back; None as ``null``."""
+    if value is None:
+        return "null"
     if isinstance(value, bool):
         return "true" if value else "false"
     if isinstance(value, list):
@@ -74,6 +76,8 @@ def value_text(value: Any) -> str:
 
 def constant_text(value: Any, kind: str) -> str:
     """Return a value of type ``kind`` as a constant of the Datalog program."""
+    if is_optional(kind):
+        return constant_text(value[0], plain_type(kind)) if value else "null"
     if is_list(kind):
         return f"[{', '.join(constant_text(item, element_type(kind)) for item in value)}]"
     text = value_text(value)
@@ -93,7 +97,9 @@ def named_values(relation: Relation, row: Mapping[str, Any]) -> str:
 
 
 def csv_field(value: Any) -> str:
-    """Return a value as a CSV field; an empty string is quoted, to distinguish it from NULL."""
+    """Return a value as a CSV field; an empty string is quoted, to distinguish it from null."""
+    if value is None:
+        return ""
     text = value_text(value)
     quoted = isinstance(value, str | list) and (not text or any(mark in text for mark in '",\r\n'))
     return '"' + text.replace('"', '""') + '"' if quoted else text

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from .arrow import plain_array
 from .batches import has_later
 from .cutting import ROWS_CUT_AT_ONCE, rows_by_value, write_cut
 from .errors import JobError, full_disk, reason
@@ -52,6 +53,7 @@ from .places import (
     sync_files,
     write_exclusively,
 )
+from .sql import is_optional
 from .stored import check_files
 
 if TYPE_CHECKING:
@@ -232,16 +234,17 @@ def publish_changes(executor: Executor, root: Path, publication: Publication, ma
     ``folder``, fsync them and rename it. In a store, write them in place, after removing what an interrupted command
     has left. Raise JobError if something else is in place."""
     attempt, columns = manifest.attempt, publication.columns
+    optional = optional_columns(publication, manifest)
     files = [root / name for name in publication.files]
     few = sum(file.stat().st_size for file in files) <= SMALL_PUBLICATION
 
     def write(target: Path) -> None:
         if publication.by:
-            write_by_location(files, columns, publication.by, target, attempt)
+            write_by_location(files, columns, publication.by, target, attempt, optional)
         elif few or executor.local:
-            write_renamed(files, columns, target, attempt)
+            write_renamed(files, columns, target, attempt, optional)
         else:
-            write_renamed_with_spark(executor.session("publication"), files, columns, target, attempt)
+            write_renamed_with_spark(executor.session("publication"), files, columns, target, attempt, optional)
 
     if not is_local(folder):
         remove_tree(folder)
@@ -267,9 +270,37 @@ def publish_changes(executor: Executor, root: Path, publication: Publication, ma
         shutil.rmtree(temporary, ignore_errors=True)
 
 
-def write_renamed(files: list[Path], names: Mapping[str, str], folder: Path, attempt: str) -> Path:
+def optional_columns(publication: Publication, manifest: Manifest) -> frozenset[str]:
+    """Return the columns of a publication whose values may be null, by their names in the files of the state."""
+    written = manifest.program
+    kinds = {
+        name: kind
+        for table, relation in written.relations.items()
+        if relation.name == publication.relation and table not in written.hidden
+        for name, kind in relation.columns
+    }
+    return frozenset(old for old, new in publication.columns.items() if is_optional(kinds.get(new, "")))
+
+
+def renamed_rows(batch: Any, names: Mapping[str, str], optional: frozenset[str]) -> Any:
+    """Return a record batch with other column names (old to new in ``names``), and the values of ``optional`` columns
+    as users see them."""
+    renamed = batch.select(list(names)).rename_columns(list(names.values()))
+    if not optional:
+        return renamed
+    arrays = [plain_array(batch.column(old), "?" if old in optional else "") for old in names]
+    return pa.RecordBatch.from_arrays(arrays, names=list(names.values()))
+
+
+def write_renamed(
+    files: list[Path],
+    names: Mapping[str, str],
+    folder: Path,
+    attempt: str,
+    optional: frozenset[str] = frozenset(),
+) -> Path:
     """Copy Parquet files into one with other column names (old to new in ``names``), a batch of rows at a time, and
-    return its path."""
+    return its path. The values of ``optional`` columns are written as users see them."""
     folder.mkdir(parents=True, exist_ok=True)
     path = folder / f"{attempt}-00000.parquet"
     with contextlib.ExitStack() as opened:
@@ -277,7 +308,7 @@ def write_renamed(files: list[Path], names: Mapping[str, str], folder: Path, att
         for file in files:
             content = pq.ParquetFile(opened.enter_context(file.open("rb")))
             for batch in content.iter_batches(columns=list(names)):
-                renamed = batch.select(list(names)).rename_columns(list(names.values()))
+                renamed = renamed_rows(batch, names, optional)
                 if writer is None:
                     target = opened.enter_context(path.open("wb"))
                     writer = pq.ParquetWriter(target, renamed.schema, compression="zstd")
@@ -286,7 +317,9 @@ def write_renamed(files: list[Path], names: Mapping[str, str], folder: Path, att
     return path
 
 
-def write_by_location(files: list[Path], names: Mapping[str, str], by: str, folder: Path, attempt: str) -> None:
+def write_by_location(
+    files: list[Path], names: Mapping[str, str], by: str, folder: Path, attempt: str, optional: frozenset[str]
+) -> None:
     """Write the rows of Parquet files under other column names (old to new in ``names``) into a folder for each value
     of the column ``by``. Files are numbered across folders, so that none is lost where a file system takes the names of
     two folders for the same."""
@@ -295,9 +328,17 @@ def write_by_location(files: list[Path], names: Mapping[str, str], by: str, fold
     with contextlib.ExitStack() as opened:
         contents = [pq.ParquetFile(opened.enter_context(file.open("rb"))) for file in files]
         first = contents[0].schema_arrow
-        schema = pa.schema([pa.field(new, first.field(old).type) for old, new in names.items()])
+        kinds = {old: first.field(old).type for old in names}
+        types = [kinds[old].value_type if old in optional else kinds[old] for old in names]
+        schema = pa.schema([pa.field(new, kind) for new, kind in zip(names.values(), types, strict=True)])
         batches = (
-            pa.RecordBatch.from_arrays([batch.column(old).cast(first.field(old).type) for old in names], schema=schema)
+            pa.RecordBatch.from_arrays(
+                [
+                    column.cast(kind)
+                    for column, kind in zip(renamed_rows(batch, names, optional).columns, types, strict=True)
+                ],
+                schema=schema,
+            )
             for content in contents
             for batch in content.iter_batches(ROWS_CUT_AT_ONCE, columns=list(names))
         )
@@ -311,14 +352,21 @@ def write_by_location(files: list[Path], names: Mapping[str, str], by: str, fold
 
 
 def write_renamed_with_spark(
-    spark: SparkSession, files: list[Path], names: Mapping[str, str], folder: Path, attempt: str
+    spark: SparkSession,
+    files: list[Path],
+    names: Mapping[str, str],
+    folder: Path,
+    attempt: str,
+    optional: frozenset[str],
 ) -> None:
     """Copy Parquet files with other column names in Spark tasks, if they would hold up the driver."""
     from pyspark.sql import functions
 
     describe(spark, f"publish {folder.parent.parent.name}")
     frame = spark.read.parquet(*map(spark_path, files))
-    renamed = [functions.col(f"`{old}`").alias(new) for old, new in names.items()]
+    values = {old: functions.col(f"`{old}`") for old in names}
+    values |= {old: functions.try_element_at(values[old], functions.lit(1)) for old in optional}
+    renamed = [values[old].alias(new) for old, new in names.items()]
     frame.select(*renamed).write.parquet(spark_folder(folder))
     for number, path in enumerate(sorted(folder.iterdir())):
         if path.suffix == ".parquet":

@@ -31,7 +31,7 @@ def folded(value: str, kind: str, engine: str) -> str:
         # The text of floats differs between the engines, and for 0.0 and -0.0; these steps are exact in both.
         shifted = f"MOD(ABS({value}), 2147483647.0E0) * 4294967296.0E0"
         return f"CAST(MOD(FLOOR({shifted}), 2147483647.0E0) AS BIGINT)"
-    string = sql_type("string", engine)
+    kind, string = stored_type(kind), sql_type("string", engine)
     text = f"CAST({value} AS {string})"
     if kind.startswith("decimal"):
         text = f"REPLACE({text}, '0.', '.')"  # DuckDB omits the 0 if the type has no digits before the point.
@@ -49,7 +49,23 @@ def folded(value: str, kind: str, engine: str) -> str:
 
 def is_list(kind: str) -> bool:
     """Return whether a column type is ``list<T>``."""
-    return kind.startswith("list<")
+    return kind.startswith("list<") and not is_optional(kind)
+
+
+def is_optional(kind: str) -> bool:
+    """Return whether a column type is ``T?``, whose values may be null."""
+    return kind.endswith("?")
+
+
+def plain_type(kind: str) -> str:
+    """Return the T of ``T?``, and other types as they are."""
+    return kind.removesuffix("?")
+
+
+def stored_type(kind: str) -> str:
+    """Return the type in which values of a column are stored: those of ``T?`` as lists of one T, or of none for null,
+    so that databases take two nulls for the same value."""
+    return f"list<{plain_type(kind)}>" if is_optional(kind) else kind
 
 
 def element_type(kind: str) -> str:
@@ -59,6 +75,7 @@ def element_type(kind: str) -> str:
 
 def sql_type(kind: str, engine: str) -> str:
     """Return the SQL type of a column type."""
+    kind = stored_type(kind)
     if is_list(kind):
         element = sql_type(element_type(kind), engine)
         return f"{element}[]" if engine == "duckdb" else f"ARRAY<{element}>"
@@ -66,6 +83,11 @@ def sql_type(kind: str, engine: str) -> str:
     known["string"] = "VARCHAR" if engine == "duckdb" else "STRING"
     known["timestamp"] = "TIMESTAMP" if engine == "duckdb" else "TIMESTAMP_NTZ"
     return known.get(kind, kind.upper())
+
+
+def plain_column(column: Column, value: str) -> str:
+    """Return DuckDB SQL for the value of a stored column as users see it: NULL for null."""
+    return f"LIST_EXTRACT({value}, 1)" if is_optional(column.type) else value
 
 
 def no_rows(columns: Iterable[Column], engine: str) -> str:

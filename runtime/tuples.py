@@ -11,7 +11,7 @@ from .errors import JobError
 from .inputs.values import shown, value_reader
 from .model import Program, Relation
 from .printing import constant_text, value_text
-from .sql import element_type, is_list, sql_type
+from .sql import element_type, is_list, is_optional, plain_type, sql_type, stored_type
 
 Values: TypeAlias = tuple[Any, ...]
 
@@ -43,6 +43,8 @@ def parse_tuple(program: Program, text: str) -> tuple[Relation, Values]:
 
 def read_constant(text: str, kind: str) -> Any:
     """Return the value of a constant in program syntax; raise ValueError if it is of another type."""
+    if is_optional(kind):
+        return [] if text == "null" else [read_constant(text, plain_type(kind))]
     if is_list(kind):
         if not (text.startswith("[") and text.endswith("]")):
             raise ValueError(f"{shown_constant(text)} is not a {kind}, which is written [...]")
@@ -110,6 +112,7 @@ def known_as(relation: Relation) -> str:
 
 def sql_constant(value: Any, kind: str, engine: str) -> str:
     """Return a value in SQL."""
+    kind = stored_type(kind)
     if is_list(kind):
         items = ", ".join(sql_constant(item, element_type(kind), engine) for item in value)
         listed = f"[{items}]" if engine == "duckdb" else f"ARRAY({items})"

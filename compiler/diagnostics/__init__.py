@@ -73,6 +73,9 @@ CODES: dict[str, str] = {
     "E0313": "The type of an empty list cannot be inferred.",
     "E0314": "The elements of a list are of different types.",
     "E0315": "A function used as a literal does not return a truth value.",
+    "E0316": "A value that may be null is used where a value is needed.",
+    "E0317": "`null` is used where it has no meaning.",
+    "E0318": "A column must not be null.",
     # Safety
     "E0401": "A variable of a head is not bound.",
     "E0402": "A variable of a negated atom is not bound.",

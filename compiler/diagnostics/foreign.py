@@ -66,7 +66,7 @@ _DIRECTIVES = {
     "functor": "write `extern function NAME(PARAMETER: TYPE, ...): TYPE`",
 }
 
-_NO_NULL = "there is no null; give values that may be missing a relation of their own"
+_NO_NULL = "the constant is `null`; only columns whose type ends with `?` may be null"
 
 #: What to write instead of a constant, by its name.
 _CONSTANTS = {

@@ -16,7 +16,7 @@ DECLARING = ("input", "output", "derived", "relation", "typedef", "include", "do
 #: Words after the columns of a relation, or before the argument of an aggregate.
 TRAILING = ("primary", "key", "symmetric", "distinct")
 NEGATING = ("not",)
-CONSTANTS = ("true", "false")
+CONSTANTS = ("true", "false", "null")
 TYPES = ("int", "float", "string", "bool", "date", "timestamp", "decimal", "list")
 AGGREGATES = ("min", "max", "sum", "count", "avg")
 

@@ -176,9 +176,12 @@ class Classifier:
         )
 
     def _column(self, tree: Node) -> syntax.ColumnDeclaration:
-        *at, name, type_ = tree.children
+        name, type_ = (child for child in tree.children if not isinstance(child, Token) or child.type == "NAME")
         assert isinstance(name, Token) and isinstance(type_, Tree)
-        return syntax.ColumnDeclaration(str(name), self._type(type_), bool(at), self._span(name))
+        marks = {child.type for child in tree.children if isinstance(child, Token)}
+        return syntax.ColumnDeclaration(
+            str(name), self._type(type_), "AT" in marks, self._span(name), optional="QUESTION" in marks
+        )
 
     def _external(self, tree: Node) -> syntax.FunctionDeclaration:
         name = next(child for child in tree.children if isinstance(child, Token) and child.type == "NAME")
@@ -375,7 +378,7 @@ class Classifier:
     def _location(self, tree: Node) -> syntax.ConstantNode:
         """Return the constant of ``@constant``."""
         value = self._expression(_child(tree))
-        if isinstance(value, syntax.ConstantNode):
+        if isinstance(value, syntax.ConstantNode) and value.kind != "null":
             return value
         help = "write the location as an argument, as in `p(@S)`"
         raise self._refuse("E0120", "the location of a relation without columns is a constant", tree, help)
@@ -472,6 +475,8 @@ class Classifier:
                 name = _name(tree)
                 if name == "_":
                     return syntax.WildcardNode(span)
+                if name == "null":
+                    return syntax.ConstantNode(name, name, span)
                 if "." in name:
                     raise self._refuse("E0114", f"`{name}` names a relation and has no value", tree)
                 return syntax.VariableNode(name, span)

@@ -24,8 +24,8 @@ _RELATION_WORDS = ("input", "output", "derived")
 _COMMENT_HELP = "comments begin with `//`, or are enclosed in `/*` and `*/`"
 _HARD_WORDS = {"not": "NOT", "true": "TRUE", "false": "FALSE"}
 
-#: The words that can be keywords; all but ``not``, ``true`` and ``false`` can also be names.
-KEYWORDS = (*DECLARATION_WORDS, "function", "primary", "key", "symmetric", "distinct", *_HARD_WORDS)
+#: The words that can be keywords; all but ``not``, ``true`` and ``false`` can also be names, ``null`` not of variables.
+KEYWORDS = (*DECLARATION_WORDS, "function", "primary", "key", "symmetric", "distinct", *_HARD_WORDS, "null")
 
 #: Operators of other languages and of typeset programs, with the token and the text of the operator meant.
 _FOREIGN = {

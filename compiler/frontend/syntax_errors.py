@@ -345,7 +345,7 @@ class BrokenStatement:
         """Return what to write instead of the bad token if it is likely syntax of another language."""
         found = str(self.tokens[self.bad]) if self.bad < len(self.tokens) else ""
         if self._declares and found.lower() in ("not", "null"):
-            return "there are no nulls, so this needs no constraint; omit it"
+            return "only columns whose type ends with `?` may be null, so this needs no constraint; omit it"
         if self.kind(self.bad - 1) == "GREATER" and self._follows_aggregate():
             return "write an aggregate alone as an argument of a head, and compute with its value in another rule"
         if self.kind(self.bad - 1) == "EQUAL" and found == ":=":

@@ -34,7 +34,7 @@ class WildcardNode:
 @dataclass(frozen=True)
 class ConstantNode:
     """A literal value; ``kind`` is ``int``, ``float`` (a :class:`~decimal.Decimal` of the exact digits), ``string``,
-    ``bool`` or ``date`` (the text ``YYYY-MM-DD``, already validated)."""
+    ``bool``, ``date`` (the text ``YYYY-MM-DD``, already validated) or ``null`` (whose value is its name)."""
 
     value: int | Decimal | str | bool
     kind: str
@@ -210,12 +210,14 @@ class TypeName:
 
 @dataclass(frozen=True)
 class ColumnDeclaration:
-    """``name: type`` in a declaration of a relation, function or process; ``located`` if written ``@name: type``."""
+    """``name: type`` in a declaration of a relation, function or process; ``located`` if written ``@name: type``, and
+    ``optional`` if ``name: type?``."""
 
     name: str
     type: TypeName
     located: bool
     span: Span
+    optional: bool = False
 
 
 @dataclass(frozen=True)

@@ -46,7 +46,8 @@ def rule_text(rule: syntax.RuleNode) -> str:
 
 def _declaration(declaration: syntax.RelationDeclaration) -> str:
     columns = ", ".join(
-        f"{'@' if column.located else ''}{column.name}: {_type(column.type)}" for column in declaration.columns
+        f"{'@' if column.located else ''}{column.name}: {_type(column.type)}{'?' if column.optional else ''}"
+        for column in declaration.columns
     )
     parts = [
         "input" if declaration.is_input else "",
@@ -156,6 +157,8 @@ def _operand(expression: syntax.Expression) -> str:
 def _constant(constant: syntax.ConstantNode) -> str:
     if isinstance(constant.value, bool):
         return "true" if constant.value else "false"
+    if constant.kind == "null":
+        return "null"
     if constant.kind == "date":
         return f'date"{constant.value}"'
     if isinstance(constant.value, str):

@@ -15,7 +15,7 @@ Later passes may assume:
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from decimal import Decimal
 from functools import cached_property
 from typing import TypeAlias, assert_never
@@ -29,17 +29,26 @@ from .spanning import Spanning
 @dataclass(frozen=True)
 class Type:
     """A column type: ``int`` (64-bit), ``float`` (double), ``decimal(p,s)``, ``string``, ``bool``, ``date``,
-    ``timestamp`` or ``list<T>`` with T as ``element``; prints in the syntax of the language."""
+    ``timestamp`` or ``list<T>`` with T as ``element``; prints in the syntax of the language.
+
+    An ``optional`` type ``T?`` is that of lists with one T, or none for null; see :mod:`..passes.expand_options`.
+    """
 
     name: str
     precision: int = 0
     scale: int = 0
     element: Type | None = None
+    optional: bool = False
 
     def __str__(self) -> str:
         if self.element is not None:
-            return f"list<{self.element}>"
+            return f"{self.element}?" if self.optional else f"list<{self.element}>"
         return f"decimal({self.precision},{self.scale})" if self.name == "decimal" else self.name
+
+    def with_element(self, element: Type) -> Type:
+        """Return this type of lists or optional values with another element type, or the latter itself if it is unknown
+        or broken."""
+        return element if element in (UNKNOWN, BROKEN) else replace(self, name="list", element=element)
 
     @property
     def numeric(self) -> bool:
@@ -73,16 +82,21 @@ def list_of(element: Type) -> Type:
     return element if element in (UNKNOWN, BROKEN) else Type("list", element=element)
 
 
+def optional_of(element: Type) -> Type:
+    """Return the type of values of type ``element`` that may be null, or ``element`` itself if it is broken."""
+    return element if element == BROKEN else Type("list", element=element, optional=True)
+
+
 def joined(one: Type, other: Type) -> Type | None:
     """Return the type that unifies both, where empty lists have any list type; None if there is none."""
     if one == other or other == NOTHING:
         return one
     if one == NOTHING:
         return other
-    if one.element is None or other.element is None:
+    if one.element is None or other.element is None or one.optional != other.optional:
         return None
     element = joined(one.element, other.element)
-    return None if element is None else list_of(element)
+    return None if element is None else one.with_element(element)
 
 
 # ---- terms and expressions -----------------------------------------------------------------------------------------
@@ -187,14 +201,21 @@ class Convert:
 
 @dataclass(frozen=True)
 class ListLiteral:
-    """``[a, b]``; all items have exactly the element type of ``type``."""
+    """``[a, b]``; all items have exactly the element type of ``type``. If that is optional, it is a value or null."""
 
     items: tuple[Expression, ...]
     type: Type
     span: Span
 
     def __str__(self) -> str:
+        if self.type.optional:
+            return str(self.items[0]) if self.items else "null"
         return f"[{', '.join(map(str, self.items))}]"
+
+    @property
+    def is_null(self) -> bool:
+        """Whether it is null."""
+        return self.type.optional and not self.items
 
 
 @dataclass(frozen=True)
@@ -212,8 +233,12 @@ class Call:
     external: bool = False
 
     def __str__(self) -> str:
-        return f"{self.function}({', '.join(map(str, self.arguments))})"
+        return f"{self.function.rstrip('?')}({', '.join(map(str, self.arguments))})"
 
+
+#: The functions of calls that take the value of what may be null, where it is not null, and that make a text "null"
+#: where it has no value. Programs cannot call them.
+VALUE, OR_NULL = "value?", "or_null?"
 
 Expression = Variable | Constant | Binary | Negate | Convert | ListLiteral | Call
 Term = Variable | Constant | Wildcard

@@ -334,6 +334,7 @@ def _fact_key(planned: plan.RulePlan) -> tuple[str, bool] | None:
 CHECKS: Mapping[str, Callable[[Any], None]] = {
     "expand_paths": check_expanded,
     "resolve": check_resolved,
+    "expand_options": check_resolved,
     "infer_types": check_inferred,
     "check_safety": check_typed,
     "project_channels": check_typed,

@@ -21,13 +21,21 @@ from typing import Any
 
 from flintlog.runtime.errors import JobError
 from flintlog.runtime.explain import report_explanation
-from flintlog.runtime.local.session import Session, refusal
+from flintlog.runtime.inputs.values import plain_row, stored_row
+from flintlog.runtime.local.session import Row, Session, refusal
+from flintlog.runtime.model import Relation
 from flintlog.runtime.tuples import parse_tuple, tuple_text
 
 from ..naming import counted
 
 #: How many tuples of a relation, or changes, to show by default.
 SHOWN = 40
+
+
+def row_text(relation: Relation, row: Row) -> str:
+    """Return a row of a relation in program syntax."""
+    return tuple_text(relation, stored_row(relation.columns, row))
+
 
 HELP = """\
 + link(1, 2), link(2, 3)   insert facts, and show the resulting changes
@@ -106,10 +114,10 @@ class Interactive:
             relation = self.inputs.get(named.name)
             if relation is None:
                 raise JobError(f"{named.name} is derived; only inputs can be changed")
-            changes.setdefault(relation.table, []).append((op, values))
+            changes.setdefault(relation.table, []).append((op, plain_row(relation.columns, values)))
         self.session.apply(changes)
         lines = (
-            f"{sign} {tuple_text(relation, row)}"
+            f"{sign} {row_text(relation, row)}"
             for relation in self.relations.values()
             if relation.kind != "input"
             for sign, row in self.session.changes(relation)
@@ -143,11 +151,11 @@ class Interactive:
         relation = self.inputs.get(named.name)
         if relation is None:
             raise JobError(f"{named.name} is derived; delete a fact of an input to see what depends on it")
-        found = self.session.without(relation, values)
+        found = self.session.without(relation, plain_row(relation.columns, values))
         if found is None:
             self.say(f"{tuple_text(relation, values)} is not there")
             return
-        lines = (f"{sign} {tuple_text(other, row)}" for other, sign, row in found)
+        lines = (f"{sign} {row_text(other, row)}" for other, sign, row in found)
         self.list(lines, SHOWN, f"nothing depends on {tuple_text(relation, values)}")
 
     def show(self, name: str, rest: str) -> None:
@@ -155,7 +163,7 @@ class Interactive:
         relation = self.relations.get(name.rstrip("."))
         if relation is None or not re.fullmatch(r"[0-9]{0,18}", rest.strip()):
             raise JobError(f"{name} {rest}".strip() + " is neither a command nor a relation; type `help` for help")
-        lines = (tuple_text(relation, row) for row in self.session.rows(relation))
+        lines = (row_text(relation, row) for row in self.session.rows(relation))
         self.list(lines, int(rest) if rest.strip() else SHOWN, f"{relation.name} has no tuples")
 
     def list(self, lines: Iterator[str], most: int, otherwise: str) -> None:

@@ -11,7 +11,7 @@ from xml.etree import ElementTree
 
 from flintlog.runtime.errors import JobError
 from flintlog.runtime.inputs.records import NO_OPERATION, Problems, input_relation
-from flintlog.runtime.inputs.values import InputShape, hashable
+from flintlog.runtime.inputs.values import InputShape, hashable, plain_row
 from flintlog.runtime.local.facts import FACTS_FORMATS, read_file
 from flintlog.runtime.local.given import given_rows
 from flintlog.runtime.local.session import Row, Session, refusal
@@ -180,7 +180,7 @@ def _rows(relation: Relation, rows: Any, place: str, key: str, case: Case, part:
     if not relation.columns:
         return [()] * table.num_rows
     columns = (table.column(column.sql).to_pylist() for column in relation.columns)
-    return [hashable(list(row)) for row in zip(*columns, strict=True)]
+    return [hashable(list(plain_row(relation.columns, row))) for row in zip(*columns, strict=True)]
 
 
 def _staged(relation: Relation, rows: Any, called: str, folder: Path, sign: str) -> Any:
@@ -227,7 +227,8 @@ def differences(where: str, relation: Relation, wanted: Sequence[Row], found: Se
         if rows
     ]
     yield f"{where}: {', '.join(counts)}"
-    marked = sorted([*((row, "-") for row in missing), *((row, "+") for row in unexpected)])
+    marked = [*((row, "-") for row in missing), *((row, "+") for row in unexpected)]
+    marked.sort(key=lambda row: ([(value is not None, value) for value in row[0]], row[1]))
     rows = ((sign, *map(_as_list, row)) for row, sign in marked[:SHOWN])
     names = [column.name for column in relation.columns]
     lines = table_lines(["", *names], rows)

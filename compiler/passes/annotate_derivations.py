@@ -282,6 +282,9 @@ def fact(relation: str, terms: Iterable[typed.Expression], span: Span) -> typed.
 def text_of(term: typed.Expression) -> typed.Expression | None:
     """Return a value as text, strings in quotes, or None if its type has no text that is the same on all engines."""
     span = term.span
+    if term.type.optional and term.type.element is not None:
+        plain = text_of(typed.Call(typed.VALUE, (term,), term.type.element, span))
+        return None if plain is None else typed.Call(typed.OR_NULL, (plain,), typed.STRING, span)
     if term.type == typed.STRING:
         quoted: typed.Expression = term
         for character in ("\\", '"'):

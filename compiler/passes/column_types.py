@@ -146,7 +146,7 @@ def expression_type(expression: typed.Expression, types: Mapping[str, typed.Type
             return expression_type(expression.operand, types, results)
         case typed.ListLiteral():
             items = [expression_type(item, types, results) for item in expression.items]
-            return typed.list_of(element_type(expression.items, items) or typed.BROKEN)
+            return expression.type.with_element(element_type(expression.items, items) or typed.BROKEN)
         case typed.Call() if expression.function in results:
             return results[expression.function]
         case typed.Call():
@@ -154,6 +154,8 @@ def expression_type(expression: typed.Expression, types: Mapping[str, typed.Type
             for outcome in (typed.BROKEN, typed.UNKNOWN):
                 if outcome in given:
                     return outcome
+            if expression.function == typed.VALUE:
+                return given[0].element or typed.BROKEN
             match_ = match_of(expression, given)
             return typed.BROKEN if match_ is None else match_.result
         case typed.Binary():
@@ -185,5 +187,5 @@ def _met(one: typed.Type, other: typed.Type) -> typed.Type | None:
     """Return the common type of two literals, float if either is a float, or None if there is none."""
     if one.element is not None and other.element is not None:
         element = _met(one.element, other.element)
-        return None if element is None else typed.list_of(element)
+        return None if element is None else one.with_element(element)
     return typed.joined(one, other) or common_type(one, other)

@@ -232,7 +232,8 @@ class Declarations:
                 self.diagnostics.report("E0602", message, column.span)
             elif column.located:
                 location = place
-            columns.append(typed.TypedColumn(column.name, self._type(column.type)))
+            kind = self._type(column.type)
+            columns.append(typed.TypedColumn(column.name, typed.optional_of(kind) if column.optional else kind))
         if declaration.symmetric:
             types = [column.type for column in columns[:2]]
             if len(types) < 2 or (types[0] != types[1] and typed.BROKEN not in types):

@@ -112,6 +112,10 @@ class _RuleTyper:
             case typed.Assignment():
                 value = self._assigned(literal.variable, self._expression(literal.value))
                 binding = _Binding(value.type, literal.variable.span, "by this assignment")
+                if isinstance(value, typed.Call) and value.function == typed.VALUE and not value.external:
+                    option = value.arguments[0]
+                    assert isinstance(option, typed.Variable)
+                    binding = replace(self.bindings.get(option.name, binding), type=value.type)
                 self.bindings.setdefault(literal.variable.name, binding)
                 return replace(literal, variable=replace(literal.variable, type=value.type), value=value)
             case typed.Comparison():
@@ -150,6 +154,10 @@ class _RuleTyper:
         if typed.BROKEN in (value.type, column.type) or value.type == column.type:
             return value
         name = _column_name(column, relation)
+        if column.type.optional and isinstance(value, typed.ListLiteral) and value.type.optional and value.items:
+            assert column.type.element is not None
+            plain = replace(column, type=column.type.element)
+            return replace(value, items=(self._in_column(value.items[0], plain, relation),), type=column.type)
         if typed.joined(value.type, column.type) == column.type:
             return self._convert(value, column.type)
         if isinstance(value, typed.ListLiteral) and is_retyped(value, column.type):
@@ -164,13 +172,13 @@ class _RuleTyper:
             return fitting or value
         notes = self._notes(value, relation)
         code = "E0301" if isinstance(value, typed.Variable) else "E0302"
-        message = f"{name} is {column.type}, but `{value}` is {value.type}"
+        message = f"{name} is {column.type}, but `{_shown(value)}` is {value.type}"
         self.diagnostics.report(code, message, value.span, help=_column_help(value, column.type), notes=notes)
         return value
 
     def _is_inside_path(self, variable: typed.Variable) -> bool:
         """Return whether a variable was made for a path: the rule's text lacks it, or the rule was made for one."""
-        written = re.search(rf"\b{re.escape(variable.name)}\b", self.source.text)
+        written = re.search(rf"\b{re.escape(variable.name.rstrip('?'))}\b", self.source.text)
         return written is None or self.source.origin.startswith("made for the")
 
     def _notes(self, value: typed.Expression, relation: typed.TypedRelation) -> tuple[Note, ...]:
@@ -179,7 +187,7 @@ class _RuleTyper:
             notes.append(Note(f"`{value}` is an intermediate node of the path", value.span))
         if isinstance(value, typed.Variable) and value.name in self.bindings:
             binding = self.bindings[value.name]
-            notes.append(Note(f"`{value}` is {binding.type} {binding.where}", binding.span))
+            notes.append(Note(f"`{_shown(value)}` is {binding.type} {binding.where}", binding.span))
         notes.append(_relation_note(relation))
         return tuple(notes)
 
@@ -261,7 +269,7 @@ class _RuleTyper:
             self.diagnostics.report("E0314", message, expression.span)
             element = typed.BROKEN
         converted = tuple(self._convert(item, element) for item in items)
-        return replace(expression, items=converted, type=typed.list_of(element))
+        return replace(expression, items=converted, type=expression.type.with_element(element))
 
     def _call(self, call: typed.Call) -> typed.Call:
         arguments = tuple(self._expression(argument) for argument in call.arguments)
@@ -272,6 +280,8 @@ class _RuleTyper:
             return call if external is None else replace(call, type=external.result)
         if external is not None:
             return self._external_call(call, external)
+        if call.function == typed.VALUE:
+            return replace(call, type=given[0].element or typed.BROKEN)
         function, match_ = FUNCTIONS[call.function], match_of(call, given)
         if match_ is None:
             return self._wrong_arguments(call, "; ".join(map(str, function.signatures)))
@@ -342,10 +352,10 @@ class _RuleTyper:
             return replace(compared, left=replace(left, type=typed.BROKEN))
         common = common_type(as_operand(left, left.type, right.type), as_operand(right, right.type, left.type))
         if common is None:
-            message = f"`{left}` is {left.type} and `{right}` is {right.type}, which cannot be compared"
+            message = f"`{_shown(left)}` is {left.type} and `{_shown(right)}` is {right.type}, which cannot be compared"
             help = _comparison_help(left, right) or _comparison_help(right, left)
             notes = tuple(
-                Note(f"`{side}` is {side.type} {binding.where}", binding.span)
+                Note(f"`{_shown(side)}` is {side.type} {binding.where}", binding.span)
                 for side in (left, right)
                 if isinstance(side, typed.Variable)
                 for binding in [self.bindings[side.name]]
@@ -382,6 +392,11 @@ class _RuleTyper:
             message = f"the result type is {type_}, which cannot hold `{expression}`"
             self.diagnostics.report("E0306", message, expression.span)
         return fitting or expression
+
+
+def _shown(value: typed.Expression) -> str:
+    """Return a value as it is written; the names of variables that may be null end with ``?`` here."""
+    return str(value).removesuffix("?")
 
 
 def _column_name(column: typed.TypedColumn, relation: typed.TypedRelation) -> str:

@@ -308,6 +308,8 @@ class _Rules:
         match expression:
             case syntax.VariableNode():
                 return typed.Variable(expression.name, typed.UNKNOWN, span)
+            case syntax.ConstantNode(kind="null"):
+                return typed.ListLiteral((), typed.optional_of(typed.NOTHING), span)
             case syntax.ConstantNode():
                 return constant_of(expression)
             case syntax.Unary():

@@ -36,7 +36,12 @@ ADDRESSES = ("int", "string")
 
 def split_nodes(localized: LocalizedProgram, diagnostics: Diagnostics) -> typed.TypedProgram:
     """Return the program of a node, with routes and its recursions across nodes; report what nodes cannot run
-    (E0740)."""
+    (E0740), and columns that may be null (E0318)."""
+    for relation in localized.program.relations:
+        column = next((column for column in relation.columns if column.type.optional and not relation.hidden), None)
+        if column is not None:
+            message = f"column `{column.name}` of `{relation.name}` may be null, which nodes cannot send each other"
+            diagnostics.report("E0318", message, relation.span, help="declare it without `?`")
     splitting = _NodeSplitting(localized, diagnostics)
     splitting.check()
     return localized.program if diagnostics.failed else splitting.program()

@@ -96,7 +96,7 @@ def _is_new(value: typed.Node) -> bool:
         case typed.ListLiteral():
             return any(map(_is_new, value.items))
         case typed.Call():
-            invents = value.external or FUNCTIONS[value.function].invents
+            invents = value.external or (value.function != typed.VALUE and FUNCTIONS[value.function].invents)
             return invents or any(map(_is_new, value.arguments))
     return False
 

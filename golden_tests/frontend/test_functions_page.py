@@ -44,8 +44,9 @@ ENDING = """
 
 ## List values
 
-A list type is written `list<T>`. Elements may have any type, including lists, and are never null. Lists are equal if
-they have the same elements in the same order. `<`, `min` and `max` compare them by their first differing elements; a
+A list type is written `list<T>`. Elements may have any type, including lists, and are never null; a column
+of type `list<T>?` may be null as a whole. Lists are equal if they have the same elements in the same order. `<`, `min`
+and `max` compare them by their first differing elements; a
 prefix is less than a longer list. A list of bools has no order. `++` concatenates lists of one type. An empty list
 takes its type from its context: a declared column, the other side of a comparison or of `++`, or the other elements
 of a list.

@@ -7,6 +7,10 @@ numbers of derivations, :func:`supports_ok` recounts the invariant of ranked sup
 Arithmetic is that of the language: ``int`` has 64 bits, ``int / int`` truncates toward zero, ``%`` takes the sign of
 the dividend, the quotient of decimals is a float. A rule fails if there is a binding that satisfies its positive
 literals, its negations and every condition that is defined on it, while some expression of the rule is undefined on it.
+
+A null (None) is a value of a tuple like others, but equals nothing where tuples are joined or values compared, itself
+included; only a comparison with the constant finds it. An expression of a null is null, and no condition on it holds,
+except that a negated atom holds of a variable that is null. Aggregates leave out derivations whose value is null.
 """
 
 from __future__ import annotations
@@ -162,9 +166,11 @@ def compute(expression: Expression, binding: Mapping[str, Any]) -> Any:
             return value
         case Negate(operand):
             value = compute(operand, binding)
-            return value if isinstance(value, Undefined) else operate("-", 0, value)
+            return value if value is None or isinstance(value, Undefined) else operate("-", 0, value)
         case Binary(op, left, right):
             one, other = compute(left, binding), compute(right, binding)
+            if one is None or other is None:
+                return None
             if isinstance(one, Undefined):
                 return one
             if isinstance(other, Undefined):
@@ -172,6 +178,8 @@ def compute(expression: Expression, binding: Mapping[str, Any]) -> Any:
             return operate(op, *alike(left, one, right, other))
         case ListOf(parts) | Call(_, parts):
             values = tuple(compute(part, binding) for part in parts)
+            if any(value is None for value in values):
+                return None
             lacking = next((value for value in values if isinstance(value, Undefined)), None)
             if lacking is not None or isinstance(expression, ListOf):
                 return lacking or values
@@ -224,9 +232,16 @@ def operate_float(op: str, left: float, right: float) -> Any:
     return result if math.isfinite(result) else Undefined("overflow")
 
 
+NULL = Constant(None, "null")
+
+
 def holds(comparison: Comparison, binding: Mapping[str, Any]) -> bool | Undefined:
     """Whether the comparison is true, false or undefined."""
     left, right = compute(comparison.left, binding), compute(comparison.right, binding)
+    if NULL in (comparison.left, comparison.right):
+        return (left is right is None) == (comparison.op == "=")
+    if left is None or right is None:
+        return False
     if isinstance(left, Undefined):
         return left
     if isinstance(right, Undefined):
@@ -387,12 +402,14 @@ class Joined:
                 rows: Iterable[Row] = [
                     row for row in only if all(row[c] == k for c, k in zip(at.columns, key, strict=True))
                 ]
+            elif any(value is None and part != NULL for value, part in zip(key, at.key, strict=True)):
+                rows = ()
             else:
                 rows = store.matching(at.relation, at.columns, key)
             for row in rows:
                 for column, name in at.binds:
                     binding[name] = row[column]
-                if all(row[column] == binding[name] for column, name in at.repeats):
+                if all(row[column] == binding[name] is not None for column, name in at.repeats):
                     excluded, found = self.tested(at, binding, store)
                     if not excluded:
                         used[at.place] = row
@@ -409,12 +426,17 @@ class Joined:
             outcome: Any
             if isinstance(test, tuple):
                 outcome = binding[test[0]] = compute(test[1], binding)
+                if outcome is None:
+                    return True, None
             elif isinstance(test, Comparison):
                 outcome = holds(test, binding)
                 if outcome is False:
                     return True, None
             else:
                 assert isinstance(test, Negation)
+                computed = (a for a in test.atom.arguments if not isinstance(a, Variable | Wildcard))
+                if any(compute(argument, binding) is None for argument in computed):
+                    return True, None
                 outcome = present(test.atom, binding, store)
                 if outcome is True:
                     return True, None
@@ -472,6 +494,8 @@ def present(atom: Atom, binding: Mapping[str, Any], store: Store) -> bool | Unde
     for value in key:
         if isinstance(value, Undefined):
             return value
+    if None in key:
+        return False
     return any(True for _ in store.matching(atom.relation, columns, key))
 
 
@@ -489,10 +513,10 @@ def head_row(program: Program, rule: Rule, derivation: Derivation) -> Row:
         inner = argument.argument if isinstance(argument, Aggregate) else argument
         value = None if inner is None else compute(inner, derivation.binding)
         if columns is not None and not isinstance(argument, Aggregate) and isinstance(value, int | float):
-            value = converted(value, columns[place].type)
+            value = converted(value, columns[place].type.removesuffix("?"))
         extremum = isinstance(argument, Aggregate) and argument.function in ("min", "max")
         if columns is not None and (extremum or not isinstance(argument, Aggregate)) and isinstance(value, Decimal):
-            value = within(value, columns[place].type)
+            value = within(value, columns[place].type.removesuffix("?"))
         values.append(value)
     return tuple(values)
 
@@ -525,6 +549,9 @@ def sound(program: Program, rule: Rule, found: Iterable[Derivation], strict: boo
     """Head tuples with their derivations; one with a fault raises if ``strict`` and is left out otherwise."""
     for derivation in found:
         row = head_row(program, rule, derivation)
+        arguments = zip(rule.head.arguments, row, strict=True)
+        if any(isinstance(a, Aggregate) and a.argument is not None and value is None for a, value in arguments):
+            continue
         fault = fault_of(derivation, row)
         if fault is None:
             yield row, derivation

@@ -20,7 +20,8 @@ from typing import Any
 from .functions import FUNCTIONS
 
 Value = int | float | bool | str | Decimal | date | datetime | tuple[Any, ...]
-"""What a column holds: decimals are :class:`~decimal.Decimal`, dates :class:`~datetime.date`, lists tuples."""
+"""What a column holds: decimals are :class:`~decimal.Decimal`, dates :class:`~datetime.date`, lists tuples. Null is
+None."""
 
 Row = tuple[Any, ...]
 """One tuple of a relation: its :data:`Value` per column; ``()`` for a nullary relation that is true."""
@@ -179,7 +180,8 @@ class Rule:
 
 @dataclass(frozen=True)
 class Column:
-    """A declared column; ``type`` is spelled out, as in ``decimal(10,2)``, aliases resolved."""
+    """A declared column; ``type`` is spelled out, as in ``decimal(10,2)``, aliases resolved, with a ``?`` if its values
+    may be null."""
 
     name: str
     type: str
@@ -448,7 +450,8 @@ class Parser:
                 self.skip("@")
                 column = self.name()
                 self.expect(":")
-                columns.append(Column(column, self.type()))
+                kind = self.type()
+                columns.append(Column(column, f"{kind}?" if self.skip("?") else kind))
                 if not self.is_mark(")"):
                     self.expect(",")
         key: list[int] = []
@@ -686,7 +689,7 @@ class Parser:
             return inner
         if self.skip("["):
             return ListOf(self.items("]"))
-        if self.next.kind == "name" and self.next.text not in ("true", "false"):
+        if self.next.kind == "name" and self.next.text not in ("true", "false", "null"):
             name = self.name()
             if self.skip("("):
                 return Call(name, self.items(")"))
@@ -722,6 +725,9 @@ class Parser:
         if self.is_word("true", "false"):
             self.take()
             return Constant(token.text == "true", token.text)
+        if self.is_word("null"):
+            self.take()
+            return Constant(None, "null")
         raise self.error("expected a constant")
 
 
@@ -936,6 +942,7 @@ def coerced(rule: Rule, relations: dict[str, Relation]) -> Rule:
 
 def as_type(expression: Expression, type_name: str) -> Expression:
     """A number literal as a value of ``type_name``; anything else as it is."""
+    type_name = type_name.removesuffix("?")
     if isinstance(expression, ListOf) and type_name.startswith("list<"):
         element = type_name.removeprefix("list<").removesuffix(">")
         return ListOf(tuple(as_type(item, element) for item in expression.items))

@@ -58,7 +58,7 @@ PYTHON = """
 LONG = "a_name_of_many_characters_" * 5
 
 #: Not variables: what stands before ``<`` is then an aggregate, and these are values or operators.
-NO_VARIABLES = frozenset({"count", "sum", "min", "max", "avg"})
+NO_VARIABLES = frozenset({"count", "sum", "min", "max", "avg", "null"})
 
 TABLES = ("before", "after", "delta", "changed", "lost", "gained", "dead", "groups", "absent_after", "stored", "2")
 

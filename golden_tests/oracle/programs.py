@@ -58,18 +58,21 @@ safe; the other names speak for themselves.
 """
 
 MORE_FEATURES = frozenset(
-    {"locations", "witnesses", "distinct", "extremes", "lists", "functions", "nasty names", "many facts"}
+    {"locations", "witnesses", "distinct", "extremes", "lists", "functions", "nasty names", "many facts", "nulls"}
 )
 """What they show when asked: ``@`` on the first column of every relation, columns behind ``min`` or ``max``,
 ``count<distinct X>``, ``min`` inside recursion, columns of lists, calls of functions, names that mean something to
-an engine, to Python or to the job (``names.py``), and several facts of a relation in a row."""
+an engine, to Python or to the job (``names.py``), several facts of a relation in a row, and columns whose values may be
+null."""
 
 DOMAIN = 5
 """Integer columns of inputs and integer constants are drawn from 0 to ``DOMAIN`` - 1."""
 
 VALUES: dict[str, Sequence[Any]] = {
     "int": range(DOMAIN),
+    "int?": (None, *range(DOMAIN)),
     "string": ("a", "b", "ab"),
+    "string?": (None, "a", "b"),
     "list<int>": ((1,), (), (1, 2), (2, 1), (3, 3)),
     "bool": (False, True),
     "float": (0.5, 1.0, 2.25),
@@ -98,7 +101,14 @@ class Signature:
     types: tuple[str, ...]
 
 
-POOLS = {"int": ("X", "Y", "Z", "U"), "string": ("S", "T"), "float": ("F", "G"), "list<int>": ("L", "M")}
+POOLS = {
+    "int": ("X", "Y", "Z", "U"),
+    "string": ("S", "T"),
+    "float": ("F", "G"),
+    "list<int>": ("L", "M"),
+    "int?": ("N", "O"),
+    "string?": ("P", "Q"),
+}
 ASSIGNED = {"int": ("A", "B"), "string": ("C", "D"), "list<int>": ("K",)}
 
 
@@ -218,6 +228,12 @@ class Builder:
             self.input("ls", ("int", "list<int>"), "primary key (c1)" if self.chance(10, "keys") else "")
         if self.chance(25, "lists"):
             self.input("li", ("list<int>",))
+        if "nulls" in self.features:
+            self.input("o", ("int", "int?"), "primary key (c0)" if self.chance(10, "keys") else "")
+            if self.chance(50):
+                self.input("oo", ("int", "int?", "int?") if self.located else ("int?", "int?"))
+            if self.chance(40, "strings"):
+                self.input("so", ("int", "string?"))
         nodes = any(relation.name == "f" for relation in self.lower)
         self.domain = self.chance(30, "paths", *(() if nodes else ("wildcards",)))
         if self.domain:
@@ -240,6 +256,10 @@ class Builder:
         if takes_input:
             self.declare("input derived relation", relation.name, relation.types)
             self.declarations.append(f"output {relation.name}.")
+            return
+        if any(kind.endswith("?") for kind in relation.types):
+            # Of an undeclared relation, a column that is never given a null is not one that may be null.
+            self.declare("output relation" if self.chance(70) else "relation", relation.name, relation.types)
             return
         match self.weighted((50, "publish"), (30, "output"), (8, "relation"), (12, "nothing")):
             case "publish":
@@ -291,6 +311,8 @@ class Builder:
             if not (self.located and column == 0) and self.chance(25, "lists")
             else "float"
             if not (self.located and column == 0) and floats and self.chance(15)
+            else self.pick(("int?", "int?", "string?"))
+            if not (self.located and column == 0) and self.chance(35, "nulls")
             else "int"
             for column in range(shape)
         )
@@ -372,6 +394,8 @@ class Builder:
             self.insert(body, self.comparison(body))
         if self.chance(25, "functions"):
             self.insert(body, self.condition(body))
+        if self.chance(45, "nulls"):
+            self.insert(body, self.null_test(body))
         for _ in range(self.number(0, 2, 25) if "negation" in self.features else 0):
             self.insert(body, self.negated(self.below(), body))
         return body
@@ -389,7 +413,7 @@ class Builder:
         for column, type_name in enumerate(relation.types):
             location = self.located and column == 0
             fresh = [name for name in POOLS[type_name] if name not in before.bound[type_name] and name not in arguments]
-            known = [name for name in before.bound[type_name] if name not in arguments]
+            known = [name for name in self.fitting(type_name, before, 12) if name not in arguments]
             again = [name for name in arguments if name in body.bound[type_name]]
             kind = self.weighted(
                 (40 if fresh else 0, "fresh"),
@@ -419,6 +443,26 @@ class Builder:
             body.literals.append(f"{self.path(relation, any(a in held for a in arguments))}({', '.join(arguments)})")
             return
         body.literals.append(self.written(relation.name, arguments))
+
+    def fitting(self, type_name: str, body: Body, percent: int) -> list[str]:
+        """Bound variables for a column of an atom: those of its type; of a column that may be null, also those that
+        have values, and of another column, in ``percent`` of 100 cases, also those that may be null."""
+        found = list(body.bound[type_name])
+        other = type_name.removesuffix("?") if type_name.endswith("?") else f"{type_name}?"
+        if other in body.bound and (type_name.endswith("?") or self.chance(percent, "nulls")):
+            found += [name for name in body.bound[other] if name not in found]
+        return found
+
+    def null_test(self, body: Body) -> str | None:
+        """A test of a variable that may be null."""
+        names = [(name, kind) for kind in ("int?", "string?") for name in body.bound[kind]]
+        if not names:
+            return None
+        name, kind = self.pick(names)
+        op = self.weighted((6, "!="), (4, "="))
+        if op == "!=":
+            body.bind(kind.removesuffix("?"), name)
+        return f"null {op} {name}" if self.chance(20) else f"{name} {op} null"
 
     # paths
 
@@ -454,6 +498,8 @@ class Builder:
 
     def constant(self, type_name: str) -> str:
         """A constant of the type."""
+        if type_name.endswith("?"):
+            return "null" if self.chance(35) else self.constant(type_name.removesuffix("?"))
         match type_name:
             case "int":
                 return str(self.pick(VALUES["int"]))
@@ -472,7 +518,7 @@ class Builder:
         arguments = []
         for column, type_name in enumerate(relation.types):
             location = self.located and column == 0
-            bound = body.bound[type_name]
+            bound = self.fitting(type_name, body, 40)
             if "repeats" not in self.features:
                 bound = [name for name in bound if name not in arguments]
             wildcard = "wildcards" in self.features and not location
@@ -486,7 +532,7 @@ class Builder:
                 case "variable":
                     arguments.append(self.pick(bound))
                 case "constant":
-                    arguments.append(self.constant(type_name))
+                    arguments.append(self.constant(type_name.removesuffix("?")))
                 case _:
                     arguments.append("_")
         sign = "not " if self.chance(10) else "!"
@@ -509,7 +555,7 @@ class Builder:
         if right == "variable":
             right = self.pick([name for name in body.bound[type_name] if name != left])
         elif right == "constant":
-            right = self.constant(type_name)
+            right = self.constant(type_name.removesuffix("?"))
         else:
             right = self.expression(body, recursive=False)
         op = self.pick(("!=", "<", "<=", ">", ">=", "="))
@@ -667,7 +713,7 @@ class Builder:
         """A head over the body's variables."""
         arguments = []
         for column, type_name in enumerate(head.types):
-            bound = body.bound[type_name]
+            bound = body.bound[type_name] if not type_name.endswith("?") else self.fitting(type_name, body, 0)
             if not self.chance(10, "repeats"):
                 bound = [name for name in bound if name not in arguments] or bound
             if self.plain and column == len(head.types) - 1:
@@ -693,7 +739,11 @@ class Builder:
     def aggregate(self, place: int) -> None:
         """A relation of one to three aggregates over the derivations of one or two rules."""
         grouping = [
-            "string" if not (self.located and c == 0) and self.chance(10, "strings") else "int"
+            "string"
+            if not (self.located and c == 0) and self.chance(10, "strings")
+            else "int?"
+            if not (self.located and c == 0) and self.chance(30, "nulls")
+            else "int"
             for c in range(max(int(self.located), self.number(0, 2, 70)))
         ]
         functions = [self.pick(("count*", "min", "max", "sum", "avg", "count"))]
@@ -722,12 +772,15 @@ class Builder:
                 if function == "count*":
                     written.append("count<*>")
                     continue
-                variable = self.pick(body.bound[value_type])
+                names = body.bound[value_type]
+                if len(functions) == 1 and self.chance(50, "nulls"):
+                    names = body.bound[f"{value_type}?"] or names
+                variable = self.pick(names)
                 name = f"a_{function.upper()}" if self.chance(5) else function
                 written.append(f"{name}<{'distinct ' if distinct and function == 'count' else ''}{variable}>")
             groups = []
             for type_name in grouping:
-                bound = body.bound[type_name]
+                bound = body.bound[type_name] if not type_name.endswith("?") else self.fitting(type_name, body, 0)
                 groups.append(
                     self.constant(type_name) if not bound or self.chance(5, "constants") else self.pick(bound)
                 )
@@ -850,6 +903,11 @@ def values_of(type_name: str) -> Sequence[Any]:
     return VALUES[type_name.split("(")[0]]
 
 
+def in_order(row: Row) -> list[tuple[bool, Any]]:
+    """A key to sort rows by: nulls first."""
+    return [(value is not None, value) for value in row]
+
+
 def build_row(builder: Builder, relation: Relation) -> Row:
     """A row of the relation's types."""
     assert relation.columns is not None
@@ -872,7 +930,7 @@ def build_batch(builder: Builder, program: Program, inputs: Mapping[str, Set[Row
     """Up to ``most`` changes per input relation, some of which change nothing."""
     batch: Batch = {}
     for relation in program.inputs:
-        rows = sorted(inputs.get(relation.name, ()))
+        rows = sorted(inputs.get(relation.name, ()), key=in_order)
         changes: list[tuple[str, Row]] = []
         taken: dict[Row, Row] = {}
         if rows and builder.chance(5):
@@ -902,7 +960,7 @@ class Scenario:
 
     def __str__(self) -> str:
         """The program and its data, to be read when a test fails."""
-        lines = [self.text, *(f"{name} = {sorted(rows)}" for name, rows in self.inputs.items())]
+        lines = [self.text, *(f"{name} = {sorted(rows, key=in_order)}" for name, rows in self.inputs.items())]
         return "\n".join([*lines, *(f"batch {number}: {batch}" for number, batch in enumerate(self.batches, 1))])
 
 

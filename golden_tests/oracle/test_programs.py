@@ -62,6 +62,7 @@ SHOWN = {
     "lists": r"list<int>",
     "functions": r"\b(upper|pmod|contains|abs|length)\(",
     "extremes": r"m\d\(X, Y, min<C>\) :- wt\(X, Z, C1\)",
+    "nulls": r"[NOPQ] !?= null",
     "nasty names": r"\b(rowid|_rank|_support|select|ROWID|count|batch)\b *[(:,)]",
 }
 """What shows in some program that has a feature."""

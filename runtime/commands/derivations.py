@@ -19,13 +19,13 @@ from ..engines.duckdb import DuckEngine
 from ..engines.engine import Engine
 from ..errors import JobError
 from ..explain import MOST_PROOF_TUPLES
-from ..inputs.values import hashable
+from ..inputs.values import hashable, plain_row, plain_value
 from ..manifest import Manifest, read_manifest
 from ..model import LIFE, Column, Program, Relation, Rule
 from ..options import Options
 from ..places import given_place, is_local
 from ..printing import discard_output, shown_lines, value_text
-from ..sql import names
+from ..sql import names, plain_type
 from ..task import Task
 from ..tasks import duck_engine
 from ..tuples import Known, Values, parse_tuple, sql_constant, tuple_text
@@ -141,7 +141,8 @@ def proven_with(ids: Collection[str], program: Program, engine: Engine) -> list[
 
 def described(relation: Relation, values: Values) -> dict[str, Any]:
     """Return a tuple as results have it."""
-    return {"tuple": tuple_text(relation, values), "relation": relation.name, "values": list(values)}
+    known = list(plain_row(relation.columns, values))
+    return {"tuple": tuple_text(relation, values), "relation": relation.name, "values": known}
 
 
 def copies(program: Program, carried: Mapping[str, str], relation: Relation, values: Values) -> list[Known]:
@@ -207,8 +208,8 @@ def fact_text(relation: Relation, values: Values) -> str:
     """Return a fact as derivation sets name it: ``link(1,"a")``."""
     texts = []
     for value, column in zip(values, relation.columns, strict=True):
-        text = value_text(value)
-        if column.type == "string":
+        text = value_text(plain_value(value, column.type))
+        if plain_type(column.type) == "string" and (column.type == "string" or value):
             text = '"' + text.replace("\\", "\\\\").replace('"', '\\"') + '"'
         texts.append(text)
     return f"{relation.name}({','.join(texts)})"

@@ -9,6 +9,7 @@ from datetime import date
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from ..arrow import plain_array
 from ..commits import from_last_commit
 from ..errors import JobError
 from ..executors import Executor, available_cores
@@ -18,7 +19,7 @@ from ..manifest import Manifest
 from ..model import Column, Program, Relation
 from ..places import given_place
 from ..printing import discard_output, shown_lines
-from ..sql import names, sql_type
+from ..sql import is_optional, names, sql_type
 from ..stored import relation_frame, stored_engine
 from ..tuples import sql_constant
 from ..versions import check_program
@@ -54,10 +55,13 @@ def read_relation(
         wanted, place = wanted_relation(program, manifest, name, at)
         if spark is not None:
             return frame_of(spark, root, manifest, wanted, place, support)
+        import pyarrow as pa
+
         columns = shown_columns(wanted, support)
         with stored_engine(root, [manifest], wanted, available_cores()) as (engine, (stored,)):
             rows = engine.arrow_reader(rows_sql(stored, wanted, place, support), ROWS_AT_ONCE).read_all()
-            return rows.select([c.sql for c in columns]).rename_columns([c.name for c in columns])
+            arrays = [plain_array(rows.column(c.sql), c.type) for c in columns]
+            return pa.table(arrays, [c.name for c in columns]) if columns else rows.select([])
 
     found: DataFrame | pa.Table = from_last_commit(root, read)
     return found
@@ -103,6 +107,10 @@ def frame_of(spark: SparkSession, root: Path, manifest: Manifest, wanted: Relati
         frame = frame.where(functions.col(f"`{place.sql}`") == moment.cast(sql_type(place.type, "spark")))
     if not wanted.columns:
         frame = frame.drop("_unit")
+    for column in wanted.columns:
+        if is_optional(column.type):
+            value = functions.try_element_at(f"`{column.sql}`", functions.lit(1))
+            frame = frame.withColumn(column.sql, value)
     return frame.withColumnsRenamed({column.sql: column.name for column in wanted.columns})
 
 
@@ -120,7 +128,8 @@ def rows_of(
             sql += f" ORDER BY {', '.join(order)}" if order else ""
             sql += f" LIMIT {limit}" if limit is not None else ""
             for batch in engine.arrow(sql, ROWS_AT_ONCE):
-                columns = [batch.column(c.sql).to_pylist() for c in shown_columns(wanted, support)]
+                arrays = [plain_array(batch.column(c.sql), c.type) for c in shown_columns(wanted, support)]
+                columns = [array.to_pylist() for array in arrays]
                 yield from zip(*columns, strict=True) if columns else itertools.repeat((), batch.num_rows)
         return
     frame = frame_of(executor.session("show"), root, manifest, wanted, at, support)

@@ -12,8 +12,8 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from ..arrow import arrow_type, string_array
-from ..sql import element_type, is_list
+from ..arrow import arrow_type, optional_array, string_array
+from ..sql import element_type, is_list, is_optional, plain_type
 from .values import (
     BLANKS,
     FLOATING,
@@ -42,6 +42,11 @@ def staged_values(column: Any, kind: str, shape: InputShape) -> Any:
     ArrowException unless the row readers would certainly accept every value with the same result."""
     if pa.types.is_dictionary(column.type):
         column = column.dictionary_decode()
+    if is_optional(kind):
+        plain = plain_type(kind)
+        if pa.types.is_null(column.type):
+            return optional_array(pa.nulls(0, arrow_type(plain)), pa.repeat(False, len(column)))
+        return optional_array(staged_values(column.drop_null(), plain, shape), column.is_valid())
     if column.null_count:
         raise ValueError("null")
     if is_list(kind):
@@ -68,6 +73,8 @@ def staged_values(column: Any, kind: str, shape: InputShape) -> Any:
 def text_values(column: Any, kind: str, shape: InputShape) -> Any:
     """Convert a column of text, with NULL for empty fields, to staged values of type ``kind``; raise as
     :func:`staged_values`."""
+    if is_optional(kind):
+        return optional_array(text_values(column.drop_null(), plain_type(kind), shape), column.is_valid())
     if column.null_count or is_list(kind):
         raise ValueError("null, or a list")
     if kind == "string":

@@ -9,7 +9,7 @@ from typing import Any
 
 from ..errors import JobError, Refused
 from ..model import Program, Relation
-from ..sql import element_type, is_list
+from ..sql import element_type, is_list, is_optional, plain_type
 from .values import BLANKS, OPERATION_NAMES, Absent, InputShape, Reader, json_decoder, reader, shown
 
 PROBLEMS_LISTED = 5
@@ -288,6 +288,8 @@ def check_kinds(kinds: Mapping[str, str], file: str, shape: InputShape, problems
 
 def takes(wanted: str, found: str) -> bool:
     """Return whether a column of type ``wanted`` accepts values of kind ``found``; elements are compared for lists."""
+    if is_optional(wanted):
+        return found == "null" or takes(plain_type(wanted), found)
     if is_list(wanted):
         return is_list(found) and takes(element_type(wanted), element_type(found))
     short = {"operation": "string"}.get(wanted, wanted.split("(")[0])

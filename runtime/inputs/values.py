@@ -7,7 +7,7 @@ import functools
 import json
 import math
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta
 from decimal import Context, Decimal, InvalidOperation
@@ -15,7 +15,7 @@ from enum import Enum
 from typing import Any
 
 from ..model import Column, Relation
-from ..sql import element_type, is_list
+from ..sql import element_type, is_list, is_optional, plain_type
 
 OPERATIONS = {
     "+": "+",
@@ -197,6 +197,8 @@ def reader(type_name: str, shape: InputShape, text: bool) -> Reader:
 
 def value_reader(type_name: str, text: bool = False) -> Reader:
     """Return a function that converts the value of a column, or an order, or raises ValueError with the reason."""
+    if is_optional(type_name):
+        return functools.partial(read_optional, value_reader(plain_type(type_name), text))
     if type_name == "string":
         return read_string_field if text else read_string
     if is_list(type_name):
@@ -327,6 +329,31 @@ def read_list(read: Reader, text: bool, value: Any) -> list[Any]:
         except ValueError as error:
             raise ValueError(f"element {number}: {error}") from error
     return items
+
+
+def read_optional(read: Reader, value: Any) -> list[Any]:
+    """Read a value that may be null, as it is stored: a list with the value, or an empty one for null."""
+    return [] if value is None else [read(value)]
+
+
+def plain_value(value: Any, kind: str) -> Any:
+    """Return a stored value of type ``kind`` as users see it: None for null."""
+    return (value[0] if value else None) if is_optional(kind) else value
+
+
+def stored_value(value: Any, kind: str) -> Any:
+    """Return a value of type ``kind``, None for null, as it is stored."""
+    return ([] if value is None else [value]) if is_optional(kind) else value
+
+
+def plain_row(columns: Sequence[Column], row: Sequence[Any]) -> tuple[Any, ...]:
+    """Return stored values of columns as users see them."""
+    return tuple(plain_value(value, column.type) for value, column in zip(row, columns, strict=True))
+
+
+def stored_row(columns: Sequence[Column], row: Sequence[Any]) -> tuple[Any, ...]:
+    """Return values of columns, None for null, as they are stored."""
+    return tuple(stored_value(value, column.type) for value, column in zip(row, columns, strict=True))
 
 
 def hashable(value: Any) -> Any:

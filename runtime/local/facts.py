@@ -12,6 +12,7 @@ from ..inputs.records import Problems, Record, Warn, checked_rows, operation_col
 from ..inputs.values import Absent, InputShape, shown
 from ..model import Program, Relation
 from ..printing import shown_lines, value_text
+from ..sql import names, plain_column
 from .session import Row, Session
 
 FACTS_FORMATS = {
@@ -142,9 +143,10 @@ def write_output(session: Session, relation: Relation, path: Path, form: str) ->
     columns = [column.name for column in relation.columns]
     if form == "parquet":
         # A row without columns is written as its operation only, here and in CSV.
-        listed = ", ".join(f'{c.sql} AS "{c.name}"' for c in relation.columns) or "'+' AS op"
+        listed = ", ".join(f'{plain_column(c, c.sql)} AS "{c.name}"' for c in relation.columns) or "'+' AS op"
         escaped = str(path).replace("'", "''")
-        ordered = f"SELECT {listed} FROM {relation.table} ORDER BY ALL"
+        order = names(relation.tuple_columns, "q.")
+        ordered = f"SELECT {listed} FROM {relation.table} AS q ORDER BY {order}"
         session.engine.run(f"COPY ({ordered}) TO '{escaped}' (FORMAT parquet)")
         return session.engine.rows(relation.table)
     rows = session.rows(relation)
@@ -161,11 +163,15 @@ def relation_lines(columns: list[str], rows: list[Row], form: str) -> Iterator[s
     elif form == "csv" and not columns:
         yield from shown_lines(["op"], iter([("+",) for _ in rows]), form)
     else:
+        if form == "csv" and (None,) in rows:
+            raise JobError("a null in the only column cannot be written as CSV; choose another format")
         yield from shown_lines(columns, iter(rows), form)
 
 
 def tsv_field(value: Any) -> str:
-    """Return a value as a field between tabs; raise JobError if it contains a tab or a line break."""
+    """Return a value as a field between tabs; raise JobError if it is null, or contains a tab or a line break."""
+    if value is None:
+        raise JobError("null cannot be written in a tab-separated file; choose another format")
     text = value_text(value)
     if any(mark in text for mark in "\t\r\n"):
         raise JobError(f"{shown(text)} cannot be written in a tab-separated file; choose another format")

@@ -9,6 +9,7 @@ from typing import Any
 from ..inputs.records import NO_OPERATION, Problems, Record, checked_rows
 from ..inputs.values import Absent, InputShape, shown
 from ..model import Relation
+from ..sql import plain_type
 from .facts import check_keys, one_table
 
 MISSING_VALUES = ("NAType", "NaTType")
@@ -81,11 +82,11 @@ def with_types(relation: Relation, table: Any) -> Any:
         if table.schema.names.count(column.name) != 1:
             continue
         found = table.column(column.name)
-        whole = column.type == "int" and found.null_count and pa.types.is_floating(found.type)
+        whole = plain_type(column.type) == "int" and found.null_count and pa.types.is_floating(found.type)
         if whole or arrow_kind(found.type).replace("list<", "").rstrip(">") == "null":
             with contextlib.suppress(pa.ArrowException):
                 place = table.schema.get_field_index(column.name)
-                table = table.set_column(place, column.name, found.cast(arrow_type(column.type)))
+                table = table.set_column(place, column.name, found.cast(arrow_type(plain_type(column.type))))
     return table
 
 
@@ -114,7 +115,7 @@ def empty_schema(names: list[str], shape: InputShape) -> Any:
 
     from ..arrow import arrow_type
 
-    types = {column.name: arrow_type(column.type) for column in shape.relation.columns}
+    types = {column.name: arrow_type(plain_type(column.type)) for column in shape.relation.columns}
     return pa.schema([(name, types.get(name, pa.null())) for name in names])
 
 

@@ -15,18 +15,20 @@ from ..engines.duckdb import DuckEngine
 from ..errors import JobError
 from ..explain import MOST_PROOF_TUPLES, Explainer
 from ..functions import supply
+from ..inputs.values import plain_row, stored_row
 from ..maintenance.changes import REMOVALS, resolve_input
 from ..maintenance.choice import maintain
 from ..maintenance.recount import recount
 from ..maintenance.run import Bucket, Choice, Run
 from ..model import MOST_ENTRIES, MOST_ROUNDS, Column, FunctionSource, Program, Relation
 from ..printing import named_values
-from ..sql import names, sql_type
+from ..sql import is_optional, names, sql_type, stored_type
 from ..tuples import parse_tuple
 
 ROWS_PER_TABLE = 50_000
 
 Row = tuple[Any, ...]
+"""The values of a row as users see them: None for null."""
 
 Changes = Mapping[str, Any]
 """Per table of an input relation, its changes: an Arrow table of staged rows, or an iterable of pairs, each ``+`` or
@@ -84,8 +86,10 @@ class MemoryEngine(DuckEngine):
             f"CAST(UNNEST(CAST(${number} AS {travels}[])) AS {kind}) AS {column.sql}"
             for number, (column, text) in enumerate(zip(columns, texts, strict=True), 1)
             for kind in [sql_type(column.type, self.name)]
-            for travels in ["VARCHAR" + "[]" * column.type.count("<") if text else kind]
+            for travels in ["VARCHAR" + "[]" * stored_type(column.type).count("<") if text else kind]
         )
+        if any(is_optional(column.type) for column in columns):
+            rows = (stored_row(columns, row) for row in rows)
         remaining, done = iter(rows), 0
         while chunk := list(itertools.islice(remaining, ROWS_PER_TABLE)):
             values = [
@@ -211,7 +215,7 @@ class Session:
             f"SELECT {columns}, '-' AS _op FROM {table}__lost UNION ALL "
             f"SELECT {columns}, '+' AS _op FROM {table}__gained ORDER BY {columns}"
         )
-        return [(row[-1], row[: len(relation.columns)]) for row in found]
+        return [(row[-1], plain_row(relation.columns, row[: len(relation.columns)])) for row in found]
 
     def rows(self, relation: Relation) -> list[Row]:
         """Return the tuples of a relation, sorted."""
@@ -219,7 +223,7 @@ class Session:
             return []
         columns = names(relation.tuple_columns)
         found = self.engine.run(f"SELECT {columns} FROM {relation.table} ORDER BY {columns}")
-        return [row[: len(relation.columns)] for row in found]
+        return [plain_row(relation.columns, row[: len(relation.columns)]) for row in found]
 
     def explain(self, text: str, limit: int = MOST_PROOF_TUPLES) -> dict[str, Any]:
         """Return why a tuple in program syntax is there or not, like the job's ``explain``."""

@@ -88,8 +88,10 @@ _BOTH = {
 }
 
 DUCKDB = _BOTH | {
-    # For derivation sets only; programs cannot call these.
+    # For derivation sets and optional values only; programs cannot call these.
     "in_set": "LIST_CONTAINS(a, b)",
+    "value?": "LIST_EXTRACT(a, 1)",
+    "or_null?": "COALESCE(a, 'null')",
     "pick": "CASE WHEN LIST_CONTAINS(b, c) THEN LIST_SORT(LIST_APPEND(a, c)) ELSE a END",
     "set_of": "LIST_SORT(LIST_DISTINCT(a))",
     "add_months": f"CASE WHEN YEAR(a) * 12 + MONTH(a) + {_MONTHS} BETWEEN 13 AND 120000 "
@@ -167,6 +169,8 @@ DUCKDB = _BOTH | {
 
 SPARK = _BOTH | {
     "in_set": "ARRAY_CONTAINS(a, b)",
+    "value?": "TRY_ELEMENT_AT(a, 1)",
+    "or_null?": "COALESCE(a, 'null')",
     "pick": "CASE WHEN ARRAY_CONTAINS(b, c) THEN ARRAY_SORT(CONCAT(a, ARRAY(c))) ELSE a END",
     "set_of": "ARRAY_SORT(ARRAY_DISTINCT(a))",
     "add_months": f"CASE WHEN YEAR(a) * 12 + MONTH(a) + {_MONTHS} BETWEEN 13 AND 120000 "

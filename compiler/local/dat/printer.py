@@ -20,6 +20,8 @@ def record_text(name: str, columns: Iterable[str], row: Sequence[Any]) -> str:
 def value_text(value: Any) -> str:
     """Return a value as text; values of types that DDlog lacks are printed as the string from which they are read."""
     match value:
+        case None:
+            return "null"
         case bool():
             return "true" if value else "false"
         case str():

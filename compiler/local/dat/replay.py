@@ -14,7 +14,7 @@ from typing import Any
 from flintlog.runtime.errors import JobError
 from flintlog.runtime.inputs.values import hashable, value_reader
 from flintlog.runtime.local.session import Session, refusal
-from flintlog.runtime.sql import element_type, is_list
+from flintlog.runtime.sql import element_type, is_list, is_optional, plain_type
 
 from ...diagnostics import CompileError, Note, listed
 from ...source import Span
@@ -370,6 +370,9 @@ class Replay:
     def _typed(self, value: Value, kind: str, name: str) -> Any:
         if is_list(kind) and isinstance(value, Items) and value.listed:
             return tuple(self._typed(item, element_type(kind), name) for item in value.items)
+        if is_optional(kind):
+            null = isinstance(value, Struct) and (value.name, value.arguments) == ("null", ())
+            return None if null else self._typed(value, plain_type(kind), name)
         article = "an" if kind == "int" else "a"
         if is_list(kind) or not isinstance(value, Scalar):
             raise self._error("E0903", f"column `{name}`: {_kind(value)} is not {article} {kind}", value.span)
