@@ -255,6 +255,29 @@ def test_values_names_and_filters(
     world.close()
 
 
+NULLS = """
+input relation mail(id: int, email: string?)
+output relation silent(id: int)
+silent(I) :- mail(I, E), E = null.
+"""
+
+
+def test_nulls_are_one_as_parts_of_rows(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """A deletion finds the row with a null, and comparing all rows finds no difference."""
+    world = FeedWorld(tmp_path, NULLS)
+    rows = pa.table({"id": [1, 2, 3], "email": ["a", None, None]})
+    table = make_table(tmp_path / "mail", rows)
+    assert world.run("connect", f"mail=delta:{table}") == world.run("init") == 0
+    assert applied(world, capsys, "--resync", "mail")["changes"] == {}
+    DeltaTable(table).delete("id = 2")
+    DeltaTable(table).update(updates={"email": "null"}, predicate="id = 1")
+    assert applied(world, capsys)["changes"]["mail"] == {"inserted": 1, "deleted": 2}
+    assert world.rows("silent") == {(1,), (3,)}
+    write_deltalake(table, pa.table({"id": [3], "email": pa.array([None], pa.string())}), mode="append")
+    assert "the table has a row more than once" in refusal(world, capsys)
+    world.close()
+
+
 def test_a_value_that_does_not_fit(world: FeedWorld, capsys: pytest.CaptureFixture[str]) -> None:
     """It is refused by its row and column, and so is a column of another type."""
     table = make_table(world.folder / "lake", links((1, 2)))

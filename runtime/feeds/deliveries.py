@@ -31,6 +31,9 @@ from ..stored import stored_engine
 from ..task import Outcome
 from .feed import Delivery, FeedRequest, Look, way_out
 
+BOTH_WAYS = (("then__", "now__"), ("now__", "then__"))
+"""The stored rows of a relation and those of its feed, and the other way round."""
+
 
 @dataclass(frozen=True)
 class Taken:
@@ -297,10 +300,9 @@ def difference(request: FeedRequest, root: Path, before: Manifest, paths: Sequen
         now = f"SELECT {columns} FROM {given}"
         engine.table("now__", now)
         engine.table("then__", f"SELECT {columns} FROM ({stored}) AS q")
-        found = (
-            f"SELECT {columns}, '-' AS _op FROM then__ ANTI JOIN now__ USING ({columns}) "
-            f"UNION ALL SELECT {columns}, '+' AS _op FROM now__ ANTI JOIN then__ USING ({columns})"
-        )
+        # Unlike a join, this takes two nulls for the same.
+        gone, new = (f"SELECT {columns} FROM {one} EXCEPT SELECT {columns} FROM {two}" for one, two in BOTH_WAYS)
+        found = f"SELECT *, '-' AS _op FROM ({gone}) AS q UNION ALL SELECT *, '+' AS _op FROM ({new}) AS p"
         reader = engine.arrow_reader(found, ROWS_AT_ONCE)
         with path.open("wb") as content, pq.ParquetWriter(content, reader.schema) as writer:
             for batch in reader:
