@@ -53,7 +53,7 @@ def expand_options(program: typed.TypedProgram, diagnostics: Diagnostics) -> typ
         return program
     uses = [_Uses.of(rule) for rule in program.rules]
     _infer(program, uses, columns)
-    reporter = _Reporter(diagnostics)
+    reporter = _Mistakes(diagnostics)
     _check_columns(program, columns, reporter)
     rules: list[typed.TypedRule] = []
     for rule, used in zip(program.rules, uses, strict=True):
@@ -105,7 +105,7 @@ def _tested(literal: typed.Literal) -> str | None:
     return None
 
 
-class _Reporter:
+class _Mistakes:
     """Reports each problem once, even if several cases of a rule have it."""
 
     def __init__(self, diagnostics: Diagnostics) -> None:
@@ -173,7 +173,7 @@ def _infer(program: typed.TypedProgram, uses: Iterable[_Uses], columns: _Columns
                     columns.add((rule.head.relation, place))
 
 
-def _check_columns(program: typed.TypedProgram, columns: _Columns, reporter: _Reporter) -> None:
+def _check_columns(program: typed.TypedProgram, columns: _Columns, reporter: _Mistakes) -> None:
     """Report (E0318) the columns that may be null where a relation needs values."""
     for name, place in sorted(columns):
         relation = program.relation(name)
@@ -231,7 +231,7 @@ class _Cases:
         rule: typed.TypedRule,
         used: _Uses,
         columns: _Columns,
-        reporter: _Reporter,
+        reporter: _Mistakes,
     ) -> None:
         self.program, self.rule, self.used, self.columns, self.reporter = program, rule, used, columns, reporter
         self.nullable = used.may_be_null(columns)

@@ -15,7 +15,7 @@ from ..errors import JobError, Passing
 from ..executors import Executor
 from ..feeds.definitions import given_sources
 from ..feeds.deliveries import Taken, check_taken, take_changes, take_rows
-from ..feeds.feed import Feed, FeedRequest, Look, schema_hash, short_hash, way_out
+from ..feeds.feed import FeedRequest, Look, OpenFeed, schema_hash, short_hash, way_out
 from ..feeds.kinds import open_feed, split_source
 from ..inputs.files import Reading
 from ..inputs.records import input_relation, refused
@@ -39,7 +39,7 @@ class Fed:
     """A feed with news: its request, what it has, and whether all rows are compared instead of reading changes."""
 
     request: FeedRequest
-    feed: Feed
+    feed: OpenFeed
     look: Look
     whole: bool
 

@@ -109,12 +109,12 @@ class DeltaFeed:
     def _gone(self, first: int, last: int) -> list[int]:
         """Return the versions of a range whose changes cannot be read."""
         found = []
-        for version in range(first, min(last, first + MOST_VERSIONS_TRIED) + 1):
+        for number in range(first, min(last, first + MOST_VERSIONS_TRIED) + 1):
             try:
-                for _ in self.opened.load_cdf(starting_version=version, ending_version=version):
+                for _ in self.opened.load_cdf(starting_version=number, ending_version=number):
                     pass
             except Exception:
-                found.append(version)
+                found.append(number)
         return found
 
     def label(self, position: Position) -> str:

@@ -48,7 +48,7 @@ class Delivery:
     order: str = ""
 
 
-class Feed(Protocol):
+class OpenFeed(Protocol):
     """An opened feed of a relation."""
 
     def look(self) -> Look:

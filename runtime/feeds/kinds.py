@@ -9,10 +9,10 @@ from ..executors import Executor
 from ..manifest import FeedRecord
 from ..model import Relation
 from .delta import DeltaFeed
-from .feed import Feed, FeedRequest
+from .feed import FeedRequest, OpenFeed
 from .folder import FolderFeed
 
-FEED_KINDS: dict[str, Callable[[FeedRequest], Feed]] = {
+FEED_KINDS: dict[str, Callable[[FeedRequest], OpenFeed]] = {
     "delta": DeltaFeed,
     "files": FolderFeed,
 }
@@ -27,7 +27,7 @@ def split_source(source: str) -> tuple[str, str]:
     return kind, place
 
 
-def open_feed(relation: Relation, record: FeedRecord, executor: Executor, source: str = "") -> Feed:
+def open_feed(relation: Relation, record: FeedRecord, executor: Executor, source: str = "") -> OpenFeed:
     """Open the feed of a relation; at another ``source`` of the same kind, if one is given."""
     kind, place = split_source(source or record.source)
     if kind != split_source(record.source)[0]:
