@@ -14,7 +14,7 @@ STAGES = ("syntax", "typed", "rewritten", "localized", "strata", "delta", "plan"
 
 #: What ``--dump`` prints, in order: the result of each pass, and behind it the stage that the pass completes.
 DUMPS = (
-    *("syntax", "expand_paths", "resolve", "infer_types", "check_safety", "typed"),
+    *("syntax", "expand_paths", "resolve", "expand_options", "infer_types", "check_safety", "typed"),
     *("project_channels", "split_aggregates", "split_inputs", "linearize", "annotate_derivations", "project_negations"),
     *("annotate_proofs", "mark_closures"),
     *("rewritten", "localize", "localized", "stratify", "check_monotone", "warn_invention", "strata"),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import random
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -78,7 +79,7 @@ def check_expression(expression: typed.Expression) -> None:
         case typed.ListLiteral(items):
             for item in items:
                 check_expression(item)
-                assert typed.list_of(item.type) == expression.type
+                assert replace(expression.type, optional=False) == typed.list_of(item.type)
         case typed.Call(arguments=arguments):
             for argument in arguments:
                 check_expression(argument)
