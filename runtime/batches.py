@@ -130,6 +130,7 @@ def is_known_batch(root: Path, manifest: Manifest, batch: str) -> bool:
 def new_batch_id(root: Path, manifest: Manifest, kind: str) -> str:
     """Return an ID that no batch of the state has: ``kind`` and the number of the next commit, or a higher one."""
     known = {batch for listed in batch_lists(root, manifest) for batch in listed.batches}
+    known |= {batch for batch, _ in manifest.undone}
     names = (f"{kind}-{number:06d}" for number in itertools.count(manifest.commit + 1))
     return next(name for name in names if name not in known)
 

@@ -13,27 +13,45 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, NoReturn
 
 from .commands.apply import apply_batch
+from .commands.archive import export_state, import_state, report_export, report_import
+from .commands.changes import print_changes
 from .commands.compact import compact_state
 from .commands.connect import connect_feeds
 from .commands.explain import explain_tuple
 from .commands.feeding import follow_feeds
 from .commands.follow import apply_batches, follow_batches, until_signal
+from .commands.history import report_history, state_history
 from .commands.init import init_state
 from .commands.rebuild import rebuild_state
 from .commands.recover import recover_state
 from .commands.report import REPORTS
+from .commands.revert import revert_batch
+from .commands.rollback import report_rollback, rollback_state
 from .commands.show import print_relation
 from .commands.status import state_status
 from .commands.upgrade import upgrade_state
+from .commands.vacuum import report_vacuum, vacuum_state
 from .commands.verify import verify_state
 from .errors import JobError, Passing, Refused, failure, remember_keys, without_keys
 from .explain import MOST_PROOF_TUPLES
 from .locations import LOCATION
 from .log import Log
+from .manifest import COMMITS_KEPT
+from .metrics import MEASURED, Metrics
 from .model import MOST_ENTRIES, MOST_ROUNDS, Program
 from .options import memory_option
 from .printing import discard_output, value_text, visible, visible_lines
 from .session import choose_executor, submitted
+
+REPORTS.update(
+    {
+        "history": report_history,
+        "rollback": report_rollback,
+        "vacuum": report_vacuum,
+        "export": report_export,
+        "import": report_import,
+    }
+)
 
 FURTHER: dict[str, Callable[..., Any]] = {}
 """What only programs with live proofs or derivation sets have: the command ``depends``, and ``entries``, which prints a
@@ -137,6 +155,15 @@ def command_line(program: Program) -> argparse.ArgumentParser:
         metavar="REL=SOURCE",
         help="read the connected feed of a relation at another place this time; can be repeated",
     )
+    placing = Parser(add_help=False)
+    add_publish(placing)
+    keeping = Parser(add_help=False)
+    keeping.add_argument(
+        "--keep",
+        metavar="N|TIME",
+        help="how many commits the state keeps from now on, or for how long, such as 7d, 12h or 90m (default of init: "
+        f"{COMMITS_KEPT} commits)",
+    )
 
     connecting = add_command(
         commands,
@@ -157,7 +184,7 @@ def command_line(program: Program) -> argparse.ArgumentParser:
     starting = add_command(
         commands,
         "init",
-        [common, building, running, feeding],
+        [common, building, running, feeding, keeping],
         "build the state",
         "Build the state from the rows of the input relations. An input relation that neither is given nor was "
         "connected starts empty.",
@@ -171,7 +198,7 @@ def command_line(program: Program) -> argparse.ArgumentParser:
     applying = add_command(
         commands,
         "apply",
-        [common, running, publishing, feeding],
+        [common, running, publishing, feeding, placing],
         "apply a batch of changes",
         "Apply a batch of changes and publish the resulting changes of output relations. Without --changes and "
         "--batches, apply everything that is new in the connected feeds. A change has the columns of "
@@ -203,7 +230,7 @@ def command_line(program: Program) -> argparse.ArgumentParser:
     following = add_command(
         commands,
         "follow",
-        [common, running, publishing, feeding],
+        [common, running, publishing, feeding, placing],
         "apply batches as they arrive",
         "Apply what is new in the connected feeds again and again, or the batches in a folder, and those that arrive "
         "there, until SIGTERM or SIGINT. Give a batch a name that "
@@ -262,6 +289,33 @@ def command_line(program: Program) -> argparse.ArgumentParser:
         "--format", choices=["table", "csv", "json"], default="table", help="the output format (default: table)"
     )
     showing.add_argument("--limit", type=positive, metavar="N", help="print at most N tuples")
+    showing.add_argument("--as-of", type=positive, metavar="COMMIT", help="print the relation as of an earlier commit")
+    comparing = add_command(
+        commands,
+        "changes",
+        [common, placed],
+        "print how a relation has changed",
+        "Print the net changes of a relation between two commits that are kept.",
+    )
+    comparing.add_argument("relation", metavar="REL", help="the relation")
+    comparing.add_argument(
+        "--from", dest="since", type=positive, required=True, metavar="COMMIT", help="the commit before the changes"
+    )
+    comparing.add_argument(
+        "--to", dest="until", type=positive, metavar="COMMIT", help="the commit after the changes (default: the last)"
+    )
+    comparing.add_argument(
+        "--format", choices=["table", "csv", "json"], default="table", help="the output format (default: table)"
+    )
+    comparing.add_argument("--limit", type=positive, metavar="N", help="print at most N rows")
+    history = add_command(
+        commands,
+        "history",
+        [common],
+        "list the commits",
+        "List the last commits, the newest first: what made each of them, when, and what it changed.",
+    )
+    history.add_argument("--limit", type=positive, metavar="N", help="list at most N commits")
     if has_derivations(program):
         showing.add_argument(
             "--entries",
@@ -329,7 +383,68 @@ def command_line(program: Program) -> argparse.ArgumentParser:
         "Return to the last commit whose manifest can be read, if later ones are damaged, and remove the batches that "
         "these published. The batches can then be applied again.",
     )
+    returning = add_command(
+        commands,
+        "rollback",
+        [common, placed, publishing, placing],
+        "return to an earlier commit",
+        "Make a commit that has the state of an earlier one again, and publish what this changes. Batches that came "
+        "after it can be applied again.",
+    )
+    returning.add_argument("--to", type=positive, required=True, metavar="COMMIT", help="the commit to return to")
+    add_own_batch(returning)
+    reverting = add_command(
+        commands,
+        "revert",
+        [common, running, publishing, placing],
+        "undo one batch",
+        "Apply the inverse of what a batch has changed in the input relations, as a batch of its own.",
+    )
+    reverting.add_argument("reverted", metavar="BATCH", help="the ID of the batch")
+    add_own_batch(reverting)
+    reverting.add_argument(
+        "--strategy",
+        choices=["auto", "incremental", "recompute"],
+        default="auto",
+        help="update relations incrementally or recompute them (default: the cheaper way for each relation)",
+    )
+    removing = add_command(
+        commands,
+        "vacuum",
+        [common, keeping],
+        "remove what is not kept any more",
+        "Remove data files that no commit needs which is kept, what killed commands have left, and the changes that "
+        "other commits have published in the state.",
+    )
+    removing.add_argument(
+        "--keep-published",
+        action="store_true",
+        help="remove no published changes",
+    )
+    exporting = add_command(
+        commands,
+        "export",
+        [common],
+        "write the state to an archive",
+        "Write the last commit of the state to one file, with checksums. Jobs may work on the state meanwhile.",
+    )
+    exporting.add_argument("--to", required=True, metavar="FILE.tar", help="the archive, which must not exist yet")
+    importing = add_command(
+        commands,
+        "import",
+        [common],
+        "make a state from an archive",
+        "Make a new state from an archive that export has written.",
+    )
+    importing.add_argument("archive", metavar="FILE.tar", help="the archive")
     return parser
+
+
+def add_own_batch(parser: argparse.ArgumentParser) -> None:
+    """Add the option for the ID of a batch that undoes others."""
+    parser.add_argument(
+        "--batch", metavar="ID", help="the ID of the new batch; with a known ID, nothing changes (default: a new ID)"
+    )
 
 
 def has_derivations(program: Program) -> bool:
@@ -342,14 +457,15 @@ def add_command(
 ) -> argparse.ArgumentParser:
     """Add a command with the options of ``parents``; return its parser."""
     parser: argparse.ArgumentParser = commands.add_parser(name, parents=parents, help=help, description=description)
+    if name in MEASURED:
+        parser.add_argument(
+            "--metrics", metavar="FILE", help="append a line of JSON for each batch, or for a failure, to this file"
+        )
     return parser
 
 
 def add_reading(applying: argparse.ArgumentParser) -> None:
     """Add the options of a command that applies changes."""
-    applying.add_argument(
-        "--publish", metavar="DIR", help="the folder for published changes (default: STATE/published)"
-    )
     applying.add_argument("--op-column", default="op", metavar="NAME", help="the operation column (default: op)")
     applying.add_argument("--order-column", metavar="NAME", help="the column that orders changes; the last change wins")
     applying.add_argument(
@@ -368,6 +484,11 @@ def add_reading(applying: argparse.ArgumentParser) -> None:
         default="auto",
         help="update relations incrementally or recompute them (default: the cheaper way for each relation)",
     )
+
+
+def add_publish(parser: argparse.ArgumentParser) -> None:
+    """Add the option that says where changes are published."""
+    parser.add_argument("--publish", metavar="DIR", help="the folder for published changes (default: STATE/published)")
 
 
 def add_cut(parser: argparse.ArgumentParser) -> None:
@@ -426,6 +547,7 @@ def run_command(program: Program, argv: Sequence[str] | None = None, carried: Ma
     arguments = vars(command_line(program).parse_args(given))
     command, as_json = arguments.pop("command"), arguments.pop("json")
     quiet, log_file = arguments.pop("quiet"), arguments.pop("log_file", None)
+    measured, metrics = arguments.pop("metrics", None), None
     # Spark-submit sends the standard error of a driver to its standard output, which is for results.
     quiet = quiet or submitted()
     log = Log(quiet)
@@ -435,18 +557,24 @@ def run_command(program: Program, argv: Sequence[str] | None = None, carried: Ma
         said = visible_lines(without_keys(f"{command}: {message}"))
         with contextlib.suppress(OSError):
             print(said, file=sys.stderr, flush=True)
+        if metrics:
+            metrics.add({"error": said, "kind": kind})
         if as_json:
             print_lines(log, [json.dumps({"program": program.name, "error": said, "kind": kind})])
         return 1
 
     def tell(result: Mapping[str, Any]) -> None:
         log.clear()
+        if metrics:
+            metrics.add(result)
         lines = [json.dumps(result, default=value_text)] if as_json else map(visible, REPORTS[command](result))
         print_lines(log, lines)
 
     try:
         if log_file:
             log = Log(quiet, log_file)
+        if measured:
+            metrics = Metrics(measured, program.name, command, arguments["state"], log)
         if command == "status":
             result = state_status(program, **arguments)
         elif command == "recover":
@@ -454,6 +582,22 @@ def run_command(program: Program, argv: Sequence[str] | None = None, carried: Ma
         elif command == "connect":
             executor = choose_executor(program.name, arguments.pop("on"))
             result = connect_feeds(program, executor, log=log, **arguments)
+        elif command == "history":
+            result = state_history(program, **arguments)
+        elif command == "export":
+            result = export_state(program, **arguments)
+        elif command == "import":
+            result = import_state(program, **arguments)
+        elif command == "vacuum":
+            result = vacuum_state(program, log=log, **arguments)
+        elif command == "changes":
+            executor = choose_executor(program.name, arguments.pop("on"))
+            form, name = arguments.pop("format"), arguments.pop("relation")
+            print_changes(program, executor, name=name, form="json" if as_json else form, **arguments)
+            return 0
+        elif command == "rollback":
+            executor = choose_executor(program.name, arguments.pop("on"))
+            result = rollback_state(program, executor, log=log, **arguments)
         elif command == "depends":
             result = FURTHER["depends"](program, carried=carried, **arguments)
         elif command == "show" and arguments.pop("entries", False):
@@ -507,6 +651,7 @@ def run_command(program: Program, argv: Sequence[str] | None = None, carried: Ma
                 "rebuild": rebuild_state,
                 "upgrade": upgrade_state,
                 "compact": compact_state,
+                "revert": revert_batch,
             }
             result = by_name[command](program, executor, log=log, **arguments)
     except JobError as error:

@@ -6,6 +6,7 @@ import contextlib
 import os
 import re
 import shutil
+import time
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -17,6 +18,7 @@ from .executors import Executor
 from .log import Log
 from .manifest import (
     ATTEMPT,
+    BATCHES_INLINE,
     STATE_FORMAT,
     FeedRecord,
     Manifest,
@@ -34,7 +36,15 @@ from .manifest import (
 )
 from .model import Program, SuppliedFunctions
 from .places import files_under, is_local, make_folder, remove_tree, sync, write_exclusively
-from .publish import check_publication, finish_publication, is_own, publication_place, publications
+from .publish import (
+    check_publication,
+    finish_publication,
+    is_own,
+    publication_place,
+    publications,
+    published_name,
+)
+from .retention import is_given_up, kept_after, moment_after, oldest_kept
 from .stored import stored_files
 from .task import Outcome
 from .versions import check_program, columns_record, program_record, stored_input
@@ -71,6 +81,8 @@ def is_committed(root: Path, attempt: str, batch: str) -> bool | None:
         return None
     if latest.commit == commit_of(attempt):
         return latest.attempt == attempt
+    if (batch, attempt) in latest.undone:
+        return True
     wanted = (batch, attempt_id(attempt))
     return any(wanted in zip(listed.batches, listed.attempts, strict=True) for listed in batch_lists(root, latest))
 
@@ -105,7 +117,7 @@ def from_last_commit(root: Path, read: Callable[[Manifest], Any], begun: Callabl
         try:
             return read(manifest)
         except Exception as error:
-            if isinstance(error, BrokenPipeError) or last_commit(root) < manifest.commit + 2:
+            if isinstance(error, BrokenPipeError) or not is_given_up(root, manifest):
                 raise
             if begun():
                 raise JobError(
@@ -113,7 +125,7 @@ def from_last_commit(root: Path, read: Callable[[Manifest], Any], begun: Callabl
                     "incomplete: run the command again"
                 ) from error
     raise JobError(
-        f"{root} got two or more new commits during each of {READ_AGAIN} attempts to read it: run the command again"
+        f"{root} did not keep the commit that was read during any of {READ_AGAIN} attempts: run the command again"
     )
 
 
@@ -137,40 +149,87 @@ def unconfirmed(root: Path, batch: str, error: Exception) -> JobError:
 
 
 def collect_garbage(root: Path, manifest: Manifest, before: Manifest | None = None) -> None:
-    """Remove files that neither the last commit nor the one before refers to; readers may still use the latter, which
-    is read unless it is given as ``before``.
+    """Remove files that no commit needs which is kept with the last one. The commit ``before`` is read unless given.
 
     A job that is suspended here removes nothing that a later commit needs: such a commit refers only to files in
-    folders with higher numbers, and to files that this commit refers to as well.
+    folders with higher numbers, and to files that commits refer to which this one keeps as well.
     """
     commit = manifest.commit
     if last_commit(root) > commit:
         return
     if before is None or before.commit != commit - 1:
-        try:
-            before = read_manifest(root, commit - 1)
-        except JobError:
-            # It is damaged, and `recover` has continued from an earlier one.
-            before = None
-    kept = {*referenced_files(manifest), *referenced_files(before)}
+        before = readable(root, commit - 1)
+    first = oldest_kept(manifest)
+    recent = {*referenced_files(manifest), *referenced_files(before)}
+    earlier = files_kept_from(root, first, manifest) | recent
+    names = attempts_in_lists(manifest)
     for folder in sorted((root / "data").glob("[0-9]*-*")):
-        # A folder with a higher number belongs to a running job.
-        if int(folder.name.partition("-")[0]) <= commit:
-            # A job that lost the race may be removing or writing the same files; the next commit tries again.
-            with contextlib.suppress(OSError):
-                if is_local(root):
-                    remove_unreferenced(root, folder, kept)
-                else:
-                    remove_from_store(root, folder, kept)
+        number = int(folder.name.partition("-")[0])
+        if number > commit:
+            # It belongs to a running job.
+            continue
+        if number < first:
+            kept = earlier
+        elif number >= commit - 1:
+            kept = recent
+        elif number > commit - BATCHES_INLINE and not is_commit(root, folder.name, names):
+            kept = set()
+        else:
+            # It was tidied after its commit.
+            continue
+        # A job that lost the race may be removing or writing the same files; the next commit tries again.
+        with contextlib.suppress(OSError):
+            tidy(root, folder, kept)
     for path in sorted((root / "manifest").iterdir()):
-        number = re.match(r"\.?(?:(?<=\.)batches-)?([0-9]{12})\.", path.name)
-        limit = commit - (0 if path.name.startswith(".") else MANIFESTS_KEPT)
-        if number and int(number[1]) <= limit:
+        found = re.match(r"\.?(?:(?<=\.)batches-)?([0-9]{12})\.", path.name)
+        limit = commit if path.name.startswith(".") else min(commit - MANIFESTS_KEPT, first - 1)
+        if found and int(found[1]) <= limit:
             path.unlink(missing_ok=True)
     for publication in (*manifest.publish, *(before.publish if before else ())):
         place = publication_place(root, publication)
         if is_local(place):
             remove_unfinished(root, place.parent, commit)
+
+
+def readable(root: Path, commit: int) -> Manifest | None:
+    """Return a commit; None if its manifest is missing, or damaged so that ``recover`` has gone on without it."""
+    try:
+        return read_manifest(root, commit)
+    except JobError:
+        return None
+
+
+def files_kept_from(root: Path, first: int, manifest: Manifest) -> set[str]:
+    """Return those files in folders before commit ``first`` that it or a later commit, up to the given last one, refers
+    to. A file that a commit does not refer to is not referred to later, unless a commit jumps: so it suffices to look
+    at the first commit and those that jump."""
+    kept: set[str] = set()
+    for number in range(first, manifest.commit):
+        found = readable(root, number)
+        kept.update(referenced_files(found))
+        if found:
+            break
+    for number in manifest.jumps:
+        kept.update(referenced_files(readable(root, number)))
+    return kept
+
+
+def attempts_in_lists(manifest: Manifest) -> set[str]:
+    """Return the names, without numbers, of the attempts that made the last commits."""
+    return {*manifest.attempts, *(attempt_id(attempt) for _, attempt in manifest.undone)}
+
+
+def is_commit(root: Path, attempt: str, names: set[str]) -> bool:
+    """Return whether an attempt made a commit, whose name may be in a list of ``names``."""
+    if attempt_id(attempt) in names:
+        return True
+    found = readable(root, commit_of(attempt))
+    return found is not None and found.attempt == attempt
+
+
+def tidy(root: Path, folder: Path, kept: set[str]) -> None:
+    """Remove the files of an attempt that are not in ``kept``."""
+    (remove_unreferenced if is_local(root) else remove_from_store)(root, folder, kept)
 
 
 def remove_unreferenced(root: Path, folder: Path, kept: set[str]) -> None:
@@ -240,13 +299,18 @@ def run_and_commit(
     generated: bool = True,
     by: str = "",
     feeds: Mapping[str, FeedRecord] | None = None,
+    command: str = "apply",
+    keep: str | None = None,
+    restored: Manifest | None = None,
 ) -> Manifest:
     """Compute a commit in a folder of its own, make it the last one, publish its changes, collect garbage and return
     its manifest. ``generated``: the job has chosen the ID of the batch. ``by`` is how published changes are cut.
-    ``feeds`` are those of the commit; by default they stay as they were. Raise Passing if another job commits first, or
-    if the disk, the system or Spark fails before the commit."""
-    commit = before.commit + 1 if before else 1
-    check_publication(root, program, publish, batch)
+    ``feeds`` are those of the commit; by default they stay as they were. The ``command`` may say how long to ``keep``
+    commits from now on. Of what is ``restored``, an earlier commit, the new one has all but what describes the commit
+    itself. Raise Passing if another job commits first, or if the disk, the system or Spark fails before the commit."""
+    commit, started = before.commit + 1 if before else 1, time.monotonic()
+    folder = published_name(before, batch, commit)
+    check_publication(root, program, publish, folder)
     attempt = attempt_name(commit)
     try:
         if before is None:
@@ -262,17 +326,28 @@ def run_and_commit(
             program=program_record(program),
             buckets=outcome.buckets,
             functions=known_functions(program, before, supplied),
-            **with_batch(root, before, attempt, batch, generated),
+            **with_batch(root, restored or before, attempt, batch, generated),
             relations=outcome.relations,
             clocks=outcome.clocks,
             effects=outcome.effects,
             feeds=known_feeds(program, before) if feeds is None else feeds,
             changes=changes,
             counts=counts,
-            publish=publications(root, program, publish, batch, changes, by),
+            publish=publications(root, program, publish, folder, changes, by),
             # The rounds of each task are for the report only.
             steps=tuple({k: v for k, v in step.items() if k != "tasks"} for step in outcome.steps),
+            command=command,
+            seconds=round(time.monotonic() - started, 3),
+            **kept_members(root, before, keep, commit),
         )
+        if restored:
+            manifest = replace(
+                restored,
+                **{name: getattr(manifest, name) for name in OF_COMMIT},
+                jumps=(*manifest.jumps, commit),
+                restores=restored.commit,
+                undone=(*manifest.undone, *undone_since(root, before, restored)),
+            )
         check_arrival(root, manifest)
         commit_manifest(root, manifest)
     except BaseException as error:
@@ -305,6 +380,49 @@ def run_and_commit(
     except OSError as error:
         log.warn(f"files that no commit needs could not be removed: {error}; a later commit removes them")
     return replace(manifest, steps=tuple(outcome.steps))
+
+
+OF_COMMIT = (
+    "format",
+    "commit",
+    "attempt",
+    "program",
+    "batch",
+    "batches",
+    "attempts",
+    "generated",
+    "older_batches",
+    "changes",
+    "counts",
+    "publish",
+    "steps",
+    "command",
+    "time",
+    "seconds",
+    "keep",
+    "kept_from",
+)
+"""The members of a manifest that describe the commit rather than the state."""
+
+
+def kept_members(root: Path, before: Manifest | None, keep: str | None, commit: int) -> dict[str, Any]:
+    """Return the members of a manifest that say when it was made, and what is kept after it."""
+    moment = moment_after(before.time if before else "")
+    if before is None:
+        return {"time": moment, "keep": keep or "", "kept_from": commit}
+    keep = before.keep if keep is None else keep
+    first = kept_after(root, before, keep, moment, commit)
+    jumps = tuple(number for number in before.jumps if number >= first)
+    return {"time": moment, "keep": keep, "kept_from": first, "jumps": jumps, "undone": before.undone}
+
+
+def undone_since(root: Path, before: Manifest | None, restored: Manifest) -> list[tuple[str, str]]:
+    """Return the batches of the commits after one that is ``restored``, each with its attempt."""
+    last = before.commit if before else 0
+    found = (read_manifest(root, number) for number in range(restored.commit + 1, last + 1))
+    known = {*(before.undone if before else ())}
+    undone = [(manifest.batch, manifest.attempt) for manifest in found if manifest]
+    return [item for item in undone if item not in known]
 
 
 def known_functions(program: Program, before: Manifest | None, supplied: SuppliedFunctions | None) -> Mapping[str, str]:

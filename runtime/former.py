@@ -1,4 +1,4 @@
-"""Stored inputs of an earlier commit, and net changes since it, for ``rebuild`` and ``upgrade``."""
+"""Stored inputs of an earlier commit, and net changes between commits."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from .errors import JobError
 from .executors import Executor
 from .inputs.tables import ROWS_AT_ONCE
 from .log import Log
-from .manifest import Manifest
+from .manifest import Manifest, StoredRelation
 from .model import Program, Relation
 from .options import Options
 from .places import place_of, write_parquet
@@ -71,6 +71,9 @@ def differences(
     executor.describe(f"differences of {relation.name}")
     # An earlier version of the program may have stored other columns with the tuples.
     relation = replace(relation, kind="input")
+    before, after = apart(before, after, relation.table)
+    if not any(commit.relations.get(relation.table, StoredRelation()).buckets for commit in (before, after)):
+        return (), (0, 0)
     if executor.local:
         return local_differences(executor.cores(), root, (before, after), relation, folder)
     from pyspark.sql import Observation, functions
@@ -86,6 +89,25 @@ def differences(
     if not any(counts):
         return (), counts
     return tuple(keep_file(root, root, place_of(file)).path for file in files), counts
+
+
+def apart(before: Manifest, after: Manifest, table: str) -> tuple[Manifest, Manifest]:
+    """Return two commits with only those buckets of a relation that do not consist of the same files in both."""
+    commits = (before, after)
+    if before.buckets == after.buckets:
+        old, new = (commit.relations.get(table, StoredRelation()) for commit in commits)
+        same = {number for number, bucket in old.buckets.items() if bucket == new.buckets.get(number)}
+        before, after = (
+            replace(
+                commit,
+                relations={
+                    **commit.relations,
+                    table: replace(stored, buckets={n: b for n, b in stored.buckets.items() if n not in same}),
+                },
+            )
+            for commit, stored in zip(commits, (old, new), strict=True)
+        )
+    return before, after
 
 
 def local_differences(

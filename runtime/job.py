@@ -9,15 +9,21 @@ from typing import Concatenate, ParamSpec, TypeVar
 
 from .cli import run_command
 from .commands.apply import apply_batch
+from .commands.archive import export_state, import_state
+from .commands.changes import read_changes
 from .commands.compact import compact_state
 from .commands.connect import connect_feeds
 from .commands.explain import explain_tuple
+from .commands.history import state_history
 from .commands.init import init_state
 from .commands.rebuild import rebuild_state
 from .commands.recover import recover_state
+from .commands.revert import revert_batch
+from .commands.rollback import rollback_state
 from .commands.show import read_relation
 from .commands.status import state_status
 from .commands.upgrade import upgrade_state
+from .commands.vacuum import vacuum_state
 from .commands.verify import verify_state
 from .model import Program
 
@@ -56,6 +62,13 @@ class Job:
         self.upgrade = bound(upgrade_state, program)
         self.compact = bound(compact_state, program)
         self.recover = bound(recover_state, program)
+        self.history = bound(state_history, program)
+        self.changes = bound(read_changes, program)
+        self.rollback = bound(rollback_state, program)
+        self.revert = bound(revert_batch, program)
+        self.vacuum = bound(vacuum_state, program)
+        self.export = bound(export_state, program)
+        self.import_archive = bound(import_state, program)
 
     def main(self, argv: Sequence[str] | None = None) -> int:
         """Run the command that ``argv``, by default the command line, asks for; return its exit code."""

@@ -26,11 +26,17 @@ READABLE_FORMATS = (1, 2, 3)
 
 BATCHES_INLINE = 1000
 
+COMMITS_KEPT = 10
+"""How many commits a state keeps unless it is told otherwise: the last one, and those before it."""
+
 PUBLISHED = "published"
 
 ATTEMPT = re.compile(r"[0-9]{12}-[0-9a-f]{8}")
 
 SEGMENT = re.compile(r"manifest/batches-[0-9]{12}\.json")
+
+KEEP = re.compile(r"(?:|[2-9]|[1-9][0-9]{1,8}|[1-9][0-9]{0,5}[dhm])")
+"""How long commits are kept: a number of commits, or of days, hours or minutes; empty for COMMITS_KEPT."""
 
 
 def is_natural(value: int) -> bool:
@@ -133,7 +139,12 @@ class Manifest:
     ``generated`` are those whose ID the job has made up, ``older_batches`` files that list the others. Of each stratum,
     ``clocks`` and ``effects`` have a value for each bucket. Of each table, ``changes`` has the files of net changes,
     ``counts`` the numbers of tuples inserted and deleted. ``feeds`` has the feeds of input relations by name: this
-    commit covers all that they had up to their positions."""
+    commit covers all that they had up to their positions.
+
+    ``command`` made the commit in so many ``seconds``, at a ``time`` in UTC that is not before that of any earlier
+    commit. ``keep`` says how long commits are kept, ``kept_from`` which is the oldest one that is. Of the commits that
+    are kept, ``jumps`` are those that do not continue the one before them; ``restores`` is the commit whose state this
+    one has again. ``undone`` are batches, each with the attempt that committed it, that were rolled back."""
 
     format: Natural
     commit: Natural
@@ -154,6 +165,14 @@ class Manifest:
     functions: Mapping[str, str] = field(default_factory=dict)
     effects: Mapping[str, Mapping[int, tuple[float, ...]]] = field(default_factory=dict)
     feeds: Mapping[str, FeedRecord] = field(default_factory=dict)
+    command: str = ""
+    time: str = ""
+    seconds: float = 0.0
+    keep: Annotated[str, KEEP.fullmatch] = ""
+    kept_from: Natural = 0
+    jumps: tuple[Natural, ...] = ()
+    restores: Natural = 0
+    undone: tuple[tuple[str, Annotated[str, ATTEMPT.fullmatch]], ...] = ()
 
 
 # Manifests
@@ -193,12 +212,16 @@ def load_manifest(root: Path, commit: int) -> Manifest:
     """Return the manifest of a commit, converted to the current format. Raise ValueError if it is damaged or that of
     another commit, JobError if its format is newer."""
     path = manifest_path(root, commit)
-    data = content_of(path)
+    return manifest_in(content_of(path), root, commit, str(path))
+
+
+def manifest_in(data: bytes, root: Path, commit: int, called: str) -> Manifest:
+    """Return the manifest of a commit that a file contains, which is ``called`` so in messages."""
     record = record_in(data)
     known = record.get("format")
     if type(known) is int and known > STATE_FORMAT:
         formats = f"{', '.join(map(str, READABLE_FORMATS[:-1]))} and {READABLE_FORMATS[-1]}"
-        raise JobError(f"{path} has format {known}; this job reads formats {formats}")
+        raise JobError(f"{called} has format {known}; this job reads formats {formats}")
     earlier = known in READABLE_FORMATS[:-1]
     check_seal(data, needed=not earlier)
     manifest: Manifest = from_json(Manifest, upgraded(root, record) if earlier else record)
@@ -314,6 +337,8 @@ def check_manifest(manifest: Manifest, commit: int) -> None:
         raise ValueError(f"it belongs to commit {manifest.commit}")
     if manifest.batches[-1:] != (manifest.batch,):
         raise ValueError(f"its batch is {shown(manifest.batch)}, not the last one in its list")
+    if manifest.kept_from > commit:
+        raise ValueError(f"the oldest commit that is kept cannot be {manifest.kept_from}")
     if len(manifest.attempts) != len(manifest.batches):
         raise ValueError("its lists of batches and of attempts differ in length")
     for table, stored in manifest.relations.items():
@@ -386,9 +411,10 @@ def attempt_id(attempt: str) -> str:
 # Publication
 
 
-def batch_folder(batch: str) -> str:
-    """Return the name of the folder of a batch, from which Spark reads the ID back as a partition column."""
-    return f"batch={urllib.parse.quote(batch, safe=' ')}"
+def batch_folder(batch: str, commit: int = 0) -> str:
+    """Return the name of the folder of a batch, from which Spark reads the ID back as a partition column. If the batch
+    was rolled back before, the ``commit`` that applied it again is given, and follows the ID."""
+    return f"batch={urllib.parse.quote(batch, safe=' ')}{f'@{commit}' if commit else ''}"
 
 
 def read_state(root: Path) -> Manifest:

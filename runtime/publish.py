@@ -63,22 +63,29 @@ if TYPE_CHECKING:
 SMALL_PUBLICATION = 64 * 1024 * 1024
 
 
-def publication_folder(root: Path, where: str, relation: Relation, batch: str) -> Path:
+def publication_folder(root: Path, where: str, relation: Relation, name: str) -> Path:
     """Return the folder in which the changes of a relation in a batch are published: below ``where``, which may be
-    relative to the state."""
+    relative to the state. ``name`` is that of the folder itself."""
     base = place_of(where) if scheme_of(where) else root / where
-    return base / (relation.folder or relation.name) / "changes" / batch_folder(batch)
+    return base / (relation.folder or relation.name) / "changes" / name
+
+
+def published_name(before: Manifest | None, batch: str, commit: int) -> str:
+    """Return the name of the folder in which a commit publishes a batch. If the batch was rolled back, consumers may
+    have read what it published then, and it gets another name."""
+    again = before is not None and any(batch == undone for undone, _ in before.undone)
+    return batch_folder(batch, commit if again else 0)
 
 
 def publications(
-    root: Path, program: Program, where: str, batch: str, changes: Mapping[str, tuple[str, ...]], by: str = ""
+    root: Path, program: Program, where: str, name: str, changes: Mapping[str, tuple[str, ...]], by: str = ""
 ) -> tuple[Publication, ...]:
-    """Return what to publish of the net ``changes`` of a batch, whose files are given by table. ``by`` is ``location``
-    if those of located relations are to be cut."""
+    """Return what to publish of the net ``changes`` of a batch, whose files are given by table, in folders with a
+    ``name``. ``by`` is ``location`` if those of located relations are to be cut."""
     return tuple(
         Publication(
             relation.name,
-            relative_folder(root, str(publication_folder(root, where, relation, batch))),
+            relative_folder(root, str(publication_folder(root, where, relation, name))),
             changes[relation.table],
             {"_op": operation_column(relation), **{column.sql: column.name for column in relation.columns}},
             relation.location if by and not relation.hidden else "",
@@ -97,10 +104,10 @@ def check_cut(program: Program, by: str | None) -> str:
     return by or ""
 
 
-def check_publication(root: Path, program: Program, where: str, batch: str) -> None:
-    """Raise JobError if a folder that the changes of a batch would be published in already exists."""
+def check_publication(root: Path, program: Program, where: str, name: str) -> None:
+    """Raise JobError if a folder with a ``name`` that changes would be published in already exists."""
     for relation in program.relations:
-        folder = publication_folder(root, where, relation, batch)
+        folder = publication_folder(root, where, relation, name)
         if relation.output and folder.exists():
             raise JobError(
                 f"{folder} already exists: remove it if a commit of this state that was undone published it; "

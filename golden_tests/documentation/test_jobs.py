@@ -34,18 +34,23 @@ CALLING = "extern function f(x: int): int  input relation e(x: int)  output p.  
 
 #: The functions of a job that users call.
 FUNCTIONS = (
-    "connect",
-    "init",
-    "apply",
-    "relation",
-    "status",
-    "explain",
-    "verify",
-    "rebuild",
-    "upgrade",
-    "compact",
-    "recover",
+    *(
+        "connect",
+        "init",
+        "apply",
+        "relation",
+        "status",
+        "explain",
+        "verify",
+        "rebuild",
+        "upgrade",
+        "compact",
+        "recover",
+    ),
+    *("history", "changes", "rollback", "revert", "vacuum", "export", "import_archive"),
 )
+#: Those that are commands which print a result.
+COMMANDS = (*(n for n in FUNCTIONS if n not in ("relation", "changes", "import_archive")), "import")
 
 
 def job(text: str, recursion: str = "ranks") -> ModuleType:
@@ -78,7 +83,7 @@ def shown(action: argparse.Action) -> tuple[str, ...]:
 
 def test_options() -> None:
     """Each option of each command stands in the table, with its choices and its default, and no other."""
-    commands = (*(name for name in FUNCTIONS if name != "relation"), "show", "follow", "depends")
+    commands = (*COMMANDS, "changes", "show", "follow", "depends")
     found = set()
     for module in (job(CLOSURE), job(CLOSURE, "derivation-sets"), job(CALLING)):
         further = {"depends"} if module.has_derivations(module.PROGRAM) else set()
@@ -150,7 +155,7 @@ def test_results(spark: SparkSession, tmp_path: Path) -> None:
     other: Any = job(CLOSURE.replace("p(X, Y) :- e(X, Y).", "p(X, Y) :- e(X, Y), X != Y."))
     other.PROGRAM = other.replace(other.PROGRAM, sha256="0" * 64)
     told: dict[str, set[str]] = {}
-    commands = (*(name for name in FUNCTIONS if name != "relation"),)
+    commands = COMMANDS
     for of, members, _ in rows("results"):
         left_out = in_code(of) if of.startswith("all") else [name for name in commands if name not in in_code(of)]
         for command in commands:
@@ -179,7 +184,17 @@ def test_results(spark: SparkSession, tmp_path: Path) -> None:
     explained = members("explain", "p(2, 4)") | members("explain", "p(7, 8)")
     explained |= members("explain", "n(2, 9)", *elsewhere, program=counting)
     assert explained == told["explain"]
+    assert members("revert", "batch-000002") == told["revert"]
     assert members("compact") == told["compact"]
+    assert members("rollback", "--to", "2") == told["rollback"]
+    assert members("vacuum", "--keep", "2") == told["vacuum"]
+    assert members("history") == told["history"]
+    (told_of_commits,) = (text for of, member, text in rows("results") if (of, member) == ("`history`", "`commits`"))
+    found = {name for commit in module.history(state)["commits"] for name in commit}
+    assert {*found, "feeds"} == {*in_code(told_of_commits)} - {"status"}
+    archive = str(tmp_path / "state.tar")
+    assert members("export", "--to", archive) == told["export"]
+    assert members("import", archive, "--state", str(tmp_path / "copy")) == told["import"]
     assert members("upgrade", program=other) == told["upgrade"]
     assert members("rebuild", program=other) == told["rebuild"]
     max(Path(state, "manifest").glob("*.json")).write_bytes(b"")

@@ -194,6 +194,8 @@ main = JOB.main
 connect = JOB.connect
 init, apply, status, relation, explain = JOB.init, JOB.apply, JOB.status, JOB.relation, JOB.explain
 verify, rebuild, upgrade, compact, recover = JOB.verify, JOB.rebuild, JOB.upgrade, JOB.compact, JOB.recover
+history, changes, rollback, revert, vacuum = JOB.history, JOB.changes, JOB.rollback, JOB.revert, JOB.vacuum
+export, import_archive = JOB.export, JOB.import_archive
 
 if __name__ == "__main__":
     sys.exit(main())

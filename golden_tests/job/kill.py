@@ -69,7 +69,7 @@ def kill_at(step: int, counts: Callable[[str, tuple[object, ...]], bool]) -> Non
 def build(job: ModuleType, root: Path, changes: dict[str, str]) -> None:
     """A state with a batch already, so that there is something to clean up."""
     log = job.Log(quiet=True)
-    job.init(None, str(root), {"link": "first.csv", "price": [], "sample": [], "go": []}, buckets=1, log=log)
+    job.init(None, str(root), {"link": "first.csv", "price": [], "sample": [], "go": []}, buckets=1, keep="2", log=log)
     job.apply(None, str(root), {"link": "second.csv"}, batch="b", log=log)
 
 

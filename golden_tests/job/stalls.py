@@ -63,14 +63,14 @@ class Steps:
 class Race:
     """A state with two commits, a writer of a batch ``slow``, and other batches."""
 
-    def __init__(self, job: ModuleType, folder: Path, kept: int) -> None:
-        """Build the state; ``kept`` is how many manifests a job keeps."""
+    def __init__(self, job: ModuleType, folder: Path, kept: int, keep: str = "2") -> None:
+        """Build the state; ``kept`` is how many manifests a job keeps, ``keep`` how many commits."""
         self.job, self.folder, self.kept = job, folder, kept
         self.built, self.state = folder / "built", folder / "state"
         self.log = job.Log(quiet=True)
         folder.mkdir(parents=True, exist_ok=True)
         job.MANIFESTS_KEPT = kept
-        job.init(None, str(self.built), {"link": self.file("init", 1, 1)}, buckets=1, log=self.log)
+        job.init(None, str(self.built), {"link": self.file("init", 1, 1)}, buckets=1, keep=keep, log=self.log)
         self.apply(self.built, "first", 2)
 
     def file(self, name: str, *rows: int) -> str:
@@ -128,13 +128,14 @@ class Race:
         assert self.rows() == {(n, n) for n in (1, 2, *numbers.values())}, said
         assert len(self.published()) == len(numbers) + 1
         last = self.job.last_commit(self.state)
-        manifests = [self.job.read_manifest(self.state, number) for number in (last - 1, last)]
+        first = self.job.read_manifest(self.state).kept_from
+        manifests = [self.job.read_manifest(self.state, number) for number in range(first, last + 1)]
         assert last == len(manifests[-1].batches) == len(numbers) + 2
         referenced = {file for manifest in manifests for file in self.job.referenced_files(manifest)}
         there = {str(path.relative_to(self.state)) for path in (self.state / "data").rglob("*") if path.is_file()}
         assert there == referenced, said
         assert not list(self.state.rglob(".*")), said
-        kept = range(max(1, last - self.kept + 1), last + 1)
+        kept = range(max(1, min(first, last - self.kept + 1)), last + 1)
         names = {path.name for path in (self.state / "manifest").iterdir()}
         assert names == {f"{n:012d}.{end}" for n in kept for end in ("json", "published")}, said
 

@@ -129,6 +129,7 @@ def test_a_long_list_of_batches_moves_to_files(
     """And every batch stays known."""
     monkeypatch.setattr(job, "BATCHES_INLINE", 2)
     monkeypatch.setattr(job, "MANIFESTS_KEPT", 3)
+    monkeypatch.setattr(job, "COMMITS_KEPT", 2)
     path = write("link.csv", "src,dst,op\n1,2,+\n")
     for number in range(8):
         job.apply(place, str(built), path, batch=str(number), log=quiet)
@@ -385,15 +386,20 @@ def test_published_names(job: ModuleType, place: Any, built: Path, write: Write,
 # ---- garbage -------------------------------------------------------------------------------------------------------
 
 
-def test_garbage_is_collected(job: ModuleType, place: Any, built: Path, write: Write, quiet: Any) -> None:
-    """What the last two commits do not refer to goes, also what crashes left; what a running job writes stays."""
+@pytest.mark.parametrize("commits", [2, 3, 10])
+def test_garbage_is_collected(
+    commits: int, job: ModuleType, place: Any, built: Path, write: Write, quiet: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What the last commits do not refer to goes, also what crashes left; what a running job writes stays."""
+    monkeypatch.setattr(job, "COMMITS_KEPT", commits)
     write("state/data/000000000001-deadbeef/pair/left.parquet", "x")
     write("state/data/000000000099-deadbeef/pair/running.parquet", "x")
     write("state/manifest/.000000000001.json.deadbeef", "x")
     write("state/published/pair/changes/.batch=old.deadbeef/x.parquet", "x")
     for number in range(3):
         job.apply(place, str(built), write("link.csv", f"src,dst,op\n7,{number},+\n"), log=quiet)
-    kept = {name for commit in (3, 4) for name in job.referenced_files(job.read_manifest(built, commit))}
+    manifests = [job.read_manifest(built, commit) for commit in range(max(1, 5 - commits), 5)]
+    kept = {name for manifest in manifests for name in job.referenced_files(manifest)}
     there = {str(path.relative_to(built)) for path in (built / "data").rglob("*") if path.is_file()}
     assert there == kept | {"data/000000000099-deadbeef/pair/running.parquet"}
     assert not any(path.is_dir() and not any(path.iterdir()) for path in (built / "data").rglob("*"))

@@ -104,7 +104,7 @@ def compact_state(
         outcome = compact_stages(executor, program, before, str(root), attempt, options)
         return outcome, {}, {}
 
-    manifest = run_and_commit(program, executor, root, before, batch, PUBLISHED, None, log, work)
+    manifest = run_and_commit(program, executor, root, before, batch, PUBLISHED, None, log, work, command="compact")
     return {
         **summary(program, root, manifest, started),
         "files": [len(files), len(stored_files(manifest))],

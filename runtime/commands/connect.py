@@ -69,7 +69,9 @@ def connect_feeds(
         return Outcome.of(before, before.buckets), {}, {}
 
     batch = new_batch_id(root, before, "connect")
-    manifest = run_and_commit(program, executor, root, before, batch, PUBLISHED, None, log, work, feeds=now)
+    manifest = run_and_commit(
+        program, executor, root, before, batch, PUBLISHED, None, log, work, feeds=now, command="connect"
+    )
     return {**result, "commit": manifest.commit}
 
 

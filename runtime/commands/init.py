@@ -20,6 +20,7 @@ from ..manifest import PUBLISHED, commit_numbers
 from ..model import MOST_ENTRIES, MOST_ROUNDS, FunctionSource, Program
 from ..options import Options
 from ..places import given_place, is_local
+from ..retention import checked_keep
 from ..stages import run_stages
 from .feeding import looked_at, take
 from .report import summary
@@ -40,6 +41,7 @@ def init_state(
     memory_limit: str = "",
     functions: FunctionSource = None,
     all_inserts: bool = False,
+    keep: str | None = None,
     log: Log | None = None,
     feeds: Iterable[str] | Mapping[str, str] = (),
     op_column: str = "op",
@@ -48,10 +50,11 @@ def init_state(
     gets the rows of its feed, which is read from there on. ``inputs``: REL=PATH or a
     folder, or several of these, or a mapping from relations to paths or DataFrames. ``functions``: the file with the
     external functions, or a mapping from names to functions. ``all_inserts``: columns that look like operations are
-    ordinary ones.
+    ordinary ones. ``keep``: how many commits the state will keep, or for how long (``7d``).
     ``feeds``: sources that replace those of connected feeds for this command, as ``REL=SOURCE`` or as a mapping.
     ``op_column``: the operation column of change files in a connected folder."""
     started, log = time.monotonic(), log or Log()
+    keep = checked_keep(keep)
     executor = executor_of(spark)
     supplied = supply(program, functions)
     root = given_place(state)
@@ -89,8 +92,20 @@ def init_state(
         return outcome, outcome.changes, outcome.counts
 
     records = {fed.request.relation.name: fed.record for fed in found}
+    feeding = {**connected, **records}
     manifest = run_and_commit(
-        program, executor, root, None, "init", PUBLISHED, supplied, log, work, feeds={**connected, **records}
+        program,
+        executor,
+        root,
+        None,
+        "init",
+        PUBLISHED,
+        supplied,
+        log,
+        work,
+        command="init",
+        keep=keep,
+        feeds=feeding,
     )
     remove_connected(connected_files(root))
     return summary(program, root, manifest, started)

@@ -94,6 +94,17 @@ def rebuild_state(
 
     feeds = known_feeds(program, before, sources)
     manifest = run_and_commit(
-        program, executor, root, before, batch, PUBLISHED, supplied, log, work, by=by, feeds=feeds
+        program,
+        executor,
+        root,
+        before,
+        batch,
+        PUBLISHED,
+        supplied,
+        log,
+        work,
+        by=by,
+        feeds=feeds,
+        command="rebuild",
     )
     return summary(program, root, manifest, started)

@@ -16,6 +16,7 @@ from ..manifest import STATE_FORMAT, attempt_name, commit_numbers, read_state
 from ..model import Program
 from ..places import given_place, is_local, remove_tree, sync
 from ..publish import finish_publication, published_after
+from ..retention import kept_after, moment_after
 from ..stored import check_files, stored_files
 from .report import summary
 
@@ -55,6 +56,7 @@ def recover_state(program: Program, state: str, log: Log | None = None) -> dict[
         log.warn(f"{listed}: published by other states, or by lost commits of this one; remove the latter, if any")
     attempt = attempt_name(numbers[-1] + 1)
     batch = new_batch_id(root, replace(before, commit=numbers[-1]), "recover")
+    moment = moment_after(before.time)
     manifest = replace(
         before,
         format=STATE_FORMAT,
@@ -65,6 +67,12 @@ def recover_state(program: Program, state: str, log: Log | None = None) -> dict[
         counts={},
         publish=(),
         steps=(),
+        command="recover",
+        time=moment,
+        seconds=round(time.monotonic() - started, 3),
+        kept_from=kept_after(root, before, before.keep, moment, numbers[-1] + 1),
+        jumps=(*before.jumps, numbers[-1] + 1),
+        restores=before.commit,
     )
     commit_manifest(root, manifest)
     log.event("committed", commit=manifest.commit, batch=batch)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -132,7 +132,14 @@ def feed_text(feed: Mapping[str, Any]) -> str:
     return f"{feed['source']}, read up to {read}"
 
 
-REPORTS = {
+def report_revert(result: Mapping[str, Any]) -> Iterator[str]:
+    """Yield the lines that report a batch that undoes another one."""
+    yield from report_commit(result)
+    if result["applied"]:
+        yield f"it reverts batch {result['reverts']}"
+
+
+REPORTS: dict[str, Callable[[Mapping[str, Any]], Iterator[str]]] = {
     "connect": report_connect,
     "init": report_commit,
     "apply": report_commit,
@@ -141,6 +148,7 @@ REPORTS = {
     "upgrade": report_upgrade,
     "compact": report_compact,
     "recover": report_recover,
+    "revert": report_revert,
     "status": report_status,
     "verify": report_verify,
     "explain": report_explanation,

@@ -19,6 +19,7 @@ from ..manifest import Manifest
 from ..model import Column, Program, Relation
 from ..places import given_place
 from ..printing import discard_output, shown_lines
+from ..retention import from_commit
 from ..sql import is_optional, names, sql_type
 from ..stored import relation_frame, stored_engine
 from ..tuples import sql_constant
@@ -42,12 +43,14 @@ def read_relation(
     name: str,
     at: str | None = None,
     support: bool = False,
+    as_of: int | None = None,
 ) -> DataFrame | pa.Table:
-    """Return a relation as of the last commit: as a DataFrame, or as a PyArrow table if ``spark`` is None. ``at``
-    selects one location of a located relation, ``support`` adds the columns that are stored with its tuples.
+    """Return a relation as of the last commit, or of commit ``as_of`` if that is kept: as a DataFrame, or as a PyArrow
+    table if ``spark`` is None. ``at`` selects one location of a located relation, ``support`` adds the columns that are
+    stored with its tuples.
 
-    The rows of a DataFrame are read when it is evaluated. The second commit after this one removes its files: a frame
-    that is used longer must be cached or written before, or fails with Spark's error for a missing file.
+    The rows of a DataFrame are read when it is evaluated. Its files are removed once the commit is not kept any more: a
+    frame that is used longer must be cached or written before, or fails with Spark's error for a missing file.
     """
     root = given_place(state)
 
@@ -63,7 +66,7 @@ def read_relation(
             arrays = [plain_array(rows.column(c.sql), c.type) for c in columns]
             return pa.table(arrays, [c.name for c in columns]) if columns else rows.select([])
 
-    found: DataFrame | pa.Table = from_last_commit(root, read)
+    found: DataFrame | pa.Table = from_last_commit(root, read) if as_of is None else from_commit(root, as_of, read)
     return found
 
 
@@ -148,8 +151,10 @@ def print_relation(
     limit: int | None,
     at: str | None,
     support: bool,
+    as_of: int | None = None,
 ) -> None:
-    """Print a relation, in order unless it has more than SORTED_ROWS tuples."""
+    """Print a relation as of the last commit, or commit ``as_of``, in order unless it has more than SORTED_ROWS
+    tuples."""
     root = given_place(state)
     printed = 0
 
@@ -166,7 +171,10 @@ def print_relation(
         sys.stdout.flush()
 
     try:
-        from_last_commit(root, show, lambda: printed > 0)
+        if as_of is None:
+            from_last_commit(root, show, lambda: printed > 0)
+        else:
+            from_commit(root, as_of, show)
     except BrokenPipeError:
         # The reader has closed the pipe.
         discard_output()

@@ -104,7 +104,18 @@ def upgrade_state(
 
     feeds = known_feeds(program, before, sources)
     manifest = run_and_commit(
-        program, executor, root, before, batch, PUBLISHED, supplied, log, work, by=by, feeds=feeds
+        program,
+        executor,
+        root,
+        before,
+        batch,
+        PUBLISHED,
+        supplied,
+        log,
+        work,
+        by=by,
+        feeds=feeds,
+        command="upgrade",
     )
     return {**summary(program, root, manifest, started), **named}
 

@@ -16,7 +16,7 @@ from ..commits import from_last_commit
 from ..engines.duckdb import DuckEngine
 from ..errors import JobError
 from ..inputs.records import operation_column
-from ..manifest import PUBLISHED, Manifest
+from ..manifest import PUBLISHED, Manifest, batch_folder
 from ..model import Program, Relation
 from ..publish import publication_folder, published_files
 from ..tuples import sql_constant
@@ -121,7 +121,7 @@ def changes_of_node(
 
 def published_rows(state: Path, relation: Relation, batch: str) -> list[pa.Table]:
     """Return what was published of a relation in a batch, file by file, unless it was removed."""
-    folder = publication_folder(state, PUBLISHED, relation, batch)
+    folder = publication_folder(state, PUBLISHED, relation, batch_folder(batch))
     columns = [operation_column(relation), *(column.name for column in relation.columns)]
     try:
         return [pq.ParquetFile(path).read(columns=columns) for path in published_files(folder)]

@@ -25,7 +25,7 @@ def nodes_main(program: Program, nodes: Nodes, argv: Sequence[str]) -> int:
     if command == "route":
         return exit_code_of(command, lambda: route(program, nodes, **vars(route_parser(nodes).parse_args(given))))
     several = any(argument.split("=")[0] == "--root" for argument in given)
-    if command == "changes" or (command == "show" and several):
+    if several and command in ("changes", "show"):
         options = vars(gathering_parser(program, nodes, command).parse_args(given))
         return exit_code_of(command, lambda: print_gathered(program, nodes, command, **options))
     return process_main(program, nodes, argv)

@@ -127,6 +127,12 @@ def process_main(program: Program, served: Process | Nodes, argv: Sequence[str])
         return 0
     if argv[:1] == ["compact-feeds"]:
         return compact_feeds(program, served, argv[1:])
+    if argv[:1] in (["rollback"], ["revert"]):
+        print(
+            f"{argv[0]}: a process cannot take back what others have received; let them go on from a new state instead",
+            file=sys.stderr,
+        )
+        return 1
     if argv[:1] != ["serve"]:
         routes = served.routes if isinstance(served, Nodes) else ()
         return run_command(program, argv, {route.output: route.input for route in routes})

@@ -17,7 +17,7 @@ from ..engines.duckdb import DuckEngine
 from ..executors import Executor, executor_of
 from ..inputs.records import operation_column
 from ..log import Log
-from ..manifest import PUBLISHED, read_manifest, read_state
+from ..manifest import PUBLISHED, batch_folder, read_manifest, read_state
 from ..model import MOST_ENTRIES, Program, Relation
 from ..publish import check_cut, publication_folder, published_files
 from ..reading import bucket_files, stored_rows
@@ -26,6 +26,9 @@ from .inbox import InputStep
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
+
+STEPS_KEPT = "2"
+"""How many commits the state of a process keeps: the last one, and that before it, which may be being read."""
 
 
 class JobState:
@@ -46,7 +49,9 @@ class JobState:
         self.publish_by = check_cut(program, publish_by)
         self.executor, self.folder, self.functions = executor_of(spark), str(folder), functions
         if read_manifest(folder) is None:
-            init_state(program, self.executor, self.folder, {}, buckets=1, functions=functions, log=Log(quiet=True))
+            init_state(
+                program, self.executor, self.folder, {}, 1, functions=functions, keep=STEPS_KEPT, log=Log(quiet=True)
+            )
 
     def last_step(self) -> str:
         """Return the ID of the last step that was applied; empty if none. Other commits do not count."""
@@ -101,7 +106,7 @@ class JobState:
 
     def changes(self, relation: Relation, step: InputStep) -> pa.Table | None:
         """Return the published changes of a relation in a step, with ``_op`` 1 or -1; None if there are none."""
-        folder = publication_folder(Path(self.folder), PUBLISHED, relation, step.name)
+        folder = publication_folder(Path(self.folder), PUBLISHED, relation, batch_folder(step.name))
         files = list(published_files(folder))
         if not files:
             return None
@@ -116,6 +121,6 @@ class JobState:
     def prune(self, relations: Iterable[Relation], step: str) -> None:
         """Remove the published changes of relations in a step, or in all steps if ``step`` is empty."""
         for relation in relations:
-            folder = publication_folder(Path(self.folder), PUBLISHED, relation, step)
+            folder = publication_folder(Path(self.folder), PUBLISHED, relation, batch_folder(step))
             for found in [folder] if step else folder.parent.glob("batch=step-*"):
                 shutil.rmtree(found, ignore_errors=True)

@@ -1,0 +1,141 @@
+"""The command ``revert``: undo what one batch has done to the inputs, as a batch of its own."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pyarrow.parquet as pq
+
+from ..batches import check_batch, is_known_batch, new_batch_id
+from ..commits import check_unfed, open_state, run_and_commit
+from ..errors import JobError, Refused
+from ..executors import Executor, executor_of
+from ..former import differences
+from ..functions import supply
+from ..inputs.values import hashable, shown
+from ..log import Log
+from ..manifest import PUBLISHED, Manifest
+from ..model import MOST_ENTRIES, MOST_ROUNDS, FunctionSource, Program, Relation
+from ..options import Options
+from ..places import given_place, place_of
+from ..publish import check_cut
+from ..retention import kept_commit, oldest_kept, recorded_commits
+from ..stages import run_stages
+from ..stored import check_stored, stored_files
+from ..versions import check_program
+from .history import is_listed
+from .report import summary
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+KEYS_LISTED = 3
+
+
+def revert_batch(
+    program: Program,
+    spark: SparkSession | Executor | None,
+    state: str,
+    reverted: str,
+    batch: str | None = None,
+    publish: str | None = None,
+    engine: str = "auto",
+    max_rounds: int = MOST_ROUNDS,
+    max_entries: int = MOST_ENTRIES,
+    memory_limit: str = "",
+    functions: FunctionSource = None,
+    strategy: str = "auto",
+    publish_by: str | None = None,
+    log: Log | None = None,
+) -> dict[str, Any]:
+    """Apply, as a batch of its own, the inverse of what the batch ``reverted`` has changed in the inputs: rows that it
+    inserted are deleted, and rows that it deleted are inserted. Its commit and the one before it must be kept. Raise
+    Refused if a later batch has changed a row with a primary key that it changed. The other parameters are those of
+    :func:`apply_batch`."""
+    started, log = time.monotonic(), log or Log()
+    executor = executor_of(spark)
+    by = check_cut(program, publish_by)
+    supplied = supply(program, functions)
+    root = given_place(state)
+    before = open_state(program, executor, root)
+    generated = batch is None
+    batch = batch if batch is not None else new_batch_id(root, before, "revert")
+    check_batch(batch)
+    if not generated and is_known_batch(root, before, batch):
+        log.event("known", batch=batch)
+        return {"program": program.name, "batch": batch, "commit": before.commit, "applied": False}
+    if supplied:
+        supplied.check(before.functions)
+    then = commit_of_batch(root, before, reverted)
+    earlier = kept_commit(root, then.commit - 1)
+    for manifest in (then, earlier):
+        check_program(program, manifest)
+    inputs = [relation for relation in program.relations if relation.kind == "input"]
+    tables = [relation.table for relation in inputs]
+    check_stored(root, before, [*stored_files(before), *stored_files(then, tables), *stored_files(earlier, tables)])
+    options = Options(before.buckets, engine, max_rounds, max_entries, memory_limit, supplied, strategy)
+    where = str(given_place(publish)) if publish else PUBLISHED
+
+    def work(attempt: str) -> Any:
+        folder = root / "data" / attempt / "input"
+        staged = {}
+        for relation in inputs:
+            files, _ = differences(executor, root, then, earlier, relation, folder)
+            if files:
+                check_unfed(before, [relation.name])
+            if files and relation.key and then.commit < before.commit:
+                since, _ = differences(executor, root, then, before, relation, folder / "since")
+                check_reverted(root, relation, files, since, reverted)
+            staged[relation.table] = [str(root / name) for name in files]
+        outcome = run_stages(executor, program, before, staged, str(root), attempt, options, log, False)
+        return outcome, outcome.changes, outcome.counts
+
+    manifest = run_and_commit(
+        program, executor, root, before, batch, where, supplied, log, work, generated, by, command="revert"
+    )
+    return {**summary(program, root, manifest, started), "reverts": reverted}
+
+
+def commit_of_batch(root: Path, last: Manifest, batch: str) -> Manifest:
+    """Return the commit of a batch. Raise JobError if the state does not have it, or if that commit or the one before
+    it is not kept."""
+    first = oldest_kept(last)
+    for manifest in recorded_commits(root):
+        if manifest.batch == batch and is_listed(root, last, batch, manifest.attempt):
+            if manifest.commit > first:
+                return manifest
+            raise JobError(
+                f"batch {shown(batch)} is commit {manifest.commit}, and the state before it is not kept: {root} has "
+                f"the states of commits {first} to {last.commit}"
+            )
+    raise JobError(f"no commit that is recorded in {root} has batch {shown(batch)}; `history` lists them")
+
+
+def check_reverted(root: Path, relation: Relation, files: Sequence[str], since: Sequence[str], batch: str) -> None:
+    """Raise Refused if rows to restore have keys whose rows a later batch has changed."""
+    restored = {*key_values(root, relation, files)}
+    changed = dict.fromkeys(key for key in key_values(root, relation, since) if key in restored)
+    if not changed:
+        return
+    known = {column.sql: column.name for column in relation.columns}
+    listed = "; ".join(
+        ", ".join(f"{known[name]} = {shown(value)}" for name, value in zip(relation.key, key, strict=True))
+        for key in [*changed][:KEYS_LISTED]
+    )
+    raise Refused(
+        f"{relation.name}: later batches have changed rows that batch {batch} changed, with the primary key "
+        f"{listed}{'; ...' if len(changed) > KEYS_LISTED else ''}: revert those first, or apply a batch that says what "
+        "these rows are to be"
+    )
+
+
+def key_values(root: Path, relation: Relation, files: Sequence[str]) -> Iterator[tuple[Any, ...]]:
+    """Yield the primary keys of the rows in files of net changes."""
+    for name in files:
+        with place_of(str(root / name)).open("rb") as content:
+            for rows in pq.ParquetFile(content).iter_batches(columns=list(relation.key)):
+                columns = [rows.column(column).to_pylist() for column in relation.key]
+                yield from (tuple(map(hashable, key)) for key in zip(*columns, strict=True))
