@@ -337,6 +337,13 @@ p(X, Y) :- e(X, Z, _), p(Z, Y).
     (message,) = said("show", "e", "--entries", code=1)
     assert message == "show: e has neither derivation sets nor live proofs; these have: p"
 
+    changes = tmp_path / "b.csv"
+    changes.write_text("op,x,y,c\n-,b,\\,1\n", encoding="utf-8")
+    assert job.main(["apply", "--batch", "b", "--changes", f"e={changes}", "--on", "here", "--quiet", *state]) == 0
+    capsys.readouterr()
+    assert len(said("show", "p", "--entries", "--format", "json")) == 2
+    assert [json.loads(line) for line in said("show", "p", "--entries", "--format", "json", "--as-of", "1")] == lines
+
 
 @pytest.mark.parametrize("rule", ["p(X, Y) :- e(X, Y).", "p(X, Y) :- e(X, Y), e(X, Y)."])
 def test_derivations_from_the_same_facts_are_counted(rule: str) -> None:

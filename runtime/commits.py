@@ -44,7 +44,7 @@ from .publish import (
     publications,
     published_name,
 )
-from .retention import is_given_up, kept_after, moment_after, oldest_kept
+from .retention import from_commit, is_given_up, kept_after, moment_after, oldest_kept
 from .stored import stored_files
 from .task import Outcome
 from .versions import check_program, columns_record, program_record, stored_input
@@ -127,6 +127,13 @@ def from_last_commit(root: Path, read: Callable[[Manifest], Any], begun: Callabl
     raise JobError(
         f"{root} did not keep the commit that was read during any of {READ_AGAIN} attempts: run the command again"
     )
+
+
+def from_chosen_commit(
+    root: Path, commit: int | None, read: Callable[[Manifest], Any], begun: Callable[[], bool] = bool
+) -> Any:
+    """Return what ``read`` makes of a commit, or of the last one, which is the default."""
+    return from_last_commit(root, read, begun) if commit is None else from_commit(root, commit, read)
 
 
 def referenced_files(manifest: Manifest | None) -> list[str]:

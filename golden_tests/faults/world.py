@@ -269,10 +269,11 @@ class World:
         return len(names)
 
     def check_tidy(self) -> None:
-        """There is nothing but what the last two commits refer to."""
+        """There is nothing but what the commits refer to that are kept."""
         last = self.manifest()
         assert last is not None
-        manifests = [self.module.read_manifest(self.state, last.commit - 1), last]
+        numbers = range(self.module.oldest_kept(last), last.commit)
+        manifests = [*(self.module.read_manifest(self.state, number) for number in numbers), last]
         referenced = {file for manifest in manifests for file in self.module.referenced_files(manifest)}
         files = {str(path.relative_to(self.state)) for path in (self.state / "data").rglob("*") if path.is_file()}
         assert files == referenced

@@ -14,7 +14,7 @@ from typing import Any, TypeVar
 
 from ..basefacts import MOST_ROWS, BaseFacts, numbered_relations
 from ..cli import FURTHER
-from ..commits import from_last_commit
+from ..commits import from_chosen_commit, from_last_commit
 from ..engines.duckdb import DuckEngine
 from ..engines.engine import Engine
 from ..errors import JobError
@@ -241,9 +241,16 @@ def sets_with(text: str, program: Program, engine: Engine) -> list[dict[str, Any
 
 
 def print_entries(
-    program: Program, state: str, name: str, form: str, limit: int | None = None, at: str | None = None
+    program: Program,
+    state: str,
+    name: str,
+    form: str,
+    limit: int | None = None,
+    at: str | None = None,
+    as_of: int | None = None,
 ) -> None:
-    """Print the tuples of a relation of a recursion with their derivation sets or their live proofs."""
+    """Print the tuples of a relation of a recursion with their derivation sets or their live proofs, as of the last
+    commit or commit ``as_of``."""
     printed = 0
 
     def show(manifest: Manifest) -> None:
@@ -261,7 +268,7 @@ def print_entries(
         sys.stdout.flush()
 
     try:
-        from_last_commit(given_place(state), show, lambda: printed > 0)
+        from_chosen_commit(given_place(state), as_of, show, lambda: printed > 0)
     except BrokenPipeError:
         discard_output()
 

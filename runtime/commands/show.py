@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ..arrow import plain_array
-from ..commits import from_last_commit
+from ..commits import from_chosen_commit
 from ..errors import JobError
 from ..executors import Executor, available_cores
 from ..inputs.tables import ROWS_AT_ONCE
@@ -19,7 +19,6 @@ from ..manifest import Manifest
 from ..model import Column, Program, Relation
 from ..places import given_place
 from ..printing import discard_output, shown_lines
-from ..retention import from_commit
 from ..sql import is_optional, names, sql_type
 from ..stored import relation_frame, stored_engine
 from ..tuples import sql_constant
@@ -66,7 +65,7 @@ def read_relation(
             arrays = [plain_array(rows.column(c.sql), c.type) for c in columns]
             return pa.table(arrays, [c.name for c in columns]) if columns else rows.select([])
 
-    found: DataFrame | pa.Table = from_last_commit(root, read) if as_of is None else from_commit(root, as_of, read)
+    found: DataFrame | pa.Table = from_chosen_commit(root, as_of, read)
     return found
 
 
@@ -171,10 +170,7 @@ def print_relation(
         sys.stdout.flush()
 
     try:
-        if as_of is None:
-            from_last_commit(root, show, lambda: printed > 0)
-        else:
-            from_commit(root, as_of, show)
+        from_chosen_commit(root, as_of, show, lambda: printed > 0)
     except BrokenPipeError:
         # The reader has closed the pipe.
         discard_output()
