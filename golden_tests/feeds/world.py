@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import json
 import sys
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+import pytest
 from deltalake import DeltaTable, write_deltalake
 
 from golden_tests.harness import compile_text, load_script
@@ -20,6 +22,12 @@ output relation named(src: int, name: string)
 reachable(S, D) :- link(S, D).
 reachable(S, D) :- link(S, Z), reachable(Z, D).
 named(S, N) :- link(S, D), person(D, N).
+"""
+
+NULLS = """
+input relation mail(id: int, email: string?)
+output relation silent(id: int)
+silent(I) :- mail(I, E), E = null.
 """
 
 RECORDED = {"delta.enableChangeDataFeed": "true"}
@@ -64,6 +72,26 @@ class FeedWorld:
     def manifest(self) -> Any:
         """The last commit."""
         return self.job.read_state(self.state)
+
+
+def applied(world: FeedWorld, capsys: pytest.CaptureFixture[str], *arguments: str) -> dict[str, Any]:
+    """Apply what is new, and return the result."""
+    capsys.readouterr()
+    code = world.run("apply", "--json", *arguments)
+    said = capsys.readouterr()
+    assert code == 0, said.err
+    result: dict[str, Any] = json.loads(said.out.splitlines()[-1])
+    return result
+
+
+def refusal(world: FeedWorld, capsys: pytest.CaptureFixture[str], *arguments: str, command: str = "apply") -> str:
+    """Return why a command is refused, which leaves the state as it was."""
+    before = world.manifest if (world.state / "manifest").exists() and world.job.commit_numbers(world.state) else None
+    capsys.readouterr()
+    assert world.run(command, *arguments) == 1
+    if before:
+        assert world.manifest == before
+    return " ".join(capsys.readouterr().err.split())
 
 
 def links(*pairs: tuple[int, int], names: tuple[str, str] = ("src", "dst")) -> pa.Table:

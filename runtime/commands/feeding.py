@@ -80,16 +80,16 @@ def looked_at(
         for column in fed.request.columns if look.columns else ():
             if column not in look.columns:
                 raise refused(f"{record.source} no longer has the column {column}, which {name} is read from")
-        if not fed.whole and look.position == record.position and look.table == record.table:
-            continue
         if not fed.whole:
             check_same_table(fed)
+            if look.position == record.position:
+                continue
         found.append(fed)
     return found
 
 
 def check_same_table(fed: Fed) -> None:
-    """Raise Refused if a feed has another table than before, or other types in the columns that are read."""
+    """Raise Refused if a feed has another table than before, or other columns where it is read."""
     record, look = fed.request.record, fed.look
     if look.table != record.table:
         raise refused(
@@ -100,8 +100,8 @@ def check_same_table(fed: Fed) -> None:
     if schema_hash(fed.request.columns, look.columns) != record.schema:
         types = ", ".join(f"{name} {look.columns.get(name)}" for name in dict.fromkeys(fed.request.columns))
         raise refused(
-            f"{record.source}: the types of columns that {fed.request.relation.name} is read from have changed; they "
-            f"are now {types}",
+            f"{record.source}: columns that {fed.request.relation.name} is read from have another type, or were "
+            f"dropped and added again; they are now {types}",
             way_out(fed.request),
         )
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import importlib
 import json
+import shlex
 import sys
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -92,7 +93,7 @@ def needed_library(name: str, package: str, purpose: str) -> Any:
     except ImportError as error:
         raise JobError(
             f"{purpose} needs the Python package {package}, and {error.name} is not installed for {sys.executable}: "
-            f"run `pip install {package}`"
+            f"run `pip install {shlex.quote(package)}`"
         ) from error
 
 

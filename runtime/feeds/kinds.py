@@ -11,10 +11,12 @@ from ..model import Relation
 from .delta import DeltaFeed
 from .feed import FeedRequest, OpenFeed
 from .folder import FolderFeed
+from .iceberg import IcebergFeed
 
 FEED_KINDS: dict[str, Callable[[FeedRequest], OpenFeed]] = {
     "delta": DeltaFeed,
     "files": FolderFeed,
+    "iceberg": IcebergFeed,
 }
 """How to open a feed, by what its source begins with."""
 
