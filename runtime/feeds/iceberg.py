@@ -36,11 +36,11 @@ class IcebergFeed:
         except Exception as error:
             raise JobError(f"{self.name} cannot be opened: {reason(error)}") from error
         columns = {}
-        for field in table.schema().fields:
-            columns[field.name] = f"{field.field_type} (field {field.field_id})"
+        for column in table.schema().fields:
+            columns[column.name] = f"{column.field_type} (field {column.field_id})"
             # The names of the column in files without the numbers of fields.
-            if other_names.get(field.field_id, [field.name]) != [field.name]:
-                columns[field.name] += f" named {' or '.join(other_names[field.field_id])}"
+            if other_names.get(column.field_id, [column.name]) != [column.name]:
+                columns[column.name] += f" named {' or '.join(other_names[column.field_id])}"
         return Look(str(table.metadata.table_uuid), {"snapshot": snapshot and snapshot.snapshot_id}, columns, rows)
 
     def rows(self, until: Look) -> Delivery:
@@ -106,15 +106,15 @@ class IcebergFeed:
         from pyiceberg.schema import Schema
 
         table, wanted = self.opened, self.request.wanted
-        fields = [field for field in table.schema().fields if wanted is None or field.name in wanted]
+        fields = [column for column in table.schema().fields if wanted is None or column.name in wanted]
         try:
             projection = Schema(*fields)
-            given = [field.with_nullable(True) for field in schema_to_pyarrow(projection, include_field_ids=False)]
+            given = [column.with_nullable(True) for column in schema_to_pyarrow(projection, include_field_ids=False)]
             scan = ArrowScan(table.metadata, table.io, projection, AlwaysTrue())
         except Exception as error:
             raise self._explained(error, what) from error
         operation = "_change_type"
-        while operation in {field.name for field in fields}:
+        while operation in {column.name for column in fields}:
             operation += "_"
 
         def batches() -> Iterator[Any]:
@@ -123,7 +123,7 @@ class IcebergFeed:
                     for task in tasks:
                         # One file after the other: a file with deletes counts for those that it is listed for only.
                         for batch in scan.to_record_batches([task]):
-                            columns = [batch.column(field.name).cast(field.type) for field in given]
+                            columns = [batch.column(column.name).cast(column.type) for column in given]
                             signs = [pa.repeat(pa.scalar(sign), batch.num_rows)] if signed else []
                             yield pa.RecordBatch.from_arrays([*columns, *signs], schema=schema)
             except Exception as error:
