@@ -130,6 +130,23 @@ def feed_batch_id(root: Path, before: Manifest, found: Iterable[Fed]) -> str:
     return name
 
 
+class NothingDiffers(Exception):
+    """Feeds that do not tell versions have the rows that the state has."""
+
+
+def nothing_new(program: Program, before: Manifest, log: Log) -> dict[str, Any]:
+    """Return the result of a command that found nothing new in any feed, so that it commits nothing."""
+    log.event("nothing new", feeds=", ".join(sorted(before.feeds)))
+    names = ", ".join(f"{name} ({record.source})" for name, record in sorted(before.feeds.items()))
+    return {
+        "program": program.name,
+        "batch": before.batch,
+        "commit": before.commit,
+        "applied": False,
+        "nothing_new": names,
+    }
+
+
 def apply_feeds(
     program: Program,
     executor: Executor,
@@ -151,15 +168,7 @@ def apply_feeds(
         raise JobError("no feed is connected to this state: give --changes, or `connect` one")
     found = looked_at(program, executor, before.feeds, given_sources(places), list(resync))
     if not found:
-        log.event("nothing new", feeds=", ".join(sorted(before.feeds)))
-        names = ", ".join(f"{name} ({record.source})" for name, record in sorted(before.feeds.items()))
-        return {
-            "program": program.name,
-            "batch": before.batch,
-            "commit": before.commit,
-            "applied": False,
-            "nothing_new": names,
-        }
+        return nothing_new(program, before, log)
     batch = feed_batch_id(root, before, found)
     chosen = options(before.buckets)
     if chosen.functions:
@@ -169,6 +178,8 @@ def apply_feeds(
     def work(attempt: str) -> Any:
         into = root / "data" / attempt / "input"
         taken = [take(fed, root, before, into / fed.request.relation.table, reading, log) for fed in found]
+        if not any(fed.look.versioned for fed in found) and all(one.effect == (0, 0) for one in taken):
+            raise NothingDiffers
         staged = {one.table: one.files for one in taken}
         outcome = run_stages(executor, program, before, staged, str(root), attempt, chosen, log, False)
         for one in taken:
@@ -177,7 +188,12 @@ def apply_feeds(
 
     feeds = {**before.feeds, **{fed.request.relation.name: fed.record for fed in found}}
     supplied = chosen.functions
-    manifest = run_and_commit(program, executor, root, before, batch, where, supplied, log, work, True, by, feeds=feeds)
+    try:
+        manifest = run_and_commit(
+            program, executor, root, before, batch, where, supplied, log, work, True, by, feeds=feeds
+        )
+    except NothingDiffers:
+        return nothing_new(program, before, log)
     return summary(program, root, manifest, started)
 
 

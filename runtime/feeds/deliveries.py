@@ -12,7 +12,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from ..errors import JobError
+from ..errors import JobError, Refused
 from ..inputs.columns import arrow_kind
 from ..inputs.files import InputFile, Reading
 from ..inputs.net import FEW_CHANGES, Netting, first_rows, net_changes, row_text, table_rows, write_query
@@ -108,8 +108,13 @@ def stage_rows(request: FeedRequest, delivery: Delivery, folder: Path, reading: 
             tables = spark_tables(request.executor, file, shape, folder / "raw", problems, log.warn)
         else:
             tables = arrow_rows(request, delivery, shape, problems, log)
-        for table in tables:
-            writer.write_table(table)
+        try:
+            for table in tables:
+                writer.write_table(table)
+        except Refused as error:
+            if delivery.explained and error.__cause__:
+                raise delivery.explained(error.__cause__) from error
+            raise
     problems.refuse()
     return path
 

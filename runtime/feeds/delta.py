@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from ..errors import JobError, reason
@@ -29,7 +30,8 @@ class DeltaFeed:
         """Return identity, version, columns and number of rows of the table."""
         try:
             table = self.opened = self.library.DeltaTable(self.request.place)
-            columns = {item.name: str(item.type) for item in table.schema().fields}
+            fields = json.loads(table.schema().to_json())["fields"]
+            columns = {item["name"]: json_type(item["type"]) for item in fields}
             version = int(table.version())
         except Exception as error:
             raise JobError(f"{self.name} cannot be opened: {reason(error)}") from error
@@ -55,12 +57,14 @@ class DeltaFeed:
         """Return the changes of the versions after ``since``."""
         first, last = int(since["version"]) + 1, int(until.position["version"])
         if last < first:
-            raise JobError(
-                f"{self.name} is at version {last}, and {self.request.relation.name} was read up to version "
-                f"{first - 1}: this is an earlier copy of the table; {way_out(self.request)}"
-            )
-        recorded = self.opened.metadata().configuration.get("delta.enableChangeDataFeed", "") == "true"
-        if not recorded and "deletionVectors" in (self.opened.protocol().reader_features or ()):
+            raise earlier_copy(self.request, self.name, first - 1, last)
+        properties = self.opened.metadata().configuration
+        if columns_are_mapped(properties):
+            # The library does not read the change data feed of such tables.
+            return None
+        if properties.get("delta.enableChangeDataFeed") != "true" and "deletionVectors" in (
+            self.opened.protocol().reader_features or ()
+        ):
             # Versions without a change data feed tell files, not which of their rows were deleted.
             return None
         wanted = None if self.request.wanted is None else [*self.request.wanted, "_change_type"]
@@ -120,6 +124,24 @@ class DeltaFeed:
     def label(self, position: Position) -> str:
         """Return the version."""
         return str(position["version"])
+
+
+def json_type(kind: Any) -> str:
+    """Return a type of Delta's schema in JSON as text."""
+    return kind if isinstance(kind, str) else json.dumps(kind, sort_keys=True)
+
+
+def columns_are_mapped(properties: Mapping[str, str]) -> bool:
+    """Return whether the columns of a table have other names in its files (column mapping)."""
+    return properties.get("delta.columnMapping.mode", "none") != "none"
+
+
+def earlier_copy(request: FeedRequest, name: str, known: int, found: int) -> JobError:
+    """Return the error for a table at an earlier version than it was read up to."""
+    return JobError(
+        f"{name} is at version {found}, and {request.relation.name} was read up to version {known}: this is an earlier "
+        f"copy of the table; {way_out(request)}"
+    )
 
 
 def ranges(numbers: list[int]) -> Iterator[tuple[int, int]]:

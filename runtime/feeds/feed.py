@@ -7,7 +7,7 @@ import importlib
 import json
 import shlex
 import sys
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
@@ -24,12 +24,14 @@ Position = Mapping[str, Any]
 @dataclass(frozen=True)
 class Look:
     """What a feed has at one moment: the identity of its table, the position after the last change, its columns with
-    their types, and the number of rows at that position if that is known."""
+    their types, and the number of rows at that position if that is known. If it is not ``versioned``, the position does
+    not tell whether anything is new."""
 
     table: str
     position: Position
     columns: Mapping[str, str] = field(default_factory=dict)
     rows: int | None = None
+    versioned: bool = True
 
 
 @dataclass(frozen=True)
@@ -38,7 +40,8 @@ class Delivery:
 
     ``operation`` is the column with the operation of each row; without it all rows are insertions. If rows are
     ``events``, the column ``order`` orders them, and a deletion may tell no more than the key. Otherwise each change
-    comes with the whole row, before it and after it.
+    comes with the whole row, before it and after it. ``explained`` returns the error for one that Spark raises when it
+    reads the frame.
     """
 
     schema: Any = None
@@ -47,6 +50,7 @@ class Delivery:
     files: Sequence[InputFile] = ()
     operation: str = ""
     order: str = ""
+    explained: Callable[[BaseException], JobError] | None = None
 
 
 class OpenFeed(Protocol):

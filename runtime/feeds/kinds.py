@@ -8,15 +8,17 @@ from ..errors import JobError
 from ..executors import Executor
 from ..manifest import FeedRecord
 from ..model import Relation
-from .delta import DeltaFeed
 from .feed import FeedRequest, OpenFeed
 from .folder import FolderFeed
 from .iceberg import IcebergFeed
+from .spark_delta import open_delta
+from .spark_table import SparkTableFeed
 
 FEED_KINDS: dict[str, Callable[[FeedRequest], OpenFeed]] = {
-    "delta": DeltaFeed,
+    "delta": open_delta,
     "files": FolderFeed,
     "iceberg": IcebergFeed,
+    "table": SparkTableFeed,
 }
 """How to open a feed, by what its source begins with."""
 
