@@ -33,8 +33,8 @@ RUNTIME_FILE = f"{RUNTIME_MODULE}.py"
 _TAKEN = """
     duckdb numpy pandas py4j pyarrow pyspark flintlog flintlog_functions flintlog_runtime run_local
     confluent_kafka dateutil google googleapis_common_protos grpc pytz six
-    adlfs aiobotocore aiohttp argcomplete attr attrs azure boto3 botocore certifi fsspec gcsfs hdfs_native jmespath
-    multidict pathlib_abc requests s3fs typing_extensions upath urllib3 wrapt yaml yarl
+    adlfs aiobotocore aiohttp argcomplete attr attrs azure boto3 botocore certifi fastavro fsspec gcsfs hdfs_native
+    jmespath multidict pathlib_abc requests s3fs typing_extensions upath urllib3 wrapt yaml yarl
 """
 
 

@@ -12,12 +12,12 @@ from ..errors import JobError
 from ..executors import Executor, executor_of
 from ..feeds.definitions import connected_feeds, defined_feeds, write_connected
 from ..feeds.feed import FeedRequest
-from ..feeds.kinds import open_feed
+from ..feeds.kinds import open_feed, recorded_source
 from ..inputs.records import input_relation
 from ..log import Log
 from ..manifest import PUBLISHED, FeedRecord, commit_numbers
 from ..model import Program
-from ..places import bare_location, given_place
+from ..places import given_place
 from ..task import Outcome
 
 if TYPE_CHECKING:
@@ -50,7 +50,7 @@ def connect_feeds(
     for name, record in added.items():
         check_columns(program, executor, name, record)
         old = known.get(name)
-        clean = replace(record, source=bare_location(record.source))
+        clean = replace(record, source=recorded_source(record.source))
         # The same columns of the same rows: the identity of the table tells whether the place is right.
         same = old is not None and (old.columns, old.where) == (clean.columns, clean.where)
         kind = clean.source.partition(":")[0]

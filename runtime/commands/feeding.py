@@ -17,6 +17,7 @@ from ..feeds.definitions import given_sources
 from ..feeds.deliveries import Taken, check_taken, take_changes, take_rows
 from ..feeds.feed import FeedRequest, Look, OpenFeed, schema_hash, short_hash, way_out
 from ..feeds.kinds import open_feed, split_source
+from ..feeds.messages import take_messages
 from ..inputs.files import Reading
 from ..inputs.records import input_relation, refused
 from ..log import Log
@@ -111,9 +112,12 @@ def take(fed: Fed, root: Path, before: Manifest | None, folder: Path, reading: R
     request = fed.request
     log.event("read", relation=request.relation.name, feed=request.record.source, range=fed.label)
     delivery = None if fed.whole else fed.feed.changes(request.record.position, fed.look)
-    if delivery is not None:
-        return take_changes(request, delivery, fed.look, folder, reading, log)
-    return take_rows(request, fed.feed.rows(fed.look), fed.look, root, before, folder, reading, log)
+    whole, delivery = delivery is None, delivery or fed.feed.rows(fed.look)
+    if delivery.messages is not None:
+        return take_messages(request, delivery, root, before, folder, whole, log)
+    if whole:
+        return take_rows(request, delivery, fed.look, root, before, folder, reading, log)
+    return take_changes(request, delivery, fed.look, folder, reading, log)
 
 
 def feed_batch_id(root: Path, before: Manifest, found: Iterable[Fed]) -> str:

@@ -92,6 +92,8 @@ def defined_feeds(
         record = replace(record, columns={ours: theirs for ours, theirs in record.columns.items() if ours != theirs})
         if split_source(record.source)[0] == "files" and (record.columns or record.where):
             raise JobError(f"{name}: the columns of files: have the names of the relation's, and no filter")
+        if split_source(record.source)[0] == "kafka-debezium" and record.where:
+            raise JobError(f"{name}: kafka-debezium: has no filter (`where`); write one as a rule of the program")
         feeds[name] = record
     if not feeds:
         raise JobError("give RELATION=SOURCE, such as link=delta:/lake/link, or --feeds FILE.toml")

@@ -42,6 +42,9 @@ class Delivery:
     ``events``, the column ``order`` orders them, and a deletion may tell no more than the key. Otherwise each change
     comes with the whole row, before it and after it. ``explained`` returns the error for one that Spark raises when it
     reads the frame.
+
+    ``messages`` are events that are staged already, as tables of ``schema``. If they are all messages since a
+    table began (``complete``), the first one about a row must create it.
     """
 
     schema: Any = None
@@ -51,6 +54,8 @@ class Delivery:
     operation: str = ""
     order: str = ""
     explained: Callable[[BaseException], JobError] | None = None
+    messages: Iterable[Any] | None = None
+    complete: bool = False
 
 
 class OpenFeed(Protocol):

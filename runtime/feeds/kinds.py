@@ -8,16 +8,19 @@ from ..errors import JobError
 from ..executors import Executor
 from ..manifest import FeedRecord
 from ..model import Relation
+from ..places import bare_location
 from .feed import FeedRequest, OpenFeed
 from .folder import FolderFeed
 from .iceberg import IcebergFeed
 from .spark_delta import open_delta
 from .spark_table import SparkTableFeed
+from .topic import TopicFeed
 
 FEED_KINDS: dict[str, Callable[[FeedRequest], OpenFeed]] = {
     "delta": open_delta,
     "files": FolderFeed,
     "iceberg": IcebergFeed,
+    "kafka-debezium": TopicFeed,
     "table": SparkTableFeed,
 }
 """How to open a feed, by what its source begins with."""
@@ -29,6 +32,12 @@ def split_source(source: str) -> tuple[str, str]:
     if kind not in FEED_KINDS or not place:
         raise JobError(f"{source} is not a feed; give one of {', '.join(f'{name}:...' for name in sorted(FEED_KINDS))}")
     return kind, place
+
+
+def recorded_source(source: str) -> str:
+    """Return a source as states record it, without the keys of a store. Topics have none: their options do not contain
+    any, even if one is called ``key``."""
+    return source if split_source(source)[0] == "kafka-debezium" else bare_location(source)
 
 
 def open_feed(relation: Relation, record: FeedRecord, executor: Executor, source: str = "") -> OpenFeed:

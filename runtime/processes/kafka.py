@@ -16,6 +16,7 @@ from typing import Any
 
 import pyarrow as pa
 
+from ..brokers import KAFKA_PATIENCE, topic_offsets
 from ..errors import JobError, Passing, remember_keys
 from .channels import (
     NO_NUMBER,
@@ -38,9 +39,6 @@ RECORD_BYTES = 512 * 1024
 
 #: The key of the leases of a channel in its topic.
 LEASE_KEY = "lease"
-
-#: How many seconds to wait for an answer of the brokers.
-KAFKA_PATIENCE = 60.0
 
 
 class KafkaChannels:
@@ -87,42 +85,17 @@ class KafkaChannels:
         """Find the ends of the topics, and read the registry up to its end."""
         from confluent_kafka import TopicPartition
 
-        begins, end = self._offsets(self.registry)
+        begins, end = topic_offsets(self.consumer, self.hosts, self.registry)
         places = [TopicPartition(self.registry, 0, begins)]
-        places += [TopicPartition(topic, 0, self._offsets(topic)[1]) for topic in self.topics]
+        places += [TopicPartition(t, 0, topic_offsets(self.consumer, self.hosts, t)[1]) for t in self.topics]
         for topic in sent:
-            self._offsets(topic)
+            topic_offsets(self.consumer, self.hosts, topic)
         self.consumer.assign(places)
         stop = time.monotonic() + KAFKA_PATIENCE
         while begins < end and self.consumer.position([TopicPartition(self.registry, 0)])[0].offset < end:
             self.look(0.1)
             if time.monotonic() > stop:
                 raise JobError(f"Kafka at {self.hosts} does not respond")
-
-    def _offsets(self, topic: str) -> tuple[int, int]:
-        """Return the first and the next offset of a topic, as soon as the brokers agree on its leader."""
-        from confluent_kafka import KafkaError, KafkaException, TopicPartition
-
-        early = (
-            KafkaError.NOT_LEADER_FOR_PARTITION,
-            KafkaError.LEADER_NOT_AVAILABLE,
-            KafkaError.UNKNOWN_TOPIC_OR_PART,
-            KafkaError._UNKNOWN_PARTITION,
-            KafkaError._UNKNOWN_TOPIC,
-        )
-        stop = time.monotonic() + KAFKA_PATIENCE
-        while True:
-            try:
-                found = self.consumer.get_watermark_offsets(TopicPartition(topic, 0), timeout=KAFKA_PATIENCE)
-            except KafkaException as error:
-                if error.args[0].code() not in early or time.monotonic() > stop:
-                    raise
-                time.sleep(0.1)
-                self.consumer.list_topics(topic, timeout=KAFKA_PATIENCE)
-                continue
-            if found is None:
-                raise JobError(f"Kafka at {self.hosts} does not respond")
-            return found
 
     def look(self, patience: float = 0.0) -> None:
         """Take in all records that have arrived, waiting at most ``patience`` seconds for each batch of them."""
