@@ -419,7 +419,7 @@ def _declared_input(name: str, columns: Sequence[typed.TypedColumn], span: Span)
     """Return the declaration of an input that a process reads from another without declaring it."""
     made = tuple(syntax.ColumnDeclaration(c.name, _type_name(c.type, span), False, span) for c in columns)
     text = f"input relation {name}({', '.join(map(str, columns))})"
-    return syntax.RelationDeclaration(name, made, True, False, False, False, (), None, span, span, text)
+    return syntax.RelationDeclaration(name, made, True, False, False, False, False, (), None, span, span, text)
 
 
 def _type_name(kind: typed.Type, span: Span) -> syntax.TypeName:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from datetime import date
 from decimal import Decimal
@@ -12,7 +13,7 @@ from flintlog.compiler.pipeline import Compilation
 
 from .harness import LocalJob, MemoryJob, Row, kept
 from .oracle import functions, language
-from .oracle.batches import Batch, Changes, ConflictingUpserts, Contradiction, apply, diff
+from .oracle.batches import Batch, Changes, ConflictingUpserts, Contradiction, Rows, TooFewCopies, apply, diff
 from .oracle.evaluate import (
     ArithmeticFault,
     KeyViolation,
@@ -31,10 +32,11 @@ REFUSALS = {
     OnlyFromEachOther: ("only follow from each other",),
     ConflictingUpserts: ("two different rows with the primary key",),
     Contradiction: ("is both deleted",),
+    TooFewCopies: ("more than it inserts",),
 }
 """What a job says, one or the other, where the oracle raises; a job that comes upon a key first says that."""
 
-Inputs = Mapping[str, set[Row]]
+Inputs = Mapping[str, set[Row] | Counter[Row]]
 Functions = Mapping[str, Callable[..., Any]]
 
 
@@ -53,13 +55,14 @@ class Checked:
         self.program = language.parse(text, known)
         self.rewritten = as_oracle(compilation.rewritten, {**functions.FUNCTIONS, **known})
         self.publics = {r.name: r.public or r.name for r in compilation.rewritten.relations}
-        self.inputs: dict[str, set[Row]] = {}
+        self.copies = {r.name for r in compilation.rewritten.relations if r.copies}
+        self.inputs: dict[str, set[Row] | Counter[Row]] = {}
         self.state: dict[str, set[Row]] = {}
         self.refused = ""
 
     def build(self, inputs: Inputs) -> list[str]:
         """Build the state; returns what is wrong."""
-        return self.apply({name: [("+", row) for row in sorted(rows, key=repr)] for name, rows in inputs.items()})
+        return self.apply(insertions(inputs))
 
     def apply(self, batch: Batch, recount: bool = True) -> list[str]:
         """Apply a batch; returns what is wrong, whether the oracle takes the batch or not.
@@ -126,7 +129,9 @@ class Checked:
 
     def compare_supports(self, inputs: Inputs) -> list[str]:
         """What is wrong with numbers of derivations, with ranks, and with hidden relations."""
-        known = {r.name: kept_rows(r, inputs.get(self.publics[r.name], ())) for r in self.rewritten.inputs}
+        given = {r.name: inputs.get(self.publics[r.name], set()) for r in self.rewritten.inputs}
+        given |= {name: numbered(given[name]) for name in self.copies}
+        known = {r.name: kept_rows(r, given[r.name]) for r in self.rewritten.inputs}
         tables = {r.name: t for r, t in zip(self.rewritten.relations.values(), self.job.program.relations, strict=True)}
         store = evaluated(self.rewritten, known)
         derived = shown(self.rewritten, store)
@@ -156,6 +161,17 @@ class Checked:
                     if stored.get(row, 0) != counted[name][row]
                 ]
         return problems
+
+
+def numbered(rows: Rows) -> set[Row]:
+    """The copies of the rows of a multiset, each with its number."""
+    return {(*row, number) for row, copies in Counter(rows).items() for number in range(1, copies + 1)}
+
+
+def insertions(inputs: Inputs) -> Batch:
+    """The batch that inserts all rows."""
+    found = {name: rows.elements() if isinstance(rows, Counter) else rows for name, rows in inputs.items()}
+    return {name: [("+", row) for row in sorted(rows, key=repr)] for name, rows in found.items()}
 
 
 def kept_row(relation: language.Relation, row: Row) -> Row:

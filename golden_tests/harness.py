@@ -220,7 +220,7 @@ class LocalJob:
             rows = changes.get(relation.name, [])
             if relation.kind != "input" or not rows:
                 continue
-            columns = relation.tuple_columns
+            columns = relation.row_columns
             values = [row or (True,) for _, row in rows]
             arrays = [pa.array([kept(r[i], c.type) for r in values], arrow_type(c.type)) for i, c in enumerate(columns)]
             arrays.append(pa.array([op for op, _ in rows], pa.string()))
@@ -416,7 +416,7 @@ def choose_soon(module: Any) -> None:
 
 def row_of(record: Mapping[str, Any], relation: Any) -> Row:
     """The tuple in a stored record, as the oracle holds it: lists as tuples, None for null."""
-    return frozen_row(plain(record[column.sql], column.type) for column in relation.columns)
+    return frozen_row(plain(record[column.sql], column.type) for column in relation.term_columns)
 
 
 def plain(value: Any, kind: str) -> Any:

@@ -3,8 +3,9 @@
 Run ``python -m golden_tests.random_search FIRST LAST`` in the repository: the scenarios of the seeds from FIRST to
 LAST - 1, with 1 to 3 buckets by turns unless ``--buckets`` says how many, or with ``--memory`` in one database without
 files, or with ``--engine spark`` in files by Spark's engine, in one session for all of them. ``--nasty`` gives every
-program names that mean something to an engine, to Python or to the job, and ``--nulls`` columns that may be null. Every
-difference is printed with its seed and its program; the exit code says whether there was one.
+program names that mean something to an engine, to Python or to the job, ``--nulls`` columns that may be null, and
+``--multisets`` inputs whose copies count. Every difference is printed with its seed and its program; the exit code says
+whether there was one.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ import tempfile
 import time
 import traceback
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Set
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -25,8 +26,8 @@ from typing import TYPE_CHECKING, Any
 from flintlog.compiler.pipeline import Compilation, compile_program
 from flintlog.compiler.source import SourceFile
 
-from .checks import Checked
-from .harness import LocalJob, MemoryJob, RoundsJob, Row, compile_text, frozen_row, load_script
+from .checks import Checked, insertions
+from .harness import LocalJob, MemoryJob, RoundsJob, compile_text, frozen_row, load_script
 from .oracle.batches import Batch, key_of
 from .oracle.language import parse
 from .oracle.programs import FEATURES, Scenario, random_scenario
@@ -72,7 +73,7 @@ def check_in_memory(scenario: Scenario, heard: Counter[str] | None = None) -> li
 def check_queries(scenario: Scenario, spark: SparkSession) -> list[str]:
     """Which queries of a program's rules find other rows in Spark than in DuckDB."""
     compilation, script = compile_text(scenario.text)
-    return compare_queries(compilation, script, scenario.text, (batch_of(scenario.inputs), *scenario.batches), spark)
+    return compare_queries(compilation, script, scenario.text, (insertions(scenario.inputs), *scenario.batches), spark)
 
 
 def compare_queries(
@@ -137,11 +138,6 @@ def queries_of(module: Any) -> Iterator[tuple[str, tuple[str, str]]]:
             yield f"{rule.label}, {place}", (query, query) if isinstance(query, str) else (query.duckdb, query.spark)
 
 
-def batch_of(inputs: Mapping[str, Set[Row]]) -> Batch:
-    """The batch that inserts all rows."""
-    return {name: [("+", row) for row in sorted(rows, key=repr)] for name, rows in inputs.items()}
-
-
 def strategy_for(scenario: Scenario) -> str:
     """How to maintain the relations of a scenario: each way in turn."""
     return ("incremental", "auto", "recompute")[len(scenario.text) % 3]
@@ -159,7 +155,7 @@ def checked_batches(
     try:
         checked = Checked(job, scenario.text, compilation)
         rng = random.Random(scenario.text)
-        for number, batch in enumerate([batch_of(scenario.inputs), *scenario.batches]):
+        for number, batch in enumerate([insertions(scenario.inputs), *scenario.batches]):
             # Batches in one task, and such as take several, follow each other.
             job.module.FEW_ROWS = rng.choice((300_000, 10, 0, 0))  # type: ignore[attr-defined]
             # The oracle counts supports after every batch; the job itself in the beginning and in the end.
@@ -200,7 +196,10 @@ def with_conflict(text: str, batch: Batch, rng: random.Random) -> Batch:
             other = tuple(value if c in relation.key else changed(value) for c, value in enumerate(row))
             assert key_of(relation, other) == key_of(relation, row)
             made[relation.name].append(("+", other))
-        if made.get(relation.name) and rng.random() < 0.15:
+        if relation.is_multiset and rng.random() < 0.2:
+            changes = made.get(relation.name, [])
+            made[relation.name] = [*changes, *(("-", row) for _, row in changes)]
+        elif made.get(relation.name) and rng.random() < 0.15:
             op, row = rng.choice(made[relation.name])
             made[relation.name].insert(0, ("-" if op == "+" else "+", row))
     return made
@@ -213,13 +212,14 @@ def changed(value: Any) -> Any:
     return (*value, 1) if isinstance(value, tuple) else (value + 1) % 5
 
 
-def scenario_of(seed: int, nasty: bool = False, nulls: bool = False) -> Scenario:
+def scenario_of(seed: int, nasty: bool = False, nulls: bool = False, multisets: bool = False) -> Scenario:
     """The scenario of a seed; every fifth is a daring one, every third puts relations at locations, every second has
     aggregates over distinct values, witnesses, and recursion with ``min``, every fourth has facts in a row, and every
     seventh, or each if ``nasty``, has names that mean something to somebody. With ``nulls``, there are columns that may
-    be null."""
+    be null, with ``multisets`` inputs whose copies count."""
     features = FEATURES | {"lists", "functions"}
     features = features | {"nulls"} if nulls else features
+    features = features | {"multisets"} if multisets else features
     features = features | {"many facts"} if seed % 4 == 1 else features
     features = features | {"nasty names"} if nasty or seed % 7 == 3 else features
     features = features | {"locations"} if seed % 3 == 2 else features
@@ -265,6 +265,7 @@ def main() -> int:
     parser.add_argument("--queries", action="store_true", help="compare what each query of the rules finds in Spark")
     parser.add_argument("--nasty", action="store_true", help="with nasty names in every program")
     parser.add_argument("--nulls", action="store_true", help="with columns that may be null")
+    parser.add_argument("--multisets", action="store_true", help="with inputs whose copies count")
     parser.add_argument(
         "--engine", choices=("duckdb", "spark"), default="duckdb", help="which runs the rounds in files"
     )
@@ -276,7 +277,7 @@ def main() -> int:
     heard: Counter[str] = Counter()
     failed, started = [], time.monotonic()
     for seed in range(arguments.first, arguments.last):
-        scenario = scenario_of(seed, arguments.nasty, arguments.nulls)
+        scenario = scenario_of(seed, arguments.nasty, arguments.nulls, arguments.multisets)
         try:
             if arguments.queries:
                 assert spark is not None

@@ -61,12 +61,14 @@ class JobError(Exception):
 
 class Refused(JobError):
     """Rows were refused and will be refused again unless they change. ``plain`` is the message without advice that is
-    meant for callers of ``apply``."""
+    meant for callers of ``apply``. ``about`` has the table and the values of a row, for callers that know where it
+    comes from."""
 
-    def __init__(self, message: str, plain: str = "") -> None:
+    def __init__(self, message: str, plain: str = "", about: tuple[str, str] | None = None) -> None:
         """Store both messages without their keys."""
         super().__init__(message)
         self.plain = without_keys(plain) or str(self)
+        self.about = about
 
 
 class Passing(JobError):

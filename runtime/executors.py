@@ -184,7 +184,10 @@ class SparkExecutor:
                 more = (
                     "; give executors more memory, use more buckets, or add --engine spark, which keeps less in memory"
                 )
-                raise kind(f"{said['refused']}{more if kind is OutOfMemory else ''}")
+                raised = kind(f"{said['refused']}{more if kind is OutOfMemory else ''}")
+                if isinstance(raised, Refused) and said["about"]:
+                    raised.about = (said["about"][0], said["about"][1])
+                raise raised
         return [said["report"] for said in reports]
 
     def describe(self, text: str) -> None:
@@ -231,9 +234,11 @@ def reporting(work: TaskWork) -> Callable[[Iterator[Any]], Iterator[Any]]:
                     report = {"number": number, "report": work(number)}
                 except JobError as error:
                     # Report it instead of raising: Spark would retry the task, which would fail again.
-                    report = {"number": number, "refused": str(error), "kind": type(error).__name__}
-                said = json.dumps(report, default=as_json)
-                yield pyarrow.RecordBatch.from_arrays([string_array([said])], ["report"])
+                    about = error.about if isinstance(error, Refused) else None
+                    said = {"refused": str(error), "kind": type(error).__name__, "about": about}
+                    report = {"number": number, **said}
+                text = json.dumps(report, default=as_json)
+                yield pyarrow.RecordBatch.from_arrays([string_array([text])], ["report"])
 
     return run_bucket
 

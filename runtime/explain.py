@@ -126,7 +126,8 @@ class Explainer:
         stored = self.stored(relation, values)
         assert stored is not None, "a derivation uses tuples that are there"
         node: dict[str, Any] = {"tuple": tuple_text(relation, values)}
-        node |= {"relation": relation.shown_as or relation.name, "values": list(plain_row(relation.columns, values))}
+        own = values[: len(relation.columns)]
+        node |= {"relation": relation.shown_as or relation.name, "values": list(plain_row(relation.columns, own))}
         if relation.hidden and not relation.shown_as:
             node["internal"] = True
         node |= {name: stored[f"_{name}"] for name in ("rank", "support") if f"_{name}" in stored}
@@ -194,7 +195,7 @@ class Explainer:
             f"_{place}_{index}"
             for place, step in enumerate(rule.steps, 1)
             if step.table
-            for index, _ in enumerate(self.relations[step.table].columns, 1)
+            for index, _ in enumerate(self.relations[step.table].term_columns, 1)
         ]
 
     def place_of_derivation(self, relation: Relation, rule: Rule) -> str:
@@ -208,7 +209,7 @@ class Explainer:
         """Yield the literals of a rule with their values in a derivation, None for values that are not known."""
         for place, step in enumerate(rule.steps, 1):
             if step.table:
-                columns = self.relations[step.table].columns
+                columns = self.relations[step.table].term_columns
                 values = (row[f"_{place}_{index}"] for index, _ in enumerate(columns, 1))
                 yield step, tuple(map(hashable, values))
 

@@ -21,7 +21,7 @@ from .publish import write_renamed
 from .sql import names
 from .stored import check_stored, relation_frame, stored_engine, stored_files
 from .task import Task
-from .versions import columns_record, stored_input
+from .versions import as_stored, columns_record, stored_input, without_copies
 from .writing import keep_file, write_parts
 
 
@@ -38,7 +38,7 @@ def kept_inputs(program: Program, root: Path, before: Manifest, given: set[str],
         table = stored_input(relation, before.program)
         if not table:
             log.warn(f"{relation.name} is new and starts empty: no --input {relation.name}=PATH was given")
-        elif recorded[table].columns != columns_record(relation):
+        elif without_copies(recorded[table].columns) != without_copies(columns_record(relation)):
             raise JobError(
                 f"the columns of {relation.name} differ from those of its stored rows; pass rows with --input "
                 f"{relation.name}=PATH"
@@ -54,13 +54,14 @@ def kept_inputs(program: Program, root: Path, before: Manifest, given: set[str],
 def stage_stored(executor: Executor, root: Path, manifest: Manifest, relation: Relation, folder: Path) -> list[str]:
     """Stage the stored rows of an input relation as insertions, and return the files."""
     executor.describe(f"stored rows of {relation.name}")
-    stored = replace(relation, table=stored_input(relation, manifest.program))
+    stored = as_stored(relation, manifest.program)
     if executor.local:
         with stored_engine(root, [manifest], stored, executor.cores()) as (engine, (rows,)):
-            return write_staged(engine, f"SELECT {names(stored.tuple_columns)}, '+' AS _op FROM ({rows}) AS q", folder)
+            return write_staged(engine, f"SELECT {names(stored.row_columns)}, '+' AS _op FROM ({rows}) AS q", folder)
     from pyspark.sql import functions
 
-    frame = relation_frame(executor.session("rebuild"), root, manifest, stored).withColumn("_op", functions.lit("+"))
+    frame = relation_frame(executor.session("rebuild"), root, manifest, stored)
+    frame = frame.select(*(column.sql for column in stored.row_columns)).withColumn("_op", functions.lit("+"))
     return write_parquet(frame, folder)
 
 
@@ -150,8 +151,9 @@ def under_own_columns(program: Program, root: Path, manifest: Manifest, folder: 
         if table in relations
     }
     for table, relation in tables.items():
-        stored, wanted = relations[table], [column.sql for column in relation.columns]
-        if recorded[table].columns != columns_record(relation):
+        kept = as_stored(relation, manifest.program) if recorded[table].kind == relation.kind == "input" else relation
+        stored, wanted = relations[table], [column.sql for column in kept.term_columns]
+        if recorded[table].columns != columns_record(kept):
             continue
         copies: dict[str, str] = {}
         for number, name in enumerate(stored_files(manifest, [table])):

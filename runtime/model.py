@@ -39,7 +39,8 @@ class Relation:
     which the relation is cut into buckets, ``definition`` a hash of its rules and layout. Its changes are published in
     a folder of its name, or in ``folder`` if the name is too long or differs from another only in case. The
     ``aggregated`` columns are computed from all derivations of a group; those in ``witnesses`` hold what reaches its
-    extremum. Users know a hidden relation as ``shown_as``.
+    extremum. Users know a hidden relation as ``shown_as``. Of an input that is a multiset, each copy of a row is a
+    tuple, with its number, from 1, in column ``copy``, which no input file has.
     """
 
     name: str
@@ -60,11 +61,22 @@ class Relation:
     shown_as: str = ""
     aggregated: tuple[str, ...] = ()
     witnesses: tuple[str, ...] = ()
+    copy: str = ""
+
+    @property
+    def row_columns(self) -> tuple[Column, ...]:
+        """The columns of a row that is read or written for users, with a constant one if there are none."""
+        return self.columns or (Column("_unit", "bool", "_unit"),)
+
+    @property
+    def term_columns(self) -> tuple[Column, ...]:
+        """The columns for which a literal of a rule has terms."""
+        return (*self.columns, Column(self.copy, "int", self.copy)) if self.copy else self.columns
 
     @property
     def tuple_columns(self) -> tuple[Column, ...]:
         """The columns that identify a tuple; a relation without columns is stored with one constant column."""
-        return self.columns or (Column("_unit", "bool", "_unit"),)
+        return self.term_columns if self.copy else self.row_columns
 
     @property
     def state_columns(self) -> tuple[Column, ...]:

@@ -176,13 +176,13 @@ def load_external(engine: Engine, task: Task, relation: Relation) -> None:
 
 def load_changes(engine: Engine, task: Task, relation: Relation, bucket: Bucket) -> None:
     """Make table r__changes of an input relation from the staged batch."""
-    columns = names(relation.tuple_columns)
+    columns = names(relation.row_columns)
     paths = task.staged.get(relation.table, [])
     if paths:
         staged = f"SELECT {columns}, _op FROM {files_table(engine, paths)}"
         engine.table(f"{relation.table}__changes", in_bucket(engine, staged, relation, bucket))
     else:
-        engine.empty(f"{relation.table}__changes", [*relation.tuple_columns, Column("_op", "string", "_op")])
+        engine.empty(f"{relation.table}__changes", [*relation.row_columns, Column("_op", "string", "_op")])
 
 
 def base_order(relation: Relation) -> tuple[str, ...]:

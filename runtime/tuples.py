@@ -93,11 +93,15 @@ def split_values(text: str) -> list[str]:
 
 
 def tuple_text(relation: Relation, values: Sequence[Any]) -> str:
-    """Return a tuple in program syntax, with ``_`` for a value that is not known."""
+    """Return a tuple in program syntax, with ``_`` for a value that is not known; a copy of a row of a multiset has
+    its number."""
     texts = [
         "_" if value is None else constant_text(value, column.type)
-        for value, column in zip(values, relation.columns, strict=True)
+        for value, column in zip(values, relation.term_columns, strict=True)
     ]
+    if relation.copy:
+        number = texts.pop()
+        return f"{relation.name}({', '.join(texts)})" + ("" if number == "_" else f", copy {number}")
     if relation.annotates:
         # The last columns are a live proof or derivation sets, which the rest of the proof shows.
         texts = texts[: -1 if relation.kind == "proofs" else -2]

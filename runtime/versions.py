@@ -9,6 +9,9 @@ from .errors import JobError
 from .manifest import Manifest, ProgramRecord, RelationRecord
 from .model import Program, Relation, SuppliedFunctions
 
+COPIES = "copies"
+"""The type of the column with the numbers of copies, in the record of a multiset."""
+
 
 def program_record(program: Program) -> ProgramRecord:
     """Return what a manifest records of the program."""
@@ -26,7 +29,21 @@ def program_record(program: Program) -> ProgramRecord:
 
 def columns_record(relation: Relation) -> tuple[tuple[str, str], ...]:
     """Return what a manifest records of the columns of a relation."""
-    return tuple((column.name, column.type) for column in relation.columns)
+    columns = tuple((column.name, column.type) for column in relation.columns)
+    return (*columns, (relation.copy, COPIES)) if relation.copy else columns
+
+
+def without_copies(columns: tuple[tuple[str, str], ...]) -> tuple[tuple[str, str], ...]:
+    """Return the record of columns without that of the numbers of copies."""
+    return columns[:-1] if columns[-1:] and columns[-1][1] == COPIES else columns
+
+
+def as_stored(relation: Relation, written: ProgramRecord) -> Relation:
+    """Return an input relation as a state has it: in another table, or with the copies of its rows or without them."""
+    table = stored_input(relation, written)
+    columns = written.relations[table].columns
+    copy = columns[-1][0] if without_copies(columns) != columns else ""
+    return replace(relation, table=table, copy=copy)
 
 
 def own_tables(program: Program, written: ProgramRecord) -> tuple[dict[str, str], set[str]]:

@@ -57,6 +57,7 @@ CODES: dict[str, str] = {
     "E0211": "A relation cannot be symmetric.",
     "E0212": "A function does not exist.",
     "E0213": "A function is declared twice.",
+    "E0214": "A relation cannot be a multiset.",
     # Types
     "E0301": "A variable has two types.",
     "E0302": "A value and its column have different types.",

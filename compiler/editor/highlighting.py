@@ -12,7 +12,19 @@ from pygments.lexer import RegexLexer, bygroups, include, words
 from pygments.token import Comment, Keyword, Literal, Name, Number, Operator, Punctuation, String, Whitespace
 
 #: Words that begin a declaration if a name or, after ``include``, a string follows; elsewhere they are names.
-DECLARING = ("input", "output", "derived", "relation", "typedef", "include", "domain", "process", "extern", "function")
+DECLARING = (
+    "input",
+    "output",
+    "derived",
+    "multiset",
+    "relation",
+    "typedef",
+    "include",
+    "domain",
+    "process",
+    "extern",
+    "function",
+)
 #: Words after the columns of a relation, or before the argument of an aggregate.
 TRAILING = ("primary", "key", "symmetric", "distinct")
 NEGATING = ("not",)

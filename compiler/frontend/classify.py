@@ -145,6 +145,10 @@ class Classifier:
             derived = tokens[words.index("derived")]
             help = "relations are derived unless they are inputs: omit the word, or write `input derived relation`"
             raise self._refuse("E0110", "`derived` is allowed only after `input`", derived, help)
+        if "multiset" in words and "input" not in words:
+            counted = tokens[words.index("multiset")]
+            help = "copies are counted of rows from outside: omit the word, or write `input multiset relation`"
+            raise self._refuse("E0110", "`multiset` is allowed only for inputs", counted, help)
         marks = [child for child in tree.children if isinstance(child, Token) and child.type == "SYMMETRIC"]
         if len(marks) > 1:
             raise self._refuse("E0110", "`symmetric` is repeated in this declaration", marks[1])
@@ -167,6 +171,7 @@ class Classifier:
             is_input="input" in words,
             is_output="output" in words,
             is_derived="derived" in words,
+            is_multiset="multiset" in words,
             symmetric=bool(marks),
             key=tuple(key),
             at=at,

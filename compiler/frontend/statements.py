@@ -20,7 +20,8 @@ from ..diagnostics.foreign import directive_advice, word_advice
 from ..source import SourceFile, Span
 from .syntax_errors import DECLARATION_WORDS, NAMES, BrokenStatement, end_of, start_of
 
-_RELATION_WORDS = ("input", "output", "derived")
+_RELATION_WORDS = ("input", "output", "derived", "multiset")
+_AFTER_OUTPUT = ("input", "derived", "multiset", "relation")
 _COMMENT_HELP = "comments begin with `//`, or are enclosed in `/*` and `*/`"
 _HARD_WORDS = {"not": "NOT", "true": "TRUE", "false": "FALSE"}
 
@@ -331,7 +332,7 @@ class _Statements:
             if str(self.tokens[start + 1]) == "function" and self._kind(start + 2) in NAMES:
                 self._retag(start + 1, "FUNCTION")
             return True
-        declares = str(self.tokens[start + 1]) in ("input", "derived", "relation") and self._kind(start + 2) in NAMES
+        declares = str(self.tokens[start + 1]) in _AFTER_OUTPUT and self._kind(start + 2) in NAMES
         if word == "output" and not declares:
             self._retag(start, "OUTPUT")
             return True

@@ -13,13 +13,25 @@ from ..diagnostics.foreign import begins_statement, constant_advice, statement_a
 from ..source import SourceFile, Span
 
 NAMES = ("NAME", "QUALIFIED")
-DECLARATION_WORDS = ("input", "output", "derived", "relation", "typedef", "include", "domain", "process", "extern")
+DECLARATION_WORDS = (
+    "input",
+    "output",
+    "derived",
+    "multiset",
+    "relation",
+    "typedef",
+    "include",
+    "domain",
+    "process",
+    "extern",
+)
 
 #: What must follow the first word of a declaration, for messages.
 _BEHIND_WORDS = {
     "input": "`relation` and a name",
     "output": "the name of a relation",
     "derived": "`relation` and a name",
+    "multiset": "`relation` and a name",
     "relation": "a name",
     "typedef": "a name, `=` and a type",
     "domain": "the name of a relation",

@@ -232,7 +232,8 @@ class KeyColumn:
 class RelationDeclaration:
     """``input derived relation p(...) primary key (...) symmetric``.
 
-    ``is_derived`` is set only by the word ``derived``, which marks an input relation that rules also derive. ``at`` is
+    ``is_derived`` is set only by the word ``derived``, which marks an input relation that rules also derive.
+    ``is_multiset`` says that the copies of its rows are counted. ``at`` is
     the constant location of a propositional relation (``input relation t@1``). ``name_span`` covers the name alone.
     """
 
@@ -241,6 +242,7 @@ class RelationDeclaration:
     is_input: bool
     is_output: bool
     is_derived: bool
+    is_multiset: bool
     symmetric: bool
     key: tuple[KeyColumn, ...]
     at: ConstantNode | None

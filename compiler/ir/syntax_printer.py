@@ -53,6 +53,7 @@ def _declaration(declaration: syntax.RelationDeclaration) -> str:
         "input" if declaration.is_input else "",
         "output" if declaration.is_output else "",
         "derived" if declaration.is_derived else "",
+        "multiset" if declaration.is_multiset else "",
         "relation",
         declaration.name + (f"({columns})" if columns else "") + _at(declaration.at),
         f"primary key ({', '.join(column.name for column in declaration.key)})" if declaration.key else "",

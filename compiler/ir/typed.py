@@ -412,6 +412,8 @@ class TypedRelation:
     symmetric: bool = False
     declared: bool = True
     accepts_input: bool = False  # derived relations declared `input derived`, until split_inputs splits them in two
+    multiset: bool = False  # the copies of its tuples count, until split_inputs tells them apart
+    copies: bool = False  # its last column numbers the copies of each tuple
     hidden: bool = False
     public: str = ""
     why: str = ""  # for hidden relations: a clause that says what it holds
@@ -430,7 +432,8 @@ class TypedRelation:
         parts = [
             "hidden" if self.hidden else "",
             "input" if self.role == "input" or self.accepts_input else "",
-            "derived" if self.accepts_input else "",
+            "derived" if self.accepts_input and not self.multiset else "",
+            "multiset" if self.multiset or self.copies else "",
             "output" if self.output else "",
             "relation",
             f"{self.name}({columns})" + (f"@{self.at}" if self.at is not None else ""),

@@ -90,7 +90,7 @@ def check_inputs(program: typed.TypedProgram) -> None:
     """Check that each relation is either input, and has no rules, or derived."""
     check_plain_aggregates(program)
     for relation in program.relations:
-        assert not relation.accepts_input, f"{relation} is input and derived"
+        assert not relation.accepts_input and not relation.multiset, f"{relation} is to be split"
         if relation.role == "input":
             assert not program.rules_of(relation.name), f"{relation} is input and has rules"
 

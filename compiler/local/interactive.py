@@ -153,10 +153,10 @@ class Interactive:
             raise JobError(f"{named.name} is derived; delete a fact of an input to see what depends on it")
         found = self.session.without(relation, plain_row(relation.columns, values))
         if found is None:
-            self.say(f"{tuple_text(relation, values)} is not there")
+            self.say(f"{tuple_text(named, values)} is not there")
             return
         lines = (f"{sign} {row_text(other, row)}" for other, sign, row in found)
-        self.list(lines, SHOWN, f"nothing depends on {tuple_text(relation, values)}")
+        self.list(lines, SHOWN, f"nothing depends on {tuple_text(named, values)}")
 
     def show(self, name: str, rest: str) -> None:
         """Show the tuples of a relation."""

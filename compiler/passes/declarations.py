@@ -239,7 +239,8 @@ class Declarations:
             if len(types) < 2 or (types[0] != types[1] and typed.BROKEN not in types):
                 message = "the first two columns of a symmetric relation must have one type"
                 self.diagnostics.report("E0211", message, declaration.name_span)
-        accepts = declaration.is_input and declaration.is_derived
+        self._check_multiset(declaration)
+        accepts = declaration.is_input and (declaration.is_derived or declaration.is_multiset)
         return typed.TypedRelation(
             name=declaration.name,
             columns=tuple(columns),
@@ -251,8 +252,29 @@ class Declarations:
             at=None if declaration.at is None else constant_of(declaration.at),
             symmetric=declaration.symmetric,
             accepts_input=accepts,
+            multiset=declaration.is_multiset,
             public=declaration.name,
         )
+
+    def _check_multiset(self, declaration: syntax.RelationDeclaration) -> None:
+        """Report (E0214) what a relation whose copies count cannot have."""
+        if not declaration.is_multiset:
+            return
+        message, help = "", ""
+        if declaration.is_derived:
+            message = f"`{declaration.name}` cannot be both derived and a multiset: only rows from outside have copies"
+            help = "declare a second relation, and derive it from this one and by the rules"
+        elif declaration.key:
+            message = f"the multiset `{declaration.name}` cannot have a primary key, which allows one row per key"
+            help = "omit the key, or `multiset`"
+        elif not declaration.columns:
+            message = f"the multiset `{declaration.name}` has no columns"
+            help = "add a column, or omit `multiset`"
+        elif self.program.process:
+            message = f"`{declaration.name}` is a multiset, and what a process takes in are sets"
+            help = "omit `multiset`, and add a column that tells the copies apart, such as a number"
+        if message:
+            self.diagnostics.report("E0214", message, declaration.name_span, help=help)
 
     def _key(self, declaration: syntax.RelationDeclaration) -> tuple[int, ...]:
         names = [column.name for column in declaration.columns]
@@ -316,6 +338,8 @@ class Declarations:
                 continue
             message = f"the input relation `{relation.name}` cannot be derived by a rule"
             help = f"declare it `input derived relation {relation.name}` if it is both"
+            if declaration.is_multiset:
+                help = "derive another relation from it and by the rule"
             notes = (Note("declared here", relation.span),)
             self.diagnostics.report("E0207", message, name_span(rule.head), help=help, notes=notes)
 
@@ -362,7 +386,8 @@ class Declarations:
                 continue
             if relation.name not in used and not relation.output:
                 message = f"nothing uses the relation `{relation.name}`"
-                help = None if relation.role == "input" else f"write `output relation {relation.name}` to publish it"
+                is_input = relation.role == "input" or relation.multiset
+                help = None if is_input else f"write `output relation {relation.name}` to publish it"
                 self.diagnostics.report("W0801", message, relation.span, help=help)
             elif relation.role == "derived" and not relation.accepts_input and relation.name not in derived:
                 message = f"the relation `{relation.name}` has no rules and is always empty"

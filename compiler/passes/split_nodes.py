@@ -36,8 +36,12 @@ ADDRESSES = ("int", "string")
 
 def split_nodes(localized: LocalizedProgram, diagnostics: Diagnostics) -> typed.TypedProgram:
     """Return the program of a node, with routes and its recursions across nodes; report what nodes cannot run
-    (E0740), and columns that may be null (E0318)."""
+    (E0740), columns that may be null (E0318), and multisets (E0214)."""
     for relation in localized.program.relations:
+        if relation.copies:
+            message = f"`{relation.public}` is a multiset, and what a node takes in are sets"
+            help = "omit `multiset`, and add a column that tells the copies apart, such as a number"
+            diagnostics.report("E0214", message, relation.span, help=help)
         column = next((column for column in relation.columns if column.type.optional and not relation.hidden), None)
         if column is not None:
             message = f"column `{column.name}` of `{relation.name}` may be null, which nodes cannot send each other"

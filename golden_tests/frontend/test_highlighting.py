@@ -60,7 +60,7 @@ def test_words_are_those_of_the_compiler() -> None:
     ours = {*lexer.DECLARING, *lexer.TRAILING, *lexer.NEGATING, *lexer.CONSTANTS}
     marks = {"DECLARE", "OPEN", "CLOSE", "LABEL", "POSTFIX", "AGGREGATE_OPEN", "AGGREGATE_STAR", "AGGREGATE_CLOSE"}
     declared = {str(name) for name in re.findall(r"^%declare (.*)$", grammar(), re.MULTILINE) for name in name.split()}
-    named = {"input", "derived", "relation", "null"}
+    named = {"input", "derived", "multiset", "relation", "null"}
     assert {name.lower() for name in declared - marks} | named == set(KEYWORDS) == ours
     assert set(lexer.TYPES) == set(TYPE_NAMES)
     assert set(lexer.AGGREGATES) == set(AGGREGATE_FUNCTIONS)

@@ -6,10 +6,14 @@ what is not there change nothing. In a relation with
 a primary key an insertion takes the place of the row that has its key, and two different insertions of one key leave
 open which one wins, so they are refused. Input derived relations are resolved against what was put in, never against
 what was derived.
+
+Of a multiset, every insertion is a copy more and every deletion one less, whatever their order; to delete more copies
+than there are is refused.
 """
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence, Set
 
 from .language import Program, Relation, Row
@@ -36,7 +40,17 @@ class ConflictingUpserts(BatchError):
     """Two different rows of one key are inserted by one batch."""
 
 
-def apply(inputs: Mapping[str, Set[Row]], batch: Batch, program: Program, net: str = "") -> dict[str, set[Row]]:
+class TooFewCopies(BatchError):
+    """More copies of a row are deleted than there are."""
+
+
+Rows = Set[Row] | Counter[Row]
+"""The rows of an input relation; of a multiset with their numbers of copies."""
+
+
+def apply(
+    inputs: Mapping[str, Rows], batch: Batch, program: Program, net: str = ""
+) -> dict[str, set[Row] | Counter[Row]]:
     """The input relations after ``batch``; ``inputs`` stays as it is. ``net``: ``insert`` if rows that are both deleted
     and inserted are there afterwards.
 
@@ -47,7 +61,7 @@ def apply(inputs: Mapping[str, Set[Row]], batch: Batch, program: Program, net: s
         if name not in program.relations or not program.relations[name].is_input:
             raise BatchError(f"{name} is not an input relation")
         both = {row for op, row in batch[name] if op == "-"} & {row for op, row in batch[name] if op == "+"}
-        if both and net != "insert":
+        if both and net != "insert" and not program.relations[name].is_multiset:
             raise Contradiction(f"{name} loses and gets {min(both, key=repr)}")
     return {
         relation.name: changed(relation, inputs.get(relation.name, set()), batch.get(relation.name, []))
@@ -55,11 +69,19 @@ def apply(inputs: Mapping[str, Set[Row]], batch: Batch, program: Program, net: s
     }
 
 
-def changed(relation: Relation, rows: Set[Row], changes: Sequence[Change]) -> set[Row]:
+def changed(relation: Relation, rows: Rows, changes: Sequence[Change]) -> set[Row] | Counter[Row]:
     """One relation after its changes."""
     for op, row in changes:
         if op not in ("+", "-") or len(row) != relation.arity:
             raise BatchError(f"{relation.name} cannot take {op}{row}")
+    if relation.is_multiset:
+        copies = Counter(rows)
+        for op, row in changes:
+            copies[row] += 1 if op == "+" else -1
+        for row, count in copies.items():
+            if count < 0:
+                raise TooFewCopies(f"{relation.name} lacks {-count} copies of {row}")
+        return +copies
     after = set(rows) - {row for op, row in changes if op == "-"}
     inserted = {row for op, row in changes if op == "+"}
     if relation.key:

@@ -47,8 +47,8 @@ from .language import (
     variables,
 )
 
-Relations = Mapping[str, Set[Row]]
-"""Tuples per relation; a relation that is absent is empty."""
+Relations = Mapping[str, Set[Row] | Counter[Row]]
+"""Tuples per relation, those of a multiset with their numbers of copies; a relation that is absent is empty."""
 
 
 class ArithmeticFault(ArithmeticError):
@@ -272,6 +272,8 @@ class Store:
         """Copy the sets."""
         self.rows: defaultdict[str, set[Row]] = defaultdict(set, {name: set(rows) for name, rows in relations.items()})
         self.indexes: dict[tuple[str, tuple[int, ...]], defaultdict[Row, list[Row]]] = {}
+        #: The numbers of copies, of multisets only.
+        self.copies: dict[str, Counter[Row]] = {}
 
     def index(self, relation: str, columns: tuple[int, ...]) -> defaultdict[Row, list[Row]]:
         """Rows of ``relation`` by their values at ``columns``."""
@@ -653,13 +655,18 @@ def shown(program: Program, store: Store) -> dict[str, set[Row]]:
     return {
         relation.name: set(store.rows[relation.name])
         for relation in program.relations.values()
-        if relation.is_derived or relation.is_output or not relation.is_input
+        if relation.is_derived or relation.is_output or relation.is_multiset or not relation.is_input
     }
 
 
 def evaluated(program: Program, inputs: Relations) -> Store:
     """The store after all strata. :func:`counts` and :func:`supports_ok` take it, so that one evaluation is enough."""
     store = Store({relation.name: inputs.get(relation.name, ()) for relation in program.inputs})
+    for relation in program.inputs:
+        if relation.is_multiset:
+            # Each fact is one copy more.
+            copies = Counter(inputs.get(relation.name, ())) + Counter(once(program, relation.name, store, strict=False))
+            store.copies[relation.name] = copies
     for stratum in strata(program):
         run_stratum(program, stratum, store)
     for relation in program.relations.values():
@@ -853,10 +860,20 @@ def once(program: Program, name: str, store: Store, strict: bool) -> Mapping[Row
     rules = program.rules_of(name)
     bag: Counter[Row] = Counter()
     for rule in rules:
-        bag.update(row for row, _ in sound(program, rule, Joined(rule).derivations(store), strict))
+        for row, derivation in sound(program, rule, Joined(rule).derivations(store), strict):
+            bag[row] += weight(rule, derivation, store) if rule.aggregated else 1
     if any(rule.aggregated for rule in rules):
         return aggregated(rules[0], bag.elements(), strict)
     return bag
+
+
+def weight(rule: Rule, derivation: Derivation, store: Store) -> int:
+    """How often a derivation counts for an aggregate: once for each choice of copies of the rows that it uses."""
+    times = 1
+    for place, atom in enumerate(rule.positive):
+        if atom.relation in store.copies:
+            times *= store.copies[atom.relation][derivation.used[place]]
+    return times
 
 
 def check_key(name: str, key: tuple[int, ...], rows: Iterable[Row]) -> None:

@@ -192,7 +192,8 @@ class Relation:
     """A relation of the program; ``columns`` is None if it is not declared.
 
     ``key`` holds the column positions of the primary key, empty if there is none. ``is_input`` and ``is_derived`` are
-    both true for an ``input derived relation``, and also for an input relation with facts.
+    both true for an ``input derived relation``, and also for an input relation with facts. Of a multiset, the copies of
+    its rows count.
     """
 
     name: str
@@ -201,6 +202,7 @@ class Relation:
     is_input: bool = False
     is_derived: bool = False
     is_output: bool = False
+    is_multiset: bool = False
     symmetric: bool = False
     key: tuple[int, ...] = ()
     path: Path | None = None
@@ -253,7 +255,7 @@ TOKEN = re.compile(
 )
 ESCAPES = {"n": "\n", "t": "\t", "r": "\r", '"': '"', "\\": "\\"}
 COMPARISONS = ("=", ":=", "!=", "<", "<=", ">", ">=")
-MODIFIERS = ("input", "output", "derived")
+MODIFIERS = ("input", "output", "derived", "multiset")
 
 
 @dataclass(frozen=True)
@@ -479,6 +481,7 @@ class Parser:
             is_input="input" in words,
             is_derived="derived" in words or "input" not in words,
             is_output="output" in words,
+            is_multiset="multiset" in words,
             symmetric=symmetric,
             key=tuple(key),
         )

@@ -12,13 +12,14 @@ modulo a constant, and strings are only made longer outside of it.
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Iterable, Mapping, Sequence, Set
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import date
 from decimal import Decimal
 from typing import Any, TypeVar
 
-from .batches import Batch, apply, key_of
+from .batches import Batch, Change, Rows, apply, key_of
 from .language import Program, Relation, Row, parse
 from .names import Chooser, with_nasty_names
 
@@ -58,12 +59,23 @@ safe; the other names speak for themselves.
 """
 
 MORE_FEATURES = frozenset(
-    {"locations", "witnesses", "distinct", "extremes", "lists", "functions", "nasty names", "many facts", "nulls"}
+    {
+        "locations",
+        "witnesses",
+        "distinct",
+        "extremes",
+        "lists",
+        "functions",
+        "nasty names",
+        "many facts",
+        "nulls",
+        "multisets",
+    }
 )
 """What they show when asked: ``@`` on the first column of every relation, columns behind ``min`` or ``max``,
 ``count<distinct X>``, ``min`` inside recursion, columns of lists, calls of functions, names that mean something to
-an engine, to Python or to the job (``names.py``), several facts of a relation in a row, and columns whose values may be
-null."""
+an engine, to Python or to the job (``names.py``), several facts of a relation in a row, columns whose values may be
+null, and inputs whose copies count."""
 
 DOMAIN = 5
 """Integer columns of inputs and integer constants are drawn from 0 to ``DOMAIN`` - 1."""
@@ -150,6 +162,7 @@ class Builder:
         self.located = "locations" in self.features
         self.domain = False
         self.computes = {"arithmetic", "expressions"} <= self.features
+        self.aggregates = 0 if "aggregates" not in self.features else 9 if "multisets" in self.features else 2
 
     # choices
 
@@ -188,7 +201,7 @@ class Builder:
             kind = self.weighted(
                 (3, "single"),
                 (5 if "recursion" in self.features else 0, "recursive"),
-                (2 if "aggregates" in self.features else 0, "aggregate"),
+                (self.aggregates, "aggregate"),
                 (2 if "extremes" in self.features else 0, "extremes"),
             )
             match kind:
@@ -241,8 +254,11 @@ class Builder:
 
     def input(self, name: str, types: tuple[str, ...], key: str = "") -> None:
         """Declare one input relation."""
-        self.declare("input relation", name, types, key)
+        counted = bool(types) and not key and self.chance(65, "multisets")
+        self.declare("input multiset relation" if counted else "input relation", name, types, key)
         self.lower.append(Signature(name, types))
+        if counted and self.chance(15, "facts"):
+            self.clauses += [f"{self.constant_atom(self.lower[-1])}."] * self.number(1, 3, 40)
 
     def declare(self, words: str, name: str, types: tuple[str, ...], key: str = "") -> None:
         """Write a declaration; columns are called c0, c1, ..."""
@@ -914,25 +930,32 @@ def build_row(builder: Builder, relation: Relation) -> Row:
     return tuple(builder.pick(values_of(column.type)) for column in relation.columns)
 
 
-def build_inputs(builder: Builder, program: Program, most: int) -> dict[str, set[Row]]:
-    """Up to ``most`` rows per input relation, one per primary key."""
-    inputs: dict[str, set[Row]] = {}
+def build_inputs(builder: Builder, program: Program, most: int) -> dict[str, set[Row] | Counter[Row]]:
+    """Up to ``most`` rows per input relation, one per primary key, several copies of those of a multiset."""
+    inputs: dict[str, set[Row] | Counter[Row]] = {}
     for relation in program.inputs:
         rows: dict[Row, Row] = {}
         for _ in range(builder.number(0, most, 90)):
             row = build_row(builder, relation)
             rows[key_of(relation, row)] = row
         inputs[relation.name] = set(rows.values())
+        if relation.is_multiset:
+            inputs[relation.name] = Counter({row: builder.number(1, 4, 40) for row in rows.values()})
     return inputs
 
 
-def build_batch(builder: Builder, program: Program, inputs: Mapping[str, Set[Row]], most: int) -> Batch:
+def build_batch(builder: Builder, program: Program, inputs: Mapping[str, Rows], most: int) -> Batch:
     """Up to ``most`` changes per input relation, some of which change nothing."""
     batch: Batch = {}
     for relation in program.inputs:
         rows = sorted(inputs.get(relation.name, ()), key=in_order)
         changes: list[tuple[str, Row]] = []
         taken: dict[Row, Row] = {}
+        if relation.is_multiset:
+            changes = build_copies(builder, relation, Counter(inputs.get(relation.name, ())), most)
+            if changes:
+                batch[relation.name] = changes
+            continue
         if rows and builder.chance(5):
             changes += [("-", row) for row in rows]
         for _ in range(builder.number(0, most, 60)):
@@ -950,23 +973,47 @@ def build_batch(builder: Builder, program: Program, inputs: Mapping[str, Set[Row
     return batch
 
 
+def build_copies(builder: Builder, relation: Relation, copies: Counter[Row], most: int) -> list[Change]:
+    """Up to ``most`` times some copies of a row, inserted or deleted, of a multiset with ``copies``."""
+    rows = sorted(copies, key=in_order)
+    changes: list[Change] = []
+    if rows and builder.chance(5):
+        changes += [("-", row) for row in copies.elements()]
+        copies = Counter()
+    for _ in range(builder.number(0, most, 60)):
+        op = builder.pick("+-")
+        row = builder.pick(rows) if rows and builder.chance(75) else build_row(builder, relation)
+        times = builder.number(1, 4, 40)
+        times = times if op == "+" else min(times, copies[row])
+        copies = copies + Counter({row: times}) if op == "+" else copies - Counter({row: times})
+        changes += [(op, row)] * times
+    if builder.chance(30):
+        changes.reverse()
+    return changes
+
+
 @dataclass(frozen=True)
 class Scenario:
     """A program's text, its first inputs, and batches to apply one after the other."""
 
     text: str
-    inputs: dict[str, set[Row]]
+    inputs: dict[str, set[Row] | Counter[Row]]
     batches: list[Batch]
 
     def __str__(self) -> str:
         """The program and its data, to be read when a test fails."""
-        lines = [self.text, *(f"{name} = {sorted(rows, key=in_order)}" for name, rows in self.inputs.items())]
+        lines = [self.text, *(f"{name} = {in_list(rows)}" for name, rows in self.inputs.items())]
         return "\n".join([*lines, *(f"batch {number}: {batch}" for number, batch in enumerate(self.batches, 1))])
 
 
-def build_batches(builder: Builder, program: Program, inputs: Mapping[str, Set[Row]], n: int, most: int) -> list[Batch]:
+def in_list(rows: Rows) -> list[Row]:
+    """Rows in order, each as often as it has copies."""
+    return sorted(rows.elements() if isinstance(rows, Counter) else rows, key=in_order)
+
+
+def build_batches(builder: Builder, program: Program, inputs: Mapping[str, Rows], n: int, most: int) -> list[Batch]:
     """``n`` batches, each drawn with the inputs that those before it leave."""
-    now: Mapping[str, Set[Row]] = inputs
+    now: Mapping[str, Rows] = inputs
     batches = []
     for _ in range(n):
         batches.append(build_batch(builder, program, now, most))
@@ -989,13 +1036,13 @@ def random_program(rng: random.Random, features: Iterable[str] = FEATURES) -> st
     return seeded(rng, features).program()
 
 
-def random_inputs(rng: random.Random, program: Program | str, most: int = 12) -> dict[str, set[Row]]:
+def random_inputs(rng: random.Random, program: Program | str, most: int = 12) -> dict[str, set[Row] | Counter[Row]]:
     """Random rows, at most ``most`` per input relation."""
     return build_inputs(seeded(rng), as_program(program), most)
 
 
 def random_batches(
-    rng: random.Random, program: Program | str, inputs: Mapping[str, Set[Row]], n: int, most: int = 6
+    rng: random.Random, program: Program | str, inputs: Mapping[str, Rows], n: int, most: int = 6
 ) -> list[Batch]:
     """``n`` random batches to be applied to ``inputs`` one after the other."""
     return build_batches(seeded(rng), as_program(program), inputs, n, most)

@@ -12,6 +12,7 @@ from ..errors import JobError
 from ..executors import Executor, executor_of
 from ..functions import supply
 from ..inputs.files import Reading, Source, relation_sources
+from ..inputs.origins import place_in_sources, telling_places
 from ..inputs.staging import stage_inputs
 from ..inputs.values import shown
 from ..log import Log
@@ -102,7 +103,8 @@ def apply_batch(
     def work(attempt: str) -> Any:
         into = root / "data" / attempt / "input"
         staged = stage_inputs(executor, program, sources, into, reading, log)
-        outcome = run_stages(executor, program, before, staged, str(root), attempt, options, log, False)
+        with telling_places(program, lambda r, named: place_in_sources(r, named, sources, reading)):
+            outcome = run_stages(executor, program, before, staged, str(root), attempt, options, log, False)
         return outcome, outcome.changes, outcome.counts
 
     manifest = run_and_commit(program, executor, root, before, batch, where, supplied, log, work, generated, by)

@@ -19,10 +19,11 @@ from ..feeds.feed import FeedRequest, Look, OpenFeed, schema_hash, short_hash, w
 from ..feeds.kinds import open_feed, split_source
 from ..feeds.messages import take_messages
 from ..inputs.files import Reading
+from ..inputs.origins import place_of_deletion, telling_places
 from ..inputs.records import input_relation, refused
 from ..log import Log
 from ..manifest import FeedRecord, Manifest
-from ..model import Program
+from ..model import Program, Relation
 from ..options import Options
 from ..places import given_place
 from ..stages import run_stages
@@ -120,6 +121,13 @@ def take(fed: Fed, root: Path, before: Manifest | None, folder: Path, reading: R
     return take_changes(request, delivery, fed.look, folder, reading, log)
 
 
+def place_taken(relation: Relation, named: str, taken: Iterable[Taken], reading: Reading) -> str:
+    """Return where a feed deletes a row: the place in its change files, or the feed if it has none."""
+    (one,) = (one for one in taken if one.table == relation.table)
+    found = place_of_deletion(relation, named, one.origins, reading)
+    return found or f" ({one.request.record.source})"
+
+
 def feed_batch_id(root: Path, before: Manifest, found: Iterable[Fed]) -> str:
     """Return the ID of a batch, which follows from what it covers: a batch that is tried again has the same. If a batch
     of the state has it, since a feed was read again from an earlier position, it gets a number."""
@@ -185,7 +193,8 @@ def apply_feeds(
         if not any(fed.look.versioned for fed in found) and all(one.effect == (0, 0) for one in taken):
             raise NothingDiffers
         staged = {one.table: one.files for one in taken}
-        outcome = run_stages(executor, program, before, staged, str(root), attempt, chosen, log, False)
+        with telling_places(program, lambda relation, named: place_taken(relation, named, taken, reading)):
+            outcome = run_stages(executor, program, before, staged, str(root), attempt, chosen, log, False)
         for one in taken:
             check_taken(one, outcome, initial=False)
         return outcome, outcome.changes, outcome.counts

@@ -11,6 +11,7 @@ from ..manifest import Manifest, attempt_id, read_state
 from ..model import Program
 from ..places import given_place
 from ..retention import oldest_kept, recorded_commits
+from ..versions import without_copies
 from .connect import feeds_said
 
 
@@ -66,7 +67,9 @@ def rows_changed_in(manifest: Manifest, inputs: bool) -> dict[str, dict[str, int
     found = {}
     for table, counts in manifest.counts.items():
         relation = manifest.program.relations.get(table)
-        if relation and any(counts) and table not in manifest.program.hidden and (relation.kind == "input") is inputs:
+        if relation is None or not any(counts) or (relation.kind == "input") is not inputs:
+            continue
+        if table not in manifest.program.hidden or without_copies(relation.columns) != relation.columns:
             found[relation.name] = {"inserted": counts[0], "deleted": counts[1]}
     return found
 

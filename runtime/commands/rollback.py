@@ -65,7 +65,7 @@ def rollback_state(
         changes: dict[str, tuple[str, ...]] = {}
         counts: dict[str, tuple[int, int]] = {}
         for item in program.relations:
-            if not (item.output or (item.kind == "input" and not item.hidden)):
+            if not (item.output or (item.kind == "input" and (item.copy or not item.hidden))):
                 continue
             if not has_columns_of(item, before.program):
                 log.warn(f"the changes of {item.name} cannot be published: commit {last.commit} has other columns")

@@ -38,12 +38,14 @@ BOTH_WAYS = (("then__", "now__"), ("now__", "then__"))
 @dataclass(frozen=True)
 class Taken:
     """What a batch takes from a feed: the staged files, how many tuples it should insert and delete (None if a change
-    may have no effect), and how many the relation should have afterwards (None if that is unknown)."""
+    may have no effect), and how many the relation should have afterwards (None if that is unknown). ``origins`` are the
+    change files that it takes."""
 
     request: FeedRequest
     files: list[str]
     effect: tuple[int, int] | None = None
     rows: int | None = None
+    origins: tuple[InputFile, ...] = ()
 
     @property
     def table(self) -> str:
@@ -72,7 +74,7 @@ def take_rows(
         if before is None:
             count = sum(map(rows_of_file, paths))
             return Taken(request, list(map(str, paths)), None, count)
-        if exact:
+        if exact and not relation.copy:
             check_copies(netting, request, paths)
     staged = difference(request, root, before, paths, folder)
     return Taken(request, [str(staged)], signs_of(staged), look.rows if exact and not request.record.where else None)
@@ -81,11 +83,11 @@ def take_rows(
 def take_changes(
     request: FeedRequest, delivery: Delivery, look: Look, folder: Path, reading: Reading, log: Log
 ) -> Taken:
-    """Stage the changes that a feed delivers, at most one for each tuple."""
+    """Stage the changes that a feed delivers, at most one for each tuple, or for each copy of a row of a multiset."""
     with Netting(request.executor.kept) as netting:
         if delivery.files or delivery.order:
             files = events_of(request, delivery, folder, reading, netting, log)
-            return Taken(request, list(map(str, files)))
+            return Taken(request, list(map(str, files)), origins=tuple(delivery.files))
         path = net_of_images(netting, request, stage_rows(request, delivery, folder, reading, log), folder)
     return Taken(request, [str(path)], signs_of(path), None if request.record.where else look.rows)
 
@@ -189,7 +191,8 @@ def framed(request: FeedRequest, delivery: Delivery, operation: str) -> Any:
 def events_of(
     request: FeedRequest, delivery: Delivery, folder: Path, reading: Reading, netting: Netting, log: Log
 ) -> list[Path]:
-    """Return the files with the net changes of events: of files one after the other, or by the order of the events."""
+    """Return the files with the net changes of events: of files one after the other, or by the order of the events.
+    Those of a multiset are netted later."""
     relation, executor = request.relation, request.executor
     problems = Problems()
     if not delivery.files:
@@ -208,7 +211,7 @@ def events_of(
         problems.refuse()
         netted.append(net_changes(group, part, shape, problems, netting))
         problems.refuse()
-    if len(netted) > 1:
+    if len(netted) > 1 and not relation.copy:
         ordered = replace(shape, order="file")
         merged = folder / "merged"
         merged.mkdir()
@@ -235,9 +238,10 @@ def write_numbered(folders: Sequence[Path], path: Path, schema: Any) -> None:
 
 def net_of_images(netting: Netting, request: FeedRequest, staged: Path, folder: Path) -> Path:
     """Write the net changes of staged ones, each of which comes with the whole row, and return the file: a row that is
-    deleted as often as it is inserted stays as it was, in whatever order. Raise Refused if a row has copies."""
+    deleted as often as it is inserted stays as it was, in whatever order. Raise Refused if a row has copies, unless
+    these count."""
     relation = request.relation
-    columns = names(relation.tuple_columns)
+    columns = names(relation.row_columns)
     path = folder / "net.parquet"
     with staged.open("rb") as content:
         if rows_of_file(staged) <= FEW_CHANGES:
@@ -245,8 +249,8 @@ def net_of_images(netting: Netting, request: FeedRequest, staged: Path, folder: 
             counts: Counter[tuple[Any, ...]] = Counter()
             for *values, sign in table_rows(table):
                 counts[tuple(map(hashable, values))] += 1 if sign in "+>" else -1
-            net = [(*row, "+" if count > 0 else "-") for row, count in counts.items() if count]
-            copies = [row for row, count in counts.items() if abs(count) > 1]
+            net = [(*row, "+" if n > 0 else "-") for row, n in counts.items() for _ in range(abs(n))]
+            copies = [row for row, n in counts.items() if abs(n) > 1]
             arrays = [pa.array([row[place] for row in net], field.type) for place, field in enumerate(table.schema)]
             pq.write_table(pa.Table.from_arrays(arrays, schema=table.schema), path)
         else:
@@ -254,17 +258,23 @@ def net_of_images(netting: Netting, request: FeedRequest, staged: Path, folder: 
             sums = f'SELECT {columns}, {signed} AS "n" FROM rows GROUP BY {columns}'
             twice = f'SELECT {columns} FROM ({sums}) WHERE ABS("n") > 1'
             copies = first_rows(netting.engine, staged, twice)[0]
-            sign = "CASE WHEN \"n\" > 0 THEN '+' ELSE '-' END AS _op"
-            write_query(netting.engine, [staged], f'SELECT {columns}, {sign} FROM ({sums}) WHERE "n" <> 0', path)
-    if copies:
+            write_query(netting.engine, [staged], copies_sql(columns, sums), path)
+    if copies and not relation.copy:
         raise has_copies(request, copies[0])
     return path
+
+
+def copies_sql(columns: str, sums: str) -> str:
+    """Return SQL for as many changes of each row as the number ``n`` says that a query returns with it."""
+    sign = "CASE WHEN \"n\" > 0 THEN '+' ELSE '-' END AS _op"
+    each = f'SELECT {columns}, "n", UNNEST(RANGE(CAST(ABS("n") AS BIGINT))) FROM ({sums})'
+    return f"SELECT {columns}, {sign} FROM ({each})"
 
 
 def check_copies(netting: Netting, request: FeedRequest, paths: Sequence[Path]) -> None:
     """Raise Refused if staged rows have copies or, with a primary key, two of them have the same."""
     key = request.relation.key
-    columns = ", ".join(key) or names(request.relation.tuple_columns)
+    columns = ", ".join(key) or names(request.relation.row_columns)
     for path in paths:
         twice = f"SELECT {columns} FROM rows GROUP BY {columns} HAVING COUNT(*) > 1"
         found, _ = first_rows(netting.engine, path, twice)
@@ -282,16 +292,26 @@ def has_copies(request: FeedRequest, row: Sequence[Any]) -> JobError:
     return refused(
         f"{request.record.source} has the row with {text} more than once, and {request.relation.name} is a set: "
         "deleting one of its copies must not delete the tuple",
-        f"add columns that tell the rows apart to {request.relation.name}, such as a key, or remove the copies",
+        f"declare {request.relation.name} as `input multiset`, which counts them, or add columns that tell them apart",
     )
 
 
 def present_rows(files: Sequence[Path], folder: Path, relation: Relation, netting: Netting) -> list[Path]:
     """Return a file with the rows that are there after net changes to nothing."""
     path = folder / "present.parquet"
-    columns = names(relation.tuple_columns)
+    columns = names(relation.row_columns)
     if not files:
         return []
+    if relation.copy:
+        signed = "SUM(CASE WHEN _op IN ('+', '>') THEN 1 ELSE -1 END)"
+        sums = f'SELECT {columns}, {signed} AS "n" FROM rows GROUP BY {columns}'
+        write_query(netting.engine, files, copies_sql(columns, sums), path)
+        with path.open("rb") as content:
+            lacking = pq.read_table(content, filters=[("_op", "=", "-")]).slice(0, 1)
+        for row in table_rows(lacking):
+            text = row_text([column.name for column in relation.columns], row)
+            raise refused(f"{relation.name}: the files delete more copies of the row with {text} than they insert")
+        return [path]
     write_query(netting.engine, files, f"SELECT {columns}, '+' AS _op FROM rows WHERE _op = '+'", path)
     return [path]
 
@@ -299,14 +319,14 @@ def present_rows(files: Sequence[Path], folder: Path, relation: Relation, nettin
 def difference(request: FeedRequest, root: Path, before: Manifest, paths: Sequence[Path], folder: Path) -> Path:
     """Write the changes from the stored rows of a relation to those in ``paths``, and return the file."""
     relation, path = request.relation, folder / "difference.parquet"
-    columns = names(relation.tuple_columns)
+    columns, without = names(relation.row_columns), "EXCEPT ALL" if relation.copy else "EXCEPT"
     with stored_engine(root, [before], relation, request.executor.cores()) as (engine, (stored,)):
         given = files_table(engine, list(map(str, paths))) if paths else f"({stored}) AS q WHERE false"
         now = f"SELECT {columns} FROM {given}"
         engine.table("now__", now)
         engine.table("then__", f"SELECT {columns} FROM ({stored}) AS q")
         # Unlike a join, this takes two nulls for the same.
-        gone, new = (f"SELECT {columns} FROM {one} EXCEPT SELECT {columns} FROM {two}" for one, two in BOTH_WAYS)
+        gone, new = (f"SELECT {columns} FROM {one} {without} SELECT {columns} FROM {two}" for one, two in BOTH_WAYS)
         found = f"SELECT *, '-' AS _op FROM ({gone}) AS q UNION ALL SELECT *, '+' AS _op FROM ({new}) AS p"
         reader = engine.arrow_reader(found, ROWS_AT_ONCE)
         with path.open("wb") as content, pq.ParquetWriter(content, reader.schema) as writer:

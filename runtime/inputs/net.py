@@ -68,7 +68,10 @@ def net_changes(
     With an order, the last change of each tuple counts. In a relation with a primary key, the last inserted row of each
     key counts; it is staged as ``x`` if it was deleted afterwards. Without an order, a row that is both deleted and
     inserted is a problem, unless it belongs to an update that changes nothing or ``shape.net`` says that it stays.
+    The copies of a multiset are netted where it is known how many there are.
     """
+    if shape.relation.copy:
+        return folder
     staged = sorted(folder.rglob("*.parquet"))
     if not shape.order and (have_one_sign(staged) or are_apart(staged)):
         return folder
@@ -76,7 +79,7 @@ def net_changes(
     netted.mkdir()
     path = netted / "rows.parquet"
     # Spaces tell names from those of columns.
-    columns = ", ".join(column.sql for column in shape.relation.tuple_columns)
+    columns = ", ".join(column.sql for column in shape.relation.row_columns)
     if shape.order:
         key = ", ".join(shape.relation.key) or columns
         write_query(netting.engine, staged, ordered_query(columns, key, shape), path)

@@ -133,7 +133,7 @@ class InputShape:
     @property
     def staged(self) -> list[Column]:
         """Return the columns of the staged file."""
-        columns = [*self.relation.tuple_columns, Column("_op", "string", "_op")]
+        columns = [*self.relation.row_columns, Column("_op", "string", "_op")]
         return [*columns, Column("_order", "decimal(38,0)", "_order")] if self.order else columns
 
     @property

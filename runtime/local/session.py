@@ -184,9 +184,10 @@ class Session:
         return clocks, choice, rounds
 
     def stage(self, relation: Relation, changes: Any) -> None:
-        """Make table r__changes of an input relation; raise JobError if a row is both deleted and inserted."""
-        columns = [*relation.tuple_columns, Column("_op", "string", "_op")]
-        table, known = f"{relation.table}__changes", names(relation.tuple_columns)
+        """Make table r__changes of an input relation; raise JobError if a row is both deleted and inserted, unless
+        its copies count."""
+        columns = [*relation.row_columns, Column("_op", "string", "_op")]
+        table, known = f"{relation.table}__changes", names(relation.row_columns)
         kinds: Counter[str] = Counter()
         if not hasattr(changes, "num_rows"):
             rows = self.engine.fill(table, columns, counted_rows(changes, kinds))
@@ -196,7 +197,7 @@ class Session:
             kinds.update("+-")
         else:
             self.engine.empty(table, columns)
-        if len(kinds) < 2:
+        if len(kinds) < 2 or relation.copy:
             return
         both = f"SELECT {known} FROM {table} GROUP BY {known} HAVING COUNT(DISTINCT _op) > 1"
         for row in self.engine.first(both, 1):
@@ -215,7 +216,8 @@ class Session:
             f"SELECT {columns}, '-' AS _op FROM {table}__lost UNION ALL "
             f"SELECT {columns}, '+' AS _op FROM {table}__gained ORDER BY {columns}"
         )
-        return [(row[-1], plain_row(relation.columns, row[: len(relation.columns)])) for row in found]
+        shown = relation.term_columns
+        return [(row[-1], plain_row(shown, row[: len(shown)])) for row in found]
 
     def rows(self, relation: Relation) -> list[Row]:
         """Return the tuples of a relation, sorted."""
@@ -223,7 +225,7 @@ class Session:
             return []
         columns = names(relation.tuple_columns)
         found = self.engine.run(f"SELECT {columns} FROM {relation.table} ORDER BY {columns}")
-        return [plain_row(relation.columns, row[: len(relation.columns)]) for row in found]
+        return [plain_row(relation.term_columns, row[: len(relation.term_columns)]) for row in found]
 
     def explain(self, text: str, limit: int = MOST_PROOF_TUPLES) -> dict[str, Any]:
         """Return why a tuple in program syntax is there or not, like the job's ``explain``."""

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
+from typing import Any
 
 from ..engines.engine import Engine
 from ..errors import Refused
@@ -232,12 +233,16 @@ REMOVALS = "_op <> '+'"
 
 
 def resolve_input(engine: Engine, relation: Relation) -> None:
-    """Apply the changes in r__changes (columns and ``_op``; no row has both ``+`` and ``-``) to the input relation r,
-    except those without effect. With a primary key an insertion replaces the row with its key; raise Refused if two
-    insertions share one."""
+    """Apply the changes in r__changes (columns and ``_op``; no row has both ``+`` and ``-``, unless copies count) to
+    the input relation r, except those without effect. With a primary key an insertion replaces the row with its key;
+    raise Refused if two insertions share one."""
     table, columns = relation.table, names(relation.tuple_columns)
     if not engine.rows(f"{table}__changes"):
         no_changes(engine, relation)
+        return
+    if relation.copy:
+        count_copies(engine, relation)
+        note_resolved(engine, relation)
         return
     # With a primary key, a change replaces a row.
     most = engine.rows(f"{table}__changes") * (2 if relation.key else 1)
@@ -264,11 +269,49 @@ def resolve_input(engine: Engine, relation: Relation) -> None:
         )
     else:
         engine.empty(f"{table}__lost", relation.tuple_columns)
+    note_resolved(engine, relation)
+
+
+def note_resolved(engine: Engine, relation: Relation) -> None:
+    """Apply the changes in r__lost and r__gained to an input relation r, and note them in r__touched."""
+    table = relation.table
     touched = f"SELECT * FROM {table}__lost UNION ALL SELECT * FROM {table}__gained"
     engine.later(f"{table}__touched", touched, changes_of(engine, table))
     engine.remove(table, f"{table}__lost", tuple_names(relation), engine.rows(f"{table}__lost"))
     if engine.rows(f"{table}__gained"):
         engine.add(table, f"{table}__gained")
+
+
+def count_copies(engine: Engine, relation: Relation) -> None:
+    """Make r__lost and r__gained, the copies by which the changes of a multiset r, taken together, change it: the last
+    ones go. Raise Refused if it has fewer copies of a row than are deleted."""
+    table, columns, copy = relation.table, names(relation.row_columns), relation.copy
+    engine.reduce(table, f"{table}__changes", [c.sql for c in relation.row_columns], engine.rows(f"{table}__changes"))
+    signed = "SUM(CASE WHEN _op IN ('+', '>') THEN 1 ELSE -1 END)"
+    net = f"SELECT {columns}, {signed} AS _net FROM {table}__changes GROUP BY {columns}"
+    touched = f"{table} SEMI JOIN {table}__changes USING ({columns})"
+    there = f"SELECT {columns}, COUNT(*) AS _there FROM {touched} GROUP BY {columns}"
+    both = f"SELECT {columns}, CAST(_net AS BIGINT) AS _net, COALESCE(_there, 0) AS _there FROM ({net}) AS n"
+    engine.table(f"{table}__net", f"{both} LEFT JOIN ({there}) AS t USING ({columns}) WHERE _net <> 0")
+    for row in engine.first(f"SELECT * FROM {table}__net WHERE _there + _net < 0 ORDER BY {columns}", 1):
+        raise few_copies(relation, row)
+    for name, least, most in (("gained", "_there", "_there + _net"), ("lost", "_there + _net", "_there")):
+        numbers = f"RANGE({least} + 1, {most} + 1)" if engine.name == "duckdb" else f"SEQUENCE({least} + 1, {most})"
+        each = f"{'UNNEST' if engine.name == 'duckdb' else 'EXPLODE'}({numbers})"
+        engine.table(f"{table}__{name}", f"SELECT {columns}, {each} AS {copy} FROM {table}__net WHERE {least} < {most}")
+
+
+def few_copies(relation: Relation, row: Mapping[str, Any]) -> Refused:
+    """Return the error for a row of a multiset of which more copies are deleted than there are."""
+    there, deleted = row["_there"], -row["_net"]
+    copies = "no copy" if not there else "1 copy" if there == 1 else f"{there:,} copies"
+    named = named_values(relation, row)
+    return Refused(
+        f"{relation.name}: the batch deletes {deleted:,} {'copy' if deleted == 1 else 'copies'} of the row with "
+        f"{named} more than it inserts, and there {'is' if there < 2 else 'are'} {copies}; the batch was refused and "
+        "the state is unchanged",
+        about=(relation.table, named),
+    )
 
 
 def lacking(stratum: Stratum, relation: Relation) -> str:

@@ -63,8 +63,7 @@ class _AskedBuilder(QueryBuilder):
             ]
             self.join(versioned, alias)
             held = _there(self.first_column(versioned, alias))
-            shown = self.names.shown.get(versioned.atom.relation, versioned.atom.relation)
-            text = str(replace(versioned.atom, relation=shown))
+            text = self.text_of(versioned.atom)
             self.step(AskedStep(text, self.names.tables[versioned.atom.relation]), held, terms)
         for condition in self.query.conditions:
             self.check(condition)
@@ -80,6 +79,12 @@ class _AskedBuilder(QueryBuilder):
             for of, matches in self.tables[1:]
         ]
         return print_sql(exp.Select(expressions=selected, from_=exp.From(this=self.tables[0][0]), joins=joins))
+
+    def text_of(self, atom: typed.Atom) -> str:
+        """Return a positive literal as users know it."""
+        if atom.relation in self.names.copied:
+            return str(replace(atom, relation=self.names.copied[atom.relation], terms=atom.terms[:-1]))
+        return str(replace(atom, relation=self.names.shown.get(atom.relation, atom.relation)))
 
     def find_fact(self) -> None:
         """Join the facts on the head, and select the label and the place of the matching fact."""

@@ -15,7 +15,7 @@ class Names:
 
     A relation without columns is stored with one column ``_unit``. ``projections`` maps a relation to the one that it
     has only some columns of, and their indexes; ``shown`` maps one to the relation that users see in its place, which
-    has all of its tuples.
+    has all of its tuples; ``copied`` maps one with the copies of a multiset to that.
     """
 
     tables: dict[str, str]
@@ -24,6 +24,7 @@ class Names:
     folders: dict[str, str]
     projections: dict[str, tuple[str, tuple[int, ...]]]
     shown: dict[str, str]
+    copied: dict[str, str]
 
     @classmethod
     def of(cls, program: typed.TypedProgram) -> Names:
@@ -38,7 +39,8 @@ class Names:
         outputs = {r.name: shortened(r.public or r.name) for r in program.relations if r.output}
         projections = {r.name: r.projects for r in program.relations if r.projects is not None}
         shown = {relation.name: relation.shown_as for relation in program.relations if relation.shown_as}
-        return cls(tables, columns, called, dict(apart(outputs)), projections, shown)
+        copied = {relation.name: relation.public for relation in program.relations if relation.copies}
+        return cls(tables, columns, called, dict(apart(outputs)), projections, shown, copied)
 
     def tuple_columns(self, relation: str) -> tuple[str, ...]:
         """Return the columns that identify a tuple in SQL."""

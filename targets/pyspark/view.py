@@ -241,6 +241,8 @@ class Viewer:
                 options.append(("folder", quote(folder)))
         if relation.hidden:
             options.append(("hidden", "True"))
+        if relation.copies:
+            options.append(("copy", quote(columns[-1])))
         if relation.key:
             options.append(("key", _tuple(quote(columns[i]) for i in relation.key)))
         if relation.location is not None:
@@ -267,7 +269,7 @@ class Viewer:
             columns=_one_a_line(
                 (
                     f"Column({quote(column.name)}, {quote(str(column.type))}, {quote(columns[i])})"
-                    for i, column in enumerate(relation.columns)
+                    for i, column in enumerate(relation.columns[: -1 if relation.copies else None])
                 ),
                 "columns",
                 8,

@@ -1,12 +1,14 @@
 """Apply command files to a running program, and print what DDlog prints.
 
 Relations are sets: inserting a tuple that exists, or deleting one that does not, changes nothing. For a relation with a
-primary key, inserting a key that exists, or deleting or modifying one that does not, is an error.
+primary key, inserting a key that exists, or deleting or modifying one that does not, is an error. Of a multiset, each
+update changes the number of copies by one.
 """
 
 from __future__ import annotations
 
 import time
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -29,11 +31,13 @@ Row = tuple[Any, ...]
 @dataclass
 class Pending:
     """The effect of a transaction on an input relation: ``rows`` maps each changed tuple, or key if the relation has
-    one, to the resulting row or None; ``stored`` has the previous rows by key, for a relation with a key."""
+    one, to the resulting row or None; ``stored`` has the previous rows by key, for a relation with a key; ``copies``
+    says how many copies of each row of a multiset come or, below 0, go."""
 
     relation: Any
     rows: dict[Row, Row | None]
     stored: dict[Row, Row]
+    copies: Counter[Row]
 
     def there(self, key: Row) -> Row | None:
         """Return the current row of a key, or None."""
@@ -41,6 +45,8 @@ class Pending:
 
     def changes(self) -> Iterator[tuple[str, Row]]:
         """Yield the changes to apply to the program."""
+        for copied, number in self.copies.items():
+            yield from [("+" if number > 0 else "-", copied)] * abs(number)
         for key, row in self.rows.items():
             if not self.relation.key:
                 yield ("-", key) if row is None else ("+", row)
@@ -205,7 +211,9 @@ class Replay:
         """Return the effect of the transaction on a relation so far."""
         if relation.key and relation.name not in self.keys:
             self.keys[relation.name] = {self._key(relation, row): row for row in self._stored(relation)}
-        return self.pending.setdefault(relation.name, Pending(relation, {}, self.keys.get(relation.name, {})))
+        return self.pending.setdefault(
+            relation.name, Pending(relation, {}, self.keys.get(relation.name, {}), Counter())
+        )
 
     def _stored(self, relation: Any) -> Iterator[Row]:
         return (tuple(map(hashable, row)) for row in self.session.rows(relation))
@@ -221,6 +229,10 @@ class Replay:
         relation = self._relation(name, self.inputs)
         self._need_transaction(span)
         pending = self._pending(relation)
+        if relation.copy:
+            stored = Counter(row[:-1] for row in self._stored(relation))
+            pending.copies = Counter({row: -number for row, number in stored.items()})
+            return
         for key in [*pending.rows, *(self._key(relation, row) for row in self._stored(relation))]:
             pending.rows[key] = None
 
@@ -259,6 +271,8 @@ class Replay:
         try:
             for update, values in queue:
                 pending = self._pending(self.inputs[update.relation.text])
+                if pending.relation.copy:
+                    continue
                 key, row = self._applied(pending, update, values)
                 undone.append((pending.rows, key, key in pending.rows, pending.rows.get(key)))
                 pending.rows[key] = row
@@ -268,6 +282,10 @@ class Replay:
                 if not known:
                     del rows[key]
             raise
+        for update, values in queue:
+            relation = self.inputs[update.relation.text]
+            if relation.copy:
+                self._pending(relation).copies[values] += 1 if update.word == "insert" else -1
 
     def _applied(self, pending: Pending, update: Update, values: Any) -> tuple[Row, Row | None]:
         """Return the key that an update changes, and its new row, or None for a deletion."""
