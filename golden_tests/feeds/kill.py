@@ -1,7 +1,8 @@
 """Kills ``apply`` of a feed (with SIGKILL) at its steps on the file system, and checks that each range is applied once.
 
-Run as a script in an empty directory, with a number: 1 to kill at each step, 2 at every other one, and so on; prints at
-how many steps it killed. The library of Delta tables is used in children only: it does not work after a fork.
+Run as a script in an empty directory, with a number: 1 to kill at each step, 2 at every other one, and so on, and with
+the kind of feed, ``lake`` or ``topic``; prints at how many steps it killed. The library of Delta tables is used in
+children only: it does not work after a fork. A topic in memory is known to all children.
 """
 
 from __future__ import annotations
@@ -10,39 +11,85 @@ import shutil
 import signal
 import sys
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 import pyarrow.dataset  # noqa: F401  (PyArrow imports it when it first reads: not again in every child)
 import pyarrow.parquet as pq
 
+from golden_tests.feeds.envelopes import MemoryTopic, envelope
 from golden_tests.feeds.world import FeedWorld, append, delete, links, make_table
 from golden_tests.job.kill import STEPS, in_child, kill_at
 
 WANTED = {(2, 3), (3, 4), (4, 5)}
 
 
-def build(world: FeedWorld) -> None:
-    """A state up to version 1 of a table that is at version 3, and a second feed with nothing new."""
-    table = make_table(world.folder / "lake", links((1, 2)))
+class Source(Protocol):
+    """What the feed of ``link`` reads: its name, the batch that is killed, and the position behind it."""
+
+    name: str
+    batch: str
+    position: dict[str, Any]
+
+    def grow(self, stage: int) -> None:
+        """Do what happens to it first, then, and at last."""
+
+
+class Lake:
+    """A Delta table."""
+
+    name, batch, position = "delta:lake", "link@1..3", {"version": 3}
+
+    def grow(self, stage: int) -> None:
+        """Make the table, and append and delete rows."""
+        if stage == 0:
+            make_table(Path("lake"), links((1, 2)))
+        elif stage == 1:
+            append("lake", (2, 3))
+        else:
+            append("lake", (3, 4), (4, 5))
+            delete("lake", "src = 1")
+
+
+class Topic:
+    """A topic in memory."""
+
+    name, batch, position = "kafka-debezium://broker/link", "link@2..5", {"0": 5}
+
+    def __init__(self, job: Any) -> None:
+        """Begin empty."""
+        self.topic = MemoryTopic()
+        self.topic.install(job)
+
+    def grow(self, stage: int) -> None:
+        """Append messages."""
+        for pair in (((1, 2),), ((2, 3),), ((3, 4), (4, 5)))[stage]:
+            self.topic.write(None, envelope("c", None, dict(zip(("src", "dst"), pair, strict=True))))
+        if stage == 2:
+            self.topic.write(None, envelope("d", {"src": 1, "dst": 2}))
+
+
+def build(world: FeedWorld, source: Source) -> None:
+    """A state that lacks the last changes of its first feed, and a second feed with nothing new."""
     Path("incoming").mkdir()
     Path("incoming/1.csv").write_text("op,id,name\n+,2,b\n")
-    assert world.run("connect", f"link=delta:{table}", "person=files:incoming") == world.run("init") == 0
-    append(table, (2, 3))
+    source.grow(0)
+    assert world.run("connect", f"link={source.name}", "person=files:incoming") == world.run("init") == 0
+    source.grow(1)
     assert world.run("apply") == 0
-    append(table, (3, 4), (4, 5))
-    delete(table, "src = 1")
+    source.grow(2)
 
 
-def check(world: FeedWorld) -> None:
+def check(world: FeedWorld, source: Source) -> None:
     """The range is applied, if need be now, published once, and never applied again."""
     before = world.job.status(str(world.state))["commit"]
     result = world.job.apply(None, str(world.state), log=world.job.Log(quiet=True))
     assert result["applied"] is (before == 2), result
     assert world.manifest.commit == 3
-    assert world.manifest.batch == "link@1..3"
-    assert world.manifest.feeds["link"].position == {"version": 3}
+    assert world.manifest.batch == source.batch
+    position = world.manifest.feeds["link"].position
+    assert position.get("offsets", position) == source.position
     world.check(WANTED)
-    folder = world.state / "published" / "reachable" / "changes" / "batch=link%401..3"
+    folder = world.state / "published" / "reachable" / "changes" / f"batch={source.batch.replace('@', '%40')}"
     rows: list[Any] = [row for file in folder.iterdir() for row in pq.ParquetFile(file).read().to_pylist()]
     gained = {(row["src"], row["dst"]) for row in rows if row["op"] == "+"}
     lost = {(row["src"], row["dst"]) for row in rows if row["op"] == "-"}
@@ -54,7 +101,11 @@ def check(world: FeedWorld) -> None:
 def main() -> None:
     """Kills at one step after the other, until there are no more."""
     world = FeedWorld(Path.cwd())
-    assert in_child(lambda: build(world)) == 0
+    source: Source = Lake() if sys.argv[2] == "lake" else Topic(world.job)
+    assert in_child(lambda: build(world, source)) == 0
+    if isinstance(source, Topic):
+        for stage in range(3):
+            source.grow(stage)
     shutil.copytree(world.state, "built")
     root, apart = str(world.state), int(sys.argv[1])
     for number, step in enumerate(range(1, 10_000, apart)):
@@ -67,7 +118,7 @@ def main() -> None:
 
         ended = in_child(killed)
         assert ended in (0, signal.SIGKILL), ended
-        assert in_child(lambda: check(world)) == 0, f"killed at step {step}"
+        assert in_child(lambda: check(world, source)) == 0, f"killed at step {step}"
         if ended == 0:
             print(number)
             return

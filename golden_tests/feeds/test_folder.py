@@ -79,12 +79,13 @@ def test_follow_applies_what_arrives(world: FeedWorld) -> None:
     world.check({(1, 2), (2, 3), (3, 4)})
 
 
+@pytest.mark.parametrize("kind", ["lake", "topic"])
 @pytest.mark.parametrize("apart", [pytest.param(1, marks=AT_NIGHT), 17])
-def test_killed_at_any_step(tmp_path: Path, apart: int) -> None:
+def test_killed_at_any_step(tmp_path: Path, apart: int, kind: str) -> None:
     """Each range is applied and published exactly once."""
     root = Path(__file__).parents[2]
     done = subprocess.run(
-        [sys.executable, "-m", "golden_tests.feeds.kill", str(apart)],
+        [sys.executable, "-m", "golden_tests.feeds.kill", str(apart), kind],
         cwd=tmp_path,
         env={**os.environ, "PYTHONPATH": str(root)},
         capture_output=True,

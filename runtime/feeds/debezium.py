@@ -10,7 +10,10 @@ from typing import Any
 from ..inputs.values import json_decoder, shown
 from .semantic import Schema
 
-INSERTIONS = ("c", "r", "u")
+SNAPSHOT_BEGINS = "first r"
+"""The operation of the first row that a snapshot reads, unless it is an incremental one."""
+
+INSERTIONS = ("c", "r", "u", SNAPSHOT_BEGINS)
 """The operations after which a row is there: created, read by a snapshot, updated."""
 
 DELETED = "__deleted"
@@ -37,8 +40,8 @@ class Structure:
 
 @dataclass(frozen=True)
 class Envelope:
-    """What a message says: an operation (``c``, ``r``, ``u``, ``d``, ``t``, or ``tombstone``), the row before and
-    after it, the key of the message, and the table; None for what it does not have."""
+    """What a message says: an operation (``c``, ``r`` or SNAPSHOT_BEGINS, ``u``, ``d``, ``t``, ``tombstone``), the row
+    before and after it, the key of the message, and the table; None for what it does not have."""
 
     operation: str
     key: Structure | None
@@ -117,6 +120,8 @@ def read_envelope(key: bytes | None, value: bytes | None, avro: Decode | None) -
         return Envelope("tombstone", known)
     if not isinstance(content, Mapping):
         raise ValueError(f"{shown(content)} is not a message of Debezium's")
+    if DELETED in content:
+        return unwrapped(structure(*decoded(key, avro)), content, schema)
     if "op" in content and "source" in content:
         operation, source = content["op"], content["source"] or {}
         if operation == "m":
@@ -126,9 +131,8 @@ def read_envelope(key: bytes | None, value: bytes | None, avro: Decode | None) -
         before = structure(content.get("before"), member_schema(schema, "before"))
         after = structure(content.get("after"), member_schema(schema, "after"))
         table = ".".join(str(source[name]) for name in OWN_NAMES if source.get(name))
-        return Envelope(operation, structure(*decoded(key, avro)), before, after, table)
-    if DELETED in content:
-        return unwrapped(structure(*decoded(key, avro)), content, schema)
+        begins = operation == "r" and str(source.get("snapshot", "")).startswith("first")
+        return Envelope(SNAPSHOT_BEGINS if begins else operation, structure(*decoded(key, avro)), before, after, table)
     if (
         content.keys() == {"ts_ms"}
         or {"status", "id", "event_count"} <= content.keys()

@@ -65,8 +65,11 @@ class EventReader:
         texts_are_decimals: bool = False,
         several_tables: bool = False,
         avro: Decode | None = None,
+        partitioned: bool = False,
     ) -> None:
-        """Note what to read: ``columns`` are names of the relation's columns in the table where they differ."""
+        """Note what to read: ``columns`` are names of the relation's columns in the table where they differ. A message
+        of a keyed relation must be in the partition that Kafka's default partitioner chooses, if it is ``partitioned``
+        so."""
         self.relation, self.partitions, self.avro = relation, partitions, avro
         self.names = [columns.get(column.name, column.name) for column in relation.columns]
         self.kinds = [column.type for column in relation.columns]
@@ -75,6 +78,7 @@ class EventReader:
         }
         self.place_of = {name: place for place, name in enumerate(self.names)}
         self.texts_are_decimals, self.several_tables = texts_are_decimals, several_tables
+        self.partitioned = partitioned and partitions > 1 and bool(relation.key)
         self.placeholders = placeholders(placeholder)
         self.nothing = [any_value(kind) for kind in self.kinds]
         self.converters: dict[Any, Convert] = {}
@@ -89,6 +93,8 @@ class EventReader:
             envelope = read_envelope(message.key, message.value, self.avro)
             if envelope is None:
                 return []
+            if self.partitioned and message.key is not None:
+                self._check_partition(message.key, message.partition)
             return self._events(envelope, message)
         except ValueError as error:
             where = f"{source}, partition {message.partition}, offset {message.offset}"
@@ -127,6 +133,16 @@ class EventReader:
             raise ValueError(
                 f"a change of {envelope.table}, in a topic with changes of {self.table}: give each table a topic of "
                 "its own, or say ?tables=several if no two of them have a row with the same key"
+            )
+
+    def _check_partition(self, key: bytes, partition: int) -> None:
+        """Raise ValueError unless a key belongs to a partition: only then are all changes of its row there."""
+        usual = (murmur2(key) & 0x7FFF_FFFF) % self.partitions
+        if usual != partition:
+            raise ValueError(
+                f"its key belongs to partition {usual} of {self.partitions}. If partitions were added, changes of one "
+                "row may be in two of them, whose order is unknown: let the connector write to a new topic. If it has "
+                "a partitioner of its own that goes by keys, add ?partitioner=by-key to the source"
             )
 
     # Relations with a primary key
@@ -282,3 +298,19 @@ def schema_key(schema: Schema) -> Any:
     items = schema.get("items")
     scale = (schema.get("parameters") or {}).get("scale")
     return schema.get("type"), schema.get("name"), scale, schema_key(items) if isinstance(items, Mapping) else None
+
+
+def murmur2(content: bytes) -> int:
+    """Return the hash by which Kafka's Java client chooses the partition of a key: MurmurHash2 in 32 bits."""
+    mask, factor = 0xFFFF_FFFF, 0x5BD1_E995
+    found = 0x9747_B28C ^ len(content)
+    whole_words = len(content) & ~3
+    for place in range(0, whole_words, 4):
+        word = int.from_bytes(content[place : place + 4], "little") * factor & mask
+        word = (word ^ word >> 24) * factor & mask
+        found = found * factor & mask ^ word
+    rest = content[whole_words:]
+    if rest:
+        found = (found ^ int.from_bytes(rest, "little")) * factor & mask
+    found = (found ^ found >> 13) * factor & mask
+    return found ^ found >> 15

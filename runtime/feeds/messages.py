@@ -19,6 +19,7 @@ from ..model import Relation
 from ..places import rows_of_file
 from ..sql import names
 from ..stored import stored_engine
+from .debezium import SNAPSHOT_BEGINS
 from .deliveries import Taken, difference, net_of_images, signs_of
 from .events import TRUNCATED
 from .feed import Delivery, FeedRequest
@@ -34,6 +35,8 @@ def take_messages(
     relation = request.relation
     with Netting(request.executor.kept) as netting:
         staged = stage_messages(request, delivery, folder, log)
+        if before is not None and not whole:
+            warn_of_snapshot(netting, request, staged, before, log)
         truncated = last_truncation(netting, staged)
         begin = -1 if truncated is None else truncated
         whole = whole or truncated is not None
@@ -76,6 +79,17 @@ def stage_messages(request: FeedRequest, delivery: Delivery, folder: Path, log: 
                 told = time.monotonic()
                 log.event("reading", relation=request.relation.name, changes=count)
     return path
+
+
+def warn_of_snapshot(netting: Netting, request: FeedRequest, staged: Path, before: Manifest, log: Log) -> None:
+    """Warn that the connector has begun anew: what was deleted while it did not read the table is not told."""
+    begins = f"SELECT _order FROM rows WHERE \"its operation\" = '{SNAPSHOT_BEGINS}'"
+    if before.relations[request.relation.table].rows and first_rows(netting.engine, staged, begins)[1]:
+        log.warn(
+            f"{request.record.source}: the connector has taken a snapshot of the table again. If it had lost its "
+            f"position, rows that were deleted meanwhile are still in {request.relation.name}: then let it write to a "
+            "new topic, and connect that"
+        )
 
 
 def last_truncation(netting: Netting, staged: Path) -> int | None:

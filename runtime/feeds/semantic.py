@@ -13,7 +13,7 @@ import hashlib
 import re
 from collections.abc import Callable, Mapping
 from datetime import date, datetime, timedelta
-from decimal import Context, Decimal
+from decimal import Decimal, InvalidOperation
 from typing import Any
 
 from ..inputs.values import shown, value_reader, wrong_type
@@ -206,8 +206,11 @@ def bytes_of(value: Any) -> bytes:
 
 def decimal_of(value: Any, scale: int) -> Decimal:
     """Return a decimal whose unscaled value is given as bytes in two's complement, the highest first."""
-    number = int.from_bytes(bytes_of(value), "big", signed=True)
-    return Decimal(number).scaleb(-scale, Context(prec=1_000))
+    sign, digits, _ = Decimal(int.from_bytes(bytes_of(value), "big", signed=True)).as_tuple()
+    try:
+        return Decimal((sign, digits, -scale))
+    except InvalidOperation as error:
+        raise ValueError(f"{shown(value)} is not a decimal with the scale {scale}") from error
 
 
 def variable_decimal(value: Any) -> Decimal:

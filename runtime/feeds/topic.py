@@ -92,15 +92,15 @@ class TopicFeed:
                     f"retention (retention.ms, retention.bytes), before {relation} was read",
                     way_out(self.request),
                 )
-        if len(bounds) > len(begin):
+        if len(bounds) > len(begin) and "partitioner" in self.address.options:
             raise refused(
                 f"{name} has {len(bounds)} partitions, and had {len(begin)} when {relation} was last read: the "
                 "changes of a row may now be in two of them, whose order is unknown",
                 f"let the connector write to a new topic, or, if no row is in two partitions: {way_out(self.request)}",
             )
-        if bounds.keys() != begin.keys():
+        if begin.keys() - bounds.keys():
             raise refused(f"{name} has fewer partitions than before: it was made again", way_out(self.request))
-        return self._delivery(begin, until, since)
+        return self._delivery({part: begin.get(part, 0) for part in bounds}, until, since)
 
     def label(self, position: Position) -> str:
         """Return the offsets; of many partitions, their sum and a hash."""
@@ -121,6 +121,7 @@ class TopicFeed:
             "decimals" in options,
             "tables" in options,
             avro_folder(options["avro"]) if "avro" in options else None,
+            partitioned=since is not None and "partitioner" not in options,
         )
         ends = {int(part): end for part, end in until.position["offsets"].items()}
         schema = event_schema(self.request.relation)
