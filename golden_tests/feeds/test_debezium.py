@@ -579,3 +579,35 @@ def test_a_set_without_a_snapshot(tmp_path: Path, capsys: pytest.CaptureFixture[
     assert world.run("connect", f"orders={SOURCE}") == 0
     assert "begins with a change of a row that it does not have, with id = 1" in refusal(world, capsys, command="init")
     world.close()
+
+
+def test_a_multiset(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Each row is a copy more or less, if the connector is known to send each change once."""
+    program = "input multiset relation orders(name: string, size: int) output relation total(n: int) "
+    world = TopicWorld(tmp_path, f"{program} total(sum<S>) :- orders(_, S).")
+
+    def put(operation: str, before: Any, after: Any) -> None:
+        rows = [None if row is None else dict(zip(("name", "size"), row, strict=True)) for row in (before, after)]
+        world.topic.write(None, envelope(operation, *rows))
+
+    for _ in range(3):
+        put("r", None, ("a", 5))
+    assert "would count twice" in refusal(world, capsys, f"orders={SOURCE}", command="connect")
+    world.begin(f"{SOURCE}?delivery=exactly-once")
+    assert world.rows("total") == {(15,)}
+    put("d", ("a", 5), None)
+    put("u", ("a", 5), ("b", 7))
+    put("c", None, ("b", 7))
+    assert world.run("apply") == 0
+    assert world.rows("total") == {(19,)}
+    put("d", ("a", 5), None)
+    put("d", ("a", 5), None)
+    assert 'deletes 2 copies of the row with name = "a", size = 5' in refusal(world, capsys)
+    world.topic.logs[0].pop()
+    world.topic.write(None, envelope("t"))
+    put("c", None, ("b", 7))
+    put("c", None, ("b", 7))
+    assert world.run("apply") == 0
+    assert world.rows("total") == {(14,)}
+    assert world.job.verify(None, str(world.state), log=world.job.Log(quiet=True))["differences"] == []
+    world.close()

@@ -68,7 +68,7 @@ def read_schema(library: Any, path: Path) -> tuple[Any, Schema | None]:
         return parsed, connect_schema(parsed, {})
     except FileNotFoundError as error:
         raise ValueError(
-            f"there is no {path} with its schema, which the registry answers to GET /schemas/ids/..."
+            f"there is no {path} with its schema, which a registry answers to GET /schemas/ids/ID"
         ) from error
     except Exception as error:
         raise ValueError(f"{path} is not an Avro schema: {reason(error)}") from error

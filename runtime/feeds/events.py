@@ -37,7 +37,7 @@ def event_schema(relation: Relation) -> Any:
     row is left), ``_order`` (the offset), ``its partition``, ``its unchanged`` (the columns whose values stay as they
     are) and ``its operation``."""
     # Spaces tell names from those of columns.
-    columns = [(column.sql, arrow_type(column.type)) for column in relation.tuple_columns]
+    columns = [(column.sql, arrow_type(column.type)) for column in relation.row_columns]
     own = [("_op", pa.string()), ("_order", pa.int64()), ("its partition", pa.int32())]
     return pa.schema([*columns, *own, ("its unchanged", pa.list_(pa.string())), ("its operation", pa.string())])
 

@@ -47,7 +47,7 @@ def take_messages(
             path = last_of_keys(netting, request, staged, begin, root, None if whole else before, folder)
         else:
             images = folder / "images.parquet"
-            columns = names(relation.tuple_columns)
+            columns = names(relation.row_columns)
             sql = f"SELECT {columns}, _op FROM rows WHERE _op <> '{TRUNCATED}' AND _order > {begin}"
             write_query(netting.engine, [staged], sql, images)
             path = net_of_images(netting, request, images, folder)
@@ -57,7 +57,7 @@ def take_messages(
         if not whole:
             return Taken(request, [str(path)], None if relation.key else signs_of(path))
         present = folder / "present.parquet"
-        columns = names(relation.tuple_columns)
+        columns = names(relation.row_columns)
         write_query(netting.engine, [path], f"SELECT {columns}, '+' AS _op FROM rows WHERE _op = '+'", present)
     if before is None:
         return Taken(request, [str(present)], None, rows_of_file(present))
@@ -165,11 +165,11 @@ def last_of_keys(
     lacking = f"""SELECT DISTINCT UNNEST("its unchanged") AS name FROM ({last.format(f"({live})")}) WHERE _op = '+'"""
     unchanged = sorted(name for (name,) in all_rows(netting, staged, lacking))
     if not unchanged:
-        columns = names(relation.tuple_columns)
+        columns = names(relation.row_columns)
         write_query(netting.engine, [staged], f"SELECT {columns}, {SIGN} FROM ({last.format(f'({live})')})", path)
         return path
     if before is None:
-        stored = f"SELECT {names(relation.tuple_columns)} FROM live WHERE false"
+        stored = f"SELECT {names(relation.row_columns)} FROM live WHERE false"
         write_query(netting.engine, [staged], with_known_values(relation, live, last, unchanged, stored), path)
     else:
         with stored_engine(root, [before], relation, request.executor.cores()) as (engine, (stored,)):
@@ -196,7 +196,7 @@ def with_known_values(relation: Relation, live: str, last: str, unchanged: Seque
             WHEN g."gone at" IS NULL THEN s.{column.sql} END AS {column.sql}"""
         if column.sql in unchanged
         else f"q.{column.sql}"
-        for column in relation.tuple_columns
+        for column in relation.row_columns
     )
     # The messages are read once.
     return f"""WITH live AS MATERIALIZED ({live}),

@@ -20,7 +20,7 @@ from ..inputs.values import shown
 from .events import TopicMessage
 from .feed import needed_library
 
-TOPIC_OPTIONS = ("key", "settings", "placeholder", "decimals", "tables", "partitioner", "avro", "complete")
+TOPIC_OPTIONS = ("key", "settings", "placeholder", "decimals", "tables", "partitioner", "delivery", "avro", "complete")
 
 SETTINGS_VARIABLE = "FLINTLOG_KAFKA_SETTINGS"
 """The environment variable with the path of a file of settings for the client."""
@@ -78,7 +78,13 @@ def topic_address(place: str) -> TopicAddress:
                 f"the options are {', '.join(TOPIC_OPTIONS)}"
             )
         options[name] = value
-    for name, known in (("decimals", "string"), ("tables", "several"), ("partitioner", "by-key"), ("complete", "true")):
+    for name, known in (
+        ("decimals", "string"),
+        ("tables", "several"),
+        ("partitioner", "by-key"),
+        ("delivery", "exactly-once"),
+        ("complete", "true"),
+    ):
         if options.get(name, known) != known:
             raise JobError(f"?{name}={options[name]}: the only value of {name} is {known}")
     return TopicAddress(found[1], found[2], options)

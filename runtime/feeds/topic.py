@@ -50,7 +50,14 @@ class TopicFeed:
         return Look(state.identity, {"offsets": offsets, "at": int(time.time())})
 
     def _check_policy(self) -> None:
-        """Raise Refused for a topic whose deletions may be forgotten, if they are told by whole rows only."""
+        """Raise Refused for a topic that may forget deletions or repeat messages of rows without keys."""
+        if self.request.relation.copy and "delivery" not in self.address.options:
+            raise refused(
+                f"{self.request.relation.name} is a multiset, and a connector that is restarted may send changes "
+                "again, which would count twice: declare a primary key, or let Kafka Connect deliver each message once "
+                "(exactly.once.source.support=enabled, exactly.once.support=required), and add ?delivery=exactly-once "
+                "to the source"
+            )
         if "compact" in self.state.policy and not self.request.relation.key:
             raise refused(
                 f"{self.address.name} is compacted, so it keeps the last message of each key, and "
