@@ -93,6 +93,8 @@ def compare_queries(
         checked = Checked(job, text, compilation)
         for batch in batches:
             checked.apply(batch, recount=False)
+        if job.manifest is None:
+            return []  # All are refused, and no table was made.
         connection = job.session.engine.connection
         queries = list(queries_of(module))
         words = {word for _, both in queries for text in both for word in re.findall(r"\w+", text)}

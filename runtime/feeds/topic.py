@@ -28,6 +28,11 @@ class TopicFeed:
     def __init__(self, request: FeedRequest) -> None:
         """Find the client, and check the source."""
         self.request, relation = request, request.relation
+        if relation.copy:
+            raise JobError(
+                f"{relation.name} is a multiset, and Debezium may write a change again after a failure, which would "
+                "count as another copy: omit `multiset`, and declare a primary key"
+            )
         self.address = topic_address(request.place)
         self.reader = TopicReader(self.address)
         self.state: TopicState
