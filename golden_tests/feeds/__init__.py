@@ -1,1 +1,1 @@
-"""Feeds: tables and folders that the rows of input relations come from."""
+"""Feeds: tables, topics and folders that the rows of input relations come from."""

@@ -124,7 +124,7 @@ def test_change_files(world: CopiesWorld, capsys: pytest.CaptureFixture[str]) ->
 
 
 def test_topics_are_refused(world: CopiesWorld, capsys: pytest.CaptureFixture[str]) -> None:
-    """Debezium may write a change twice."""
+    """Debezium may write a change twice, unless the source says that it does not."""
     said = refusal(world, capsys, "link=kafka-debezium://broker/db.link", command="connect")
     assert "link is a multiset, and Debezium may write a change again" in said
 

@@ -592,7 +592,7 @@ def test_a_multiset(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
 
     for _ in range(3):
         put("r", None, ("a", 5))
-    assert "would count twice" in refusal(world, capsys, f"orders={SOURCE}", command="connect")
+    assert "which would count as another copy" in refusal(world, capsys, f"orders={SOURCE}", command="connect")
     world.begin(f"{SOURCE}?delivery=exactly-once")
     assert world.rows("total") == {(15,)}
     put("d", ("a", 5), None)

@@ -28,12 +28,14 @@ class TopicFeed:
     def __init__(self, request: FeedRequest) -> None:
         """Find the client, and check the source."""
         self.request, relation = request, request.relation
-        if relation.copy:
-            raise JobError(
-                f"{relation.name} is a multiset, and Debezium may write a change again after a failure, which would "
-                "count as another copy: omit `multiset`, and declare a primary key"
-            )
         self.address = topic_address(request.place)
+        if relation.copy and "delivery" not in self.address.options:
+            raise refused(
+                f"{relation.name} is a multiset, and Debezium may write a change again after a failure, which would "
+                "count as another copy: omit `multiset` and declare a primary key, or let Kafka Connect write each "
+                "change once (exactly.once.source.support=enabled, exactly.once.support=required), and add "
+                "?delivery=exactly-once to the source"
+            )
         self.reader = TopicReader(self.address)
         self.state: TopicState
         given = self.address.options.get("key")
@@ -55,14 +57,7 @@ class TopicFeed:
         return Look(state.identity, {"offsets": offsets, "at": int(time.time())})
 
     def _check_policy(self) -> None:
-        """Raise Refused for a topic that may forget deletions or repeat messages of rows without keys."""
-        if self.request.relation.copy and "delivery" not in self.address.options:
-            raise refused(
-                f"{self.request.relation.name} is a multiset, and a connector that is restarted may send changes "
-                "again, which would count twice: declare a primary key, or let Kafka Connect deliver each message once "
-                "(exactly.once.source.support=enabled, exactly.once.support=required), and add ?delivery=exactly-once "
-                "to the source"
-            )
+        """Raise Refused for a topic that may forget deletions of rows without keys."""
         if "compact" in self.state.policy and not self.request.relation.key:
             raise refused(
                 f"{self.address.name} is compacted, so it keeps the last message of each key, and "
