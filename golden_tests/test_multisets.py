@@ -378,3 +378,14 @@ refused = "and there is 1 copy"
         encoding="utf-8",
     )
     assert "1 passed" in say("test", "@shop.test.toml")
+
+
+def test_reviews(say: Say, tmp_path: Path) -> None:
+    """``explain`` says how copies are stored; ``diff`` that a multiset has other sums, and keeps the rows."""
+    (tmp_path / "set").mkdir()
+    (tmp_path / "set" / "shop.dl").write_text(AS_A_SET, encoding="utf-8")
+    assert "sale is a multiset. Each copy of a row" in say("explain", "@shop.dl")
+    said = say("diff", "@set/shop.dl", "@shop.dl")
+    assert "`sale`: it is `input multiset`, was `input`" in said
+    assert "`total`: its tuples may differ, since `sale` is input multiset, was input" in said
+    assert "recomputes  `sale`, from its rows" in said

@@ -214,7 +214,7 @@ class _Comparer:
                     yield f"`{name}` has different columns"
                 case "key" if _is_input(relation):
                     yield f"`{name}` has a different key"
-                case "role" if _is_input(old) != _is_input(relation):
+                case "role" if (_is_input(old), old.multiset) != (_is_input(relation), relation.multiset):
                     yield f"`{name}` is {role_of(relation)}, was {role_of(old)}"
         for change in self.rules:
             if change.change != "rewritten" and name in {r.relation for r in (change.old, change.new) if r}:
@@ -338,8 +338,13 @@ def _is_input(relation: typed.TypedRelation) -> bool:
 
 
 def role_of(relation: typed.TypedRelation) -> str:
-    """Return the role of a relation: the words ``input``, ``derived`` and ``output`` that apply."""
-    words = (("input", _is_input(relation)), ("derived", relation.role == "derived"), ("output", relation.output))
+    """Return the role of a relation: the words ``input``, ``multiset``, ``derived`` and ``output`` that apply."""
+    words = (
+        ("input", _is_input(relation)),
+        ("multiset", relation.multiset),
+        ("derived", relation.role == "derived" and not relation.multiset),
+        ("output", relation.output),
+    )
     return " ".join(word for word, has in words if has)
 
 

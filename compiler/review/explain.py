@@ -25,6 +25,9 @@ WIDTH, MOST_WIDE = 92, 100
 #: The most relations or rules to describe individually.
 MOST_TOLD = 4
 
+#: The roles of relations, as they are told.
+_ROLES = ("input", "multiset", "derived", "output")
+
 
 def explain(compilation: Compilation) -> str:
     """Return the explanation of a program, in lines of up to :data:`WIDTH` columns where the program's text allows."""
@@ -67,11 +70,12 @@ class PlanExplainer:
         groups: dict[tuple[bool, ...], list[typed.TypedRelation]] = {}
         for relation in (r for r in self.compilation.typed.relations if not r.hidden):
             is_input = relation.role == "input" or relation.accepts_input
-            roles = (is_input, relation.role == "derived" and (is_input or not relation.output), relation.output)
+            derived = relation.role == "derived" and (is_input or not relation.output) and not relation.multiset
+            roles = (is_input, relation.multiset, derived, relation.output)
             groups.setdefault(roles, []).append(relation)
         entries = [
-            (", ".join(word for word, has in zip(("input", "derived", "output"), roles, strict=True) if has), relation)
-            for roles in sorted(groups, key=lambda roles: (not roles[0], not roles[2]))
+            (", ".join(word for word, has in zip(_ROLES, roles, strict=True) if has), relation)
+            for roles in sorted(groups, key=lambda roles: (not roles[0], not roles[3]))
             for relation in groups[roles]
         ]
         entries += [("helper", relation) for relation in self.program.relations if relation.hidden]
@@ -99,6 +103,14 @@ class PlanExplainer:
         for relation in self.program.relations:
             if relation.hidden and relation.role == "input" and relation.public:
                 name = relation.public
+                if relation.copies:
+                    yield from _paragraph(
+                        f"{name} is a multiset. Each copy of a row from outside is a tuple of {relation.name}, with "
+                        f"its number. Sums, counts and averages are over these; {name} itself is the set of the rows, "
+                        "which everything else reads."
+                    )
+                    yield ""
+                    continue
                 yield from _paragraph(
                     f"{name} is an input and is derived, too. Rows from outside are stored in {relation.name}, and a "
                     f"rule copies them to {name}: a row that is deleted there stays in {name} as long as another rule "

@@ -14,6 +14,7 @@ from flintlog.runtime.versions import (
     renamed_record,
     stored_input,
     upgrade_plan,
+    without_copies,
 )
 
 from ..diagnostics import listed
@@ -62,7 +63,8 @@ def expected_upgrade(old: Program, new: Program) -> ExpectedUpgrade:
     given = tuple(
         relation.name
         for relation in inputs
-        if stored[relation.name] and written.relations[stored[relation.name]].columns != columns_record(relation)
+        if (found := stored[relation.name])
+        and without_copies(written.relations[found].columns) != without_copies(columns_record(relation))
     )
     plan = upgrade_plan(new, written, {stratum.name for stratum in strata_of(old)}, {}, given, None)
     refilled = tuple(
