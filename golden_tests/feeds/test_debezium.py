@@ -275,6 +275,7 @@ def test_unchanged_values_that_nobody_has(deleted: bool, world: TopicWorld, caps
     world.put("r", 1, LONG)
     world.begin()
     if deleted:
+        world.put("u", 1, "another row's")
         world.put("d", 1)
     world.put("c", 1 if deleted else 2, UNCHANGED)
     said = refusal(world, capsys)
