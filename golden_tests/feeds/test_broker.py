@@ -23,6 +23,8 @@ from golden_tests.feeds.world import FeedWorld, refusal
 from golden_tests.nightly import AT_NIGHT
 from golden_tests.processes.broker import Broker, running_broker
 
+pytestmark = AT_NIGHT
+
 PROGRAM = """
 input relation orders(id: int, name: string) primary key (id)
 output relation named(name: string, id: int)
@@ -120,7 +122,6 @@ def test_transactions_and_identity(world: BrokerWorld, capsys: pytest.CaptureFix
     assert world.rows("orders") == {(1, "new")}
 
 
-@AT_NIGHT
 def test_messages_that_are_removed(world: BrokerWorld, capsys: pytest.CaptureFixture[str]) -> None:
     """By the offsets that brokers tell."""
     world.make()
@@ -137,7 +138,6 @@ def test_messages_that_are_removed(world: BrokerWorld, capsys: pytest.CaptureFix
     assert world.rows("orders") == {(1, "f")}
 
 
-@AT_NIGHT
 def test_a_compacted_topic(world: BrokerWorld) -> None:
     """The broker removes messages by key, and the feed finds the same rows as before."""
     world.make(**{
@@ -172,7 +172,6 @@ def test_a_compacted_topic(world: BrokerWorld) -> None:
     assert world.rows("orders") == wanted
 
 
-@AT_NIGHT
 def test_many_messages(world: BrokerWorld) -> None:
     """Of several partitions, in batches that begin where the last one ended, whatever arrives meanwhile."""
     world.make(partitions=3)
@@ -189,7 +188,6 @@ def test_many_messages(world: BrokerWorld) -> None:
     assert world.rows("orders") == {(n, "a" * 100 if n % 3 else "c") for n in range(30_000)}
 
 
-@AT_NIGHT
 def test_a_broker_that_goes_away(world: BrokerWorld, broker: Broker) -> None:
     """``follow`` waits for it, and goes on; the command that is not following says that it cannot be reached."""
     world.make()
