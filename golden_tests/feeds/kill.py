@@ -1,8 +1,9 @@
 """Kills ``apply`` of a feed (with SIGKILL) at its steps on the file system, and checks that each range is applied once.
 
 Run as a script in an empty directory, with a number: 1 to kill at each step, 2 at every other one, and so on, and with
-the kind of feed, ``lake`` or ``topic``; prints at how many steps it killed. The library of Delta tables is used in
-children only: it does not work after a fork. A topic in memory is known to all children.
+the kind of feed, ``lake``, ``iceberg`` or ``topic``; prints at how many steps it killed. The libraries of tables are used
+in children only: they do not work after a fork. The catalog of Iceberg is that of ``lake.settings``. A topic in memory
+is known to all children.
 """
 
 from __future__ import annotations
@@ -15,8 +16,12 @@ from typing import Any, Protocol
 
 import pyarrow.dataset  # noqa: F401  (PyArrow imports it when it first reads: not again in every child)
 import pyarrow.parquet as pq
+import pyiceberg.catalog.sql
+import pyiceberg.io.pyarrow  # noqa: F401
+from pyiceberg.catalog import load_catalog
 
 from golden_tests.feeds.envelopes import MemoryTopic, envelope
+from golden_tests.feeds.lake import iceberg_links, snapshot_of
 from golden_tests.feeds.world import FeedWorld, append, delete, links, make_table
 from golden_tests.job.kill import STEPS, in_child, kill_at
 
@@ -27,8 +32,14 @@ class Source(Protocol):
     """What the feed of ``link`` reads: its name, the batch that is killed, and the position behind it."""
 
     name: str
-    batch: str
-    position: dict[str, Any]
+
+    @property
+    def batch(self) -> str:
+        """The ID of the batch."""
+
+    @property
+    def position(self) -> dict[str, Any]:
+        """The position."""
 
     def grow(self, stage: int) -> None:
         """Do what happens to it first, then, and at last."""
@@ -48,6 +59,35 @@ class Lake:
         else:
             append("lake", (3, 4), (4, 5))
             delete("lake", "src = 1")
+
+
+class IcebergLake:
+    """An Iceberg table, whose snapshots have other numbers each time."""
+
+    name = "iceberg:lake/db.link"
+
+    @property
+    def batch(self) -> str:
+        """The range of snapshots."""
+        return f"link@{Path('since').read_text()}..{self.position['snapshot']}"
+
+    @property
+    def position(self) -> dict[str, Any]:
+        """The present snapshot."""
+        return {"snapshot": snapshot_of(load_catalog("lake").load_table("db.link"))}
+
+    def grow(self, stage: int) -> None:
+        """Make the table, and append and delete rows."""
+        catalog = load_catalog("lake")
+        if stage == 0:
+            catalog.create_namespace("db")
+            iceberg_links(catalog, (1, 2))
+        elif stage == 1:
+            catalog.load_table("db.link").append(links((2, 3)))
+            Path("since").write_text(str(self.position["snapshot"]))
+        else:
+            catalog.load_table("db.link").append(links((3, 4), (4, 5)))
+            catalog.load_table("db.link").delete("src == 1")
 
 
 class Topic:
@@ -101,7 +141,8 @@ def check(world: FeedWorld, source: Source) -> None:
 def main() -> None:
     """Kills at one step after the other, until there are no more."""
     world = FeedWorld(Path.cwd())
-    source: Source = Lake() if sys.argv[2] == "lake" else Topic(world.job)
+    tables: dict[str, Source] = {"lake": Lake(), "iceberg": IcebergLake()}
+    source = tables.get(sys.argv[2]) or Topic(world.job)
     assert in_child(lambda: build(world, source)) == 0
     if isinstance(source, Topic):
         for stage in range(3):

@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from golden_tests.feeds.conftest import Applied
+from golden_tests.feeds.lake import settings
 from golden_tests.feeds.world import FeedWorld, append, links, make_table
 from golden_tests.nightly import AT_NIGHT
 
@@ -79,15 +80,23 @@ def test_follow_applies_what_arrives(world: FeedWorld) -> None:
     world.check({(1, 2), (2, 3), (3, 4)})
 
 
-@pytest.mark.parametrize("kind", ["lake", "topic"])
-@pytest.mark.parametrize("apart", [pytest.param(1, marks=AT_NIGHT), 17])
+@pytest.mark.parametrize(
+    ("kind", "apart"),
+    [
+        ("lake", 17),
+        ("topic", 17),
+        # Each child takes longer, since it opens the catalog.
+        ("iceberg", 79),
+        *(pytest.param(kind, 1, marks=AT_NIGHT) for kind in ("lake", "topic", "iceberg")),
+    ],
+)
 def test_killed_at_any_step(tmp_path: Path, apart: int, kind: str) -> None:
     """Each range is applied and published exactly once."""
     root = Path(__file__).parents[2]
     done = subprocess.run(
         [sys.executable, "-m", "golden_tests.feeds.kill", str(apart), kind],
         cwd=tmp_path,
-        env={**os.environ, "PYTHONPATH": str(root)},
+        env={**os.environ, "PYTHONPATH": str(root), **settings(tmp_path)},
         capture_output=True,
         text=True,
     )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime
 import decimal
+import random
 import sys
 import zoneinfo
 from collections.abc import Iterator
@@ -18,6 +19,7 @@ from pyiceberg.types import LongType, StringType
 
 from golden_tests.feeds.lake import filled, iceberg_links, lake_in, snapshot_of, without_snapshots
 from golden_tests.feeds.world import NULLS, FeedWorld, applied, links, refusal
+from golden_tests.nightly import seeds
 
 
 @pytest.fixture
@@ -346,3 +348,68 @@ def test_wrong_connections(world: FeedWorld, catalog: Catalog, capsys: Said, mon
     assert "cannot be opened" in said(f"link=iceberg:{world.folder}/nothing")
     monkeypatch.setitem(sys.modules, "pyiceberg.table", None)
     assert "pip install 'pyiceberg[pyarrow]'" in said("link=iceberg:lake/db.link")
+
+
+@pytest.mark.filterwarnings("ignore:Delete operation did not match any records")
+@pytest.mark.parametrize("seed", seeds(1, 200))
+def test_random_changes(tmp_path: Path, catalog: Catalog, capsys: Said, seed: int) -> None:
+    """Whatever is done to a table, each batch ends with its rows; a table with copies of a row is refused as long as it
+    has them, and the next batch goes on from before."""
+    chosen, world = random.Random(seed), FeedWorld(tmp_path)
+    partitioned = chosen.choice([True, False])
+    table = catalog.create_table("db.link", links((1, 2)).schema)
+    if partitioned:
+        with table.update_spec() as spec:
+            spec.add_identity("src")
+    #: The rows of each snapshot.
+    known: dict[int | None, list[tuple[int, int]]] = {None: []}
+    assert world.run("connect", "link=iceberg:db.link") == world.run("init") == 0
+
+    def pairs() -> list[tuple[int, int]]:
+        return [(chosen.randrange(5), chosen.randrange(5)) for _ in range(chosen.randrange(1, 4))]
+
+    def change(rows: list[tuple[int, int]]) -> list[tuple[int, int]]:
+        """Change the table, and return the rows that it should have."""
+        kind, some, src = chosen.randrange(8), pairs(), chosen.randrange(5)
+        if kind <= 1:
+            some = some if chosen.random() < 0.1 else sorted(set(some) - set(rows))
+            table.append(links(*some))
+            return rows + some
+        if kind == 2:
+            table.delete(f"src == {src}")
+            return [row for row in rows if row[0] != src]
+        if kind == 3:
+            table.delete(f"dst == {src}")
+            return [row for row in rows if row[1] != src]
+        if kind == 4:
+            some = sorted({(src, dst) for _, dst in some})
+            table.overwrite(links(*some), f"src == {src}")
+            return [row for row in rows if row[0] != src] + some
+        if kind == 5 and partitioned:
+            some = sorted(set(some))
+            table.dynamic_partition_overwrite(links(*some))
+            return [row for row in rows if row[0] not in {one for one, _ in some}] + some
+        if kind == 6:
+            table.overwrite(links(*rows))
+            return rows
+        if kind == 7 and len(known) > 1:
+            number = chosen.choice([number for number in known if number])
+            table.manage_snapshots().set_current_snapshot(number).commit()
+            return known[number]
+        return rows
+
+    rows: list[tuple[int, int]] = []
+    for _ in range(8):
+        for _ in range(chosen.randrange(1, 4)):
+            rows = change(rows)
+            found = table.refresh().current_snapshot()
+            known[found.snapshot_id if found else None] = rows
+            assert sorted(rows) == sorted(zip(*table.scan().to_arrow().to_pydict().values(), strict=True))
+        if len(set(rows)) < len(rows):
+            assert "more than once" in refusal(world, capsys)
+        else:
+            applied(world, capsys, *(["--resync", "link"] if chosen.random() < 0.1 else []))
+            assert world.rows("link") == set(rows)
+    if len(set(rows)) == len(rows):
+        world.check(rows)
+    world.close()

@@ -17,7 +17,8 @@ MOST_VERSIONS_TRIED = 1000
 
 class DeltaFeed:
     """A Delta table, read at one version. Its changes come from its change data feed or, where that was never switched
-    on, from the files that each version added and removed: rows that are in both cancel each other."""
+    on, from the files that each version added and removed: rows that are in both cancel each other. Of tables with
+    deletion vectors or column mapping, all rows are compared."""
 
     def __init__(self, request: FeedRequest) -> None:
         """Find the library."""
@@ -58,14 +59,8 @@ class DeltaFeed:
         first, last = int(since["version"]) + 1, int(until.position["version"])
         if last < first:
             raise earlier_copy(self.request, self.name, first - 1, last)
-        properties = self.opened.metadata().configuration
-        if columns_are_mapped(properties):
-            # The library does not read the change data feed of such tables.
-            return None
-        if properties.get("delta.enableChangeDataFeed") != "true" and "deletionVectors" in (
-            self.opened.protocol().reader_features or ()
-        ):
-            # Versions without a change data feed tell files, not which of their rows were deleted.
+        if columns_are_mapped(self.opened.metadata().configuration) or self._had_vectors():
+            # The library does not read the change data feed of the former, and loses changes in that of the latter.
             return None
         wanted = None if self.request.wanted is None else [*self.request.wanted, "_change_type"]
 
@@ -73,6 +68,12 @@ class DeltaFeed:
             return self.opened.load_cdf(starting_version=first, ending_version=last, columns=wanted)
 
         return self._delivery(read, f"versions {first}..{last}", (first, last))
+
+    def _had_vectors(self) -> bool:
+        """Return whether rows may have been deleted by deletion vectors, also before that feature was dropped."""
+        protocol = self.opened.protocol()
+        features = {*(protocol.reader_features or ()), *(protocol.writer_features or ())}
+        return bool(features & {"deletionVectors", "checkpointProtection"})
 
     def _delivery(self, read: Any, what: str, versions: tuple[int, int] | None = None) -> Delivery:
         """Return what a call of the library reads, whose errors explain themselves."""
