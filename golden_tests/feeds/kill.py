@@ -1,9 +1,9 @@
 """Kills ``apply`` of a feed (with SIGKILL) at its steps on the file system, and checks that each range is applied once.
 
 Run as a script in an empty directory, with a number: 1 to kill at each step, 2 at every other one, and so on, and with
-the kind of feed, ``lake``, ``iceberg`` or ``topic``; prints at how many steps it killed. The libraries of tables are used
-in children only: they do not work after a fork. The catalog of Iceberg is that of ``lake.settings``. A topic in memory
-is known to all children.
+the kind of feed, ``lake``, ``iceberg`` or ``topic``; prints at how many steps it killed. The libraries of tables are
+used in children only: they do not work after a fork. The catalog of Iceberg is that of ``lake.settings``. A topic in
+memory is known to all children.
 """
 
 from __future__ import annotations
