@@ -169,10 +169,10 @@ def command_line(program: Program) -> argparse.ArgumentParser:
         commands,
         "connect",
         [common, placed],
-        "connect input relations with feeds",
+        "connect relations with feeds and tables",
         "Say which feeds the rows of input relations come from. `init` then reads their rows, `apply` and `follow` "
         "what is new in them. Sources are delta:TABLE (the path or URI of a Delta table) and files:DIR (a folder of "
-        "change files).",
+        "change files). With --publish, keep output relations as tables from now on.",
     )
     connecting.add_argument("sources", nargs="*", metavar="REL=SOURCE", help="a relation and its source")
     connecting.add_argument(
@@ -181,6 +181,7 @@ def command_line(program: Program) -> argparse.ArgumentParser:
     connecting.add_argument(
         "--remove", action="append", default=[], metavar="REL", help="disconnect a relation; its rows stay"
     )
+    add_tables(connecting, ", or none to keep none from now on")
     starting = add_command(
         commands,
         "init",
@@ -195,6 +196,7 @@ def command_line(program: Program) -> argparse.ArgumentParser:
         metavar="NAME",
         help="the operation column of change files in a connected folder (default: op)",
     )
+    add_tables(starting)
     applying = add_command(
         commands,
         "apply",
@@ -489,6 +491,15 @@ def add_reading(applying: argparse.ArgumentParser) -> None:
 def add_publish(parser: argparse.ArgumentParser) -> None:
     """Add the option that says where changes are published."""
     parser.add_argument("--publish", metavar="DIR", help="the folder for published changes (default: STATE/published)")
+
+
+def add_tables(parser: argparse.ArgumentParser, more: str = "") -> None:
+    """Add the option that says which tables output relations are kept as."""
+    parser.add_argument(
+        "--publish",
+        metavar="delta:PLACE",
+        help=f"keep each output relation as a Delta table PLACE/RELATION, brought up to date with each commit{more}",
+    )
 
 
 def add_cut(parser: argparse.ArgumentParser) -> None:

@@ -35,6 +35,7 @@ from .manifest import (
     sealed,
 )
 from .model import Program, SuppliedFunctions
+from .outputs.tables import next_tables
 from .places import files_under, is_local, make_folder, remove_tree, sync, write_exclusively
 from .publish import (
     check_publication,
@@ -282,7 +283,7 @@ def open_state(program: Program, executor: Executor, root: Path) -> Manifest:
     """Return the last commit of a state; check that this program wrote it, and publish its changes if necessary."""
     manifest = read_state(root)
     check_program(program, manifest)
-    finish_publication(executor, root, manifest)
+    finish_publication(program, executor, root, manifest)
     return manifest
 
 
@@ -309,12 +310,14 @@ def run_and_commit(
     command: str = "apply",
     keep: str | None = None,
     restored: Manifest | None = None,
+    tables: str | None = None,
 ) -> Manifest:
     """Compute a commit in a folder of its own, make it the last one, publish its changes, collect garbage and return
     its manifest. ``generated``: the job has chosen the ID of the batch. ``by`` is how published changes are cut.
     ``feeds`` are those of the commit; by default they stay as they were. The ``command`` may say how long to ``keep``
-    commits from now on. Of what is ``restored``, an earlier commit, the new one has all but what describes the commit
-    itself. Raise Passing if another job commits first, or if the disk, the system or Spark fails before the commit."""
+    commits from now on, and at which place to keep output relations as ``tables``. Of what is ``restored``, an earlier
+    commit, the new one has all but what describes the commit itself. Raise Passing if another job commits first, or if
+    the disk, the system or Spark fails before the commit."""
     commit, started = before.commit + 1 if before else 1, time.monotonic()
     folder = published_name(before, batch, commit)
     check_publication(root, program, publish, folder)
@@ -338,6 +341,7 @@ def run_and_commit(
             clocks=outcome.clocks,
             effects=outcome.effects,
             feeds=known_feeds(program, before) if feeds is None else feeds,
+            tables=next_tables(program, before, attempt, counts, tables, command in COMPARED),
             changes=changes,
             counts=counts,
             publish=publications(root, program, publish, folder, changes, by),
@@ -381,13 +385,16 @@ def run_and_commit(
         inserted, deleted = counts.get(program.relation(name).table, (0, 0))
         log.event("relation", relation=name, tuples=rows, inserted=inserted, deleted=deleted)
     log.event("committed", commit=commit, batch=batch)
-    finish_publication(executor, root, manifest, publish)
+    finish_publication(program, executor, root, manifest, publish)
     try:
         collect_garbage(root, manifest, before)
     except OSError as error:
         log.warn(f"files that no commit needs could not be removed: {error}; a later commit removes them")
     return replace(manifest, steps=tuple(outcome.steps))
 
+
+COMPARED = ("rebuild", "upgrade", "rollback")
+"""Commands that may change relations without telling how."""
 
 OF_COMMIT = (
     "format",
@@ -402,6 +409,7 @@ OF_COMMIT = (
     "changes",
     "counts",
     "publish",
+    "tables",
     "steps",
     "command",
     "time",

@@ -134,12 +134,34 @@ class FeedRecord:
 
 
 @dataclass(frozen=True)
+class OutputRecord:
+    """The table that an output relation is kept as: its ``folder``, the attempt whose tuples it should have ``before``
+    a commit is published (empty if only a comparison tells the changes), the one ``after`` it, and whether the table is
+    ``known`` to be this state's."""
+
+    folder: str
+    before: str
+    after: str
+    known: bool = False
+
+
+@dataclass(frozen=True)
+class OutputTables:
+    """The tables that output relations are kept as, by relation: their ``place``, such as ``delta:/lake/views`` (empty:
+    there are none), and a number that marks what this state writes there."""
+
+    place: str = ""
+    writer: Natural = 0
+    relations: Mapping[str, OutputRecord] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
 class Manifest:
     """A commit. Of the batches, the last ones are listed with the attempts that committed them (empty if unknown);
     ``generated`` are those whose ID the job has made up, ``older_batches`` files that list the others. Of each stratum,
     ``clocks`` and ``effects`` have a value for each bucket. Of each table, ``changes`` has the files of net changes,
     ``counts`` the numbers of tuples inserted and deleted. ``feeds`` has the feeds of input relations by name: this
-    commit covers all that they had up to their positions.
+    commit covers all that they had up to their positions. ``tables`` are those that output relations are kept as.
 
     ``command`` made the commit in so many ``seconds``, at a ``time`` in UTC that is not before that of any earlier
     commit. ``keep`` says how long commits are kept, ``kept_from`` which is the oldest one that is. Of the commits that
@@ -165,6 +187,7 @@ class Manifest:
     functions: Mapping[str, str] = field(default_factory=dict)
     effects: Mapping[str, Mapping[int, tuple[float, ...]]] = field(default_factory=dict)
     feeds: Mapping[str, FeedRecord] = field(default_factory=dict)
+    tables: OutputTables = field(default_factory=OutputTables)
     command: str = ""
     time: str = ""
     seconds: float = 0.0

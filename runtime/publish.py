@@ -1,4 +1,5 @@
-"""Publication of net changes: a folder of Parquet files per output relation and batch, which may be cut by location."""
+"""Publication of net changes: a folder of Parquet files per output relation and batch, which may be cut by location.
+Tables that relations are kept as are brought up to date."""
 
 from __future__ import annotations
 
@@ -40,8 +41,10 @@ from .manifest import (
     sealed,
 )
 from .model import Program, Relation
+from .outputs.tables import finish_tables, is_table_place
 from .places import (
     bare_location,
+    given_place,
     is_local,
     make_folder,
     place_of,
@@ -104,6 +107,13 @@ def check_cut(program: Program, by: str | None) -> str:
     return by or ""
 
 
+def published_where(publish: str | None) -> str:
+    """Return where to publish changes, given a folder or nothing; raise JobError for a place of tables."""
+    if publish and is_table_place(publish):
+        raise JobError(f"tables are kept from one commit to the next: run `connect --publish {publish}` once")
+    return str(given_place(publish)) if publish else PUBLISHED
+
+
 def check_publication(root: Path, program: Program, where: str, name: str) -> None:
     """Raise JobError if a folder with a ``name`` that changes would be published in already exists."""
     for relation in program.relations:
@@ -124,10 +134,10 @@ def publication_place(root: Path, publication: Publication, given: str = "") -> 
     return place_of(given if given and bare_location(given) == folder else folder)
 
 
-def finish_publication(executor: Executor, root: Path, manifest: Manifest, where: str = "") -> bool:
-    """Publish the changes of the last commit and return True, or False if that was already done. Idempotent, so that it
-    can be repeated after a crash. ``where`` is where the command that made the commit was told to publish. Raise
-    JobError if it fails."""
+def finish_publication(program: Program, executor: Executor, root: Path, manifest: Manifest, where: str = "") -> bool:
+    """Publish the changes of the last commit, in folders and tables, and return True, or False if that was already
+    done. Idempotent, so that it can be repeated after a crash. ``where`` is where the command that made the commit was
+    told to publish. Raise JobError if it fails."""
     if is_finished(root, manifest):
         return False
     try:
@@ -144,6 +154,7 @@ def finish_publication(executor: Executor, root: Path, manifest: Manifest, where
                 publish_changes(executor, root, publication, manifest, folder)
             if is_local(folder):
                 sync(folder.parent)
+        finish_tables(program, root, manifest)
         mark_published(root, manifest)
     except Exception as error:
         # A job that makes the next commit has published this one first.

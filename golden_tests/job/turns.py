@@ -61,7 +61,7 @@ class Turns:
         """A file with rows of an input, or with changes."""
         relation = next(r for r in self.job.PROGRAM.relations if r.name == name and r.kind == "input")
         columns = {
-            column.name: pa.array([row[place] for row in rows], arrow_type(column.type))
+            column.name: pa.array([row[place] for row in rows], arrow_type(column.type.removesuffix("?")))
             for place, column in enumerate(relation.columns)
         }
         operation = self.job.operation_column(relation)

@@ -16,11 +16,10 @@ from ..inputs.origins import place_in_sources, telling_places
 from ..inputs.staging import stage_inputs
 from ..inputs.values import shown
 from ..log import Log
-from ..manifest import PUBLISHED
 from ..model import MOST_ENTRIES, MOST_ROUNDS, FunctionSource, Program
 from ..options import Options
 from ..places import given_place
-from ..publish import check_cut
+from ..publish import check_cut, published_where
 from ..stages import run_stages
 from ..stored import check_stored, stored_files
 from .feeding import apply_feeds
@@ -79,7 +78,7 @@ def apply_batch(
         def options_of(buckets: int) -> Options:
             return Options(buckets, engine, max_rounds, max_entries, memory_limit, supplied, strategy)
 
-        where = str(given_place(publish)) if publish else PUBLISHED
+        where = published_where(publish)
         again = [resync] if isinstance(resync, str) else list(resync)
         return apply_feeds(program, executor, state, feeds, again, reading, where, by, options_of, log)
     if feeds or resync:
@@ -98,7 +97,7 @@ def apply_batch(
     check_unfed(before, sources)
     check_stored(root, before, stored_files(before))
     options = Options(before.buckets, engine, max_rounds, max_entries, memory_limit, supplied, strategy)
-    where = str(given_place(publish)) if publish else PUBLISHED
+    where = published_where(publish)
 
     def work(attempt: str) -> Any:
         into = root / "data" / attempt / "input"

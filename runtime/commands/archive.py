@@ -56,7 +56,7 @@ def export_state(program: Program, state: str, to: str) -> dict[str, Any]:
         raise JobError(f"{to} exists already; give the name of a new file")
 
     def write(manifest: Manifest) -> Manifest:
-        finish_publication(LocalExecutor(), root, manifest)
+        finish_publication(program, LocalExecutor(), root, manifest)
         write_archive(root, manifest, target)
         return manifest
 

@@ -1,4 +1,5 @@
-"""The command ``connect``: say which feeds the rows of input relations come from."""
+"""The command ``connect``: say which feeds the rows of input relations come from, and which tables output relations are
+kept as."""
 
 from __future__ import annotations
 
@@ -17,6 +18,7 @@ from ..inputs.records import input_relation
 from ..log import Log
 from ..manifest import PUBLISHED, FeedRecord, commit_numbers
 from ..model import Program
+from ..outputs.tables import check_tables, given_tables
 from ..places import given_place
 from ..task import Outcome
 
@@ -31,22 +33,30 @@ def connect_feeds(
     sources: str | Iterable[str] | Mapping[str, str] = (),
     feeds: str | None = None,
     remove: Iterable[str] = (),
+    publish: str | None = None,
     log: Log | None = None,
 ) -> dict[str, Any]:
     """Connect input relations with feeds, given as ``REL=SOURCE`` or in the file ``feeds``, and disconnect those in
-    ``remove``. Before ``init`` that is recorded beside the state; afterwards it is a commit. A relation that is
-    connected anew, or whose columns or filter change, is compared with its feed as a whole by the next ``apply``. Each
-    feed is opened, and must have the columns."""
+    ``remove``. With ``publish``, keep output relations as tables at this place, such as ``delta:/lake/views``, or no
+    longer for ``none``. Before ``init`` feeds are recorded beside the state; afterwards that is a commit. A relation
+    that is connected anew, or whose columns or filter change, is compared with its feed as a whole by the next
+    ``apply``. Each feed is opened, and must have the columns."""
     log, executor = log or Log(), executor_of(spark)
     root = given_place(state)
     before = open_state(program, executor, root) if commit_numbers(root) else None
+    if publish and before is None:
+        raise JobError("there is no state yet: give --publish to `init`")
+    place = before.tables.place if before else ""
+    tables = given_tables(publish) if publish else place
+    if tables != place:
+        check_tables(program, tables)
     known = before.feeds if before else connected_feeds(root)
     removed = [remove] if isinstance(remove, str) else list(remove)
     for name in removed:
         if name not in known:
             raise JobError(f"{name} has no feed; these have one: {', '.join(sorted(known)) or 'none'}")
     now = {name: record for name, record in known.items() if name not in removed}
-    added = defined_feeds(program, sources, feeds, known) if sources or feeds or not removed else {}
+    added = defined_feeds(program, sources, feeds, known) if sources or feeds or not (removed or publish) else {}
     for name, record in added.items():
         check_columns(program, executor, name, record)
         old = known.get(name)
@@ -57,7 +67,8 @@ def connect_feeds(
         kept = old is not None and same and old.source.partition(":")[0] == kind
         now[name] = replace(old, source=clean.source) if old is not None and kept else clean
         log.event("connected", relation=name, source=clean.source)
-    result: dict[str, Any] = {"program": program.name, "applied": dict(known) != now, "feeds": feeds_said(now)}
+    applied = (dict(known), place) != (now, tables)
+    result: dict[str, Any] = {"program": program.name, "applied": applied, "feeds": feeds_said(now), "tables": tables}
     if before is None:
         if result["applied"]:
             write_connected(root, now)
@@ -70,7 +81,18 @@ def connect_feeds(
 
     batch = new_batch_id(root, before, "connect")
     manifest = run_and_commit(
-        program, executor, root, before, batch, PUBLISHED, None, log, work, feeds=now, command="connect"
+        program,
+        executor,
+        root,
+        before,
+        batch,
+        PUBLISHED,
+        None,
+        log,
+        work,
+        feeds=now,
+        command="connect",
+        tables=tables,
     )
     return {**result, "commit": manifest.commit}
 

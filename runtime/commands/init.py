@@ -19,6 +19,7 @@ from ..log import Log
 from ..manifest import PUBLISHED, commit_numbers
 from ..model import MOST_ENTRIES, MOST_ROUNDS, FunctionSource, Program
 from ..options import Options
+from ..outputs.tables import check_tables, given_tables
 from ..places import given_place, is_local
 from ..retention import checked_keep
 from ..stages import run_stages
@@ -45,6 +46,7 @@ def init_state(
     log: Log | None = None,
     feeds: Iterable[str] | Mapping[str, str] = (),
     op_column: str = "op",
+    publish: str | None = None,
 ) -> dict[str, Any]:
     """Build the state from rows of the input relations; raise JobError if there is one. A relation that was connected
     gets the rows of its feed, which is read from there on. ``inputs``: REL=PATH or a
@@ -52,7 +54,8 @@ def init_state(
     external functions, or a mapping from names to functions. ``all_inserts``: columns that look like operations are
     ordinary ones. ``keep``: how many commits the state will keep, or for how long (``7d``).
     ``feeds``: sources that replace those of connected feeds for this command, as ``REL=SOURCE`` or as a mapping.
-    ``op_column``: the operation column of change files in a connected folder."""
+    ``op_column``: the operation column of change files in a connected folder. ``publish``: keep output relations as
+    tables at this place, such as ``delta:/lake/views``."""
     started, log = time.monotonic(), log or Log()
     keep = checked_keep(keep)
     executor = executor_of(spark)
@@ -75,6 +78,8 @@ def init_state(
     for relation in program.relations:
         if relation.kind == "input" and relation.name not in {*sources, *connected}:
             log.warn(f"{relation.name} starts empty: no --input {relation.name}=PATH was given")
+    tables = given_tables(publish) if publish else ""
+    check_tables(program, tables)
     options = Options(1 if buckets is None else buckets, engine, max_rounds, max_entries, memory_limit, supplied)
 
     def work(attempt: str) -> Any:
@@ -106,6 +111,7 @@ def init_state(
         command="init",
         keep=keep,
         feeds=feeding,
+        tables=tables,
     )
     remove_connected(connected_files(root))
     return summary(program, root, manifest, started)

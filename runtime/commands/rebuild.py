@@ -57,7 +57,7 @@ def rebuild_state(
     root = given_place(state)
     before = under_own_tables(program, read_state(root))
     try:
-        finish_publication(executor, root, before)
+        finish_publication(program, executor, root, before)
     except JobError as error:
         if isinstance(error.__cause__, OSError) and error.__cause__.errno in DISK_FAILURES:
             # The disk may recover, and after another commit these changes would never be published.

@@ -14,6 +14,7 @@ from ..files import check_file
 from ..log import Log
 from ..manifest import STATE_FORMAT, attempt_name, commit_numbers, read_state
 from ..model import Program
+from ..outputs.tables import unknown_tables
 from ..places import given_place, is_local, remove_tree, sync
 from ..publish import finish_publication, published_after
 from ..retention import kept_after, moment_after
@@ -40,7 +41,7 @@ def recover_state(program: Program, state: str, log: Log | None = None) -> dict[
     # No task of this command reads what lies in a store.
     for name in () if is_local(root) else files:
         check_file(root / name, whole=True)
-    finish_publication(LocalExecutor(), root, before)
+    finish_publication(program, LocalExecutor(), root, before)
     removed, others = [], []
     for place, own in published_after(root, before):
         if not own:
@@ -66,6 +67,7 @@ def recover_state(program: Program, state: str, log: Log | None = None) -> dict[
         changes={},
         counts={},
         publish=(),
+        tables=unknown_tables(before.tables, attempt),
         steps=(),
         command="recover",
         time=moment,
@@ -76,6 +78,6 @@ def recover_state(program: Program, state: str, log: Log | None = None) -> dict[
     )
     commit_manifest(root, manifest)
     log.event("committed", commit=manifest.commit, batch=batch)
-    finish_publication(LocalExecutor(), root, manifest)
+    finish_publication(program, LocalExecutor(), root, manifest)
     collect_garbage(root, manifest)
     return {**summary(program, root, manifest, started), "unpublished": removed, "from": before.commit}

@@ -64,6 +64,8 @@ def report_status(result: Mapping[str, Any]) -> Iterator[str]:
         yield f"  {name}: {tuples_text(rows)}"
     for name, feed in result["feeds"].items():
         yield f"  {name} is fed by {feed_text(feed)}"
+    for name, table in result["tables"].items():
+        yield f"  {name} is kept as {table}"
     if result["differs"]:
         yield f"written by another version of the program ({', '.join(result['differs'])}); `upgrade` recomputes "
         yield "the relations that this affects"
@@ -114,11 +116,13 @@ def report_recover(result: Mapping[str, Any]) -> Iterator[str]:
 def report_connect(result: Mapping[str, Any]) -> Iterator[str]:
     """Yield the lines that list the feeds."""
     if not result["applied"]:
-        yield "nothing to do: the feeds are connected already"
+        yield "nothing to do: this is connected already"
     for name, feed in result["feeds"].items():
         yield f"  {name}: {feed_text(feed)}"
     if not result["feeds"]:
         yield "  no feeds"
+    if result["tables"]:
+        yield f"  output relations are kept as tables in {result['tables']}"
 
 
 def feed_text(feed: Mapping[str, Any]) -> str:

@@ -17,11 +17,11 @@ from ..former import differences
 from ..functions import supply
 from ..inputs.values import hashable, shown
 from ..log import Log
-from ..manifest import PUBLISHED, Manifest
+from ..manifest import Manifest
 from ..model import MOST_ENTRIES, MOST_ROUNDS, FunctionSource, Program, Relation
 from ..options import Options
 from ..places import given_place, place_of
-from ..publish import check_cut
+from ..publish import check_cut, published_where
 from ..retention import kept_commit, oldest_kept, recorded_commits
 from ..stages import run_stages
 from ..stored import check_stored, stored_files
@@ -77,7 +77,7 @@ def revert_batch(
     tables = [relation.table for relation in inputs]
     check_stored(root, before, [*stored_files(before), *stored_files(then, tables), *stored_files(earlier, tables)])
     options = Options(before.buckets, engine, max_rounds, max_entries, memory_limit, supplied, strategy)
-    where = str(given_place(publish)) if publish else PUBLISHED
+    where = published_where(publish)
 
     def work(attempt: str) -> Any:
         folder = root / "data" / attempt / "input"

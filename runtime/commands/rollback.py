@@ -13,10 +13,10 @@ from ..errors import JobError
 from ..executors import Executor, executor_of
 from ..former import differences, under_own_columns
 from ..log import Log
-from ..manifest import PUBLISHED, Manifest, read_state
+from ..manifest import Manifest, read_state
 from ..model import Program
 from ..places import given_place
-from ..publish import check_cut, finish_publication
+from ..publish import check_cut, finish_publication, published_where
 from ..retention import kept_commit
 from ..stored import check_files, stored_files
 from ..task import Outcome
@@ -48,7 +48,7 @@ def rollback_state(
     target = kept_commit(root, to)
     check_program(program, target)
     before = under_own_tables(program, last)
-    finish_publication(executor, root, last)
+    finish_publication(program, executor, root, last)
     generated = batch is None
     batch = batch if batch is not None else new_batch_id(root, last, "rollback")
     check_batch(batch)
@@ -56,7 +56,7 @@ def rollback_state(
         result = {"program": program.name, "batch": last.batch, "commit": last.commit}
         return {**result, "applied": False, "restores": to}
     check_restored(root, last, target)
-    where = str(given_place(publish)) if publish else PUBLISHED
+    where = published_where(publish)
 
     def work(attempt: str) -> Any:
         outcome = Outcome.of(target, target.buckets)

@@ -20,7 +20,8 @@ def state_status(program: Program, state: str) -> dict[str, Any]:
     root = given_place(state)
 
     def said(manifest: Manifest) -> dict[str, Any]:
-        finished = finish_publication(LocalExecutor(), root, manifest)
+        finished = finish_publication(program, LocalExecutor(), root, manifest)
+        written = manifest.tables.relations
         return {
             "program": manifest.program.name,
             "compiler": manifest.program.compiler,
@@ -30,6 +31,7 @@ def state_status(program: Program, state: str) -> dict[str, Any]:
             "buckets": manifest.buckets,
             "rows": relation_rows(program, manifest),
             "feeds": feeds_said(manifest.feeds),
+            "tables": {name: f"{manifest.tables.place}/{item.folder}" for name, item in written.items()},
             "bytes": stored_bytes(root, manifest),
             "finished_publication": finished,
         }

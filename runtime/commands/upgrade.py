@@ -65,7 +65,7 @@ def upgrade_state(
         "kept": visible_names(program, planned.kept),
         "dropped": list(planned.dropped),
     }
-    finish_publication(executor, root, before)
+    finish_publication(program, executor, root, before)
     if not planned.recomputed and not planned.dropped:
         return {
             "program": program.name,

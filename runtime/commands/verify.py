@@ -96,7 +96,7 @@ def verify_state(
 
     def verified(manifest: Manifest) -> dict[str, Any]:
         check_program(program, manifest)
-        finish_publication(executor, root, manifest)
+        finish_publication(program, executor, root, manifest)
         check_files(root, stored_files(manifest), whole=True)
         options = Options(manifest.buckets, engine, memory_limit=memory_limit, functions=supplied)
         log.event("verify", commit=manifest.commit, on=executor.name, reason=executor.why)

@@ -1,0 +1,1 @@
+"""Output relations as tables of other formats."""

@@ -1,0 +1,1 @@
+"""Outputs: output relations kept as tables of other formats, brought up to date after each commit."""

@@ -1,0 +1,79 @@
+"""What every kind of output table offers: a look at who wrote it last, and changes in one transaction."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from ..errors import JobError
+
+
+@dataclass(frozen=True)
+class Mark:
+    """What a transaction records beside the rows: which state ``writer`` made them, at which of its commits, and the
+    ``attempt`` whose tuples the table has afterwards."""
+
+    writer: int
+    commit: int
+    attempt: str
+
+
+@dataclass(frozen=True)
+class OutputLook:
+    """A table at one moment: its Arrow ``schema`` and the mark of the transaction that wrote it last, if a job did.
+    ``touched``: something else may have changed rows since."""
+
+    schema: Any
+    mark: Mark | None
+    touched: bool
+
+
+@dataclass(frozen=True)
+class Rows:
+    """Rows for a table: Arrow batches with a ``schema``. With an ``operation`` column, those with ``-`` are to be
+    deleted and those with ``+`` inserted; ``inserted`` and ``deleted`` count them."""
+
+    schema: Any
+    batches: Iterator[Any]
+    operation: str = ""
+    inserted: int = 0
+    deleted: int = 0
+
+    def reader(self) -> Any:
+        """Return a reader of the batches."""
+        import pyarrow as pa
+
+        return pa.RecordBatchReader.from_batches(self.schema, self.batches)
+
+    def inserted_only(self) -> Rows:
+        """Return rows none of which are to be deleted without their operations."""
+        index = self.schema.get_field_index(self.operation)
+        plain = (batch.select([n for n in range(batch.num_columns) if n != index]) for batch in self.batches)
+        return Rows(self.schema.remove(index), plain, inserted=self.inserted)
+
+
+class TableMoved(JobError):
+    """Another transaction changed a table between the look at it and a change of it."""
+
+
+class OutputTable(Protocol):
+    """A table that a relation is kept as."""
+
+    name: str
+
+    def look(self) -> OutputLook | None:
+        """Return what the table is now; None if there is none. Later calls refer to this."""
+
+    def rows(self, columns: list[str]) -> Any:
+        """Return a reader of the Arrow batches with the rows of the table."""
+
+    def write(self, rows: Rows, mark: Mark) -> None:
+        """Make the table anew with these rows, also with other columns, in one transaction."""
+
+    def change(self, rows: Rows, mark: Mark) -> bool:
+        """Delete and insert rows in one transaction. Return False if it did not find just what it was to delete. Raise
+        TableMoved if another transaction came first."""
+
+    def force(self) -> None:
+        """Force what the last transaction wrote to disk, if the table is on one."""

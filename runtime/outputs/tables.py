@@ -1,0 +1,299 @@
+"""Bring the tables that output relations are kept as up to a commit: by its net changes if they are at the commit
+before it, otherwise by the difference to all tuples. Each commit changes a table at most once."""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from ..arrow import arrow_type, plain_array
+from ..batches import has_later
+from ..errors import JobError
+from ..executors import available_cores
+from ..inputs.tables import ROWS_AT_ONCE
+from ..manifest import Manifest, OutputRecord, OutputTables, Publication, attempt_id
+from ..model import Column, Program, Relation
+from ..places import bare_location, is_local, place_of
+from ..sql import plain_column, plain_type
+from ..stored import check_files, stored_engine
+from ..versions import check_program, has_columns_of
+from .delta import DeltaOutput, quoted_name
+from .output import Mark, OutputLook, OutputTable, Rows, TableMoved
+
+TABLE_KINDS: dict[str, Callable[[str, str], OutputTable]] = {"delta": DeltaOutput}
+"""How to open a table, given its place and the name of its relation, by what the place begins with."""
+
+TRIES = 5
+"""How often a table is looked at again because others have changed it meanwhile."""
+
+UNIT = "_unit"
+"""The column of a table of a relation without columns."""
+
+
+# Where they are
+
+
+def given_tables(place: str) -> str:
+    """Return the place of output tables as it is recorded, without keys, empty for ``none``; raise JobError for any
+    other that is not one."""
+    if place == "none":
+        return ""
+    kind, _, rest = place.partition(":")
+    if kind not in TABLE_KINDS or not rest:
+        kinds = " or ".join(f"{name}:..." for name in TABLE_KINDS)
+        raise JobError(f"{place} is no place for tables: give {kinds}, or none")
+    found = place_of(rest)
+    return bare_location(f"{kind}:{found.absolute() if is_local(found) else rest}")
+
+
+def is_table_place(place: str) -> bool:
+    """Return whether a place to publish to is one for tables."""
+    return place.partition(":")[0] in TABLE_KINDS
+
+
+def open_output(place: str, folder: str, relation: str) -> OutputTable:
+    """Return the table of a relation at a place."""
+    kind, _, rest = place.partition(":")
+    return TABLE_KINDS[kind](f"{rest.rstrip('/')}/{folder}", relation)
+
+
+def output_relations(program: Program) -> list[Relation]:
+    """Return the relations that have tables."""
+    return [relation for relation in program.relations if relation.output and not relation.hidden]
+
+
+def check_tables(program: Program, place: str) -> None:
+    """Raise JobError if tables at a place cannot be read, were not written by a job, or cannot have the columns of
+    their relations. Without a place there are none."""
+    for relation in output_relations(program) if place else ():
+        known: dict[str, str] = {}
+        for column in relation.columns:
+            other = known.setdefault(column.name.lower(), column.name)
+            if other != column.name:
+                raise JobError(
+                    f"the columns {other} and {column.name} of {relation.name} differ only in case, which tables do "
+                    "not tell apart: rename one of them"
+                )
+        table = open_output(place, relation.folder or relation.name, relation.name)
+        look = table.look()
+        if look is not None and look.mark is None:
+            raise foreign_table(table)
+
+
+def foreign_table(table: OutputTable) -> JobError:
+    """Return the error for a table that no job wrote."""
+    return JobError(
+        f"{table.name} exists, and no job of Flintlog wrote it: remove it, or choose another place with "
+        "`connect --publish`"
+    )
+
+
+def next_tables(
+    program: Program,
+    before: Manifest | None,
+    attempt: str,
+    counts: Mapping[str, tuple[int, int]],
+    place: str | None,
+    compared: bool,
+) -> OutputTables:
+    """Return what a commit records of the tables, given the numbers of tuples that its ``attempt`` inserted and deleted
+    by table. They are at a ``place``, or where they were. ``compared``: relations without numbers may have changed."""
+    known = before.tables if before else OutputTables()
+    place = known.place if place is None else place
+    if not place:
+        return OutputTables()
+    if place != known.place:
+        known = OutputTables(place, int(attempt_id(attempt), 16), {})
+    relations = {}
+    for relation in output_relations(program):
+        former = known.relations.get(relation.name)
+        same = before is not None and has_columns_of(relation, before.program)
+        follows = former and same and (relation.table in counts or not compared)
+        changed = not follows or any(counts.get(relation.table, ()))
+        now = attempt if former is None or changed else former.after
+        folder = relation.folder or relation.name
+        relations[relation.name] = OutputRecord(folder, former.after if former and follows else "", now, bool(former))
+    return OutputTables(place, known.writer, relations)
+
+
+def unknown_tables(tables: OutputTables, attempt: str) -> OutputTables:
+    """Return the record of tables whose rows must be compared with those of the commit that an ``attempt`` makes."""
+    records = {name: replace(item, before="", after=attempt) for name, item in tables.relations.items()}
+    return replace(tables, relations=records)
+
+
+# Bringing them up to a commit
+
+
+def finish_tables(program: Program, root: Path, manifest: Manifest) -> None:
+    """Bring the tables up to the last commit; raise JobError if that fails. Idempotent."""
+    for name, item in manifest.tables.relations.items():
+        table = open_output(manifest.tables.place, item.folder, name)
+        for number in itertools.count(1):
+            try:
+                if not bring(program, root, manifest, table, name, item):
+                    return
+                break
+            except TableMoved:
+                if number == TRIES:
+                    raise
+        table.force()
+
+
+def bring(program: Program, root: Path, manifest: Manifest, table: OutputTable, name: str, item: OutputRecord) -> bool:
+    """Bring a table up to a commit; return False if a later commit has taken it over."""
+    look, mark = table.look(), Mark(manifest.tables.writer, manifest.commit, item.after)
+    if look is not None:
+        if look.mark is None:
+            raise foreign_table(table)
+        if item.known and look.mark.writer != mark.writer:
+            raise JobError(
+                f"{table.name} was written by the job of another state since; only one may publish there. To give it "
+                f"back to this one: `connect --publish none`, then `connect --publish {manifest.tables.place}`"
+            )
+        if look.mark.writer == mark.writer:
+            if look.mark.commit > manifest.commit and has_later(root, manifest):
+                return False
+            if look.mark.attempt == item.after and not look.touched:
+                return True
+    if follows(look, item, mark) and look is not None:
+        publication = next((one for one in manifest.publish if one.relation == name), None)
+        recorded, kinds = recorded_columns(manifest, name)
+        if publication and columns_in(look.schema) == columns_in(schema_of(kinds)):
+            check_files(root, publication.files)
+            with net_rows(root, publication, kinds, manifest.counts.get(recorded, (0, 0))) as rows:
+                if table.change(rows, mark):
+                    return True
+            # What it has now is compared with what it should have.
+            look = table.look()
+    compare(program, root, manifest, table, look, name, mark)
+    return True
+
+
+def follows(look: OutputLook | None, item: OutputRecord, mark: Mark) -> bool:
+    """Return whether a table has just the rows that the net changes of a commit apply to."""
+    if look is None or look.mark is None or look.touched:
+        return False
+    return bool(item.before) and (look.mark.writer, look.mark.attempt) == (mark.writer, item.before)
+
+
+def columns_in(schema: Any) -> list[tuple[str, str]]:
+    """Return the columns of an Arrow schema, strings and lists in the usual layout."""
+    return [(item.name, str(usual(item.type))) for item in schema]
+
+
+def usual(kind: Any) -> Any:
+    """Return an Arrow type in the usual layout."""
+    if pa.types.is_large_string(kind) or pa.types.is_string_view(kind):
+        return pa.string()
+    if pa.types.is_list(kind) or pa.types.is_large_list(kind) or pa.types.is_list_view(kind):
+        return pa.list_(usual(kind.value_type))
+    return kind
+
+
+def recorded_columns(manifest: Manifest, name: str) -> tuple[str, dict[str, str]]:
+    """Return the table of an output relation in a commit, and the types of the columns that users see."""
+    hidden = manifest.program.hidden
+    for table, relation in manifest.program.relations.items():
+        if relation.name == name and table not in hidden:
+            return table, dict(relation.columns) or {UNIT: "bool"}
+    raise JobError(f"commit {manifest.commit} has no relation {name}")
+
+
+def schema_of(kinds: Mapping[str, str]) -> Any:
+    """Return the Arrow schema of a table, given the types of its columns."""
+    return pa.schema([(name, arrow_type(plain_type(kind))) for name, kind in kinds.items()])
+
+
+@contextlib.contextmanager
+def net_rows(root: Path, publication: Publication, kinds: Mapping[str, str], counts: tuple[int, int]) -> Iterator[Rows]:
+    """Yield the net changes of a relation, of which so many are insertions and deletions."""
+    names = {old: new for old, new in publication.columns.items() if old != "_op"} or {UNIT: UNIT}
+    operation = publication.columns["_op"]
+    schema = schema_of(kinds)
+    with contextlib.ExitStack() as opened:
+        contents = [pq.ParquetFile(opened.enter_context((root / name).open("rb"))) for name in publication.files]
+
+        def batches() -> Iterator[Any]:
+            for content in contents:
+                for batch in content.iter_batches(columns=["_op", *names]):
+                    plain = [plain_array(batch.column(old), kinds[new]) for old, new in names.items()]
+                    yield with_operation(batch.column("_op"), plain, schema, operation)
+
+        found = schema.insert(0, pa.field(operation, pa.string()))
+        yield Rows(found, batches(), operation, *counts)
+
+
+def with_operation(operations: Any, columns: Iterable[Any], schema: Any, operation: str) -> Any:
+    """Return a batch of changes with the types of a schema, their operations first."""
+    plain = [column.cast(field.type) for column, field in zip(columns, schema, strict=True)]
+    return pa.RecordBatch.from_arrays(
+        [operations.cast(pa.string()), *plain], schema=schema.insert(0, pa.field(operation, pa.string()))
+    )
+
+
+def compare(
+    program: Program,
+    root: Path,
+    manifest: Manifest,
+    table: OutputTable,
+    look: OutputLook | None,
+    name: str,
+    mark: Mark,
+) -> None:
+    """Give a table all tuples of a relation as of a commit, by their difference to its rows where it has the columns
+    and each row once."""
+    check_program(program, manifest)
+    relation = program.relation(name)
+    columns = list(relation.columns) or [Column(UNIT, "bool", UNIT)]
+    schema = schema_of({column.name: column.type for column in columns})
+    with stored_engine(root, [manifest], relation, available_cores()) as (engine, (stored,)):
+        plain = ", ".join(f"{plain_column(column, column.sql)} AS c{number}" for number, column in enumerate(columns))
+        engine.connection.execute(f"CREATE TEMP TABLE view__now AS SELECT {plain} FROM ({stored}) AS q")
+
+        def rows_of(sql: str, operation: str = "") -> Iterator[Any]:
+            for batch in engine.connection.sql(sql).to_arrow_reader(ROWS_AT_ONCE):
+                if operation:
+                    yield with_operation(batch.column(0), batch.columns[1:], schema, operation)
+                else:
+                    plain = [column.cast(field.type) for column, field in zip(batch.columns, schema, strict=True)]
+                    yield pa.RecordBatch.from_arrays(plain, schema=schema)
+
+        def numbers(sql: str) -> tuple[int, ...]:
+            return tuple(engine.connection.execute(sql).fetchall()[0])
+
+        if look is not None and columns_in(look.schema) == columns_in(schema):
+            listed = ", ".join(f"r.{quoted_name(item.name)} AS c{number}" for number, item in enumerate(schema))
+            engine.connection.register("rows", table.rows(schema.names))
+            engine.connection.execute(f"CREATE TEMP TABLE table__now AS SELECT {listed} FROM rows AS r")
+            copies = "SELECT count(*) - (SELECT count(*) FROM (SELECT DISTINCT * FROM table__now)) FROM table__now"
+            if numbers(copies) == (0,):
+                engine.connection.execute(
+                    "CREATE TEMP TABLE changes__now AS "
+                    "SELECT '-' AS op, * FROM (SELECT * FROM table__now EXCEPT SELECT * FROM view__now) UNION ALL "
+                    "SELECT '+' AS op, * FROM (SELECT * FROM view__now EXCEPT SELECT * FROM table__now)"
+                )
+                counts = numbers("SELECT count(*) FILTER (op = '+'), count(*) FILTER (op = '-') FROM changes__now")
+                operation = free_name(schema.names)
+                changes = rows_of("SELECT * FROM changes__now", operation)
+                found = schema.insert(0, pa.field(operation, pa.string()))
+                if not table.change(Rows(found, changes, operation, *counts), mark):
+                    raise JobError(
+                        f"{table.name} did not take the difference to {name}: remove it; the next command "
+                        "makes it again"
+                    )
+                return
+        table.write(Rows(schema, rows_of("SELECT * FROM view__now")), mark)
+
+
+def free_name(names: Iterable[str]) -> str:
+    """Return a name for a column of operations that differs from all others, also in case."""
+    taken = {name.lower() for name in names}
+    return next(name for number in itertools.count() for name in [f"_op{number or ''}"] if name not in taken)
