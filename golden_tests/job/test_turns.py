@@ -21,7 +21,7 @@ from golden_tests.random_search import scenario_of
 def take_turns(seed: int, folder: Path, steps: int, spark: Any = None) -> None:
     """Run a random program, and so many commands on its state."""
     rng = random.Random(seed)
-    scenario = scenario_of(seed, nasty=seed % 2 == 1)
+    scenario = scenario_of(seed, nasty=seed % 2 == 1, nulls=seed % 3 == 0)
     job: Any = load_script(compile_text(scenario.text)[1])
     try:
         try:

@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
-import pyarrow.dataset  # noqa: F401  (PyArrow imports it when it first reads: not again in every child)
+import pyarrow.dataset
 
 from golden_tests.feeds.world import FeedWorld
 from golden_tests.job.kill import in_child
@@ -123,10 +123,12 @@ def main() -> None:
         for job in ("first", "second"):
             after = rng.uniform(0, longest)
 
-            def work(job: str = job, after: float = after, new: Links = new, number: int = number) -> None:
+            def work(
+                job: str = job, after: float = after, old: Links = links, new: Links = new, number: int = number
+            ) -> None:
                 killed_after(after)
                 if job == "first":
-                    chain.apply(number, links, new)
+                    chain.apply(number, old, new)
                 else:
                     assert chain.second.run("apply") == 0
 

@@ -15,8 +15,6 @@ from golden_tests.harness import Row, frozen_row, named
 from golden_tests.job.turns import Commit, Turns
 from golden_tests.oracle.programs import Scenario
 
-FEED_COLUMNS = ("_change_type", "_commit_version", "_commit_timestamp")
-
 
 class TableTurns(Turns):
     """A job and its state, its tables, and the model."""
@@ -51,7 +49,8 @@ class TableTurns(Turns):
 
     def connect(self) -> None:
         """Keep the tables somewhere else, or again where they were before, or nowhere."""
-        place = self.rng.choice([name for name in ("tables", "others", "none") if name != self.place and self.place or name == "tables"])
+        places = ["tables", "others", "none"] if self.place else ["tables"]
+        place = self.rng.choice(places)
         given = place if place == "none" else f"delta:{self.folder / place}"
         done = self.job.connect(self.spark, str(self.root), publish=given, log=self.log)
         if done["applied"]:
@@ -100,14 +99,15 @@ class TableTurns(Turns):
             columns = [field.name for field in table.schema().fields]
             found = rows_in(pa.table(table.scan()), columns)
             assert found == Counter(row or (True,) for row in rows), f"{said}: table of {name}"
-            key, (identity, version, former) = self.path(name), self.tables_seen.get(self.path(name), ("", 0, Counter()))
+            key = self.path(name)
+            identity, version, former = self.tables_seen.get(key, ("", 0, Counter()))
             own = str(table.metadata().id)
             if identity == own and version < table.version():
                 feed = pa.table(table.load_cdf(starting_version=version + 1))
                 signs = [-1 if "delete" in kind or "pre" in kind else 1 for kind in feed["_change_type"].to_pylist()]
                 net = Counter(former)
-                for sign, row in zip(signs, (frozen_row(r.values()) for r in feed.select(columns).to_pylist()), strict=True):
-                    net[row] += sign
+                for sign, row in zip(signs, feed.select(columns).to_pylist(), strict=True):
+                    net[frozen_row(row.values())] += sign
                 assert +net == found and not -net, f"{said}: feed of {name}"
             self.tables_seen[key] = (own, table.version(), found)
 

@@ -17,7 +17,7 @@ from ..model import Program, Relation
 from ..places import given_place
 from ..printing import discard_output, shown_lines
 from ..retention import from_commit, kept_commit
-from ..sql import names
+from ..sql import is_optional, names, plain_column
 from ..stored import relation_frame, stored_engine
 from ..versions import check_program
 
@@ -70,7 +70,8 @@ def changes_sql(relation: Relation, old: str, new: str) -> str:
         f"SELECT '{sign}' AS _op, * FROM (SELECT {own} FROM ({one}) AS a EXCEPT SELECT {own} FROM ({other}) AS b) AS d"
         for sign, one, other in (("-", old, new), ("+", new, old))
     )
-    listed = ", ".join(["_op", *columns])
+    plain = (f"{plain_column(column, f'c.{column.sql}')} AS {column.sql}" for column in relation.columns)
+    listed = ", ".join(["_op", *plain])
     return f"SELECT {listed} FROM ({' UNION ALL '.join(parts)}) AS c ORDER BY {', '.join([*columns, '_op'])}"
 
 
@@ -83,6 +84,10 @@ def changes_frame(spark: SparkSession, root: Path, before: Manifest, after: Mani
     gone = old.exceptAll(new).select(functions.lit("-").alias("_op"), *columns)
     come = new.exceptAll(old).select(functions.lit("+").alias("_op"), *columns)
     found = gone.unionByName(come).orderBy(*columns, "_op")
+    for column in relation.columns:
+        if is_optional(column.type):
+            value = functions.try_element_at(functions.col(f"`{column.sql}`"), functions.lit(1))
+            found = found.withColumn(column.sql, value)
     return found.toDF(*changes_columns(relation))
 
 

@@ -18,7 +18,7 @@ from ..inputs.records import input_relation
 from ..log import Log
 from ..manifest import PUBLISHED, FeedRecord, commit_numbers
 from ..model import Program
-from ..outputs.tables import check_tables, given_tables
+from ..outputs.tables import check_tables, given_tables, tables_at
 from ..places import given_place
 from ..task import Outcome
 
@@ -68,7 +68,8 @@ def connect_feeds(
         now[name] = replace(old, source=clean.source) if old is not None and kept else clean
         log.event("connected", relation=name, source=clean.source)
     applied = (dict(known), place) != (now, tables)
-    result: dict[str, Any] = {"program": program.name, "applied": applied, "feeds": feeds_said(now), "tables": tables}
+    result: dict[str, Any] = {"program": program.name, "applied": applied, "feeds": feeds_said(now)}
+    result["tables"] = tables_at(program, tables)
     if before is None:
         if result["applied"]:
             write_connected(root, now)

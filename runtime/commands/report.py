@@ -121,8 +121,8 @@ def report_connect(result: Mapping[str, Any]) -> Iterator[str]:
         yield f"  {name}: {feed_text(feed)}"
     if not result["feeds"]:
         yield "  no feeds"
-    if result["tables"]:
-        yield f"  output relations are kept as tables in {result['tables']}"
+    for name, table in result["tables"].items():
+        yield f"  {name} is kept as {table}"
 
 
 def feed_text(feed: Mapping[str, Any]) -> str:

@@ -69,6 +69,11 @@ def output_relations(program: Program) -> list[Relation]:
     return [relation for relation in program.relations if relation.output and not relation.hidden]
 
 
+def tables_at(program: Program, place: str) -> dict[str, str]:
+    """Return the tables of output relations at a place, none if that is empty."""
+    return {r.name: f"{place}/{r.folder or r.name}" for r in output_relations(program)} if place else {}
+
+
 def check_tables(program: Program, place: str) -> None:
     """Raise JobError if tables at a place cannot be read, were not written by a job, or cannot have the columns of
     their relations. Without a place there are none."""
