@@ -21,7 +21,7 @@ from flintlog.compiler.pipeline import Compilation, compile_program
 from flintlog.compiler.source import SourceFile
 from flintlog.targets.pyspark.emit import emit_script
 
-from golden_tests.checks import Checked, Inputs
+from golden_tests.checks import Checked, Inputs, insertions
 from golden_tests.harness import (
     VERSION,
     AlternatingJob,
@@ -36,7 +36,7 @@ from golden_tests.harness import (
 from golden_tests.nightly import AT_NIGHT, NIGHTLY, seeds
 from golden_tests.oracle.batches import Batch
 from golden_tests.oracle.evaluate import Undefined, operate
-from golden_tests.random_search import batch_of, check, compare_queries, scenario_of
+from golden_tests.random_search import check, compare_queries, scenario_of
 from golden_tests.test_cases import CASES, batches_of, compiled, functions_of, script_of, whole_text
 
 if TYPE_CHECKING:
@@ -253,7 +253,7 @@ def play(job: LocalJob, story: Story) -> list[str]:
     """Run a story, everything checked against the oracle; returns why batches were refused."""
     checked = Checked(job, story.text, story.compilation)
     refused = []
-    batches = [batch_of(story.inputs), *story.batches]
+    batches = [insertions(story.inputs), *story.batches]
     for batch in batches:
         problems = checked.apply(batch, recount=NIGHTLY or batch is batches[-1])
         assert not problems, f"{batch}: " + "\n".join(problems)
@@ -299,7 +299,7 @@ def test_rounds_in_spark(name: str, story: Story, tmp_path: Path, spark: SparkSe
 @pytest.mark.parametrize("story", STORIES.values(), ids=list(STORIES))
 def test_queries_in_spark(story: Story, spark: SparkSession) -> None:
     """Each query of the rules finds the same rows in Spark as in DuckDB."""
-    batches = (batch_of(story.inputs), *story.batches)
+    batches = (insertions(story.inputs), *story.batches)
     assert compare_queries(story.compilation, story.script, story.text, batches, spark) == []
 
 

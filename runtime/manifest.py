@@ -142,7 +142,7 @@ class OutputRecord:
     folder: str
     before: str
     after: str
-    known: bool = False
+    known: bool
 
 
 @dataclass(frozen=True)
@@ -150,9 +150,13 @@ class OutputTables:
     """The tables that output relations are kept as, by relation: their ``place``, such as ``delta:/lake/views`` (empty:
     there are none), and a number that marks what this state writes there."""
 
-    place: str = ""
-    writer: Natural = 0
-    relations: Mapping[str, OutputRecord] = field(default_factory=dict)
+    place: str
+    writer: Natural
+    relations: Mapping[str, OutputRecord]
+
+
+NO_TABLES = OutputTables("", 0, {})
+"""The record of a state whose relations are in no tables."""
 
 
 @dataclass(frozen=True)
@@ -187,7 +191,7 @@ class Manifest:
     functions: Mapping[str, str] = field(default_factory=dict)
     effects: Mapping[str, Mapping[int, tuple[float, ...]]] = field(default_factory=dict)
     feeds: Mapping[str, FeedRecord] = field(default_factory=dict)
-    tables: OutputTables = field(default_factory=OutputTables)
+    tables: OutputTables = NO_TABLES
     command: str = ""
     time: str = ""
     seconds: float = 0.0

@@ -12,13 +12,13 @@ import pyarrow as pa
 import pytest
 from flintlog.runtime.arrow import arrow_type
 
-from golden_tests.checks import REFUSALS
+from golden_tests.checks import REFUSALS, insertions
 from golden_tests.harness import Row, frozen_row
 from golden_tests.nightly import seeds
 from golden_tests.oracle.batches import Batch, apply, diff
 from golden_tests.oracle.evaluate import evaluate
 from golden_tests.oracle.language import Relation, parse
-from golden_tests.random_search import MOST_ROUNDS, batch_of, scenario_of
+from golden_tests.random_search import MOST_ROUNDS, scenario_of
 
 
 def arrow(rows: list[Row], columns: dict[str, str]) -> pa.Table:
@@ -69,7 +69,7 @@ def test_seeds(seed: int) -> None:
         rows = [row for op, row in batch.get(relation.name, ()) if op == sign]
         return FORMS[place % len(FORMS)](rows, columns[relation.name])
 
-    for number, batch in enumerate([batch_of(made.inputs), *made.batches]):
+    for number, batch in enumerate([insertions(made.inputs), *made.batches]):
         insert, delete = (
             {r.name: given(r, batch, sign, place) for place, r in enumerate(program.inputs, start=seed + number)}
             for sign in "+-"

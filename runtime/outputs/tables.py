@@ -18,7 +18,7 @@ from ..batches import has_later
 from ..errors import JobError
 from ..executors import available_cores
 from ..inputs.tables import ROWS_AT_ONCE
-from ..manifest import Manifest, OutputRecord, OutputTables, Publication, attempt_id
+from ..manifest import NO_TABLES, Manifest, OutputRecord, OutputTables, Publication, attempt_id
 from ..model import Column, Program, Relation
 from ..places import bare_location, is_local, place_of
 from ..sql import plain_column, plain_type
@@ -110,10 +110,10 @@ def next_tables(
 ) -> OutputTables:
     """Return what a commit records of the tables, given the numbers of tuples that its ``attempt`` inserted and deleted
     by table. They are at a ``place``, or where they were. ``compared``: relations without numbers may have changed."""
-    known = before.tables if before else OutputTables()
+    known = before.tables if before else NO_TABLES
     place = known.place if place is None else place
     if not place:
-        return OutputTables()
+        return NO_TABLES
     if place != known.place:
         known = OutputTables(place, int(attempt_id(attempt), 16), {})
     relations = {}
