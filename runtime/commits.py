@@ -279,11 +279,12 @@ def remove_unfinished(root: Path, changes: Path, commit: int) -> None:
             shutil.rmtree(folder, ignore_errors=True)
 
 
-def open_state(program: Program, executor: Executor, root: Path) -> Manifest:
-    """Return the last commit of a state; check that this program wrote it, and publish its changes if necessary."""
+def open_state(program: Program, executor: Executor, root: Path, tables: bool = True) -> Manifest:
+    """Return the last commit of a state; check that this program wrote it, and publish its changes if necessary, except
+    in the tables of output relations if these are not wanted."""
     manifest = read_state(root)
     check_program(program, manifest)
-    finish_publication(program, executor, root, manifest)
+    finish_publication(program, executor, root, manifest, tables=tables)
     return manifest
 
 

@@ -58,6 +58,7 @@ from .places import (
 )
 from .sql import is_optional
 from .stored import check_files
+from .versions import recorded_relation
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -134,10 +135,13 @@ def publication_place(root: Path, publication: Publication, given: str = "") -> 
     return place_of(given if given and bare_location(given) == folder else folder)
 
 
-def finish_publication(program: Program, executor: Executor, root: Path, manifest: Manifest, where: str = "") -> bool:
+def finish_publication(
+    program: Program, executor: Executor, root: Path, manifest: Manifest, where: str = "", tables: bool = True
+) -> bool:
     """Publish the changes of the last commit, in folders and tables, and return True, or False if that was already
     done. Idempotent, so that it can be repeated after a crash. ``where`` is where the command that made the commit was
-    told to publish. Raise JobError if it fails."""
+    told to publish. Without ``tables`` these stay behind, and are compared by the next commit that keeps them. Raise
+    JobError if it fails."""
     if is_finished(root, manifest):
         return False
     try:
@@ -154,7 +158,11 @@ def finish_publication(program: Program, executor: Executor, root: Path, manifes
                 publish_changes(executor, root, publication, manifest, folder)
             if is_local(folder):
                 sync(folder.parent)
-        finish_tables(program, root, manifest)
+        if tables:
+            try:
+                finish_tables(program, root, manifest)
+            except JobError as error:
+                raise unpublished(root, manifest, error) from error
         mark_published(root, manifest)
     except Exception as error:
         # A job that makes the next commit has published this one first.
@@ -290,13 +298,8 @@ def publish_changes(executor: Executor, root: Path, publication: Publication, ma
 
 def optional_columns(publication: Publication, manifest: Manifest) -> frozenset[str]:
     """Return the columns of a publication whose values may be null, by their names in the files of the state."""
-    written = manifest.program
-    kinds = {
-        name: kind
-        for table, relation in written.relations.items()
-        if relation.name == publication.relation and table not in written.hidden
-        for name, kind in relation.columns
-    }
+    found = recorded_relation(manifest.program, publication.relation)
+    kinds = dict(found[1].columns) if found else {}
     return frozenset(old for old, new in publication.columns.items() if is_optional(kinds.get(new, "")))
 
 

@@ -87,6 +87,12 @@ def stored_input(relation: Relation, written: ProgramRecord) -> str:
     return relation.table if relation.table in tables else next(iter(tables), "")
 
 
+def recorded_relation(written: ProgramRecord, name: str) -> tuple[str, RelationRecord] | None:
+    """Return the table and the record of a relation that users see, None if there was none of this name."""
+    found = (item for item in written.relations.items() if item[1].name == name and item[0] not in written.hidden)
+    return next(found, None)
+
+
 def has_columns_of(relation: Relation, written: ProgramRecord) -> bool:
     """Return whether a state has the relation, with the columns that the program declares now."""
     stored = written.relations.get(relation.table)

@@ -138,10 +138,17 @@ def test_tables_that_are_not_its_own(outputs: OutputWorld, capsys: pytest.Captur
     assert outputs.apply("+,5,6,") == 1
     said = capsys.readouterr().err
     assert "was written by the job of another state since" in said and "`connect --publish none`" in said
-    assert outputs.run("connect", "--publish", "none") == 1
+    assert "; batch b2 is committed, and the next command publishes the rest of it" in " ".join(said.split())
     outputs.state = former
     assert outputs.apply("+,7,8,") == 0
     outputs.same()
+    # What the message advises.
+    outputs.state = outputs.folder / "former"
+    assert outputs.run("status") == 1
+    assert outputs.run("connect", "--publish", "none") == outputs.run("status") == 0
+    assert outputs.run("connect", "--publish", outputs.place) == 0
+    outputs.same()
+    assert (5, 6) in outputs.has("reachable")
 
 
 def test_connecting_later_and_elsewhere(outputs: OutputWorld, capsys: pytest.CaptureFixture[str]) -> None:
@@ -173,8 +180,34 @@ def test_the_library_is_missing(
     with monkeypatch.context() as without:
         without.setitem(sys.modules, "deltalake", None)
         assert outputs.apply("+,2,3,") == 1
-        assert "pip install deltalake" in capsys.readouterr().err
+        said = capsys.readouterr().err
+        assert "pip install deltalake" in said and "batch b1 is committed, and the next command publishes" in said
     assert outputs.manifest.commit == 2
+    assert outputs.run("status") == 0
+    outputs.same()
+
+
+def test_what_lies_in_the_way(outputs: OutputWorld, capsys: pytest.CaptureFixture[str]) -> None:
+    """Files of a table that was never finished do no harm; a file in the place of the table is refused."""
+    (outputs.lake / "reachable" / "_delta_log").mkdir(parents=True)
+    (outputs.lake / "reachable" / "part-00000.parquet").write_bytes(b"half")
+    (outputs.lake / "cheap").write_text("not a table")
+    assert outputs.init() == 1
+    assert f"{outputs.place}/cheap" in capsys.readouterr().err
+    assert not outputs.state.exists()
+    (outputs.lake / "cheap").unlink()
+    assert outputs.init() == 0
+    outputs.same()
+    # A file of the newest version that is gone, as after a power failure: what the message advises.
+    assert outputs.apply("+,2,3,") == 0
+    mark = outputs.job.mark_path(outputs.state, outputs.manifest)
+    mark.unlink()
+    for file in (outputs.lake / "reachable").glob("*.parquet"):
+        file.unlink()
+    assert outputs.run("status") == 1
+    said = capsys.readouterr().err
+    assert "lacks files of its newest version" in said and "remove it" in said
+    shutil.rmtree(outputs.lake / "reachable")
     assert outputs.run("status") == 0
     outputs.same()
 

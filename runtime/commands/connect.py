@@ -16,7 +16,7 @@ from ..feeds.feed import FeedRequest
 from ..feeds.kinds import open_feed, recorded_source
 from ..inputs.records import input_relation
 from ..log import Log
-from ..manifest import PUBLISHED, FeedRecord, commit_numbers
+from ..manifest import PUBLISHED, FeedRecord, commit_numbers, read_state
 from ..model import Program
 from ..outputs.tables import check_tables, given_tables, tables_at
 from ..places import given_place
@@ -43,13 +43,15 @@ def connect_feeds(
     ``apply``. Each feed is opened, and must have the columns."""
     log, executor = log or Log(), executor_of(spark)
     root = given_place(state)
-    before = open_state(program, executor, root) if commit_numbers(root) else None
-    if publish and before is None:
+    built = bool(commit_numbers(root))
+    if publish and not built:
         raise JobError("there is no state yet: give --publish to `init`")
-    place = before.tables.place if before else ""
+    place = read_state(root).tables.place if built else ""
     tables = given_tables(publish) if publish else place
     if tables != place:
         check_tables(program, tables)
+    # Tables that cannot be written are no reason to stay with them.
+    before = open_state(program, executor, root, tables=tables == place) if built else None
     known = before.feeds if before else connected_feeds(root)
     removed = [remove] if isinstance(remove, str) else list(remove)
     for name in removed:

@@ -5,10 +5,11 @@ from __future__ import annotations
 import json
 from pathlib import Path
 from typing import Any
+from urllib.parse import unquote
 
 from ..errors import JobError, reason
 from ..feeds.feed import needed_library
-from ..places import is_local, place_of, sync
+from ..places import sync, without_scheme
 from .output import Mark, OutputLook, Rows, TableMoved
 
 ATTEMPT_KEY = "flintlog.attempt"
@@ -48,14 +49,14 @@ class DeltaOutput:
             writer = table.transaction_version(WRITER_APP)
             schema = pa.schema(table.schema().to_arrow())
             if writer is None:
-                return OutputLook(schema, None, True)
+                return OutputLook(schema, None)
             commit = int(table.transaction_version(app_of(writer)) or 0)
             for entry in table.history(ENTRIES_SEEN):
                 if ATTEMPT_KEY in entry:
-                    return OutputLook(schema, Mark(int(writer), commit, str(entry[ATTEMPT_KEY])), False)
+                    return OutputLook(schema, Mark(int(writer), commit, str(entry[ATTEMPT_KEY])))
                 if entry.get("operation") not in HARMLESS:
                     break
-            return OutputLook(schema, Mark(int(writer), commit, ""), True)
+            return OutputLook(schema, Mark(int(writer), commit, ""))
         except Exception as error:
             raise JobError(f"{self.name} cannot be opened: {reason(error)}") from error
 
@@ -132,8 +133,8 @@ class DeltaOutput:
 
     def force(self) -> None:
         """Force the files of the newest version, its entry in the log and their folders to disk."""
-        place = place_of(self.place)
-        if not is_local(place):
+        place = without_scheme(self.place)
+        if place is None:
             return
         table = self.library.DeltaTable(self.place)
         entry = Path(place, "_delta_log", f"{table.version():020d}.json")
@@ -142,7 +143,12 @@ class DeltaOutput:
             action = json.loads(line)
             for kind in ("add", "cdc"):
                 if kind in action:
-                    file = Path(place, action[kind]["path"])
+                    file = Path(place, unquote(action[kind]["path"]))
+                    if not file.exists():
+                        raise JobError(
+                            f"{self.name} lacks files of its newest version, such as {file.name}: remove it, and the "
+                            "next command makes it again"
+                        )
                     sync(file)
                     folders.add(file.parent)
         sync(entry)

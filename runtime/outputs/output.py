@@ -12,7 +12,7 @@ from ..errors import JobError
 @dataclass(frozen=True)
 class Mark:
     """What a transaction records beside the rows: which state ``writer`` made them, at which of its commits, and the
-    ``attempt`` whose tuples the table has afterwards."""
+    ``attempt`` whose tuples the table has; empty if something else may have changed rows since."""
 
     writer: int
     commit: int
@@ -21,12 +21,10 @@ class Mark:
 
 @dataclass(frozen=True)
 class OutputLook:
-    """A table at one moment: its Arrow ``schema`` and the mark of the transaction that wrote it last, if a job did.
-    ``touched``: something else may have changed rows since."""
+    """A table at one moment: its Arrow ``schema`` and the mark of the job that wrote it last, if one did."""
 
     schema: Any
     mark: Mark | None
-    touched: bool
 
 
 @dataclass(frozen=True)

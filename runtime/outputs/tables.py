@@ -4,7 +4,6 @@ before it, otherwise by the difference to all tuples. Each commit changes a tabl
 from __future__ import annotations
 
 import contextlib
-import itertools
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -17,13 +16,14 @@ from ..arrow import arrow_type, plain_array
 from ..batches import has_later
 from ..errors import JobError
 from ..executors import available_cores
+from ..inputs.records import operation_column
 from ..inputs.tables import ROWS_AT_ONCE
 from ..manifest import NO_TABLES, Manifest, OutputRecord, OutputTables, Publication, attempt_id
-from ..model import Column, Program, Relation
-from ..places import bare_location, is_local, place_of
+from ..model import Program, Relation
+from ..places import bare_location, without_scheme
 from ..sql import plain_column, plain_type
 from ..stored import check_files, stored_engine
-from ..versions import check_program, has_columns_of
+from ..versions import check_program, has_columns_of, recorded_relation
 from .delta import DeltaOutput, quoted_name
 from .output import Mark, OutputLook, OutputTable, Rows, TableMoved
 
@@ -49,8 +49,8 @@ def given_tables(place: str) -> str:
     if kind not in TABLE_KINDS or not rest:
         kinds = " or ".join(f"{name}:..." for name in TABLE_KINDS)
         raise JobError(f"{place} is no place for tables: give {kinds}, or none")
-    found = place_of(rest)
-    return bare_location(f"{kind}:{found.absolute() if is_local(found) else rest}")
+    path = without_scheme(rest)
+    return bare_location(f"{kind}:{rest if path is None else Path(path).absolute()}")
 
 
 def is_table_place(place: str) -> bool:
@@ -141,19 +141,17 @@ def finish_tables(program: Program, root: Path, manifest: Manifest) -> None:
     """Bring the tables up to the last commit; raise JobError if that fails. Idempotent."""
     for name, item in manifest.tables.relations.items():
         table = open_output(manifest.tables.place, item.folder, name)
-        for number in itertools.count(1):
+        for tries_left in reversed(range(TRIES)):
             try:
-                if not bring(program, root, manifest, table, name, item):
-                    return
+                bring(program, root, manifest, table, name, item)
                 break
             except TableMoved:
-                if number == TRIES:
+                if not tries_left:
                     raise
-        table.force()
 
 
-def bring(program: Program, root: Path, manifest: Manifest, table: OutputTable, name: str, item: OutputRecord) -> bool:
-    """Bring a table up to a commit; return False if a later commit has taken it over."""
+def bring(program: Program, root: Path, manifest: Manifest, table: OutputTable, name: str, item: OutputRecord) -> None:
+    """Bring a table up to a commit, unless a later commit has taken it over."""
     look, mark = table.look(), Mark(manifest.tables.writer, manifest.commit, item.after)
     if look is not None:
         if look.mark is None:
@@ -165,28 +163,33 @@ def bring(program: Program, root: Path, manifest: Manifest, table: OutputTable, 
             )
         if look.mark.writer == mark.writer:
             if look.mark.commit > manifest.commit and has_later(root, manifest):
-                return False
-            if look.mark.attempt == item.after and not look.touched:
-                return True
-    if follows(look, item, mark) and look is not None:
-        publication = next((one for one in manifest.publish if one.relation == name), None)
-        recorded, kinds = recorded_columns(manifest, name)
-        if publication and columns_in(look.schema) == columns_in(schema_of(kinds)):
-            check_files(root, publication.files)
-            with net_rows(root, publication, kinds, manifest.counts.get(recorded, (0, 0))) as rows:
-                if table.change(rows, mark):
-                    return True
-            # What it has now is compared with what it should have.
-            look = table.look()
-    compare(program, root, manifest, table, look, name, mark)
-    return True
+                return
+            if look.mark.attempt == item.after:
+                if item.after == manifest.attempt:
+                    # The command that wrote it may have been killed before this.
+                    table.force()
+                return
+            if item.before and look.mark.attempt == item.before and follow(root, manifest, table, look, name, mark):
+                table.force()
+                return
+    compare(program, root, manifest, table, name, mark)
+    table.force()
 
 
-def follows(look: OutputLook | None, item: OutputRecord, mark: Mark) -> bool:
-    """Return whether a table has just the rows that the net changes of a commit apply to."""
-    if look is None or look.mark is None or look.touched:
+def follow(root: Path, manifest: Manifest, table: OutputTable, look: OutputLook, name: str, mark: Mark) -> bool:
+    """Apply the net changes of a commit to a table that has the rows before them. Return False if it does not have
+    their columns, or did not have these rows."""
+    publication = next((one for one in manifest.publish if one.relation == name), None)
+    found = recorded_relation(manifest.program, name)
+    if publication is None or found is None:
         return False
-    return bool(item.before) and (look.mark.writer, look.mark.attempt) == (mark.writer, item.before)
+    recorded, relation = found
+    kinds = dict(relation.columns) or {UNIT: "bool"}
+    if columns_in(look.schema) != columns_in(schema_of(kinds)):
+        return False
+    check_files(root, publication.files)
+    with net_rows(root, publication, kinds, manifest.counts.get(recorded, (0, 0))) as rows:
+        return table.change(rows, mark)
 
 
 def columns_in(schema: Any) -> list[tuple[str, str]]:
@@ -203,18 +206,16 @@ def usual(kind: Any) -> Any:
     return kind
 
 
-def recorded_columns(manifest: Manifest, name: str) -> tuple[str, dict[str, str]]:
-    """Return the table of an output relation in a commit, and the types of the columns that users see."""
-    hidden = manifest.program.hidden
-    for table, relation in manifest.program.relations.items():
-        if relation.name == name and table not in hidden:
-            return table, dict(relation.columns) or {UNIT: "bool"}
-    raise JobError(f"commit {manifest.commit} has no relation {name}")
+def schema_of(kinds: Mapping[str, str], operation: str = "") -> Any:
+    """Return the Arrow schema of a table, given the types of its columns, or of its changes with their operations."""
+    fields = [(name, arrow_type(plain_type(kind))) for name, kind in kinds.items()]
+    return pa.schema([(operation, pa.string()), *fields] if operation else fields)
 
 
-def schema_of(kinds: Mapping[str, str]) -> Any:
-    """Return the Arrow schema of a table, given the types of its columns."""
-    return pa.schema([(name, arrow_type(plain_type(kind))) for name, kind in kinds.items()])
+def typed_batch(columns: Iterable[Any], schema: Any) -> Any:
+    """Return a batch of columns with the types of a schema."""
+    arrays = [column.cast(field.type) for column, field in zip(columns, schema, strict=True)]
+    return pa.RecordBatch.from_arrays(arrays, schema=schema)
 
 
 @contextlib.contextmanager
@@ -222,83 +223,56 @@ def net_rows(root: Path, publication: Publication, kinds: Mapping[str, str], cou
     """Yield the net changes of a relation, of which so many are insertions and deletions."""
     names = {old: new for old, new in publication.columns.items() if old != "_op"} or {UNIT: UNIT}
     operation = publication.columns["_op"]
-    schema = schema_of(kinds)
+    schema = schema_of(kinds, operation)
     with contextlib.ExitStack() as opened:
         contents = [pq.ParquetFile(opened.enter_context((root / name).open("rb"))) for name in publication.files]
 
         def batches() -> Iterator[Any]:
             for content in contents:
                 for batch in content.iter_batches(columns=["_op", *names]):
-                    plain = [plain_array(batch.column(old), kinds[new]) for old, new in names.items()]
-                    yield with_operation(batch.column("_op"), plain, schema, operation)
+                    plain = (plain_array(batch.column(old), kinds[new]) for old, new in names.items())
+                    yield typed_batch([batch.column("_op"), *plain], schema)
 
-        found = schema.insert(0, pa.field(operation, pa.string()))
-        yield Rows(found, batches(), operation, *counts)
-
-
-def with_operation(operations: Any, columns: Iterable[Any], schema: Any, operation: str) -> Any:
-    """Return a batch of changes with the types of a schema, their operations first."""
-    plain = [column.cast(field.type) for column, field in zip(columns, schema, strict=True)]
-    return pa.RecordBatch.from_arrays(
-        [operations.cast(pa.string()), *plain], schema=schema.insert(0, pa.field(operation, pa.string()))
-    )
+        yield Rows(schema, batches(), operation, *counts)
 
 
-def compare(
-    program: Program,
-    root: Path,
-    manifest: Manifest,
-    table: OutputTable,
-    look: OutputLook | None,
-    name: str,
-    mark: Mark,
-) -> None:
+def compare(program: Program, root: Path, manifest: Manifest, table: OutputTable, name: str, mark: Mark) -> None:
     """Give a table all tuples of a relation as of a commit, by their difference to its rows where it has the columns
     and each row once."""
     check_program(program, manifest)
-    relation = program.relation(name)
-    columns = list(relation.columns) or [Column(UNIT, "bool", UNIT)]
-    schema = schema_of({column.name: column.type for column in columns})
+    relation, look = program.relation(name), table.look()
+    columns, operation = relation.row_columns, operation_column(relation)
+    kinds = {column.name: column.type for column in columns}
+    schema = schema_of(kinds)
     with stored_engine(root, [manifest], relation, available_cores()) as (engine, (stored,)):
+        connection = engine.connection
         plain = ", ".join(f"{plain_column(column, column.sql)} AS c{number}" for number, column in enumerate(columns))
-        engine.connection.execute(f"CREATE TEMP TABLE view__now AS SELECT {plain} FROM ({stored}) AS q")
+        connection.execute(f"CREATE TEMP TABLE view__now AS SELECT {plain} FROM ({stored}) AS q")
 
-        def rows_of(sql: str, operation: str = "") -> Iterator[Any]:
-            for batch in engine.connection.sql(sql).to_arrow_reader(ROWS_AT_ONCE):
-                if operation:
-                    yield with_operation(batch.column(0), batch.columns[1:], schema, operation)
-                else:
-                    plain = [column.cast(field.type) for column, field in zip(batch.columns, schema, strict=True)]
-                    yield pa.RecordBatch.from_arrays(plain, schema=schema)
+        def rows_of(sql: str, schema: Any) -> Iterator[Any]:
+            for batch in connection.sql(sql).to_arrow_reader(ROWS_AT_ONCE):
+                yield typed_batch(batch.columns, schema)
 
         def numbers(sql: str) -> tuple[int, ...]:
-            return tuple(engine.connection.execute(sql).fetchall()[0])
+            return tuple(connection.execute(sql).fetchall()[0])
 
         if look is not None and columns_in(look.schema) == columns_in(schema):
             listed = ", ".join(f"r.{quoted_name(item.name)} AS c{number}" for number, item in enumerate(schema))
-            engine.connection.register("rows", table.rows(schema.names))
-            engine.connection.execute(f"CREATE TEMP TABLE table__now AS SELECT {listed} FROM rows AS r")
+            connection.register("rows", table.rows(schema.names))
+            connection.execute(f"CREATE TEMP TABLE table__now AS SELECT {listed} FROM rows AS r")
             copies = "SELECT count(*) - (SELECT count(*) FROM (SELECT DISTINCT * FROM table__now)) FROM table__now"
             if numbers(copies) == (0,):
-                engine.connection.execute(
+                connection.execute(
                     "CREATE TEMP TABLE changes__now AS "
                     "SELECT '-' AS op, * FROM (SELECT * FROM table__now EXCEPT SELECT * FROM view__now) UNION ALL "
                     "SELECT '+' AS op, * FROM (SELECT * FROM view__now EXCEPT SELECT * FROM table__now)"
                 )
                 counts = numbers("SELECT count(*) FILTER (op = '+'), count(*) FILTER (op = '-') FROM changes__now")
-                operation = free_name(schema.names)
-                changes = rows_of("SELECT * FROM changes__now", operation)
-                found = schema.insert(0, pa.field(operation, pa.string()))
-                if not table.change(Rows(found, changes, operation, *counts), mark):
+                signed = schema_of(kinds, operation)
+                if not table.change(Rows(signed, rows_of("FROM changes__now", signed), operation, *counts), mark):
                     raise JobError(
                         f"{table.name} did not take the difference to {name}: remove it; the next command "
                         "makes it again"
                     )
                 return
-        table.write(Rows(schema, rows_of("SELECT * FROM view__now")), mark)
-
-
-def free_name(names: Iterable[str]) -> str:
-    """Return a name for a column of operations that differs from all others, also in case."""
-    taken = {name.lower() for name in names}
-    return next(name for number in itertools.count() for name in [f"_op{number or ''}"] if name not in taken)
+        table.write(Rows(schema, rows_of("FROM view__now", schema)), mark)
