@@ -20,7 +20,7 @@ from .model import Column, Relation
 from .options import Options
 from .places import files_under, is_local, spark_path
 from .reading import bucket_files, load_computed, stored_rows
-from .sql import columns_schema, names
+from .sql import columns_schema, is_optional, names
 from .task import Task
 from .tasks import duck_engine
 
@@ -112,6 +112,16 @@ def relation_frame(
     kept = kept.join(changed.select(names), names, "left_anti")
     entered = changed.where("_present").drop("_present", "_commit")
     return kept.select(entered.columns).unionByName(entered)
+
+
+def plain_frame(frame: DataFrame, columns: Iterable[Column]) -> DataFrame:
+    """Return a frame of stored rows with their values as users see them: null where there is none."""
+    from pyspark.sql import functions
+
+    for column in columns:
+        if is_optional(column.type):
+            frame = frame.withColumn(column.sql, functions.try_element_at(f"`{column.sql}`", functions.lit(1)))
+    return frame
 
 
 def frame_from_tasks(

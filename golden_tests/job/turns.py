@@ -6,6 +6,7 @@ The model is the oracle, which recomputes each commit from the rows that were pu
 from __future__ import annotations
 
 import random
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -13,11 +14,12 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from golden_tests.checks import REFUSALS
-from golden_tests.harness import Row, arrow_type, frozen, frozen_row, named, tuples_in
+from golden_tests.harness import Row, arrow_type, compile_text, frozen, frozen_row, load_script, named, tuples_in
 from golden_tests.oracle import language
 from golden_tests.oracle.batches import Batch, apply, diff
 from golden_tests.oracle.evaluate import evaluate
 from golden_tests.oracle.programs import Scenario
+from golden_tests.random_search import scenario_of
 
 Rows = dict[str, set[Row]]
 
@@ -244,6 +246,24 @@ class Turns:
         """The job finds its state exact, and no file is there that nothing refers to."""
         said = self.job.verify(self.spark, str(self.root), log=self.log)
         assert said["differences"] == []
+
+
+def take_turns(seed: int, folder: Path, steps: int, spark: Any = None, make: type[Turns] = Turns) -> None:
+    """Run a random program that the oracle takes, and so many commands on its state."""
+    rng = random.Random(seed)
+    scenario = scenario_of(seed, nasty=seed % 2 == 1, nulls=seed % 3 == 0)
+    job: Any = load_script(compile_text(scenario.text)[1])
+    try:
+        try:
+            evaluate(language.parse(scenario.text), {name: set(rows) for name, rows in scenario.inputs.items()})
+        except tuple(REFUSALS):
+            return
+        turns = make(job, scenario, folder, rng, 1 + seed % 3, rng.choice([2, 3, 6, 20]), spark)
+        for _ in range(steps):
+            turns.step()
+        turns.end()
+    finally:
+        del sys.modules[job.__name__]
 
 
 def key_values(row: Row, key: Any) -> Row:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import random
 import shutil
 import subprocess
 import sys
@@ -15,14 +14,10 @@ import pyarrow as pa
 import pytest
 from deltalake import DeltaTable, write_deltalake
 
-from golden_tests.checks import REFUSALS
 from golden_tests.feeds.world import FeedWorld
-from golden_tests.harness import compile_text, load_script
+from golden_tests.job.turns import take_turns
 from golden_tests.nightly import AT_NIGHT, seeds
-from golden_tests.oracle import language
-from golden_tests.oracle.evaluate import evaluate
 from golden_tests.outputs.turns import TableTurns
-from golden_tests.random_search import scenario_of
 
 PROGRAM = """
 input relation link(src: int, dst: int, cost: decimal(6,2)?)
@@ -223,25 +218,12 @@ def test_columns_that_differ_in_case(tmp_path: Path, capsys: pytest.CaptureFixtu
 @pytest.mark.parametrize("seed", seeds(2, 200))
 def test_turns(seed: int, tmp_path: Path) -> None:
     """Random commands on random programs, and others who touch the tables."""
-    rng = random.Random(seed)
-    scenario = scenario_of(seed, nasty=seed % 2 == 1, nulls=seed % 3 == 0)
-    job: Any = load_script(compile_text(scenario.text)[1])
     try:
-        try:
-            evaluate(language.parse(scenario.text), {name: set(rows) for name, rows in scenario.inputs.items()})
-        except tuple(REFUSALS):
-            return
-        try:
-            turns = TableTurns(job, scenario, tmp_path, rng, 1 + seed % 3, rng.choice([2, 3, 6, 20]))
-        except job.JobError as error:
-            if "differ only in case" not in str(error):
-                raise
-            return
-        for _ in range(12):
-            turns.step()
-        turns.end()
-    finally:
-        del sys.modules[job.__name__]
+        take_turns(seed, tmp_path, 12, make=TableTurns)
+    except Exception as error:
+        # A program may have columns that tables do not tell apart.
+        if type(error).__name__ != "JobError" or "differ only in case" not in str(error):
+            raise
 
 
 @pytest.mark.parametrize(("seed", "times"), [(0, 4), *(pytest.param(seed, 40, marks=AT_NIGHT) for seed in range(1, 6))])

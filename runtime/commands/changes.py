@@ -17,8 +17,8 @@ from ..model import Program, Relation
 from ..places import given_place
 from ..printing import discard_output, shown_lines
 from ..retention import from_commit, kept_commit
-from ..sql import is_optional, names, plain_column
-from ..stored import relation_frame, stored_engine
+from ..sql import names, plain_column
+from ..stored import plain_frame, relation_frame, stored_engine
 from ..versions import check_program
 
 if TYPE_CHECKING:
@@ -83,11 +83,7 @@ def changes_frame(spark: SparkSession, root: Path, before: Manifest, after: Mani
     columns = [column.sql for column in relation.columns]
     gone = old.exceptAll(new).select(functions.lit("-").alias("_op"), *columns)
     come = new.exceptAll(old).select(functions.lit("+").alias("_op"), *columns)
-    found = gone.unionByName(come).orderBy(*columns, "_op")
-    for column in relation.columns:
-        if is_optional(column.type):
-            value = functions.try_element_at(functions.col(f"`{column.sql}`"), functions.lit(1))
-            found = found.withColumn(column.sql, value)
+    found = plain_frame(gone.unionByName(come).orderBy(*columns, "_op"), relation.columns)
     return found.toDF(*changes_columns(relation))
 
 

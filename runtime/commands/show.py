@@ -19,8 +19,8 @@ from ..manifest import Manifest
 from ..model import Column, Program, Relation
 from ..places import given_place
 from ..printing import discard_output, shown_lines
-from ..sql import is_optional, names, sql_type
-from ..stored import relation_frame, stored_engine
+from ..sql import names, sql_type
+from ..stored import plain_frame, relation_frame, stored_engine
 from ..tuples import sql_constant
 from ..versions import check_program
 
@@ -109,11 +109,7 @@ def frame_of(spark: SparkSession, root: Path, manifest: Manifest, wanted: Relati
         frame = frame.where(functions.col(f"`{place.sql}`") == moment.cast(sql_type(place.type, "spark")))
     if not wanted.columns:
         frame = frame.drop("_unit")
-    for column in wanted.columns:
-        if is_optional(column.type):
-            value = functions.try_element_at(f"`{column.sql}`", functions.lit(1))
-            frame = frame.withColumn(column.sql, value)
-    return frame.withColumnsRenamed({column.sql: column.name for column in wanted.columns})
+    return plain_frame(frame, wanted.columns).withColumnsRenamed({column.sql: column.name for column in wanted.columns})
 
 
 def rows_of(
