@@ -13,7 +13,7 @@ import pyarrow as pa
 import pytest
 from deltalake import DeltaTable, write_deltalake
 
-from golden_tests.feeds.world import NULLS, FeedWorld, append, applied, delete, links, make_table, refusal
+from golden_tests.feeds.world import NULLS, VALUES, FeedWorld, append, applied, delete, links, make_table, refusal
 
 
 def test_from_a_table_to_views(world: FeedWorld, capsys: pytest.CaptureFixture[str]) -> None:
@@ -151,12 +151,6 @@ def test_a_relation_with_a_key(world: FeedWorld, capsys: pytest.CaptureFixture[s
     assert "two rows with one key" in refusal(world, capsys)
     assert "primary key" in refusal(world, capsys, "--resync", "person")
 
-
-VALUES = """
-input relation reading(sourceId: int, op: string, price: decimal(12,2), day: date, at: timestamp, other: string)
-output relation kept(sourceId: int, op: string, price: decimal(12,2), day: date, at: timestamp, other: string)
-kept(S, O, P, D, A, X) :- reading(S, O, P, D, A, X).
-"""
 
 READINGS = pa.schema(
     [

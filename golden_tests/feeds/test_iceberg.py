@@ -18,7 +18,7 @@ from pyiceberg.catalog import Catalog
 from pyiceberg.types import LongType, StringType
 
 from golden_tests.feeds.lake import filled, iceberg_links, lake_in, snapshot_of, without_snapshots
-from golden_tests.feeds.world import NULLS, FeedWorld, applied, links, refusal
+from golden_tests.feeds.world import NULLS, VALUES, FeedWorld, applied, links, refusal
 from golden_tests.nightly import seeds
 
 
@@ -171,12 +171,6 @@ def test_copies_of_rows_are_refused(world: FeedWorld, catalog: Catalog, capsys: 
     table.add_files([f"file://{file}"], check_duplicate_files=False)
     assert "src = 6, dst = 7 more than once" in refusal(world, capsys)
 
-
-VALUES = """
-input relation reading(sourceId: int, op: string, price: decimal(12,2), day: date, at: timestamp, other: string)
-output relation kept(sourceId: int, op: string, price: decimal(12,2), day: date, at: timestamp, other: string)
-kept(S, O, P, D, A, X) :- reading(S, O, P, D, A, X).
-"""
 
 READINGS = pa.schema(
     [

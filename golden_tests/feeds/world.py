@@ -32,6 +32,13 @@ silent(I) :- mail(I, E), E = null.
 
 RECORDED = {"delta.enableChangeDataFeed": "true"}
 
+#: Columns of all kinds, one of them called like the operation column.
+VALUES = """
+input relation reading(sourceId: int, op: string, price: decimal(12,2), day: date, at: timestamp, other: string)
+output relation kept(sourceId: int, op: string, price: decimal(12,2), day: date, at: timestamp, other: string)
+kept(S, O, P, D, A, X) :- reading(S, O, P, D, A, X).
+"""
+
 
 class FeedWorld:
     """A job and its state, in a folder of its own."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import random
 import subprocess
 from pathlib import Path
 from typing import Any
@@ -101,3 +102,19 @@ class ConnectorLane:
         assert self.process.stdin
         self.process.stdin.close()
         self.process.wait(60)
+
+
+def usual_changes(table: str, rng: random.Random, number: int) -> list[str]:
+    """Changes of rows that Spark makes in tables of any format, in SQL; ``number`` tells them from earlier ones."""
+    src, other = rng.randrange(30), rng.randrange(30)
+    merged = f"SELECT {src} AS src, {100 + number} AS dst, 'k0' AS kind"
+    merged += f" UNION ALL SELECT {200 + number}, {other}, 'k1'"
+    return [
+        f"INSERT INTO {table} VALUES ({100 + number}, {number}, 'k1'), ({300 + number}, 5, 'k2')",
+        f"DELETE FROM {table} WHERE src % 7 = {number % 7}",
+        f"DELETE FROM {table} WHERE src IN ({src}, {other})",
+        f"UPDATE {table} SET dst = {400 + number} WHERE src = {src}",
+        f"UPDATE {table} SET kind = 'k{number % 3}' WHERE src BETWEEN {src} AND {src + 3}",
+        f"MERGE INTO {table} AS t USING ({merged}) AS s ON t.src = s.src WHEN MATCHED THEN "
+        "UPDATE SET dst = s.dst WHEN NOT MATCHED THEN INSERT *",
+    ]

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from golden_tests.feeds.world import FeedWorld, applied, refusal
-from golden_tests.integrations.connectors.lane import ConnectorLane
+from golden_tests.integrations.connectors.lane import ConnectorLane, usual_changes
 from golden_tests.integrations.environments import WANTED
 from golden_tests.nightly import seeds
 
@@ -62,18 +62,9 @@ class Lake:
 
     def change(self, random: random.Random, number: int) -> str:
         """Change the table in some way, and return how."""
-        src, other = random.randrange(30), random.randrange(30)
-        merged = f"SELECT {src} AS src, {100 + number} AS dst, 'k0' AS kind"
-        merged += f" UNION ALL SELECT {200 + number}, {other}, 'k1'"
         statement = random.choice(
             [
-                f"INSERT INTO {self.table} VALUES ({100 + number}, {number}, 'k1'), ({300 + number}, 5, 'k2')",
-                f"DELETE FROM {self.table} WHERE src % 7 = {number % 7}",
-                f"DELETE FROM {self.table} WHERE src IN ({src}, {other})",
-                f"UPDATE {self.table} SET dst = {400 + number} WHERE src = {src}",
-                f"UPDATE {self.table} SET kind = 'k{number % 3}' WHERE src BETWEEN {src} AND {src + 3}",
-                f"MERGE INTO {self.table} AS t USING ({merged}) AS s ON t.src = s.src WHEN MATCHED THEN "
-                "UPDATE SET dst = s.dst WHEN NOT MATCHED THEN INSERT *",
+                *usual_changes(self.table, random, number),
                 f"CALL lake.system.rewrite_data_files(table => '{self.name}', options => map('rewrite-all', 'true'))",
                 f"CALL lake.system.rewrite_position_delete_files(table => '{self.name}', options => map('rewrite-all', "
                 "'true'))",
