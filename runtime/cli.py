@@ -172,8 +172,8 @@ def command_line(program: Program) -> argparse.ArgumentParser:
         "connect relations with feeds and tables",
         "Say which feeds the rows of input relations come from. `init` then reads their rows, `apply` and `follow` "
         "what is new in them. Sources are delta:TABLE (the path or URI of a Delta table), "
-        "iceberg:CATALOG/NAMESPACE.TABLE, table:NAME (what Spark reads), kafka-debezium://BROKER:PORT/TOPIC and files:DIR "
-        "(a folder of change files). With --publish, keep output relations as tables from now on.",
+        "iceberg:CATALOG/NAMESPACE.TABLE, table:NAME (what Spark reads), kafka-debezium://BROKER:PORT/TOPIC and "
+        "files:DIR (a folder of change files). With --publish, keep output relations as tables from now on.",
     )
     connecting.add_argument("sources", nargs="*", metavar="REL=SOURCE", help="a relation and its source")
     connecting.add_argument(
