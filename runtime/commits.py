@@ -15,6 +15,7 @@ from typing import Any
 from .batches import batch_lists, last_commit, lost_race, with_batch
 from .errors import JobError, Passing, failure, full_disk, reason
 from .executors import Executor
+from .feeds.stream import is_stream
 from .log import Log
 from .manifest import (
     ATTEMPT,
@@ -462,7 +463,10 @@ def known_feeds(program: Program, before: Manifest | None, given: Iterable[str] 
                 and relation.name not in anew
                 and before.program.relations[stored].columns == columns_record(relation)
             )
-            kept[relation.name] = record if same else replace(record, table="", position={}, schema="")
+            # A streaming query goes on where it is.
+            kept[relation.name] = (
+                record if same or is_stream(record) else replace(record, table="", position={}, schema="")
+            )
     return kept
 
 

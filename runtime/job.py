@@ -16,6 +16,7 @@ from .commands.connect import connect_feeds
 from .commands.explain import explain_tuple
 from .commands.history import state_history
 from .commands.init import init_state
+from .commands.micro_batch import apply_stream_batch
 from .commands.rebuild import rebuild_state
 from .commands.recover import recover_state
 from .commands.revert import revert_batch
@@ -46,7 +47,7 @@ def bound(command: Callable[Concatenate[Program, P], R], program: Program) -> Ca
 
 class Job:
     """The commands of a program as functions: ``init``, ``apply`` and so on. Each takes a state, and a Spark session
-    before it unless the command needs none."""
+    before it unless the command needs none; ``apply_micro_batch`` takes what ``foreachBatch`` passes before it."""
 
     def __init__(self, program: Program) -> None:
         """Bind all commands to the program."""
@@ -54,6 +55,7 @@ class Job:
         self.connect = bound(connect_feeds, program)
         self.init = bound(init_state, program)
         self.apply = bound(apply_batch, program)
+        self.apply_micro_batch = bound(apply_stream_batch, program)
         self.status = bound(state_status, program)
         self.relation = bound(read_relation, program)
         self.explain = bound(explain_tuple, program)

@@ -38,6 +38,7 @@ FUNCTIONS = (
         "connect",
         "init",
         "apply",
+        "apply_micro_batch",
         "relation",
         "status",
         "explain",
@@ -50,7 +51,10 @@ FUNCTIONS = (
     *("history", "changes", "rollback", "revert", "vacuum", "export", "import_archive"),
 )
 #: Those that are commands which print a result.
-COMMANDS = (*(n for n in FUNCTIONS if n not in ("relation", "changes", "import_archive")), "import")
+COMMANDS = (
+    *(n for n in FUNCTIONS if n not in ("apply_micro_batch", "relation", "changes", "import_archive")),
+    "import",
+)
 
 
 def job(text: str, recursion: str = "ranks") -> ModuleType:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ..batches import check_batch, is_known_batch, new_batch_id
@@ -16,6 +17,7 @@ from ..inputs.origins import place_in_sources, telling_places
 from ..inputs.staging import stage_inputs
 from ..inputs.values import shown
 from ..log import Log
+from ..manifest import FeedRecord, Manifest
 from ..model import MOST_ENTRIES, MOST_ROUNDS, FunctionSource, Program
 from ..options import Options
 from ..places import given_place
@@ -64,12 +66,8 @@ def apply_batch(
     """
     started, log = time.monotonic(), log or Log()
     executor = executor_of(spark)
-    if net not in (None, "insert"):
-        raise JobError(f"net must be insert, not {shown(net)}")
-    if net and order_column:
-        raise JobError("--net cannot be combined with --order-column, which decides by the last change")
     by = check_cut(program, publish_by)
-    reading = Reading(False, op_column, order_column or "", net or "", all_inserts)
+    reading = Reading(False, op_column, order_column or "", checked_net(net, order_column), all_inserts)
     supplied = supply(program, functions)
     if changes is None:
         if batch is not None:
@@ -91,13 +89,45 @@ def apply_batch(
     if not generated and is_known_batch(root, before, batch):
         log.event("known", batch=batch)
         return {"program": program.name, "batch": batch, "commit": before.commit, "applied": False}
-    if supplied:
-        supplied.check(before.functions)
     sources = relation_sources(program, changes)
     check_unfed(before, sources)
-    check_stored(root, before, stored_files(before))
     options = Options(before.buckets, engine, max_rounds, max_entries, memory_limit, supplied, strategy)
     where = published_where(publish)
+    manifest = apply_sources(
+        program, executor, root, before, batch, sources, reading, options, where, by, log, generated
+    )
+    return summary(program, root, manifest, started)
+
+
+def checked_net(net: str | None, order_column: str | None) -> str:
+    """Return what becomes of rows that an unordered batch deletes and inserts; raise JobError if that is unknown."""
+    if net not in (None, "insert"):
+        raise JobError(f"net must be insert, not {shown(net)}")
+    if net and order_column:
+        raise JobError("--net cannot be combined with --order-column, which decides by the last change")
+    return net or ""
+
+
+def apply_sources(
+    program: Program,
+    executor: Executor,
+    root: Path,
+    before: Manifest,
+    batch: str,
+    sources: Mapping[str, Sequence[Source]],
+    reading: Reading,
+    options: Options,
+    where: str,
+    by: str,
+    log: Log,
+    generated: bool,
+    feeds: Mapping[str, FeedRecord] | None = None,
+) -> Manifest:
+    """Apply the changes in sources to the last commit of a state, as :func:`run_and_commit` does, and return the new
+    commit."""
+    if options.functions:
+        options.functions.check(before.functions)
+    check_stored(root, before, stored_files(before))
 
     def work(attempt: str) -> Any:
         into = root / "data" / attempt / "input"
@@ -106,5 +136,6 @@ def apply_batch(
             outcome = run_stages(executor, program, before, staged, str(root), attempt, options, log, False)
         return outcome, outcome.changes, outcome.counts
 
-    manifest = run_and_commit(program, executor, root, before, batch, where, supplied, log, work, generated, by)
-    return summary(program, root, manifest, started)
+    return run_and_commit(
+        program, executor, root, before, batch, where, options.functions, log, work, generated, by, feeds=feeds
+    )

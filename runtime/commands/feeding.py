@@ -15,9 +15,10 @@ from ..errors import JobError, Passing
 from ..executors import Executor
 from ..feeds.definitions import given_sources
 from ..feeds.deliveries import Taken, check_taken, take_changes, take_rows
-from ..feeds.feed import FeedRequest, Look, OpenFeed, schema_hash, short_hash, way_out
+from ..feeds.feed import LONGEST_BATCH_ID, FeedRequest, Look, OpenFeed, schema_hash, short_hash, way_out
 from ..feeds.kinds import open_feed, split_source
 from ..feeds.messages import take_messages
+from ..feeds.stream import is_stream, without_streams
 from ..inputs.files import Reading
 from ..inputs.origins import place_of_deletion, telling_places
 from ..inputs.records import input_relation, refused
@@ -29,8 +30,6 @@ from ..places import given_place
 from ..stages import run_stages
 from ..stored import check_stored, stored_files
 from .report import summary
-
-LONGEST_BATCH_ID = 120
 
 LONGEST_FEED_WAIT = 30.0
 """The longest pause, in seconds, before feeds are read again after an error that may pass."""
@@ -69,11 +68,14 @@ def looked_at(
 ) -> list[Fed]:
     """Look at all feeds, each once, and return those with news. Raise JobError if one is not the table that was read
     before."""
+    readable = without_streams(feeds)
     for name in (*places, *resync):
-        if name not in feeds:
-            raise JobError(f"{name} has no feed; these have one: {', '.join(sorted(feeds)) or 'none'}")
+        if name in feeds and is_stream(feeds[name]):
+            raise JobError(f"{name} is fed by {feeds[name].source}: its changes cannot be read again here")
+        if name not in readable:
+            raise JobError(f"{name} has no feed; these have one: {', '.join(sorted(readable)) or 'none'}")
     found = []
-    for name, record in sorted(feeds.items()):
+    for name, record in sorted(readable.items()):
         relation = input_relation(program, name)
         feed = open_feed(relation, record, executor, places.get(name, ""))
         look = feed.look()
@@ -148,8 +150,9 @@ class NothingDiffers(Exception):
 
 def nothing_new(program: Program, before: Manifest, log: Log) -> dict[str, Any]:
     """Return the result of a command that found nothing new in any feed, so that it commits nothing."""
-    log.event("nothing new", feeds=", ".join(sorted(before.feeds)))
-    names = ", ".join(f"{name} ({record.source})" for name, record in sorted(before.feeds.items()))
+    feeds = without_streams(before.feeds)
+    log.event("nothing new", feeds=", ".join(sorted(feeds)))
+    names = ", ".join(f"{name} ({record.source})" for name, record in sorted(feeds.items()))
     return {
         "program": program.name,
         "batch": before.batch,
@@ -176,7 +179,7 @@ def apply_feeds(
     started = time.monotonic()
     root = given_place(state)
     before = open_state(program, executor, root)
-    if not before.feeds:
+    if not without_streams(before.feeds) and not (places or resync):
         raise JobError("no feed is connected to this state: give --changes, or `connect` one")
     found = looked_at(program, executor, before.feeds, given_sources(places), list(resync))
     if not found:

@@ -17,6 +17,9 @@ from ..inputs.files import InputFile
 from ..manifest import FeedRecord
 from ..model import Relation
 
+LONGEST_BATCH_ID = 120
+"""How long the ID of a batch that follows from its feeds may be until it is shortened."""
+
 Position = Mapping[str, Any]
 """How far a feed was read, as JSON: a version, a snapshot, offsets, or names of files. Empty if it never was."""
 
