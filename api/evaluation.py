@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, overload
 
 from flintlog.runtime.errors import JobError
 from flintlog.runtime.explain import report_explanation
+from flintlog.runtime.inputs.nulls import LeftOut, left_out_counts
 from flintlog.runtime.inputs.records import Problems, input_relation
 from flintlog.runtime.local.session import Session as LocalSession
 from flintlog.runtime.local.session import refusal
@@ -123,6 +124,7 @@ def evaluate(
     recursion: str = "ranks",
     max_entries: int = MOST_ENTRIES,
     include_path: Sequence[str | Path] = (),
+    nulls: str = "refuse",
 ) -> dict[str, Rows]:
     """Evaluate a program once, and return the rows of its output relations.
 
@@ -136,6 +138,7 @@ def evaluate(
         recursion=recursion,
         max_entries=max_entries,
         include_path=include_path,
+        nulls=nulls,
     ) as session:
         return session.outputs()
 
@@ -146,7 +149,8 @@ class Session:
     ``program`` is the text of a program, a path, or the result of :func:`flintlog.compile`; ``recursion`` and
     ``include_path`` are as in the latter, and without effect on a compiled program. ``facts`` has the rows of all input
     relations; without it, all are empty. A recursion that takes more than ``max_rounds`` rounds, or has more than
-    ``max_entries`` derivation sets, is stopped.
+    ``max_entries`` derivation sets, is stopped. If ``nulls`` is ``"skip"``, rows with nulls in columns that are never
+    null are left out, and counted by relation in the attribute ``left_out``.
 
     Raises :class:`~flintlog.CompileError` if the program has errors, :class:`~flintlog.JobError` if facts are refused
     or the rules have no result for them, OSError if a file cannot be read, and ImportError without DuckDB or PyArrow.
@@ -162,6 +166,7 @@ class Session:
         recursion: str = "ranks",
         max_entries: int = MOST_ENTRIES,
         include_path: Sequence[str | Path] = (),
+        nulls: str = "refuse",
     ) -> None:
         """Evaluate the program."""
         for module, name in (("duckdb", "DuckDB"), ("pyarrow", "PyArrow")):
@@ -174,6 +179,7 @@ class Session:
             listed = ", ".join(map(str, loaded.functions))
             raise JobError(f"{loaded.name} declares external functions; pass functions=, with {listed}")
         with _refusing():
+            self._left_out = left_out_counts(nulls)
             supplied = str(functions) if isinstance(functions, Path) else functions
             self._session = LocalSession(loaded, max_rounds, supplied, max_entries=max_entries)
         self._visible = {r.name: r for r in loaded.relations if not r.hidden}
@@ -202,6 +208,11 @@ class Session:
             raise KeyError(f"there is no relation {name}; there are {', '.join(sorted(self._visible))}")
         return Rows(self._visible[name], self._session.rows(self._visible[name]))
 
+    @property
+    def left_out(self) -> dict[str, int]:
+        """How many rows with nulls were left out so far, by relation."""
+        return dict(self._left_out or {})
+
     def explain(self, fact: str) -> str:
         """Return why a tuple, written as in a program, is in its relation, or why not."""
         with _refusing():
@@ -226,15 +237,20 @@ class Session:
         from flintlog.runtime.local.given import given_rows
 
         problems = Problems()
+        left_out = None if self._left_out is None else LeftOut()
+        initial = not self._session.batches
         changes: dict[str, list[Any]] = {}
         with _refusing():
             for given, sign in ((insert, "+"), (delete, "-")):
                 for name, rows in given.items():
                     relation = input_relation(self._session.program, name)
                     called = name if sign == "+" else f"{name}, deleted"
-                    changes.setdefault(relation.table, []).append(given_rows(relation, rows, called, problems, sign))
+                    read = given_rows(relation, rows, called, problems, sign, left_out, initial)
+                    changes.setdefault(relation.table, []).append(read)
             problems.refuse()
             self._session.apply({table: pa.concat_tables(tables) for table, tables in changes.items()})
+        if self._left_out is not None:
+            self._left_out += left_out or {}
 
     def _change(self, relation: Relation) -> Change:
         found = self._session.changes(relation)

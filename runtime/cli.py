@@ -34,6 +34,7 @@ from .commands.vacuum import report_vacuum, vacuum_state
 from .commands.verify import verify_state
 from .errors import JobError, Passing, Refused, failure, remember_keys, without_keys
 from .explain import MOST_PROOF_TUPLES
+from .inputs.nulls import NULLS_CHOICES
 from .locations import LOCATION
 from .log import Log
 from .manifest import COMMITS_KEPT
@@ -136,6 +137,7 @@ def command_line(program: Program) -> argparse.ArgumentParser:
         action="store_true",
         help="treat no column of the rows as an operation column",
     )
+    add_nulls(giving)
     building = Parser(add_help=False, parents=[giving])
     building.add_argument(
         "--buckets",
@@ -481,11 +483,23 @@ def add_reading(applying: argparse.ArgumentParser) -> None:
         action="store_true",
         help="insert the rows of files without an operation column (default: refuse these files)",
     )
+    add_nulls(applying)
     applying.add_argument(
         "--strategy",
         choices=["auto", "incremental", "recompute"],
         default="auto",
         help="update relations incrementally or recompute them (default: the cheaper way for each relation)",
+    )
+
+
+def add_nulls(parser: argparse.ArgumentParser) -> None:
+    """Add the option that says what is done with nulls."""
+    parser.add_argument(
+        "--nulls",
+        choices=NULLS_CHOICES,
+        default="refuse",
+        help="what to do with a row that has a null in a column that is never null: refuse it with all others "
+        "(default), or skip and count it",
     )
 
 

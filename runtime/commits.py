@@ -16,6 +16,7 @@ from .batches import batch_lists, last_commit, lost_race, with_batch
 from .errors import JobError, Passing, failure, full_disk, reason
 from .executors import Executor
 from .feeds.stream import is_stream
+from .inputs.nulls import LeftOut
 from .log import Log
 from .manifest import (
     ATTEMPT,
@@ -313,13 +314,14 @@ def run_and_commit(
     keep: str | None = None,
     restored: Manifest | None = None,
     tables: str | None = None,
+    left_out: LeftOut | None = None,
 ) -> Manifest:
     """Compute a commit in a folder of its own, make it the last one, publish its changes, collect garbage and return
     its manifest. ``generated``: the job has chosen the ID of the batch. ``by`` is how published changes are cut.
     ``feeds`` are those of the commit; by default they stay as they were. The ``command`` may say how long to ``keep``
     commits from now on, and at which place to keep output relations as ``tables``. Of what is ``restored``, an earlier
-    commit, the new one has all but what describes the commit itself. Raise Passing if another job commits first, or if
-    the disk, the system or Spark fails before the commit."""
+    commit, the new one has all but what describes the commit itself. ``left_out`` counts rows that are left
+    out. Raise Passing if another job commits first, or if the disk, the system or Spark fails before the commit."""
     commit, started = before.commit + 1 if before else 1, time.monotonic()
     folder = published_name(before, batch, commit)
     check_publication(root, program, publish, folder)
@@ -351,6 +353,7 @@ def run_and_commit(
             steps=tuple({k: v for k, v in step.items() if k != "tasks"} for step in outcome.steps),
             command=command,
             seconds=round(time.monotonic() - started, 3),
+            left_out=dict(+left_out) if left_out else {},
             **kept_members(root, before, keep, commit),
         )
         if restored:
@@ -386,6 +389,8 @@ def run_and_commit(
     for name, rows in relation_rows(program, manifest).items():
         inserted, deleted = counts.get(program.relation(name).table, (0, 0))
         log.event("relation", relation=name, tuples=rows, inserted=inserted, deleted=deleted)
+    for name, lacking in manifest.left_out.items():
+        log.event("left out", relation=name, rows=lacking)
     log.event("committed", commit=commit, batch=batch)
     finish_publication(program, executor, root, manifest, publish)
     try:
@@ -416,6 +421,7 @@ OF_COMMIT = (
     "command",
     "time",
     "seconds",
+    "left_out",
     "keep",
     "kept_from",
 )

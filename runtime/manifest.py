@@ -170,7 +170,8 @@ class Manifest:
     ``command`` made the commit in so many ``seconds``, at a ``time`` in UTC that is not before that of any earlier
     commit. ``keep`` says how long commits are kept, ``kept_from`` which is the oldest one that is. Of the commits that
     are kept, ``jumps`` are those that do not continue the one before them; ``restores`` is the commit whose state this
-    one has again. ``undone`` are batches, each with the attempt that committed it, that were rolled back."""
+    one has again. ``undone`` are batches, each with the attempt that committed it, that were rolled back. ``left_out``
+    has the number of rows that the commit has left out of each input relation, by its name."""
 
     format: Natural
     commit: Natural
@@ -200,6 +201,7 @@ class Manifest:
     jumps: tuple[Natural, ...] = ()
     restores: Natural = 0
     undone: tuple[tuple[str, Annotated[str, ATTEMPT.fullmatch]], ...] = ()
+    left_out: Mapping[str, Natural] = field(default_factory=dict)
 
 
 # Manifests

@@ -58,6 +58,13 @@ if TYPE_CHECKING:
 @click.option("--limit", type=click.IntRange(min=0), metavar="N", help="Print at most N rows of each relation.")
 @click.option("-i", "--interactive", is_flag=True, help="Start an interactive session.")
 @click.option("--all-inserts", is_flag=True, help="Treat no column of the facts as an operation column.")
+@click.option(
+    "--nulls",
+    type=click.Choice(("refuse", "skip")),
+    default="refuse",
+    show_default=True,
+    help="What to do with a row that has a null in a column that is never null.",
+)
 @functions_option
 @recursion_option
 @rounds_option
@@ -72,6 +79,7 @@ def run_command(
     limit: int | None,
     interactive: bool,
     all_inserts: bool,
+    nulls: str,
     functions: Path | None,
     recursion: str,
     max_rounds: int,
@@ -124,7 +132,7 @@ def run_command(
             changes = {}
             if facts is not None:
                 try:
-                    changes = read_facts(made, facts, warn, all_inserts)
+                    changes = read_facts(made, facts, warn, all_inserts, nulls)
                 except OSError as error:
                     report.fail(UNUSABLE, f"cannot read {error.filename}: {reason(error)}")
                     continue

@@ -266,3 +266,25 @@ def test_limits() -> None:
     program = "input relation a(x: int)\noutput relation b(x: int)\nb(1 / X) :- a(X).\n"
     with pytest.raises(flintlog.JobError, match="division by zero"):
         flintlog.evaluate(program, {"a": [(0,)]})
+
+
+def test_nulls_are_skipped() -> None:
+    """Rows with nulls are left out and counted; in a relation with a primary key they remove the row with their key."""
+    program = (
+        "input relation p(k: int, v: string, w: int?) primary key (k)\noutput relation q(k: int)\nq(K) :- p(K, _, _).\n"
+    )
+    frame = pd.DataFrame({"k": [1, 2, 3, None], "v": ["a", None, "", "d"], "w": [None, 5, None, 6]})
+    assert flintlog.evaluate(program, {"p": frame}, nulls="skip")["q"].to_list() == [(1,), (3,)]
+    with flintlog.Session(program, {"p": frame}, nulls="skip") as session:
+        assert session.left_out == {"p": 2}
+        session.apply(insert={"p": [(1, None, 0), (4, "d", None), (None, None, 1)]}, delete={"p": [(3, "", None)]})
+        assert session["p"].to_list() == [(4, "d", None)]
+        assert session.left_out == {"p": 4}
+        session.apply(insert={"p": pa.table({"k": [4, 5], "v": [None, ""], "w": [0, None]})})
+        assert session["q"].to_list() == [(5,)]
+        with pytest.raises(flintlog.JobError, match="two different rows with the primary key k = 5"):
+            session.apply(insert={"p": [(5, None, 0), (5, "e", None)]})
+        session.apply(insert={"p": [(5, None, 0)]}, delete={"p": [(5, "", None)]})
+        assert session["p"].to_list() == []
+    with pytest.raises(flintlog.JobError, match="p, row 2, column v: null"):
+        flintlog.evaluate(program, {"p": [(1, "a", None), (2, None, 5)]})

@@ -13,6 +13,7 @@ from ..errors import JobError
 from ..executors import Executor, executor_of
 from ..functions import supply
 from ..inputs.files import Reading, Source, relation_sources
+from ..inputs.nulls import left_out_counts
 from ..inputs.origins import place_in_sources, telling_places
 from ..inputs.staging import stage_inputs
 from ..inputs.values import shown
@@ -52,6 +53,7 @@ def apply_batch(
     log: Log | None = None,
     feeds: Iterable[str] | Mapping[str, str] = (),
     resync: Iterable[str] = (),
+    nulls: str = "refuse",
 ) -> dict[str, Any]:
     """Apply a batch of changes to the input relations, and publish the net changes of the output relations.
     Without ``changes``, apply everything that is new in the connected feeds.
@@ -62,12 +64,15 @@ def apply_batch(
     ``all_inserts``: rows of sources without an operation column are insertions. ``publish_by``: ``location`` if the
     published changes of located relations are cut into a folder for each location. ``feeds``: sources that
     replace those of connected feeds for this batch, as ``REL=SOURCE`` or as a mapping. ``resync``: relations whose rows
-    are compared with those of their feed as a whole, instead of reading changes.
+    are compared with those of their feed as a whole, instead of reading changes. ``nulls``: ``skip`` if rows with nulls
+    in columns that are never null are left out and counted; by default they are refused.
     """
     started, log = time.monotonic(), log or Log()
     executor = executor_of(spark)
     by = check_cut(program, publish_by)
-    reading = Reading(False, op_column, order_column or "", checked_net(net, order_column), all_inserts)
+    reading = Reading(
+        False, op_column, order_column or "", checked_net(net, order_column), all_inserts, left_out_counts(nulls)
+    )
     supplied = supply(program, functions)
     if changes is None:
         if batch is not None:
@@ -137,5 +142,17 @@ def apply_sources(
         return outcome, outcome.changes, outcome.counts
 
     return run_and_commit(
-        program, executor, root, before, batch, where, options.functions, log, work, generated, by, feeds=feeds
+        program,
+        executor,
+        root,
+        before,
+        batch,
+        where,
+        options.functions,
+        log,
+        work,
+        generated,
+        by,
+        feeds=feeds,
+        left_out=reading.left_out,
     )

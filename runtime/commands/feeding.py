@@ -20,6 +20,7 @@ from ..feeds.kinds import open_feed, split_source
 from ..feeds.messages import take_messages
 from ..feeds.stream import is_stream, without_streams
 from ..inputs.files import Reading
+from ..inputs.nulls import LeftOut
 from ..inputs.origins import place_of_deletion, telling_places
 from ..inputs.records import input_relation, refused
 from ..log import Log
@@ -65,9 +66,10 @@ def looked_at(
     feeds: Mapping[str, FeedRecord],
     places: Mapping[str, str],
     resync: Iterable[str] = (),
+    left_out: LeftOut | None = None,
 ) -> list[Fed]:
     """Look at all feeds, each once, and return those with news. Raise JobError if one is not the table that was read
-    before."""
+    before. ``left_out`` is as in :class:`FeedRequest`."""
     readable = without_streams(feeds)
     for name in (*places, *resync):
         if name in feeds and is_stream(feeds[name]):
@@ -77,10 +79,11 @@ def looked_at(
     found = []
     for name, record in sorted(readable.items()):
         relation = input_relation(program, name)
-        feed = open_feed(relation, record, executor, places.get(name, ""))
+        feed = open_feed(relation, record, executor, places.get(name, ""), left_out)
         look = feed.look()
         place = split_source(places.get(name, record.source))[1]
-        fed = Fed(FeedRequest(relation, record, place, executor), feed, look, name in resync or not record.position)
+        request = FeedRequest(relation, record, place, executor, left_out)
+        fed = Fed(request, feed, look, name in resync or not record.position)
         for column in fed.request.columns if look.columns else ():
             if column not in look.columns:
                 raise refused(f"{record.source} no longer has the column {column}, which {name} is read from")
@@ -181,7 +184,7 @@ def apply_feeds(
     before = open_state(program, executor, root)
     if not without_streams(before.feeds) and not (places or resync):
         raise JobError("no feed is connected to this state: give --changes, or `connect` one")
-    found = looked_at(program, executor, before.feeds, given_sources(places), list(resync))
+    found = looked_at(program, executor, before.feeds, given_sources(places), list(resync), reading.left_out)
     if not found:
         return nothing_new(program, before, log)
     batch = feed_batch_id(root, before, found)
@@ -206,7 +209,19 @@ def apply_feeds(
     supplied = chosen.functions
     try:
         manifest = run_and_commit(
-            program, executor, root, before, batch, where, supplied, log, work, True, by, feeds=feeds
+            program,
+            executor,
+            root,
+            before,
+            batch,
+            where,
+            supplied,
+            log,
+            work,
+            True,
+            by,
+            feeds=feeds,
+            left_out=reading.left_out,
         )
     except NothingDiffers:
         return nothing_new(program, before, log)

@@ -13,6 +13,7 @@ from ..places import given_place
 from ..retention import oldest_kept, recorded_commits
 from ..versions import without_copies
 from .connect import feeds_said
+from .report import left_out_text
 
 
 def state_history(program: Program, state: str, limit: int | None = None) -> dict[str, Any]:
@@ -49,6 +50,7 @@ def commit_record(root: Path, last: Manifest, manifest: Manifest) -> dict[str, A
         "out": rows_changed_in(manifest, False),
         "steps": list(manifest.steps),
         "kept": manifest.commit >= oldest_kept(last),
+        "left_out": dict(manifest.left_out),
         "undone": own in last.undone and not is_listed(root, last, *own),
     }
     if manifest.feeds:
@@ -89,6 +91,8 @@ def report_history(result: Mapping[str, Any]) -> Iterator[str]:
         for side in ("in", "out"):
             for name, change in record[side].items():
                 yield f"  {side}: {name} +{change['inserted']:,} -{change['deleted']:,}"
+        for name, number in record["left_out"].items():
+            yield f"  in: {name}, {left_out_text(number)}"
         for step in record["steps"]:
             strata = ", ".join(step["strata"]) or "inputs"
             yield f"  {strata}: {step['engine']} ({step['reason']}), {step['seconds']:.1f} s"

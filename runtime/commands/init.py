@@ -14,6 +14,7 @@ from ..feeds.definitions import connected_feeds, connected_files, given_sources,
 from ..feeds.deliveries import check_taken
 from ..functions import supply
 from ..inputs.files import Reading, Source, relation_sources
+from ..inputs.nulls import left_out_counts
 from ..inputs.staging import stage_inputs
 from ..log import Log
 from ..manifest import PUBLISHED, commit_numbers
@@ -47,6 +48,7 @@ def init_state(
     feeds: Iterable[str] | Mapping[str, str] = (),
     op_column: str = "op",
     publish: str | None = None,
+    nulls: str = "refuse",
 ) -> dict[str, Any]:
     """Build the state from rows of the input relations; raise JobError if there is one. A relation that was connected
     gets the rows of its feed, which is read from there on. ``inputs``: REL=PATH or a
@@ -55,8 +57,10 @@ def init_state(
     ordinary ones. ``keep``: how many commits the state will keep, or for how long (``7d``).
     ``feeds``: sources that replace those of connected feeds for this command, as ``REL=SOURCE`` or as a mapping.
     ``op_column``: the operation column of change files in a connected folder. ``publish``: keep output relations as
-    tables at this place, such as ``delta:/lake/views``."""
+    tables at this place, such as ``delta:/lake/views``. ``nulls``: ``skip`` if rows with nulls in columns that are
+    never null are left out and counted; by default they are refused."""
     started, log = time.monotonic(), log or Log()
+    left_out = left_out_counts(nulls)
     keep = checked_keep(keep)
     executor = executor_of(spark)
     supplied = supply(program, functions)
@@ -74,7 +78,7 @@ def init_state(
             raise JobError(
                 f"{name} is fed by {connected[name].source}: give no rows, or `connect --remove {name}` first"
             )
-    found = looked_at(program, executor, connected, given_sources(feeds))
+    found = looked_at(program, executor, connected, given_sources(feeds), left_out=left_out)
     for relation in program.relations:
         if relation.kind == "input" and relation.name not in {*sources, *connected}:
             log.warn(f"{relation.name} starts empty: no --input {relation.name}=PATH was given")
@@ -84,9 +88,9 @@ def init_state(
 
     def work(attempt: str) -> Any:
         into = root / "data" / attempt / "input"
-        reading = Reading(initial=True, all_inserts=all_inserts)
+        reading = Reading(initial=True, all_inserts=all_inserts, left_out=left_out)
         staged = stage_inputs(executor, program, sources, into, reading, log)
-        changes = Reading(op_column=op_column, all_inserts=all_inserts)
+        changes = Reading(op_column=op_column, all_inserts=all_inserts, left_out=left_out)
         taken = [take(fed, root, None, into / fed.request.relation.table, changes, log) for fed in found]
         staged |= {one.table: one.files for one in taken}
         # A session is opened for rows that have been checked.
@@ -112,6 +116,7 @@ def init_state(
         keep=keep,
         feeds=feeding,
         tables=tables,
+        left_out=left_out,
     )
     remove_connected(connected_files(root))
     return summary(program, root, manifest, started)

@@ -6,6 +6,7 @@ import random
 import threading
 import time
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from ..batches import batch_lists, last_commit
@@ -16,6 +17,7 @@ from ..feeds.feed import LONGEST_BATCH_ID, short_hash
 from ..feeds.stream import checked_number, due_relations, query_of, stream_record
 from ..functions import supply
 from ..inputs.files import Reading, Source, relation_sources
+from ..inputs.nulls import left_out_counts
 from ..inputs.records import input_relation
 from ..log import Log
 from ..model import MOST_ENTRIES, MOST_ROUNDS, FunctionSource, Program
@@ -55,6 +57,7 @@ def apply_stream_batch(
     all_inserts: bool = False,
     publish_by: str | None = None,
     log: Log | None = None,
+    nulls: str = "refuse",
 ) -> dict[str, Any]:
     """Apply a micro-batch of a streaming query to an input relation, from ``foreachBatch``, which passes the ``frame``
     and the ``batch_id``. The state keeps the ID of the query and the number of its last batch, in the commit of its
@@ -69,6 +72,7 @@ def apply_stream_batch(
         raise JobError("give a relation, or a mapping from relations to frames")
     for name in given:
         input_relation(program, name)
+    left_out_counts(nulls)  # refuses other choices
     reading = Reading(False, op_column, order_column or "", checked_net(net, order_column), all_inserts)
     supplied, executor, root = supply(program, functions), executor_of(frame.sparkSession), given_place(state)
     where, by = published_where(publish), check_cut(program, publish_by)
@@ -85,8 +89,9 @@ def apply_stream_batch(
             feeds = {**before.feeds, **{name: stream_record(query, number) for name in due}}
             sources = {name: given[name] for name in due}
             try:
+                counted = replace(reading, left_out=left_out_counts(nulls))
                 manifest = apply_sources(
-                    program, executor, root, before, batch, sources, reading, options, where, by, log, True, feeds
+                    program, executor, root, before, batch, sources, counted, options, where, by, log, True, feeds
                 )
             except Passing as error:
                 if last_commit(root) == before.commit:

@@ -14,6 +14,7 @@ from ..executors import Executor, executor_of
 from ..former import differences, kept_inputs, stage_stored, under_own_columns
 from ..functions import supply
 from ..inputs.files import Reading, Source, relation_sources
+from ..inputs.nulls import left_out_counts
 from ..inputs.staging import stage_inputs
 from ..log import Log
 from ..manifest import PUBLISHED, read_state
@@ -44,13 +45,15 @@ def rebuild_state(
     all_inserts: bool = False,
     publish_by: str | None = None,
     log: Log | None = None,
+    nulls: str = "refuse",
 ) -> dict[str, Any]:
     """Recompute every derived relation from the stored inputs, even if another version of the program wrote them.
 
-    ``inputs`` replaces stored inputs, in the forms that :func:`init_state` takes. Changes to output relations are
-    published as a batch, cut by ``publish_by`` as in :func:`apply_batch`.
+    ``inputs`` replaces stored inputs, in the forms that :func:`init_state` takes, and its ``nulls``. Changes to
+    output relations are published as a batch, cut by ``publish_by`` as in :func:`apply_batch`.
     """
     started, log = time.monotonic(), log or Log()
+    left_out = left_out_counts(nulls)
     by = check_cut(program, publish_by)
     executor = executor_of(spark)
     supplied = supply(program, functions)
@@ -73,7 +76,7 @@ def rebuild_state(
     def work(attempt: str) -> Any:
         folder = root / "data" / attempt
         former = under_own_columns(program, root, before, folder / "former", attempt)
-        reading = Reading(initial=True, all_inserts=all_inserts)
+        reading = Reading(initial=True, all_inserts=all_inserts, left_out=left_out)
         staged = stage_inputs(executor, program, sources, folder / "input", reading, log)
         for item in kept:
             staged[item.table] = stage_stored(executor, root, former, item, folder / "input" / item.table)
@@ -106,5 +109,6 @@ def rebuild_state(
         by=by,
         feeds=feeds,
         command="rebuild",
+        left_out=left_out,
     )
     return summary(program, root, manifest, started)

@@ -32,12 +32,18 @@ def summary(program: Program, root: Path, manifest: Manifest, started: float) ->
         "published": {item.relation: without_keys(str(publication_place(root, item))) for item in manifest.publish},
         "steps": list(manifest.steps),
         "seconds": round(time.monotonic() - started, 3),
+        **({"left_out": dict(manifest.left_out)} if manifest.left_out else {}),
     }
 
 
 def tuples_text(number: int) -> str:
     """Return a number of tuples with its noun."""
     return f"{number:,} tuple{'' if number == 1 else 's'}"
+
+
+def left_out_text(number: int) -> str:
+    """Return a number of rows that were left out as text."""
+    return f"{number:,} row{'' if number == 1 else 's'} with nulls left out"
 
 
 def report_commit(result: Mapping[str, Any]) -> Iterator[str]:
@@ -52,7 +58,8 @@ def report_commit(result: Mapping[str, Any]) -> Iterator[str]:
     for name, rows in result["rows"].items():
         change = result["changes"].get(name)
         counts = f"  +{change['inserted']:,} -{change['deleted']:,}" if change else ""
-        yield f"  {name}: {tuples_text(rows)}{counts}"
+        left_out = result.get("left_out", {}).get(name)
+        yield f"  {name}: {tuples_text(rows)}{counts}{f'  ({left_out_text(left_out)})' if left_out else ''}"
     for name, folder in result["published"].items():
         yield f"  changes of {name}: {folder}"
 

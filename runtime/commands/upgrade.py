@@ -13,6 +13,7 @@ from ..executors import Executor, executor_of
 from ..former import differences, kept_inputs, stage_stored, under_own_columns
 from ..functions import supply
 from ..inputs.files import Reading, Source, relation_sources
+from ..inputs.nulls import left_out_counts
 from ..inputs.staging import stage_inputs
 from ..log import Log
 from ..manifest import PUBLISHED, Manifest, StoredRelation, read_state
@@ -43,15 +44,17 @@ def upgrade_state(
     all_inserts: bool = False,
     publish_by: str | None = None,
     log: Log | None = None,
+    nulls: str = "refuse",
 ) -> dict[str, Any]:
     """Convert the state of another version of the program to this one: relations whose definition changed are
     recomputed, and those that depend on them are maintained. The result names the relations that were ``recomputed``,
     ``kept`` and ``dropped``.
 
-    ``inputs`` replaces stored inputs, in the forms that :func:`init_state` takes. Changes to output relations are
-    published as a batch, cut by ``publish_by`` as in :func:`apply_batch`.
+    ``inputs`` replaces stored inputs, in the forms that :func:`init_state` takes, and its ``nulls``. Changes to
+    output relations are published as a batch, cut by ``publish_by`` as in :func:`apply_batch`.
     """
     started, log = time.monotonic(), log or Log()
+    left_out = left_out_counts(nulls)
     by = check_cut(program, publish_by)
     executor = executor_of(spark)
     supplied = supply(program, functions)
@@ -81,7 +84,7 @@ def upgrade_state(
 
     def work(attempt: str) -> Any:
         folder = root / "data" / attempt
-        reading = Reading(initial=True, all_inserts=all_inserts)
+        reading = Reading(initial=True, all_inserts=all_inserts, left_out=left_out)
         staged = stage_inputs(executor, program, sources, folder / "input", reading, log)
         same_names = under_own_columns(program, root, before, folder / "former", attempt)
         for item in stored:
@@ -116,6 +119,7 @@ def upgrade_state(
         by=by,
         feeds=feeds,
         command="upgrade",
+        left_out=left_out,
     )
     return {**summary(program, root, manifest, started), **named}
 

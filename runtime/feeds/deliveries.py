@@ -77,7 +77,7 @@ def take_rows(
         if exact and not relation.copy:
             check_copies(netting, request, paths)
     staged = difference(request, root, before, paths, folder)
-    return Taken(request, [str(staged)], signs_of(staged), look.rows if exact and not request.record.where else None)
+    return Taken(request, [str(staged)], signs_of(staged), rows_there(request, look) if exact else None)
 
 
 def take_changes(
@@ -89,7 +89,12 @@ def take_changes(
             files = events_of(request, delivery, folder, reading, netting, log)
             return Taken(request, list(map(str, files)), origins=tuple(delivery.files))
         path = net_of_images(netting, request, stage_rows(request, delivery, folder, reading, log), folder)
-    return Taken(request, [str(path)], signs_of(path), None if request.record.where else look.rows)
+    return Taken(request, [str(path)], signs_of(path), rows_there(request, look))
+
+
+def rows_there(request: FeedRequest, look: Look) -> int | None:
+    """Return how many rows the relation should have; None if a filter or nulls may leave rows out."""
+    return None if request.record.where or request.left_out is not None else look.rows
 
 
 # Staging
@@ -100,7 +105,15 @@ def stage_rows(request: FeedRequest, delivery: Delivery, folder: Path, reading: 
     Refused for values that do not fit."""
     relation, problems = request.relation, Problems()
     operation = operation_column(relation, reading.op_column)
-    shape = InputShape(relation, operation, "order" if delivery.order else "", False, all_inserts=True)
+    shape = InputShape(
+        relation,
+        operation,
+        "order" if delivery.order else "",
+        False,
+        all_inserts=True,
+        left_out=reading.left_out,
+        whole_rows=not delivery.order,
+    )
     folder.mkdir(parents=True, exist_ok=True)
     path = folder / "rows.parquet"
     with path.open("wb") as content, pq.ParquetWriter(content, staged_schema(shape), use_dictionary=False) as writer:
@@ -126,6 +139,9 @@ def arrow_rows(
 ) -> Iterator[Any]:
     """Yield the rows of Arrow batches, as tables of staged values. They have no numbers: messages tell rows by their
     values."""
+    if delivery.schema is None:
+        # A folder of change files that is still empty.
+        return
     source = str(request.record.source)
     wanted = dict(zip((column.name for column in shape.relation.columns), request.columns, strict=True))
     wanted |= {shape.operation: delivery.operation} if delivery.operation else {}
@@ -367,6 +383,6 @@ def check_taken(taken: Taken, outcome: Outcome, initial: bool) -> None:
     if taken.rows is not None and stored != taken.rows:
         raise refused(
             f"{source} has {taken.rows:,} rows, but {name} would have {stored:,}: the changes that were read are not "
-            "all that happened",
+            "all that happened, or rows with nulls were left out before, and this command lacks --nulls skip",
             way_out(request),
         )

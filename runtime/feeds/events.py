@@ -4,17 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from datetime import date, datetime
-from decimal import Decimal
 from typing import Any
 
 import pyarrow as pa
 
 from ..arrow import arrow_type
+from ..inputs.nulls import LeftOut, any_value
 from ..inputs.records import Problems
-from ..inputs.values import decimal_size
 from ..model import Relation
-from ..sql import is_list, is_optional
+from ..sql import is_optional
 from .debezium import INSERTIONS, Decode, Envelope, Structure, read_envelope
 from .semantic import Convert, Schema, converter, placeholders, schema_name
 
@@ -42,16 +40,6 @@ def event_schema(relation: Relation) -> Any:
     return pa.schema([*columns, *own, ("its unchanged", pa.list_(pa.string())), ("its operation", pa.string())])
 
 
-def any_value(kind: str) -> Any:
-    """Return a value of a type, for columns whose values do not matter."""
-    if is_list(kind) or is_optional(kind):
-        return []
-    if kind.startswith("decimal"):
-        return Decimal(0).scaleb(-decimal_size(kind)[1])
-    known: dict[str, Any] = {"int": 0, "float": 0.0, "bool": False, "string": "", "date": date(1970, 1, 1)}
-    return datetime(1970, 1, 1) if kind == "timestamp" else known[kind]
-
-
 class EventReader:
     """Reads the messages of a topic as events of a relation. A keyed relation (one with a primary key) gets rows by
     key, and needs no more than the key of a row that is gone; any other needs each row as it was before."""
@@ -66,10 +54,11 @@ class EventReader:
         several_tables: bool = False,
         avro: Decode | None = None,
         partitioned: bool = False,
+        left_out: LeftOut | None = None,
     ) -> None:
         """Note what to read: ``columns`` are names of the relation's columns in the table where they differ. A message
         of a keyed relation must be in the partition that Kafka's default partitioner chooses, if it is ``partitioned``
-        so."""
+        so. Rows with nulls where none are allowed are counted in ``left_out``, and refused without one."""
         self.relation, self.partitions, self.avro = relation, partitions, avro
         self.names = [columns.get(column.name, column.name) for column in relation.columns]
         self.kinds = [column.type for column in relation.columns]
@@ -80,6 +69,8 @@ class EventReader:
         self.texts_are_decimals, self.several_tables = texts_are_decimals, several_tables
         self.partitioned = partitioned and partitions > 1 and bool(relation.key)
         self.placeholders = placeholders(placeholder)
+        self.left_out = left_out
+        self.never_null = {name for name, kind in zip(self.names, self.kinds, strict=True) if not is_optional(kind)}
         self.nothing = [any_value(kind) for kind in self.kinds]
         self.converters: dict[Any, Convert] = {}
         self.table = ""
@@ -155,13 +146,21 @@ class EventReader:
         kept = tuple(name for name in self.place_of if self._is_placeholder(after, name))
         if self.key & {*kept}:
             raise ValueError(f"the key column {min(self.key & {*kept})} has the placeholder of an unchanged value")
-        values = self._values(after, {*kept})
+        left_out = self._is_left_out(after)
+        if left_out and any(after.values.get(name) is None for name in self.key):
+            return []
+        # The row with this key is now one that is left out.
+        values = self._values(after, {*self.names} - self.key if left_out else {*kept})
         unchanged = tuple(c.sql for c, name in zip(self.relation.columns, self.names, strict=True) if name in kept)
-        found = [self._event(values, "+", message, envelope, unchanged)]
+        found = [
+            self._event(values, "-", message, envelope)
+            if left_out
+            else self._event(values, "+", message, envelope, unchanged)
+        ]
         if envelope.operation == "u" and envelope.before is not None:
             before = self._key_values(envelope.before, required=envelope.key is None)
             if before is not None and any(before[p] != values[p] for p in map(self.place_of.__getitem__, self.key)):
-                if kept:
+                if kept and not left_out:
                     raise ValueError(
                         f"the key was changed, and {kept[0]} has the placeholder of an unchanged value: set REPLICA "
                         "IDENTITY FULL for the table"
@@ -238,12 +237,15 @@ class EventReader:
                     f"{'an update' if envelope.operation == 'u' else 'a deletion'} without the row before it, and "
                     f"{self.relation.name} has no primary key: declare one, or set REPLICA IDENTITY FULL for the table"
                 )
-            found.append(self._event(self._values(before, set()), "-", message, envelope))
+            if not self._is_left_out(before):
+                found.append(self._event(self._values(before, set()), "-", message, envelope))
         if envelope.operation in INSERTIONS:
             after = self._after(envelope)
             kept = {name for name in self.names if self._is_placeholder(after, name)}
             if kept and before is None:
                 raise ValueError(f"column {min(kept)} has the placeholder of an unchanged value")
+            if self._is_left_out(after):
+                return found
             values = self._values(after, kept)
             for name in kept:
                 assert before is not None
@@ -257,6 +259,13 @@ class EventReader:
         if envelope.after is None:
             raise ValueError(f"operation {envelope.operation} without the row after it")
         return envelope.after
+
+    def _is_left_out(self, row: Structure) -> bool:
+        """Return whether a row is left out, and count it: it has a null in a column that is never null."""
+        if self.left_out is None or not any(row.values.get(name, "") is None for name in self.never_null):
+            return False
+        self.left_out[self.relation.name] += 1
+        return True
 
     def _is_placeholder(self, row: Structure, name: str) -> bool:
         value = row.values.get(name)

@@ -14,6 +14,7 @@ from typing import Any, Protocol
 from ..errors import JobError
 from ..executors import Executor
 from ..inputs.files import InputFile
+from ..inputs.nulls import LeftOut
 from ..manifest import FeedRecord
 from ..model import Relation
 
@@ -80,12 +81,14 @@ class OpenFeed(Protocol):
 @dataclass(frozen=True)
 class FeedRequest:
     """What is needed to open a feed: its relation, its record, its place (the source without the kind), the columns to
-    read, all if the rows are filtered, and what runs the command."""
+    read, all if the rows are filtered, and what runs the command. Rows with nulls where none are allowed are counted in
+    ``left_out``, and refused without one."""
 
     relation: Relation
     record: FeedRecord
     place: str
     executor: Executor
+    left_out: LeftOut | None = None
 
     @property
     def columns(self) -> list[str]:

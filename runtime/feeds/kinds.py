@@ -6,6 +6,7 @@ from collections.abc import Callable
 
 from ..errors import JobError
 from ..executors import Executor
+from ..inputs.nulls import LeftOut
 from ..manifest import FeedRecord
 from ..model import Relation
 from ..places import bare_location
@@ -40,9 +41,12 @@ def recorded_source(source: str) -> str:
     return source if split_source(source)[0] == "kafka-debezium" else bare_location(source)
 
 
-def open_feed(relation: Relation, record: FeedRecord, executor: Executor, source: str = "") -> OpenFeed:
-    """Open the feed of a relation; at another ``source`` of the same kind, if one is given."""
+def open_feed(
+    relation: Relation, record: FeedRecord, executor: Executor, source: str = "", left_out: LeftOut | None = None
+) -> OpenFeed:
+    """Open the feed of a relation; at another ``source`` of the same kind, if one is given. ``left_out`` is as in
+    :class:`FeedRequest`."""
     kind, place = split_source(source or record.source)
     if kind != split_source(record.source)[0]:
         raise JobError(f"{relation.name} is fed by {record.source}; {source} is of another kind, which needs `connect`")
-    return FEED_KINDS[kind](FeedRequest(relation, record, place, executor))
+    return FEED_KINDS[kind](FeedRequest(relation, record, place, executor, left_out))

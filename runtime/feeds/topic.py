@@ -129,6 +129,7 @@ class TopicFeed:
             "tables" in options,
             avro_folder(options["avro"]) if "avro" in options else None,
             partitioned=since is not None and "partitioner" not in options,
+            left_out=self.request.left_out,
         )
         ends = {int(part): end for part, end in until.position["offsets"].items()}
         schema = event_schema(self.request.relation)

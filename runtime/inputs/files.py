@@ -12,6 +12,7 @@ from ..errors import JobError, Refused, reason
 from ..locations import is_location
 from ..model import Program, Relation
 from ..places import input_place, without_scheme
+from .nulls import LeftOut
 from .records import Problems, operation_column, refused
 from .values import InputShape
 
@@ -47,18 +48,21 @@ class InputFile:
 @dataclass(frozen=True)
 class Reading:
     """How to read input rows: as the ``initial`` rows of a state or as changes, and the names of their operation and
-    order columns. ``net`` and ``all_inserts`` are as in InputShape."""
+    order columns. ``net``, ``all_inserts`` and ``left_out`` are as in InputShape."""
 
     initial: bool = False
     op_column: str = "op"
     order_column: str = ""
     net: str = ""
     all_inserts: bool = False
+    left_out: LeftOut | None = None
 
     def shape(self, relation: Relation) -> InputShape:
         """Return what to read for a relation."""
         operation = operation_column(relation, self.op_column, self.initial and self.all_inserts)
-        return InputShape(relation, operation, self.order_column, self.initial, self.net, self.all_inserts)
+        return InputShape(
+            relation, operation, self.order_column, self.initial, self.net, self.all_inserts, self.left_out
+        )
 
 
 def input_files(relation: Relation, place: Source, problems: Problems) -> Iterator[InputFile]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import tempfile
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -14,6 +15,7 @@ import pyarrow.parquet as pq
 from ..engines.duckdb import DuckEngine
 from ..places import rows_of_file
 from .files import InputFile
+from .nulls import removes_keys
 from .records import PROBLEMS_LISTED, Problems
 from .tables import ROWS_AT_ONCE, staged_tables
 from .values import REMOVE_KEY, InputShape, hashable, shown
@@ -121,26 +123,37 @@ def have_one_sign(files: Iterable[Path]) -> bool:
     return signs <= {"+"} or signs <= {"-"}
 
 
+GONE = '"removes its key"'
+
+REMOVAL = f", _op = '{REMOVE_KEY}' AS {GONE}"
+"""A column by which queries tell the removal of a key from a row that happens to have the same values."""
+
+
 def unordered_query(columns: str, shape: InputShape) -> str:
     """Return SQL for the net changes of a batch without an order; ``?`` is the sign of a row whose final state is
     undecided. A row stays if it occurs only as an image of updates, and at least as often after an update as before."""
     images = """"n +" + "n -" = 0 AND "n <" <= "n >\""""
     doubt = f"""WHEN "n -" + "n <" > 0 AND "n +" + "n >" > 0 AND NOT ({images}) THEN '?'"""
     counts = ", ".join(f"""COUNT(*) FILTER (_op = '{sign}') AS "n {sign}\"""" for sign in "+-<>")
-    return f"""SELECT {columns}, CASE {"" if shape.net else doubt} WHEN "n +" + "n >" > 0 THEN '+' ELSE '-' END AS _op
-        FROM (SELECT {columns}, {counts} FROM rows GROUP BY {columns})"""
+    gone, removal = (f"WHEN {GONE} THEN '{REMOVE_KEY}'", REMOVAL) if removes_keys(shape) else ("", "")
+    kind = f"CASE {gone} {'' if shape.net else doubt} WHEN \"n +\" + \"n >\" > 0 THEN '+' ELSE '-' END AS _op"
+    return f"""SELECT {columns}, {kind}
+        FROM (SELECT {columns}{removal}, {counts} FROM rows GROUP BY {columns}{removal and f", {GONE}"})"""
 
 
 def ordered_query(columns: str, key: str, shape: InputShape) -> str:
     """Return SQL for the net changes of a batch with an order. Among changes with the same order, deletions come
     first."""
     removal = REMOVE_KEY if shape.relation.key else "-"
-    return f"""SELECT {columns},
-            CASE WHEN "newest of key" IS NULL THEN '-' WHEN "last -" > "last +" THEN '{removal}' ELSE '+' END AS _op
+    gone, removed = (f"WHEN {GONE} THEN '{REMOVE_KEY}'", REMOVAL) if removes_keys(shape) else ("", "")
+    return f"""SELECT {columns}, CASE
+                {gone} WHEN "newest of key" IS NULL THEN '-' WHEN "last -" > "last +" THEN '{removal}' ELSE '+'
+            END AS _op
         FROM (
             SELECT *, MAX("last +") OVER (PARTITION BY {key}) AS "newest of key" FROM (
-                SELECT {columns}, MAX(_order) FILTER (_op = '+') AS "last +", MAX(_order) FILTER (_op = '-') AS "last -"
-                FROM rows GROUP BY {columns}
+                SELECT {columns}{removed}, MAX(_order) FILTER (_op <> '-') AS "last +",
+                    MAX(_order) FILTER (_op = '-') AS "last -"
+                FROM rows GROUP BY {columns}{removed and f", {GONE}"}
             )
         ) WHERE "newest of key" IS NULL OR "last +" = "newest of key\""""
 
@@ -230,7 +243,7 @@ def places_of_rows(
     for file in files:
         if file.format in ("table", "frame"):
             continue
-        tables = staged_tables(file, shape, Problems(), lambda text: None)
+        tables = staged_tables(file, replace(shape, numbered=True), Problems(), lambda text: None)
         for number, (*values, sign) in enumerate((row for table in tables for row in table_rows(table)), start=1):
             row = tuple(map(hashable, values))
             if row in wanted:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 
 from ..errors import Refused
 from ..model import Program, Relation
@@ -37,7 +38,7 @@ def place_in_sources(relation: Relation, named: str, sources: Mapping[str, Seque
 def place_of_deletion(relation: Relation, named: str, files: Iterable[InputFile], reading: Reading) -> str:
     """Return where a row, given by its values as messages name them, is first deleted, as text for messages; empty if
     no file does so. Rows of tables and DataFrames have no numbers."""
-    shape = reading.shape(relation)
+    shape = replace(reading.shape(relation), numbered=True)
     columns = [column.sql for column in relation.row_columns]
     for file in files:
         if file.format in ("table", "frame"):

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from ..errors import JobError, Refused
 from ..model import Program, Relation
 from ..sql import element_type, is_list, is_optional, plain_type
+from .nulls import any_value, as_removal, key_places, never_null, removes_keys
 from .values import BLANKS, OPERATION_NAMES, Absent, InputShape, Reader, json_decoder, reader, shown
 
 PROBLEMS_LISTED = 5
@@ -97,20 +98,47 @@ def checked_rows(
     """Yield valid rows as they are staged, and add the problems of others. Rows are numbered from ``first``; if that is
     0, they have no numbers, and messages tell them by their values. ``text`` says that all values are text."""
     readers = [reader(type_name, shape, text) for type_name in shape.types]
+    wanted, removing = never_null(shape), removal_readers(readers, shape)
     for number, record in enumerate(records, start=first):
         if isinstance(record, str):
             problems.add(f"{file}, row {number}: {record}")
             continue
+        left_out, used = any(record[place] is None for place in wanted), readers
+        if left_out:
+            if shape.numbered:
+                yield [None] * len(shape.staged)
+                continue
+            assert shape.left_out is not None
+            shape.left_out[shape.relation.name] += 1
+            if not removing or any(record[place] is None for place in key_places(shape)):
+                continue
+            used = removing
         try:
-            values = [read(value) for read, value in zip(readers, record, strict=True)]
+            values = [read(value) for read, value in zip(used, record, strict=True)]
         except ValueError:
             present = [(name, v) for name, v in zip(shape.names, record, strict=True) if v is not Absent.ABSENT]
             named = ", ".join(f"{name} {shown(value)}" for name, value in present)
             where = f"{file}, row {number}" if first else f"{file}, a row with {named}"
-            problems.add(*row_problems(where, shape, readers, record))
+            problems.add(*row_problems(where, shape, used, record))
+            continue
+        if left_out:
+            removal = as_removal(values, shape)
+            if removal:
+                yield removal
             continue
         # A relation without columns is stored with one constant column.
         yield values if shape.relation.columns else [True, *values]
+
+
+def removal_readers(readers: Sequence[Reader], shape: InputShape) -> list[Reader]:
+    """Return readers of the values by which a row that is left out removes a key: those of the key and the operation,
+    and any values for other columns. Empty if such rows remove nothing."""
+    if not removes_keys(shape):
+        return []
+    kept = {*key_places(shape), *range(len(shape.relation.columns), len(shape.types))}
+    values = map(any_value, (column.type for column in shape.relation.columns))
+    others: list[Reader] = [lambda _, value=value: value for value in values]  # type: ignore[misc]
+    return [read if place in kept else others[place] for place, read in enumerate(readers)]
 
 
 def row_problems(where: str, shape: InputShape, readers: list[Reader], record: list[Any]) -> list[str]:
@@ -281,7 +309,8 @@ def check_kinds(kinds: Mapping[str, str], file: str, shape: InputShape, problems
     """Return whether the relation accepts the column types of a typed source; add problems for those it does not."""
     before = problems.count
     for name, wanted in zip(shape.names, shape.types, strict=True):
-        if name in kinds and not takes(wanted, kinds[name]):
+        lacking = shape.left_out is not None and wanted not in ("operation", "order") and kinds.get(name) == "null"
+        if name in kinds and not lacking and not takes(wanted, kinds[name]):
             problems.add(f"{file}: column {name} has the type {kinds[name]} and should be {wanted}")
     return problems.count == before
 

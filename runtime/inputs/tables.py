@@ -9,15 +9,19 @@ from __future__ import annotations
 import io
 import itertools
 import mmap
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import replace
 from typing import Any, Protocol
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.csv
 import pyarrow.parquet as pq
 
 from ..arrow import arrow_type, string_array
 from .columns import arrow_kind, arrow_values, staged_values, text_values
+from .nulls import removes_keys, valid_rows
 from .records import (
     NO_HEADER,
     Problems,
@@ -79,20 +83,60 @@ def converted(
 ) -> Iterator[Any]:
     """Yield ``count`` rows, whose ``columns`` are Arrow arrays in the order of InputShape.names, None for an absent
     operation. ``where`` is the name of the file and the number of the first row, ``text`` as in ``reader``."""
-    convert, schema = text_values if text else staged_values, staged_schema(shape)
+    schema = staged_schema(shape)
     try:
-        # A relation without columns is stored with one constant column.
-        arrays = [] if shape.relation.columns else [pa.repeat(True, count)]
-        arrays += [
-            pa.repeat("+", count) if column is None else convert(column, kind, shape)
-            for column, kind in zip(columns, shape.types, strict=True)
-        ]
-        yield pa.Table.from_arrays(arrays, schema=schema)
+        valid = valid_rows(columns, shape)
+        kept, rows, others = columns, count, []
+        if valid is not None:
+            kept, rows = rows_chosen(columns, valid), pc.sum(valid, min_count=0).as_py()
+            others = left_out_tables(rows_chosen(columns, pc.invert(valid)), count - rows, text, where[0], shape)
+        tables = [converted_table(kept, rows, text, shape), *others]
     except (ValueError, OverflowError, pa.ArrowException):
-        read = (lambda column: column.to_pylist()) if text else arrow_values
-        values = [[Absent.ABSENT] * count if column is None else read(column) for column in columns]
-        records = map(list, zip(*values, strict=True))
+        records = column_records(columns, count, text)
         yield from row_tables(checked_rows(records, where[0], text, shape, problems, where[1]), schema)
+        return
+    if shape.left_out is not None:
+        shape.left_out[shape.relation.name] += count - rows
+    yield from tables
+
+
+def converted_table(columns: Sequence[Any], count: int, text: bool, shape: InputShape) -> Any:
+    """Return columns as a table of staged values; raise as :func:`staged_values`."""
+    convert = text_values if text else staged_values
+    # A relation without columns is stored with one constant column.
+    arrays = [] if shape.relation.columns else [pa.repeat(True, count)]
+    arrays += [
+        pa.repeat("+", count) if column is None else convert(column, kind, shape)
+        for column, kind in zip(columns, shape.types, strict=True)
+    ]
+    return pa.Table.from_arrays(arrays, schema=staged_schema(shape))
+
+
+def column_records(columns: Sequence[Any], count: int, text: bool) -> Iterator[Record]:
+    """Return the rows of Arrow columns as records."""
+    read = (lambda column: column.to_pylist()) if text else arrow_values
+    values = [[Absent.ABSENT] * count if column is None else read(column) for column in columns]
+    return map(list, zip(*values, strict=True))
+
+
+def rows_chosen(columns: Sequence[Any], wanted: Any) -> list[Any]:
+    """Return the rows of Arrow columns for which an Arrow array is true."""
+    return [None if column is None else column.filter(wanted) for column in columns]
+
+
+def left_out_tables(columns: Sequence[Any], count: int, text: bool, name: str, shape: InputShape) -> list[Any]:
+    """Return what to stage for rows that are left out. Raise ValueError if something is wrong with them, or if they
+    have to keep their places among the others."""
+    if shape.numbered:
+        raise ValueError("rows keep their numbers")
+    if not removes_keys(shape):
+        return []
+    found, problems = replace(shape, left_out=Counter()), Problems()
+    rows = checked_rows(column_records(columns, count, text), name, text, found, problems)
+    tables = [*row_tables(rows, staged_schema(shape))]
+    if problems.count:
+        raise ValueError("a value does not fit")
+    return tables
 
 
 # CSV

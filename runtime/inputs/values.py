@@ -7,6 +7,7 @@ import functools
 import json
 import math
 import re
+from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta
@@ -109,6 +110,10 @@ class InputShape:
     ``net`` is ``insert`` if a row that an unordered batch deletes and inserts is to stay; otherwise such a batch is
     refused. With ``all_inserts``, all rows of a source without operations are insertions, and no column of ``initial``
     rows is taken for their operation, whatever its name.
+
+    Rows with a null in a column that is never null are refused, or counted in ``left_out``. If changes come with
+    ``whole_rows``, before and after, both sides are left out alike. With ``numbered``, a row that is left out is staged
+    as nulls, so that the numbers of the others tell their places.
     """
 
     relation: Relation
@@ -117,6 +122,9 @@ class InputShape:
     initial: bool
     net: str = ""
     all_inserts: bool = False
+    left_out: Counter[str] | None = None
+    whole_rows: bool = False
+    numbered: bool = False
 
     @property
     def names(self) -> list[str]:

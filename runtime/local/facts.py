@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from ..errors import JobError
+from ..inputs.nulls import left_out_counts
 from ..inputs.records import Problems, Record, Warn, checked_rows, operation_column
 from ..inputs.values import Absent, InputShape, shown
 from ..model import Program, Relation
@@ -46,10 +47,13 @@ class LocalFile:
         return self.path.open("rb")
 
 
-def read_facts(program: Program, folder: Path, warn: Warn, all_inserts: bool = False) -> dict[str, Any]:
+def read_facts(
+    program: Program, folder: Path, warn: Warn, all_inserts: bool = False, nulls: str = "refuse"
+) -> dict[str, Any]:
     """Return the staged rows of the input relations in the files of a folder, as an Arrow table for each table.
 
-    A relation without a file stays empty, with a warning. Names that begin with a dot or ``_`` are ignored, except
+    A relation without a file stays empty, with a warning. If ``nulls`` is ``skip``, rows with nulls in columns that are
+    never null are left out, with a warning. Names that begin with a dot or ``_`` are ignored, except
     those of input relations. Raise :class:`JobError` for the first problems of files and rows, including files that
     belong to no relation, and OSError if the folder cannot be read.
     """
@@ -69,6 +73,7 @@ def read_facts(program: Program, folder: Path, warn: Warn, all_inserts: bool = F
         else:
             found[path.stem].append(path)
     changes: dict[str, Any] = {}
+    left_out = left_out_counts(nulls)
     for relation in inputs:
         files = found[relation.name]
         if len(files) > 1:
@@ -77,9 +82,11 @@ def read_facts(program: Program, folder: Path, warn: Warn, all_inserts: bool = F
             warn(f"{folder} has no file for {relation.name}, which is therefore empty")
         else:
             operation = operation_column(relation, none=all_inserts)
-            shape = InputShape(relation, operation, "", True, "", all_inserts)
+            shape = InputShape(relation, operation, "", True, "", all_inserts, left_out)
             changes[relation.table] = read_file(files[0], shape, problems, warn)
     problems.refuse()
+    for name, number in (left_out or {}).items():
+        warn(f"{name}: {number:,} row{'s' * (number != 1)} with nulls left out")
     return changes
 
 
@@ -95,7 +102,7 @@ def read_file(path: Path, shape: InputShape, problems: Problems, warn: Warn) -> 
     else:
         tables = staged_tables(file, shape, problems, warn)
     found = one_table(tables, shape)
-    check_keys(found, str(file), shape.relation, problems)
+    check_keys(found, str(file), shape, problems)
     return found
 
 
@@ -108,9 +115,10 @@ def one_table(tables: Iterable[Any], shape: InputShape) -> Any:
     return pa.concat_tables([staged_schema(shape).empty_table(), *tables])
 
 
-def check_keys(table: Any, name: str, relation: Relation, problems: Problems) -> None:
+def check_keys(table: Any, name: str, shape: InputShape, problems: Problems) -> None:
     """Add a problem for each row that differs from an earlier row with the same primary key, unless there are problems
     already. ``table`` has the staged rows of a source called ``name``."""
+    relation = shape.relation
     if not relation.key or problems.count:
         return
     rows = list(zip(*(table.column(column.sql).to_pylist() for column in relation.columns), strict=True))
@@ -121,7 +129,10 @@ def check_keys(table: Any, name: str, relation: Relation, problems: Problems) ->
         earlier = first.setdefault(repr([row[place] for place in places]), number)
         if rows[earlier - 1] != row:
             key = ", ".join(f"{relation.columns[p].name} = {shown(row[p])}" for p in places)
-            problems.add(f"{name}, row {number}: row {earlier} has the primary key {key} too")
+            # Rows that were left out have no place in the table, but in the source.
+            told = "two rows have" if shape.left_out else f"row {earlier} has"
+            where = name if shape.left_out else f"{name}, row {number}"
+            problems.add(f"{where}: {told} the primary key {key}{'' if shape.left_out else ' too'}")
 
 
 def tsv_records(lines: Iterator[str], shape: InputShape) -> Iterator[Record]:

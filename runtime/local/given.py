@@ -6,6 +6,7 @@ import contextlib
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
+from ..inputs.nulls import LeftOut
 from ..inputs.records import NO_OPERATION, Problems, Record, checked_rows
 from ..inputs.values import Absent, InputShape, shown
 from ..model import Relation
@@ -16,23 +17,33 @@ MISSING_VALUES = ("NAType", "NaTType")
 """The types of the markers by which pandas tells that a value is missing, besides None."""
 
 
-def given_rows(relation: Relation, rows: Any, name: str, problems: Problems, sign: str = "+") -> Any:
+def given_rows(
+    relation: Relation,
+    rows: Any,
+    name: str,
+    problems: Problems,
+    sign: str = "+",
+    left_out: LeftOut | None = None,
+    initial: bool = True,
+) -> Any:
     """Return rows for an input relation as an Arrow table of staged changes: insertions, or deletions if ``sign`` is
-    ``-``. Messages call the rows ``name``.
+    ``-``. Messages call the rows ``name``. Rows with nulls where none are allowed are counted in ``left_out``; unless
+    the rows are ``initial``, such an insertion removes the row with its key.
 
     DataFrames, Arrow tables and dicts have exactly the relation's columns, in any order; tuples have their values in
     order. Everything that is wrong is added to ``problems``.
     """
     import pyarrow as pa
+    import pyarrow.compute as pc
 
-    shape = InputShape(relation, NO_OPERATION, "", True, "", True)
+    shape = InputShape(relation, NO_OPERATION, "", initial or sign == "-", "", True, left_out)
     table = arrow_table(rows)
     if table is None:
         found = one_table(listed_tables(rows, name, shape, problems), shape)
     else:
         found = one_table(frame_tables(table, name, shape, problems), shape)
     if sign == "+":
-        check_keys(found, name, relation, problems)
+        check_keys(found.filter(pc.equal(found.column("_op"), "+")), name, shape, problems)
         return found
     return found.set_column(found.num_columns - 1, "_op", pa.repeat(sign, found.num_rows))
 

@@ -15,7 +15,7 @@ from ..engines.duckdb import DuckEngine
 from ..errors import JobError
 from ..explain import MOST_PROOF_TUPLES, Explainer
 from ..functions import supply
-from ..inputs.values import plain_row, stored_row
+from ..inputs.values import REMOVE_KEY, plain_row, stored_row
 from ..maintenance.changes import REMOVALS, resolve_input
 from ..maintenance.choice import maintain
 from ..maintenance.recount import recount
@@ -199,7 +199,8 @@ class Session:
             self.engine.empty(table, columns)
         if len(kinds) < 2 or relation.copy:
             return
-        both = f"SELECT {known} FROM {table} GROUP BY {known} HAVING COUNT(DISTINCT _op) > 1"
+        given = f"{table} WHERE _op <> '{REMOVE_KEY}'"
+        both = f"SELECT {known} FROM {given} GROUP BY {known} HAVING COUNT(DISTINCT _op) > 1"
         for row in self.engine.first(both, 1):
             text = named_values(relation, row)
             raise JobError(f"{relation.name}: {text or '()'} is both deleted and inserted")

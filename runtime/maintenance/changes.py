@@ -252,13 +252,14 @@ def resolve_input(engine: Engine, relation: Relation) -> None:
     removed = f"SELECT {columns} FROM {table} SEMI JOIN ({removed}) AS m USING ({columns})"
     if relation.key:
         key = ", ".join(relation.key)
-        twice = engine.first(f"SELECT {key} FROM ({inserted}) AS p GROUP BY {key} HAVING COUNT(*) > 1", 1)
+        named = f"SELECT DISTINCT {columns}, _op FROM {table}__changes WHERE _op IN ('+', 'x')"
+        twice = engine.first(f"SELECT {key} FROM ({named}) AS p GROUP BY {key} HAVING COUNT(*) > 1", 1)
         if twice:
             raise Refused(
                 f"{relation.name}: two different rows with the primary key {named_values(relation, twice[0])} "
                 "in one batch, and their order is unknown; pass the column that determines it with --order-column"
             )
-        # In an ordered batch the last change of a key may be `x`: remove whatever row has the key.
+        # The last change of a key may be `x`: remove whatever row has the key.
         named = f"SELECT {key} FROM {table}__changes WHERE _op IN ('+', 'x')"
         replaced = f"SELECT {columns} FROM {table} SEMI JOIN ({named}) AS k USING ({key})"
         removed = f"{removed} UNION {replaced}"
