@@ -512,8 +512,9 @@ def add_tables(parser: argparse.ArgumentParser, more: str = "") -> None:
     """Add the option that says which tables output relations are kept as."""
     parser.add_argument(
         "--publish",
-        metavar="delta:PLACE",
-        help=f"keep each output relation as a Delta table PLACE/RELATION, brought up to date with each commit{more}",
+        metavar="PLACE",
+        help="keep each output relation as a table at delta:FOLDER or iceberg:CATALOG.NAMESPACE, brought up to date "
+        f"with each commit{more}",
     )
 
 

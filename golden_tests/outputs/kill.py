@@ -1,16 +1,15 @@
-"""Kills ``apply`` (with SIGKILL) of a job whose views are Delta tables, and of a job that reads these tables.
+"""Kills ``apply`` (with SIGKILL) of a job whose views are tables, and of a job that reads these tables.
 
-Run as a script in an empty directory, with two numbers: a seed, and how often to kill. The first job applies batches
-that change random links, and the second what is new in the first one's tables. Either is killed at some moment, in
-Python or in the library of Delta tables, then goes on. The library is used in children only: it does not work after a
-fork.
+Run as a script in an empty directory, with two numbers, a seed and how often to kill, and with the kind of tables:
+``delta``, or ``iceberg``, whose catalog is that of ``lake.settings``. The first job applies batches that change random
+links, and the second what is new in the first one's tables. Either is killed at some moment, in Python or in the
+library of tables, then goes on. The libraries are used in children only: they do not work after a fork.
 """
 
 from __future__ import annotations
 
 import os
 import random
-import shutil
 import signal
 import sys
 import threading
@@ -19,11 +18,12 @@ from collections import Counter
 from pathlib import Path
 from typing import Any
 
-import pyarrow as pa
-import pyarrow.dataset
+import pyarrow.dataset  # noqa: F401  (PyArrow imports it when it first reads: not again in every child)
+import pyiceberg.catalog.sql  # noqa: F401
 
 from golden_tests.feeds.world import FeedWorld
 from golden_tests.job.kill import in_child
+from golden_tests.outputs.lakes import other_lake
 
 FIRST = """
 input relation link(src: int, dst: int)
@@ -49,9 +49,9 @@ Links = set[tuple[int, int]]
 class Chain:
     """Two jobs, the second of which reads the tables of the first."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, kind: str) -> None:
         """Compile both, without states."""
-        self.lake = folder / "lake"
+        self.lake = other_lake(kind, folder, "lake")
         for name in ("first", "second"):
             (folder / name).mkdir(exist_ok=True)
         self.first = FeedWorld(folder / "first", FIRST)
@@ -59,8 +59,8 @@ class Chain:
 
     def build(self) -> None:
         """Build both states, of no links."""
-        assert self.first.run("init", "--publish", f"delta:{self.lake}") == 0
-        feeds = [f"{name}=delta:{self.lake / name}" for name in ("reachable", "degree")]
+        assert self.first.run("init", "--publish", self.lake.place) == 0
+        feeds = [f"{name}={self.lake.feed(name)}" for name in ("reachable", "degree")]
         assert self.second.run("connect", *feeds) == 0
         assert self.second.run("init") == 0
 
@@ -73,20 +73,18 @@ class Chain:
 
     def check(self, links: Links) -> None:
         """All that was applied has arrived at the end of the chain, and no table tells a change twice."""
-        from deltalake import DeltaTable
-
         assert self.second.run("apply") == 0
         pairs, degrees = closure(links), Counter(a for a, _ in links)
         assert self.first.rows("reachable") == pairs
         for name, rows in (("reachable", pairs), ("degree", set(degrees.items()))):
-            feed = pa.table(DeltaTable(str(self.lake / name)).load_cdf(starting_version=0)).to_pylist()
+            feed = self.lake.changes(name, None).to_pylist()
             net: Counter[tuple[Any, ...]] = Counter()
             # In the order of versions, no row comes that is there, and none goes that is not.
             for version in sorted({row["_commit_version"] for row in feed}):
                 for row in feed:
                     if row["_commit_version"] == version:
-                        tuple_of_row = tuple(value for column, value in row.items() if column[0] != "_")
-                        net[tuple_of_row] += -1 if row["_change_type"] in ("delete", "update_preimage") else 1
+                        *values, _, sign = row.values()
+                        net[tuple(values)] += sign
                 assert set(net.values()) <= {0, 1}, (name, version, net)
             assert {row for row, count in net.items() if count} == rows, name
             assert self.second.rows(name) == rows
@@ -114,7 +112,7 @@ def killed_after(seconds: float) -> None:
 def main() -> None:
     """Kills one of the jobs again and again."""
     rng, times = random.Random(int(sys.argv[1])), int(sys.argv[2])
-    chain, links, kills = Chain(Path.cwd()), set[tuple[int, int]](), 0
+    chain, links, kills = Chain(Path.cwd(), sys.argv[3]), set[tuple[int, int]](), 0
     assert in_child(chain.build) == 0
     longest = 0.2
     for number in range(times):
@@ -149,4 +147,3 @@ def main() -> None:
 
 if __name__ == "__main__":
     main()
-    shutil.rmtree("lake")

@@ -37,10 +37,10 @@ def connect_feeds(
     log: Log | None = None,
 ) -> dict[str, Any]:
     """Connect input relations with feeds, given as ``REL=SOURCE`` or in the file ``feeds``, and disconnect those in
-    ``remove``. With ``publish``, keep output relations as tables at this place, such as ``delta:/lake/views``, or no
-    longer for ``none``. Before ``init`` feeds are recorded beside the state; afterwards that is a commit. A relation
-    that is connected anew, or whose columns or filter change, is compared with its feed as a whole by the next
-    ``apply``. Each feed is opened, and must have the columns."""
+    ``remove``. With ``publish``, keep output relations as tables at this place, such as ``delta:/lake/views`` or
+    ``iceberg:lake.views``, or no longer for ``none``. Before ``init`` feeds are recorded beside the state; afterwards
+    that is a commit. A relation that is connected anew, or whose columns or filter change, is compared with its feed as
+    a whole by the next ``apply``. Each feed is opened, and must have the columns."""
     log, executor = log or Log(), executor_of(spark)
     root = given_place(state)
     built = bool(commit_numbers(root))

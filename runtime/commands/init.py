@@ -57,8 +57,8 @@ def init_state(
     ordinary ones. ``keep``: how many commits the state will keep, or for how long (``7d``).
     ``feeds``: sources that replace those of connected feeds for this command, as ``REL=SOURCE`` or as a mapping.
     ``op_column``: the operation column of change files in a connected folder. ``publish``: keep output relations as
-    tables at this place, such as ``delta:/lake/views``. ``nulls``: ``skip`` if rows with nulls in columns that are
-    never null are left out and counted; by default they are refused."""
+    tables at this place, such as ``delta:/lake/views`` or ``iceberg:lake.views``. ``nulls``: ``skip`` if rows with
+    nulls in columns that are never null are left out and counted; by default they are refused."""
     started, log = time.monotonic(), log or Log()
     left_out = left_out_counts(nulls)
     keep = checked_keep(keep)

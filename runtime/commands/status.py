@@ -8,6 +8,7 @@ from ..commits import from_last_commit, relation_rows
 from ..executors import LocalExecutor
 from ..manifest import Manifest
 from ..model import Program
+from ..outputs.tables import table_place
 from ..places import given_place
 from ..publish import finish_publication
 from ..stored import stored_bytes
@@ -31,7 +32,7 @@ def state_status(program: Program, state: str) -> dict[str, Any]:
             "buckets": manifest.buckets,
             "rows": relation_rows(program, manifest),
             "feeds": feeds_said(manifest.feeds),
-            "tables": {name: f"{manifest.tables.place}/{item.folder}" for name, item in written.items()},
+            "tables": {name: table_place(manifest.tables.place, item.folder) for name, item in written.items()},
             "bytes": stored_bytes(root, manifest),
             "finished_publication": finished,
         }

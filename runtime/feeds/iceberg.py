@@ -156,10 +156,15 @@ def iceberg_table(place: str) -> Any:
         from pyiceberg.table import StaticTable
 
         return StaticTable.from_metadata(place)
+    catalog, _, name = place.rpartition("/")
+    return iceberg_catalog(catalog).load_table(name)
+
+
+def iceberg_catalog(name: str) -> Any:
+    """Return a catalog that pyiceberg is configured for, the default one without a name."""
     from pyiceberg.catalog import load_catalog
 
-    catalog, _, name = place.rpartition("/")
-    return load_catalog(catalog or None).load_table(name)
+    return load_catalog(name or None)
 
 
 def has_deletes(manifest: Any) -> bool:

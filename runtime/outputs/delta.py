@@ -10,7 +10,7 @@ from urllib.parse import unquote
 from ..errors import JobError, reason
 from ..feeds.feed import needed_library
 from ..places import sync, without_scheme
-from .output import Mark, OutputLook, Rows, TableMoved
+from .output import FILE_SIZE, Mark, OutputLook, Rows, TableMoved, quoted_name
 
 ATTEMPT_KEY = "flintlog.attempt"
 
@@ -22,9 +22,6 @@ HARMLESS = ("OPTIMIZE", "VACUUM START", "VACUUM END")
 
 ENTRIES_SEEN = 100
 """How many versions back the last transaction of a job is looked for."""
-
-FILE_SIZE = 32 * 1024 * 1024
-"""The size of the files of a table: to delete a row, its whole file is written again."""
 
 
 class DeltaOutput:
@@ -161,6 +158,12 @@ def app_of(writer: int) -> str:
     return f"flintlog:{writer:x}"
 
 
-def quoted_name(name: str) -> str:
-    """Return the name of a column for the library's SQL, which otherwise folds case."""
-    return '"' + name.replace('"', '""') + '"'
+def delta_place(place: str) -> str:
+    """Return a folder for tables as it is recorded."""
+    path = without_scheme(place)
+    return place if path is None else str(Path(path).absolute())
+
+
+def delta_output_place(place: str, folder: str) -> str:
+    """Return where the table of a relation is."""
+    return f"{place.rstrip('/')}/{folder}"

@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any, Protocol
 
+import pyarrow as pa
+
 from ..errors import JobError
+
+FILE_SIZE = 32 * 1024 * 1024
+"""The size of the files of a table: to delete a row, its whole file is written again."""
 
 
 @dataclass(frozen=True)
@@ -40,8 +45,6 @@ class Rows:
 
     def reader(self) -> Any:
         """Return a reader of the batches."""
-        import pyarrow as pa
-
         return pa.RecordBatchReader.from_batches(self.schema, self.batches)
 
     def inserted_only(self) -> Rows:
@@ -75,3 +78,24 @@ class OutputTable(Protocol):
 
     def force(self) -> None:
         """Force what the last transaction wrote to disk, if the table is on one."""
+
+
+@dataclass(frozen=True)
+class TableKind:
+    """A format of output tables: how to open the table of a relation, given its place; what to record of the place that
+    all tables are at, which raises JobError for what is none; and how to find that of one table there."""
+
+    open: Callable[[str, str], OutputTable]
+    recorded: Callable[[str], str]
+    joined: Callable[[str, str], str]
+
+
+def quoted_name(name: str) -> str:
+    """Return the name of a column in SQL, which otherwise folds case."""
+    return '"' + name.replace('"', '""') + '"'
+
+
+def typed_batch(columns: Iterable[Any], schema: Any) -> Any:
+    """Return a batch of columns with the types of a schema."""
+    arrays = [column.cast(field.type) for column, field in zip(columns, schema, strict=True)]
+    return pa.RecordBatch.from_arrays(arrays, schema=schema)

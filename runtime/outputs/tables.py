@@ -4,7 +4,7 @@ before it, otherwise by the difference to all tuples. Each commit changes a tabl
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -20,15 +20,19 @@ from ..inputs.records import operation_column
 from ..inputs.tables import ROWS_AT_ONCE
 from ..manifest import NO_TABLES, Manifest, OutputRecord, OutputTables, Publication, attempt_id
 from ..model import Program, Relation
-from ..places import bare_location, without_scheme
+from ..places import bare_location
 from ..sql import plain_column, plain_type
 from ..stored import check_files, stored_engine
 from ..versions import check_program, has_columns_of, recorded_relation
-from .delta import DeltaOutput, quoted_name
-from .output import Mark, OutputLook, OutputTable, Rows, TableMoved
+from .delta import DeltaOutput, delta_output_place, delta_place
+from .iceberg import IcebergOutput, iceberg_output_place, iceberg_place
+from .output import Mark, OutputLook, OutputTable, Rows, TableKind, TableMoved, quoted_name, typed_batch
 
-TABLE_KINDS: dict[str, Callable[[str, str], OutputTable]] = {"delta": DeltaOutput}
-"""How to open a table, given its place and the name of its relation, by what the place begins with."""
+TABLE_KINDS = {
+    "delta": TableKind(DeltaOutput, delta_place, delta_output_place),
+    "iceberg": TableKind(IcebergOutput, iceberg_place, iceberg_output_place),
+}
+"""The formats of tables, by what their places begin with."""
 
 TRIES = 5
 """How often a table is looked at again because others have changed it meanwhile."""
@@ -49,8 +53,7 @@ def given_tables(place: str) -> str:
     if kind not in TABLE_KINDS or not rest:
         kinds = " or ".join(f"{name}:..." for name in TABLE_KINDS)
         raise JobError(f"{place} is no place for tables: give {kinds}, or none")
-    path = without_scheme(rest)
-    return bare_location(f"{kind}:{rest if path is None else Path(path).absolute()}")
+    return bare_location(f"{kind}:{TABLE_KINDS[kind].recorded(rest)}")
 
 
 def is_table_place(place: str) -> bool:
@@ -58,10 +61,16 @@ def is_table_place(place: str) -> bool:
     return place.partition(":")[0] in TABLE_KINDS
 
 
+def table_place(place: str, folder: str) -> str:
+    """Return where the table of a relation is, given where all are."""
+    kind, _, rest = place.partition(":")
+    return f"{kind}:{TABLE_KINDS[kind].joined(rest, folder)}"
+
+
 def open_output(place: str, folder: str, relation: str) -> OutputTable:
     """Return the table of a relation at a place."""
-    kind, _, rest = place.partition(":")
-    return TABLE_KINDS[kind](f"{rest.rstrip('/')}/{folder}", relation)
+    kind, _, rest = table_place(place, folder).partition(":")
+    return TABLE_KINDS[kind].open(rest, relation)
 
 
 def output_relations(program: Program) -> list[Relation]:
@@ -71,13 +80,17 @@ def output_relations(program: Program) -> list[Relation]:
 
 def tables_at(program: Program, place: str) -> dict[str, str]:
     """Return the tables of output relations at a place, none if that is empty."""
-    return {r.name: f"{place}/{r.folder or r.name}" for r in output_relations(program)} if place else {}
+    return {r.name: table_place(place, r.folder or r.name) for r in output_relations(program)} if place else {}
 
 
 def check_tables(program: Program, place: str) -> None:
     """Raise JobError if tables at a place cannot be read, were not written by a job, or cannot have the columns of
     their relations. Without a place there are none."""
+    tables: dict[str, str] = {}
     for relation in output_relations(program) if place else ():
+        own = table_place(place, relation.folder or relation.name)
+        if tables.setdefault(own, relation.name) != relation.name:
+            raise JobError(f"{tables[own]} and {relation.name} would both be {own}: rename one of them")
         known: dict[str, str] = {}
         for column in relation.columns:
             other = known.setdefault(column.name.lower(), column.name)
@@ -210,12 +223,6 @@ def schema_of(kinds: Mapping[str, str], operation: str = "") -> Any:
     """Return the Arrow schema of a table, given the types of its columns, or of its changes with their operations."""
     fields = [(name, arrow_type(plain_type(kind))) for name, kind in kinds.items()]
     return pa.schema([(operation, pa.string()), *fields] if operation else fields)
-
-
-def typed_batch(columns: Iterable[Any], schema: Any) -> Any:
-    """Return a batch of columns with the types of a schema."""
-    arrays = [column.cast(field.type) for column, field in zip(columns, schema, strict=True)]
-    return pa.RecordBatch.from_arrays(arrays, schema=schema)
 
 
 @contextlib.contextmanager
