@@ -1,7 +1,8 @@
 """Kills ``apply`` of a feed (with SIGKILL) at its steps on the file system, and checks that each range is applied once.
 
 Run as a script in an empty directory, with a number: 1 to kill at each step, 2 at every other one, and so on, and with
-the kind of feed, ``lake``, ``iceberg`` or ``topic``; prints at how many steps it killed. The libraries of tables are
+the kind of feed, ``lake``, ``iceberg`` or ``topic``; prints at how many steps it killed. With ``delta`` or ``iceberg``
+behind it, output relations are tables of that kind, too, and steps in these count as well. The libraries of tables are
 used in children only: they do not work after a fork. The catalog of Iceberg is that of ``lake.settings``. A topic in
 memory is known to all children.
 """
@@ -24,6 +25,7 @@ from golden_tests.feeds.envelopes import MemoryTopic, envelope
 from golden_tests.feeds.lake import iceberg_links, snapshot_of
 from golden_tests.feeds.world import FeedWorld, append, delete, links, make_table
 from golden_tests.job.kill import STEPS, in_child, kill_at
+from golden_tests.outputs.lakes import OutputLake, other_lake
 
 WANTED = {(2, 3), (3, 4), (4, 5)}
 
@@ -108,18 +110,31 @@ class Topic:
             self.topic.write(None, envelope("d", {"src": 1, "dst": 2}))
 
 
-def build(world: FeedWorld, source: Source) -> None:
+TABLES = ("views", "warehouse", "catalog.db")
+"""What is beside the state that has output tables, or the feed."""
+
+
+def build(world: FeedWorld, source: Source, views: OutputLake | None) -> None:
     """A state that lacks the last changes of its first feed, and a second feed with nothing new."""
     Path("incoming").mkdir()
     Path("incoming/1.csv").write_text("op,id,name\n+,2,b\n")
     source.grow(0)
-    assert world.run("connect", f"link={source.name}", "person=files:incoming") == world.run("init") == 0
+    assert world.run("connect", f"link={source.name}", "person=files:incoming") == 0
+    assert world.run("init", *(["--publish", views.place] if views else [])) == 0
     source.grow(1)
     assert world.run("apply") == 0
     source.grow(2)
 
 
-def check(world: FeedWorld, source: Source) -> None:
+def check_views(world: FeedWorld, views: OutputLake) -> None:
+    """The tables have the rows of their relations, and each of the three commits changed one once."""
+    for name in ("reachable", "named"):
+        assert {tuple(row.values()) for row in views.rows(name).to_pylist()} == world.rows(name), name
+        assert views.rows(name).num_rows == len(world.rows(name))
+    assert len(views.versions("reachable")) == 3, views.versions("reachable")
+
+
+def check(world: FeedWorld, source: Source, views: OutputLake | None) -> None:
     """The range is applied, if need be now, published once, and never applied again."""
     before = world.job.status(str(world.state))["commit"]
     result = world.job.apply(None, str(world.state), log=world.job.Log(quiet=True))
@@ -136,6 +151,18 @@ def check(world: FeedWorld, source: Source) -> None:
     assert (gained, lost) == ({(2, 4), (2, 5), (3, 4), (3, 5), (4, 5)}, {(1, 2), (1, 3)}), rows
     assert len(rows) == 7
     assert not world.job.apply(None, str(world.state), log=world.job.Log(quiet=True))["applied"]
+    if views:
+        check_views(world, views)
+
+
+def copy(source: Path, target: Path) -> None:
+    """Copy a file or a folder in place of another."""
+    target.parent.mkdir(parents=True, exist_ok=True)
+    if source.is_file():
+        shutil.copy2(source, target)
+        return
+    shutil.rmtree(target, ignore_errors=True)
+    shutil.copytree(source, target)
 
 
 def main() -> None:
@@ -143,23 +170,32 @@ def main() -> None:
     world = FeedWorld(Path.cwd())
     tables: dict[str, Source] = {"lake": Lake(), "iceberg": IcebergLake()}
     source = tables.get(sys.argv[2]) or Topic(world.job)
-    assert in_child(lambda: build(world, source)) == 0
+    views = other_lake(sys.argv[3], Path.cwd(), "views") if sys.argv[3:] else None
+    assert in_child(lambda: build(world, source, views)) == 0
     if isinstance(source, Topic):
         for stage in range(3):
             source.grow(stage)
-    shutil.copytree(world.state, "built")
+    copy(world.state, Path("built"))
+    beside = [Path(name) for name in TABLES if views and Path(name).exists()]
+    for place in beside:
+        copy(place, Path("before") / place)
     root, apart = str(world.state), int(sys.argv[1])
+    watched = [root, *(str(place) for place in beside)]
     for number, step in enumerate(range(1, 10_000, apart)):
-        shutil.rmtree(root)
-        shutil.copytree("built", root)
+        copy(Path("built"), world.state)
+        for place in beside:
+            copy(Path("before") / place, place)
 
         def killed(step: int = step) -> None:
-            kill_at(step, lambda event, arguments: event in STEPS and root in str(arguments[0]))
+            kill_at(
+                step,
+                lambda event, arguments: event in STEPS and any(name in str(arguments[0]) for name in watched),
+            )
             world.job.apply(None, root, log=world.job.Log(quiet=True))
 
         ended = in_child(killed)
         assert ended in (0, signal.SIGKILL), ended
-        assert in_child(lambda: check(world, source)) == 0, f"killed at step {step}"
+        assert in_child(lambda: check(world, source, views)) == 0, f"killed at step {step}"
         if ended == 0:
             print(number)
             return

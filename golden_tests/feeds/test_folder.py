@@ -88,13 +88,20 @@ def test_follow_applies_what_arrives(world: FeedWorld) -> None:
         # Each child takes longer, since it opens the catalog.
         ("iceberg", 79),
         *(pytest.param(kind, 1, marks=AT_NIGHT) for kind in ("lake", "topic", "iceberg")),
+        # Output relations are tables, too.
+        ("topic delta", 61),
+        *(
+            pytest.param(f"{kind} {views}", 1, marks=AT_NIGHT)
+            for kind in ("lake", "topic", "iceberg")
+            for views in ("delta", "iceberg")
+        ),
     ],
 )
 def test_killed_at_any_step(tmp_path: Path, apart: int, kind: str) -> None:
     """Each range is applied and published exactly once."""
     root = Path(__file__).parents[2]
     done = subprocess.run(
-        [sys.executable, "-m", "golden_tests.feeds.kill", str(apart), kind],
+        [sys.executable, "-m", "golden_tests.feeds.kill", str(apart), *kind.split()],
         cwd=tmp_path,
         env={**os.environ, "PYTHONPATH": str(root), **settings(tmp_path)},
         capture_output=True,
