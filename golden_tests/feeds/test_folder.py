@@ -89,7 +89,7 @@ def test_follow_applies_what_arrives(world: FeedWorld) -> None:
         ("iceberg", 79),
         *(pytest.param(kind, 1, marks=AT_NIGHT) for kind in ("lake", "topic", "iceberg")),
         # Output relations are tables, too.
-        ("topic delta", 61),
+        ("topic delta", 109),
         *(
             pytest.param(f"{kind} {views}", 1, marks=AT_NIGHT)
             for kind in ("lake", "topic", "iceberg")
