@@ -12,7 +12,7 @@ from xml.etree import ElementTree
 from flintlog.runtime.errors import JobError
 from flintlog.runtime.inputs.records import NO_OPERATION, Problems, input_relation
 from flintlog.runtime.inputs.values import InputShape, hashable, plain_row
-from flintlog.runtime.local.facts import FACTS_FORMATS, read_file
+from flintlog.runtime.local.facts import FACTS_FORMATS, facts_format, read_file
 from flintlog.runtime.local.given import given_rows
 from flintlog.runtime.local.session import Row, Session, refusal
 from flintlog.runtime.model import MOST_ENTRIES, Program, Relation
@@ -191,7 +191,7 @@ def _staged(relation: Relation, rows: Any, called: str, folder: Path, sign: str)
     try:
         if isinstance(rows, str):
             path = folder / rows
-            if path.suffix.lower() not in FACTS_FORMATS:
+            if not facts_format(path):
                 known = ", ".join(FACTS_FORMATS)
                 raise WrongTest(f"{called}: {rows} does not have the suffix of a known format ({known})")
             shape = InputShape(relation, NO_OPERATION, "", True, "", True)

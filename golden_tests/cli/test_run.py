@@ -267,9 +267,9 @@ def test_files_left_over(facts: Path, tmp_path: Path) -> None:
         tmp_path / "p.dl", "input relation a(x: int)\ninput relation b(x: int)\noutput p.\np(X) :- a(X), !b(X).\n"
     )
     written(facts / "A.csv", "x\n2\n")
-    written(facts / "a.csv.gz", "")
-    (facts / "b").mkdir()
-    written(facts / "b" / "b.csv", "x\n1\n")
+    written(facts / "a.txt.gz", "")
+    (facts / "d").mkdir()
+    written(facts / "d" / "b.csv", "x\n1\n")
     os.mkfifo(facts / "b.csv")
     written(facts / "p.json", '{"X": 3}\n')
     result = flintlog("run", program, "--facts", facts)
@@ -278,10 +278,10 @@ def test_files_left_over(facts: Path, tmp_path: Path) -> None:
     assert result.stderr.splitlines()[-6:] == [
         "error: refused, nothing has changed:",
         f"  {facts / 'A.csv'}: there is no input relation A; {known}",
-        f"  {facts / 'a.csv.gz'} does not have the suffix of a known format (.csv, .json, .jsonl, .ndjson, .parquet, "
+        f"  {facts / 'a.txt.gz'} does not have the suffix of a known format (.csv, .json, .jsonl, .ndjson, .parquet, "
         ".facts, .tsv)",
-        f"  {facts / 'b'} is a folder; give each relation a file",
         f"  {facts / 'b.csv'} is not a file; give each relation a file",
+        f"  {facts / 'd'} is a folder; give each relation a file",
         f"  {facts / 'p.json'}: there is no input relation p; {known}",
     ]
 

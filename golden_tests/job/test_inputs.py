@@ -782,8 +782,8 @@ def test_missing_files_and_folders(way: str, stage: Stage, job: ModuleType, tmp_
     write("delta/_delta_log/0.json", "{}")
     with pytest.raises(job.JobError, match="is a Delta table, not a folder of files; pass it as table:NAME"):
         stage("link", str(tmp_path / "delta"))
-    write("deep/day=1/a.csv", "src,dst\n")
-    with pytest.raises(job.JobError, match="contains a folder, day=1; pass such data as table:NAME"):
+    write("deep/day/a.csv", "src,dst\n")
+    with pytest.raises(job.JobError, match="contains a folder, day, whose name is not of the form COLUMN=VALUE"):
         stage("link", str(tmp_path / "deep"))
     lines = refusal(job, stage, "link", "table:nowhere")
     assert len(lines) == 1 and lines[0].startswith("table nowhere cannot be read: [TABLE_OR_VIEW_NOT_FOUND]")

@@ -219,8 +219,8 @@ def test_jobs_read_what_is_cut(tmp_path: Path) -> None:
     found = [row for rows in reader.changes("p", "two").values() for row in rows]
     assert sorted(found) == sorted(("-", place) for place in ODD[2:])
     # Any other subfolder is refused, as ever.
-    (tmp_path / "other" / "x=1").mkdir(parents=True)
-    with pytest.raises(JobError, match=r"contains a folder, x=1"):
+    (tmp_path / "other" / "x").mkdir(parents=True)
+    with pytest.raises(JobError, match=r"contains a folder, x"):
         apply_batch(other, LocalExecutor(), str(reader.state), {"near": str(tmp_path / "other")}, log=Log(quiet=True))
 
 

@@ -2,22 +2,28 @@
 
 from __future__ import annotations
 
+import gzip
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
+from urllib.parse import unquote
 
 from ..errors import JobError, Refused, reason
-from ..locations import is_location
+from ..locations import EMPTY_LOCATION, is_location
 from ..model import Program, Relation
 from ..places import input_place, without_scheme
+from .compressed import Decompressed
+from .dialects import DIALECT_OPTIONS, USUAL, Dialect, split_dialect
 from .nulls import LeftOut
 from .records import Problems, operation_column, refused
 from .values import InputShape
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
+
+COMPRESSIONS = (".gz", ".zst")
 
 INPUT_FORMATS = {".csv": "csv", ".json": "json", ".jsonl": "json", ".ndjson": "json", ".parquet": "parquet"}
 
@@ -27,12 +33,14 @@ Source: TypeAlias = "str | DataFrame"
 @dataclass(frozen=True)
 class InputFile:
     """A source of rows of a relation: a file (``place`` is its path or URI), a Spark table (its name) or a DataFrame.
-    ``size`` is in bytes."""
+    ``size`` is in bytes; ``dialect`` and ``partition`` are as in :class:`~.tables.DataFile`."""
 
     relation: Relation
     place: Source
     format: str
     size: int = 0
+    dialect: Dialect = USUAL
+    partition: Mapping[str, str | None] = field(default_factory=dict)
 
     def __str__(self) -> str:
         """Return the name of the source for messages."""
@@ -42,7 +50,7 @@ class InputFile:
 
     def open(self) -> Any:
         """Open a file for reading bytes."""
-        return input_place(str(self.place)).open("rb")
+        return opened_file(input_place(str(self.place)))
 
 
 @dataclass(frozen=True)
@@ -67,47 +75,88 @@ class Reading:
 
 def input_files(relation: Relation, place: Source, problems: Problems) -> Iterator[InputFile]:
     """Yield the sources behind a place given for a relation: a file, a folder of files, ``table:NAME`` or a DataFrame.
-    Missing or empty files and unknown formats are added to ``problems``."""
+    Missing or empty files and unknown formats are added to ``problems``. Behind a place, options may say how CSV files
+    are written."""
     if not isinstance(place, str):
         yield InputFile(relation, place, "frame")
         return
     if place.startswith("table:"):
         yield InputFile(relation, place.removeprefix("table:"), "table")
         return
+    place, dialect = split_dialect(place)
     try:
-        found = list(files_at(input_place(place)))
+        found = list(files_at(input_place(place), relation))
     except (OSError, ValueError) as error:
         raise refused(f"{place} cannot be read: {reason(error)}") from error
     if not found:
-        problems.add(f"{place} does not exist, or is a folder without files")
-    for name, size in found:
-        format_name = INPUT_FORMATS.get(Path(name).suffix.lower())
-        if format_name is None:
+        problems.add(f"{place} does not exist, or is a folder without files{unknown_options(place)}")
+    formats = [format_of(name, dialect) for name, _, _ in found]
+    if dialect.given and found and "csv" not in formats:
+        problems.add(f"{place} has no CSV file, and ?{dialect.given} says how those are written")
+    for (name, size, partition), format_name in zip(found, formats, strict=True):
+        if not format_name:
             problems.add(f"{name} does not have the suffix of a known format ({', '.join(INPUT_FORMATS)})")
         elif size == 0:
             problems.add(f"{name} is empty")
         else:
-            yield InputFile(relation, name, format_name, size)
+            yield InputFile(relation, name, format_name, size, dialect, partition)
 
 
-def files_at(place: Path) -> Iterator[tuple[str, int]]:
-    """Yield location and size of a file, or of a folder's data files, also of published changes that are cut by
-    location; raise Refused for Delta tables and other subfolders."""
+def unknown_options(place: str) -> str:
+    """Return the known options, as text for messages, if a place seems to have other ones."""
+    known = ", ".join(DIALECT_OPTIONS)
+    return f"; options behind a place are {known}" if re.search(r"\?[a-z]+=", place) else ""
+
+
+def format_of(name: str, dialect: Dialect = USUAL) -> str:
+    """Return the format of a file, which may be compressed, by its name; empty if that is unknown. A file with any
+    other name is CSV if a dialect is given."""
+    path = Path(name.lower())
+    compressed = path.suffix in COMPRESSIONS
+    known = INPUT_FORMATS.get(Path(path.stem).suffix if compressed else path.suffix, "")
+    if compressed and known == "parquet":
+        return ""
+    return known or ("csv" if dialect.given else "")
+
+
+def opened_file(place: Path) -> Any:
+    """Open a file for reading bytes, decompressed if its name says that it is compressed."""
+    suffix = place.suffix.lower()
+    if suffix == ".gz":
+        return gzip.open(place.open("rb"))
+    return Decompressed(place.open("rb")) if suffix == ".zst" else place.open("rb")
+
+
+def files_at(place: Path, relation: Relation | None = None) -> Iterator[tuple[str, int, dict[str, str | None]]]:
+    """Yield the location and size of a file, or of a folder's data files, also of published changes that are cut by
+    location; with the values of those columns of a ``relation`` that are in the names of their folders, as in
+    ``year=2026``. Raise Refused for Delta tables and other subfolders."""
     if not place.is_dir():
         if place.exists():
-            yield str(place), place.stat().st_size
+            yield str(place), place.stat().st_size, {}
         return
+    columns = {column.name for column in relation.columns} if relation else set()
     for entry in sorted(place.iterdir(), key=lambda entry: entry.name):
         if entry.is_dir() and entry.name == "_delta_log":
             raise Refused(f"{place} is a Delta table, not a folder of files; pass it as table:NAME")
-        if entry.is_dir() and is_location(entry.name):
-            yield from files_at(entry)
+        column, separator, text = map(unquote, entry.name.partition("="))
+        if separator and column and entry.is_dir() and (relation or is_location(entry.name)):
+            if column.startswith(("_", ".")) and column not in columns and not is_location(entry.name):
+                continue
+            value = {column: None if text == EMPTY_LOCATION else text} if column in columns else {}
+            for name, size, others in files_at(entry, relation):
+                if not value.keys().isdisjoint(others):
+                    raise Refused(f"{name}: two of its folders have a value of {column}")
+                yield name, size, {**value, **others}
             continue
         if entry.name.startswith(("_", ".")):
             continue
         if entry.is_dir():
-            raise Refused(f"{place} contains a folder, {entry.name}; pass such data as table:NAME")
-        yield str(entry), entry.stat().st_size
+            raise Refused(
+                f"{place} contains a folder, {entry.name}, whose name is not of the form COLUMN=VALUE; pass such data "
+                "as table:NAME"
+            )
+        yield str(entry), entry.stat().st_size, {}
 
 
 # What is given for which relation
@@ -137,19 +186,23 @@ def named_places(program: Program, item: str) -> Iterator[tuple[str, str]]:
     if separator and (name in inputs or (re.fullmatch(r"[\w.]+", name) and not Path(item).exists())):
         yield name, place
         return
-    path = Path(without_scheme(item) or item)
+    bare, dialect = split_dialect(item)
+    behind = f"?{dialect.given}" if dialect.given else ""
+    path = Path(without_scheme(bare) or bare)
     if not path.exists():
         raise JobError(f"{item} does not exist on this machine; pass data that is elsewhere as RELATION={item}")
     if not path.is_dir() or relation_name(path) in inputs:
-        yield relation_name(path), str(path)
+        yield relation_name(path), f"{path}{behind}"
         return
     entries = sorted(e for e in path.iterdir() if relation_name(e) in inputs or not e.name.startswith(("_", ".")))
     if not entries:
         raise JobError(f"{path} is empty; it must contain a file or folder named after each relation")
     for entry in entries:
-        yield relation_name(entry), str(entry)
+        # Options for CSV do not concern folders and files of other formats.
+        yield relation_name(entry), f"{entry}{behind if entry.is_dir() or format_of(entry.name) == 'csv' else ''}"
 
 
 def relation_name(path: Path) -> str:
     """Return the relation that a file or folder is named after."""
-    return path.stem if path.suffix.lower() in INPUT_FORMATS else path.name
+    name = Path(path.stem) if path.suffix.lower() in COMPRESSIONS and format_of(path.name) else path
+    return name.stem if name.suffix.lower() in INPUT_FORMATS else path.name

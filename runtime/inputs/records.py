@@ -5,11 +5,13 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from types import MappingProxyType
 from typing import Any
 
 from ..errors import JobError, Refused
 from ..model import Program, Relation
 from ..sql import element_type, is_list, is_optional, plain_type
+from .dialects import USUAL, Dialect, better_delimiter
 from .nulls import any_value, as_removal, key_places, never_null, removes_keys
 from .values import BLANKS, OPERATION_NAMES, Absent, InputShape, Reader, json_decoder, reader, shown
 
@@ -17,16 +19,15 @@ PROBLEMS_LISTED = 5
 
 NO_HEADER = "there is none"
 
+NOTHING: Mapping[str, Any] = MappingProxyType({})
+"""No values of further columns."""
+
 LONGEST_RECORD = 64 * 1024 * 1024
 
 Warn = Callable[[str], None]
 
 Record = list[Any] | str
 """The values of a row in the order of InputShape.names, or a message why the row is unreadable."""
-
-CSV_FIELD = re.compile(r'"([^"]*+(?:""[^"]*+)*+)"(?=,|\Z)|((?!")[^,]*+)(?=,|\Z)')
-
-CSV_OPEN_FIELD = re.compile(r'"[^"]*+(?:""[^"]*+)*+\Z')
 
 # The kinds of typed values that a column type accepts, if not only its own.
 TAKEN_KINDS = {
@@ -200,86 +201,124 @@ def looks_like_operation(name: str) -> bool:
     return re.sub(r"[\W_]+", "", name).lower() in OPERATION_NAMES
 
 
-def csv_records(lines: Iterator[str], file: str, shape: InputShape, problems: Problems, warn: Warn) -> Iterator[Record]:
-    """Yield the records of a CSV file after its header."""
-    records = split_csv(lines)
-    header = next(records, NO_HEADER)
-    places = match_header(header, file, shape, problems, warn)
+def csv_records(
+    lines: Iterator[str],
+    file: str,
+    shape: InputShape,
+    problems: Problems,
+    warn: Warn,
+    dialect: Dialect = USUAL,
+    constant: Mapping[str, str | None] = NOTHING,
+) -> Iterator[Record]:
+    """Yield the records of a CSV file after its header, with the values of further columns that are ``constant``."""
+    records = split_csv(lines, dialect)
+    header = csv_header(records, shape, dialect)
+    places = match_header(header, file, shape, problems, warn, dialect, constant)
     if places is None:
         return
+    further = [*constant.values()]
     for record in records:
         if isinstance(record, str):
             yield record
         elif len(record) != len(header):
             yield f"{len(record)} fields instead of {len(header)}"
         else:
-            yield [Absent.ABSENT if place is None else record[place] for place in places]
+            values = [*record, *further]
+            yield [Absent.ABSENT if place is None else values[place] for place in places]
+
+
+def csv_header(
+    records: Iterator[list[str | None] | str], shape: InputShape, dialect: Dialect
+) -> list[str | None] | str:
+    """Return the header, which is the first of the records, unless the file has none."""
+    if dialect.header:
+        return next(records, NO_HEADER)
+    return [*dialect.columns] or [column.name for column in shape.relation.columns]
 
 
 def match_header(
-    header: list[str | None] | str, file: str, shape: InputShape, problems: Problems, warn: Warn
+    header: list[str | None] | str,
+    file: str,
+    shape: InputShape,
+    problems: Problems,
+    warn: Warn,
+    dialect: Dialect = USUAL,
+    constant: Mapping[str, str | None] = NOTHING,
 ) -> list[int | None] | None:
-    """Return the positions of the wanted columns in a CSV header; add problems and return None if it does not fit."""
+    """Return the positions of the wanted columns in a CSV header and the ``constant`` columns behind it; add problems
+    and return None if it does not fit."""
     if isinstance(header, str):
         problems.add(f"{file}, header: {header}")
         return None
     columns = [name or "" for name in header]
-    wanted = [column.name for column in shape.relation.columns]
+    wanted = [column.name for column in shape.relation.columns if column.name not in constant]
     if wanted and not any(name.lower() in {*map(str.lower, columns)} for name in shape.names):
         found, wanted_text = ", ".join(columns), ", ".join(wanted)
         problems.add(f"{file} has no header: it starts with {shown(found)}, not with the columns {wanted_text}")
+        better = better_delimiter(dialect.delimiter.join(columns), wanted)
+        if better:
+            problems.advice[f"the columns are there with another delimiter: add {better} to the place"] = None
         return None
-    return match_columns(columns, file, shape, problems, warn)
+    return match_columns([*columns, *constant], file, shape, problems, warn)
 
 
-def split_csv(lines: Iterator[str]) -> Iterator[list[str | None] | str]:
-    """Yield the fields of each record, None for an empty field without quotes; for a malformed record, a message."""
+def split_csv(lines: Iterator[str], dialect: Dialect = USUAL) -> Iterator[list[str | None] | str]:
+    """Yield the fields of each record, None for a null; for a malformed record, a message."""
+    quote, delimiter = dialect.quote, dialect.delimiter
+    usual = dialect.nulls == USUAL.nulls
     for line in lines:
-        if '"' not in line:
+        if not quote or quote not in line:
             text = line.rstrip("\r\n")
             if text:
-                yield [field or None for field in text.split(",")]
+                fields = text.split(delimiter)
+                yield [field or None for field in fields] if usual else [*map(dialect.value, fields)]
             continue
         record = line
-        fields = split_quoted(record.rstrip("\r\n"))
-        while fields is None:
-            added = open_field_lines(lines)
+        split = split_quoted(record.rstrip("\r\n"), dialect)
+        while split is None:
+            added = open_field_lines(lines, quote)
             record += added
-            fields = split_quoted(record.rstrip("\r\n")) if added else "a quote is not closed"
-        yield fields
+            split = split_quoted(record.rstrip("\r\n"), dialect) if added else "a quote is not closed"
+        yield split
 
 
-def open_field_lines(lines: Iterator[str]) -> str:
+def open_field_lines(lines: Iterator[str], quote: str) -> str:
     """Return the lines up to one that may close an open quote; empty if none does within LONGEST_RECORD."""
     added, size = [], 0
     for line in lines:
         added.append(line)
         size += len(line)
-        if line.count('"') % 2:
+        if line.count(quote) % 2:
             return "".join(added)
         if size > LONGEST_RECORD:
             break
     return ""
 
 
-def split_quoted(record: str) -> list[str | None] | str | None:
+def split_quoted(record: str, dialect: Dialect) -> list[str | None] | str | None:
     """Return the fields of a record with quotes, None if it continues on the next line, a message if malformed."""
     fields: list[str | None] = []
     position = 0
     while True:
-        field = CSV_FIELD.match(record, position)
+        field = dialect.one_field.match(record, position)
         if field is None:
-            return None if CSV_OPEN_FIELD.match(record, position) else "text after a closing quote"
-        fields.append(field[2] or None if field[1] is None else field[1].replace('""', '"'))
+            return None if dialect.open_field.match(record, position) else "text after a closing quote"
+        quoted = field[1]
+        fields.append(dialect.value(field[2]) if quoted is None else quoted.replace(dialect.quote * 2, dialect.quote))
         position = field.end() + 1
         if position > len(record):
             return fields
 
 
 def json_records(
-    lines: Iterator[str], file: str, shape: InputShape, problems: Problems, warn: Warn
+    lines: Iterator[str],
+    file: str,
+    shape: InputShape,
+    problems: Problems,
+    warn: Warn,
+    constant: Mapping[str, Any] = NOTHING,
 ) -> Iterator[Record]:
-    """Yield the records of a JSON Lines file."""
+    """Yield the records of a JSON Lines file, with the values of further columns that are ``constant``."""
     unused: dict[str, None] = {}
     # The numbers of the first row with an operation (True) and of the first one without (False).
     first: dict[bool, int] = {}
@@ -291,7 +330,10 @@ def json_records(
         except (ValueError, RecursionError) as error:
             yield f"broken JSON: {error}"
         else:
-            if isinstance(record, dict):
+            if isinstance(record, dict) and not constant.keys().isdisjoint(record):
+                yield f"{shown(min(constant.keys() & record))} is a member and in the name of the folder"
+            elif isinstance(record, dict):
+                record |= constant
                 unused |= dict.fromkeys(record.keys() - shape.names)
                 first.setdefault(shape.operation in record, number)
                 yield [record.get(name, Absent.ABSENT) for name in shape.names]

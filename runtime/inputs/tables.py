@@ -6,11 +6,13 @@ part are read one by one, and what is wrong with them becomes a problem that nam
 
 from __future__ import annotations
 
+import gzip
 import io
 import itertools
 import mmap
+import zlib
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Protocol
 
@@ -20,15 +22,18 @@ import pyarrow.csv
 import pyarrow.parquet as pq
 
 from ..arrow import arrow_type, string_array
+from ..sql import plain_type
 from .columns import arrow_kind, arrow_values, staged_values, text_values
+from .compressed import CompressedDamage
+from .dialects import Dialect
 from .nulls import removes_keys, valid_rows
 from .records import (
-    NO_HEADER,
     Problems,
     Record,
     Warn,
     check_kinds,
     checked_rows,
+    csv_header,
     csv_records,
     json_records,
     match_columns,
@@ -36,7 +41,7 @@ from .records import (
     refused,
     split_csv,
 )
-from .values import Absent, InputShape
+from .values import Absent, InputShape, value_reader
 
 ROWS_AT_ONCE = 100_000
 
@@ -44,11 +49,20 @@ CSV_BLOCK = 16 * 1024 * 1024
 
 
 class DataFile(Protocol):
-    """A file of rows, which prints as its name; ``format`` is ``csv``, ``json`` or ``parquet``."""
+    """A file of rows, which prints as its name; ``format`` is ``csv``, ``json`` or ``parquet``. ``partition`` are the
+    columns and values in the names of its folders, None for null, as far as the relation has these columns."""
 
     @property
     def format(self) -> str:
         """The format of the file."""
+
+    @property
+    def dialect(self) -> Dialect:
+        """How the file is written if it is CSV."""
+
+    @property
+    def partition(self) -> Mapping[str, str | None]:
+        """The columns in the names of its folders, and their values."""
 
     def open(self) -> Any:
         """Open the file for reading bytes."""
@@ -66,7 +80,10 @@ def staged_tables(file: DataFile, shape: InputShape, problems: Problems, warn: W
     elif file.format == "csv":
         yield from csv_tables(file, shape, problems, warn)
     else:
-        records = json_records(text_lines(file), str(file), shape, problems, warn)
+        constant = typed_partition(file, shape, problems)
+        if constant is None:
+            return
+        records = json_records(text_lines(file), str(file), shape, problems, warn, constant)
         yield from row_tables(checked_rows(records, str(file), False, shape, problems), staged_schema(shape))
 
 
@@ -144,21 +161,24 @@ def left_out_tables(columns: Sequence[Any], count: int, text: bool, name: str, s
 
 def csv_tables(file: DataFile, shape: InputShape, problems: Problems, warn: Warn) -> Iterator[Any]:
     """Yield the rows of a CSV file. Arrow splits a file without quotes, as far as it finds nothing to object to."""
-    done = 0
+    done, dialect, partition = 0, file.dialect, file.partition
     if is_plain(file):
-        header = next(split_csv(text_lines(file)), NO_HEADER)
-        places = match_header(header, str(file), shape, problems, warn)
+        header = csv_header(split_csv(text_lines(file), dialect), shape, dialect)
+        places = match_header(header, str(file), shape, problems, warn, dialect, partition)
         if places is None:
             return
         try:
             for batch in plain_batches(file, len(header)):
-                columns = [None if place is None else batch.column(place) for place in places]
+                further = [pa.repeat(pa.scalar(value, pa.string()), batch.num_rows) for value in partition.values()]
+                present = [*batch.columns, *further]
+                columns = [None if place is None else present[place] for place in places]
                 yield from converted(columns, batch.num_rows, True, (str(file), done + 1), shape, problems)
                 done += batch.num_rows
             return
         except pa.ArrowException:
             warn = unheard
-    records = itertools.islice(csv_records(text_lines(file), str(file), shape, problems, warn), done, None)
+    read = csv_records(text_lines(file), str(file), shape, problems, warn, dialect, partition)
+    records = itertools.islice(read, done, None)
     while chunk := list(itertools.islice(records, ROWS_AT_ONCE)):
         yield from record_tables(chunk, (str(file), done + 1), shape, problems)
         done += len(chunk)
@@ -186,7 +206,8 @@ def is_plain(file: DataFile) -> bool:
         if not isinstance(content, io.BufferedReader) or not content.peek(1):
             return False
         with mmap.mmap(content.fileno(), 0, access=mmap.ACCESS_READ) as whole:
-            return not any(whole.find(sign) >= 0 for sign in (b'"', b"\0"))
+            quote = [file.dialect.quote.encode()] if file.dialect.quote else []
+            return not any(whole.find(sign) >= 0 for sign in (*quote, b"\0"))
 
 
 def plain_batches(file: DataFile, width: int) -> Iterator[Any]:
@@ -195,10 +216,12 @@ def plain_batches(file: DataFile, width: int) -> Iterator[Any]:
     with file.open() as content:
         yield from pyarrow.csv.open_csv(
             content,
-            pyarrow.csv.ReadOptions(block_size=CSV_BLOCK, column_names=names, skip_rows=1),
-            pyarrow.csv.ParseOptions(quote_char=False, escape_char=False),
+            pyarrow.csv.ReadOptions(block_size=CSV_BLOCK, column_names=names, skip_rows=int(file.dialect.header)),
+            pyarrow.csv.ParseOptions(delimiter=file.dialect.delimiter, quote_char=False, escape_char=False),
             pyarrow.csv.ConvertOptions(
-                column_types=dict.fromkeys(names, pa.string()), null_values=[""], strings_can_be_null=True
+                column_types=dict.fromkeys(names, pa.string()),
+                null_values=[*file.dialect.nulls],
+                strings_can_be_null=True,
             ),
         )
 
@@ -210,6 +233,35 @@ def text_lines(file: DataFile) -> Iterator[str]:
             yield from lines
     except UnicodeDecodeError as error:
         raise refused(f"{file} is not UTF-8: {error.reason}") from error
+    except (EOFError, zlib.error, gzip.BadGzipFile, CompressedDamage) as error:
+        raise refused(f"{file} is damaged: {error}") from error
+
+
+# Values in the names of folders
+
+
+def typed_partition(file: DataFile, shape: InputShape, problems: Problems) -> dict[str, Any] | None:
+    """Return the values in the names of the folders of a file by column, None for null; add a problem and return None
+    if one does not fit."""
+    found: dict[str, Any] = {}
+    kinds = dict(zip(shape.names, shape.types, strict=True))
+    for name, text in file.partition.items():
+        kind = plain_type(kinds[name])
+        try:
+            found[name] = text if text is None or kind in ("operation", "order") else value_reader(kind, True)(text)
+        except ValueError as error:
+            problems.add(f"{file}, column {name}, in the name of a folder: {error}")
+            return None
+    return found
+
+
+def with_partition(batch: Any, constant: Mapping[str, Any], shape: InputShape) -> Any:
+    """Return a record batch with further columns that are ``constant``."""
+    kinds = dict(zip(shape.names, shape.types, strict=True))
+    for name, value in constant.items():
+        kind = arrow_type(plain_type(kinds[name])) if kinds[name] not in ("operation", "order") else pa.string()
+        batch = batch.append_column(name, pa.repeat(pa.scalar(value, kind), batch.num_rows))
+    return batch
 
 
 # Parquet
@@ -217,12 +269,22 @@ def text_lines(file: DataFile) -> Iterator[str]:
 
 def parquet_tables(file: DataFile, shape: InputShape, problems: Problems, warn: Warn) -> Iterator[Any]:
     """Yield the rows of a Parquet file."""
+    constant = typed_partition(file, shape, problems)
+    if constant is None:
+        return
     with open_parquet(file) as content:
 
         def batches(columns: list[str]) -> Iterator[Any]:
-            return sound_batches(file, content.iter_batches(ROWS_AT_ONCE, columns=columns))
+            present = [name for name in columns if name not in constant]
+            read = content.iter_batches(ROWS_AT_ONCE, columns=present)
+            return (with_partition(batch, constant, shape) for batch in sound_batches(file, read))
 
-        yield from arrow_tables(content.schema_arrow, batches, str(file), shape, problems, warn)
+        schema = content.schema_arrow
+        if constant:
+            # A column that is in the file, too, is ambiguous.
+            further = with_partition(pa.RecordBatch.from_pylist([], pa.schema([])), constant, shape).schema
+            schema = pa.schema([*schema, *further])
+        yield from arrow_tables(schema, batches, str(file), shape, problems, warn)
 
 
 def arrow_tables(

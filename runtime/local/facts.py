@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from ..errors import JobError
+from ..inputs.dialects import USUAL, Dialect, split_dialect
+from ..inputs.files import INPUT_FORMATS, files_at, format_of, opened_file, relation_name
 from ..inputs.nulls import left_out_counts
-from ..inputs.records import Problems, Record, Warn, checked_rows, operation_column
+from ..inputs.records import NOTHING, Problems, Record, Warn, checked_rows, operation_column
 from ..inputs.values import Absent, InputShape, shown
 from ..model import Program, Relation
 from ..printing import shown_lines, value_text
@@ -29,14 +31,16 @@ FACTS_FORMATS = {
 
 @dataclass(frozen=True)
 class LocalFile:
-    """A file on this machine with rows of a relation."""
+    """A file on this machine with rows of a relation; ``dialect`` and ``partition`` are as in InputFile."""
 
     path: Path
+    dialect: Dialect = USUAL
+    partition: Mapping[str, str | None] = field(default_factory=dict)
 
     @property
     def format(self) -> str:
         """The format of the file: ``csv``, ``json``, ``parquet`` or ``tsv``."""
-        return FACTS_FORMATS[self.path.suffix.lower()]
+        return facts_format(self.path)
 
     def __str__(self) -> str:
         """Return the path, for messages."""
@@ -44,7 +48,12 @@ class LocalFile:
 
     def open(self) -> Any:
         """Open the file for reading bytes."""
-        return self.path.open("rb")
+        return opened_file(self.path)
+
+
+def facts_format(path: Path) -> str:
+    """Return the format of a file with facts by its name; empty if that is unknown."""
+    return format_of(path.name) or FACTS_FORMATS.get(path.suffix.lower(), "")
 
 
 def read_facts(
@@ -60,18 +69,23 @@ def read_facts(
     inputs = [r for r in program.relations if r.kind == "input"]
     found: dict[str, list[Path]] = {relation.name: [] for relation in inputs}
     problems = Problems()
+    place, dialect = split_dialect(str(folder))
+    folder = Path(place)
     for path in sorted(folder.iterdir()):
-        if path.name.startswith(("_", ".")) and path.stem not in found:
+        name = facts_name(path)
+        if path.name.startswith(("_", ".")) and name not in found:
             continue
-        if not path.is_file():
+        if path.is_dir() and name in found:
+            found[name].append(path)
+        elif not path.is_file():
             problems.add(f"{path} is {'a folder' if path.is_dir() else 'not a file'}; give each relation a file")
-        elif path.suffix.lower() not in FACTS_FORMATS:
+        elif not facts_format(path):
             problems.add(f"{path} does not have the suffix of a known format ({', '.join(FACTS_FORMATS)})")
-        elif path.stem not in found:
+        elif name not in found:
             known = ", ".join(sorted(found)) or "none"
-            problems.add(f"{path}: there is no input relation {path.stem}; those of {program.name}: {known}")
+            problems.add(f"{path}: there is no input relation {name}; those of {program.name}: {known}")
         else:
-            found[path.stem].append(path)
+            found[name].append(path)
     changes: dict[str, Any] = {}
     left_out = left_out_counts(nulls)
     for relation in inputs:
@@ -83,19 +97,53 @@ def read_facts(
         else:
             operation = operation_column(relation, none=all_inserts)
             shape = InputShape(relation, operation, "", True, "", all_inserts, left_out)
-            changes[relation.table] = read_file(files[0], shape, problems, warn)
+            changes[relation.table] = read_place(files[0], shape, problems, warn, dialect)
     problems.refuse()
     for name, number in (left_out or {}).items():
         warn(f"{name}: {number:,} row{'s' * (number != 1)} with nulls left out")
     return changes
 
 
-def read_file(path: Path, shape: InputShape, problems: Problems, warn: Warn) -> Any:
+def facts_name(path: Path) -> str:
+    """Return the relation that a file or folder with facts is named after."""
+    name = relation_name(path)
+    return path.stem if name == path.name and path.suffix.lower() in FACTS_FORMATS else name
+
+
+def read_place(path: Path, shape: InputShape, problems: Problems, warn: Warn, dialect: Dialect) -> Any:
+    """Return the staged rows of a file, or of all files in a folder, as one Arrow table."""
+    import pyarrow as pa
+
+    if path.is_file():
+        return read_file(path, shape, problems, warn, dialect)
+    tables = []
+    for name, _, partition in files_at(path, shape.relation):
+        if format_of(name):
+            tables.append(read_file(Path(name), shape, problems, warn, dialect, partition))
+        else:
+            problems.add(f"{name} does not have the suffix of a known format ({', '.join(INPUT_FORMATS)})")
+    if not tables:
+        problems.add(f"{path} has no file with rows")
+        return one_table([], shape)
+    found = pa.concat_tables(tables)
+    if len(tables) > 1:
+        check_keys(found, str(path), shape, problems)
+    return found
+
+
+def read_file(
+    path: Path,
+    shape: InputShape,
+    problems: Problems,
+    warn: Warn,
+    dialect: Dialect = USUAL,
+    partition: Mapping[str, str | None] = NOTHING,
+) -> Any:
     """Return the staged rows of one file as an Arrow table."""
     # Imported here because PyArrow is slow to import, and programs without facts do not need it.
     from ..inputs.tables import row_tables, staged_schema, staged_tables, text_lines
 
-    file = LocalFile(path)
+    file = LocalFile(path, dialect, partition)
     if file.format == "tsv":
         rows = checked_rows(tsv_records(text_lines(file), shape), str(file), True, shape, problems)
         tables = row_tables(rows, staged_schema(shape))
