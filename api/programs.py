@@ -27,26 +27,34 @@ def compile(
     format: bool = True,
     recursion: str = "ranks",
     runtime: str = "standalone",
+    parts: Sequence[str] = (),
     include_path: Sequence[str | Path] = (),
 ) -> Compiled:
     """Compile a program to the files of a target, as ``flintlog compile`` does.
 
     The result has the texts of the ``files`` by name, and the ``warnings``. The options are those of the command:
     ``format`` says whether to format the script with black, ``recursion`` is ``ranks`` or ``derivation-sets``,
-    ``runtime`` is ``standalone``, ``beside`` or ``installed``. A program given as text includes files relative to the
-    first folder of ``include_path``.
+    ``runtime`` is ``standalone``, ``beside`` or ``installed``, and ``parts`` are those of ``--with``. A program given
+    as text includes files relative to the first folder of ``include_path``.
 
     Raises :class:`~flintlog.CompileError` if the program has errors, OSError if a file cannot be read, and ValueError
     for an unknown option.
     """
-    from flintlog.targets import RUNTIMES, TARGETS
+    from flintlog.targets import RUNTIME_PARTS, RUNTIMES, TARGETS
 
     _check("target", target, TARGETS)
     _check("runtime", runtime, RUNTIMES)
+    for part in parts:
+        _check("part", part, tuple(RUNTIME_PARTS))
     _check_recursion(recursion)
     source, load, folders = _source(program, include_path)
     options = CompileOptions(
-        target=target, format=format, recursion=recursion, include_path=tuple(folders), runtime=runtime
+        target=target,
+        format=format,
+        recursion=recursion,
+        include_path=tuple(folders),
+        runtime=runtime,
+        parts=tuple(parts),
     )
     return compile_source(source, options, load)
 

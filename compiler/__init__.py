@@ -42,8 +42,9 @@ def _version() -> str:
 class CompileOptions:
     """Options of the compiler: the ``target``, whether to ``format`` the output, the method of maintaining recursions
     (``ranks`` or ``derivation-sets``), the version that headers name (``compiler``, by default that of the installed
-    package), the folders below which includes may lie besides that of the program (``include_path``), and where scripts
-    find the ``runtime`` (``standalone``, ``beside`` or ``installed``).
+    package), the folders below which includes may lie besides that of the program (``include_path``), where scripts
+    find the ``runtime`` (``standalone``, ``beside`` or ``installed``), and which optional ``parts`` of it standalone
+    scripts have.
     """
 
     target: str = "pyspark"
@@ -52,13 +53,14 @@ class CompileOptions:
     compiler: str = field(default_factory=_version)
     include_path: tuple[Path, ...] = ()
     runtime: str = "standalone"
+    parts: tuple[str, ...] = ()
 
     @property
     def emitting(self) -> EmitOptions:
         """The options that are passed to the target."""
         from flintlog.targets import EmitOptions
 
-        return EmitOptions(self.compiler, self.format, self.runtime)
+        return EmitOptions(self.compiler, self.format, self.runtime, self.parts)
 
 
 @dataclass(frozen=True)

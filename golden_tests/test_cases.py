@@ -82,7 +82,7 @@ def test_script(case: Path, update_golden: bool) -> None:
 def test_whole_script(update_golden: bool) -> None:
     """One script with its runtime, as users get it, begins with its program part."""
     case = next(case for case in CASES if case.name == WHOLE)
-    compare(emit_script(compiled(case).plan, VERSION), case / "whole_script.py", update_golden)
+    compare(emit_script(compiled(case).plan, VERSION, parts=()), case / "whole_script.py", update_golden)
 
 
 @cache

@@ -150,7 +150,8 @@ def test_the_runtime_has_nothing_unused() -> None:
     ]
     template = (ROOT / "templates" / "pyspark" / "script.py.jinja").read_text(encoding="utf-8")
     left_over = unused(sources, [*sources, *others])
-    assert {name for name in left_over if name not in template} == set()
+    called_by_libraries = {"readinto"}
+    assert {name for name in left_over if name not in template} - called_by_libraries == set()
 
 
 @pytest.mark.parametrize("case", ["strata_in_a_row", "names_of_sql"])

@@ -6,65 +6,46 @@ import argparse
 import contextlib
 import functools
 import json
-import math
 import sys
 import traceback
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any, NoReturn
+from typing import Any
 
 from .commands.apply import apply_batch
-from .commands.archive import export_state, import_state, report_export, report_import
-from .commands.changes import print_changes
 from .commands.compact import compact_state
-from .commands.connect import connect_feeds
 from .commands.explain import explain_tuple
-from .commands.feeding import follow_feeds
 from .commands.follow import apply_batches, follow_batches, until_signal
-from .commands.history import report_history, state_history
 from .commands.init import init_state
 from .commands.rebuild import rebuild_state
 from .commands.recover import recover_state
 from .commands.report import REPORTS
-from .commands.revert import revert_batch
-from .commands.rollback import report_rollback, rollback_state
 from .commands.show import print_relation
 from .commands.status import state_status
 from .commands.upgrade import upgrade_state
-from .commands.vacuum import report_vacuum, vacuum_state
 from .commands.verify import verify_state
 from .errors import JobError, Passing, Refused, failure, remember_keys, without_keys
 from .explain import MOST_PROOF_TUPLES
-from .inputs.nulls import NULLS_CHOICES
-from .locations import LOCATION
 from .log import Log
 from .manifest import COMMITS_KEPT
-from .metrics import MEASURED, Metrics
+from .metrics import Metrics
 from .model import MOST_ENTRIES, MOST_ROUNDS, Program
 from .options import memory_option
+from .parsers import (
+    COMMAND_PARTS,
+    Parser,
+    Shared,
+    add_command,
+    add_cut,
+    add_nulls,
+    add_place,
+    add_publish,
+    add_reading,
+    positive,
+    seconds_option,
+)
+from .parts import COMMANDS_OF_PARTS, FEEDS, FURTHER, further, lacking_part
 from .printing import discard_output, value_text, visible, visible_lines
 from .session import choose_executor, submitted
-
-REPORTS.update(
-    {
-        "history": report_history,
-        "rollback": report_rollback,
-        "vacuum": report_vacuum,
-        "export": report_export,
-        "import": report_import,
-    }
-)
-
-FURTHER: dict[str, Callable[..., Any]] = {}
-"""What only programs with live proofs or derivation sets have: the command ``depends``, and ``entries``, which prints a
-relation with these. Their module registers them."""
-
-
-class Parser(argparse.ArgumentParser):
-    """A parser whose error messages hide keys in URIs."""
-
-    def error(self, message: str) -> NoReturn:
-        """Print the message and the usage; exit with 2."""
-        super().error(without_keys(message))
 
 
 def command_line(program: Program) -> argparse.ArgumentParser:
@@ -148,15 +129,6 @@ def command_line(program: Program) -> argparse.ArgumentParser:
 
     publishing = Parser(add_help=False)
     add_cut(publishing)
-    feeding = Parser(add_help=False)
-    feeding.add_argument(
-        "--feed",
-        dest="feeds",
-        action="append",
-        default=[],
-        metavar="REL=SOURCE",
-        help="read the connected feed of a relation at another place this time; can be repeated",
-    )
     placing = Parser(add_help=False)
     add_publish(placing)
     keeping = Parser(add_help=False)
@@ -167,43 +139,19 @@ def command_line(program: Program) -> argparse.ArgumentParser:
         f"{COMMITS_KEPT} commits)",
     )
 
-    connecting = add_command(
-        commands,
-        "connect",
-        [common, placed],
-        "connect relations with feeds and tables",
-        "Say which feeds the rows of input relations come from. `init` then reads their rows, `apply` and `follow` "
-        "what is new in them. Sources are delta:TABLE (the path or URI of a Delta table), "
-        "iceberg:CATALOG/NAMESPACE.TABLE, table:NAME (what Spark reads), kafka-debezium://BROKER:PORT/TOPIC and "
-        "files:DIR (a folder of change files). With --publish, keep output relations as tables from now on.",
-    )
-    connecting.add_argument("sources", nargs="*", metavar="REL=SOURCE", help="a relation and its source")
-    connecting.add_argument(
-        "--feeds", metavar="FILE.toml", help="a file that says for each relation: from, columns (other names), where"
-    )
-    connecting.add_argument(
-        "--remove", action="append", default=[], metavar="REL", help="disconnect a relation; its rows stay"
-    )
-    add_tables(connecting, ", or none to keep none from now on")
-    starting = add_command(
+    found = {}
+    found["init"] = add_command(
         commands,
         "init",
-        [common, building, running, feeding, keeping],
+        [common, building, running, keeping],
         "build the state",
         "Build the state from the rows of the input relations. An input relation that neither is given nor was "
         "connected starts empty.",
     )
-    starting.add_argument(
-        "--op-column",
-        default="op",
-        metavar="NAME",
-        help="the operation column of change files in a connected folder (default: op)",
-    )
-    add_tables(starting)
-    applying = add_command(
+    found["apply"] = applying = add_command(
         commands,
         "apply",
-        [common, running, publishing, feeding, placing],
+        [common, running, publishing, placing],
         "apply a batch of changes",
         "Apply a batch of changes and publish the resulting changes of output relations. Without --changes and "
         "--batches, apply everything that is new in the connected feeds. A change has the columns of "
@@ -225,17 +173,10 @@ def command_line(program: Program) -> argparse.ArgumentParser:
         "--batch", metavar="ID", help="the ID of the batch; applying an ID again changes nothing (default: a new ID)"
     )
     add_reading(applying)
-    applying.add_argument(
-        "--resync",
-        action="append",
-        default=[],
-        metavar="REL",
-        help="compare the rows of a relation with those of its feed, and apply the difference; can be repeated",
-    )
-    following = add_command(
+    found["follow"] = following = add_command(
         commands,
         "follow",
-        [common, running, publishing, feeding, placing],
+        [common, running, publishing, placing],
         "apply batches as they arrive",
         "Apply what is new in the connected feeds again and again, or the batches in a folder, and those that arrive "
         "there, until SIGTERM or SIGINT. Give a batch a name that "
@@ -295,32 +236,6 @@ def command_line(program: Program) -> argparse.ArgumentParser:
     )
     showing.add_argument("--limit", type=positive, metavar="N", help="print at most N tuples")
     showing.add_argument("--as-of", type=positive, metavar="COMMIT", help="print the relation as of an earlier commit")
-    comparing = add_command(
-        commands,
-        "changes",
-        [common, placed],
-        "print how a relation has changed",
-        "Print the net changes of a relation between two commits that are kept.",
-    )
-    comparing.add_argument("relation", metavar="REL", help="the relation")
-    comparing.add_argument(
-        "--from", dest="since", type=positive, required=True, metavar="COMMIT", help="the commit before the changes"
-    )
-    comparing.add_argument(
-        "--to", dest="until", type=positive, metavar="COMMIT", help="the commit after the changes (default: the last)"
-    )
-    comparing.add_argument(
-        "--format", choices=["table", "csv", "json"], default="table", help="the output format (default: table)"
-    )
-    comparing.add_argument("--limit", type=positive, metavar="N", help="print at most N rows")
-    history = add_command(
-        commands,
-        "history",
-        [common],
-        "list the commits",
-        "List the last commits, the newest first: what made each of them, when, and what it changed.",
-    )
-    history.add_argument("--limit", type=positive, metavar="N", help="list at most N commits")
     if has_derivations(program):
         showing.add_argument(
             "--entries",
@@ -388,170 +303,15 @@ def command_line(program: Program) -> argparse.ArgumentParser:
         "Return to the last commit whose manifest can be read, if later ones are damaged, and remove the batches that "
         "these published. The batches can then be applied again.",
     )
-    returning = add_command(
-        commands,
-        "rollback",
-        [common, placed, publishing, placing],
-        "return to an earlier commit",
-        "Make a commit that has the state of an earlier one again, and publish what this changes. Batches that came "
-        "after it can be applied again.",
-    )
-    returning.add_argument("--to", type=positive, required=True, metavar="COMMIT", help="the commit to return to")
-    add_own_batch(returning)
-    reverting = add_command(
-        commands,
-        "revert",
-        [common, running, publishing, placing],
-        "undo one batch",
-        "Apply the inverse of what a batch has changed in the input relations, as a batch of its own.",
-    )
-    reverting.add_argument("reverted", metavar="BATCH", help="the ID of the batch")
-    add_own_batch(reverting)
-    reverting.add_argument(
-        "--strategy",
-        choices=["auto", "incremental", "recompute"],
-        default="auto",
-        help="update relations incrementally or recompute them (default: the cheaper way for each relation)",
-    )
-    removing = add_command(
-        commands,
-        "vacuum",
-        [common, keeping],
-        "remove what is not kept any more",
-        "Remove data files that no commit needs which is kept, what killed commands have left, and the changes that "
-        "other commits have published in the state.",
-    )
-    removing.add_argument(
-        "--keep-published",
-        action="store_true",
-        help="remove no published changes",
-    )
-    exporting = add_command(
-        commands,
-        "export",
-        [common],
-        "write the state to an archive",
-        "Write the last commit of the state to one file, with checksums. Jobs may work on the state meanwhile.",
-    )
-    exporting.add_argument("--to", required=True, metavar="FILE.tar", help="the archive, which must not exist yet")
-    importing = add_command(
-        commands,
-        "import",
-        [common],
-        "make a state from an archive",
-        "Make a new state from an archive that export has written.",
-    )
-    importing.add_argument("archive", metavar="FILE.tar", help="the archive")
+    shared = Shared(printing, common, placed, working, calling, running, giving, building, publishing, placing, keeping)
+    for part in COMMAND_PARTS.values():
+        part.add(program, commands, shared, found)
     return parser
-
-
-def add_own_batch(parser: argparse.ArgumentParser) -> None:
-    """Add the option for the ID of a batch that undoes others."""
-    parser.add_argument(
-        "--batch", metavar="ID", help="the ID of the new batch; with a known ID, nothing changes (default: a new ID)"
-    )
 
 
 def has_derivations(program: Program) -> bool:
     """Return whether a program keeps live proofs or derivation sets."""
     return any(relation.kind in ("entries", "proofs") for relation in program.relations)
-
-
-def add_command(
-    commands: Any, name: str, parents: Sequence[argparse.ArgumentParser], help: str, description: str
-) -> argparse.ArgumentParser:
-    """Add a command with the options of ``parents``; return its parser."""
-    parser: argparse.ArgumentParser = commands.add_parser(name, parents=parents, help=help, description=description)
-    if name in MEASURED:
-        parser.add_argument(
-            "--metrics", metavar="FILE", help="append a line of JSON for each batch, or for a failure, to this file"
-        )
-    return parser
-
-
-def add_reading(applying: argparse.ArgumentParser) -> None:
-    """Add the options of a command that applies changes."""
-    applying.add_argument("--op-column", default="op", metavar="NAME", help="the operation column (default: op)")
-    applying.add_argument("--order-column", metavar="NAME", help="the column that orders changes; the last change wins")
-    applying.add_argument(
-        "--net",
-        choices=["insert"],
-        help="without --order-column: keep rows that are both deleted and inserted (default: refuse them)",
-    )
-    applying.add_argument(
-        "--all-inserts",
-        action="store_true",
-        help="insert the rows of files without an operation column (default: refuse these files)",
-    )
-    add_nulls(applying)
-    applying.add_argument(
-        "--strategy",
-        choices=["auto", "incremental", "recompute"],
-        default="auto",
-        help="update relations incrementally or recompute them (default: the cheaper way for each relation)",
-    )
-
-
-def add_nulls(parser: argparse.ArgumentParser) -> None:
-    """Add the option that says what is done with nulls."""
-    parser.add_argument(
-        "--nulls",
-        choices=NULLS_CHOICES,
-        default="refuse",
-        help="what to do with a row that has a null in a column that is never null: refuse it with all others "
-        "(default), or skip and count it",
-    )
-
-
-def add_publish(parser: argparse.ArgumentParser) -> None:
-    """Add the option that says where changes are published."""
-    parser.add_argument("--publish", metavar="DIR", help="the folder for published changes (default: STATE/published)")
-
-
-def add_tables(parser: argparse.ArgumentParser, more: str = "") -> None:
-    """Add the option that says which tables output relations are kept as."""
-    parser.add_argument(
-        "--publish",
-        metavar="PLACE",
-        help="keep each output relation as a table at delta:FOLDER or iceberg:CATALOG.NAMESPACE, brought up to date "
-        f"with each commit{more}",
-    )
-
-
-def add_cut(parser: argparse.ArgumentParser) -> None:
-    """Add the option that says how published changes are cut."""
-    parser.add_argument(
-        "--publish-by",
-        choices=[LOCATION],
-        help="publish the changes of located relations (@) in a folder for each location",
-    )
-
-
-def add_place(parser: argparse.ArgumentParser) -> None:
-    """Add the option that says where tasks run."""
-    parser.add_argument(
-        "--on",
-        choices=["auto", "here", "spark"],
-        default="auto",
-        help="where to run: in this process, or on Spark (default: auto, which is Spark if spark-submit has started "
-        "the job, if a Spark session is active, or for --engine spark)",
-    )
-
-
-def seconds_option(text: str) -> float:
-    """Return the text of an option as a number of seconds; raise ValueError unless it is positive."""
-    seconds = float(text)
-    if not 0 < seconds < math.inf:
-        raise ValueError(f"{text} is not a positive number")
-    return seconds
-
-
-def positive(text: str) -> int:
-    """Return the text of an option as an integer; raise ValueError if it is less than 1."""
-    number = int(text)
-    if number < 1:
-        raise ValueError(f"{number} is less than 1")
-    return number
 
 
 def print_lines(log: Log, lines: Iterable[str]) -> None:
@@ -571,7 +331,11 @@ def run_command(program: Program, argv: Sequence[str] | None = None, carried: Ma
     given = sys.argv[1:] if argv is None else argv
     for argument in given:
         remember_keys(argument)
-    arguments = vars(command_line(program).parse_args(given))
+    line = command_line(program)
+    asked = next((argument for argument in given if not argument.startswith("-")), "")
+    if asked in COMMANDS_OF_PARTS and not any(asked in part.runs for part in COMMAND_PARTS.values()):
+        line.error(str(lacking_part(COMMANDS_OF_PARTS[asked], f"the command {asked}")))
+    arguments = vars(line.parse_args(given))
     command, as_json = arguments.pop("command"), arguments.pop("json")
     quiet, log_file = arguments.pop("quiet"), arguments.pop("log_file", None)
     measured, metrics = arguments.pop("metrics", None), None
@@ -602,29 +366,16 @@ def run_command(program: Program, argv: Sequence[str] | None = None, carried: Ma
             log = Log(quiet, log_file)
         if measured:
             metrics = Metrics(measured, program.name, command, arguments["state"], log)
-        if command == "status":
+        part = next((part for part in COMMAND_PARTS.values() if command in part.runs), None)
+        if part:
+            told = part.runs[command](program, log, as_json, arguments)
+            if told is None:
+                return 0
+            result = told
+        elif command == "status":
             result = state_status(program, **arguments)
         elif command == "recover":
             result = recover_state(program, log=log, **arguments)
-        elif command == "connect":
-            executor = choose_executor(program.name, arguments.pop("on"))
-            result = connect_feeds(program, executor, log=log, **arguments)
-        elif command == "history":
-            result = state_history(program, **arguments)
-        elif command == "export":
-            result = export_state(program, **arguments)
-        elif command == "import":
-            result = import_state(program, **arguments)
-        elif command == "vacuum":
-            result = vacuum_state(program, log=log, **arguments)
-        elif command == "changes":
-            executor = choose_executor(program.name, arguments.pop("on"))
-            form, name = arguments.pop("format"), arguments.pop("relation")
-            print_changes(program, executor, name=name, form="json" if as_json else form, **arguments)
-            return 0
-        elif command == "rollback":
-            executor = choose_executor(program.name, arguments.pop("on"))
-            result = rollback_state(program, executor, log=log, **arguments)
         elif command == "depends":
             result = FURTHER["depends"](program, carried=carried, **arguments)
         elif command == "show" and arguments.pop("entries", False):
@@ -648,11 +399,11 @@ def run_command(program: Program, argv: Sequence[str] | None = None, carried: Ma
                 poll = arguments.pop("poll")
                 apply_once = functools.partial(apply_batch, program, executor, log=log, **arguments)
                 with contextlib.suppress(KeyboardInterrupt):
-                    follow_feeds(apply_once, poll, tell, log, until_signal())
+                    further("follow_feeds", FEEDS, "a feed to follow")(apply_once, poll, tell, log, until_signal())
                 log.clear()
                 return 0
             if several:
-                if arguments.pop("feeds") or arguments.pop("resync", None):
+                if arguments.pop("feeds", None) or arguments.pop("resync", None):
                     raise JobError("--feed and --resync are for batches from feeds, without --changes and --batches")
                 if arguments.pop("batch", None):
                     raise JobError("--batch cannot be combined with --batches, whose folders name their batches")
@@ -678,7 +429,6 @@ def run_command(program: Program, argv: Sequence[str] | None = None, carried: Ma
                 "rebuild": rebuild_state,
                 "upgrade": upgrade_state,
                 "compact": compact_state,
-                "revert": revert_batch,
             }
             result = by_name[command](program, executor, log=log, **arguments)
     except JobError as error:

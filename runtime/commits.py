@@ -15,21 +15,23 @@ from typing import Any
 from .batches import batch_lists, last_commit, lost_race, with_batch
 from .errors import JobError, Passing, failure, full_disk, reason
 from .executors import Executor
-from .feeds.stream import is_stream
 from .inputs.nulls import LeftOut
 from .log import Log
 from .manifest import (
     ATTEMPT,
     BATCHES_INLINE,
+    NO_TABLES,
     STATE_FORMAT,
     FeedRecord,
     Manifest,
+    OutputTables,
     StoredRelation,
     attempt_id,
     attempt_name,
     commit_numbers,
     commit_of,
     damaged_manifest,
+    is_stream,
     load_manifest,
     manifest_path,
     read_manifest,
@@ -37,7 +39,6 @@ from .manifest import (
     sealed,
 )
 from .model import Program, SuppliedFunctions
-from .outputs.tables import next_tables
 from .places import files_under, is_local, make_folder, remove_tree, sync, write_exclusively
 from .publish import (
     check_publication,
@@ -46,6 +47,7 @@ from .publish import (
     publication_place,
     publications,
     published_name,
+    tables_function,
 )
 from .retention import from_commit, is_given_up, kept_after, moment_after, oldest_kept
 from .stored import stored_files
@@ -286,6 +288,8 @@ def open_state(program: Program, executor: Executor, root: Path, tables: bool = 
     in the tables of output relations if these are not wanted."""
     manifest = read_state(root)
     check_program(program, manifest)
+    if tables and manifest.tables.place:
+        tables_function("finish_tables", manifest.tables.place)
     finish_publication(program, executor, root, manifest, tables=tables)
     return manifest
 
@@ -295,6 +299,23 @@ def open_state(program: Program, executor: Executor, root: Path, tables: bool = 
 Work = Callable[[str], tuple["Outcome", Mapping[str, tuple[str, ...]], Mapping[str, tuple[int, int]]]]
 """Computes what to commit, given the name of an attempt: the relations, and per table the files of net changes and
 their counts (inserted, deleted)."""
+
+
+def tables_after(
+    program: Program,
+    before: Manifest | None,
+    attempt: str,
+    counts: Mapping[str, tuple[int, int]],
+    place: str | None,
+    compared: bool,
+) -> OutputTables:
+    """Return what a commit records of the tables that output relations are kept as; see ``next_tables``."""
+    if place is None:
+        place = before.tables.place if before else ""
+    if not place:
+        return NO_TABLES
+    found: OutputTables = tables_function("next_tables", place)(program, before, attempt, counts, place, compared)
+    return found
 
 
 def run_and_commit(
@@ -345,7 +366,7 @@ def run_and_commit(
             clocks=outcome.clocks,
             effects=outcome.effects,
             feeds=known_feeds(program, before) if feeds is None else feeds,
-            tables=next_tables(program, before, attempt, counts, tables, command in COMPARED),
+            tables=tables_after(program, before, attempt, counts, tables, command in COMPARED),
             changes=changes,
             counts=counts,
             publish=publications(root, program, publish, folder, changes, by),

@@ -5,28 +5,21 @@ from __future__ import annotations
 import functools
 import inspect
 from collections.abc import Callable, Sequence
-from typing import Concatenate, ParamSpec, TypeVar
+from typing import Any, Concatenate, ParamSpec, TypeVar
 
 from .cli import run_command
 from .commands.apply import apply_batch
-from .commands.archive import export_state, import_state
-from .commands.changes import read_changes
 from .commands.compact import compact_state
-from .commands.connect import connect_feeds
 from .commands.explain import explain_tuple
-from .commands.history import state_history
 from .commands.init import init_state
-from .commands.micro_batch import apply_stream_batch
 from .commands.rebuild import rebuild_state
 from .commands.recover import recover_state
-from .commands.revert import revert_batch
-from .commands.rollback import rollback_state
 from .commands.show import read_relation
 from .commands.status import state_status
 from .commands.upgrade import upgrade_state
-from .commands.vacuum import vacuum_state
 from .commands.verify import verify_state
 from .model import Program
+from .parts import FUNCTIONS_OF_PARTS, FURTHER, lacking_part
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -52,10 +45,8 @@ class Job:
     def __init__(self, program: Program) -> None:
         """Bind all commands to the program."""
         self.program = program
-        self.connect = bound(connect_feeds, program)
         self.init = bound(init_state, program)
         self.apply = bound(apply_batch, program)
-        self.apply_micro_batch = bound(apply_stream_batch, program)
         self.status = bound(state_status, program)
         self.relation = bound(read_relation, program)
         self.explain = bound(explain_tuple, program)
@@ -64,13 +55,19 @@ class Job:
         self.upgrade = bound(upgrade_state, program)
         self.compact = bound(compact_state, program)
         self.recover = bound(recover_state, program)
-        self.history = bound(state_history, program)
-        self.changes = bound(read_changes, program)
-        self.rollback = bound(rollback_state, program)
-        self.revert = bound(revert_batch, program)
-        self.vacuum = bound(vacuum_state, program)
-        self.export = bound(export_state, program)
-        self.import_archive = bound(import_state, program)
+
+    def __getattr__(self, name: str) -> Callable[..., Any]:
+        """Return the function of a part, bound to the program; raise AttributeError, with the option to compile with,
+        if the script lacks the part."""
+        if name not in FUNCTIONS_OF_PARTS:
+            raise AttributeError(f"jobs have no function {name}")
+        if name not in FURTHER:
+            raise AttributeError(str(lacking_part(FUNCTIONS_OF_PARTS[name], f"the function {name}")))
+        return bound(FURTHER[name], self.program)
+
+    def __dir__(self) -> list[str]:
+        """Return the names of the functions that are there, besides those of all objects."""
+        return [*super().__dir__(), *(name for name in FUNCTIONS_OF_PARTS if name in FURTHER)]
 
     def main(self, argv: Sequence[str] | None = None) -> int:
         """Run the command that ``argv``, by default the command line, asks for; return its exit code."""

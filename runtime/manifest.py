@@ -12,7 +12,7 @@ import urllib.parse
 import uuid
 import zlib
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -154,6 +154,14 @@ class OutputTables:
     writer: Natural
     relations: Mapping[str, OutputRecord]
 
+    def unknown(self, attempt: str) -> OutputTables:
+        """Return the record of tables that are to be compared with the commit that an ``attempt`` makes."""
+        relations = {name: replace(item, before="", after=attempt) for name, item in self.relations.items()}
+        return replace(self, relations=relations)
+
+
+STREAM = "stream:"
+"""What the source of a relation begins with that a streaming query changes; the ID of the query follows."""
 
 NO_TABLES = OutputTables("", 0, {})
 """The record of a state whose relations are in no tables."""
@@ -210,6 +218,17 @@ class Manifest:
 def manifest_path(root: Path, commit: int) -> Path:
     """Return the path of the manifest of a commit."""
     return root / "manifest" / f"{commit:012d}.json"
+
+
+def is_stream(record: FeedRecord) -> bool:
+    """Return whether a feed is a streaming query, which brings its changes itself."""
+    return record.source.startswith(STREAM)
+
+
+def connected_files(root: Path) -> list[Path]:
+    """Return the records of the feeds that were connected before the first commit, the last one at the end."""
+    folder = root / "manifest"
+    return sorted(folder.glob("feeds-[0-9]*.json")) if folder.is_dir() else []
 
 
 def commit_numbers(root: Path) -> list[int]:

@@ -8,7 +8,7 @@ import itertools
 import os
 import shutil
 import uuid
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -41,7 +41,7 @@ from .manifest import (
     sealed,
 )
 from .model import Program, Relation
-from .outputs.tables import finish_tables, is_table_place
+from .parts import FEEDS, TABLE_KINDS, TABLE_PARTS, further, lacking_part
 from .places import (
     bare_location,
     given_place,
@@ -110,9 +110,18 @@ def check_cut(program: Program, by: str | None) -> str:
 
 def published_where(publish: str | None) -> str:
     """Return where to publish changes, given a folder or nothing; raise JobError for a place of tables."""
-    if publish and is_table_place(publish):
+    if publish and publish.partition(":")[0] in TABLE_PARTS:
         raise JobError(f"tables are kept from one commit to the next: run `connect --publish {publish}` once")
     return str(given_place(publish)) if publish else PUBLISHED
+
+
+def tables_function(name: str, place: str) -> Callable[..., Any]:
+    """Return a function of the part that keeps output relations as tables at a place; raise JobError if the script
+    lacks it."""
+    kind, purpose = place.partition(":")[0], f"keeping relations as tables at {place}:"
+    if kind in TABLE_PARTS and kind not in TABLE_KINDS:
+        raise lacking_part(kind, purpose)
+    return further(name, FEEDS, purpose)
 
 
 def check_publication(root: Path, program: Program, where: str, name: str) -> None:
@@ -158,9 +167,9 @@ def finish_publication(
                 publish_changes(executor, root, publication, manifest, folder)
             if is_local(folder):
                 sync(folder.parent)
-        if tables:
+        if tables and manifest.tables.place:
             try:
-                finish_tables(program, root, manifest)
+                tables_function("finish_tables", manifest.tables.place)(program, root, manifest)
             except JobError as error:
                 raise unpublished(root, manifest, error) from error
         mark_published(root, manifest)

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from . import maintenance
-from .commands import derivations
+from . import complete, maintenance
 from .job import Job
 from .model import (
     Both,
@@ -41,7 +40,7 @@ __all__ = [
     "Stage",
     "Step",
     "Stratum",
-    "derivations",
+    "complete",
     "maintenance",
     "nodes_main",
     "process_main",

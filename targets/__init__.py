@@ -12,6 +12,7 @@ from pathlib import PurePosixPath
 from typing import Protocol, cast
 
 from flintlog.compiler.ir import plan
+from flintlog.runtime.parts import PARTS
 
 #: The modules that define the targets as ``TARGET``, by target name; a module is imported on demand.
 _MODULES = {"pyspark": "flintlog.targets.pyspark"}
@@ -24,6 +25,9 @@ PROCESSES = "processes"
 
 #: Where scripts find the runtime: in the script itself, in a file beside it, or in the installed package.
 RUNTIMES = ("standalone", "beside", "installed")
+
+#: What standalone scripts can have besides the basic commands, by name.
+RUNTIME_PARTS = PARTS
 
 #: The module, and its file, with the runtime that the scripts in a folder share.
 RUNTIME_MODULE = "flintlog_runtime"
@@ -40,12 +44,14 @@ _TAKEN = """
 
 @dataclass(frozen=True)
 class EmitOptions:
-    """Options of all targets: the version of the ``compiler``, for headers; whether to ``format`` the output; and
-    where scripts find the ``runtime``, one of ``RUNTIMES``."""
+    """Options of all targets: the version of the ``compiler``, for headers; whether to ``format`` the output; where
+    scripts find the ``runtime``, one of ``RUNTIMES``; and which ``parts`` of the runtime standalone scripts have that
+    they could do without."""
 
     compiler: str
     format: bool = True
     runtime: str = RUNTIMES[0]
+    parts: tuple[str, ...] = ()
 
 
 class Target(Protocol):

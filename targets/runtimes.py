@@ -7,12 +7,28 @@ import hashlib
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
+from flintlog.runtime.parts import FEED_PARTS, FEEDS, FUNCTIONS_OF_PARTS
+
 from . import RUNTIME_FILE, RUNTIME_MODULE, EmitOptions
 from .bundle import bundle, modules
 from .signature import MARK, signed
 
-#: Modules left out of the runtime file: execution without a state, and the imports for the installed package.
-_LOCAL = ("local.", "script")
+#: Modules left out of the runtime file: execution without a state, and those for the installed package.
+_LOCAL = ("local.", "script", "complete")
+
+#: The functions of jobs that all scripts have.
+FUNCTIONS = ("init", "apply", "status", "relation", "explain", "verify", "rebuild", "upgrade", "compact", "recover")
+
+#: The runtime modules of each part that a standalone script can have.
+PART_MODULES: Mapping[str, tuple[str, ...]] = {
+    "operations": ("commands.operations",),
+    "delta": ("commands.feeding", "commands.sources", "feeds.spark_delta", "outputs.delta"),
+    "files": ("commands.feeding", "commands.sources", "feeds.folder"),
+    "iceberg": ("commands.feeding", "commands.sources", "feeds.iceberg", "outputs.iceberg"),
+    "kafka-debezium": ("commands.feeding", "commands.sources", "feeds.topic", "feeds.messages"),
+    "micro-batches": ("commands.micro_batch",),
+    "table": ("commands.feeding", "commands.sources", "feeds.spark_table"),
+}
 
 #: Modules of the classes that program parts use.
 _DESCRIPTIONS = ("model", "processes.channels", "processes.nodes", "processes.partition")
@@ -24,9 +40,12 @@ _MAINS = {"processes.serve": "process_main", "processes.network": "nodes_main"}
 @dataclass(frozen=True)
 class RuntimeView:
     """The part of a script after the program part: the text of a ``bundle``, or imports of ``names`` from a ``module``,
-    which is checked by its ``sha256`` or by its ``release``; ``place`` tells readers where the module is."""
+    which is checked by its ``sha256`` or by its ``release``; ``place`` tells readers where the module is. Scripts have
+    the ``functions`` of jobs, and the optional ``parts`` are those in the bundle."""
 
+    functions: tuple[str, ...]
     bundle: str = ""
+    parts: tuple[str, ...] = ()
     module: str = ""
     place: str = ""
     names: tuple[str, ...] = ()
@@ -38,12 +57,17 @@ def runtime_view(part: str, options: EmitOptions, roots: Iterable[str]) -> Runti
     """Return what follows the program part ``part`` of a script that uses the runtime modules ``roots``."""
     roots = tuple(roots)
     if options.runtime == "standalone":
-        return RuntimeView(bundle=bundle(roots))
+        parts = (module for part in options.parts for module in PART_MODULES[part])
+        there = {*options.parts} | ({FEEDS} if {*options.parts} & {*FEED_PARTS} else set())
+        further = (name for name, part in FUNCTIONS_OF_PARTS.items() if part in there)
+        return RuntimeView((*FUNCTIONS, *further), bundle=bundle((*roots, *parts)), parts=options.parts)
+    functions = (*FUNCTIONS, *FUNCTIONS_OF_PARTS)
     names = {"Job", *_names(part), *(name for root, name in _MAINS.items() if root in roots)}
     if options.runtime == "beside":
         text = runtime_text(options.compiler)
         place = f"{RUNTIME_FILE}, which lies beside this file"
         return RuntimeView(
+            functions,
             module=RUNTIME_MODULE,
             place=place,
             names=tuple(sorted(names)),
@@ -51,6 +75,7 @@ def runtime_view(part: str, options: EmitOptions, roots: Iterable[str]) -> Runti
         )
     place = f"the package flintlog {options.compiler}"
     return RuntimeView(
+        functions,
         module="flintlog.runtime.script",
         place=place,
         names=tuple(sorted(names | {"require_package"})),

@@ -84,7 +84,12 @@ class Building:
         """Return the files made from programs that are compiled together; none if the programs are refused."""
         found: list[MadeFile] = []
         options = CompileOptions(
-            entry.target, entry.format, entry.recursion, include_path=entry.include_path, runtime=entry.runtime
+            entry.target,
+            entry.format,
+            entry.recursion,
+            include_path=entry.include_path,
+            runtime=entry.runtime,
+            parts=entry.parts,
         )
         with report.reporting(*programs):
             if entry.target == PROCESSES:

@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from flintlog.targets import PROCESSES, RUNTIMES, TARGETS
+from flintlog.targets import PROCESSES, RUNTIME_PARTS, RUNTIMES, TARGETS
 from flintlog.targets.signature import is_edited, is_generated
 
 from ..ir.syntax import RECURSIONS
@@ -44,6 +44,7 @@ class Entry:
     outside: tuple[str, ...]
     include_path: tuple[Path, ...]
     runtime: str
+    parts: tuple[str, ...]
 
     def runs(self) -> Iterator[tuple[Path, ...]]:
         """Yield the programs that are compiled together."""
@@ -124,7 +125,7 @@ def read_config(file: Path) -> Config:
     return Config(file, tuple(entries))
 
 
-_OPTIONS = ("output", "target", "recursion", "format", "runtime", "outside", "include-path")
+_OPTIONS = ("output", "target", "recursion", "format", "runtime", "with", "outside", "include-path")
 
 
 @dataclass(frozen=True)
@@ -155,6 +156,12 @@ class _Table:
             raise ConfigError(f"{self.file}: {place}.include-path must be a list of folders")
         if not all(isinstance(name, str) for name in outside):
             raise ConfigError(f"{self.file}: {place}.outside must be a list of relation names")
+        parts = self.value(given, "with", place, list, [])
+        for part in parts:
+            if part not in RUNTIME_PARTS:
+                raise ConfigError(
+                    f"{self.file}: {place}.with must be a list of parts, {', '.join(RUNTIME_PARTS)}, not {part!r}"
+                )
         target = self.choice(given, "target", place, (*TARGETS, PROCESSES))
         if outside and target != PROCESSES:
             raise ConfigError(f'{self.file}: {place}.outside requires target = "{PROCESSES}"')
@@ -167,6 +174,7 @@ class _Table:
             tuple(outside),
             tuple(folder / name for name in including),
             self.choice(given, "runtime", place, RUNTIMES),
+            tuple(part for part in RUNTIME_PARTS if part in parts),
         )
 
     def value(self, given: Mapping[str, Any], key: str, place: str, kind: type, otherwise: Any) -> Any:

@@ -53,8 +53,8 @@ def build(
           "rules/*.dl",          # paths are relative to this file
           { path = "network.dl", target = "processes", output = "jobs/network" },
       ]
-    Options for all programs, or for one: output, target, runtime, recursion, format, outside,
-    include-path.
+    Options for all programs, or for one: output, target, runtime, with, recursion, format,
+    outside, include-path.
 
     A file is written only if its content changes. Files that were edited by hand are not overwritten.
     """

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
-from flintlog.targets import PROCESSES, RUNTIME_FILE, RUNTIMES, TARGETS
+from flintlog.targets import PROCESSES, RUNTIME_FILE, RUNTIME_PARTS, RUNTIMES, TARGETS
 
 from .loading import partition_of
 from .main import main
@@ -17,6 +17,15 @@ from .reporting import Report, write_files
 
 if TYPE_CHECKING:
     from .. import CompileOptions
+
+
+def chosen_parts(context: click.Context, parameter: click.Parameter, given: tuple[str, ...]) -> tuple[str, ...]:
+    """Return the parts that an option names, in the usual order; raise BadParameter for an unknown one."""
+    names = [name.strip() for text in given for name in text.split(",")]
+    for name in names:
+        if name not in (*RUNTIME_PARTS, "all"):
+            raise click.BadParameter(f"{name!r} is not one of {', '.join(RUNTIME_PARTS)}, all")
+    return tuple(part for part in RUNTIME_PARTS if part in names or "all" in names)
 
 
 @main.command("compile")
@@ -68,6 +77,15 @@ if TYPE_CHECKING:
     help="Where scripts find the runtime: in the script itself, in one file in the same folder, or in the installed "
     "package.",
 )
+@click.option(
+    "--with",
+    "parts",
+    multiple=True,
+    callback=chosen_parts,
+    metavar="PART,...",
+    help="Which parts of the runtime standalone scripts have besides the basic commands: "
+    f"{'; '.join(f'{name} ({content})' for name, content in RUNTIME_PARTS.items())}; or all. Can be repeated.",
+)
 @recursion_option
 @include_option
 @diagnostics_option
@@ -81,6 +99,7 @@ def compile_command(
     stages: tuple[str, ...],
     plain: bool,
     runtime: str,
+    parts: tuple[str, ...],
     recursion: str,
     form: str,
     include_path: tuple[Path, ...],
@@ -113,7 +132,7 @@ def compile_command(
     from .. import CompileOptions, emit
 
     options = CompileOptions(
-        target=target, format=not plain, recursion=recursion, include_path=include_path, runtime=runtime
+        target=target, format=not plain, recursion=recursion, include_path=include_path, runtime=runtime, parts=parts
     )
     report = Report(programs, form, recursion, include_path)
     if target == PROCESSES:

@@ -6,7 +6,9 @@ import importlib.util
 from pathlib import Path
 from types import ModuleType
 
+from flintlog.runtime.parts import FUNCTIONS_OF_PARTS
 from flintlog.targets.bundle import bundle
+from flintlog.targets.runtimes import FUNCTIONS, PART_MODULES
 
 HEADER = '"""A job for tests."""\n\nfrom __future__ import annotations\n'
 
@@ -191,16 +193,21 @@ def script_text(program: str = PROGRAM, fakes: str = FAKES) -> str:
     end = """
 JOB = Job(PROGRAM)
 main = JOB.main
-connect = JOB.connect
-init, apply, status, relation, explain = JOB.init, JOB.apply, JOB.status, JOB.relation, JOB.explain
-verify, rebuild, upgrade, compact, recover = JOB.verify, JOB.rebuild, JOB.upgrade, JOB.compact, JOB.recover
-history, changes, rollback, revert, vacuum = JOB.history, JOB.changes, JOB.rollback, JOB.revert, JOB.vacuum
-export, import_archive = JOB.export, JOB.import_archive
-
+"""
+    end += "".join(f"{name} = JOB.{name}\n" for name in (*FUNCTIONS, *FUNCTIONS_OF_PARTS))
+    end += """
 if __name__ == "__main__":
     sys.exit(main())
 """
-    return "\n\n".join([HEADER, bundle(("job",)), program, fakes, end])
+    return "\n\n".join(
+        [
+            HEADER,
+            bundle(("job", *(module for modules in PART_MODULES.values() for module in modules))),
+            program,
+            fakes,
+            end,
+        ]
+    )
 
 
 def load(folder: Path, program: str = PROGRAM, name: str = "reach_job", fakes: str = FAKES) -> ModuleType:

@@ -21,11 +21,11 @@ from ..log import Log
 from ..manifest import FeedRecord, Manifest
 from ..model import MOST_ENTRIES, MOST_ROUNDS, FunctionSource, Program
 from ..options import Options
+from ..parts import FEEDS, further
 from ..places import given_place
 from ..publish import check_cut, published_where
 from ..stages import run_stages
 from ..stored import check_stored, stored_files
-from .feeding import apply_feeds
 from .report import summary
 
 if TYPE_CHECKING:
@@ -83,7 +83,11 @@ def apply_batch(
 
         where = published_where(publish)
         again = [resync] if isinstance(resync, str) else list(resync)
-        return apply_feeds(program, executor, state, feeds, again, reading, where, by, options_of, log)
+        apply_feeds = further("apply_feeds", FEEDS, "applying what is new in feeds, without --changes,")
+        result: dict[str, Any] = apply_feeds(
+            program, executor, state, feeds, again, reading, where, by, options_of, log
+        )
+        return result
     if feeds or resync:
         raise JobError("--feed and --resync are for batches from feeds, without --changes and --batches")
     root = given_place(state)

@@ -3,7 +3,7 @@ kept as."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -19,8 +19,10 @@ from ..log import Log
 from ..manifest import PUBLISHED, FeedRecord, commit_numbers, read_state
 from ..model import Program
 from ..outputs.tables import check_tables, given_tables, tables_at
+from ..parts import FURTHER
 from ..places import given_place
 from ..task import Outcome
+from .report import REPORTS, feed_text, feeds_said
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -116,8 +118,17 @@ def check_columns(program: Program, executor: Executor, name: str, record: FeedR
             )
 
 
-def feeds_said(feeds: Mapping[str, FeedRecord]) -> dict[str, dict[str, Any]]:
-    """Return feeds as commands report them."""
-    return {
-        name: {"source": record.source, "position": dict(record.position)} for name, record in sorted(feeds.items())
-    }
+def report_connect(result: Mapping[str, Any]) -> Iterator[str]:
+    """Yield the lines that list the feeds."""
+    if not result["applied"]:
+        yield "nothing to do: this is connected already"
+    for name, feed in result["feeds"].items():
+        yield f"  {name}: {feed_text(feed)}"
+    if not result["feeds"]:
+        yield "  no feeds"
+    for name, table in result["tables"].items():
+        yield f"  {name} is kept as {table}"
+
+
+FURTHER["connect"] = connect_feeds
+REPORTS["connect"] = report_connect

@@ -13,7 +13,6 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from ..basefacts import MOST_ROWS, BaseFacts, numbered_relations
-from ..cli import FURTHER
 from ..commits import from_chosen_commit, from_last_commit
 from ..engines.duckdb import DuckEngine
 from ..engines.engine import Engine
@@ -23,6 +22,7 @@ from ..inputs.values import hashable, plain_row, plain_value
 from ..manifest import Manifest, read_manifest
 from ..model import LIFE, Column, Program, Relation, Rule
 from ..options import Options
+from ..parts import FURTHER
 from ..places import given_place, is_local
 from ..printing import discard_output, shown_lines, value_text
 from ..sql import names, plain_type

@@ -13,20 +13,20 @@ from ..batches import batch_lists
 from ..commits import open_state, run_and_commit
 from ..errors import JobError, Passing
 from ..executors import Executor
-from ..feeds.definitions import given_sources
+from ..feeds.definitions import connected_feeds, given_sources, remove_connected
 from ..feeds.deliveries import Taken, check_taken, take_changes, take_rows
 from ..feeds.feed import LONGEST_BATCH_ID, FeedRequest, Look, OpenFeed, schema_hash, short_hash, way_out
 from ..feeds.kinds import open_feed, split_source
-from ..feeds.messages import take_messages
-from ..feeds.stream import is_stream, without_streams
+from ..feeds.stream import without_streams
 from ..inputs.files import Reading
 from ..inputs.nulls import LeftOut
 from ..inputs.origins import place_of_deletion, telling_places
 from ..inputs.records import input_relation, refused
 from ..log import Log
-from ..manifest import FeedRecord, Manifest
+from ..manifest import FeedRecord, Manifest, connected_files, is_stream
 from ..model import Program, Relation
 from ..options import Options
+from ..parts import FURTHER
 from ..places import given_place
 from ..stages import run_stages
 from ..stored import check_stored, stored_files
@@ -95,6 +95,53 @@ def looked_at(
     return found
 
 
+@dataclass(frozen=True)
+class FirstRows:
+    """The feeds that were connected before ``init``, with the rows that the state begins with."""
+
+    root: Path
+    connected: Mapping[str, FeedRecord]
+    found: list[Fed]
+
+    @property
+    def records(self) -> dict[str, FeedRecord]:
+        """The records of the feeds after the first commit."""
+        return {**self.connected, **{fed.request.relation.name: fed.record for fed in self.found}}
+
+    def take(self, into: Path, reading: Reading, log: Log) -> list[Taken]:
+        """Stage all rows of the feeds in a folder for each relation."""
+        return [take(fed, self.root, None, into / fed.request.relation.table, reading, log) for fed in self.found]
+
+    def check(self, taken: Iterable[Taken], outcome: Any) -> None:
+        """Raise Refused if rows that were taken do not fit what they led to."""
+        for one in taken:
+            check_taken(one, outcome, initial=True)
+
+    def forget(self) -> None:
+        """Remove the records of connected feeds, which the first commit has replaced."""
+        remove_connected(connected_files(self.root))
+
+
+def initial_rows(
+    program: Program,
+    executor: Executor,
+    root: Path,
+    given: Iterable[str],
+    places: str | Iterable[str] | Mapping[str, str],
+    left_out: LeftOut | None = None,
+) -> FirstRows:
+    """Look at the feeds that were connected before ``init``; raise JobError if one is for a relation whose rows are
+    ``given``. ``places`` are other sources of feeds for this command, and ``left_out`` is as in
+    :class:`FeedRequest`."""
+    connected = connected_feeds(root)
+    for name in given:
+        if name in connected:
+            raise JobError(
+                f"{name} is fed by {connected[name].source}: give no rows, or `connect --remove {name}` first"
+            )
+    return FirstRows(root, connected, looked_at(program, executor, connected, given_sources(places), left_out=left_out))
+
+
 def check_same_table(fed: Fed) -> None:
     """Raise Refused if a feed has another table than before, or other columns where it is read."""
     record, look = fed.request.record, fed.look
@@ -120,7 +167,8 @@ def take(fed: Fed, root: Path, before: Manifest | None, folder: Path, reading: R
     delivery = None if fed.whole else fed.feed.changes(request.record.position, fed.look)
     whole, delivery = delivery is None, delivery or fed.feed.rows(fed.look)
     if delivery.messages is not None:
-        return take_messages(request, delivery, root, before, folder, whole, log)
+        found: Taken = FURTHER["take_messages"](request, delivery, root, before, folder, whole, log)
+        return found
     if whole:
         return take_rows(request, delivery, fed.look, root, before, folder, reading, log)
     return take_changes(request, delivery, fed.look, folder, reading, log)
@@ -251,3 +299,6 @@ def follow_feeds(
             told(result)
         else:
             ended.wait(poll)
+
+
+FURTHER.update(apply_feeds=apply_feeds, initial_rows=initial_rows, follow_feeds=follow_feeds)

@@ -12,8 +12,7 @@ from ..model import Program
 from ..places import given_place
 from ..retention import oldest_kept, recorded_commits
 from ..versions import without_copies
-from .connect import feeds_said
-from .report import left_out_text
+from .report import feeds_said, left_out_text
 
 
 def state_history(program: Program, state: str, limit: int | None = None) -> dict[str, Any]:

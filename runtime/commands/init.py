@@ -10,21 +10,19 @@ from typing import TYPE_CHECKING, Any
 from ..commits import run_and_commit
 from ..errors import JobError
 from ..executors import Executor, executor_of
-from ..feeds.definitions import connected_feeds, connected_files, given_sources, remove_connected
-from ..feeds.deliveries import check_taken
 from ..functions import supply
 from ..inputs.files import Reading, Source, relation_sources
 from ..inputs.nulls import left_out_counts
 from ..inputs.staging import stage_inputs
 from ..log import Log
-from ..manifest import PUBLISHED, commit_numbers
+from ..manifest import PUBLISHED, commit_numbers, connected_files
 from ..model import MOST_ENTRIES, MOST_ROUNDS, FunctionSource, Program
 from ..options import Options
-from ..outputs.tables import check_tables, given_tables
+from ..parts import FEEDS, further
 from ..places import given_place, is_local
+from ..publish import tables_function
 from ..retention import checked_keep
 from ..stages import run_stages
-from .feeding import looked_at, take
 from .report import summary
 
 if TYPE_CHECKING:
@@ -72,18 +70,18 @@ def init_state(
             f"there is a state in {root} already; `apply` changes it, `rebuild` recomputes it from its inputs"
         )
     sources = relation_sources(program, inputs)
-    connected = connected_feeds(root)
-    for name in sources:
-        if name in connected:
-            raise JobError(
-                f"{name} is fed by {connected[name].source}: give no rows, or `connect --remove {name}` first"
-            )
-    found = looked_at(program, executor, connected, given_sources(feeds), left_out=left_out)
+    fed = None
+    if feeds or connected_files(root):
+        initial_rows = further("initial_rows", FEEDS, "reading the feeds that are connected to this state")
+        fed = initial_rows(program, executor, root, sources, feeds, left_out)
+    connected = fed.connected if fed else {}
     for relation in program.relations:
         if relation.kind == "input" and relation.name not in {*sources, *connected}:
             log.warn(f"{relation.name} starts empty: no --input {relation.name}=PATH was given")
-    tables = given_tables(publish) if publish else ""
-    check_tables(program, tables)
+    tables = ""
+    if publish:
+        tables = tables_function("given_tables", publish)(publish)
+        tables_function("check_tables", publish)(program, tables)
     options = Options(1 if buckets is None else buckets, engine, max_rounds, max_entries, memory_limit, supplied)
 
     def work(attempt: str) -> Any:
@@ -91,17 +89,15 @@ def init_state(
         reading = Reading(initial=True, all_inserts=all_inserts, left_out=left_out)
         staged = stage_inputs(executor, program, sources, into, reading, log)
         changes = Reading(op_column=op_column, all_inserts=all_inserts, left_out=left_out)
-        taken = [take(fed, root, None, into / fed.request.relation.table, changes, log) for fed in found]
+        taken = fed.take(into, changes, log) if fed else []
         staged |= {one.table: one.files for one in taken}
         # A session is opened for rows that have been checked.
         chosen = replace(options, buckets=executor.slots()) if buckets is None else options
         outcome = run_stages(executor, program, None, staged, str(root), attempt, chosen, log, True)
-        for one in taken:
-            check_taken(one, outcome, initial=True)
+        if fed:
+            fed.check(taken, outcome)
         return outcome, outcome.changes, outcome.counts
 
-    records = {fed.request.relation.name: fed.record for fed in found}
-    feeding = {**connected, **records}
     manifest = run_and_commit(
         program,
         executor,
@@ -114,9 +110,10 @@ def init_state(
         work,
         command="init",
         keep=keep,
-        feeds=feeding,
+        feeds=fed.records if fed else {},
         tables=tables,
         left_out=left_out,
     )
-    remove_connected(connected_files(root))
+    if fed:
+        fed.forget()
     return summary(program, root, manifest, started)

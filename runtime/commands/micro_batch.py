@@ -22,6 +22,7 @@ from ..inputs.records import input_relation
 from ..log import Log
 from ..model import MOST_ENTRIES, MOST_ROUNDS, FunctionSource, Program
 from ..options import Options
+from ..parts import FURTHER
 from ..places import given_place
 from ..publish import check_cut, published_where
 from .apply import apply_sources, checked_net
@@ -107,3 +108,6 @@ def micro_batch_id(names: Sequence[str], query: str, number: int) -> str:
     """Return the ID of the batch with the changes of relations in a micro-batch of a query."""
     batch = f"{'+'.join(sorted(names))}@{query}.{number}"
     return batch if len(batch) <= LONGEST_BATCH_ID else f"feeds@{short_hash(sorted(names))}@{query}.{number}"
+
+
+FURTHER["apply_micro_batch"] = apply_stream_batch

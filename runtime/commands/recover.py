@@ -14,7 +14,6 @@ from ..files import check_file
 from ..log import Log
 from ..manifest import STATE_FORMAT, attempt_name, commit_numbers, read_state
 from ..model import Program
-from ..outputs.tables import unknown_tables
 from ..places import given_place, is_local, remove_tree, sync
 from ..publish import finish_publication, published_after
 from ..retention import kept_after, moment_after
@@ -67,7 +66,7 @@ def recover_state(program: Program, state: str, log: Log | None = None) -> dict[
         changes={},
         counts={},
         publish=(),
-        tables=unknown_tables(before.tables, attempt),
+        tables=before.tables.unknown(attempt),
         steps=(),
         command="recover",
         time=moment,

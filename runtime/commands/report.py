@@ -10,7 +10,7 @@ from typing import Any
 from ..commits import relation_rows
 from ..errors import without_keys
 from ..explain import report_explanation
-from ..manifest import Manifest
+from ..manifest import FeedRecord, Manifest
 from ..model import Program
 from ..publish import publication_place
 
@@ -109,27 +109,11 @@ def report_compact(result: Mapping[str, Any]) -> Iterator[str]:
         yield f"nothing to merge: no relation has files of changes ({files:,} files with {size:,} bytes)"
 
 
-def report_recover(result: Mapping[str, Any]) -> Iterator[str]:
-    """Yield the lines that report which commit the state went back to, and which folders were removed."""
-    if not result["applied"]:
-        yield f"nothing to do: commit {result['commit']} can be read"
-        return
-    yield f"commit {result['commit']} restores commit {result['from']}"
-    for folder in result["unpublished"]:
-        yield f"removed: {folder}"
-    yield "later batches can be applied again"
-
-
-def report_connect(result: Mapping[str, Any]) -> Iterator[str]:
-    """Yield the lines that list the feeds."""
-    if not result["applied"]:
-        yield "nothing to do: this is connected already"
-    for name, feed in result["feeds"].items():
-        yield f"  {name}: {feed_text(feed)}"
-    if not result["feeds"]:
-        yield "  no feeds"
-    for name, table in result["tables"].items():
-        yield f"  {name} is kept as {table}"
+def feeds_said(feeds: Mapping[str, FeedRecord]) -> dict[str, dict[str, Any]]:
+    """Return feeds as commands report them."""
+    return {
+        name: {"source": record.source, "position": dict(record.position)} for name, record in sorted(feeds.items())
+    }
 
 
 def feed_text(feed: Mapping[str, Any]) -> str:
@@ -143,15 +127,18 @@ def feed_text(feed: Mapping[str, Any]) -> str:
     return f"{feed['source']}, read up to {read}"
 
 
-def report_revert(result: Mapping[str, Any]) -> Iterator[str]:
-    """Yield the lines that report a batch that undoes another one."""
-    yield from report_commit(result)
-    if result["applied"]:
-        yield f"it reverts batch {result['reverts']}"
+def report_recover(result: Mapping[str, Any]) -> Iterator[str]:
+    """Yield the lines that report which commit the state went back to, and which folders were removed."""
+    if not result["applied"]:
+        yield f"nothing to do: commit {result['commit']} can be read"
+        return
+    yield f"commit {result['commit']} restores commit {result['from']}"
+    for folder in result["unpublished"]:
+        yield f"removed: {folder}"
+    yield "later batches can be applied again"
 
 
 REPORTS: dict[str, Callable[[Mapping[str, Any]], Iterator[str]]] = {
-    "connect": report_connect,
     "init": report_commit,
     "apply": report_commit,
     "follow": report_commit,
@@ -159,7 +146,6 @@ REPORTS: dict[str, Callable[[Mapping[str, Any]], Iterator[str]]] = {
     "upgrade": report_upgrade,
     "compact": report_compact,
     "recover": report_recover,
-    "revert": report_revert,
     "status": report_status,
     "verify": report_verify,
     "explain": report_explanation,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -27,7 +27,7 @@ from ..stages import run_stages
 from ..stored import check_stored, stored_files
 from ..versions import check_program
 from .history import is_listed
-from .report import summary
+from .report import report_commit, summary
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -139,3 +139,10 @@ def key_values(root: Path, relation: Relation, files: Sequence[str]) -> Iterator
             for rows in pq.ParquetFile(content).iter_batches(columns=list(relation.key)):
                 columns = [rows.column(column).to_pylist() for column in relation.key]
                 yield from (tuple(map(hashable, key)) for key in zip(*columns, strict=True))
+
+
+def report_revert(result: Mapping[str, Any]) -> Iterator[str]:
+    """Yield the lines that report a batch that undoes another one."""
+    yield from report_commit(result)
+    if result["applied"]:
+        yield f"it reverts batch {result['reverts']}"

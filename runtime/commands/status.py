@@ -8,12 +8,12 @@ from ..commits import from_last_commit, relation_rows
 from ..executors import LocalExecutor
 from ..manifest import Manifest
 from ..model import Program
-from ..outputs.tables import table_place
+from ..parts import FURTHER, TABLE_KINDS
 from ..places import given_place
 from ..publish import finish_publication
 from ..stored import stored_bytes
 from ..versions import changed_relations
-from .connect import feeds_said
+from .report import feeds_said
 
 
 def state_status(program: Program, state: str) -> dict[str, Any]:
@@ -32,10 +32,16 @@ def state_status(program: Program, state: str) -> dict[str, Any]:
             "buckets": manifest.buckets,
             "rows": relation_rows(program, manifest),
             "feeds": feeds_said(manifest.feeds),
-            "tables": {name: table_place(manifest.tables.place, item.folder) for name, item in written.items()},
+            "tables": {name: told_place(manifest.tables.place, item.folder) for name, item in written.items()},
             "bytes": stored_bytes(root, manifest),
             "finished_publication": finished,
         }
 
     result: dict[str, Any] = from_last_commit(root, said)
     return result
+
+
+def told_place(place: str, folder: str) -> str:
+    """Return where the table of a relation is; if the script lacks this format of tables, where all tables are."""
+    known = place.partition(":")[0] in TABLE_KINDS
+    return str(FURTHER["table_place"](place, folder)) if known else place

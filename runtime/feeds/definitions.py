@@ -21,7 +21,7 @@ from ..batches import lost_race
 from ..errors import JobError, reason
 from ..inputs.records import input_relation
 from ..inputs.values import shown
-from ..manifest import FeedRecord, check_seal, content_of, from_json, record_in, sealed
+from ..manifest import FeedRecord, check_seal, connected_files, content_of, from_json, record_in, sealed
 from ..model import Program
 from ..places import make_folder, write_exclusively
 from .kinds import split_source
@@ -108,12 +108,6 @@ class Connected:
     """The feeds that were connected before the first commit."""
 
     feeds: Mapping[str, FeedRecord]
-
-
-def connected_files(root: Path) -> list[Path]:
-    """Return the records of the feeds that were connected before the first commit, the last one at the end."""
-    folder = root / "manifest"
-    return sorted(folder.glob("feeds-[0-9]*.json")) if folder.is_dir() else []
 
 
 def connected_feeds(root: Path) -> Mapping[str, FeedRecord]:

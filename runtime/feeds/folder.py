@@ -8,6 +8,7 @@ from ..inputs.files import INPUT_FORMATS, InputFile, files_at, format_of
 from ..inputs.records import refused
 from ..places import input_place
 from .feed import Delivery, FeedRequest, Look, Position, short_hash
+from .kinds import FEED_KINDS
 
 
 class FolderFeed:
@@ -68,3 +69,6 @@ class FolderFeed:
         """Return the number of files and, since they can have any names, a hash of these."""
         names = sorted(position["files"])
         return f"{len(names)}-{short_hash(names)}" if names else "0"
+
+
+FEED_KINDS["files"] = FolderFeed

@@ -9,6 +9,7 @@ from typing import Any
 from ..errors import JobError, reason
 from ..inputs.records import refused
 from .feed import Delivery, FeedRequest, Look, Position, needed_library, way_out
+from .kinds import FEED_KINDS
 
 
 class IcebergFeed:
@@ -200,3 +201,6 @@ def task_key(task: Any) -> tuple[Any, ...]:
     """Return what decides the rows that a data file has in a snapshot."""
     deletes = frozenset(file.file_path for file in task.delete_files)
     return task.file.file_path, task.file.spec_id, repr(task.file.partition), deletes
+
+
+FEED_KINDS["iceberg"] = IcebergFeed

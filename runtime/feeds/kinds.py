@@ -9,29 +9,21 @@ from ..executors import Executor
 from ..inputs.nulls import LeftOut
 from ..manifest import FeedRecord
 from ..model import Relation
+from ..parts import FEED_PARTS, lacking_part
 from ..places import bare_location
 from .feed import FeedRequest, OpenFeed
-from .folder import FolderFeed
-from .iceberg import IcebergFeed
-from .spark_delta import open_delta
-from .spark_table import SparkTableFeed
-from .topic import TopicFeed
 
-FEED_KINDS: dict[str, Callable[[FeedRequest], OpenFeed]] = {
-    "delta": open_delta,
-    "files": FolderFeed,
-    "iceberg": IcebergFeed,
-    "kafka-debezium": TopicFeed,
-    "table": SparkTableFeed,
-}
-"""How to open a feed, by what its source begins with."""
+FEED_KINDS: dict[str, Callable[[FeedRequest], OpenFeed]] = {}
+"""How to open a feed, by what its source begins with. The modules of the kinds register them."""
 
 
 def split_source(source: str) -> tuple[str, str]:
     """Return the kind and the place of a source; raise JobError if there is no such kind."""
     kind, _, place = source.partition(":")
-    if kind not in FEED_KINDS or not place:
-        raise JobError(f"{source} is not a feed; give one of {', '.join(f'{name}:...' for name in sorted(FEED_KINDS))}")
+    if kind not in FEED_PARTS or not place:
+        raise JobError(f"{source} is not a feed; give one of {', '.join(f'{name}:...' for name in sorted(FEED_PARTS))}")
+    if kind not in FEED_KINDS:
+        raise lacking_part(kind, f"the kind of feed of {source}")
     return kind, place
 
 

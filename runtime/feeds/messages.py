@@ -16,6 +16,7 @@ from ..inputs.values import REMOVE_KEY, plain_row
 from ..log import Log
 from ..manifest import Manifest
 from ..model import Relation
+from ..parts import FURTHER
 from ..places import rows_of_file
 from ..sql import names
 from ..stored import stored_engine
@@ -232,3 +233,6 @@ def all_rows(netting: Netting, path: Path, sql: str) -> list[tuple[Any, ...]]:
     found: list[tuple[Any, ...]] = connection.sql(sql).fetchall()
     connection.unregister("rows")
     return found
+
+
+FURTHER["take_messages"] = take_messages

@@ -9,6 +9,7 @@ from ..errors import JobError, reason
 from ..inputs.records import refused
 from .delta import DeltaFeed, columns_are_mapped, earlier_copy, json_type
 from .feed import Delivery, FeedRequest, Look, OpenFeed, Position, way_out
+from .kinds import FEED_KINDS
 
 
 class SparkDeltaFeed:
@@ -80,3 +81,6 @@ def open_delta(request: FeedRequest) -> OpenFeed:
     if request.executor.local or importlib.util.find_spec("deltalake"):
         return DeltaFeed(request)
     return SparkDeltaFeed(request)
+
+
+FEED_KINDS["delta"] = open_delta

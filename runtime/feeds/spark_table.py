@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from ..errors import JobError, reason
 from .feed import Delivery, FeedRequest, Look, Position
+from .kinds import FEED_KINDS
 
 
 class SparkTableFeed:
@@ -39,3 +40,6 @@ class SparkTableFeed:
     def label(self, position: Position) -> str:
         """Return how often the table was read."""
         return str(position["reads"])
+
+
+FEED_KINDS["table"] = SparkTableFeed

@@ -8,14 +8,11 @@ from typing import TYPE_CHECKING
 
 from ..errors import JobError, reason
 from ..inputs.values import shown
-from ..manifest import FeedRecord
+from ..manifest import STREAM, FeedRecord, is_stream
 from ..places import input_place
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
-
-STREAM = "stream:"
-"""What the source of a relation begins with that a streaming query changes; the ID of the query follows."""
 
 QUERY_PROPERTY = "sql.streaming.queryId"
 """The property by which Spark tells the thread of a query its ID."""
@@ -38,11 +35,6 @@ def query_of(frame: DataFrame, checkpoint: str | None) -> str:
             "foreachBatch: pass checkpoint=FOLDER, the checkpoint of the query"
         )
     return str(found)
-
-
-def is_stream(record: FeedRecord) -> bool:
-    """Return whether a feed is a streaming query, which brings its changes itself."""
-    return record.source.startswith(STREAM)
 
 
 def without_streams(feeds: Mapping[str, FeedRecord]) -> dict[str, FeedRecord]:

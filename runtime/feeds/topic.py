@@ -13,6 +13,7 @@ from ..inputs.records import Problems, refused
 from .avro import avro_folder
 from .events import EventReader, event_schema
 from .feed import Delivery, FeedRequest, Look, Position, short_hash, way_out
+from .kinds import FEED_KINDS
 from .reader import TopicReader, TopicState, topic_address
 
 EVENTS_AT_ONCE = 10_000
@@ -178,3 +179,6 @@ def event_table(rows: list[list[Any]], schema: Any) -> Any:
     columns = list(zip(*rows, strict=True)) if rows else [()] * len(schema)
     arrays = [pa.array(values, kind.type) for values, kind in zip(columns, schema, strict=True)]
     return pa.Table.from_arrays(arrays, schema=schema)
+
+
+FEED_KINDS["kafka-debezium"] = TopicFeed

@@ -9,8 +9,9 @@ from urllib.parse import unquote
 
 from ..errors import JobError, reason
 from ..feeds.feed import needed_library
+from ..parts import TABLE_KINDS
 from ..places import sync, without_scheme
-from .output import FILE_SIZE, Mark, OutputLook, Rows, TableMoved, quoted_name
+from .output import FILE_SIZE, Mark, OutputLook, Rows, TableKind, TableMoved, quoted_name
 
 ATTEMPT_KEY = "flintlog.attempt"
 
@@ -167,3 +168,6 @@ def delta_place(place: str) -> str:
 def delta_output_place(place: str, folder: str) -> str:
     """Return where the table of a relation is."""
     return f"{place.rstrip('/')}/{folder}"
+
+
+TABLE_KINDS["delta"] = TableKind(DeltaOutput, delta_place, delta_output_place)

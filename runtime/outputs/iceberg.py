@@ -17,8 +17,9 @@ from ..executors import available_cores
 from ..feeds.feed import needed_library
 from ..feeds.iceberg import iceberg_catalog
 from ..inputs.tables import ROWS_AT_ONCE
+from ..parts import TABLE_KINDS
 from ..places import sync, without_scheme
-from .output import FILE_SIZE, Mark, OutputLook, Rows, TableMoved, quoted_name, typed_batch
+from .output import FILE_SIZE, Mark, OutputLook, Rows, TableKind, TableMoved, quoted_name, typed_batch
 
 MARK_PROPERTIES = ("flintlog.writer", "flintlog.commit", "flintlog.attempt")
 """Properties of a snapshot that say which commit of which state made it. The first two are properties of the table,
@@ -306,3 +307,6 @@ def iceberg_output_place(place: str, folder: str) -> str:
     """Return where the table of a relation is, as a feed calls it: its name has no dots."""
     catalog, _, namespace = place.partition(".")
     return f"{catalog}/{namespace}.{folder.replace('.', '__')}"
+
+
+TABLE_KINDS["iceberg"] = TableKind(IcebergOutput, iceberg_place, iceberg_output_place)

@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterator, Mapping
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -20,19 +19,12 @@ from ..inputs.records import operation_column
 from ..inputs.tables import ROWS_AT_ONCE
 from ..manifest import NO_TABLES, Manifest, OutputRecord, OutputTables, Publication, attempt_id
 from ..model import Program, Relation
+from ..parts import FURTHER, TABLE_KINDS, TABLE_PARTS, lacking_part
 from ..places import bare_location
 from ..sql import plain_column, plain_type
 from ..stored import check_files, stored_engine
 from ..versions import check_program, has_columns_of, recorded_relation
-from .delta import DeltaOutput, delta_output_place, delta_place
-from .iceberg import IcebergOutput, iceberg_output_place, iceberg_place
 from .output import Mark, OutputLook, OutputTable, Rows, TableKind, TableMoved, quoted_name, typed_batch
-
-TABLE_KINDS = {
-    "delta": TableKind(DeltaOutput, delta_place, delta_output_place),
-    "iceberg": TableKind(IcebergOutput, iceberg_place, iceberg_output_place),
-}
-"""The formats of tables, by what their places begin with."""
 
 TRIES = 5
 """How often a table is looked at again because others have changed it meanwhile."""
@@ -50,27 +42,30 @@ def given_tables(place: str) -> str:
     if place == "none":
         return ""
     kind, _, rest = place.partition(":")
-    if kind not in TABLE_KINDS or not rest:
-        kinds = " or ".join(f"{name}:..." for name in TABLE_KINDS)
+    if kind not in TABLE_PARTS or not rest:
+        kinds = " or ".join(f"{name}:..." for name in TABLE_PARTS)
         raise JobError(f"{place} is no place for tables: give {kinds}, or none")
-    return bare_location(f"{kind}:{TABLE_KINDS[kind].recorded(rest)}")
+    return bare_location(f"{kind}:{table_kind(kind).recorded(rest)}")
 
 
-def is_table_place(place: str) -> bool:
-    """Return whether a place to publish to is one for tables."""
-    return place.partition(":")[0] in TABLE_KINDS
+def table_kind(kind: str) -> TableKind:
+    """Return a format of tables; raise JobError if the script lacks it."""
+    if kind not in TABLE_KINDS:
+        raise lacking_part(kind, f"writing tables of the kind {kind}:")
+    found: TableKind = TABLE_KINDS[kind]
+    return found
 
 
 def table_place(place: str, folder: str) -> str:
     """Return where the table of a relation is, given where all are."""
     kind, _, rest = place.partition(":")
-    return f"{kind}:{TABLE_KINDS[kind].joined(rest, folder)}"
+    return f"{kind}:{table_kind(kind).joined(rest, folder)}"
 
 
 def open_output(place: str, folder: str, relation: str) -> OutputTable:
     """Return the table of a relation at a place."""
     kind, _, rest = table_place(place, folder).partition(":")
-    return TABLE_KINDS[kind].open(rest, relation)
+    return table_kind(kind).open(rest, relation)
 
 
 def output_relations(program: Program) -> list[Relation]:
@@ -139,12 +134,6 @@ def next_tables(
         folder = relation.folder or relation.name
         relations[relation.name] = OutputRecord(folder, former.after if former and follows else "", now, bool(former))
     return OutputTables(place, known.writer, relations)
-
-
-def unknown_tables(tables: OutputTables, attempt: str) -> OutputTables:
-    """Return the record of tables whose rows must be compared with those of the commit that an ``attempt`` makes."""
-    records = {name: replace(item, before="", after=attempt) for name, item in tables.relations.items()}
-    return replace(tables, relations=records)
 
 
 # Bringing them up to a commit
@@ -283,3 +272,12 @@ def compare(program: Program, root: Path, manifest: Manifest, table: OutputTable
                     )
                 return
         table.write(Rows(schema, rows_of("FROM view__now", schema)), mark)
+
+
+FURTHER.update(
+    given_tables=given_tables,
+    table_place=table_place,
+    check_tables=check_tables,
+    next_tables=next_tables,
+    finish_tables=finish_tables,
+)

@@ -8,10 +8,10 @@ import threading
 from collections.abc import Sequence
 from pathlib import Path
 
-from ..cli import Parser, positive
 from ..errors import JobError
 from ..log import Log
 from ..model import Program
+from ..parsers import Parser, positive
 from ..printing import discard_output, shown_lines
 from .gathering import gathered_changes, gathered_rows, homes_of
 from .nodes import ROUTER, Nodes

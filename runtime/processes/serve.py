@@ -14,10 +14,11 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
-from ..cli import Parser, add_cut, add_place, command_line, positive, run_command
+from ..cli import command_line, run_command
 from ..errors import JobError, Passing, reason, without_keys
 from ..log import Log
 from ..model import MOST_ENTRIES, Program
+from ..parsers import Parser, add_cut, add_place, positive
 from ..printing import visible_lines
 from ..session import choose_executor
 from .beat import Channels

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from functools import cache
 
 from flintlog.compiler.ir import plan
+from flintlog.runtime.parts import PARTS
 from jinja2 import ChoiceLoader, Environment, PackageLoader, StrictUndefined
 
 from .. import EmitOptions
@@ -32,9 +33,12 @@ class Script:
     view: ScriptView
 
 
-def emit_script(program: plan.ProgramPlan, compiler: str, format_code: bool = True) -> str:
-    """Return the text of the standalone maintenance script of a program; see :func:`make_script`."""
-    return make_script(program, EmitOptions(compiler, format_code)).text
+def emit_script(
+    program: plan.ProgramPlan, compiler: str, format_code: bool = True, parts: Sequence[str] = tuple(PARTS)
+) -> str:
+    """Return the text of the standalone maintenance script of a program, with all parts of the runtime or with some;
+    see :func:`make_script`."""
+    return make_script(program, EmitOptions(compiler, format_code, parts=tuple(parts))).text
 
 
 def make_script(program: plan.ProgramPlan, options: EmitOptions) -> Script:

@@ -1,0 +1,142 @@
+"""Scripts with some parts of the runtime: what they lack is refused with the option to compile with."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from click.testing import CliRunner
+from flintlog.compiler.cli import main
+from flintlog.compiler.pipeline import compile_program
+from flintlog.compiler.source import SourceFile
+from flintlog.runtime.parts import COMMANDS_OF_PARTS, FEED_PARTS, FEEDS, FUNCTIONS_OF_PARTS, PARTS, TABLE_PARTS
+from flintlog.targets.pyspark.emit import emit_script
+from flintlog.targets.runtimes import PART_MODULES
+
+from golden_tests.harness import VERSION, load_script
+
+if TYPE_CHECKING:
+    from types import ModuleType
+
+PROGRAM = """
+    input relation link(src: int, dst: int)
+    output relation reach(src: int, dst: int)
+    reach(X, Y) :- link(X, Y).
+    reach(X, Y) :- link(X, Z), reach(Z, Y).
+    """
+
+
+def job(*parts: str) -> ModuleType:
+    """The job with these parts."""
+    plan = compile_program(SourceFile("net.dl", PROGRAM)).plan
+    return load_script(emit_script(plan, VERSION, format_code=False, parts=parts))
+
+
+def rows(path: Path, text: str) -> str:
+    """The path of a file with rows."""
+    path.parent.mkdir(exist_ok=True, parents=True)
+    path.write_text(text, "utf-8")
+    return str(path)
+
+
+def test_every_part_has_modules() -> None:
+    """The parts are known by the same names everywhere."""
+    assert PART_MODULES.keys() == PARTS.keys()
+    assert {*FEED_PARTS, *TABLE_PARTS, "micro-batches", "operations"} == {*PARTS}
+    assert {*COMMANDS_OF_PARTS.values(), *FUNCTIONS_OF_PARTS.values()} <= {*PARTS, FEEDS}
+
+
+@pytest.mark.parametrize("part", PARTS)
+def test_one_part(part: str, capsys: pytest.CaptureFixture[str]) -> None:
+    """A script with one part has its commands and functions, and its kind of feed, and no others."""
+    module = job(part)
+    there = {part, FEEDS} if part in FEED_PARTS else {part}
+    for command, needed in COMMANDS_OF_PARTS.items():
+        with pytest.raises(SystemExit) as ended:
+            module.main([command, "--help"])
+        assert ended.value.code == (0 if needed in there else 2), command
+        told = capsys.readouterr().err
+        assert needed in there or f"the command {command} is not in this script: compile the program" in told
+    for name, needed in FUNCTIONS_OF_PARTS.items():
+        assert hasattr(module, name) is (needed in there)
+        assert hasattr(module.JOB, name) is (needed in there)
+        assert (name in dir(module.JOB)) is (needed in there)
+    if part in FEED_PARTS:
+        assert {*module.FEED_KINDS} == {part}
+        assert {*module.TABLE_KINDS} == {part} & {*TABLE_PARTS}
+
+
+def test_functions_that_are_not_there() -> None:
+    """The error names the option, or says that there is no such function at all."""
+    module = job()
+    with pytest.raises(AttributeError, match=r"the function history is not in this script.*--with operations"):
+        _ = module.JOB.history
+    with pytest.raises(AttributeError, match="compile --with delta`, or with the part of another kind of feed: files"):
+        _ = module.JOB.connect
+    with pytest.raises(AttributeError, match="jobs have no function undo"):
+        _ = module.JOB.undo
+
+
+def test_a_state_with_feeds(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Scripts without the feeds of a state say so, before and after its first commit, and leave the cursors alone."""
+    state, feed = str(tmp_path / "state"), tmp_path / "in"
+    rows(feed / "1.csv", "op,src,dst\n+,1,2\n")
+    basic, fed, other = job(), job("files"), job("delta")
+
+    def told(module: ModuleType, *given: str) -> dict[str, Any]:
+        code = module.main([given[0], "--state", state, "--json", "--quiet", *given[1:]])
+        said: dict[str, Any] = json.loads(capsys.readouterr().out.splitlines()[-1])
+        assert code == ("error" in said)
+        return said
+
+    assert told(fed, "connect", f"link=files:{feed}")["applied"]
+    assert "the feeds that are connected to this state" in told(basic, "init")["error"]
+    assert "--with files" in told(other, "init")["error"]
+    assert told(fed, "init")["rows"] == {"link": 1, "reach": 1}
+    rows(feed / "2.csv", "op,src,dst\n+,2,3\n")
+    assert "is not in this script: compile the program" in told(basic, "apply")["error"]
+    assert "--with files" in told(other, "apply")["error"]
+    changes = rows(tmp_path / "more" / "link.csv", "op,src,dst\n+,7,8\n")
+    assert "connect --remove link" in told(basic, "apply", "--changes", changes)["error"]
+    assert told(basic, "rebuild")["rows"] == {"link": 1, "reach": 1}
+    before = told(basic, "status")["feeds"]
+    assert before == {"link": {"source": f"files:{feed}", "position": before["link"]["position"]}}
+    assert told(fed, "apply")["rows"] == {"link": 2, "reach": 3}
+
+
+def test_a_state_with_tables(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Scripts without the kind of tables that a state is kept as make no commit that the tables would miss."""
+    pytest.importorskip("deltalake")
+    state = str(tmp_path / "state")
+    given = rows(tmp_path / "link.csv", "src,dst\n1,2\n")
+    place = f"delta:{tmp_path / 'lake'}"
+    for module in (job(), job("files")):
+        with pytest.raises(module.JobError, match="--with delta`"):
+            module.init(None, state, {"link": given}, publish=place)
+    with_tables = job("delta")
+    with_tables.init(None, state, {"link": given}, publish=place)
+    changes = rows(tmp_path / "more" / "link.csv", "op,src,dst\n+,7,8\n")
+    for module in (job(), job("files"), job("operations")):
+        with pytest.raises(module.JobError, match=r"keeping relations as tables at .*--with delta`"):
+            module.apply(None, state, changes)
+        assert module.status(state)["commit"] == 1
+        assert module.relation(None, state, "reach").num_rows == 1
+    assert with_tables.apply(None, state, changes)["rows"] == {"link": 2, "reach": 2}
+
+
+@pytest.mark.parametrize("given", [["operations"], ["all"], ["delta,files", "operations"], ["tables"]])
+def test_the_option(given: list[str], tmp_path: Path) -> None:
+    """``--with`` takes names, several of them, or ``all``; others are refused."""
+    (tmp_path / "net.dl").write_text(PROGRAM, "utf-8")
+    options = [option for text in given for option in ("--with", text)]
+    result = CliRunner().invoke(main, ["compile", str(tmp_path / "net.dl"), "--stdout", "--no-format", *options])
+    if given == ["tables"]:
+        assert result.exit_code == 2
+        assert "'tables' is not one of operations, delta" in result.output
+        return
+    assert result.exit_code == 0
+    named = {name for text in given for name in text.split(",")}
+    listed = ", ".join(part for part in PARTS if part in named or "all" in named)
+    assert f"Besides the basic commands it has: {listed}." in result.output
