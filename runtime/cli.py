@@ -361,6 +361,10 @@ def run_command(program: Program, argv: Sequence[str] | None = None, carried: Ma
         lines = [json.dumps(result, default=value_text)] if as_json else map(visible, REPORTS[command](result))
         print_lines(log, lines)
 
+    def trouble(error: Passing) -> None:
+        if metrics:
+            metrics.add({"error": f"{command}: {error}", "kind": "passing"})
+
     try:
         if log_file:
             log = Log(quiet, log_file)
@@ -399,7 +403,8 @@ def run_command(program: Program, argv: Sequence[str] | None = None, carried: Ma
                 poll = arguments.pop("poll")
                 apply_once = functools.partial(apply_batch, program, executor, log=log, **arguments)
                 with contextlib.suppress(KeyboardInterrupt):
-                    further("follow_feeds", FEEDS, "a feed to follow")(apply_once, poll, tell, log, until_signal())
+                    follow_feeds = further("follow_feeds", FEEDS, "a feed to follow")
+                    follow_feeds(apply_once, poll, tell, log, until_signal(), trouble)
                 log.clear()
                 return 0
             if several:
@@ -411,7 +416,10 @@ def run_command(program: Program, argv: Sequence[str] | None = None, carried: Ma
                 if command == "follow":
                     # PySpark replaces the handler of SIGINT: the batch that was interrupted changes nothing.
                     with contextlib.suppress(KeyboardInterrupt):
-                        follow_batches(program, executor, told=tell, log=log, ended=until_signal(), **arguments)
+                        ended = until_signal()
+                        follow_batches(
+                            program, executor, told=tell, log=log, ended=ended, troubled=trouble, **arguments
+                        )
                 else:
                     for one in apply_batches(program, executor, log=log, **arguments):
                         tell(one)

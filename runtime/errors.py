@@ -106,7 +106,12 @@ def full_disk(error: BaseException | None, place: str = "") -> str:
 def reason(error: Exception) -> str:
     """Return the one relevant line of an error of Spark's or Hadoop's, which may be of any class."""
     # hdfs-native quotes some of Java's traces.
-    lines = str(error).replace(r"\n\tat ", "\n").splitlines() or [type(error).__name__]
+    text = re.sub(r"\x1b\[[0-9;]*m", "", str(error)).replace(r"\n\tat ", "\n")
+    lines = text.splitlines() or [type(error).__name__]
+    nested = [line.strip(" \u21b3") for line in lines if line.lstrip().startswith("\u21b3")]
+    if nested:
+        # Errors of deltalake: what failed stands first, and why last.
+        lines = [f"{lines[0].strip()}: {nested[-1]}"]
     raised = [line for line in lines if re.match(r"[\w.]+(Error|Exception)\b", line)]
     if "Python worker" in lines[0] and raised:
         where = " where Spark runs the tasks, with the interpreter that PYSPARK_PYTHON names"

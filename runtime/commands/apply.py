@@ -20,6 +20,7 @@ from ..inputs.values import shown
 from ..log import Log
 from ..manifest import FeedRecord, Manifest
 from ..model import MOST_ENTRIES, MOST_ROUNDS, FunctionSource, Program
+from ..obstacles import obstacles_pass
 from ..options import Options
 from ..parts import FEEDS, further
 from ..places import given_place
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 
+@obstacles_pass()
 def apply_batch(
     program: Program,
     spark: SparkSession | Executor | None,

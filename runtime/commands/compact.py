@@ -16,6 +16,7 @@ from ..executors import Executor, executor_of
 from ..log import Log
 from ..manifest import PUBLISHED, Manifest
 from ..model import Program
+from ..obstacles import obstacles_pass
 from ..options import Options
 from ..places import given_place
 from ..reading import base_order, bucket_files, new_bucket, stored_rows
@@ -76,6 +77,7 @@ def compact_bucket(engine: Engine, task: Task, number: int) -> dict[str, list[st
     return written
 
 
+@obstacles_pass()
 def compact_state(
     program: Program,
     spark: SparkSession | Executor | None,

@@ -18,6 +18,7 @@ from ..inputs.records import input_relation
 from ..log import Log
 from ..manifest import PUBLISHED, FeedRecord, commit_numbers, read_state
 from ..model import Program
+from ..obstacles import obstacles_pass
 from ..outputs.tables import check_tables, given_tables, tables_at
 from ..parts import FURTHER
 from ..places import given_place
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 
+@obstacles_pass()
 def connect_feeds(
     program: Program,
     spark: SparkSession | Executor | None,

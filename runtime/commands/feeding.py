@@ -282,9 +282,11 @@ def follow_feeds(
     told: Callable[[dict[str, Any]], None],
     log: Log,
     ended: threading.Event,
+    troubled: Callable[[Passing], None] | None = None,
 ) -> None:
     """Apply what is new in feeds every ``poll`` seconds, until ``ended`` is set; call ``told`` with the result of each
-    batch. After an error that may pass, try again. Raise JobError for a batch that is refused."""
+    batch. After an error that may pass, call ``troubled`` and try again, after pauses that grow. Raise JobError for a
+    batch that is refused."""
     pause = poll
     while not ended.is_set():
         try:
@@ -292,6 +294,8 @@ def follow_feeds(
         except Passing as error:
             pause = min(2 * max(pause, 0.1), LONGEST_FEED_WAIT)
             log.event("trouble", error=str(error), again_in=pause)
+            if troubled:
+                troubled(error)
             ended.wait(pause)
             continue
         pause = poll

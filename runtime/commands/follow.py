@@ -17,6 +17,7 @@ from ..executors import Executor
 from ..log import Log
 from ..manifest import read_state
 from ..model import Program
+from ..obstacles import obstacles_pass
 from ..places import given_place
 from ..versions import check_program
 from .apply import apply_batch
@@ -131,28 +132,34 @@ def follow_batches(
     told: Callable[[dict[str, Any]], None],
     log: Log,
     ended: threading.Event,
+    troubled: Callable[[Passing], None] | None = None,
     **options: Any,
 ) -> None:
     """Apply the batches of a folder, and those that arrive in it, until ``ended`` is set; call ``told`` with the result
     of each. The folder is looked at every ``poll`` seconds; a batch is applied once it has not changed between two
-    looks. After an error that may pass, the same batch is tried again. Raise JobError for a batch that is refused: a
-    later one could depend on it."""
+    looks. After an error that may pass, call ``troubled``, and try the same batch again, after pauses that grow. Raise
+    JobError for a batch that is refused: a later one could depend on it."""
     folder = BatchFolder(program, state, batches)
     log.event("follow", folder=batches, known=len(folder.known), on=executor.name, reason=executor.why)
     pause = poll
     while not ended.is_set():
-        waiting = folder.waiting(complete=False)
-        for batch in waiting:
-            try:
+        about: dict[str, str] = {}
+        try:
+            with obstacles_pass():
+                waiting = folder.waiting(complete=False)
+            for batch in waiting:
+                about = {"batch": batch}
                 told(apply_one(program, executor, state, folder, batch, log, options))
-            except Passing as error:
-                pause = min(2 * max(pause, 0.1), LONGEST_WAIT)
-                log.event("trouble", batch=batch, error=str(error), again_in=pause)
-                ended.wait(pause)
-                break
-            pause = poll
-            if ended.is_set():
-                return
+                pause = poll
+                if ended.is_set():
+                    return
+        except Passing as error:
+            pause = min(2 * max(pause, 0.1), LONGEST_WAIT)
+            log.event("trouble", **about, error=str(error), again_in=pause)
+            if troubled:
+                troubled(error)
+            ended.wait(pause)
+            continue
         if not waiting:
             ended.wait(poll)
 

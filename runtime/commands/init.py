@@ -17,6 +17,7 @@ from ..inputs.staging import stage_inputs
 from ..log import Log
 from ..manifest import PUBLISHED, commit_numbers, connected_files
 from ..model import MOST_ENTRIES, MOST_ROUNDS, FunctionSource, Program
+from ..obstacles import obstacles_pass
 from ..options import Options
 from ..parts import FEEDS, further
 from ..places import given_place, is_local
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 
+@obstacles_pass()
 def init_state(
     program: Program,
     spark: SparkSession | Executor | None,

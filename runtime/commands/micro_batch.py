@@ -21,6 +21,7 @@ from ..inputs.nulls import left_out_counts
 from ..inputs.records import input_relation
 from ..log import Log
 from ..model import MOST_ENTRIES, MOST_ROUNDS, FunctionSource, Program
+from ..obstacles import obstacles_pass
 from ..options import Options
 from ..parts import FURTHER
 from ..places import given_place
@@ -38,6 +39,7 @@ TURN_PAUSE = 0.5
 """The longest pause, in seconds, before a micro-batch is applied again because another process has committed."""
 
 
+@obstacles_pass()
 def apply_stream_batch(
     program: Program,
     frame: DataFrame,

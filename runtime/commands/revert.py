@@ -19,6 +19,7 @@ from ..inputs.values import hashable, shown
 from ..log import Log
 from ..manifest import Manifest
 from ..model import MOST_ENTRIES, MOST_ROUNDS, FunctionSource, Program, Relation
+from ..obstacles import obstacles_pass
 from ..options import Options
 from ..places import given_place, place_of
 from ..publish import check_cut, published_where
@@ -35,6 +36,7 @@ if TYPE_CHECKING:
 KEYS_LISTED = 3
 
 
+@obstacles_pass()
 def revert_batch(
     program: Program,
     spark: SparkSession | Executor | None,

@@ -15,6 +15,7 @@ from ..former import differences, under_own_columns
 from ..log import Log
 from ..manifest import Manifest, read_state
 from ..model import Program
+from ..obstacles import obstacles_pass
 from ..places import given_place
 from ..publish import check_cut, finish_publication, published_where
 from ..retention import kept_commit
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 
+@obstacles_pass()
 def rollback_state(
     program: Program,
     spark: SparkSession | Executor | None,

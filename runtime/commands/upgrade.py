@@ -18,6 +18,7 @@ from ..inputs.staging import stage_inputs
 from ..log import Log
 from ..manifest import PUBLISHED, Manifest, StoredRelation, read_state
 from ..model import MOST_ENTRIES, MOST_ROUNDS, FunctionSource, Program
+from ..obstacles import obstacles_pass
 from ..options import Options
 from ..places import given_place
 from ..publish import check_cut, finish_publication
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 
+@obstacles_pass()
 def upgrade_state(
     program: Program,
     spark: SparkSession | Executor | None,

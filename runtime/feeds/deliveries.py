@@ -66,7 +66,7 @@ def take_rows(
     """Stage all rows of a feed; after a commit, the difference to what that has."""
     relation = request.relation
     with Netting(request.executor.kept) as netting:
-        if delivery.files or delivery.order:
+        if delivery.has_events:
             files = events_of(request, delivery, folder, reading, netting, log)
             paths, exact = present_rows(files, folder, relation, netting), False
         else:
@@ -85,7 +85,7 @@ def take_changes(
 ) -> Taken:
     """Stage the changes that a feed delivers, at most one for each tuple, or for each copy of a row of a multiset."""
     with Netting(request.executor.kept) as netting:
-        if delivery.files or delivery.order:
+        if delivery.has_events:
             files = events_of(request, delivery, folder, reading, netting, log)
             return Taken(request, list(map(str, files)), origins=tuple(delivery.files))
         path = net_of_images(netting, request, stage_rows(request, delivery, folder, reading, log), folder)
@@ -184,11 +184,24 @@ def filtered(netting: Netting, delivery: Delivery, request: FeedRequest) -> Iter
     import duckdb
 
     connection = netting.engine.connection
-    reader = pa.RecordBatchReader.from_batches(delivery.schema, delivery.batches)
-    connection.register("rows", reader)
+    raised: list[Exception] = []
+
+    def read() -> Iterator[Any]:
+        try:
+            yield from delivery.batches
+        except Exception as error:
+            # DuckDB tells no more than its text.
+            raised.append(error)
+            raise
+
+    connection.register("rows", pa.RecordBatchReader.from_batches(delivery.schema, read()))
     try:
         yield from connection.sql(f"SELECT * FROM rows WHERE ({request.record.where})").to_arrow_reader(ROWS_AT_ONCE)
-    except duckdb.Error as error:
+    except Exception as error:
+        if raised:
+            raise raised[0] from None
+        if not isinstance(error, duckdb.Error):
+            raise
         said = str(error).splitlines()[0]
         raise JobError(f"{request.relation.name}: rows cannot be filtered by {request.record.where}: {said}") from error
 
@@ -211,7 +224,7 @@ def events_of(
     Those of a multiset are netted later."""
     relation, executor = request.relation, request.executor
     problems = Problems()
-    if not delivery.files:
+    if delivery.order:
         stage_rows(request, delivery, folder, reading, log)
         shape = replace(reading, order_column="order").shape(relation)
         found = net_changes([], folder, shape, problems, netting)

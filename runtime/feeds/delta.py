@@ -9,6 +9,7 @@ from typing import Any
 
 from ..errors import JobError, reason
 from ..inputs.records import refused
+from ..obstacles import momentary
 from .feed import Delivery, FeedRequest, Look, Position, needed_library, way_out
 
 MOST_VERSIONS_TRIED = 1000
@@ -101,6 +102,8 @@ class DeltaFeed:
                 f"{self.name}: the change data feed was switched off at version {off[1]}, so the changes of versions "
                 f"{versions[0]}..{versions[1]} are not all recorded; {way_out(self.request)}"
             )
+        if momentary(error):
+            return JobError(f"{self.name}, {what}, cannot be read now: {reason(error)}")
         gone = self._gone(*versions) if versions and re.search("not found|No such file|does not exist", text) else []
         if gone:
             listed = ", ".join(f"{a}..{b}" if a < b else str(a) for a, b in ranges(gone))
@@ -118,7 +121,9 @@ class DeltaFeed:
             try:
                 for _ in self.opened.load_cdf(starting_version=number, ending_version=number):
                     pass
-            except Exception:
+            except Exception as error:
+                if momentary(error):
+                    raise JobError(f"{self.name}, version {number}, cannot be read now: {reason(error)}") from error
                 found.append(number)
         return found
 

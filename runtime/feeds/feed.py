@@ -61,6 +61,11 @@ class Delivery:
     messages: Iterable[Any] | None = None
     complete: bool = False
 
+    @property
+    def has_events(self) -> bool:
+        """Whether it has changes in their order, those of files or ordered by a column, rather than whole rows."""
+        return bool(self.order) or (self.schema is None and self.frame is None)
+
 
 class OpenFeed(Protocol):
     """An opened feed of a relation."""

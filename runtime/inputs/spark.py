@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from ..errors import JobError, full_disk, reason
 from ..executors import Executor
 from ..log import describe
+from ..obstacles import momentary
 from ..places import remove_tree, write_parquet
 from .columns import arrow_kind
 from .files import InputFile
@@ -33,6 +34,8 @@ def spark_tables(
     except JobError:
         raise
     except Exception as error:
+        if momentary(error):
+            raise
         problems.add(f"{file} cannot be read: {reason(error)}")
         return
     if match_columns(found, str(file), shape, problems, warn) is None:
@@ -44,7 +47,7 @@ def spark_tables(
     try:
         paths = write_parquet(frame.select(functions.lit(True).alias("row"), *columns), folder)
     except Exception as error:
-        if full_disk(error):
+        if full_disk(error) or momentary(error):
             raise
         raise refused(f"{file} cannot be read: {reason(error)}") from error
     for path in paths:

@@ -22,6 +22,7 @@ import pyarrow.csv
 import pyarrow.parquet as pq
 
 from ..arrow import arrow_type, string_array
+from ..obstacles import momentary
 from ..sql import plain_type
 from .columns import arrow_kind, arrow_values, staged_values, text_values
 from .compressed import CompressedDamage
@@ -314,6 +315,8 @@ def sound_batches(file: DataFile, batches: Iterable[Any]) -> Iterator[Any]:
     try:
         yield from batches
     except (pa.ArrowException, OSError) as error:
+        if momentary(error):
+            raise
         raise refused(f"{file} is damaged: {error}") from error
 
 
@@ -323,4 +326,6 @@ def open_parquet(file: DataFile) -> Any:
         # INT96 timestamps span more years than fit into nanoseconds.
         return pq.ParquetFile(file.open(), page_checksum_verification=True, coerce_int96_timestamp_unit="us")
     except (pa.ArrowException, OSError) as error:
+        if momentary(error):
+            raise
         raise refused(f"{file} is not a Parquet file: {error}") from error

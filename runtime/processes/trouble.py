@@ -2,43 +2,14 @@
 
 from __future__ import annotations
 
-import errno
-
 import pyarrow as pa
 
 from ..errors import JobError, Passing, Refused, full_disk, is_of_spark, reason
 from ..log import Log
+from ..obstacles import SURROUNDINGS
 
 #: Seconds between retries at most.
 MOST_PAUSE = 30.0
-
-#: System errors that do not depend on what was being done.
-SURROUNDINGS = (
-    errno.ENOSPC,
-    errno.EDQUOT,
-    errno.EFBIG,
-    errno.EROFS,
-    errno.EIO,
-    errno.ESTALE,
-    errno.EMFILE,
-    errno.ENFILE,
-    errno.ENOMEM,
-    errno.EAGAIN,
-    errno.EBUSY,
-    errno.EINTR,
-    errno.ENODEV,
-    errno.ETIMEDOUT,
-    errno.EHOSTDOWN,
-    errno.EHOSTUNREACH,
-    errno.ENETDOWN,
-    errno.ENETUNREACH,
-    errno.ENETRESET,
-    errno.ENOTCONN,
-    errno.EPIPE,
-    errno.ECONNABORTED,
-    errno.ECONNREFUSED,
-    errno.ECONNRESET,
-)
 
 #: Transient errors of DuckDB, after which the database is reopened.
 DATABASE_TROUBLE = (
