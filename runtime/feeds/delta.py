@@ -10,7 +10,7 @@ from typing import Any
 from ..errors import JobError, reason
 from ..inputs.records import refused
 from ..obstacles import momentary
-from .feed import Delivery, FeedRequest, Look, Position, needed_library, way_out
+from .feed import Delivery, FeedRequest, Look, Position, delta_options, needed_library, way_out
 
 MOST_VERSIONS_TRIED = 1000
 """How many versions are tried one by one to say which of them are gone."""
@@ -31,7 +31,7 @@ class DeltaFeed:
     def look(self) -> Look:
         """Return identity, version, columns and number of rows of the table."""
         try:
-            table = self.opened = self.library.DeltaTable(self.request.place)
+            table = self.opened = self.library.DeltaTable(self.request.place, storage_options=delta_options())
             fields = json.loads(table.schema().to_json())["fields"]
             columns = {item["name"]: json_type(item["type"]) for item in fields}
             version = int(table.version())

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import importlib
 import json
+import os
 import shlex
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -115,6 +116,23 @@ def needed_library(name: str, package: str, purpose: str) -> Any:
             f"{purpose} needs the Python package {package}, and {error.name} is not installed for {sys.executable}: "
             f"run `pip install {shlex.quote(package)}`"
         ) from error
+
+
+def s3_endpoint() -> str:
+    """Return the address of the S3 store that the environment names, empty for Amazon's."""
+    return os.environ.get("AWS_ENDPOINT_URL_S3") or os.environ.get("AWS_ENDPOINT_URL", "")
+
+
+def delta_options() -> dict[str, str] | None:
+    """Return the options of deltalake for a store: those that it does not take from the environment by itself."""
+    return {"AWS_ENDPOINT_URL": s3_endpoint(), "AWS_ALLOW_HTTP": "true"} if s3_endpoint().startswith("http:") else None
+
+
+def iceberg_options() -> dict[str, str]:
+    """Return the properties of pyiceberg for a store: those that it does not take from the environment by itself."""
+    region = os.environ.get("AWS_REGION") or os.environ.get("AWS_DEFAULT_REGION", "")
+    found = {"s3.endpoint": s3_endpoint(), "s3.region": region}
+    return {name: value for name, value in found.items() if value}
 
 
 def schema_hash(request_columns: Iterable[str], found: Mapping[str, str]) -> str:

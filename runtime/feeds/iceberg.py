@@ -8,7 +8,7 @@ from typing import Any
 
 from ..errors import JobError, reason
 from ..inputs.records import refused
-from .feed import Delivery, FeedRequest, Look, Position, needed_library, way_out
+from .feed import Delivery, FeedRequest, Look, Position, iceberg_options, needed_library, way_out
 from .kinds import FEED_KINDS
 
 
@@ -156,7 +156,7 @@ def iceberg_table(place: str) -> Any:
     if place.startswith(("/", ".", "file:")) or "://" in place:
         from pyiceberg.table import StaticTable
 
-        return StaticTable.from_metadata(place)
+        return StaticTable.from_metadata(place, iceberg_options())
     catalog, _, name = place.rpartition("/")
     return iceberg_catalog(catalog).load_table(name)
 
@@ -165,7 +165,10 @@ def iceberg_catalog(name: str) -> Any:
     """Return a catalog that pyiceberg is configured for, the default one without a name."""
     from pyiceberg.catalog import load_catalog
 
-    return load_catalog(name or None)
+    catalog: Any = load_catalog(name or None)
+    for option, value in iceberg_options().items():
+        catalog.properties.setdefault(option, value)
+    return catalog
 
 
 def has_deletes(manifest: Any) -> bool:

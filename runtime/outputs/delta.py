@@ -8,7 +8,7 @@ from typing import Any
 from urllib.parse import unquote
 
 from ..errors import JobError, reason
-from ..feeds.feed import needed_library
+from ..feeds.feed import delta_options, needed_library
 from ..parts import TABLE_KINDS
 from ..places import sync, without_scheme
 from .output import FILE_SIZE, Mark, OutputLook, Rows, TableKind, TableMoved, quoted_name
@@ -40,10 +40,10 @@ class DeltaOutput:
         import pyarrow as pa
 
         try:
-            if not self.library.DeltaTable.is_deltatable(self.place):
+            if not self.library.DeltaTable.is_deltatable(self.place, delta_options()):
                 self.opened = None
                 return None
-            table = self.opened = self.library.DeltaTable(self.place)
+            table = self.opened = self.library.DeltaTable(self.place, storage_options=delta_options())
             writer = table.transaction_version(WRITER_APP)
             schema = pa.schema(table.schema().to_arrow())
             if writer is None:
@@ -86,6 +86,7 @@ class DeltaOutput:
             self.place if self.opened is None else self.opened,
             rows.reader(),
             target_file_size=FILE_SIZE,
+            storage_options=delta_options(),
             commit_properties=self._properties(mark),
             **options,
         )
@@ -134,7 +135,7 @@ class DeltaOutput:
         place = without_scheme(self.place)
         if place is None:
             return
-        table = self.library.DeltaTable(self.place)
+        table = self.library.DeltaTable(self.place, storage_options=delta_options())
         entry = Path(place, "_delta_log", f"{table.version():020d}.json")
         folders = {entry.parent, Path(place)}
         for line in entry.read_text(encoding="utf-8").splitlines():
