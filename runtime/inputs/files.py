@@ -10,12 +10,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 from urllib.parse import unquote
 
+import pyarrow as pa
+
 from ..errors import JobError, Refused, reason
 from ..locations import EMPTY_LOCATION, is_location
 from ..model import Program, Relation
 from ..places import input_place, without_scheme
 from .compressed import Decompressed
 from .dialects import DIALECT_OPTIONS, USUAL, Dialect, split_dialect
+from .frames import arrow_table, is_pandas
 from .nulls import LeftOut
 from .records import Problems, operation_column, refused
 from .values import InputShape
@@ -27,7 +30,7 @@ COMPRESSIONS = (".gz", ".zst")
 
 INPUT_FORMATS = {".csv": "csv", ".json": "json", ".jsonl": "json", ".ndjson": "json", ".parquet": "parquet"}
 
-Source: TypeAlias = "str | DataFrame"
+Source: TypeAlias = "str | DataFrame | pa.Table"
 
 
 @dataclass(frozen=True)
@@ -78,7 +81,7 @@ def input_files(relation: Relation, place: Source, problems: Problems) -> Iterat
     Missing or empty files and unknown formats are added to ``problems``. Behind a place, options may say how CSV files
     are written."""
     if not isinstance(place, str):
-        yield InputFile(relation, place, "frame")
+        yield InputFile(relation, place, "arrow" if isinstance(place, pa.Table) else "frame")
         return
     if place.startswith("table:"):
         yield InputFile(relation, place.removeprefix("table:"), "table")
@@ -169,7 +172,10 @@ def relation_sources(
     folder of these, or as a mapping."""
     if isinstance(given, Mapping):
         return {
-            name: [places] if isinstance(places, str) or not isinstance(places, Sequence) else list(places)
+            name: [
+                given_source(name, place)
+                for place in ([places] if isinstance(places, str) or not isinstance(places, Sequence) else places)
+            ]
             for name, places in given.items()
         }
     sources: dict[str, list[Source]] = {}
@@ -177,6 +183,23 @@ def relation_sources(
         for name, place in named_places(program, item):
             sources.setdefault(name, []).append(place)
     return sources
+
+
+def given_source(name: str, given: Any) -> Source:
+    """Return a source as it is read: DataFrames of pandas and Polars, and other Arrow data, as Arrow tables. Raise
+    Refused for what is none."""
+    if isinstance(given, str) or type(given).__module__.startswith("pyspark."):
+        source: Source = given
+        return source
+    if isinstance(given, Path):
+        return str(given)
+    table = arrow_table(given)
+    if table is None:
+        kind = type(given).__name__
+        known = f"{name} is given as a path, a DataFrame of Spark, pandas or Polars, or an Arrow table"
+        mixed = "has values in one column that Arrow has no common type for"
+        raise Refused(f"{known}, and this {kind} {mixed if is_pandas(given) else 'is none of these'}")
+    return table
 
 
 def named_places(program: Program, item: str) -> Iterator[tuple[str, str]]:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import tempfile
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -14,10 +13,11 @@ import pyarrow.parquet as pq
 
 from ..engines.duckdb import DuckEngine
 from ..places import rows_of_file
+from .again import tables_again
 from .files import InputFile
 from .nulls import removes_keys
 from .records import PROBLEMS_LISTED, Problems
-from .tables import ROWS_AT_ONCE, staged_tables
+from .tables import ROWS_AT_ONCE
 from .values import REMOVE_KEY, InputShape, hashable, shown
 
 if TYPE_CHECKING:
@@ -241,9 +241,7 @@ def places_of_rows(
     wanted = set(rows)
     found: dict[tuple[tuple[Any, ...], str], str] = {}
     for file in files:
-        if file.format in ("table", "frame"):
-            continue
-        tables = staged_tables(file, replace(shape, numbered=True), Problems(), lambda text: None)
+        tables = tables_again(file, shape)
         for number, (*values, sign) in enumerate((row for table in tables for row in table_rows(table)), start=1):
             row = tuple(map(hashable, values))
             if row in wanted:

@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
 
 from ..errors import Refused
 from ..model import Program, Relation
 from ..printing import named_values
+from .again import tables_again
 from .files import InputFile, Reading, Source, input_files
 from .net import table_rows
 from .records import Problems
-from .tables import staged_tables
 
 
 @contextlib.contextmanager
@@ -38,12 +37,10 @@ def place_in_sources(relation: Relation, named: str, sources: Mapping[str, Seque
 def place_of_deletion(relation: Relation, named: str, files: Iterable[InputFile], reading: Reading) -> str:
     """Return where a row, given by its values as messages name them, is first deleted, as text for messages; empty if
     no file does so. Rows of tables and DataFrames have no numbers."""
-    shape = replace(reading.shape(relation), numbered=True)
+    shape = reading.shape(relation)
     columns = [column.sql for column in relation.row_columns]
     for file in files:
-        if file.format in ("table", "frame"):
-            continue
-        tables = staged_tables(file, shape, Problems(), lambda text: None)
+        tables = tables_again(file, shape)
         for number, row in enumerate((row for table in tables for row in table_rows(table)), start=1):
             values = dict(zip(columns, row, strict=False))
             if row[len(columns)] in ("-", "<") and named_values(relation, values) == named:

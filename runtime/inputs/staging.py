@@ -11,6 +11,7 @@ from ..executors import Executor
 from ..log import Log
 from ..model import Program
 from .files import InputFile, Reading, Source, input_files
+from .frames import tables_of_frame
 from .net import Netting, net_changes
 from .records import Problems, input_relation
 from .spark import spark_tables
@@ -56,7 +57,9 @@ def stage_relation(
         pq.ParquetWriter(content, staged_schema(shape), use_dictionary=False) as writer,
     ):
         for number, file in enumerate(files):
-            if file.format in ("table", "frame"):
+            if file.format == "arrow":
+                tables = tables_of_frame(file.place, str(file), shape, problems, log.warn)
+            elif file.format in ("table", "frame"):
                 raw = folder / f"raw-{number}"
                 tables = spark_tables(executor, file, shape, raw, problems, log.warn)
             else:

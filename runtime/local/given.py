@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import contextlib
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
+from ..inputs.frames import arrow_table, is_pandas, tables_of_frame
 from ..inputs.nulls import LeftOut
 from ..inputs.records import NO_OPERATION, Problems, Record, checked_rows
 from ..inputs.values import Absent, InputShape, shown
 from ..model import Relation
-from ..sql import plain_type
 from .facts import check_keys, one_table
 
 MISSING_VALUES = ("NAType", "NaTType")
@@ -51,83 +50,14 @@ def given_rows(
 # DataFrames
 
 
-def arrow_table(rows: Any) -> Any:
-    """Return a DataFrame or another object with Arrow data as an Arrow table; None if it is to be read row by row."""
-    import pyarrow as pa
-
-    if isinstance(rows, pa.Table):
-        return rows
-    if is_pandas(rows):
-        names = [str(column) for column in rows.columns]
-        if len(set(names)) < len(names):
-            # Arrow refuses such a DataFrame; an empty table with its columns is refused with a message.
-            return pa.Table.from_arrays([pa.nulls(0)] * len(names), names)
-        try:
-            if not names:
-                return pa.table({"row": pa.nulls(len(rows))}).select([])
-            return pa.Table.from_pandas(rows, preserve_index=False)
-        except (pa.ArrowException, ValueError, TypeError, OverflowError):
-            return None  # Reading row by row finds the wrong value.
-    if hasattr(rows, "to_arrow"):
-        return rows.to_arrow()
-    if hasattr(rows, "__arrow_c_stream__") or hasattr(rows, "__arrow_c_array__"):
-        return pa.table(rows)
-    return None
-
-
-def is_pandas(rows: Any) -> bool:
-    """Return whether an object is a DataFrame of pandas."""
-    return type(rows).__module__.partition(".")[0] == "pandas" and type(rows).__name__ == "DataFrame"
-
-
-def with_types(relation: Relation, table: Any) -> Any:
-    """Return an Arrow table with the relation's types where those of the columns only say that values are missing: of
-    columns that hold nothing else or empty lists only, and of ints that pandas keeps as floats beside missing values.
-    So the missing values are refused, and not the types."""
-    import pyarrow as pa
-
-    from ..arrow import arrow_type
-    from ..inputs.columns import arrow_kind
-
-    for column in relation.columns:
-        if table.schema.names.count(column.name) != 1:
-            continue
-        found = table.column(column.name)
-        whole = plain_type(column.type) == "int" and found.null_count and pa.types.is_floating(found.type)
-        if whole or arrow_kind(found.type).replace("list<", "").rstrip(">") == "null":
-            with contextlib.suppress(pa.ArrowException):
-                place = table.schema.get_field_index(column.name)
-                table = table.set_column(place, column.name, found.cast(arrow_type(plain_type(column.type))))
-    return table
-
-
 def frame_tables(table: Any, name: str, shape: InputShape, problems: Problems) -> Iterator[Any]:
-    """Yield the rows of an Arrow table as tables of staged rows."""
-    from ..inputs.tables import ROWS_AT_ONCE, arrow_tables, unheard
+    """Yield the rows of an Arrow table, which has no other columns than the relation, as tables of staged rows."""
+    from ..inputs.tables import unheard
 
-    table = with_types(shape.relation, table)
     unknown = unknown_columns(table.schema.names, shape)
     if unknown:
         problems.add(f"{name}: {unknown}")
-    # The types of columns without values say nothing.
-    schema = table.schema if table.num_rows else empty_schema(table.schema.names, shape)
-
-    def batches(columns: list[str]) -> Iterator[Any]:
-        if columns:
-            return iter(table.select(columns).to_batches(max_chunksize=ROWS_AT_ONCE))
-        return iter([table] if table.num_rows else [])
-
-    yield from arrow_tables(schema, batches, name, shape, problems, unheard)
-
-
-def empty_schema(names: list[str], shape: InputShape) -> Any:
-    """Return the Arrow schema of columns with the types of the relation, null for columns that it does not have."""
-    import pyarrow as pa
-
-    from ..arrow import arrow_type
-
-    types = {column.name: arrow_type(plain_type(column.type)) for column in shape.relation.columns}
-    return pa.schema([(name, types.get(name, pa.null())) for name in names])
+    yield from tables_of_frame(table, name, shape, problems, unheard)
 
 
 def unknown_columns(names: Iterable[Any], shape: InputShape) -> str:
