@@ -21,7 +21,7 @@ from .publish import write_renamed
 from .sql import names
 from .stored import check_stored, relation_frame, stored_engine, stored_files
 from .task import Task
-from .versions import as_stored, columns_record, stored_input, without_copies
+from .versions import as_stored, columns_record, stored_input, takes_stored
 from .writing import keep_file, write_parts
 
 
@@ -38,7 +38,7 @@ def kept_inputs(program: Program, root: Path, before: Manifest, given: set[str],
         table = stored_input(relation, before.program)
         if not table:
             log.warn(f"{relation.name} is new and starts empty: no --input {relation.name}=PATH was given")
-        elif without_copies(recorded[table].columns) != without_copies(columns_record(relation)):
+        elif not takes_stored(relation, before.program):
             raise JobError(
                 f"the columns of {relation.name} differ from those of its stored rows; pass rows with --input "
                 f"{relation.name}=PATH"
@@ -55,13 +55,21 @@ def stage_stored(executor: Executor, root: Path, manifest: Manifest, relation: R
     """Stage the stored rows of an input relation as insertions, and return the files."""
     executor.describe(f"stored rows of {relation.name}")
     stored = as_stored(relation, manifest.program)
+    pairs = zip(stored.columns, relation.columns, strict=True)
+    never_null = {column.sql for column, now in pairs if column.type != now.type}
     if executor.local:
+        selected = ", ".join(
+            f"LIST_VALUE({column.sql}) AS {column.sql}" if column.sql in never_null else column.sql
+            for column in stored.row_columns
+        )
         with stored_engine(root, [manifest], stored, executor.cores()) as (engine, (rows,)):
-            return write_staged(engine, f"SELECT {names(stored.row_columns)}, '+' AS _op FROM ({rows}) AS q", folder)
+            return write_staged(engine, f"SELECT {selected}, '+' AS _op FROM ({rows}) AS q", folder)
     from pyspark.sql import functions
 
     frame = relation_frame(executor.session("rebuild"), root, manifest, stored)
     frame = frame.select(*(column.sql for column in stored.row_columns)).withColumn("_op", functions.lit("+"))
+    for name in never_null:
+        frame = frame.withColumn(name, functions.array(f"`{name}`"))
     return write_parquet(frame, folder)
 
 

@@ -39,11 +39,23 @@ def without_copies(columns: tuple[tuple[str, str], ...]) -> tuple[tuple[str, str
 
 
 def as_stored(relation: Relation, written: ProgramRecord) -> Relation:
-    """Return an input relation as a state has it: in another table, or with the copies of its rows or without them."""
+    """Return an input relation as a state has it: in another table, with the copies of its rows or without them, or
+    with columns that were never null."""
     table = stored_input(relation, written)
-    columns = written.relations[table].columns
-    copy = columns[-1][0] if without_copies(columns) != columns else ""
-    return replace(relation, table=table, copy=copy)
+    recorded = written.relations[table].columns
+    copy = recorded[-1][0] if without_copies(recorded) != recorded else ""
+    columns = tuple(
+        replace(column, type=kind) if column.type == f"{kind}?" else column
+        for column, (_, kind) in zip(relation.columns, recorded, strict=False)
+    )
+    return replace(relation, table=table, copy=copy, columns=columns)
+
+
+def takes_stored(relation: Relation, written: ProgramRecord) -> bool:
+    """Return whether an input relation can keep the rows that a state has: its columns are the same, but may be null
+    where they were never null."""
+    recorded = without_copies(written.relations[stored_input(relation, written)].columns)
+    return without_copies(columns_record(as_stored(relation, written))) == recorded
 
 
 def own_tables(program: Program, written: ProgramRecord) -> tuple[dict[str, str], set[str]]:
