@@ -68,7 +68,7 @@ VALUES: dict[str, tuple[Any, ...]] = {
 }
 
 
-@pytest.mark.parametrize("seed", seeds(8, 900))
+@pytest.mark.parametrize("seed", seeds(5, 900))
 def test_seeds(seed: int) -> None:
     """Copies under aggregates, and sets everywhere else: in joins, negation, paths and recursions."""
     assert check_in_memory(scenario_of(seed, nulls=seed % 2 == 0, multisets=True)) == []
@@ -123,7 +123,7 @@ def played(job: LocalJob | MemoryJob, text: str, batches: list[Batch]) -> Counte
         job.close()
 
 
-@pytest.mark.parametrize("seed", seeds(5, 200))
+@pytest.mark.parametrize("seed", seeds(3, 200))
 def test_numbers(seed: int, tmp_path: Path) -> None:
     """Sums and averages of ints, floats, decimals and values that may be null, whatever the batches net."""
     compilation, script = compile_text(NUMBERS)

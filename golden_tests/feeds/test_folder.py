@@ -83,13 +83,13 @@ def test_follow_applies_what_arrives(world: FeedWorld) -> None:
 @pytest.mark.parametrize(
     ("kind", "apart"),
     [
-        ("lake", 17),
-        ("topic", 17),
+        ("lake", 37),
+        ("topic", 37),
         # Each child takes longer, since it opens the catalog.
         ("iceberg", 79),
         *(pytest.param(kind, 1, marks=AT_NIGHT) for kind in ("lake", "topic", "iceberg")),
         # Output relations are tables, too.
-        ("topic delta", 109),
+        ("topic delta", 211),
         *(
             pytest.param(f"{kind} {views}", 1, marks=AT_NIGHT)
             for kind in ("lake", "topic", "iceberg")

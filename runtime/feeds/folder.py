@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from ..errors import reason
 from ..inputs.dialects import split_dialect
-from ..inputs.files import INPUT_FORMATS, InputFile, files_at, format_of
+from ..inputs.files import InputFile
+from ..inputs.paths import INPUT_FORMATS, files_at, format_of
 from ..inputs.records import refused
 from ..places import input_place
 from .feed import Delivery, FeedRequest, Look, Position, short_hash

@@ -5,8 +5,6 @@ from __future__ import annotations
 import io
 from typing import Any
 
-import pyarrow as pa
-
 
 class CompressedDamage(OSError):
     """A compressed file that cannot be decompressed to its end."""
@@ -17,8 +15,10 @@ class Decompressed(io.RawIOBase):
 
     def __init__(self, content: Any) -> None:
         """Take the opened file, which is closed with this one."""
+        import pyarrow as pa
+
         super().__init__()
-        self._content = content
+        self._content, self._damage = content, (OSError, pa.ArrowException)
         self._stream = pa.CompressedInputStream(pa.PythonFile(content, "r"), "zstd")
 
     def readable(self) -> bool:
@@ -29,7 +29,7 @@ class Decompressed(io.RawIOBase):
         """Read bytes into a buffer and return their number; raise CompressedDamage if the file is damaged."""
         try:
             found: bytes = self._stream.read(len(buffer))
-        except (OSError, pa.ArrowException) as error:
+        except self._damage as error:
             raise CompressedDamage(str(error)) from error
         buffer[: len(found)] = found
         return len(found)

@@ -9,8 +9,8 @@ from typing import Any
 
 from ..errors import JobError
 from ..inputs.dialects import USUAL, Dialect, split_dialect
-from ..inputs.files import INPUT_FORMATS, files_at, format_of, opened_file, relation_name
 from ..inputs.nulls import left_out_counts
+from ..inputs.paths import INPUT_FORMATS, files_at, format_of, opened_file, relation_name
 from ..inputs.records import NOTHING, Problems, Record, Warn, checked_rows, operation_column
 from ..inputs.values import Absent, InputShape, shown
 from ..model import Program, Relation

@@ -8,7 +8,7 @@ from collections.abc import Callable, Collection, Sequence
 from pathlib import Path
 
 from ..errors import Refused
-from ..inputs.files import INPUT_FORMATS
+from ..inputs.paths import INPUT_FORMATS
 from ..log import Log
 from .channels import UNREADABLE, path_text
 from .snapshots import FeedFolder, Listing
