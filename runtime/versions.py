@@ -44,9 +44,10 @@ def as_stored(relation: Relation, written: ProgramRecord) -> Relation:
     table = stored_input(relation, written)
     recorded = written.relations[table].columns
     copy = recorded[-1][0] if without_copies(recorded) != recorded else ""
+    kinds = dict(recorded)
     columns = tuple(
-        replace(column, type=kind) if column.type == f"{kind}?" else column
-        for column, (_, kind) in zip(relation.columns, recorded, strict=False)
+        replace(column, type=kinds[column.name]) if column.type == f"{kinds.get(column.name)}?" else column
+        for column in relation.columns
     )
     return replace(relation, table=table, copy=copy, columns=columns)
 
