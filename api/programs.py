@@ -40,12 +40,10 @@ def compile(
     Raises :class:`~flintlog.CompileError` if the program has errors, OSError if a file cannot be read, and ValueError
     for an unknown option.
     """
-    from flintlog.targets import RUNTIME_PARTS, RUNTIMES, TARGETS
+    from flintlog.targets import RUNTIMES, TARGETS, chosen_parts
 
     _check("target", target, TARGETS)
     _check("runtime", runtime, RUNTIMES)
-    for part in parts:
-        _check("part", part, tuple(RUNTIME_PARTS))
     _check_recursion(recursion)
     source, load, folders = _source(program, include_path)
     options = CompileOptions(
@@ -54,7 +52,7 @@ def compile(
         recursion=recursion,
         include_path=tuple(folders),
         runtime=runtime,
-        parts=tuple(parts),
+        parts=chosen_parts(parts),
     )
     return compile_source(source, options, load)
 

@@ -36,6 +36,7 @@ from .parsers import (
     Shared,
     add_command,
     add_cut,
+    add_format,
     add_nulls,
     add_place,
     add_publish,
@@ -231,10 +232,7 @@ def command_line(program: Program) -> argparse.ArgumentParser:
     showing.add_argument(
         "--support", action="store_true", help="also print the support and rank stored with the tuples"
     )
-    showing.add_argument(
-        "--format", choices=["table", "csv", "json"], default="table", help="the output format (default: table)"
-    )
-    showing.add_argument("--limit", type=positive, metavar="N", help="print at most N tuples")
+    add_format(showing, "tuples")
     showing.add_argument("--as-of", type=positive, metavar="COMMIT", help="print the relation as of an earlier commit")
     if has_derivations(program):
         showing.add_argument(
@@ -332,8 +330,9 @@ def run_command(program: Program, argv: Sequence[str] | None = None, carried: Ma
     for argument in given:
         remember_keys(argument)
     line = command_line(program)
+    runs = {name: run for part in COMMAND_PARTS.values() for name, run in part.runs.items()}
     asked = next((argument for argument in given if not argument.startswith("-")), "")
-    if asked in COMMANDS_OF_PARTS and not any(asked in part.runs for part in COMMAND_PARTS.values()):
+    if asked in COMMANDS_OF_PARTS.keys() - runs.keys():
         line.error(str(lacking_part(COMMANDS_OF_PARTS[asked], f"the command {asked}")))
     arguments = vars(line.parse_args(given))
     command, as_json = arguments.pop("command"), arguments.pop("json")
@@ -370,9 +369,8 @@ def run_command(program: Program, argv: Sequence[str] | None = None, carried: Ma
             log = Log(quiet, log_file)
         if measured:
             metrics = Metrics(measured, program.name, command, arguments["state"], log)
-        part = next((part for part in COMMAND_PARTS.values() if command in part.runs), None)
-        if part:
-            told = part.runs[command](program, log, as_json, arguments)
+        if command in runs:
+            told = runs[command](program, log, as_json, arguments)
             if told is None:
                 return 0
             result = told

@@ -309,7 +309,8 @@ def tables_after(
     place: str | None,
     compared: bool,
 ) -> OutputTables:
-    """Return what a commit records of the tables that output relations are kept as; see ``next_tables``."""
+    """Return what a commit records of the tables that output relations are kept as: at a ``place``, or where they were;
+    see ``next_tables``."""
     if place is None:
         place = before.tables.place if before else ""
     if not place:

@@ -86,12 +86,25 @@ def add_reading(applying: argparse.ArgumentParser) -> None:
         help="insert the rows of files without an operation column (default: refuse these files)",
     )
     add_nulls(applying)
-    applying.add_argument(
+    add_strategy(applying)
+
+
+def add_strategy(parser: argparse.ArgumentParser) -> None:
+    """Add the option that says how relations are updated."""
+    parser.add_argument(
         "--strategy",
         choices=["auto", "incremental", "recompute"],
         default="auto",
         help="update relations incrementally or recompute them (default: the cheaper way for each relation)",
     )
+
+
+def add_format(parser: argparse.ArgumentParser, most: str) -> None:
+    """Add the options of a command that prints rows, ``most`` being what it prints at most."""
+    parser.add_argument(
+        "--format", choices=["table", "csv", "json"], default="table", help="the output format (default: table)"
+    )
+    parser.add_argument("--limit", type=positive, metavar="N", help=f"print at most N {most}")
 
 
 def add_nulls(parser: argparse.ArgumentParser) -> None:

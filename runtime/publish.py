@@ -118,7 +118,7 @@ def published_where(publish: str | None) -> str:
 def tables_function(name: str, place: str) -> Callable[..., Any]:
     """Return a function of the part that keeps output relations as tables at a place; raise JobError if the script
     lacks it."""
-    kind, purpose = place.partition(":")[0], f"keeping relations as tables at {place}:"
+    kind, purpose = place.partition(":")[0], f"keeping relations as tables at {place}"
     if kind in TABLE_PARTS and kind not in TABLE_KINDS:
         raise lacking_part(kind, purpose)
     return further(name, FEEDS, purpose)

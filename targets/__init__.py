@@ -5,7 +5,7 @@ from __future__ import annotations
 import keyword
 import re
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from importlib import import_module
 from pathlib import PurePosixPath
@@ -52,6 +52,16 @@ class EmitOptions:
     format: bool = True
     runtime: str = RUNTIMES[0]
     parts: tuple[str, ...] = ()
+
+
+def chosen_parts(names: Iterable[str]) -> tuple[str, ...]:
+    """Return parts of the runtime by their names, in the usual order; all of them for ``all``. Raise ValueError for an
+    unknown one."""
+    wanted = list(names)
+    for name in wanted:
+        if name not in (*RUNTIME_PARTS, "all"):
+            raise ValueError(f"{name!r} is not one of {', '.join(RUNTIME_PARTS)}, all")
+    return tuple(part for part in RUNTIME_PARTS if part in wanted or "all" in wanted)
 
 
 class Target(Protocol):

@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from flintlog.targets import PROCESSES, RUNTIME_PARTS, RUNTIMES, TARGETS
+from flintlog.targets import PROCESSES, RUNTIMES, TARGETS, chosen_parts
 from flintlog.targets.signature import is_edited, is_generated
 
 from ..ir.syntax import RECURSIONS
@@ -157,11 +157,10 @@ class _Table:
         if not all(isinstance(name, str) for name in outside):
             raise ConfigError(f"{self.file}: {place}.outside must be a list of relation names")
         parts = self.value(given, "with", place, list, [])
-        for part in parts:
-            if part not in RUNTIME_PARTS:
-                raise ConfigError(
-                    f"{self.file}: {place}.with must be a list of parts, {', '.join(RUNTIME_PARTS)}, not {part!r}"
-                )
+        try:
+            chosen = chosen_parts(parts)
+        except ValueError as error:
+            raise ConfigError(f"{self.file}: {place}.with must be a list of parts: {error}") from None
         target = self.choice(given, "target", place, (*TARGETS, PROCESSES))
         if outside and target != PROCESSES:
             raise ConfigError(f'{self.file}: {place}.outside requires target = "{PROCESSES}"')
@@ -174,7 +173,7 @@ class _Table:
             tuple(outside),
             tuple(folder / name for name in including),
             self.choice(given, "runtime", place, RUNTIMES),
-            tuple(part for part in RUNTIME_PARTS if part in parts),
+            chosen,
         )
 
     def value(self, given: Mapping[str, Any], key: str, place: str, kind: type, otherwise: Any) -> Any:

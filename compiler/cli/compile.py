@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
-from flintlog.targets import PROCESSES, RUNTIME_FILE, RUNTIME_PARTS, RUNTIMES, TARGETS
+from flintlog.targets import PROCESSES, RUNTIME_FILE, RUNTIME_PARTS, RUNTIMES, TARGETS, chosen_parts
 
 from .loading import partition_of
 from .main import main
@@ -19,13 +19,12 @@ if TYPE_CHECKING:
     from .. import CompileOptions
 
 
-def chosen_parts(context: click.Context, parameter: click.Parameter, given: tuple[str, ...]) -> tuple[str, ...]:
-    """Return the parts that an option names, in the usual order; raise BadParameter for an unknown one."""
-    names = [name.strip() for text in given for name in text.split(",")]
-    for name in names:
-        if name not in (*RUNTIME_PARTS, "all"):
-            raise click.BadParameter(f"{name!r} is not one of {', '.join(RUNTIME_PARTS)}, all")
-    return tuple(part for part in RUNTIME_PARTS if part in names or "all" in names)
+def given_parts(context: click.Context, parameter: click.Parameter, given: tuple[str, ...]) -> tuple[str, ...]:
+    """Return the parts that an option names; raise BadParameter for an unknown one."""
+    try:
+        return chosen_parts(name.strip() for text in given for name in text.split(","))
+    except ValueError as error:
+        raise click.BadParameter(str(error)) from error
 
 
 @main.command("compile")
@@ -81,7 +80,7 @@ def chosen_parts(context: click.Context, parameter: click.Parameter, given: tupl
     "--with",
     "parts",
     multiple=True,
-    callback=chosen_parts,
+    callback=given_parts,
     metavar="PART,...",
     help="Which parts of the runtime standalone scripts have besides the basic commands: "
     f"{'; '.join(f'{name} ({content})' for name, content in RUNTIME_PARTS.items())}; or all. Can be repeated.",

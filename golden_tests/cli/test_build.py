@@ -229,6 +229,11 @@ def test_depfile(project: Path) -> None:
             "programs[0].target must be one of pyspark, processes",
         ),
         ('programs = [{path = "network.dl", outside = ["S"]}]', 'programs[0].outside requires target = "processes"'),
+        (
+            'programs = ["network.dl"]\nwith = ["tables"]',
+            "programs[0].with must be a list of parts: 'tables' is not one of",
+        ),
+        ('programs = ["network.dl"]\nwith = [["delta"]]', "programs[0].with must be a list of parts: ['delta'] is not"),
         ('programs = ["network.dl"]\nformat = "yes"', "programs[0].format must be true or false, not 'yes'"),
         ('programs = ["network.dl"', "flintlog.toml: "),
     ],

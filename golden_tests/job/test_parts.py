@@ -6,6 +6,7 @@ import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import flintlog
 import pytest
 from click.testing import CliRunner
 from flintlog.compiler.cli import main
@@ -124,6 +125,14 @@ def test_a_state_with_tables(tmp_path: Path, capsys: pytest.CaptureFixture[str])
         assert module.status(state)["commit"] == 1
         assert module.relation(None, state, "reach").num_rows == 1
     assert with_tables.apply(None, state, changes)["rows"] == {"link": 2, "reach": 2}
+
+
+def test_parts_from_python() -> None:
+    """``compile`` of the package takes them in any order, each once or more often."""
+    (text,) = flintlog.compile(PROGRAM, format=False, parts=["files", "operations", "files"]).files.values()
+    assert "Besides the basic commands it has: operations, files.\n" in text
+    with pytest.raises(ValueError, match="'tables' is not one of operations, delta"):
+        flintlog.compile(PROGRAM, parts=["tables"])
 
 
 @pytest.mark.parametrize("given", [["operations"], ["all"], ["delta,files", "operations"], ["tables"]])

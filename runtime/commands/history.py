@@ -7,12 +7,13 @@ from pathlib import Path
 from typing import Any
 
 from ..batches import batch_lists
+from ..inputs.nulls import left_out_text
 from ..manifest import Manifest, attempt_id, read_state
 from ..model import Program
 from ..places import given_place
 from ..retention import oldest_kept, recorded_commits
 from ..versions import without_copies
-from .report import feeds_said, left_out_text
+from .report import feeds_said
 
 
 def state_history(program: Program, state: str, limit: int | None = None) -> dict[str, Any]:

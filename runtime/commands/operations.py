@@ -8,7 +8,7 @@ from typing import Any
 
 from ..log import Log
 from ..model import Program
-from ..parsers import COMMAND_PARTS, CommandPart, Shared, add_command, positive
+from ..parsers import COMMAND_PARTS, CommandPart, Shared, add_command, add_format, add_strategy, positive
 from ..parts import FURTHER
 from ..session import choose_executor
 from .archive import export_state, import_state, report_export, report_import
@@ -38,10 +38,7 @@ def add_operations(
     comparing.add_argument(
         "--to", dest="until", type=positive, metavar="COMMIT", help="the commit after the changes (default: the last)"
     )
-    comparing.add_argument(
-        "--format", choices=["table", "csv", "json"], default="table", help="the output format (default: table)"
-    )
-    comparing.add_argument("--limit", type=positive, metavar="N", help="print at most N rows")
+    add_format(comparing, "rows")
     history = add_command(
         commands,
         "history",
@@ -69,12 +66,7 @@ def add_operations(
     )
     reverting.add_argument("reverted", metavar="BATCH", help="the ID of the batch")
     add_own_batch(reverting)
-    reverting.add_argument(
-        "--strategy",
-        choices=["auto", "incremental", "recompute"],
-        default="auto",
-        help="update relations incrementally or recompute them (default: the cheaper way for each relation)",
-    )
+    add_strategy(reverting)
     removing = add_command(
         commands,
         "vacuum",

@@ -10,6 +10,7 @@ from typing import Any
 from ..commits import relation_rows
 from ..errors import without_keys
 from ..explain import report_explanation
+from ..inputs.nulls import left_out_text
 from ..manifest import FeedRecord, Manifest
 from ..model import Program
 from ..publish import publication_place
@@ -39,11 +40,6 @@ def summary(program: Program, root: Path, manifest: Manifest, started: float) ->
 def tuples_text(number: int) -> str:
     """Return a number of tuples with its noun."""
     return f"{number:,} tuple{'' if number == 1 else 's'}"
-
-
-def left_out_text(number: int) -> str:
-    """Return a number of rows that were left out as text."""
-    return f"{number:,} row{'' if number == 1 else 's'} with nulls left out"
 
 
 def report_commit(result: Mapping[str, Any]) -> Iterator[str]:

@@ -16,7 +16,7 @@ from ..places import input_place, without_scheme
 from .dialects import DIALECT_OPTIONS, USUAL, Dialect, split_dialect
 from .frames import arrow_table, is_pandas
 from .nulls import LeftOut
-from .paths import INPUT_FORMATS, files_at, format_of, opened_file, relation_name
+from .paths import files_at, format_of, opened_file, relation_name, unknown_format
 from .records import Problems, operation_column, refused
 from .values import InputShape
 
@@ -91,7 +91,7 @@ def input_files(relation: Relation, place: Source, problems: Problems) -> Iterat
         problems.add(f"{place} has no CSV file, and ?{dialect.given} says how those are written")
     for (name, size, partition), format_name in zip(found, formats, strict=True):
         if not format_name:
-            problems.add(f"{name} does not have the suffix of a known format ({', '.join(INPUT_FORMATS)})")
+            problems.add(f"{name} {unknown_format()}")
         elif size == 0:
             problems.add(f"{name} is empty")
         else:

@@ -31,6 +31,11 @@ def left_out_counts(nulls: str) -> LeftOut | None:
     return Counter() if nulls == "skip" else None
 
 
+def left_out_text(number: int) -> str:
+    """Return a number of rows that were left out as text."""
+    return f"{number:,} row{'' if number == 1 else 's'} with nulls left out"
+
+
 def any_value(kind: str) -> Any:
     """Return a value of a type, for columns whose values do not matter."""
     if is_list(kind) or is_optional(kind):

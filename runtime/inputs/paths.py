@@ -4,7 +4,7 @@ which imports neither Arrow nor DuckDB."""
 from __future__ import annotations
 
 import gzip
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 from urllib.parse import unquote
@@ -29,6 +29,11 @@ def format_of(name: str, dialect: Dialect = USUAL) -> str:
     if compressed and known == "parquet":
         return ""
     return known or ("csv" if dialect.given else "")
+
+
+def unknown_format(known: Iterable[str] = INPUT_FORMATS) -> str:
+    """Return what is wrong with a file whose suffix is not one of the ``known`` ones."""
+    return f"does not have the suffix of a known format ({', '.join(known)})"
 
 
 def opened_file(place: Path) -> Any:

@@ -9,8 +9,8 @@ from typing import Any
 
 from ..errors import JobError
 from ..inputs.dialects import USUAL, Dialect, split_dialect
-from ..inputs.nulls import left_out_counts
-from ..inputs.paths import INPUT_FORMATS, files_at, format_of, opened_file, relation_name
+from ..inputs.nulls import left_out_counts, left_out_text
+from ..inputs.paths import files_at, format_of, opened_file, relation_name, unknown_format
 from ..inputs.records import NOTHING, Problems, Record, Warn, checked_rows, operation_column
 from ..inputs.values import Absent, InputShape, shown
 from ..model import Program, Relation
@@ -80,7 +80,7 @@ def read_facts(
         elif not path.is_file():
             problems.add(f"{path} is {'a folder' if path.is_dir() else 'not a file'}; give each relation a file")
         elif not facts_format(path):
-            problems.add(f"{path} does not have the suffix of a known format ({', '.join(FACTS_FORMATS)})")
+            problems.add(f"{path} {unknown_format(FACTS_FORMATS)}")
         elif name not in found:
             known = ", ".join(sorted(found)) or "none"
             problems.add(f"{path}: there is no input relation {name}; those of {program.name}: {known}")
@@ -100,7 +100,7 @@ def read_facts(
             changes[relation.table] = read_place(files[0], shape, problems, warn, dialect)
     problems.refuse()
     for name, number in (left_out or {}).items():
-        warn(f"{name}: {number:,} row{'s' * (number != 1)} with nulls left out")
+        warn(f"{name}: {left_out_text(number)}")
     return changes
 
 
@@ -121,7 +121,7 @@ def read_place(path: Path, shape: InputShape, problems: Problems, warn: Warn, di
         if format_of(name):
             tables.append(read_file(Path(name), shape, problems, warn, dialect, partition))
         else:
-            problems.add(f"{name} does not have the suffix of a known format ({', '.join(INPUT_FORMATS)})")
+            problems.add(f"{name} {unknown_format()}")
     if not tables:
         problems.add(f"{path} has no file with rows")
         return one_table([], shape)

@@ -51,7 +51,7 @@ def given_tables(place: str) -> str:
 def table_kind(kind: str) -> TableKind:
     """Return a format of tables; raise JobError if the script lacks it."""
     if kind not in TABLE_KINDS:
-        raise lacking_part(kind, f"writing tables of the kind {kind}:")
+        raise lacking_part(kind, f"writing tables of the kind {kind}")
     found: TableKind = TABLE_KINDS[kind]
     return found
 
@@ -113,15 +113,12 @@ def next_tables(
     before: Manifest | None,
     attempt: str,
     counts: Mapping[str, tuple[int, int]],
-    place: str | None,
+    place: str,
     compared: bool,
 ) -> OutputTables:
-    """Return what a commit records of the tables, given the numbers of tuples that its ``attempt`` inserted and deleted
-    by table. They are at a ``place``, or where they were. ``compared``: relations without numbers may have changed."""
+    """Return what a commit records of the tables at a ``place``, given the numbers of tuples that its ``attempt``
+    inserted and deleted by table. ``compared``: relations without numbers may have changed."""
     known = before.tables if before else NO_TABLES
-    place = known.place if place is None else place
-    if not place:
-        return NO_TABLES
     if place != known.place:
         known = OutputTables(place, int(attempt_id(attempt), 16), {})
     relations = {}

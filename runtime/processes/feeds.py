@@ -8,7 +8,7 @@ from collections.abc import Callable, Collection, Sequence
 from pathlib import Path
 
 from ..errors import Refused
-from ..inputs.paths import INPUT_FORMATS
+from ..inputs.paths import INPUT_FORMATS, unknown_format
 from ..log import Log
 from .channels import UNREADABLE, path_text
 from .snapshots import FeedFolder, Listing
@@ -126,7 +126,7 @@ def not_food(path: Path) -> str:
     except UnicodeEncodeError:
         return "has a name that is not UTF-8"
     if path.suffix.lower() not in INPUT_FORMATS:
-        return f"does not have the suffix of a known format ({', '.join(INPUT_FORMATS)})"
+        return unknown_format()
     try:
         mode = path.stat().st_mode
     except FileNotFoundError:
