@@ -322,8 +322,11 @@ class _Compiler:
         need no others, it does not declare the relation, and the two are not parts of one recursion."""
         found: dict[tuple[str, str], Narrowed] = {}
         taken = {relation.name for relation in known.relations}
+        by_owner: dict[str, list[typed.TypedRule]] = {}
+        for rule in known.rules:
+            by_owner.setdefault(self.owner_of(rule.head.relation), []).append(rule)
         for process in self.processes:
-            rules = [rule for rule in known.rules if self.owner_of(rule.head.relation) in ("", process.name)]
+            rules = [*by_owner.get("", ()), *by_owner.get(process.name, ())]
             recursive = {name for part in self.parts(process, known, spanning) for name in part.members}
             for name in process.imports():
                 relation = known.by_name.get(name)
