@@ -59,8 +59,10 @@ class _NodeSplitting:
         self.relations = {r.name: r for r in (*localized.program.relations, *localized.auxiliaries)}
         self.rules: list[typed.TypedRule] = []
         self.labels = {part.label for rule in localized.rules for part in rule.parts}
+        #: By relation, how its tuples travel, and the hidden relation of those that are sent.
         self.routes: dict[str, RoutedRelation] = {}
         self.sent: dict[str, typed.TypedRelation] = {}
+        self.pairs: dict[str, tuple[str, str]] = {}
 
     def check(self) -> None:
         """Report rules that cannot be localized, relations that are nowhere, addresses without text, and keys
@@ -155,8 +157,13 @@ class _NodeSplitting:
                 relation.name, f"{base}_sent", f"{base}_arrived", relation.location, relation.at
             )
             self.sent[relation.name] = self.hidden(f"{base}_sent", relation, output=True)
+            self.pairs |= dict.fromkeys((relation.name, f"{base}_sent"), (relation.name, f"{base}_sent"))
         head = replace(rule.head, relation=self.sent[relation.name].name)
         self.rules.append(replace(rule, head=head, origin=rule.origin or "sent to the node of its address"))
+
+    def pair(self, name: str) -> tuple[str, str]:
+        """Return the names of a relation and of what is sent of it, given one of the two; the same if nothing is."""
+        return self.pairs.get(name, (name, name))
 
     def hidden(self, name: str, relation: typed.TypedRelation, **options: object) -> typed.TypedRelation:
         """Return the hidden relation of the tuples of ``relation`` that are sent, or have arrived."""
@@ -209,16 +216,15 @@ class _NodeSplitting:
 
     def recursions(self) -> tuple[Spanning, ...]:
         """Return the recursions that go through other nodes."""
-        sent = {route.sent: name for name, route in self.routes.items()}
-        names = [*self.relations, *sent]
+        names = [*self.relations, *(made.name for made in self.sent.values())]
         reads: dict[str, list[str]] = {name: [] for name in names}
         for rule in self.rules:
             reads[rule.head.relation] += [atom.relation for atom in rule.read]
-        for made, name in sent.items():
-            reads[name].append(made)
+        for name, made in self.sent.items():
+            reads[name].append(made.name)
         taken, found = set(names), []
         for members in strongly_connected(names, reads):
-            arriving = frozenset(sent[name] for name in members if name in sent)
+            arriving = frozenset(name for name, made in self.sent.items() if made.name in members)
             if len(members) > 1 and arriving:
                 told, heard = (unused(name, taken) for name in ("dead", "dead_elsewhere"))
                 taken |= {told, heard}
@@ -236,7 +242,8 @@ class _NodeSplitting:
             before = len(extremal)
             for place, rule in enumerate(self.rules):
                 name = rule.head.relation
-                if name not in part.members or rule.aggregates or name not in {r.sent for r in self.routes.values()}:
+                relation, sent = self.pair(name)
+                if name not in part.members or rule.aggregates or relation == sent or name != sent:
                     continue
                 values = {found for atom in rule.atoms if atom.relation in extremal for found in self.values(atom)}
                 if len(values) != 1:
@@ -250,7 +257,6 @@ class _NodeSplitting:
                 )
                 if arguments != rule.head.arguments:
                     self.rules[place] = replace(rule, head=replace(rule.head, arguments=arguments))
-                    relation = next(r.relation for r in self.routes.values() if r.sent == name)
                     extremal |= {name, relation}
                     beside = tuple(place for place, a in enumerate(arguments) if str(a) in witnesses)
                     self.sent[relation] = replace(self.sent[relation], witnesses=beside)
@@ -259,22 +265,20 @@ class _NodeSplitting:
 
     def with_columns(self, part: Spanning) -> Spanning:
         """Return a recursion with the columns of its extremal values and of their witnesses."""
-        sent = {route.sent: name for name, route in self.routes.items()}
         values: set[tuple[str, int]] = set()
         witnesses: set[tuple[str, int]] = set()
         for rule in self.rules:
-            of = rule.head.relation
-            if of in part.extremal and rule.aggregates:
-                known = self.sent[sent[of]] if of in sent else self.relations[of]
+            if rule.head.relation in part.extremal and rule.aggregates:
+                pair = self.pair(rule.head.relation)
                 places = [at for at, a in enumerate(rule.head.arguments) if isinstance(a, typed.Aggregate)]
-                for name in (of, sent.get(of, of)):
+                for name in pair:
                     values |= {(name, place) for place in places}
-                    witnesses |= {(name, place) for place in known.witnesses}
+                    witnesses |= {(name, place) for place in self.relations[pair[0]].witnesses}
         return replace(part, values=frozenset(values), witnesses=frozenset(witnesses))
 
     def values(self, atom: typed.Atom) -> list[tuple[str, str, frozenset[str]]]:
         """Return the function and the variable of each extremum that a literal reads, and those of its witnesses."""
-        names = {route.sent for route in self.routes.values() if route.relation == atom.relation} | {atom.relation}
+        names = self.pair(atom.relation)
         head = next(rule.head for rule in self.rules if rule.head.relation in names and rule.aggregates)
         witnesses = frozenset(str(atom.terms[place]) for place in self.relations[atom.relation].witnesses)
         return [
@@ -285,7 +289,7 @@ class _NodeSplitting:
 
     def arrives(self, relation: typed.TypedRelation) -> None:
         """Add the rule that takes in what has arrived, the best values of groups if the relation has such."""
-        rules = [rule for rule in self.rules if rule.head.relation == self.routes[relation.name].sent]
+        rules = [rule for rule in self.rules if rule.head.relation == self.sent[relation.name].name]
         variables = tuple(
             typed.Variable(f"x{number}", column.type, relation.span)
             for number, column in enumerate(relation.columns, 1)
