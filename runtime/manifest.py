@@ -18,6 +18,7 @@ from typing import Annotated, Any
 
 from .errors import JobError
 from .inputs.values import shown
+from .locations import is_location
 from .places import bare_location, is_local, place_of, scheme_of, without_scheme
 
 STATE_FORMAT = 3
@@ -110,13 +111,14 @@ class ProgramRecord:
 class Publication:
     """The files with the net changes of a relation, the folder to publish them in, relative to the state if inside, and
     the published names of their columns. The folder has a subfolder for each value of the column ``by``, if it is
-    given."""
+    given, or all is in the subfolder ``place``, that of a location."""
 
     relation: str
     folder: str
     files: tuple[StateFile, ...]
     columns: Mapping[str, str]
     by: str = ""
+    place: str = ""
 
 
 @dataclass(frozen=True)
@@ -400,6 +402,8 @@ def check_manifest(manifest: Manifest, commit: int) -> None:
             raise ValueError(f"{shown(folder)} is not a folder to publish to")
         if publication.by and publication.by not in publication.columns:
             raise ValueError(f"{shown(publication.by)} is not a published column")
+        if publication.place and ("/" in publication.place or not is_location(publication.place)):
+            raise ValueError(f"{shown(publication.place)} is not the folder of a location")
 
 
 def upgraded(root: Path, record: dict[str, Any]) -> dict[str, Any]:

@@ -35,7 +35,8 @@ class Relation:
 
     A recursive relation may keep only the ``best`` tuple of each group, by MIN or MAX of a column. Entries annotate the
     facts of the relation ``annotates``: their last two columns hold the facts that a fact was derived from, and those
-    of them that are on a cycle. ``location`` is the location column of localized rules, ``bucket_by`` the column by
+    of them that are on a cycle. ``location`` is the location column of localized rules; a relation without columns may
+    be ``at`` a constant location instead, here as text. ``bucket_by`` is the column by
     which the relation is cut into buckets, ``definition`` a hash of its rules and layout. Its changes are published in
     a folder of its name, or in ``folder`` if the name is too long or differs from another only in case. The
     ``aggregated`` columns are computed from all derivations of a group; those in ``witnesses`` hold what reaches its
@@ -53,6 +54,7 @@ class Relation:
     hidden: bool = False
     key: tuple[str, ...] = ()
     location: str = ""
+    at: str | None = None
     bucket_by: str = ""
     extra: tuple[Column, ...] = ()
     best: tuple[str, str] | None = None

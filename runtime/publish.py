@@ -93,17 +93,24 @@ def publications(
             changes[relation.table],
             {"_op": operation_column(relation), **{column.sql: column.name for column in relation.columns}},
             relation.location if by and not relation.hidden else "",
+            place_of_constant(relation) if by and not relation.hidden else "",
         )
         for relation in program.relations
         if relation.output and changes.get(relation.table)
     )
 
 
+def place_of_constant(relation: Relation) -> str:
+    """Return the name of the folder for the changes of a relation that is at one location; empty for others."""
+    return "" if relation.at is None else location_folder([operation_column(relation)], relation.at)
+
+
 def check_cut(program: Program, by: str | None) -> str:
     """Return how published changes are cut: by ``location``, or not (empty). Raise JobError if that is impossible."""
     if by not in (None, "", LOCATION):
         raise JobError(f"changes can be published by {LOCATION}, not by {shown(by)}")
-    if by and not any(relation.output and relation.location for relation in program.relations if not relation.hidden):
+    located = (r for r in program.relations if not r.hidden and (r.location or r.at is not None))
+    if by and not any(relation.output for relation in located):
         raise JobError(f"no output relation of {program.name} has a location (@) to publish changes by")
     return by or ""
 
@@ -274,7 +281,9 @@ def publish_changes(executor: Executor, root: Path, publication: Publication, ma
     few = sum(file.stat().st_size for file in files) <= SMALL_PUBLICATION
 
     def write(target: Path) -> None:
-        if publication.by:
+        if publication.place:
+            write_renamed(files, columns, target / publication.place, attempt, optional)
+        elif publication.by:
             write_by_location(files, columns, publication.by, target, attempt, optional)
         elif few or executor.local:
             write_renamed(files, columns, target, attempt, optional)

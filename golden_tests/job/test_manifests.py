@@ -133,7 +133,7 @@ def test_each_value_of_a_manifest_changed(race: Race, job: ModuleType) -> None:
     assert refusal(lambda: job.read_manifest(race.state), job) == ""
 
 
-OPTIONAL = {"by", "effects", "feeds", "tables", "functions", "hidden", "base_rows", "change_rows"}
+OPTIONAL = {"by", "place", "effects", "feeds", "tables", "functions", "hidden", "base_rows", "change_rows"}
 OPTIONAL |= {"command", "time", "seconds", "keep", "kept_from", "jumps", "restores", "undone", "left_out"}
 """Members that a manifest may do without."""
 OF_ANY_NAME = {"relations", "buckets", "clocks", "changes", "counts", "columns", "functions", "effects"}

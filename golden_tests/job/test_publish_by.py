@@ -120,6 +120,30 @@ def test_odd_locations(tmp_path: Path) -> None:
     assert job.changes("near", "three") == {"batch=three": [("+", "a", "b")]}
 
 
+def test_constant_locations(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """What is at one location has its folder, though no column says so; a program may have nothing else to cut."""
+    text = 'input relation up(@a: string)  output relation ready@"n/1"  output relation on@7  output relation gone@"" '
+    made = program(text + 'ready@"n/1" :- up(@"x").  on@7 :- up(@"y").  gone@"" :- up(@"x").')
+    job = Job(tmp_path, made)
+    job.apply("one", up=[("+", "x"), ("+", "y")])
+    assert job.changes("ready", "one") == {"location=n%2F1": [("+",)]}
+    assert job.changes("on", "one") == {"location=7": [("+",)]}
+    assert job.changes("gone", "one") == {"location=__HIVE_DEFAULT_PARTITION__": [("+",)]}
+    job.apply("two", None, up=[("-", "x")])
+    assert job.changes("ready", "two") == {"batch=two": [("-",)]}
+    assert job.changes("on", "two") == {}
+    folder = job.state / "published" / "ready" / "changes" / "batch=one"
+    other = program("input relation ready  output p.  p :- ready.")
+    reader = Job(tmp_path / "second", other)
+    apply_batch(
+        other, LocalExecutor(), str(reader.state), {"ready": str(folder)}, "one", op_column="op", log=Log(quiet=True)
+    )
+    assert reader.changes("p", "one") == {"batch=one": [("+",)]}
+    for at, code in (("7", 0), ("8", 1)):
+        assert run_command(made, ["show", "on", "--state", str(job.state), "--at", at]) == code
+    assert 'on is at 7 only, not at "8"' in capsys.readouterr().err
+
+
 def test_readers_of_hive_folders(tmp_path: Path) -> None:
     """DuckDB reads locations as a partition column: as they are, unless they are empty or too long."""
     job = Job(tmp_path)

@@ -352,6 +352,7 @@ class World:
         worker.inbox.connection.close()
         if self.kafka:
             worker.channels.consumer.close()
+            worker.channels.watcher.close()
 
     def home(self, name: str) -> Path:
         """The home of a process that was started."""

@@ -1198,6 +1198,9 @@ def jobs(pair: Pair, tmp_path: Path) -> Path:
     from flintlog.targets import EmitOptions
     from flintlog.targets.processes.emit import emit_processes
 
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        # So a shell starts what runs in the background, and processes that tests start would ignore it, too.
+        signal.signal(signal.SIGINT, signal.default_int_handler)
     plans = {name: compilation.plan for name, compilation in pair.world.compiled.compilations.items()}
     for name, text in emit_processes(pair.world.compiled.topology, plans, EmitOptions("0", format=False)).items():
         (tmp_path / name).write_text(text, encoding="utf-8")

@@ -21,6 +21,7 @@ from flintlog.targets.processes.emit import emit_processes
 from golden_tests.harness import VERSION, load_script
 from golden_tests.nightly import AT_NIGHT, seeds
 from golden_tests.processes.broker import Broker, running_broker
+from golden_tests.processes.model import World
 from golden_tests.processes.real import RealWorld
 from golden_tests.processes.test_model import any_schedule
 from golden_tests.processes.test_real import SWITCHES, check, until
@@ -217,6 +218,31 @@ def test_what_is_wrong(broker: Broker, address: str, pair: dict[str, Any]) -> No
 def test_any_schedule(seed: int, address: str, tmp_path: Path) -> None:
     """Random programs and accidents, as with folders."""
     any_schedule(seed, tmp_path / "world", address)
+
+
+def test_a_sender_that_is_busy(address: str, tmp_path: Path) -> None:
+    """A reader that starts again keeps what it had while its sender works on a batch, for longer than a lease: the
+    leases of the sender say that it has heard of the reader's new session."""
+    world = World(PAIR, tmp_path / "root", random.Random(1), kafka=address)
+    try:
+        world.calm = True
+        world.start_all()
+        world.feed("A", "e", ("x",), [("+", (1,)), ("+", (2,))])
+        world.settle()
+        world.calm = True
+        world.kill("B")
+        world.logs["B"].events.clear()
+        world.start("B")
+        for _ in range(20):
+            world.pass_time(1.0)
+            time.sleep(0.05)
+            world.turn("B")
+        assert world.relations()["B.p"] == {(1,), (2,)}
+        assert not [event for event, _ in world.logs["B"].events if event == "cut"]
+        world.settle()
+        assert world.says_all() and world.relations()["B.p"] == {(1,), (2,)}
+    finally:
+        world.close()
 
 
 @AT_NIGHT

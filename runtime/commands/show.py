@@ -73,8 +73,10 @@ def wanted_relation(program: Program, manifest: Manifest, name: str, at: str | N
     """Return a relation of a commit, and the column of its location with the value that is selected, if one is."""
     check_program(program, manifest)
     wanted = program.relation(name)
-    if at is None:
+    if at is None or at == wanted.at:
         return wanted, None
+    if wanted.at is not None:
+        raise JobError(f"{name} is at {wanted.at} only, not at {shown(at)}")
     place = next((column for column in wanted.columns if column.sql == wanted.location), None)
     if place is None:
         raise JobError(f"{name} has no location")

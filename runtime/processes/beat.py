@@ -36,7 +36,7 @@ class Beat:
         trouble = ""
         while True:
             try:
-                if self.channels.last_incarnation(self.process.name).number > self.incarnation.number:
+                if self.channels.glance().last_incarnation(self.process.name).number > self.incarnation.number:
                     # This run was suspended, and must not renew the lease of the one that has taken over.
                     return
                 self.renew()
@@ -56,11 +56,12 @@ class Beat:
         """Renew the lease of the process, then those of its channels; if one fails, the others are renewed."""
         self.beat += 1
         self.channels.renew(self.process.name, Lease(self.incarnation, self.beat, True, self.sent))
+        known = self.channels.glance()
         for channel in self.process.sends:
             if channel.name in self.cut_off:
                 continue
             try:
-                session = self.channels.session(channel)
+                session = known.session(channel)
                 self.channels.renew_channel(channel, Pulse(self.incarnation, self.beat, session))
             except (OSError, JobError) as error:
                 # Before its reader has run, a channel may not exist.

@@ -302,6 +302,10 @@ class DirectoryChannels:
     def look(self) -> None:
         """Do nothing: files are looked up on demand."""
 
+    def glance(self) -> DirectoryChannels:
+        """Return what the thread that renews leases asks for sessions and incarnations: these files."""
+        return self
+
     def close(self) -> None:
         """Do nothing: no resources are held."""
 

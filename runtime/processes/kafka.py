@@ -8,6 +8,7 @@ since a new session ignores older messages.
 
 from __future__ import annotations
 
+import contextlib
 import re
 import time
 import uuid
@@ -41,6 +42,48 @@ RECORD_BYTES = 512 * 1024
 LEASE_KEY = "lease"
 
 
+class Registry:
+    """What the registry of processes says, as far as it was read: the latest number of each incarnation and session, by
+    key, and the last lease of each process. Outdated records have no effect."""
+
+    def __init__(self, seal: Seal) -> None:
+        """Begin with nothing; records count only if their marks fit the ``seal``."""
+        self.seal = seal
+        self.numbers: dict[str, Number] = {}
+        self.leases: dict[str, Lease] = {}
+
+    def note(self, key: str, value: bytes) -> bool:
+        """Take in a record, and return whether it is valid."""
+        about, _, name = key.partition("/")
+        if about == "claim":
+            return True
+        if about == "lease":
+            lease = self.seal.read_lease(name, value)
+            if lease is not None and (name not in self.leases or lease[:2] >= self.leases[name][:2]):
+                self.leases[name] = lease
+            return lease is not None
+        number, _, said = value.decode().partition(" ")
+        if not NUMBER_FILE.fullmatch(number.zfill(6)):
+            return False
+        taken = self.seal.read_number(about, name, int(number), said)
+        if taken is None:
+            return False
+        self.take(key, taken)
+        return True
+
+    def take(self, key: str, taken: Number) -> None:
+        """Note a number, unless a higher one is known."""
+        self.numbers[key] = max(taken, self.numbers.get(key, NO_NUMBER))
+
+    def last_incarnation(self, process: str) -> Number:
+        """Return the latest incarnation of a process."""
+        return self.numbers.get(f"incarnation/{process}", NO_NUMBER)
+
+    def session(self, channel: Channel) -> Number:
+        """Return the latest session of the reader of a channel."""
+        return self.numbers.get(f"session/{channel.name}", NO_NUMBER)
+
+
 class KafkaChannels:
     """Channels as Kafka topics, with the interface of ``DirectoryChannels``."""
 
@@ -65,8 +108,8 @@ class KafkaChannels:
         given = {"group.id": self.prefix, "enable.auto.commit": False, "auto.offset.reset": "error"}
         self.registry = f"{self.prefix}.processes"
         self.topics = {self.topic(channel): channel for channel in process.receives}
-        self.numbers: dict[str, Number] = {}
-        self.leases: dict[str, Lease] = {}
+        #: What turns know of the registry, and the thread that renews leases while a turn lasts.
+        self.known, self.seen = Registry(self.seal), Registry(self.seal)
         self.pulses: dict[str, Pulse] = {}
         #: Incomplete messages: per channel, message and file name, the contents of records by their position.
         self.parts: dict[str, dict[Message, dict[str, dict[int, bytes]]]]
@@ -77,6 +120,7 @@ class KafkaChannels:
             make_topics(common, self.registry, [*self.topics, *sent])
             self.producer = confluent_kafka.Producer({**common, "enable.idempotence": True})
             self.consumer = confluent_kafka.Consumer({**common, **given})
+            self.watcher = confluent_kafka.Consumer({**common, **given})
             self._begin(sent)
         except confluent_kafka.KafkaException as error:
             raise JobError(f"cannot use Kafka at {self.hosts}: {error.args[0].str()}") from None
@@ -96,6 +140,8 @@ class KafkaChannels:
             self.look(0.1)
             if time.monotonic() > stop:
                 raise JobError(f"Kafka at {self.hosts} does not respond")
+        self.seen.numbers.update(self.known.numbers)
+        self.watcher.assign([TopicPartition(self.registry, 0, end)])
 
     def look(self, patience: float = 0.0) -> None:
         """Take in all records that have arrived, waiting at most ``patience`` seconds for each batch of them."""
@@ -108,7 +154,7 @@ class KafkaChannels:
                 try:
                     name, content = bytes(key or b"").decode(), bytes(value or b"")
                     if topic == self.registry:
-                        known = self._note(name, content)
+                        known = self.known.note(name, content)
                     else:
                         known = self._collect(self.topics[topic], name, content)
                 except ValueError:
@@ -118,24 +164,17 @@ class KafkaChannels:
                         f"record {offset} of {topic} is not a message of this program with a valid mark; it is ignored"
                     )
 
-    def _note(self, key: str, value: bytes) -> bool:
-        """Take in a record of the registry, and return whether it is valid. Outdated records have no effect."""
-        about, _, name = key.partition("/")
-        if about == "claim":
-            return True
-        if about == "lease":
-            lease = self.seal.read_lease(name, value)
-            if lease is not None and (name not in self.leases or lease[:2] >= self.leases[name][:2]):
-                self.leases[name] = lease
-            return lease is not None
-        number, _, said = value.decode().partition(" ")
-        if not NUMBER_FILE.fullmatch(number.zfill(6)):
-            return False
-        taken = self.seal.read_number(about, name, int(number), said)
-        if taken is None:
-            return False
-        self.numbers[key] = max(taken, self.numbers.get(key, NO_NUMBER))
-        return True
+    def glance(self) -> Registry:
+        """Return what the registry says now, for the thread that renews leases: a turn may last for long, and looks at
+        nothing meanwhile. Records that are not valid are reported by turns."""
+        while records := self.watcher.consume(500, timeout=0):
+            for record in records:
+                problem = record.error()
+                if problem is not None:
+                    raise JobError(f"Kafka at {self.hosts}: {self.registry}: {problem.str()}")
+                with contextlib.suppress(ValueError):
+                    self.seen.note(bytes(record.key() or b"").decode(), bytes(record.value() or b""))
+        return self.seen
 
     def _collect(self, channel: Channel, key: str, value: bytes) -> bool:
         """Reassemble a message from its records, which may be duplicated; return whether this is a record of one."""
@@ -163,7 +202,7 @@ class KafkaChannels:
 
     def last_incarnation(self, process: str) -> Number:
         """Return the latest incarnation that is known here."""
-        return self.numbers.get(f"incarnation/{process}", NO_NUMBER)
+        return self.known.last_incarnation(process)
 
     def renew(self, process: str, lease: Lease) -> None:
         """Queue the lease of a process, which says that it runs or that it ends, without waiting for the brokers."""
@@ -172,7 +211,7 @@ class KafkaChannels:
 
     def lease(self, process: str) -> Lease | None:
         """Return the last lease of a process; None if there is none."""
-        return self.leases.get(process)
+        return self.known.leases.get(process)
 
     def renew_channel(self, channel: Channel, pulse: Pulse) -> None:
         """Queue the lease of a channel to its reader, without waiting for the brokers."""
@@ -192,7 +231,7 @@ class KafkaChannels:
 
     def session(self, channel: Channel) -> Number:
         """Return the reader's latest session that is known here."""
-        return self.numbers.get(f"session/{channel.name}", NO_NUMBER)
+        return self.known.session(channel)
 
     def send(self, channel: Channel, message: Message, rows: pa.Table) -> None:
         """Send a message: rows with ``_op`` (1 or -1), then the columns of the relation."""
@@ -229,6 +268,7 @@ class KafkaChannels:
         """Flush queued records and close the connections."""
         self.producer.flush(10)
         self.consumer.close()
+        self.watcher.close()
 
     def _queued(self, topic: str, value: bytes, key: str, written: Callable[[Any, Any], None] | None = None) -> bool:
         """Queue a record to be sent; return False if the queue is full. ``written`` is called with the outcome."""
@@ -251,7 +291,7 @@ class KafkaChannels:
         taken = Number(number, uuid.uuid4().hex[:16])
         said = f"{number} {self.seal.number_text(kind, name, taken)}"
         self._produce(self.registry, {key: said.encode()})
-        self.numbers[key] = max(taken, self.numbers.get(key, NO_NUMBER))
+        self.known.take(key, taken)
         return taken
 
     def _produce(self, topic: str, records: Mapping[str, bytes]) -> int:

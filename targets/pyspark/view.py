@@ -12,6 +12,7 @@ from flintlog.compiler.ir import plan, typed
 from flintlog.compiler.ir.strata import TypedStratum
 from flintlog.compiler.ir.typed import calls_in
 from flintlog.compiler.naming import called_otherwise, constant_name, unused
+from flintlog.runtime.printing import value_text
 
 from .aggregates import AggregateColumn, Group
 from .asked import AskedStep, asked_sql
@@ -247,6 +248,8 @@ class Viewer:
             options.append(("key", _tuple(quote(columns[i]) for i in relation.key)))
         if relation.location is not None:
             options.append(("location", quote(columns[relation.location])))
+        if relation.at is not None:
+            options.append(("at", quote(value_text(relation.at.value))))
         bucket = self.bucket_column(relation)
         if bucket is not None:
             options.append(("bucket_by", quote(columns[bucket])))

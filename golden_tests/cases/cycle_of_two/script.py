@@ -108,6 +108,7 @@ def program() -> Program:
         columns=(),
         kind="input",
         source="program.dl:3",
+        at="0",
         definition="ed2cb716b9dd",
     )
     p = Relation(
@@ -117,6 +118,7 @@ def program() -> Program:
         kind="ranked",
         source="program.dl:7",
         output=True,
+        at="1",
         definition="ecc5a5f38d51",
     )
     q = Relation(
@@ -126,6 +128,7 @@ def program() -> Program:
         kind="ranked",
         source="program.dl:8",
         output=True,
+        at="2",
         definition="191513ac0fb7",
     )
     p_q_stratum = Stratum(

@@ -117,6 +117,7 @@ def program() -> Program:
         columns=(),
         kind="input",
         source="program.dl:3",
+        at="3",
         definition="6eac721770ec",
     )
     r = Relation(
@@ -125,6 +126,7 @@ def program() -> Program:
         columns=(),
         kind="input",
         source="program.dl:4",
+        at="2",
         definition="6f15b5b5dace",
     )
     u = Relation(
@@ -133,6 +135,7 @@ def program() -> Program:
         columns=(),
         kind="input",
         source="program.dl:5",
+        at="4",
         definition="72b4892894e2",
     )
     s = Relation(
@@ -142,6 +145,7 @@ def program() -> Program:
         kind="counted",
         source="program.dl:11",
         output=True,
+        at="2",
         definition="8bd2be44f647",
     )
     s_stratum = Stratum(
@@ -170,6 +174,7 @@ def program() -> Program:
         kind="counted",
         source="program.dl:12",
         output=True,
+        at="2",
         definition="23da59856163",
     )
     t_stratum = Stratum(
@@ -198,6 +203,7 @@ def program() -> Program:
         kind="counted",
         source="program.dl:10",
         output=True,
+        at="1",
         definition="3d597b525250",
     )
     p_stratum = Stratum(

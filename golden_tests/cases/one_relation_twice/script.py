@@ -55,6 +55,7 @@ def program() -> Program:
         columns=(),
         kind="input",
         source="program.dl:2",
+        at="1",
         definition="031876d39f29",
     )
     p = Relation(
@@ -64,6 +65,7 @@ def program() -> Program:
         kind="counted",
         source="program.dl:5",
         output=True,
+        at="1",
         definition="f0e9b6eaf140",
     )
     p_stratum = Stratum(

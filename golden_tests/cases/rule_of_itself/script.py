@@ -79,6 +79,7 @@ def program() -> Program:
         columns=(),
         kind="input",
         source="program.dl:3",
+        at="1",
         definition="2306c254ae9d",
     )
     p = Relation(
@@ -88,6 +89,7 @@ def program() -> Program:
         kind="ranked",
         source="program.dl:6",
         output=True,
+        at="1",
         definition="3b38a5c7e1f1",
     )
     p_stratum = Stratum(
