@@ -20,6 +20,7 @@ from .passes.check_safety import check_safety
 from .passes.derive_deltas import derive_deltas
 from .passes.expand_options import expand_options
 from .passes.expand_paths import expand_paths
+from .passes.find_matrices import find_matrices
 from .passes.gather_facts import gather_facts
 from .passes.infer_types import infer_types
 from .passes.linearize import linearize
@@ -82,6 +83,7 @@ PASSES = (
     _reporting(warn_invention, "strata"),
     _rewriting(derive_deltas, "delta"),
     _rewriting(plan_stages),
+    _rewriting(find_matrices),
     _rewriting(gather_facts, "plan"),
 )
 

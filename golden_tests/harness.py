@@ -132,6 +132,8 @@ class LocalJob:
         self.attempts = 0
         self.changes: dict[str, set[tuple[str, Row]]] = {}
         self.scratch: list[str] = []
+        #: How strata were computed with matrices in the last batch, or why not.
+        self.algebra: list[str] = []
         #: ``insert`` if rows that a batch both deletes and inserts stay.
         self.net = ""
         self.prepare()
@@ -177,6 +179,7 @@ class LocalJob:
             initial,
         )
         before, self.manifest = self.manifest, self._committed(outcome)
+        self.algebra = [how for s in outcome.steps for task in s["tasks"] for how in task["algebra"].values()]
         self.scratch = [reason for s in outcome.steps for task in s["tasks"] for reason in task["scratch"].values()]
         self.changes = {}
         for relation in self.program.relations:
@@ -285,6 +288,12 @@ class LocalJob:
         return self.module.verify_stages(  # type: ignore[no-any-return]
             self.executor, self.program, self.manifest, str(self.folder), self.options
         )
+
+
+class MatricesJob(LocalJob):
+    """A job whose tasks compute with matrices what they compute from scratch, where they can."""
+
+    engine = "matrices"
 
 
 class MemoryJob:

@@ -27,7 +27,7 @@ from flintlog.compiler.pipeline import Compilation, compile_program
 from flintlog.compiler.source import SourceFile
 
 from .checks import Checked, insertions
-from .harness import LocalJob, MemoryJob, RoundsJob, compile_text, frozen_row, load_script
+from .harness import LocalJob, MatricesJob, MemoryJob, RoundsJob, compile_text, frozen_row, load_script
 from .oracle.batches import Batch, key_of
 from .oracle.language import parse
 from .oracle.programs import FEATURES, Scenario, random_scenario
@@ -271,13 +271,15 @@ def main() -> int:
     parser.add_argument("--nulls", action="store_true", help="with columns that may be null")
     parser.add_argument("--multisets", action="store_true", help="with inputs whose copies count")
     parser.add_argument(
-        "--engine", choices=("duckdb", "spark"), default="duckdb", help="which runs the rounds in files"
+        "--engine", choices=("duckdb", "matrices", "spark"), default="duckdb", help="which runs the rounds in files"
     )
     arguments = parser.parse_args()
     make_job: Callable[[str, Path, int], LocalJob] = LocalJob
     spark = quick_session() if arguments.queries or arguments.engine == "spark" else None
     if arguments.engine == "spark":
         make_job = lambda script, folder, buckets: RoundsJob(script, folder, spark, buckets)  # noqa: E731
+    if arguments.engine == "matrices":
+        make_job = MatricesJob
     heard: Counter[str] = Counter()
     failed, started = [], time.monotonic()
     for seed in range(arguments.first, arguments.last):
@@ -295,7 +297,7 @@ def main() -> int:
         if problems:
             failed.append(seed)
             print(f"==== seed {seed}\n{scenario}\n---- " + "\n---- ".join(problems), flush=True)
-        if seed % (50 if arguments.engine == "duckdb" else 5) == 0:
+        if seed % (5 if arguments.engine == "spark" else 50) == 0:
             print(f"up to {seed}: {time.monotonic() - started:.0f} s, {dict(heard)}, failed: {failed}", flush=True)
     print(f"failed: {failed or 'none'}; {dict(heard)}")
     return 1 if failed else 0

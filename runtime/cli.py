@@ -29,7 +29,7 @@ from .log import Log
 from .manifest import COMMITS_KEPT
 from .metrics import Metrics
 from .model import MOST_ENTRIES, MOST_ROUNDS, Program
-from .options import memory_option
+from .options import ENGINES, memory_option
 from .parsers import (
     COMMAND_PARTS,
     Parser,
@@ -68,7 +68,7 @@ def command_line(program: Program) -> argparse.ArgumentParser:
     working.add_argument("--log", dest="log_file", metavar="FILE", help="append one line per event to this file")
     working.add_argument(
         "--engine",
-        choices=["auto", "duckdb", "spark"],
+        choices=ENGINES,
         default="auto",
         help="the engine that evaluates rules (default: auto, which prefers DuckDB)",
     )
@@ -215,7 +215,7 @@ def command_line(program: Program) -> argparse.ArgumentParser:
     )
     explaining.add_argument(
         "--engine",
-        choices=["auto", "duckdb", "spark"],
+        choices=ENGINES,
         default="auto",
         help="the engine that evaluates queries (default: auto, which prefers DuckDB)",
     )

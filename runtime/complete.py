@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from .commands import derivations, feeding, micro_batch, operations, sources
 from .feeds import folder, iceberg, messages, spark_delta, spark_table, topic
+from .matrices import fixpoint
 from .outputs import delta
 from .outputs import iceberg as iceberg_outputs
 
@@ -11,6 +12,7 @@ __all__ = [
     "delta",
     "derivations",
     "feeding",
+    "fixpoint",
     "folder",
     "iceberg",
     "iceberg_outputs",

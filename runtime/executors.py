@@ -215,6 +215,16 @@ def available_memory() -> int:
     return memory
 
 
+def task_bytes(threads: int) -> int:
+    """Return how many bytes a task with ``threads`` threads may use: 80 % of what Spark grants a Python worker or, if
+    it sets no limit, the task's share of 60 % of the machine or container."""
+    given = os.environ.get("PYSPARK_EXECUTOR_MEMORY_MB")
+    if given:
+        return int(given) * 8 // 10 * 2**20
+    cores = os.cpu_count() or 1
+    return available_memory() * 6 // 10 * min(threads, cores) // cores
+
+
 def with_spark(*options: str) -> str:
     """Return how to run the present command on Spark, with further options."""
     if Path(sys.argv[0]).suffix == ".py" and len(sys.argv) > 1:

@@ -133,10 +133,26 @@ class Step:
 
 
 @dataclass(frozen=True)
+class MatrixFactor:
+    """A matrix in the product that a recursive rule is, with rows and columns for the values of two ``types``. It has a
+    1 for each tuple of ``table``, whose ``columns`` say row and column; or, at the pairs that ``query`` returns as
+    ``_first`` and ``_last``, how often each is derived, which is once if they are ``distinct``. If the type of rows is
+    empty, there is one row. What is of the stratum itself is transposed if ``columns`` are not in their order."""
+
+    types: tuple[str, str]
+    table: str = ""
+    columns: tuple[str, str] = ("_first", "_last")
+    query: str | Both = ""
+    distinct: bool = False
+
+
+@dataclass(frozen=True)
 class Rule:
     """A rule: ``full`` gives all its derivations, ``deltas`` those that change with a relation of an earlier stratum,
     ``rounds`` those that change with a relation of its own stratum, ``returns`` those of dead tuples or, for aggregates
     and extrema, of listed groups. ``asked`` takes one head through the ``steps`` of the rule, for explanations.
+    ``matrices`` are the factors of the product that a recursive rule is, if it is one; values of its head that are not
+    ``apart`` are left out.
 
     Queries of ``filtered`` rules read more than their bucket, so their heads are reduced to it. ``partial`` columns are
     NULL where arithmetic or one of ``calls`` has no value, which refuses the batch; ``narrow`` ones only if the value
@@ -154,6 +170,8 @@ class Rule:
     partial: tuple[str, ...] = ()
     narrow: tuple[str, ...] = ()
     calls: tuple[str, ...] = ()
+    matrices: tuple[MatrixFactor, ...] = ()
+    apart: bool = False
     text: str = ""
     steps: tuple[Step, ...] = ()
     asked: str | Both = ""
@@ -167,6 +185,7 @@ class Stratum:
     groups from all their derivations, ``fold`` from the old rows and the changes; ``ranged`` columns are NULL if a
     value is out of range. The rules of a transitive ``closure`` extend a path at its ``start`` or its ``end``.
     Identities are dead if the ``guards`` say so: the relation of the lives that are there, then those of dead ranges.
+    ``equations`` say how its recursive rules are products of matrices, if they are.
     ``joined_by`` maps tables to the columns that join them in the rounds of a recursion, by which Spark partitions
     them. ``written`` has the rules of the program that the compiler replaced by others, for explanations.
     """
@@ -183,6 +202,7 @@ class Stratum:
     ranged: tuple[str, ...] = ()
     closure: str = ""
     guards: tuple[Relation, ...] = ()
+    equations: tuple[str, ...] = ()
     joined_by: Mapping[str, str] = field(default_factory=dict)
     written: tuple[Rule, ...] = ()
 

@@ -10,10 +10,13 @@ from .errors import JobError
 from .inputs.values import shown
 from .model import MOST_ENTRIES, MOST_ROUNDS, SuppliedFunctions
 
+ENGINES = ("auto", "duckdb", "matrices", "spark")
+"""The engines that can be asked for: DuckDB with queries alone, or with matrices where rules allow them; or Spark."""
+
 
 @dataclass(frozen=True)
 class Options:
-    """How to evaluate strata. ``engine`` is auto, duckdb or spark; ``strategy`` is auto, incremental or recompute.
+    """How to evaluate strata. ``engine`` is one of ENGINES; ``strategy`` is auto, incremental or recompute.
     ``memory_limit`` is that of DuckDB in a task, such as 2GB; if empty it is derived from the executor's memory."""
 
     buckets: int
@@ -27,7 +30,7 @@ class Options:
     def __post_init__(self) -> None:
         """Raise JobError if an option has a value that it cannot have."""
         for name, known in (
-            ("engine", ("auto", "duckdb", "spark")),
+            ("engine", ENGINES),
             ("strategy", ("auto", "incremental", "recompute")),
         ):
             if getattr(self, name) not in known:

@@ -13,6 +13,7 @@ PARTS = {
     "files": "feeds from folders of change files",
     "iceberg": "feeds from Iceberg tables, and output relations as Iceberg tables",
     "kafka-debezium": "feeds from topics with Debezium's events",
+    "matrices": "recursions as sparse matrices, with GraphBLAS where it is installed",
     "table": "feeds from tables that Spark reads",
     "micro-batches": "the function apply_micro_batch, for streaming queries",
 }

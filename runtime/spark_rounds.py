@@ -68,6 +68,7 @@ def rounds_once(spark: SparkSession, task: Task, log: Log) -> dict[str, Any]:
         "clocks": clocks,
         "effects": choice.effects,
         "scratch": choice.scratch,
+        "algebra": choice.algebra,
         "written": json.loads(json.dumps(written, default=as_json)),
         "rounds": rounds,
         "seconds": round(time.monotonic() - started, 3),

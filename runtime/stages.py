@@ -21,6 +21,9 @@ from .spark_rounds import run_rounds
 from .task import Outcome, Task
 from .tasks import FEW_ROWS, ROWS_OF_THREAD, choose_engine, collect_reports, run_task, watched
 
+REPORTED = ("bucket", "seconds", "rounds", "scratch", "algebra")
+"""What the manifest keeps of the reports of tasks."""
+
 
 def run_stages(
     executor: Executor,
@@ -98,12 +101,14 @@ def run_stages(
                 "engine": engine,
                 "reason": reason,
                 "seconds": round(time.monotonic() - started, 3),
-                "tasks": [{key: r[key] for key in ("bucket", "seconds", "rounds", "scratch")} for r in reports],
+                "tasks": [{key: r[key] for key in REPORTED} for r in reports],
             }
         )
         for report in reports:
             for stratum, reason in report["scratch"].items():
                 log.event("from scratch", stratum=stratum, bucket=report["bucket"], reason=reason)
+            for stratum, how in report["algebra"].items():
+                log.event("matrices", stratum=stratum, bucket=report["bucket"], computed=how)
         for report in reports if engine == "duckdb" else ():
             for stratum, phase, done, tuples, seconds in report["rounds"]:
                 log.event(

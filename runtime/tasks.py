@@ -16,7 +16,7 @@ from typing import Any
 
 from .engines.duckdb import MANY_ROWS, DuckEngine, without_duckdb
 from .errors import JobError
-from .executors import Executor, available_memory
+from .executors import Executor, task_bytes
 from .kept import KeptEngines, key_of
 from .log import Log
 from .maintenance.changes import check_key, resolve_input
@@ -80,20 +80,11 @@ def choice_for(task: Task, part: int | None) -> Choice:
     strata = {stratum.name for stage in task.stages for stratum in stage.strata}
     known = {name: task.effects[name] for name in sorted(strata & task.effects.keys())}
     effects = {name: Effect(*of_buckets(found, part, [])) for name, found in known.items()}
-    return Choice(task.options.strategy, effects)
+    matrices = {"auto": "auto", "matrices": "always"}.get(task.options.engine, "never")
+    return Choice(task.options.strategy, effects, matrices=matrices)
 
 
 # Run tasks in DuckDB.
-
-
-def task_memory(threads: int) -> str:
-    """Return DuckDB's memory limit for a task with ``threads`` threads: 80 % of what Spark grants a Python worker or,
-    if it sets no limit, the task's share of 60 % of the machine or container."""
-    given = os.environ.get("PYSPARK_EXECUTOR_MEMORY_MB")
-    if given:
-        return f"{int(given) * 8 // 10}MB"
-    cores = os.cpu_count() or 1
-    return f"{available_memory() * 6 // 10 * min(threads, cores) // cores // 2**20}MB"
 
 
 def local_folder() -> str | None:
@@ -107,7 +98,7 @@ def open_engine(task: Task, threads: int = 1) -> DuckEngine:
     with contextlib.ExitStack() as resources:
         spill = tempfile.TemporaryDirectory(prefix="flintlog-", dir=local_folder(), ignore_cleanup_errors=True)
         folder = resources.enter_context(spill)
-        engine = DuckEngine(task.options.memory_limit or task_memory(threads), folder, threads)
+        engine = DuckEngine(task.options.memory_limit or f"{task_bytes(threads) // 2**20}MiB", folder, threads)
         engine.fetch = functools.partial(local_copy, folder)
         if task.options.functions:
             task.options.functions.define(engine)
@@ -181,6 +172,7 @@ def run_task(task: Task, number: int, kept: KeptEngines | None = None) -> dict[s
         "clocks": clocks,
         "effects": choice.effects,
         "scratch": choice.scratch,
+        "algebra": choice.algebra,
         "written": written,
         "rounds": rounds,
         "seconds": seconds,
@@ -253,6 +245,8 @@ def choose_engine(executor: Executor, task: Task, wanted: str) -> tuple[str, str
 
 def chosen_engine(task: Task, wanted: str) -> tuple[str, str]:
     """Return the engine for a stage and the reason, wherever it runs."""
+    if wanted == "matrices":
+        return "duckdb", "asked for, with matrices where they can be"
     if wanted != "auto":
         return wanted, "asked for"
     if importlib.util.find_spec("duckdb") is None or importlib.util.find_spec("pyarrow") is None:

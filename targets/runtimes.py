@@ -26,6 +26,7 @@ PART_MODULES: Mapping[str, tuple[str, ...]] = {
     "files": ("commands.feeding", "commands.sources", "feeds.folder"),
     "iceberg": ("commands.feeding", "commands.sources", "feeds.iceberg", "outputs.iceberg"),
     "kafka-debezium": ("commands.feeding", "commands.sources", "feeds.topic", "feeds.messages"),
+    "matrices": ("matrices.fixpoint",),
     "micro-batches": ("commands.micro_batch",),
     "table": ("commands.feeding", "commands.sources", "feeds.spark_table"),
 }

@@ -18,7 +18,7 @@ DUMPS = (
     *("project_channels", "split_aggregates", "split_inputs", "linearize", "annotate_derivations", "project_negations"),
     *("annotate_proofs", "mark_closures"),
     *("rewritten", "localize", "localized", "stratify", "check_monotone", "warn_invention", "strata"),
-    *("derive_deltas", "delta", "plan_stages", "gather_facts", "plan", "script"),
+    *("derive_deltas", "delta", "plan_stages", "find_matrices", "gather_facts", "plan", "script"),
 )
 
 

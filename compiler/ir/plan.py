@@ -71,6 +71,46 @@ class RulePlan:
         return (self.full, *self.arriving, *self.following, *last)
 
 
+#: The pretended relation of the heads of factors' queries, with two columns.
+FACTOR = ""
+
+
+@dataclass(frozen=True)
+class Factor:
+    """A matrix in the product that a rule is, with rows and columns for the values of two ``types`` (no type: a single
+    row). It has a 1 for each tuple of ``table``, whose columns ``places`` say row and column; or, at the pairs that
+    ``query`` returns, how often each is derived from relations of earlier strata, which is once if ``distinct``."""
+
+    types: tuple[typed.Type | None, typed.Type | None]
+    table: str = ""
+    places: tuple[int | None, int | None] = (0, 1)
+    query: Query | None = None
+    distinct: bool = False
+
+    def __str__(self) -> str:
+        literals = self.query.rule.body if self.query is not None else ()
+        text = self.table or ", ".join(map(str, literals))
+        return f"{f'({text})' if len(literals) > 1 else text}{'ᵀ' if self.places == (1, 0) else ''}"
+
+
+@dataclass(frozen=True)
+class MatrixRule:
+    """A recursive rule as a product of matrices, whose diagonal is left out if values of the head are to be ``apart``.
+
+    A relation with two columns is a matrix with a row for each value of the first and a column for each value of the
+    second; one with a single column is a matrix with one row. ``p(X, Y) :- a(X, Z), p(Z, Y)`` is the product of the
+    matrices of ``a`` and ``p``; over whole numbers, it has the number of derivations of each head.
+    """
+
+    label: str
+    factors: tuple[Factor, ...]
+    apart: bool = False
+
+    def __str__(self) -> str:
+        text = " × ".join(map(str, self.factors))
+        return f"({text} off the diagonal)" if self.apart else text
+
+
 @dataclass(frozen=True)
 class Pivot:
     """How a relation is split into buckets: by ``column`` (an index), or not at all (None); ``reason`` is a clause."""
@@ -84,13 +124,24 @@ class Pivot:
 class StratumPlan:
     """A stratum with the pivots of its relations and the plans of its rules.
 
-    ``written`` has the ``asked`` query of each source rule that earlier passes have split into others.
+    ``written`` has the ``asked`` query of each source rule that earlier passes have split into others. ``matrices`` has
+    the recursive rules as products of matrices, if all of them are such products.
     """
 
     stratum: TypedStratum
     pivots: tuple[Pivot, ...]
     rules: tuple[RulePlan, ...]
     written: tuple[Query, ...] = ()
+    matrices: tuple[MatrixRule, ...] = ()
+
+    @property
+    def equations(self) -> list[str]:
+        """Equations of matrices for its relations, such as ``path = link + link × path``; none without matrices."""
+        products = {product.label: str(product) for product in self.matrices}
+        found: dict[str, list[str]] = {}
+        for rule in self.rules if products else ():
+            found.setdefault(rule.rule.head.relation, []).append(products.get(rule.label) or _exit_text(rule))
+        return [f"{name} = {' + '.join(dict.fromkeys(terms))}" for name, terms in found.items()]
 
     @property
     def joined_by(self) -> dict[str, int]:
@@ -112,10 +163,23 @@ class StratumPlan:
     def __str__(self) -> str:
         lines = [f"stratum {self.stratum.name}: {self.stratum.kind}"]
         lines += [f"  {_pivot_text(pivot, self.stratum)}" for pivot in self.pivots]
+        lines += [f"  as matrices: {equation}" for equation in self.equations]
         for rule in self.rules:
             lines += [f"  {written}" for written in rule.rules]
             lines += [f"    {query}{', own bucket only' if rule.filtered else ''}" for query in rule.queries]
         return "\n".join(lines)
+
+
+def _exit_text(planned: RulePlan) -> str:
+    """Return how equations name what a rule that is not recursive derives: as the relation that it copies, or by its
+    label."""
+    rule = planned.rule
+    match [(atom.relation, [*map(str, atom.terms)]) for atom in rule.atoms]:
+        case [(relation, terms)] if len(rule.body) == 1 and len({*terms} - {"_"}) == len(terms):
+            ends = [*map(str, rule.head.arguments)]
+            if ends in (terms, terms[::-1]):
+                return f"{relation}{'ᵀ' if ends != terms else ''}"
+    return planned.label
 
 
 def _pivot_text(pivot: Pivot, stratum: TypedStratum) -> str:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import fields, is_dataclass, replace
-from itertools import groupby
+from itertools import groupby, pairwise
 from typing import Any
 
 from . import delta, localized, plan, strata, syntax, typed
@@ -314,6 +314,22 @@ def check_plan(program: plan.ProgramPlan) -> None:
                     assert sorted(map(str, found)) == sorted(map(str, literals)), f"{rule.rule}: {query}"
 
 
+def check_matrices(program: plan.ProgramPlan) -> None:
+    """Check that a stratum has no products, or one for each recursive rule, whose factors fit together and to it."""
+    check_plan(program)
+    for placed in (placed for stage in program.stages for placed in stage.strata):
+        members = placed.stratum.members
+        recursive = {p.label: p.rule for p in placed.rules if any(atom.relation in members for atom in p.rule.atoms)}
+        assert not placed.matrices or [product.label for product in placed.matrices] == [*recursive], str(placed)
+        for product in placed.matrices:
+            types = [factor.types for factor in product.factors]
+            head = [getattr(argument, "type", None) for argument in recursive[product.label].head.arguments]
+            ends = [None, *head][-2:]
+            assert [types[0][0], types[-1][1]] == ends, str(product)
+            assert all(one[1] == other[0] for one, other in pairwise(types)), str(product)
+            assert any(factor.table in members for factor in product.factors), str(product)
+
+
 def check_gathered(program: plan.ProgramPlan) -> None:
     """Check that no two facts that one query could return follow each other."""
     check_plan(program)
@@ -351,6 +367,7 @@ CHECKS: Mapping[str, Callable[[Any], None]] = {
     "warn_invention": check_strata,
     "derive_deltas": check_delta,
     "plan_stages": check_plan,
+    "find_matrices": check_matrices,
     "gather_facts": check_gathered,
     "project_sends": check_localized,
     "split_nodes": check_divided,

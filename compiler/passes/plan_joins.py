@@ -36,6 +36,14 @@ def plan_rule(deltas: RuleDeltas, kind: str, filtered: bool) -> RulePlan:
     return RulePlan(rule, full, arriving, following, returning, plan_asked(deltas), filtered)
 
 
+def plan_alone(rule: typed.TypedRule) -> Query:
+    """Return the query for all derivations of a rule over relations of earlier strata."""
+    literals = [literal for literal in rule.body if isinstance(literal, typed.Atom | typed.Negation)]
+    conditions = tuple(literal for literal in rule.body if isinstance(literal, typed.Assignment | typed.Comparison))
+    after = [Versioned(literal, Version.AFTER) for literal in literals]
+    return _query(RuleDeltas(rule, (), (), conditions), "full", after, None, set())
+
+
 def plan_asked(deltas: RuleDeltas) -> Query:
     """Return the ``asked`` query of a rule, for the derivations of one given head."""
     literals = [versioned.literal for versioned in deltas.all[0].body] if deltas.all else []

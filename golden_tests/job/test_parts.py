@@ -45,7 +45,7 @@ def rows(path: Path, text: str) -> str:
 def test_every_part_has_modules() -> None:
     """The parts are known by the same names everywhere."""
     assert PART_MODULES.keys() == PARTS.keys()
-    assert {*FEED_PARTS, *TABLE_PARTS, "micro-batches", "operations"} == {*PARTS}
+    assert {*FEED_PARTS, *TABLE_PARTS, "matrices", "micro-batches", "operations"} == {*PARTS}
     assert {*COMMANDS_OF_PARTS.values(), *FUNCTIONS_OF_PARTS.values()} <= {*PARTS, FEEDS}
 
 

@@ -65,9 +65,11 @@ class DuckEngine:
     rounds_before_leaps = 3
     most_rows_to_leap = math.inf
     seconds_of_statement = 0.0015
+    threads = 1
 
     def __init__(self, memory_limit: str = "", spill: str = "", threads: int = 1) -> None:
         """Open a database; ``memory_limit`` is in DuckDB's syntax (``2GB``), empty for DuckDB's default."""
+        self.threads = threads
         settings = {"threads": str(threads), "preserve_insertion_order": "false", "error_on_division_by_zero": "true"}
         # A common subexpression of two TRYs would be computed outside of both, and its error not caught. Of similar
         # queries in a union, DuckDB 2.0 computes only one, and takes its columns for those of the other.
@@ -361,6 +363,20 @@ class DuckEngine:
             self.run(f"DROP TABLE {to}")
         self.run(f"ALTER TABLE {name} RENAME TO {to}")
         self._made[to] = self._made.pop(name)
+
+    def arrays(self, sql: str) -> dict[str, Any]:
+        """Return the rows of a query as NumPy arrays, by column."""
+        self._make_named(sql)
+        return self._execute(sql).fetchnumpy()  # type: ignore[no-any-return]
+
+    @contextlib.contextmanager
+    def given(self, name: str, arrays: dict[str, Any]) -> Iterator[None]:
+        """Let queries in the body read NumPy arrays of equal length as a table."""
+        self.connection.register(name, arrays)
+        try:
+            yield
+        finally:
+            self.connection.unregister(name)
 
     def arrow_reader(self, sql: str, rows: int) -> Any:
         """Return a reader of Arrow batches of ``rows`` rows for a query."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from ..engines.engine import Engine
 from ..model import Stratum
 from ..sql import union
+from .algebra import by_matrices
 from .changes import all_derivations
 from .deletions import lose_support, lost_and_gained, show_state, with_rank
 from .insertions import insert_supported
@@ -15,7 +16,8 @@ from .supports import support_findings
 def maintain_ranked(run: Run, stratum: Stratum, clock: int) -> int:
     """Delete unsupported tuples, then let dead ones return and new ones enter if supported; return the new clock."""
     lose_support(run, stratum)
-    clock = insert_supported(run, stratum, clock)
+    built = by_matrices(run, stratum, clock) if run.initial else None
+    clock = insert_supported(run, stratum, clock) if built is None else built
     lost_and_gained(run, stratum)
     return clock
 

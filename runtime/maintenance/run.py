@@ -90,10 +90,13 @@ class Choice:
     in the cheaper way (``auto``).
 
     ``effects`` has by stratum what earlier batches did, and is updated by this one. ``scratch`` collects by stratum why
-    it was computed from scratch, ``rewritten`` the tables of these strata.
+    it was computed from scratch, ``rewritten`` the tables of these strata. ``matrices`` says whether to compute with
+    matrices what can be (auto, always, never); ``algebra`` collects by stratum how, or why it was given up.
     """
 
     strategy: str = "auto"
     effects: dict[str, Effect] = field(default_factory=dict)
     scratch: dict[str, str] = field(default_factory=dict)
     rewritten: set[str] = field(default_factory=set)
+    matrices: str = "auto"
+    algebra: dict[str, str] = field(default_factory=dict)

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from flintlog.compiler.ir import typed
+from flintlog.compiler.ir.plan import FACTOR
 from flintlog.compiler.naming import apart, shortened, sql_names
 
 
@@ -41,6 +42,10 @@ class Names:
         shown = {relation.name: relation.shown_as for relation in program.relations if relation.shown_as}
         copied = {relation.name: relation.public for relation in program.relations if relation.copies}
         return cls(tables, columns, called, dict(apart(outputs)), projections, shown, copied)
+
+    def with_factors(self) -> Names:
+        """Return these names with those of the two columns of a factor's query."""
+        return replace(self, columns={**self.columns, FACTOR: ("_first", "_last")})
 
     def tuple_columns(self, relation: str) -> tuple[str, ...]:
         """Return the columns that identify a tuple in SQL."""

@@ -348,6 +348,8 @@ class Viewer:
                 options.append(("ranged", _tuple(map(quote, group.ranged))))
         if stratum.closure is not None:
             options.append(("closure", quote(stratum.closure.grows)))
+        if placed.matrices:
+            options.append(("equations", _spread(map(quote, map(one_line, placed.equations)), "equations", 8)))
         if placed.joined_by:
             columns_of = self.names.columns
             pairs = ((self.names.tables[name], columns_of[name][i]) for name, i in placed.joined_by.items())
@@ -433,6 +435,18 @@ class Viewer:
             options += [("narrow", _tuple(map(quote, narrow)))] if narrow else []
             calls = dict.fromkeys(call.function for call in calls_in(rule) if call.partial)
             options += [("calls", _tuple(map(quote, calls)))] if calls else []
+        for product in (product for product in placed.matrices if product.label == rule.label):
+            factors = []
+            for place, factor in enumerate(product.factors, 1):
+                if factor.query is not None:
+                    builder = QueryBuilder(factor.query, self.names.with_factors(), "counted", frozenset())
+                    constant = self.constant(constant_name(rule.label, f"matrix_{place}"))
+                    queries.append(self.query(f"{rule.label}, pairs of a matrix", constant, builder.build()))
+                    factors.append(self.factor(factor, queries[-1].reference))
+                else:
+                    factors.append(self.factor(factor))
+            options.append(("matrices", _one_a_line(factors, "matrices", 16)))
+            options += [("apart", "True")] if product.apart else []
         head = self.heads[rule.head.relation]
         asked = None
         if not (head.written or head.part_of):
@@ -449,6 +463,15 @@ class Viewer:
             deltas=tuple(deltas),
             options=tuple(options),
         )
+
+    def factor(self, factor: plan.Factor, query: str = "") -> str:
+        """Return the ``MatrixFactor`` of a factor; ``query`` is the expression of its query, empty if it has none."""
+        types = f"types={_tuple(quote(str(kind) if kind else '') for kind in factor.types)}"
+        if query:
+            return f"MatrixFactor({types}, query={query}{', distinct=True' * factor.distinct})"
+        columns = self.names.columns[factor.table]
+        named = _tuple(quote("" if place is None else columns[place]) for place in factor.places)
+        return f"MatrixFactor({types}, table={quote(self.names.tables[factor.table])}, columns={named})"
 
     def lookups(self, query: plan.Query) -> str:
         """Return the argument ``lookups`` of the ``Delta`` of a query, empty if it has none."""

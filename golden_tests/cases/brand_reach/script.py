@@ -436,6 +436,14 @@ def program() -> Program:
                 deltas=(Delta("advertises", ADVERTISES_PLUS_2_DELTA_ADVERTISES),),
                 rounds=(Delta("advertises_plus", ADVERTISES_PLUS_2_DELTA_ADVERTISES_PLUS),),
                 returns=ADVERTISES_PLUS_2_RETURNING,
+                matrices=(
+                    MatrixFactor(
+                        types=("string", "string"), table="advertises_plus", columns=("x", "y")
+                    ),
+                    MatrixFactor(
+                        types=("string", "string"), table="advertises", columns=("x", "brand")
+                    ),
+                ),
                 text="advertises_plus(x, y) :- advertises_plus(x, z), advertises(z, y).",
                 steps=(
                     Step("advertises(z, y)", "advertises"),
@@ -445,6 +453,7 @@ def program() -> Program:
             ),
         ),
         closure="end",
+        equations=("advertises_plus = advertises + advertises_plus × advertises",),
         joined_by={"advertises_plus": "y", "advertises": "x"},
     )
     endorses = Relation(
@@ -534,6 +543,12 @@ def program() -> Program:
                 deltas=(Delta("follows", FOLLOWS_PLUS_2_DELTA_FOLLOWS),),
                 rounds=(Delta("follows_plus", FOLLOWS_PLUS_2_DELTA_FOLLOWS_PLUS),),
                 returns=FOLLOWS_PLUS_2_RETURNING,
+                matrices=(
+                    MatrixFactor(
+                        types=("string", "string"), table="follows_plus", columns=("x", "y")
+                    ),
+                    MatrixFactor(types=("string", "string"), table="follows", columns=("x", "y")),
+                ),
                 text="follows_plus(x, y) :- follows_plus(x, z), follows(z, y).",
                 steps=(
                     Step("follows(z, y)", "follows"),
@@ -543,6 +558,7 @@ def program() -> Program:
             ),
         ),
         closure="end",
+        equations=("follows_plus = follows + follows_plus × follows",),
         joined_by={"follows_plus": "y", "follows": "x"},
     )
     exposed = Relation(

@@ -469,12 +469,17 @@ def program() -> Program:
                 deltas=(Delta("f", FS_2_DELTA_F),),
                 rounds=(Delta("fs", FS_2_DELTA_FS),),
                 returns=FS_2_RETURNING,
+                matrices=(
+                    MatrixFactor(types=("float", "float"), table="fs", columns=("a", "b")),
+                    MatrixFactor(types=("float", "float"), table="f", columns=("a", "b")),
+                ),
                 text="fs(X, Y) :- fs(X, Z), f(Z, Y).",
                 steps=(Step("f(Z, Y)", "f"), Step("fs(X, Z)", "fs")),
                 asked=FS_2_ASKED,
             ),
         ),
         closure="end",
+        equations=("fs = f + fs × f",),
         joined_by={"fs": "b", "f": "a"},
     )
     ds = Relation(
@@ -517,12 +522,21 @@ def program() -> Program:
                 deltas=(Delta("d", DS_2_DELTA_D),),
                 rounds=(Delta("ds", DS_2_DELTA_DS),),
                 returns=DS_2_RETURNING,
+                matrices=(
+                    MatrixFactor(
+                        types=("decimal(2,2)", "decimal(2,2)"), table="ds", columns=("a", "b")
+                    ),
+                    MatrixFactor(
+                        types=("decimal(2,2)", "decimal(2,2)"), table="d", columns=("a", "b")
+                    ),
+                ),
                 text="ds(X, Y) :- ds(X, Z), d(Z, Y).",
                 steps=(Step("d(Z, Y)", "d"), Step("ds(X, Z)", "ds")),
                 asked=DS_2_ASKED,
             ),
         ),
         closure="end",
+        equations=("ds = d + ds × d",),
         joined_by={"ds": "b", "d": "a"},
     )
     ts = Relation(
@@ -565,12 +579,17 @@ def program() -> Program:
                 deltas=(Delta("t", TS_2_DELTA_T),),
                 rounds=(Delta("ts", TS_2_DELTA_TS),),
                 returns=TS_2_RETURNING,
+                matrices=(
+                    MatrixFactor(types=("timestamp", "timestamp"), table="ts", columns=("a", "b")),
+                    MatrixFactor(types=("timestamp", "timestamp"), table="t", columns=("a", "b")),
+                ),
                 text="ts(X, Y) :- ts(X, Z), t(Z, Y).",
                 steps=(Step("t(Z, Y)", "t"), Step("ts(X, Z)", "ts")),
                 asked=TS_2_ASKED,
             ),
         ),
         closure="end",
+        equations=("ts = t + ts × t",),
         joined_by={"ts": "b", "t": "a"},
     )
     opposite = Relation(

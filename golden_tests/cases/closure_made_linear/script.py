@@ -150,12 +150,17 @@ def program() -> Program:
                 deltas=(Delta("edge", PATH_2_DELTA_EDGE),),
                 rounds=(Delta("path", PATH_2_DELTA_PATH),),
                 returns=PATH_2_RETURNING,
+                matrices=(
+                    MatrixFactor(types=("int", "int"), table="edge", columns=("x", "y")),
+                    MatrixFactor(types=("int", "int"), table="path", columns=("X", "Y")),
+                ),
                 text="path(X, Y) :- path(X, Z), path(Z, Y).",
                 steps=(Step("edge(X, Z)", "edge"), Step("path(Z, Y)", "path")),
                 asked=PATH_2_ASKED,
             ),
         ),
         closure="start",
+        equations=("path = edge + edge × path",),
         joined_by={"path": "X", "edge": "y"},
     )
     return Program(

@@ -298,12 +298,17 @@ def program() -> Program:
                 deltas=(Delta("path_base", PATH_3_DELTA_PATH_BASE),),
                 rounds=(Delta("path", PATH_3_DELTA_PATH),),
                 returns=PATH_3_RETURNING,
+                matrices=(
+                    MatrixFactor(types=("int", "int"), table="path_base", columns=("x", "y")),
+                    MatrixFactor(types=("int", "int"), table="path", columns=("x", "y")),
+                ),
                 text="path(X, Y) :- path(Z, Y), path(X, Z).",
                 steps=(Step("path(X, Z)", "path_base"), Step("path(Z, Y)", "path")),
                 asked=PATH_3_ASKED,
             ),
         ),
         closure="start",
+        equations=("path = path_base + path_base × path",),
         joined_by={"path": "x", "path_base": "y"},
     )
     return Program(

@@ -677,6 +677,10 @@ def program() -> Program:
                 deltas=(Delta("monitors", MONITORS_PLUS_2_DELTA_MONITORS),),
                 rounds=(Delta("monitors_plus", MONITORS_PLUS_2_DELTA_MONITORS_PLUS),),
                 returns=MONITORS_PLUS_2_RETURNING,
+                matrices=(
+                    MatrixFactor(types=("int", "int"), table="monitors_plus", columns=("x", "y")),
+                    MatrixFactor(types=("int", "int"), table="monitors", columns=("x", "y")),
+                ),
                 text="monitors_plus(x, y) :- monitors_plus(x, z), monitors(z, y).",
                 steps=(
                     Step("monitors(z, y)", "monitors"),
@@ -686,6 +690,7 @@ def program() -> Program:
             ),
         ),
         closure="end",
+        equations=("monitors_plus = monitors + monitors_plus × monitors",),
         joined_by={"monitors_plus": "y", "monitors": "x"},
     )
     cmonitored = Relation(
@@ -800,6 +805,10 @@ def program() -> Program:
                 deltas=(Delta("cmonitored", CMONITORED_PLUS_2_DELTA_CMONITORED),),
                 rounds=(Delta("cmonitored_plus", CMONITORED_PLUS_2_DELTA_CMONITORED_PLUS),),
                 returns=CMONITORED_PLUS_2_RETURNING,
+                matrices=(
+                    MatrixFactor(types=("int", "int"), table="cmonitored_plus", columns=("x", "y")),
+                    MatrixFactor(types=("int", "int"), table="cmonitored", columns=("X", "Y")),
+                ),
                 text="cmonitored_plus(x, y) :- cmonitored_plus(x, z), cmonitored(z, y).",
                 steps=(
                     Step("cmonitored(z, y)", "cmonitored"),
@@ -809,6 +818,7 @@ def program() -> Program:
             ),
         ),
         closure="end",
+        equations=("cmonitored_plus = cmonitored + cmonitored_plus × cmonitored",),
         joined_by={"cmonitored_plus": "y", "cmonitored": "X"},
     )
     secures = Relation(
@@ -1005,6 +1015,10 @@ def program() -> Program:
                 deltas=(Delta("pstransfer", PSTRANSFER_PLUS_2_DELTA_PSTRANSFER),),
                 rounds=(Delta("pstransfer_plus", PSTRANSFER_PLUS_2_DELTA_PSTRANSFER_PLUS),),
                 returns=PSTRANSFER_PLUS_2_RETURNING,
+                matrices=(
+                    MatrixFactor(types=("int", "int"), table="pstransfer_plus", columns=("x", "y")),
+                    MatrixFactor(types=("int", "int"), table="pstransfer", columns=("X", "Y")),
+                ),
                 text="pstransfer_plus(x, y) :- pstransfer_plus(x, z), pstransfer(z, y).",
                 steps=(
                     Step("pstransfer(z, y)", "pstransfer"),
@@ -1014,6 +1028,7 @@ def program() -> Program:
             ),
         ),
         closure="end",
+        equations=("pstransfer_plus = pstransfer + pstransfer_plus × pstransfer",),
         joined_by={"pstransfer_plus": "y", "pstransfer": "X"},
     )
     suspect = Relation(

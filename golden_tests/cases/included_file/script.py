@@ -197,12 +197,17 @@ def program() -> Program:
                 deltas=(Delta("link", CONNECTED_2_DELTA_LINK),),
                 rounds=(Delta("connected", CONNECTED_2_DELTA_CONNECTED),),
                 returns=CONNECTED_2_RETURNING,
+                matrices=(
+                    MatrixFactor(types=("int", "int"), table="connected", columns=("X", "Y")),
+                    MatrixFactor(types=("int", "int"), table="link", columns=("src", "dst")),
+                ),
                 text="connected(X, Z) :- connected(X, Y), link(Y, Z).",
                 steps=(Step("link(Y, Z)", "link"), Step("connected(X, Y)", "connected")),
                 asked=CONNECTED_2_ASKED,
             ),
         ),
         closure="end",
+        equations=("connected = link + connected × link",),
         joined_by={"connected": "Y", "link": "src"},
     )
     far = Relation(

@@ -165,11 +165,16 @@ def program() -> Program:
                 deltas=(Delta("delegates", TRUSTS_1_DELTA_DELEGATES),),
                 rounds=(Delta("trusts", TRUSTS_1_DELTA_TRUSTS),),
                 returns=TRUSTS_1_RETURNING,
+                matrices=(
+                    MatrixFactor(types=("int", "int"), table="trusts", columns=("a", "b")),
+                    MatrixFactor(types=("int", "int"), table="delegates", columns=("a", "b")),
+                ),
                 text="trusts(X, Z) :- trusts(X, Y), delegates(Y, Z).",
                 steps=(Step("delegates(Y, Z)", "delegates"), Step("trusts(X, Y)", "trusts")),
                 asked=TRUSTS_1_ASKED,
             ),
         ),
+        equations=("trusts = trusts_in + trusts × delegates",),
         joined_by={"trusts": "b", "delegates": "a"},
     )
     return Program(

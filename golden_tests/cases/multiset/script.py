@@ -1651,12 +1651,17 @@ def program() -> Program:
                 deltas=(Delta("next_base", NEXT_2_DELTA_NEXT_BASE),),
                 rounds=(Delta("next", NEXT_2_DELTA_NEXT),),
                 returns=NEXT_2_RETURNING,
+                matrices=(
+                    MatrixFactor(types=("int", "int"), table="next_base", columns=("a", "b")),
+                    MatrixFactor(types=("int", "int"), table="next", columns=("a", "b")),
+                ),
                 text="next(A, C) :- next(A, B), next(B, C).",
                 steps=(Step("next(A, B)", "next_base"), Step("next(B, C)", "next")),
                 asked=NEXT_2_ASKED,
             ),
         ),
         closure="start",
+        equations=("next = next_base + next_base × next",),
         joined_by={"next": "a", "next_base": "b"},
     )
     return Program(

@@ -208,6 +208,10 @@ def program() -> Program:
                 deltas=(Delta("edge", ODD_2_DELTA_EDGE),),
                 rounds=(Delta("even", ODD_2_DELTA_EVEN),),
                 returns=ODD_2_RETURNING,
+                matrices=(
+                    MatrixFactor(types=("int", "int"), table="edge", columns=("x", "y")),
+                    MatrixFactor(types=("int", "int"), table="even", columns=("X", "Y")),
+                ),
                 text="odd(X, Y) :- edge(X, Z), even(Y, Z).",
                 steps=(Step("edge(X, Z)", "edge"), Step("even(Y, Z)", "even")),
                 asked=ODD_2_ASKED,
@@ -220,11 +224,16 @@ def program() -> Program:
                 deltas=(Delta("edge", EVEN_1_DELTA_EDGE),),
                 rounds=(Delta("odd", EVEN_1_DELTA_ODD),),
                 returns=EVEN_1_RETURNING,
+                matrices=(
+                    MatrixFactor(types=("int", "int"), table="odd", columns=("Y", "X")),
+                    MatrixFactor(types=("int", "int"), table="edge", columns=("y", "x")),
+                ),
                 text="even(Y, X) :- edge(X, Z), odd(Z, Y).",
                 steps=(Step("edge(X, Z)", "edge"), Step("odd(Z, Y)", "odd")),
                 asked=EVEN_1_ASKED,
             ),
         ),
+        equations=("odd = edge + edge × evenᵀ", "even = oddᵀ × edgeᵀ"),
         joined_by={"even": "X", "edge": "y", "odd": "X"},
     )
     return Program(

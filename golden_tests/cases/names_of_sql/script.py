@@ -126,6 +126,15 @@ JOIN where___after AS where_
 WHERE
   select_.Support_2 <> 7
 """
+# join, pairs of a matrix
+JOIN_MATRIX_2 = """
+SELECT
+  select_.op AS _first,
+  select_.rank AS _last
+FROM select___after AS select_
+WHERE
+  select_.Support_2 <> 7
+"""
 
 
 # ---- select__after (not recursive, in buckets of x) ----------------------------------------------
@@ -395,6 +404,10 @@ def program() -> Program:
                 deltas=(Delta("select_", JOIN_DELTA_SELECT),),
                 rounds=(Delta("where_", JOIN_DELTA_WHERE),),
                 returns=JOIN_RETURNING,
+                matrices=(
+                    MatrixFactor(types=("int", "int"), table="where_", columns=("from_", "null_")),
+                    MatrixFactor(types=("int", "int"), query=JOIN_MATRIX_2),
+                ),
                 text="join: where(x, y) :- where(x, z), select(z, y, _, dead), dead != 7.",
                 steps=(
                     Step("select(z, y, _, dead)", "select_"),
@@ -404,6 +417,7 @@ def program() -> Program:
                 asked=JOIN_ASKED,
             ),
         ),
+        equations=("where = table + where × (select(z, y, _, dead), dead != 7)",),
         joined_by={"where_": "null_", "select_": "op"},
     )
     select_after = Relation(

@@ -838,12 +838,17 @@ def program() -> Program:
                 deltas=(Delta("Dead", PATH_2_DELTA_DEAD),),
                 rounds=(Delta("path", PATH_2_DELTA_PATH),),
                 returns=PATH_2_RETURNING,
+                matrices=(
+                    MatrixFactor(types=("int", "int"), table="Dead", columns=("a", "b")),
+                    MatrixFactor(types=("int", "int"), table="path", columns=("a", "b")),
+                ),
                 text="path(X, Y) :- Dead(X, Z), path(Z, Y).",
                 steps=(Step("Dead(X, Z)", "Dead"), Step("path(Z, Y)", "path")),
                 asked=PATH_2_ASKED,
             ),
         ),
         closure="start",
+        equations=("path = Dead + Dead × path",),
         joined_by={"path": "a", "Dead": "b"},
     )
     present = Relation(

@@ -1203,6 +1203,12 @@ def program() -> Program:
                     ),
                 ),
                 returns=INV_KNOWS_OR_KNOWS_STAR_3_RETURNING,
+                matrices=(
+                    MatrixFactor(
+                        types=("int", "int"), table="inv_knows_or_knows_star", columns=("x", "y")
+                    ),
+                    MatrixFactor(types=("int", "int"), table="knows", columns=("y", "x")),
+                ),
                 text="inv_knows_or_knows_star(x, y) :- inv_knows_or_knows_star(x, z), knows(y, z).",
                 steps=(
                     Step("knows(y, z)", "knows"),
@@ -1223,6 +1229,12 @@ def program() -> Program:
                     ),
                 ),
                 returns=INV_KNOWS_OR_KNOWS_STAR_4_RETURNING,
+                matrices=(
+                    MatrixFactor(
+                        types=("int", "int"), table="inv_knows_or_knows_star", columns=("x", "y")
+                    ),
+                    MatrixFactor(types=("int", "int"), table="knows", columns=("x", "y")),
+                ),
                 text="inv_knows_or_knows_star(x, y) :- inv_knows_or_knows_star(x, z), knows(z, y).",
                 steps=(
                     Step("knows(z, y)", "knows"),
@@ -1244,6 +1256,9 @@ def program() -> Program:
             ),
         ),
         closure="end",
+        equations=(
+            "inv_knows_or_knows_star = knowsᵀ + knows + inv_knows_or_knows_star × knowsᵀ + inv_knows_or_knows_star × knows + inv_knows_or_knows_star_5",
+        ),
         joined_by={"inv_knows_or_knows_star": "y", "knows": "y"},
     )
     close = Relation(
@@ -1547,6 +1562,10 @@ def program() -> Program:
                 deltas=(Delta("knows", KNOWS_STAR_2_DELTA_KNOWS),),
                 rounds=(Delta("knows_star", KNOWS_STAR_2_DELTA_KNOWS_STAR),),
                 returns=KNOWS_STAR_2_RETURNING,
+                matrices=(
+                    MatrixFactor(types=("int", "int"), table="knows_star", columns=("x", "y")),
+                    MatrixFactor(types=("int", "int"), table="knows", columns=("x", "y")),
+                ),
                 text="knows_star(x, y) :- knows_star(x, z), knows(z, y).",
                 steps=(Step("knows(z, y)", "knows"), Step("knows_star(x, z)", "knows_star")),
                 asked=KNOWS_STAR_2_ASKED,
@@ -1565,6 +1584,7 @@ def program() -> Program:
             ),
         ),
         closure="end",
+        equations=("knows_star = knows + knows_star × knows + knows_star_3",),
         joined_by={"knows_star": "y", "knows": "x"},
     )
     near = Relation(
@@ -1700,6 +1720,12 @@ def program() -> Program:
                     Delta("bot_then_knows_star", BOT_THEN_KNOWS_STAR_2_DELTA_BOT_THEN_KNOWS_STAR),
                 ),
                 returns=BOT_THEN_KNOWS_STAR_2_RETURNING,
+                matrices=(
+                    MatrixFactor(
+                        types=("int", "int"), table="bot_then_knows_star", columns=("x", "y")
+                    ),
+                    MatrixFactor(types=("int", "int"), table="bot_then_knows", columns=("x", "y")),
+                ),
                 text="bot_then_knows_star(x, y) :- bot_then_knows_star(x, z), bot_then_knows(z, y).",
                 steps=(
                     Step("bot_then_knows(z, y)", "bot_then_knows"),
@@ -1721,6 +1747,9 @@ def program() -> Program:
             ),
         ),
         closure="end",
+        equations=(
+            "bot_then_knows_star = bot_then_knows + bot_then_knows_star × bot_then_knows + bot_then_knows_star_3",
+        ),
         joined_by={"bot_then_knows_star": "y", "bot_then_knows": "x"},
     )
     knows_plus = Relation(
@@ -1763,12 +1792,17 @@ def program() -> Program:
                 deltas=(Delta("knows", KNOWS_PLUS_2_DELTA_KNOWS),),
                 rounds=(Delta("knows_plus", KNOWS_PLUS_2_DELTA_KNOWS_PLUS),),
                 returns=KNOWS_PLUS_2_RETURNING,
+                matrices=(
+                    MatrixFactor(types=("int", "int"), table="knows_plus", columns=("x", "y")),
+                    MatrixFactor(types=("int", "int"), table="knows", columns=("x", "y")),
+                ),
                 text="knows_plus(x, y) :- knows_plus(x, z), knows(z, y).",
                 steps=(Step("knows(z, y)", "knows"), Step("knows_plus(x, z)", "knows_plus")),
                 asked=KNOWS_PLUS_2_ASKED,
             ),
         ),
         closure="end",
+        equations=("knows_plus = knows + knows_plus × knows",),
         joined_by={"knows_plus": "y", "knows": "x"},
     )
     same_or_inv_bot_or_knows = Relation(
@@ -1933,6 +1967,18 @@ def program() -> Program:
                     ),
                 ),
                 returns=KNOWS_PLUS_THEN_SAME_OR_INV_BOT_O_DA19D6_2_RETURNING,
+                matrices=(
+                    MatrixFactor(
+                        types=("int", "int"),
+                        table="knows_plus_then_same_or_inv_bot_o_da19d6",
+                        columns=("x", "y"),
+                    ),
+                    MatrixFactor(
+                        types=("int", "int"),
+                        table="knows_plus_then_same_or_inv_bot_or_knows",
+                        columns=("x", "y"),
+                    ),
+                ),
                 text="knows_plus_then_same_or_inv_bot_o_da19d6(x, y) :- knows_plus_then_same_or_inv_bot_o_da19d6(x, z), knows_plus_then_same_or_inv_bot_or_knows(z, y).",
                 steps=(
                     Step(
@@ -1948,6 +1994,9 @@ def program() -> Program:
             ),
         ),
         closure="end",
+        equations=(
+            "knows_plus_then_same_or_inv_bot_o_da19d6 = knows_plus_then_same_or_inv_bot_or_knows + knows_plus_then_same_or_inv_bot_o_da19d6 × knows_plus_then_same_or_inv_bot_or_knows",
+        ),
         joined_by={
             "knows_plus_then_same_or_inv_bot_o_da19d6": "y",
             "knows_plus_then_same_or_inv_bot_or_knows": "x",

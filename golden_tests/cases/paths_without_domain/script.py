@@ -1103,6 +1103,10 @@ def program() -> Program:
                 deltas=(Delta("e", E_OR_F_PLUS_3_DELTA_E),),
                 rounds=(Delta("e_or_f_plus", E_OR_F_PLUS_3_DELTA_E_OR_F_PLUS),),
                 returns=E_OR_F_PLUS_3_RETURNING,
+                matrices=(
+                    MatrixFactor(types=("int", "int"), table="e_or_f_plus", columns=("x", "y")),
+                    MatrixFactor(types=("int", "int"), table="e", columns=("x", "y")),
+                ),
                 text="e_or_f_plus(x, y) :- e_or_f_plus(x, z), e(z, y).",
                 steps=(Step("e(z, y)", "e"), Step("e_or_f_plus(x, z)", "e_or_f_plus")),
                 asked=E_OR_F_PLUS_3_ASKED,
@@ -1115,12 +1119,17 @@ def program() -> Program:
                 deltas=(Delta("f", E_OR_F_PLUS_4_DELTA_F),),
                 rounds=(Delta("e_or_f_plus", E_OR_F_PLUS_4_DELTA_E_OR_F_PLUS),),
                 returns=E_OR_F_PLUS_4_RETURNING,
+                matrices=(
+                    MatrixFactor(types=("int", "int"), table="e_or_f_plus", columns=("x", "y")),
+                    MatrixFactor(types=("int", "int"), table="f", columns=("x", "y")),
+                ),
                 text="e_or_f_plus(x, y) :- e_or_f_plus(x, z), f(z, y).",
                 steps=(Step("f(z, y)", "f"), Step("e_or_f_plus(x, z)", "e_or_f_plus")),
                 asked=E_OR_F_PLUS_4_ASKED,
             ),
         ),
         closure="end",
+        equations=("e_or_f_plus = e + f + e_or_f_plus × e + e_or_f_plus × f",),
         joined_by={"e_or_f_plus": "y", "e": "x", "f": "x"},
     )
     reached = Relation(
@@ -1237,6 +1246,14 @@ def program() -> Program:
                     ),
                 ),
                 returns=INV_F_THEN_INV_E_PLUS_FROM_4_2_RETURNING,
+                matrices=(
+                    MatrixFactor(
+                        types=("", "int"), table="inv_f_then_inv_e_plus_from_4", columns=("", "y")
+                    ),
+                    MatrixFactor(
+                        types=("int", "int"), table="inv_f_then_inv_e", columns=("x", "y")
+                    ),
+                ),
                 text="inv_f_then_inv_e_plus_from_4(y) :- inv_f_then_inv_e_plus_from_4(z), inv_f_then_inv_e(z, y).",
                 steps=(
                     Step("inv_f_then_inv_e(z, y)", "inv_f_then_inv_e"),
@@ -1244,6 +1261,9 @@ def program() -> Program:
                 ),
                 asked=INV_F_THEN_INV_E_PLUS_FROM_4_2_ASKED,
             ),
+        ),
+        equations=(
+            "inv_f_then_inv_e_plus_from_4 = inv_f_then_inv_e_plus_from_4_1 + inv_f_then_inv_e_plus_from_4 × inv_f_then_inv_e",
         ),
         joined_by={"inv_f_then_inv_e_plus_from_4": "y", "inv_f_then_inv_e": "x"},
     )
@@ -1319,12 +1339,17 @@ def program() -> Program:
                 deltas=(Delta("e", E_PLUS_2_DELTA_E),),
                 rounds=(Delta("e_plus", E_PLUS_2_DELTA_E_PLUS),),
                 returns=E_PLUS_2_RETURNING,
+                matrices=(
+                    MatrixFactor(types=("int", "int"), table="e_plus", columns=("x", "y")),
+                    MatrixFactor(types=("int", "int"), table="e", columns=("x", "y")),
+                ),
                 text="e_plus(x, y) :- e_plus(x, z), e(z, y).",
                 steps=(Step("e(z, y)", "e"), Step("e_plus(x, z)", "e_plus")),
                 asked=E_PLUS_2_ASKED,
             ),
         ),
         closure="end",
+        equations=("e_plus = e + e_plus × e",),
         joined_by={"e_plus": "y", "e": "x"},
     )
     e_plus_or_e_plus_then_f_or_f = Relation(
@@ -1565,6 +1590,10 @@ def program() -> Program:
                 deltas=(Delta("f", INV_F_OR_E_PLUS_3_DELTA_F),),
                 rounds=(Delta("inv_f_or_e_plus", INV_F_OR_E_PLUS_3_DELTA_INV_F_OR_E_PLUS),),
                 returns=INV_F_OR_E_PLUS_3_RETURNING,
+                matrices=(
+                    MatrixFactor(types=("int", "int"), table="inv_f_or_e_plus", columns=("x", "y")),
+                    MatrixFactor(types=("int", "int"), table="f", columns=("y", "x")),
+                ),
                 text="inv_f_or_e_plus(x, y) :- inv_f_or_e_plus(x, z), f(y, z).",
                 steps=(Step("f(y, z)", "f"), Step("inv_f_or_e_plus(x, z)", "inv_f_or_e_plus")),
                 asked=INV_F_OR_E_PLUS_3_ASKED,
@@ -1577,12 +1606,17 @@ def program() -> Program:
                 deltas=(Delta("e", INV_F_OR_E_PLUS_4_DELTA_E),),
                 rounds=(Delta("inv_f_or_e_plus", INV_F_OR_E_PLUS_4_DELTA_INV_F_OR_E_PLUS),),
                 returns=INV_F_OR_E_PLUS_4_RETURNING,
+                matrices=(
+                    MatrixFactor(types=("int", "int"), table="inv_f_or_e_plus", columns=("x", "y")),
+                    MatrixFactor(types=("int", "int"), table="e", columns=("x", "y")),
+                ),
                 text="inv_f_or_e_plus(x, y) :- inv_f_or_e_plus(x, z), e(z, y).",
                 steps=(Step("e(z, y)", "e"), Step("inv_f_or_e_plus(x, z)", "inv_f_or_e_plus")),
                 asked=INV_F_OR_E_PLUS_4_ASKED,
             ),
         ),
         closure="end",
+        equations=("inv_f_or_e_plus = fᵀ + e + inv_f_or_e_plus × fᵀ + inv_f_or_e_plus × e",),
         joined_by={"inv_f_or_e_plus": "y", "f": "y", "e": "x"},
     )
     cut_off = Relation(

@@ -152,12 +152,17 @@ def program() -> Program:
                 deltas=(Delta("link", R2_DELTA_LINK),),
                 rounds=(Delta("reachable", R2_DELTA_REACHABLE),),
                 returns=R2_RETURNING,
+                matrices=(
+                    MatrixFactor(types=("int", "int"), table="link", columns=("src", "dst")),
+                    MatrixFactor(types=("int", "int"), table="reachable", columns=("S", "D")),
+                ),
                 text="r2: reachable(@S, D) :- link(@S, Z), reachable(@Z, D).",
                 steps=(Step("link(S, Z)", "link"), Step("reachable(Z, D)", "reachable")),
                 asked=R2_ASKED,
             ),
         ),
         closure="start",
+        equations=("reachable = link + link × reachable",),
         joined_by={"reachable": "S", "link": "dst"},
     )
     return Program(

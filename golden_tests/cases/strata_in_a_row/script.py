@@ -590,11 +590,18 @@ def program() -> Program:
                 deltas=(Delta("nested", BELONGS_2_DELTA_NESTED),),
                 rounds=(Delta("belongs", BELONGS_2_DELTA_BELONGS),),
                 returns=BELONGS_2_RETURNING,
+                matrices=(
+                    MatrixFactor(types=("int", "int"), table="belongs", columns=("U", "G")),
+                    MatrixFactor(
+                        types=("int", "int"), table="nested", columns=("inner_", "outer_")
+                    ),
+                ),
                 text="belongs(U, G) :- belongs(U, H), nested(H, G).",
                 steps=(Step("nested(H, G)", "nested"), Step("belongs(U, H)", "belongs")),
                 asked=BELONGS_2_ASKED,
             ),
         ),
+        equations=("belongs = member + belongs × nested",),
         joined_by={"belongs": "G", "nested": "inner_"},
     )
     entitled = Relation(

@@ -1,0 +1,1 @@
+"""Recursions as sparse matrices, with GraphBLAS: an optional part."""
