@@ -48,7 +48,9 @@ _GLUED_LEFT = _CLOSING | {"COMMA", "END", "COLON", "AGGREGATE_OPEN", "POSTFIX", 
 _GLUED_RIGHT = frozenset(_OPENING) | {"BANG", "CARET", "AT", "PREFIX"}
 _NAMES = frozenset({"NAME", "QUALIFIED"})
 #: The tokens that may end a value or a path: a minus after one is a binary operator, elsewhere it is a sign.
-_OPERAND_ENDS = _NAMES | _CLOSING | {"INT", "NUMBER", "STRING", "DATE", "TRUE", "FALSE", "POSTFIX", "QUESTION"}
+_OPERAND_ENDS = (
+    _NAMES | _CLOSING | {"INT", "NUMBER", "STRING", "DATE", "TIMESTAMP", "TRUE", "FALSE", "POSTFIX", "QUESTION"}
+)
 #: Operators before which a line may be broken, loosest binding first.
 _OPERATORS = (frozenset({"PLUS", "MINUS", "CONCAT", "BAR"}), frozenset({"STAR", "SLASH", "PERCENT", "MIDDLE_DOT"}))
 _TYPED = frozenset({"DECLARE", "TYPEDEF", "EXTERN", "PROCESS"})
@@ -124,16 +126,16 @@ def _meaning(source: SourceFile) -> tuple[object, ...]:
         raise CompileError(diagnostics.sorted(), (source,))
     assert program.complete
     classifier = Classifier(source, diagnostics)
-    statements = [_bare(classifier.statement(tree)) for tree, _ in _parsed(source)]
+    statements = [bare(classifier.statement(tree)) for tree, _ in _parsed(source)]
     return statements, comments_of(source)
 
 
-def _bare(value: object) -> object:
+def bare(value: object) -> object:
     """Return a syntax node as nested tuples, without spans and quoted text."""
     if is_dataclass(value):
         parts = ((f.name, getattr(value, f.name)) for f in fields(value) if f.name != "text")
-        return (type(value).__name__, *((name, _bare(part)) for name, part in parts if not isinstance(part, Span)))
-    return tuple(map(_bare, value)) if isinstance(value, tuple) else (type(value).__name__, value)
+        return (type(value).__name__, *((name, bare(part)) for name, part in parts if not isinstance(part, Span)))
+    return tuple(map(bare, value)) if isinstance(value, tuple) else (type(value).__name__, value)
 
 
 # ---- words and gaps --------------------------------------------------------------------------------------------------

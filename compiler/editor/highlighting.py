@@ -27,10 +27,12 @@ DECLARING = (
 )
 #: Words after the columns of a relation, or before the argument of an aggregate.
 TRAILING = ("primary", "key", "symmetric", "distinct")
+#: Words of the order of a ``first``.
+ORDERING = ("by", "asc", "desc")
 NEGATING = ("not",)
 CONSTANTS = ("true", "false", "null")
 TYPES = ("int", "float", "string", "bool", "date", "timestamp", "decimal", "list")
-AGGREGATES = ("min", "max", "sum", "count", "avg")
+AGGREGATES = ("min", "max", "sum", "count", "avg", "first")
 
 _NAME = r"[A-Za-z_][A-Za-z0-9_]*"
 #: Matches before a name, possibly with comments between.
@@ -64,7 +66,7 @@ class FlintlogLexer(RegexLexer):
             (r"\s+", Whitespace),
             (r"//[^\n]*", Comment.Single),
             (r"/\*(?:[^*]|\*(?!/))*\*/", Comment.Multiline),
-            (r'date"[^"\n]*"', Literal.Date),
+            (r'(?:date|timestamp)"[^"\n]*"', Literal.Date),
             (r'"', String.Double, "string"),
             (r"[0-9]+(?:\.[0-9]+(?:[eE][+-]?[0-9]+)?|[eE][+-]?[0-9]+)", Number.Float),
             (r"[0-9]+", Number.Integer),
@@ -72,6 +74,8 @@ class FlintlogLexer(RegexLexer):
             (words(NEGATING, prefix=r"\b", suffix=r"\b"), Operator.Word),
             (words(AGGREGATES, prefix=r"\b(?i:a_)?(?i:", suffix=r")(?=<)"), Name.Builtin),
             (r"(?<=<)distinct(?=\s)", Keyword),
+            (rf"(?<=[0-9] ){ORDERING[0]}(?=\s)", Keyword),
+            (words(ORDERING[1:], prefix=r"(?<=[A-Za-z0-9_)\]\"] )", suffix=r"(?=[,>])"), Keyword),
             (words(TYPES, prefix=r"(?<=<)", suffix=r"(?=[<>(])"), Keyword.Type),
             (words(TYPES, prefix=r"(?:(?<=:)|(?<=: ))", suffix=r"\b"), Keyword.Type),
             (words(TYPES, prefix=r"(?:(?<==)|(?<== ))", suffix=r"\b(?=[<(]|\s*(?:\n|//))"), Keyword.Type),

@@ -16,7 +16,7 @@ from lark import Token, Tree
 from ..diagnostics import Diagnostics
 from ..ir import syntax
 from ..source import SourceFile, Span
-from .syntax_errors import BY_POSITION, end_of, start_of
+from .syntax_errors import BY_POSITION, LeftOut, end_of, start_of
 
 Node = Tree[Token]
 
@@ -48,10 +48,6 @@ class Opening:
 @dataclass(frozen=True)
 class Closing:
     """The brace that ends a process."""
-
-
-class _Refused(Exception):
-    """Raised for a construct that has no syntax, after its error is reported."""
 
 
 @dataclass(frozen=True)
@@ -91,7 +87,7 @@ class Classifier:
                     return Include(self._string(path), self._span(path))
                 case _:
                     return self._clause(tree)
-        except _Refused:
+        except LeftOut:
             return None
 
     # ---- places ----------------------------------------------------------------------------------------------------
@@ -108,9 +104,9 @@ class Classifier:
         start, end = self._bounds(node)
         return self.source.text[start:end]
 
-    def _refuse(self, code: str, message: str, node: Node | Token, help: str | None = None) -> _Refused:
+    def _refuse(self, code: str, message: str, node: Node | Token, help: str | None = None) -> LeftOut:
         self.diagnostics.report(code, message, self._span(node), help=help)
-        return _Refused()
+        return LeftOut()
 
     def _check_depth(self, tree: Node) -> None:
         """Refuse a tree whose nesting would exceed what recursive passes can follow."""
@@ -237,7 +233,7 @@ class Classifier:
         if len(variables) != 1 or others:
             message = "a domain must have exactly one variable, which stands for its nodes"
             self.diagnostics.report("E0121", message, span, help="for example, `domain person(X, _).`")
-            raise _Refused
+            raise LeftOut
         return syntax.Domain(syntax.AtomNode(_name(name), arguments, None, None, span), self._span(tree))
 
     # ---- clauses ---------------------------------------------------------------------------------------------------
@@ -274,11 +270,11 @@ class Classifier:
                 assert isinstance(item, Tree)
                 try:
                     literals.append(self._literal(item))
-                except _Refused:
+                except LeftOut:
                     refused = True
             alternatives.append(tuple(literals))
         if refused:
-            raise _Refused
+            raise LeftOut
         return tuple(alternatives)
 
     def _literal(self, tree: Node) -> syntax.Literal:
@@ -465,6 +461,9 @@ class Classifier:
         assert isinstance(opening, Token)
         function = str(opening).lower().removeprefix("a_")
         argument = None
+        number = tree.children[1]
+        if isinstance(number, Token) and number.type == "LIMIT":
+            return self._first(tree, function, number)
         if isinstance(tree.children[-2], Tree):
             inner = tree.children[-2]
             if inner.data == "aggregate":
@@ -472,6 +471,23 @@ class Classifier:
             argument = self._expression(inner)
         distinct = any(isinstance(child, Token) and child.type == "DISTINCT" for child in tree.children)
         return syntax.AggregateNode(function, argument, distinct, self._span(tree))
+
+    def _first(self, tree: Node, function: str, number: Token) -> syntax.AggregateNode:
+        """Return ``first<3 by S desc, T>``."""
+        limit = int(number[:20]) if number.isdecimal() else 0
+        if not 0 < limit < 2**63:
+            help = "write how many, at least 1, as in `first<3 by S desc>`"
+            raise self._refuse("E0526", "the number of `first` is a positive integer constant", number, help)
+        order = []
+        for part in (child for child in tree.children if isinstance(child, Tree)):
+            inner = part.children[0]
+            assert isinstance(inner, Tree)
+            if inner.data == "aggregate":
+                raise self._refuse("E0521", "an aggregate cannot contain another one", inner)
+            last = part.children[-1]
+            descending = isinstance(last, Token) and last.type == "DESC"
+            order.append(syntax.OrderNode(self._expression(inner), descending))
+        return syntax.AggregateNode(function, None, False, self._span(tree), limit, tuple(order))
 
     def _expression(self, tree: Node) -> syntax.Expression:
         span = self._span(tree)
@@ -566,6 +582,13 @@ class Classifier:
                     help = 'write dates as `date"2026-01-31"`'
                     raise self._refuse("E0109", f"`{text}` is not a valid date", token, help)
                 return syntax.ConstantNode(text, "date", span)
+            case "TIMESTAMP":
+                moment = _moment(token[len('timestamp"') : -1])
+                if moment is None:
+                    text = token[len('timestamp"') : -1]
+                    help = 'write timestamps as `timestamp"2026-01-31 12:00:00"`, in UTC'
+                    raise self._refuse("E0109", f"`{text}` is not a valid timestamp", token, help)
+                return syntax.ConstantNode(moment, "timestamp", span)
             case _:
                 return syntax.ConstantNode(token.type == "TRUE", "bool", span)
 
@@ -588,7 +611,7 @@ class Classifier:
             help = 'write `\\\\` for a backslash; the other escapes are `\\n`, `\\t`, `\\r`, `\\"` and `\\u00e9`'
             self.diagnostics.report("E0108", "unknown escape in a string", span, help=help)
         if wrong:
-            raise _Refused
+            raise LeftOut
         return value
 
 
@@ -636,3 +659,15 @@ def _is_date(text: str) -> bool:
     except ValueError:
         return False
     return True
+
+
+def _moment(text: str) -> str | None:
+    """Return the text of a timestamp as proofs and outputs write it, or None if there is no such timestamp."""
+    if re.fullmatch(r"[0-9]{4}-[0-9]{2}-[0-9]{2} [0-9]{2}:[0-9]{2}:[0-9]{2}(\.[0-9]{1,6})?", text) is None:
+        return None
+    seconds, _, fraction = text.partition(".")
+    try:
+        moment = datetime.datetime.strptime(seconds, "%Y-%m-%d %H:%M:%S")
+    except ValueError:
+        return None
+    return moment.replace(microsecond=int(f"{fraction:0<6}")).isoformat(" ")

@@ -4,42 +4,23 @@ from __future__ import annotations
 
 import errno
 import os
-import posixpath
 import stat
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 from lark import Token, Tree
 
 from ..diagnostics import Diagnostics, Note
+from ..dialects import Load, dialect_of
 from ..ir import syntax
-from ..naming import reason
 from ..source import SourceFile, Span
 from .classify import Classifier, Closing, Include, Opening
+from .files import MOST_CHARACTERS, Files, NotIncluded
 from .statements import parse_statements
 
 #: The maximum size of an included file, in bytes.
 MOST_BYTES = 50_000_000
-
-#: Returns the program file with a name relative to the folder of the main file, None if there is no such file.
-#: Raises UnicodeDecodeError if the file is not UTF-8, OSError if it cannot be read, and NotIncluded if it must not be.
-Load = Callable[[str], SourceFile | None]
-
-#: The maximum length of a program in characters, including all included files. Parsing reads some thousands of
-#: statements per second, and each takes a multiple of its text in memory.
-MOST_CHARACTERS = 8_000_000
-#: How many characters of a file beyond that limit are kept for the diagnostic to show.
-_SHOWN = 200
-
-
-class NotIncluded(Exception):
-    """Raised for a file that must not be included; has the ``code``, ``message`` and ``help`` of the diagnostic."""
-
-    def __init__(self, code: str, message: str, help: str) -> None:
-        """Store the parts of the diagnostic."""
-        super().__init__(message)
-        self.code, self.message, self.help = code, message, help
 
 
 def folder_loader(folder: Path, include_path: Sequence[Path] = (), root: Path | None = None) -> Load:
@@ -85,8 +66,12 @@ def read_program(
     load: Load | None = None,
     include_path: Sequence[Path] = (),
     root: Path | None = None,
+    dialect: str = "",
 ) -> syntax.SyntaxProgram:
     """Read a program and all files that it includes, each file once, with the statements in reading order.
+
+    ``dialect`` is the name of its language, one of :data:`..dialects.DIALECTS`; empty if the suffix
+    of the main file says it.
 
     A path is read from disk and named relative to ``root``, by default its folder; ``load`` finds includes by such
     names, by default below the folder of the path and those of ``include_path``. For a source without ``load``, no
@@ -108,19 +93,26 @@ def read_program(
             text = ""
             diagnostics.report("E0119", f"`{name}` is not UTF-8 text", Span(name, 1, 1, 1))
         main = SourceFile(name, text, str(path_or_source))
-    reading = _Reading(diagnostics, load or (lambda name: None))
+    read_dialect = dialect_of(main.name, dialect).read
+    return replace(read_dialect(main, diagnostics, load or (lambda name: None)), complete=not diagnostics.failed)
+
+
+def read(main: SourceFile, diagnostics: Diagnostics, load: Load) -> syntax.SyntaxProgram:
+    """Read a program in Flintlog's own language; see :data:`..dialects.Read`."""
+    reading = _Reading(diagnostics, load)
     reading.read_all(main)
-    complete, processes = not diagnostics.failed, tuple(reading.processes)
-    return syntax.SyntaxProgram(tuple(reading.statements), tuple(reading.sources), complete, processes=processes)
+    return syntax.SyntaxProgram(
+        tuple(reading.statements), tuple(reading.found.sources), processes=tuple(reading.processes)
+    )
 
 
-def included_files(program: Path, include_path: Sequence[Path] = ()) -> frozenset[Path]:
+def included_files(program: Path, include_path: Sequence[Path] = (), dialect: str = "") -> frozenset[Path]:
     """Return the resolved paths of the files that a program includes, directly or indirectly; none if the program
     cannot be read."""
     try:
         if "include" not in program.read_text(encoding="utf-8", errors="replace"):
             return frozenset()
-        sources = read_program(program, Diagnostics(), None, include_path).sources
+        sources = read_program(program, Diagnostics(), None, include_path, dialect=dialect).sources
     except (OSError, RecursionError):
         return frozenset()
     return frozenset(Path(source.path).resolve() for source in sources[1:])
@@ -150,15 +142,12 @@ class _Reading:
 
     def __init__(self, diagnostics: Diagnostics, load: Load) -> None:
         self.diagnostics = diagnostics
-        self.load = load
+        self.found = Files(diagnostics, load)
         self.statements: list[syntax.Statement] = []
         self.processes: list[syntax.ProcessBlock | syntax.Instance] = []
         self.opened: list[tuple[Opening, list[syntax.Statement]]] = []
-        self.sources: list[SourceFile] = []
-        self.names: set[str] = set()
         #: The stack of open files: the last one is being read, and each includes the next.
         self.files: list[_File] = []
-        self.characters = 0
 
     def read_all(self, main: SourceFile) -> None:
         """Read all files; the statements of an included file take the place of the include."""
@@ -173,18 +162,8 @@ class _Reading:
 
     def _begin(self, source: SourceFile) -> None:
         """Push a file to be read next, or report E0126 if it makes the program too long."""
-        self.characters += len(source.text)
-        if self.characters > MOST_CHARACTERS:
-            self.sources.append(replace(source, text=source.text[:_SHOWN]))
-            self.diagnostics.report(
-                "E0126",
-                f"the program has more than {MOST_CHARACTERS:,} characters, including its included files",
-                Span(source.name, 1, 1, 1),
-                help="read facts from files into input relations, and split the rules into several programs",
-            )
+        if not self.found.add(source):
             return
-        self.sources.append(source)
-        self.names.add(source.name)
         trees = parse_statements(source, self.diagnostics)
         self.files.append(_File(source, Classifier(source, self.diagnostics), trees, len(self.opened)))
 
@@ -232,28 +211,6 @@ class _Reading:
             )
 
     def _include(self, include: Include, source: SourceFile) -> None:
-        path = include.path
-        if not path or posixpath.isabs(path) or "\\" in path or not path.isprintable():
-            help = "write the path relative to the including file, with `/` between folders"
-            self.diagnostics.report("E0118", "the path of an include must be relative", include.span, help=help)
-            return
-        name = posixpath.normpath(posixpath.join(posixpath.dirname(source.name), path))
-        if name in self.names:
-            return
-        try:
-            found = self.load(name)
-        except UnicodeDecodeError:
-            self.diagnostics.report("E0119", f"`{name}` is not UTF-8 text", include.span)
-            return
-        except NotIncluded as refusal:
-            self.diagnostics.report(refusal.code, refusal.message, include.span, help=refusal.help)
-            return
-        except OSError as error:
-            advice = "include a file that you may read" if isinstance(error, PermissionError) else None
-            message = f"`{name}` cannot be read: {reason(error)}"
-            self.diagnostics.report("E0127", message, include.span, help=advice)
-            return
-        if found is None:
-            self.diagnostics.report("E0117", f"there is no file `{name}` to include", include.span)
-            return
-        self._begin(found)
+        found = self.found.include(include.path, source, include.span)
+        if found is not None:
+            self._begin(found)

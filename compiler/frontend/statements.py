@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
-from typing import Protocol, cast
+from typing import cast
 
 from lark import Lark, Token, Tree
 from lark.exceptions import UnexpectedToken
@@ -18,15 +18,20 @@ from lark.exceptions import UnexpectedToken
 from ..diagnostics import Diagnostics
 from ..diagnostics.foreign import directive_advice, word_advice
 from ..source import SourceFile, Span
+from .feeding import StatementParser
 from .syntax_errors import DECLARATION_WORDS, NAMES, BrokenStatement, end_of, start_of
 
 _RELATION_WORDS = ("input", "output", "derived", "multiset")
 _AFTER_OUTPUT = ("input", "derived", "multiset", "relation")
 _COMMENT_HELP = "comments begin with `//`, or are enclosed in `/*` and `*/`"
+#: The tokens that may end a value, which a direction of an order can follow.
+_VALUE_ENDS = frozenset({"NAME", "RPAR", "RSQB", "INT", "NUMBER", "STRING", "DATE", "TIMESTAMP", "TRUE", "FALSE"})
 _HARD_WORDS = {"not": "NOT", "true": "TRUE", "false": "FALSE"}
 
 #: The words that can be keywords; all but ``not``, ``true`` and ``false`` can also be names, ``null`` not of variables.
 KEYWORDS = (*DECLARATION_WORDS, "function", "primary", "key", "symmetric", "distinct", *_HARD_WORDS, "null")
+#: The words of the order of a ``first``, which are names everywhere else.
+ORDER_WORDS = ("by", "asc", "desc")
 
 #: Operators of other languages and of typeset programs, with the token and the text of the operator meant.
 _FOREIGN = {
@@ -69,21 +74,8 @@ def _parser() -> Lark:
     )
 
 
-class _StatementParser(Protocol):
-    """The part of Lark's interactive parser that this module uses, with types."""
-
-    def feed_token(self, token: Token) -> object:
-        """Consume one token; raise UnexpectedToken if the grammar does not allow it."""
-
-    def feed_eof(self) -> Tree[Token]:
-        """End the statement and return its tree."""
-
-    def accepts(self) -> set[str]:
-        """Return the types of tokens that may come next."""
-
-
-def _statement_parser() -> _StatementParser:
-    return cast(_StatementParser, _parser().parse_interactive("", start="statement"))
+def _statement_parser() -> StatementParser:
+    return cast(StatementParser, _parser().parse_interactive("", start="statement"))
 
 
 def parse_statements(source: SourceFile, diagnostics: Diagnostics) -> Iterator[Tree[Token]]:
@@ -228,7 +220,7 @@ class _Statements:
         if token.type == "DOT" and self._kind(start + 1) == "NAME":
             span = self.source.span(start_of(token), end_of(self.tokens[start + 1]))
             name = str(self.tokens[start + 1])
-            message = f"`.{name}` is a Soufflé directive, which is not supported"
+            message = f"`.{name}` is a directive of Soufflé, which is another language"
             self.diagnostics.report("E0714", message, span, help=directive_advice(name))
             self._skip_line(start)
             return True
@@ -448,22 +440,50 @@ class _Statements:
                 self._retag(index, "AGGREGATE_STAR")
             if str(self.tokens[index]) == "distinct" and index + 1 != end:
                 self._retag(index, "DISTINCT")
+            if self._is_first(index - 2):
+                self._tag_order(index, end)
         self.tokens[start:index] = merged
+
+    def _is_first(self, index: int) -> bool:
+        """Return whether ``first<3>`` or ``first<3 by ...`` begins at ``index``; what is written for the number may be
+        a name."""
+        name = str(self.tokens[index]).lower().removeprefix("a_")
+        if name != "first" or self._kind(index + 1) != "LESS" or self._kind(index + 2) not in ("INT", "NAME"):
+            return False
+        number = self._kind(index + 2) == "INT" and self._kind(index + 3) in ("GREATER", "AGGREGATE_CLOSE")
+        return number or (self._kind(index + 3) == "NAME" and str(self.tokens[index + 3]) == "by")
+
+    def _tag_order(self, index: int, end: int) -> None:
+        """Mark the number of a ``first`` whose argument is at ``index``, and the words of its order up to ``end``."""
+        self._retag(index, "LIMIT")
+        if index + 1 == end:
+            return
+        self._retag(index + 1, "BY")
+        depth = 0
+        for place in range(index + 2, end):
+            kind, word = self._kind(place), str(self.tokens[place])
+            depth += (kind in ("LPAR", "LSQB")) - (kind in ("RPAR", "RSQB"))
+            last = place + 1 == end or (depth == 0 and self._kind(place + 1) == "COMMA")
+            if word in ORDER_WORDS[1:] and last and self._kind(place - 1) in _VALUE_ENDS:
+                self._retag(place, word.upper())
 
     def _closing_signs(self, start: int) -> dict[int, int]:
         """Return, for each ``<`` of the clause at ``start`` that a ``>`` may close, the index of that ``>``. Both are
-        in the same parentheses, with no comma between them."""
+        in the same parentheses, with no comma between them, except in the order of a ``first``."""
         closing: dict[int, int] = {}
         # The open parentheses and signs.
         opened: list[int] = []
+        ordered: set[int] = set()
         for index in range(start, len(self.tokens)):
             kind = self._kind(index)
             if kind in ("LPAR", "LSQB", "LESS"):
                 opened.append(index)
+                if kind == "LESS" and index > start and self._is_first(index - 1):
+                    ordered.add(index)
             elif kind == "GREATER" and opened and self._kind(opened[-1]) == "LESS":
                 closing[opened.pop()] = index
             elif kind in ("COMMA", "RPAR", "RSQB"):
-                while opened and self._kind(opened[-1]) == "LESS":
+                while opened and self._kind(opened[-1]) == "LESS" and (kind != "COMMA" or opened[-1] not in ordered):
                     opened.pop()
                 if kind != "COMMA" and opened:
                     opened.pop()
@@ -516,7 +536,7 @@ class _Statements:
         self.next = index
         return parser.feed_eof()
 
-    def _mend_dot(self, parser: _StatementParser, index: int) -> None:
+    def _mend_dot(self, parser: StatementParser, index: int) -> None:
         """Treat a dot without white space after it as the end of the clause, and report it, if the clause can end."""
         if self._kind(index) == "DOT" and "END" in parser.accepts():
             message = "a dot ends a clause only if white space follows it"
@@ -535,7 +555,7 @@ class _Statements:
         elif word == "symmetric" and following not in ("LPAR", "COLON", "IF", "AT"):
             self._retag(index, "SYMMETRIC")
 
-    def _feed(self, parser: _StatementParser, index: int) -> bool:
+    def _feed(self, parser: StatementParser, index: int) -> bool:
         try:
             parser.feed_token(self.tokens[index])
         except UnexpectedToken:

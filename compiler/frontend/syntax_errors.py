@@ -57,6 +57,10 @@ def end_of(token: Token) -> int:
     return token.end_pos
 
 
+class LeftOut(Exception):
+    """Raised for a statement that is left out, after its errors are reported."""
+
+
 @dataclass(frozen=True)
 class Complaint:
     """A diagnostic; ``resume`` is the index of the token where the next statement begins, if that is known."""
@@ -371,8 +375,8 @@ class BrokenStatement:
             return "write `count<*>`"
         if self.kind(self.bad) == "DOT" and before in ("(", ",") and self._unclosed():
             return BY_POSITION
-        if before == "date" and self.kind(self.bad) == "STRING":
-            return f"write `date{found}` without a space"
+        if before in ("date", "timestamp") and self.kind(self.bad) == "STRING":
+            return f"write `{before}{found}` without a space"
         if found == "*" and before == "*":
             return "write `X * X`; there is no operator for powers"
         if found == "^" and "COMMA" in self.accepted:

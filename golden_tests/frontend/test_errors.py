@@ -69,7 +69,9 @@ def test_messages_are_single_sentences_in_the_words_of_the_language() -> None:
 
 
 def test_every_code_has_a_case() -> None:
-    """A code without a case would be documented by nothing; those of command files have theirs among the replays."""
+    """A code without a case would be documented by nothing; those of command files have theirs among the replays, and
+    those of other languages among the dialects."""
     cases = [*CASES, ERRORS.parent / "replay" / "mistakes"]
-    expected = "".join((case / "expected.txt").read_text(encoding="utf-8") for case in cases)
+    files = [*(case / "expected.txt" for case in cases), *ERRORS.parent.glob("dialects/*/refused.txt")]
+    expected = "".join(file.read_text(encoding="utf-8") for file in files)
     assert [code for code in CODES if f"[{code}]" not in expected] == []

@@ -280,7 +280,7 @@ def test_files_of_other_kinds(tmp_path: Path, ugly: Path) -> None:
     assert ugly.read_text(encoding="utf-8") == GOOD
     ugly.write_text(".decl a(x: number)\n", encoding="utf-8")
     assert fmt(ugly).exit_code == 1
-    assert "error[E0714]: `.decl` is a Soufflé directive" in fmt(ugly).stderr
+    assert "error[E0714]: `.decl` is a directive of Soufflé" in fmt(ugly).stderr
     ugly.write_bytes(b"p(\xff).\n")
     assert fmt(ugly).exit_code == 1
     assert "error[E0119]: `ugly.dl` is not UTF-8 text" in fmt(ugly).stderr

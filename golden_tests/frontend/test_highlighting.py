@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 from flintlog.compiler.editor import highlighting
-from flintlog.compiler.frontend.statements import KEYWORDS, _parser
+from flintlog.compiler.frontend.statements import KEYWORDS, ORDER_WORDS, _parser
 from flintlog.compiler.passes.declarations import TYPE_NAMES
 from flintlog.compiler.passes.resolve import AGGREGATE_FUNCTIONS
 from pygments.lexers import get_lexer_by_name, get_lexer_for_filename
@@ -59,9 +59,10 @@ def test_words_are_those_of_the_compiler() -> None:
     lexer = highlighting
     ours = {*lexer.DECLARING, *lexer.TRAILING, *lexer.NEGATING, *lexer.CONSTANTS}
     marks = {"DECLARE", "OPEN", "CLOSE", "LABEL", "POSTFIX", "AGGREGATE_OPEN", "AGGREGATE_STAR", "AGGREGATE_CLOSE"}
+    marks |= {"LIMIT"}
     declared = {str(name) for name in re.findall(r"^%declare (.*)$", grammar(), re.MULTILINE) for name in name.split()}
     named = {"input", "derived", "multiset", "relation", "null"}
-    assert {name.lower() for name in declared - marks} | named == set(KEYWORDS) == ours
+    assert {name.lower() for name in declared - marks} | named == {*KEYWORDS, *ORDER_WORDS} == {*ours, *lexer.ORDERING}
     assert set(lexer.TYPES) == set(TYPE_NAMES)
     assert set(lexer.AGGREGATES) == set(AGGREGATE_FUNCTIONS)
 

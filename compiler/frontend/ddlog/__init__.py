@@ -1,0 +1,1 @@
+"""The frontend for the core of DDlog."""

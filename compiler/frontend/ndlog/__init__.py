@@ -1,0 +1,1 @@
+"""The frontend for NDlog as RapidNet writes it."""
