@@ -26,8 +26,10 @@ PART_MODULES: Mapping[str, tuple[str, ...]] = {
     "files": ("commands.feeding", "commands.sources", "feeds.folder"),
     "iceberg": ("commands.feeding", "commands.sources", "feeds.iceberg", "outputs.iceberg"),
     "kafka-debezium": ("commands.feeding", "commands.sources", "feeds.topic", "feeds.messages"),
-    "matrices": ("matrices.fixpoint",),
+    "matrices": ("matrices.best", "matrices.fixpoint", "matrices.follow"),
     "micro-batches": ("commands.micro_batch",),
+    "openlineage": ("lineage",),
+    "quarantine": ("quarantine",),
     "table": ("commands.feeding", "commands.sources", "feeds.spark_table"),
 }
 

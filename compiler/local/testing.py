@@ -17,6 +17,7 @@ from flintlog.runtime.local.given import given_rows
 from flintlog.runtime.local.session import Row, Session, refusal
 from flintlog.runtime.model import MOST_ENTRIES, Program, Relation
 from flintlog.runtime.printing import table_lines, visible_lines
+from flintlog.runtime.sql import is_optional
 
 from ..diagnostics import CompileError, listed, render
 from ..naming import counted
@@ -55,10 +56,11 @@ class Testing:
         include_path: Sequence[Path],
         recursion: str = "ranks",
         max_entries: int = MOST_ENTRIES,
+        dialect: str = "",
     ) -> None:
         """Start without programs."""
         self.max_rounds, self.max_entries = max_rounds, max_entries
-        self.recursion, self.include_path = recursion, include_path
+        self.recursion, self.include_path, self.dialect = recursion, include_path, dialect
         self.programs: dict[Path, Program | CompileError] = {}
 
     def run(self, case: Case) -> TestOutcome:
@@ -101,7 +103,7 @@ class Testing:
 
         if case.program not in self.programs:
             try:
-                compilation = compile_program(case.program, recursion=self.recursion, include_path=self.include_path)
+                compilation = compile_program(case.program, None, self.recursion, self.include_path, self.dialect)
                 self.programs[case.program] = load_program(compilation.plan)
             except CompileError as error:
                 self.programs[case.program] = error
@@ -198,7 +200,7 @@ def _staged(relation: Relation, rows: Any, called: str, folder: Path, sign: str)
             table = read_file(path, shape, problems, problems.add)
             table = table.set_column(table.num_columns - 1, "_op", pa.repeat(sign, table.num_rows))
         elif isinstance(rows, list):
-            table = given_rows(relation, rows, called, problems, sign)
+            table = given_rows(relation, [_with_nulls(relation, row) for row in rows], called, problems, sign)
         else:
             hint = "; put a name with dots in quotes" if isinstance(rows, Mapping) else ""
             raise WrongTest(f"{called}: rows must be an array, or the path of a file in quotes{hint}")
@@ -208,6 +210,13 @@ def _staged(relation: Relation, rows: Any, called: str, folder: Path, sign: str)
     except JobError as error:
         raise WrongTest(_as_written(str(error), called)) from error
     return table
+
+
+def _with_nulls(relation: Relation, row: Any) -> Any:
+    """Return a row with a null for each optional column that it leaves out: TOML has no nulls."""
+    if not isinstance(row, Mapping):
+        return row
+    return {**{column.name: None for column in relation.columns if is_optional(column.type)}, **row}
 
 
 def _as_written(message: str, called: str) -> str:

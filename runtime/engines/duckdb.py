@@ -109,6 +109,12 @@ class DuckEngine:
         self._values: dict[str, dict[str, int]] = {}
         self._sources: dict[str, object] = {}
         self._named: dict[str, tuple[str, ...]] = {}
+        #: What is kept in memory beside tables, by stratum: its ``bytes``, and ``tables`` without which it is dropped.
+        self.resident: dict[str, Any] = {}
+        #: Tables whose rows are in the order of some columns, with these.
+        self.in_order: dict[str, tuple[str, ...]] = {}
+        #: How many seconds queries have taken to follow changes, by stratum, for the choice to keep something beside.
+        self.spent: dict[str, float] = {}
         self.statements = 0
         self._reading = 0.0
         #: Whether tables are read as a whole, since the next batch will use them again.
@@ -127,6 +133,7 @@ class DuckEngine:
         """Discard the database, and what was opened for it."""
         import duckdb
 
+        self.resident.clear()
         try:
             self.instance.detach(self.connection, self._database)
         except duckdb.Error:
@@ -242,11 +249,17 @@ class DuckEngine:
 
     def replace(self, name: str, counts: Sequence[str] = ()) -> None:
         """Forget what is known of a table that will be made anew."""
-        for known in (self._later, self._read, self._ordered, self._values):
+        self.forget(name)
+        for known in (self._later, self._read, self._ordered, self._values, self.in_order):
             known.pop(name, None)
         self._conditions[name] = counts
         self._counted.pop(name, None)
         self.statements += 1
+
+    def forget(self, name: str) -> None:
+        """Drop what is kept in memory beside a table that is no longer what it was."""
+        for stratum in [stratum for stratum, held in self.resident.items() if name in held.tables]:
+            del self.resident[stratum]
 
     def note_rows(self, name: str, rows: int) -> None:
         """Note that a table was made with so many rows."""
@@ -256,6 +269,9 @@ class DuckEngine:
         self, name: str, sql: str | NoRows, rows: int, selected: Callable[[str], str] | None = None, reducible: int = 0
     ) -> None:
         """Create a table over files once a statement names it."""
+        self.forget(name)
+        self._sources.pop(name, None)
+        self.in_order.pop(name, None)
         self._later[name], self._rows[name] = sql, rows
         self._conditions.pop(name, None)
         self._read[name] = self._numbered[name] = self._ordered[name] = rows
@@ -328,6 +344,7 @@ class DuckEngine:
         """Append the rows of a query to a table."""
         self.statements += 1
         self._conditions.pop(name, None)
+        self.in_order.pop(name, None)
         added = int(self.run(f"INSERT INTO {name} BY NAME {sql}")[0][0])
         self._rows[name] += added
         self._numbered[name] += added
@@ -352,6 +369,8 @@ class DuckEngine:
     def rename(self, name: str, to: str) -> None:
         """Rename a table, replacing the table of that name."""
         for renamed in (name, to):
+            self.forget(renamed)
+            self.in_order.pop(renamed, None)
             self._conditions.pop(renamed, None)
         self._rows[to], self._read[to] = self._rows.pop(name), self._read.pop(name, 0)
         self._numbered[to], self._ordered[to] = self._numbered.pop(name, 0), self._ordered.pop(name, 0)
@@ -400,6 +419,14 @@ class DuckEngine:
         """Return whether a table has been kept since an earlier batch, with the rows of ``source``."""
         return name in self._sources and self._sources[name] == source
 
+    def kept(self, name: str) -> bool:
+        """Return whether a table has been kept since an earlier batch."""
+        return name in self._sources and name not in self._later
+
+    def inserted(self, name: str) -> int:
+        """Return how many rows were ever inserted into a table, which is the row ID of the next one."""
+        return self._numbered[name]
+
     def scattered(self, name: str) -> int:
         """Return how many rows of a table were inserted since it was last read from files, which are sorted."""
         return self._numbered.get(name, 0) - self._ordered.get(name, 0)
@@ -407,10 +434,12 @@ class DuckEngine:
     def clear(self, tables: Collection[str] = ()) -> None:
         """Discard everything but ``tables``, which stay for the next batch as if they had been read then. What takes
         little memory stays until it is made again, but is not known any more."""
+        self.resident = {name: held for name, held in self.resident.items() if held.tables <= {*tables}}
         for name in [name for name, rows in self._made.items() if rows > FEW_LEFT and name not in tables]:
             self.connection.execute(f"DROP TABLE {name}")
             del self._made[name]
         self._sources = {}
+        self.in_order.clear()
         self._selected.clear()
         self._values.clear()
         self._conditions.clear()
@@ -427,8 +456,10 @@ class DuckEngine:
             self._sources[name] = source
 
     def memory(self) -> int:
-        """Return the memory that the database uses, in bytes."""
-        return int(self.connection.execute("SELECT SUM(memory_usage_bytes) FROM duckdb_memory()").fetchall()[0][0])
+        """Return the memory that the database uses, and what is kept beside it, in bytes."""
+        beside = sum(int(held.bytes) for held in self.resident.values())
+        used = "SELECT SUM(memory_usage_bytes) FROM duckdb_memory()"
+        return beside + int(self.connection.execute(used).fetchall()[0][0])
 
     def first(self, sql: str, limit: int) -> list[dict[str, Any]]:
         """Return the first ``limit`` rows of a query."""

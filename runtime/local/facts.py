@@ -51,28 +51,46 @@ class LocalFile:
         return opened_file(self.path)
 
 
+@dataclass(frozen=True)
+class NamedFile:
+    """A text file that a program names for the rows of a relation: its ``path`` in the folder, the character between
+    two fields, which have no quotes, and whether there is a line with the names of the columns above the rows."""
+
+    path: str
+    separator: str = "\t"
+    header: bool = False
+
+
 def facts_format(path: Path) -> str:
     """Return the format of a file with facts by its name; empty if that is unknown."""
     return format_of(path.name) or FACTS_FORMATS.get(path.suffix.lower(), "")
 
 
 def read_facts(
-    program: Program, folder: Path, warn: Warn, all_inserts: bool = False, nulls: str = "refuse"
+    program: Program,
+    folder: Path,
+    warn: Warn,
+    all_inserts: bool = False,
+    nulls: str = "refuse",
+    named: Mapping[str, NamedFile] = NOTHING,
 ) -> dict[str, Any]:
     """Return the staged rows of the input relations in the files of a folder, as an Arrow table for each table.
 
     A relation without a file stays empty, with a warning. If ``nulls`` is ``skip``, rows with nulls in columns that are
-    never null are left out, with a warning. Names that begin with a dot or ``_`` are ignored, except
-    those of input relations. Raise :class:`JobError` for the first problems of files and rows, including files that
-    belong to no relation, and OSError if the folder cannot be read.
+    never null are left out, with a warning. ``named`` are the files that the program names for relations. Other names
+    that begin with a dot or ``_`` are ignored, except those of input relations. Raise :class:`JobError` for the first
+    problems of files and rows, including files that belong to no relation, and OSError if the folder cannot be read.
     """
     inputs = [r for r in program.relations if r.kind == "input"]
     found: dict[str, list[Path]] = {relation.name: [] for relation in inputs}
     problems = Problems()
     place, dialect = split_dialect(str(folder))
     folder = Path(place)
+    known_files = {Path(file.path).parts[0] for file in named.values()}
     for path in sorted(folder.iterdir()):
         name = facts_name(path)
+        if path.name in known_files:
+            continue
         if path.name.startswith(("_", ".")) and name not in found:
             continue
         if path.is_dir() and name in found:
@@ -90,7 +108,11 @@ def read_facts(
     left_out = left_out_counts(nulls)
     for relation in inputs:
         files = found[relation.name]
-        if len(files) > 1:
+        if relation.name in named and (folder / named[relation.name].path).is_file():
+            shape = InputShape(relation, operation_column(relation, none=True), "", True, "", all_inserts, left_out)
+            path = folder / named[relation.name].path
+            changes[relation.table] = read_text(path, shape, problems, named[relation.name])
+        elif len(files) > 1:
             problems.add(f"{relation.name} has several files: {', '.join(map(str, files))}")
         elif not files:
             warn(f"{folder} has no file for {relation.name}, which is therefore empty")
@@ -141,16 +163,26 @@ def read_file(
 ) -> Any:
     """Return the staged rows of one file as an Arrow table."""
     # Imported here because PyArrow is slow to import, and programs without facts do not need it.
-    from ..inputs.tables import row_tables, staged_schema, staged_tables, text_lines
+    from ..inputs.tables import staged_tables
 
     file = LocalFile(path, dialect, partition)
     if file.format == "tsv":
-        rows = checked_rows(tsv_records(text_lines(file), shape), str(file), True, shape, problems)
-        tables = row_tables(rows, staged_schema(shape))
-    else:
-        tables = staged_tables(file, shape, problems, warn)
-    found = one_table(tables, shape)
+        return read_text(path, shape, problems, NamedFile(str(path)))
+    found = one_table(staged_tables(file, shape, problems, warn), shape)
     check_keys(found, str(file), shape, problems)
+    return found
+
+
+def read_text(path: Path, shape: InputShape, problems: Problems, file: NamedFile) -> Any:
+    """Return the staged rows of a text file without quotes as an Arrow table."""
+    from ..inputs.tables import row_tables, staged_schema, text_lines
+
+    lines = text_lines(LocalFile(path))
+    if file.header:
+        next(lines, "")
+    rows = checked_rows(tsv_records(lines, shape, file.separator), str(path), True, shape, problems)
+    found = one_table(row_tables(rows, staged_schema(shape)), shape)
+    check_keys(found, str(path), shape, problems)
     return found
 
 
@@ -183,12 +215,12 @@ def check_keys(table: Any, name: str, shape: InputShape, problems: Problems) -> 
             problems.add(f"{where}: {told} the primary key {key}{'' if shape.left_out else ' too'}")
 
 
-def tsv_records(lines: Iterator[str], shape: InputShape) -> Iterator[Record]:
-    """Yield the records of a file in Soufflé's format for facts: separated by tabs, without header and quotes."""
+def tsv_records(lines: Iterator[str], shape: InputShape, separator: str = "\t") -> Iterator[Record]:
+    """Yield the records of a file in Soufflé's format for facts: with a separator, without header and quotes."""
     columns = shape.relation.columns
     for line in lines:
         text = line.rstrip("\r\n")
-        fields = text.split("\t") if columns else []
+        fields = text.split(separator) if columns else []
         if not columns and text != "()":
             yield f"{shown(text)} instead of (), the one row without columns"
         elif len(fields) != len(columns):
@@ -197,9 +229,15 @@ def tsv_records(lines: Iterator[str], shape: InputShape) -> Iterator[Record]:
             yield [*fields, Absent.ABSENT]
 
 
-def write_output(session: Session, relation: Relation, path: Path, form: str) -> int:
+def write_output(session: Session, relation: Relation, path: Path, form: str | NamedFile) -> int:
     """Write the sorted rows of a relation so that :func:`read_facts` reads the same; return their number."""
     columns = [column.name for column in relation.columns]
+    if isinstance(form, NamedFile):
+        lines = (
+            form.separator.join(tsv_field(value, form.separator) for value in row) if columns else "()"
+            for row in session.rows(relation)
+        )
+        return write_lines(path, [*([form.separator.join(columns)] if form.header else []), *lines]) - form.header
     if form == "parquet":
         # A row without columns is written as its operation only, here and in CSV.
         listed = ", ".join(f'{plain_column(c, c.sql)} AS "{c.name}"' for c in relation.columns) or "'+' AS op"
@@ -209,10 +247,14 @@ def write_output(session: Session, relation: Relation, path: Path, form: str) ->
         session.engine.run(f"COPY ({ordered}) TO '{escaped}' (FORMAT parquet)")
         return session.engine.rows(relation.table)
     rows = session.rows(relation)
-    with path.open("w", encoding="utf-8", newline="") as file:
-        for line in relation_lines(columns, rows, form):
-            file.write(line + "\n")
+    write_lines(path, relation_lines(columns, rows, form))
     return len(rows)
+
+
+def write_lines(path: Path, lines: Iterable[str]) -> int:
+    """Write lines to a file; return their number."""
+    with path.open("w", encoding="utf-8", newline="") as file:
+        return sum(bool(file.write(line + "\n")) for line in lines)
 
 
 def relation_lines(columns: list[str], rows: list[Row], form: str) -> Iterator[str]:
@@ -227,11 +269,13 @@ def relation_lines(columns: list[str], rows: list[Row], form: str) -> Iterator[s
         yield from shown_lines(columns, iter(rows), form)
 
 
-def tsv_field(value: Any) -> str:
-    """Return a value as a field between tabs; raise JobError if it is null, or contains a tab or a line break."""
+def tsv_field(value: Any, separator: str = "\t") -> str:
+    """Return a value as a field without quotes; raise JobError if it is null, or contains the separator or a line
+    break."""
+    kind = "a tab-separated file" if separator == "\t" else f"a file with {shown(separator)} between fields"
     if value is None:
-        raise JobError("null cannot be written in a tab-separated file; choose another format")
+        raise JobError(f"null cannot be written in {kind}; choose another format")
     text = value_text(value)
-    if any(mark in text for mark in "\t\r\n"):
-        raise JobError(f"{shown(text)} cannot be written in a tab-separated file; choose another format")
+    if any(mark in text for mark in f"{separator}\r\n"):
+        raise JobError(f"{shown(text)} cannot be written in {kind}; choose another format")
     return text

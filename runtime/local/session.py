@@ -16,6 +16,7 @@ from ..errors import JobError
 from ..explain import MOST_PROOF_TUPLES, Explainer
 from ..functions import supply
 from ..inputs.values import REMOVE_KEY, plain_row, stored_row
+from ..limits import telling_culprits
 from ..maintenance.changes import REMOVALS, resolve_input
 from ..maintenance.choice import maintain
 from ..maintenance.recount import recount
@@ -179,8 +180,10 @@ class Session:
             if relation.kind == "input":
                 self.stage(relation, changes.get(relation.table, ()))
                 resolve_input(self.engine, relation)
-        for stratum in (stratum for stage in self.program.stages for stratum in stage.strata):
-            clocks[stratum.name] = maintain(run, stratum, clocks.get(stratum.name, 0))
+        strata = [stratum for stage in self.program.stages for stratum in stage.strata]
+        with telling_culprits(self.engine, self.program.relations, strata):
+            for stratum in strata:
+                clocks[stratum.name] = maintain(run, stratum, clocks.get(stratum.name, 0))
         return clocks, choice, rounds
 
     def stage(self, relation: Relation, changes: Any) -> None:

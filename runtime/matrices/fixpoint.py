@@ -23,7 +23,7 @@ from ..maintenance.recursion import check_round
 from ..maintenance.run import Run
 from ..model import MatrixFactor, Relation, Rule, Stratum
 from ..sql import names, union
-from .numbers import End, Numbering, number_values, numbered, valued
+from .numbers import End, Numbering, ends_of, ends_of_factor, number_values, numbered, valued
 
 MOST_SUPPORT = 2**31
 """An entry holds its rank and, in the lower 32 bits, its support, which has to be smaller than this."""
@@ -73,12 +73,6 @@ class Operand(NamedTuple):
     ones: bool
 
 
-def ends_of(relation: Relation) -> tuple[End, End]:
-    """Return the columns of a recursive relation as the rows and columns of its matrix."""
-    first, *others = (End(column.type, column.sql) for column in relation.tuple_columns)
-    return (first, others[0]) if others else (End("", ""), first)
-
-
 def fixpoint(run: Run, stratum: Stratum, clock: int) -> int:
     """Fill the empty tables of a stratum, whose rules are products of matrices; return the new clock. Raise NotFitting
     if its numbers or its memory do not allow that; it then may be computed otherwise."""
@@ -119,8 +113,7 @@ def factor_sources(engine: DuckEngine, stratum: Stratum) -> dict[MatrixFactor, t
             table, pairs = f"{stratum.relations[0].table}__factor_{order}", engine.text(factor.query)
             counted = f"SELECT _first, _last, COUNT(*) AS _copies FROM ({pairs}) AS q GROUP BY _first, _last"
             engine.table(table, pairs if factor.distinct else counted)
-        first, last = (End(kind, column) for kind, column in zip(factor.types, factor.columns, strict=True))
-        found[factor] = table, (first, last)
+        found[factor] = table, ends_of_factor(factor)
     return found
 
 
@@ -289,11 +282,14 @@ class Fixpoint:
             engine.empty(table, relation.state_columns)
             return
         rows, columns, entries = total.to_coo()
-        arrays = {"_i": rows.astype("int64"), "_j": columns.astype("int64")}
-        arrays |= {"_support": entries & (2**RANK_BITS - 1), "_rank": entries >> RANK_BITS}
+        # Numbers that are not negative, without a copy.
+        arrays = {"_i": rows.view("int64"), "_j": columns.view("int64"), "_entry": entries}
+        hidden = f"q._entry & {2**RANK_BITS - 1} AS _support, q._entry >> {RANK_BITS} AS _rank"
         with engine.given(f"{table}__found", arrays):
-            found = valued(self.numbers, f"{table}__found", *ends_of(relation), "q._support, q._rank")
+            found = valued(self.numbers, f"{table}__found", *ends_of(relation), hidden)
             engine.table(table, found)
+        if not any(self.numbers[end.type].table for end in ends_of(relation)):
+            engine.in_order[table] = tuple(column.sql for column in relation.tuple_columns)
 
 
 FIXPOINTS["matrices"] = fixpoint

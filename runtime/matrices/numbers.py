@@ -6,6 +6,8 @@ from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from ..engines.duckdb import DuckEngine
+from ..maintenance.deletions import group_columns
+from ..model import MatrixFactor, Relation
 from ..sql import union
 
 MOST_GAPS = 8
@@ -17,6 +19,19 @@ class End(NamedTuple):
 
     type: str
     column: str
+
+
+def ends_of(relation: Relation) -> tuple[End, End]:
+    """Return the columns of a recursive relation, apart from the value of an extremum, as the rows and columns of its
+    matrix."""
+    first, *others = (End(column.type, column.sql) for column in group_columns(relation))
+    return (first, others[0]) if others else (End("", ""), first)
+
+
+def ends_of_factor(factor: MatrixFactor) -> tuple[End, End]:
+    """Return the columns of a factor as the rows and columns of its matrix."""
+    first, last = (End(kind, column) for kind, column in zip(factor.types, factor.columns, strict=True))
+    return first, last
 
 
 class Numbering(NamedTuple):

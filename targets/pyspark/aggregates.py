@@ -102,6 +102,11 @@ class Group:
         return (*unit, ("_rows", "int"), *(pair for column in self.columns for pair in column.extra()))
 
     @property
+    def limit(self) -> int:
+        """Return how many rows a group has at most."""
+        return 1
+
+    @property
     def ranged(self) -> tuple[str, ...]:
         """Return the columns whose values may be out of range."""
         return tuple(column.name for column in self.columns if column.ranged)
@@ -111,9 +116,9 @@ class Group:
         extremes = [column for column in self.columns if column.extreme]
         source = f"{self.table}__rows AS q"
         if extremes:
+            groups = columns_of(self.groups, "r.")
             best = ", ".join(
-                f"{c.function.upper()}(r.{c.name}) OVER (PARTITION BY {_list(self.groups, 'r.')}) AS _best_{c.name}"
-                for c in extremes
+                f"{c.function.upper()}(r.{c.name}) OVER (PARTITION BY {groups}) AS _best_{c.name}" for c in extremes
             )
             source = f"(SELECT r.*, {best} FROM {self.table}__rows AS r) AS q"
         parts = [f"q.{name}" for name in self.groups]
@@ -132,8 +137,8 @@ class Group:
             else:
                 parts.append(f"{column.value('COUNT(*)', total)} AS {column.name}")
                 hidden += [f"{total} AS _sum_{column.name}"] if column.summed else []
-        text = f"SELECT {', '.join([*parts, *hidden])} FROM {source} GROUP BY {_list(self.groups, 'q.')}"
-        return _print(text)
+        text = f"SELECT {', '.join([*parts, *hidden])} FROM {source} GROUP BY {columns_of(self.groups, 'q.')}"
+        return printed(text)
 
     def fold(self) -> Sql | None:
         """Return the query for rows of the groups in ``TABLE__reached``, from their old rows and the derivations lost
@@ -141,7 +146,7 @@ class Group:
         have to be, as with sums of floats."""
         if any(column.floating for column in self.columns):
             return None
-        table, keys = self.table, _list(self.groups)
+        table, keys = self.table, columns_of(self.groups)
         extremes = [column for column in self.columns if column.extreme]
         sums = [column for column in self.columns if column.summed]
         lost = ["COUNT(*) AS _rows"]
@@ -153,15 +158,15 @@ class Group:
         best = ", ".join([keys, *(f"{c.function.upper()}({c.name}) AS {c.name}" for c in extremes)])
         joined = f" JOIN (SELECT {best} FROM {table}__plus GROUP BY {keys}) AS b USING ({keys})" if extremes else ""
         old = f" JOIN {table} AS s USING ({keys})" if extremes else ""
-        return _print(
-            f"WITH _lost AS (SELECT {_list(self.groups, 'd.')}, {', '.join(lost)} FROM {table}__minus AS d{old} "
-            f"GROUP BY {_list(self.groups, 'd.')}), "
-            f"_gained AS (SELECT {_list(self.groups, 'd.')}, {', '.join(gained)} FROM {table}__plus AS d{joined} "
-            f"GROUP BY {_list(self.groups, 'd.')}), "
+        return printed(
+            f"WITH _lost AS (SELECT {columns_of(self.groups, 'd.')}, {', '.join(lost)} FROM {table}__minus AS d{old} "
+            f"GROUP BY {columns_of(self.groups, 'd.')}), "
+            f"_gained AS (SELECT {columns_of(self.groups, 'd.')}, {', '.join(gained)} FROM {table}__plus AS d{joined} "
+            f"GROUP BY {columns_of(self.groups, 'd.')}), "
             f"_folded AS (SELECT {self._folded()} FROM {table}__reached AS k "
-            f"LEFT JOIN {table} AS s ON {_match(self.groups, 's')} "
-            f"LEFT JOIN _lost AS l ON {_match(self.groups, 'l')} "
-            f"LEFT JOIN _gained AS p ON {_match(self.groups, 'p')}) "
+            f"LEFT JOIN {table} AS s ON {matches(self.groups, 's')} "
+            f"LEFT JOIN _lost AS l ON {matches(self.groups, 'l')} "
+            f"LEFT JOIN _gained AS p ON {matches(self.groups, 'p')}) "
             f"SELECT {self._published()} FROM _folded AS f"
         )
 
@@ -212,15 +217,17 @@ class Group:
         return ", ".join([*parts, *hidden, f"f._rows > 0 AND ({outdated}) AS _stale"])
 
 
-def _list(names: Iterable[str], prefix: str = "") -> str:
+def columns_of(names: Iterable[str], prefix: str = "") -> str:
+    """Return names as a select list, each with a prefix."""
     return ", ".join(prefix + name for name in names)
 
 
-def _match(groups: Iterable[str], alias: str) -> str:
+def matches(groups: Iterable[str], alias: str) -> str:
+    """Return the condition that a row is of the group ``k``."""
     return " AND ".join(f"{alias}.{name} = k.{name}" for name in groups)
 
 
-def _print(text: str) -> Sql:
+def printed(text: str) -> Sql:
     """Parse DuckDB SQL and print it in both dialects; ``ORDERED_SUM`` becomes :class:`OrderedSum`."""
     tree = sqlglot.parse_one(text, dialect="duckdb")
 

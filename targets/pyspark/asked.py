@@ -43,6 +43,8 @@ class _AskedBuilder(QueryBuilder):
 
     def __init__(self, query: Query, names: Names, kind: str, members: frozenset[str]) -> None:
         super().__init__(query, names, kind, members)
+        if kind == "aggregate":
+            self.listing = tuple(enumerate(self.head.arguments))
         self.list = "asked"
         self.listed = unlike(self.list, self.aliases)
         self.steps: list[AskedStep] = []
@@ -122,9 +124,12 @@ class _AskedBuilder(QueryBuilder):
         self.step(AskedStep(str(condition)), COMPARISONS[condition.op](this=sides[0], expression=sides[1]))
 
     def compare_head(self, index: int, argument: typed.Expression | typed.Aggregate) -> None:
-        """Add the comparison of a head value with what the rule computes, except for sums, counts and averages."""
+        """Add the comparison of a head value with what the rule computes, except for sums, counts and averages, and
+        for an extremum beside other aggregates, to whose values all derivations contribute."""
         if isinstance(argument, typed.Aggregate):
-            if argument.function not in ("min", "max") or argument.argument is None:
+            self.selected += [exp.alias_(self.tried(value), made) for made, value in self.ordered(argument)]
+            several = sum(isinstance(other, typed.Aggregate) for other in self.head.arguments) > 1
+            if argument.function not in ("min", "max") or argument.argument is None or several:
                 return
             argument = argument.argument
         elif isinstance(argument, typed.Variable):

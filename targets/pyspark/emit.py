@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from functools import cache
 
 from flintlog.compiler.ir import plan
+from flintlog.compiler.ir.strata import METHODS
 from flintlog.runtime.parts import PARTS
 from jinja2 import ChoiceLoader, Environment, PackageLoader, StrictUndefined
 
@@ -18,10 +19,7 @@ from ..signature import MARK, signed
 from .view import WIDTH, ScriptView, Viewer
 
 #: The runtime modules that strata need, by kind.
-KINDS = {
-    kind: f"maintenance.{kind}"
-    for kind in ("aggregate", "counted", "dead", "entries", "epochs", "extremal", "identities", "proofs", "ranked")
-}
+KINDS = {kind: f"maintenance.{kind}" for kind in sorted(METHODS)}
 
 
 @dataclass(frozen=True)
@@ -103,7 +101,8 @@ def needed_modules(program: plan.ProgramPlan) -> tuple[str, ...]:
     """Return the runtime modules that the strata of a program need."""
     kinds = {s.stratum.kind for stage in program.stages for s in stage.strata}
     derivations = ("commands.derivations",) if kinds & {"entries", "proofs"} else ()
-    return (*(module for kind, module in KINDS.items() if kind in kinds), *derivations)
+    keyed = ("sequences",) if any(r.role == "input" and r.key for r in program.program.relations) else ()
+    return (*(module for kind, module in KINDS.items() if kind in kinds), *derivations, *keyed)
 
 
 #: Constants as the templates print them. Black never changes those of queries, and others only if a line is too long.

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from flintlog.compiler.ir import typed
-from flintlog.compiler.ir.plan import FACTOR
+from flintlog.compiler.ir.plan import FACTOR, WEIGHTED
 from flintlog.compiler.naming import apart, shortened, sql_names
 
 
@@ -44,8 +44,13 @@ class Names:
         return cls(tables, columns, called, dict(apart(outputs)), projections, shown, copied)
 
     def with_factors(self) -> Names:
-        """Return these names with those of the two columns of a factor's query."""
-        return replace(self, columns={**self.columns, FACTOR: ("_first", "_last")})
+        """Return these names with those of the columns of a factor's query."""
+        factors = {FACTOR: ("_first", "_last"), WEIGHTED: ("_first", "_last", "_weight")}
+        return replace(self, columns={**self.columns, **factors})
+
+    def with_head(self, relation: str, columns: tuple[str, ...]) -> Names:
+        """Return these names with those of the columns of a pretended relation."""
+        return replace(self, columns={**self.columns, relation: columns})
 
     def tuple_columns(self, relation: str) -> tuple[str, ...]:
         """Return the columns that identify a tuple in SQL."""

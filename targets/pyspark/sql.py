@@ -63,10 +63,14 @@ COMPARISONS: dict[str, type[exp.Binary]] = {
 _ARITHMETIC: dict[str, type[exp.Binary]] = {"+": exp.Add, "-": exp.Sub, "*": exp.Mul, "%": exp.Mod}
 
 
+#: The names of the columns that a ``first`` orders by.
+ORDERED_BY = "_by_{}"
+
+
 class QueryBuilder:
     """Builds the SQL of a query in a stratum of ``kind`` with relations ``members``. ``pivot`` is the head column that
-    determines the bucket, where the bucket must be known even if a condition of the rule has no value; ``witnesses``
-    are the head columns that are kept with an extremum."""
+    determines the bucket, where the bucket must be known even if a condition of the rule has no value; ``beside`` are
+    the head columns that do not identify what derivations are listed by: witnesses of an extremum, or values."""
 
     def __init__(
         self,
@@ -75,7 +79,7 @@ class QueryBuilder:
         kind: str,
         members: frozenset[str],
         pivot: int | None = None,
-        witnesses: Sequence[int] = (),
+        beside: Sequence[int] = (),
     ) -> None:
         self.query, self.names, self.kind, self.members, self.pivot = query, names, kind, members, pivot
         self.head = query.rule.head
@@ -95,7 +99,9 @@ class QueryBuilder:
         self.listed = unlike(self.list, self.aliases)
         #: The arguments of the head by which derivations are listed, with their places; of a tuple with a proof, the
         #: proof may be another one, and so may the witnesses of an extremum.
-        apart = {*witnesses, len(self.head.arguments) - 1} if kind == "proofs" else set()
+        apart = {*beside, *self.head.ranked}
+        if kind == "proofs":
+            apart.add(len(self.head.arguments) - 1)
         self.listing = tuple(pair for pair in enumerate(self.head.arguments) if pair[0] not in apart)
 
     @property
@@ -260,11 +266,17 @@ class QueryBuilder:
         narrow: list[str] = []
         #: The places of columns that can say that a condition has no value, where the pivot has to be known.
         spare: list[int] = []
-        if not any(not isinstance(a, typed.Aggregate) for a in self.head.arguments):
+        ranked = self.head.ranked
+        if all(isinstance(a, typed.Aggregate) or place in ranked for place, a in enumerate(self.head.arguments)):
             columns.append(exp.alias_(exp.true(), "_unit"))
         for index, argument in enumerate(self.head.arguments):
             name = self.names.columns[relation][index]
             wanted = argument.argument if isinstance(argument, typed.Aggregate) else argument
+            for made, by in self.ordered(argument):
+                columns.append(exp.alias_(_typed(self.tried(by), by.type), made))
+                if self.is_uncertain(by):
+                    partial.append(made)
+                    narrow += [made] if self.only_fits(by) else []
             if wanted is None:
                 continue
             value = _typed(self.tried(wanted), wanted.type)
@@ -294,6 +306,11 @@ class QueryBuilder:
             times = reduce(lambda left, right: exp.Mul(this=left, expression=right), self.copies or [_one()])
             columns.append(exp.alias_(times, "_copies"))
         return columns, tuple(partial), tuple(narrow)
+
+    def ordered(self, argument: typed.Expression | typed.Aggregate) -> list[tuple[str, typed.Expression]]:
+        """Return the values by which a ``first`` orders, with the names of their columns."""
+        order = argument.order if isinstance(argument, typed.Aggregate) else ()
+        return [(ORDERED_BY.format(number), part.value) for number, part in enumerate(order, 1)]
 
     def rank(self) -> exp.Expr:
         """Return the rank of the derivation: the highest among its tuples of the same stratum, 0 if there are none."""

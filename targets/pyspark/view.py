@@ -9,6 +9,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from flintlog.compiler.ir import plan, typed
+from flintlog.compiler.ir.delta import LEAD, MARK, Versioned
 from flintlog.compiler.ir.strata import TypedStratum
 from flintlog.compiler.ir.typed import calls_in
 from flintlog.compiler.naming import called_otherwise, constant_name, unused
@@ -18,7 +19,8 @@ from .aggregates import AggregateColumn, Group
 from .asked import AskedStep, asked_sql
 from .dialects import Sql, facts_sql
 from .names import Names
-from .sql import FACTS, QueryBuilder
+from .ranking import OrderColumn, Ranking
+from .sql import FACTS, ORDERED_BY, QueryBuilder
 
 WIDTH = 100
 
@@ -253,7 +255,7 @@ class Viewer:
         bucket = self.bucket_column(relation)
         if bucket is not None:
             options.append(("bucket_by", quote(columns[bucket])))
-        if self.kinds[relation.name] == "aggregate":
+        if self.kept_as(relation) == "aggregate":
             extra = (f"Column({quote(n)}, {quote(kind)}, {quote(n)})" for n, kind in self.group(relation.name).extra)
             options.append(("extra", _tuple(extra)))
         if self.kinds[relation.name] in ("extremal", "proofs"):
@@ -284,9 +286,9 @@ class Viewer:
         )
 
     def kept_as(self, relation: typed.TypedRelation) -> str:
-        """Return how a relation's tuples are stored: the kind of its stratum, with extrema stored as ranked tuples."""
+        """Return how a relation's tuples are stored: the kind of its stratum, or one that is stored alike."""
         kind = self.kinds[relation.name]
-        return "ranked" if kind == "extremal" else kind
+        return {"extremal": "ranked", "acyclic": "aggregate"}.get(kind, kind)
 
     def made_of_groups(self, relation: typed.TypedRelation) -> Iterable[tuple[str, Sequence[int]]]:
         """Yield the options of a relation whose rules aggregate: its columns with aggregates, and with witnesses."""
@@ -346,6 +348,8 @@ class Viewer:
                 options.append((name, queries[-1].reference))
             if group.ranged:
                 options.append(("ranged", _tuple(map(quote, group.ranged))))
+            if group.limit > 1:
+                options.append(("limit", str(group.limit)))
         if stratum.closure is not None:
             options.append(("closure", quote(stratum.closure.grows)))
         if placed.matrices:
@@ -354,10 +358,17 @@ class Viewer:
             columns_of = self.names.columns
             pairs = ((self.names.tables[name], columns_of[name][i]) for name, i in placed.joined_by.items())
             options.append(("joined_by", f"{{{', '.join(f'{quote(t)}: {quote(c)}' for t, c in pairs)}}}"))
+        grouped = {relation.grouped[0] for relation in stratum.relations if relation.grouped}
+        if grouped:
+            computing, arguments = self.groupings(stratum)
+            queries += computing
+            options.append(("groupings", _one_a_line(arguments, "groupings", 8)))
         guards = dict.fromkeys(name for relation in stratum.relations for name in relation.guards)
         if guards:
             options.append(("guards", _spread((self.relation_variables[name] for name in guards), "guards", 8)))
-        read = ({atom.relation for rule in stratum.rules for atom in rule.atoms} | {*guards}) - stratum.members
+        read = (
+            {atom.relation for rule in stratum.rules for atom in rule.atoms} | {*guards} | grouped
+        ) - stratum.members
         negated = {negation.atom.relation for rule in stratum.rules for negation in rule.negations}
         return StratumView(
             title=section(f"{stratum.name} ({_kind_text(stratum.kind)}, {where})"),
@@ -374,6 +385,26 @@ class Viewer:
             negates=self.relation_tuple(negated, "negates"),
             options=tuple(options),
         )
+
+    def groupings(self, stratum: TypedStratum) -> tuple[list[QueryView], list[str]]:
+        """Return the queries for the groups of a recursion that orders them, and the arguments of its groupings."""
+        queries, arguments = [], []
+        for relation in stratum.relations:
+            assert relation.grouped is not None
+            name, places = relation.grouped
+            group = self.group(relation.name)
+            constant = self.constant(constant_name(relation.name, "compute"))
+            queries.append(
+                self.query(
+                    f"The rows of groups of {relation.name}, from all their derivations", constant, group.compute()
+                )
+            )
+            columns = self.names.columns[relation.name]
+            parts = [quote(self.names.tables[relation.name]), quote(self.names.tables[name])]
+            parts += [_tuple(quote(columns[place]) for place in places), queries[-1].reference]
+            parts += [f"ranged={_tuple(map(quote, group.ranged))}"] if group.ranged else []
+            arguments.append(f"Grouping({', '.join(parts)})")
+        return queries, arguments
 
     def relation_tuple(self, wanted: Iterable[str], argument: str) -> str:
         """Return a tuple of relation variables, in source order, as an argument of ``Stratum``."""
@@ -400,13 +431,17 @@ class Viewer:
 
         def add(query: plan.Query, name: str, comment: str) -> str:
             nonlocal partial, narrow
-            witnesses = self.heads[rule.head.relation].witnesses
-            sql = QueryBuilder(query, self.names, stratum.kind, stratum.members, pivot, witnesses).build()
+            names = self.names_of_head(query, rule)
+            sql = QueryBuilder(query, names, stratum.kind, stratum.members, pivot, beside).build()
             if query.purpose == "full":
                 partial, narrow = sql.partial, sql.narrow
             queries.append(self.query(comment, self.constant(constant_name(rule.label, name)), sql, facts))
             return queries[-1].reference
 
+        derived = self.heads[rule.head.relation]
+        beside = derived.witnesses if stratum.kind == "proofs" else ()
+        if derived.grouped:
+            beside = tuple(place for place, _ in enumerate(derived.columns) if place not in derived.grouped[1])
         full = add(planned.full, "all", f"{planned.label}, all derivations")
         deltas = []
         for argument, group in (("deltas", planned.arriving), ("rounds", planned.following)):
@@ -417,15 +452,24 @@ class Viewer:
                 relation = changed.atom.relation
                 table = self.names.tables[relation]
                 what = f"{'the absence of ' if changed.negated else ''}{relation}"
-                constant = add(query, f"delta_{table}", f"{rule.label}, a change arriving through {what}")
+                finds, name = f"a change arriving through {what}", f"delta_{table}"
+                if query.rule.head.relation == MARK:
+                    finds = f"the groups that a change of {what} affects"
+                elif query.rule.head.relation == LEAD:
+                    finds, name = f"what depends on {what}", f"lead_{table}"
+                constant = add(query, name, f"{rule.label}, {finds}")
                 negated = ", negated=True" if changed.negated else ""
                 found = self.lookups(query) if stratum.kind in ("counted", "aggregate") else ""
-                made.append(f"Delta({quote(table)}, {constant}{negated}{found and f', lookups={found}'})")
+                read = ""
+                if query.rule.head.relation == LEAD:
+                    read = f", others={_tuple(quote(self.names.tables[v.atom.relation]) for v in self.others(query))}"
+                made.append(f"Delta({quote(table)}, {constant}{negated}{found and f', lookups={found}'}{read})")
             if made:
                 deltas.append((argument, _one_a_line(made, argument, 16)))
         options: list[tuple[str, str]] = []
         if planned.returning is not None:
-            of = "the groups to recompute" if stratum.kind in ("aggregate", "extremal") else "tuples that died"
+            by_group = stratum.kind in ("aggregate", "extremal", "acyclic")
+            of = "the groups to recompute" if by_group else "tuples that died"
             comment = f"{planned.label}, the derivations of {of}"
             options.append(("returns", add(planned.returning, "returning", comment)))
         if planned.filtered:
@@ -464,11 +508,35 @@ class Viewer:
             options=tuple(options),
         )
 
+    def names_of_head(self, query: plan.Query, rule: typed.TypedRule) -> Names:
+        """Return the names for a query of a rule, whose head may be that of a mark or a lead."""
+        relation = self.heads[rule.head.relation]
+        if query.rule.head.relation not in (MARK, LEAD):
+            return self.names
+        assert relation.grouped is not None
+        columns = self.names.columns[relation.name]
+        keys = tuple(columns[place] for place in relation.grouped[1])
+        if query.rule.head.relation == LEAD:
+            changed = query.joins[0].atom
+            onto = [f"_to_{place}" for place, _ in enumerate(keys, 1)]
+            given = [f"_from_{place}" for place, _ in enumerate(changed.terms, 1)]
+            others = [len(v.atom.terms) for v in self.others(query)]
+            terms = [f"_{number}_{place}" for number, size in enumerate(others, 1) for place in range(1, size + 1)]
+            keys = (*onto, *given, *terms)
+        return self.names.with_head(query.rule.head.relation, keys)
+
+    def others(self, query: plan.Query) -> list[Versioned]:
+        """Return the positive literals of a lead except the changed one, in the order of the rule."""
+        changed = query.joins[0]
+        by_literal = {id(versioned.literal): versioned for versioned in query.joins}
+        return [by_literal[id(x)] for x in query.rule.body if id(x) in by_literal and x is not changed.literal]
+
     def factor(self, factor: plan.Factor, query: str = "") -> str:
         """Return the ``MatrixFactor`` of a factor; ``query`` is the expression of its query, empty if it has none."""
         types = f"types={_tuple(quote(str(kind) if kind else '') for kind in factor.types)}"
         if query:
-            return f"MatrixFactor({types}, query={query}{', distinct=True' * factor.distinct})"
+            options = [name for name in ("distinct", "weighted") if getattr(factor, name)]
+            return f"MatrixFactor({', '.join([types, f'query={query}', *(f'{name}=True' for name in options)])})"
         columns = self.names.columns[factor.table]
         named = _tuple(quote("" if place is None else columns[place]) for place in factor.places)
         return f"MatrixFactor({types}, table={quote(self.names.tables[factor.table])}, columns={named})"
@@ -543,10 +611,24 @@ class Viewer:
         for line in rule.text.splitlines():
             yield f"  {line.strip()}"
 
-    def group(self, relation: str) -> Group:
+    def group(self, relation: str) -> Group | Ranking:
         """Return an aggregate relation in SQL."""
         rule = self.program.rules_of(relation)[0]
         pairs = list(zip(self.names.columns[relation], rule.head.arguments, strict=True))
+        if rule.head.ranked:
+            ranked = len(pairs) - len(rule.head.ranked)
+            (place, aggregate) = next((i, a) for i, (_, a) in enumerate(pairs) if isinstance(a, typed.Aggregate))
+            return Ranking(
+                self.names.tables[relation],
+                tuple(name for name, _ in pairs[:place]) or ("_unit",),
+                pairs[place][0],
+                tuple(name for name, _ in pairs[ranked:]),
+                tuple(
+                    OrderColumn(ORDERED_BY.format(number), str(part.value.type), part.descending)
+                    for number, part in enumerate(aggregate.order, 1)
+                ),
+                aggregate.limit,
+            )
         return Group(
             self.names.tables[relation],
             tuple(name for name, argument in pairs if not isinstance(argument, typed.Aggregate)) or ("_unit",),
@@ -625,6 +707,7 @@ def _kind_text(kind: str) -> str:
         "ranked": "recursive",
         "counted": "not recursive",
         "extremal": "recursive, by extrema",
+        "acyclic": "recursive, in the order of groups",
         "entries": "recursive, with derivation sets",
         "proofs": "recursive across processes, with live proofs",
         "identities": "identities of base facts",

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -348,6 +348,9 @@ class Replay:
         else:
             values = (value,)
         if len(values) != len(columns):
+            inner = tuple(leaf for part in values for leaf in _leaves(part))
+            values = inner if len(inner) == len(columns) else values
+        if len(values) != len(columns):
             count = f"{len(columns) or 'no'} column{'' if len(columns) == 1 else 's'}"
             known = f"in this order: {', '.join(c.name for c in columns)}" if columns else None
             raise self._error("E0903", f"{what}`{relation.name}` has {count}, not {len(values)}", value.span, known)
@@ -362,7 +365,8 @@ class Replay:
         self._same_name(value, relation.name)
         columns = {column.name: column for column in relation.columns}
         found: dict[str, Any] = {}
-        for field, argument in zip(value.fields, value.arguments, strict=True):
+        given = zip(value.fields, value.arguments, strict=True)
+        for field, argument in (pair for name, part in given for pair in _fields_within(name, part, columns)):
             if field not in columns:
                 raise self._error(
                     "E0903",
@@ -391,6 +395,8 @@ class Replay:
         if is_optional(kind):
             null = isinstance(value, Struct) and (value.name, value.arguments) == ("null", ())
             return None if null else self._typed(value, plain_type(kind), name)
+        if kind == "string" and isinstance(value, Struct) and not value.arguments and value.name[0].isupper():
+            return value.name  # A constructor without fields.
         article = "an" if kind == "int" else "a"
         if is_list(kind) or not isinstance(value, Scalar):
             raise self._error("E0903", f"column `{name}`: {_kind(value)} is not {article} {kind}", value.span)
@@ -400,6 +406,30 @@ class Replay:
             quoted = isinstance(value.value, str) and kind in ("int", "float", "bool")
             known = f"{article} {kind} is written without quotes" if quoted else None
             raise self._error("E0903", f"column `{name}`: {error}", value.span, known) from error
+
+
+def _leaves(value: Value) -> tuple[Value, ...]:
+    """Return the values within tuples and structures, which columns of their own hold in programs of DDlog."""
+    parts: tuple[Value, ...] = ()
+    if isinstance(value, Struct) and not value.fields:
+        parts = value.arguments
+    elif _is_tuple(value) and isinstance(value, Items):
+        parts = value.items
+    return tuple(leaf for part in parts for leaf in _leaves(part)) if parts else (value,)
+
+
+def _fields_within(field: str, value: Value, columns: Collection[str]) -> Iterator[tuple[str, Value]]:
+    """Yield the columns and values of a field: itself, or ``field_x`` and so on if it is a tuple or structure."""
+    inner = [column for column in columns if column.startswith(f"{field}_")]
+    if field in columns or not inner:
+        yield field, value
+    elif isinstance(value, Struct) and value.fields:
+        for name, part in zip(value.fields, value.arguments, strict=True):
+            yield from _fields_within(f"{field}_{name}", part, columns)
+    elif len(_leaves(value)) == len(inner):
+        yield from zip(inner, _leaves(value), strict=True)
+    else:
+        yield field, value
 
 
 def _is_tuple(value: Value) -> bool:
