@@ -38,6 +38,7 @@ class Nullable:
         """Begin without rows."""
         self.rng = rng
         self.rows: dict[tuple[int, str], Line] = {}
+        self.clock = 0
 
     def line(self, key: tuple[int, str]) -> Line:
         """Return a new row."""
@@ -83,10 +84,12 @@ def write_rows(path: Path, names: tuple[str, ...], rows: list[Line]) -> None:
 
 
 def put_changes(table: Nullable, path: Path, keyed: bool, ordered: bool) -> int:
-    """Write a file with some changes of a table; return how many of its rows have nulls."""
+    """Write a file with some changes of a table; return how many of its rows are left out for nulls."""
     rows: list[Line] = []
     touched: set[tuple[int, str]] = set()
-    for order in range(table.rng.randrange(1, 6)):
+    for _ in range(table.rng.randrange(1, 6)):
+        table.clock += 1
+        order = table.clock
         before, after = table.change()
         key = (before or after or (0, ""))[:2]
         if not ordered and key in touched:
@@ -106,7 +109,8 @@ def put_changes(table: Nullable, path: Path, keyed: bool, ordered: bool) -> int:
     wanted = slice(None) if ordered else slice(6)
     names = (*COLUMNS, "op", "at")[wanted]
     write_rows(path, names, [row[wanted] for row in rows])
-    return sum(None in row[:4] for row in rows)
+    # With an order, a deletion needs no more than the key.
+    return sum(None in row[:4] and not (keyed and ordered and row[5] in "-d") for row in rows)
 
 
 @pytest.fixture(params=["keyed", "set"])
@@ -239,3 +243,34 @@ def test_what_is_said(
         assert 'row 1, column op: unknown operation "wrong"' in capsys.readouterr().err
     with pytest.raises(world.job.JobError, match='nulls must be refuse or skip, not "drop"'):
         world.job.apply(None, str(world.state), {"item": str(path)}, nulls="drop")
+
+
+@pytest.mark.parametrize(("more", "suffix"), [(0, ".csv"), (1200, ".parquet")])
+def test_net_changes(make: Callable[[], FeedWorld], kind: str, suffix: str, more: int) -> None:
+    """A removal of a key is told from a row with the values that stand for it, however many changes are compared, in
+    order, and without one in every way."""
+    world = make()
+    first, second = world.folder / f"first{suffix}", world.folder / f"second{suffix}"
+    rows: list[Line] = [(n, "x", "", 0, None) for n in range(4)]
+    others: list[Line] = [(n, "y", "", 0, None) for n in range(more)]
+    write_rows(world.folder / "rows.parquet", COLUMNS, rows)
+    assert world.run("init", "--input", f"item={world.folder / 'rows.parquet'}") == 0
+    lost: Line = (0, "x", None, 0, None)
+    changes = [(*lost, "+"), (*rows[1], "-"), (*rows[1], "+"), (*rows[2], "-"), *((*row, "+") for row in others)]
+    write_rows(first, (*COLUMNS, "op"), changes)
+    assert world.run("apply", "--changes", f"item={first}", "--nulls", "skip") == 1
+    assert world.run("apply", "--changes", f"item={first}", "--nulls", "skip", "--net", "insert") == 0
+    kept = {*rows[1:2], *rows[3:], *others} | ({rows[0]} if kind == "set" else set())
+    assert world.rows("item") == kept
+    ordered = [
+        ((1, "x", None, 0, None), "+", 1),
+        (rows[1], "+", 2),
+        (rows[3], "+", 1),
+        ((3, "x", "", None, None), "+", 2),
+        (rows[2], "+", 5),
+        *((row, "-", 7) for row in others),
+    ]
+    write_rows(second, (*COLUMNS, "op", "at"), [(*row, sign, order) for row, sign, order in ordered])
+    assert world.run("apply", "--changes", f"item={second}", "--nulls", "skip", "--order-column", "at") == 0
+    assert world.rows("item") == {*rows[1:3]} | ({rows[0], rows[3]} if kind == "set" else set())
+    assert world.job.verify(None, str(world.state), log=world.job.Log(quiet=True))["differences"] == []

@@ -136,6 +136,7 @@ def run_stages(
     options: Options,
     log: Log,
     initial: bool,
+    also: tuple[Any, ...] = (),
 ) -> Outcome:
     """Applies staged changes to inputs; derived relations are copies of them."""
     relations: dict[str, StoredRelation] = {}

@@ -150,9 +150,9 @@ def test_of_two_jobs_one_wins(
     together = threading.Barrier(2)
     run_stages = job.run_stages
 
-    def run_together(*arguments: Any) -> Any:
+    def run_together(*arguments: Any, **options: Any) -> Any:
         together.wait(60)
-        return run_stages(*arguments)
+        return run_stages(*arguments, **options)
 
     monkeypatch.setattr(job, "run_stages", run_together)
     outcomes: dict[int, object] = {}
@@ -241,7 +241,7 @@ def test_a_crash_before_or_at_the_commit(
     path = write("link.csv", "src,dst,op\n7,8,+\n")
     committed = step == "sync"
 
-    def crash(*arguments: Any) -> None:
+    def crash(*arguments: Any, **_: Any) -> None:
         if not committed or arguments == (built / "manifest",):
             raise Crash
 
@@ -488,8 +488,8 @@ def test_files_elsewhere(
     path = write("link.csv", "src,dst,op\n7,8,+\n")
     before, real = files_below(built), job.run_stages
 
-    def run_elsewhere(*arguments: Any) -> Any:
-        outcome = real(*arguments)
+    def run_elsewhere(*arguments: Any, **options: Any) -> Any:
+        outcome = real(*arguments, **options)
         (name,) = outcome.changes["link"]
         (built / name).unlink()
         return outcome

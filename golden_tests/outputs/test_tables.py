@@ -20,6 +20,7 @@ from golden_tests.feeds.lake import settings
 from golden_tests.feeds.world import FeedWorld
 from golden_tests.job.turns import take_turns
 from golden_tests.nightly import AT_NIGHT, seeds
+from golden_tests.outputs.kill_operations import COMMANDS
 from golden_tests.outputs.lakes import LAKES, DeltaLake, OutputLake, lake_of
 from golden_tests.outputs.turns import TableTurns
 
@@ -319,3 +320,24 @@ def test_a_chain_that_is_killed(seed: int, times: int, kind: str, tmp_path: Path
     )
     assert done.returncode == 0, done.stderr
     assert int(done.stdout.splitlines()[-1]) >= times // 4
+
+
+@pytest.mark.parametrize(
+    ("apart", "kind", "commands"),
+    [
+        (130, "delta", ("rollback",)),
+        *(pytest.param(1, kind, (command,), marks=AT_NIGHT) for kind in LAKES for command in COMMANDS),
+    ],
+)
+def test_killed_operations(apart: int, kind: str, commands: tuple[str, ...], tmp_path: Path) -> None:
+    """Commands for operators are killed at their steps, on a state with a feed: afterwards each is done once, in the
+    state, in what it publishes, in the tables and with the feed."""
+    done = subprocess.run(
+        [sys.executable, "-m", "golden_tests.outputs.kill_operations", str(apart), kind, *commands],
+        cwd=tmp_path,
+        env={**os.environ, **settings(tmp_path), "PYTHONPATH": str(Path(__file__).parents[2])},
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 0, done.stderr
+    assert int(done.stdout.splitlines()[-1]) >= len(commands)

@@ -9,10 +9,12 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 from unittest import mock
 
+import duckdb
 import pytest
 from deltalake import DeltaTable, write_deltalake
 
@@ -112,22 +114,55 @@ def test_files(s3: Any, world: FeedWorld) -> None:
     assert job.relation(None, "s3://lake/state", "reachable").num_rows == 3
 
 
-def test_iceberg_tables(s3: Any, world: FeedWorld, tmp_path: Path) -> None:
-    """An Iceberg table of a catalog, and one without a catalog, are feeds."""
+def test_rows_set_aside(s3: Any, world: FeedWorld, tmp_path: Path) -> None:
+    """The state is in the store, and bad rows are set aside in a folder outside; a command that fails before its commit
+    leaves none there."""
+    aside, state, job = tmp_path / "aside", ("--state", "s3://lake/aside", "--quiet"), world.job
+    given = ("--input", f"link={tmp_path}/link.csv", "--quarantine", str(aside))
+    (tmp_path / "link.csv").write_text("src,dst\n1,2\n1,x\n")
+    assert job.main(["init", *state, *given]) == 0
+    (shown,) = aside.rglob("*.jsonl")
+    (tmp_path / "link.csv").write_text("op,src,dst\n+,2,3\n+,y,3\n")
+    given = ("--changes", f"link={tmp_path}/link.csv", "--quarantine", str(aside), "--batch", "b")
+    with mock.patch.object(job, "commit_manifest", side_effect=KeyboardInterrupt), pytest.raises(KeyboardInterrupt):
+        job.main(["apply", *state, *given])
+    assert [*aside.rglob("*.jsonl")] == [shown]
+    # Killed there, it can remove nothing: the next command does.
+    with (
+        mock.patch.object(job, "commit_manifest", side_effect=KeyboardInterrupt),
+        mock.patch.object(job, "is_committed", side_effect=OSError),
+        pytest.raises(KeyboardInterrupt),
+    ):
+        job.main(["apply", *state, *given])
+    assert len([*aside.rglob("*.jsonl")]) == 2
+    (tmp_path / "link.csv").write_text("op,src,dst\n+,2,3\n")
+    assert job.main(["apply", *state, "--changes", f"link={tmp_path}/link.csv"]) == 0
+    assert [*aside.rglob("*.jsonl")] == [shown]
+    assert job.relation(None, "s3://lake/aside", "reachable").num_rows == 3
+
+
+@contextmanager
+def iceberg_lake(folder: Path) -> Iterator[Any]:
+    """A catalog of tables in the store, which is configured as users do it: without the store's address and keys."""
     import pyiceberg.catalog
     from pyiceberg.utils.config import Config
 
     settings = {
-        "PYICEBERG_CATALOG__LAKE__URI": f"sqlite:///{tmp_path}/catalog.db",
+        "PYICEBERG_CATALOG__LAKE__URI": f"sqlite:///{folder}/catalog.db",
         "PYICEBERG_CATALOG__LAKE__WAREHOUSE": "s3://lake/warehouse",
     }
     with (
         mock.patch.dict(os.environ, settings),
         mock.patch.object(pyiceberg.catalog, "_ENV_CONFIG", Config()),
     ):
-        catalog = pyiceberg.catalog.load_catalog(
+        yield pyiceberg.catalog.load_catalog(
             "lake", **{"s3.endpoint": os.environ["AWS_ENDPOINT_URL"], "s3.region": "us-east-1"}
         )
+
+
+def test_iceberg_tables(s3: Any, world: FeedWorld, tmp_path: Path) -> None:
+    """An Iceberg table of a catalog, and one without a catalog, are feeds."""
+    with iceberg_lake(tmp_path) as catalog:
         catalog.create_namespace("db")
         table = catalog.create_table("db.link", links((1, 2)).schema)
         table.append(links((1, 2)))
@@ -142,3 +177,65 @@ def test_iceberg_tables(s3: Any, world: FeedWorld, tmp_path: Path) -> None:
     assert world.run("connect", f"link={place}") == 0
     assert world.run("init") == 0
     world.check([(1, 2), (2, 3)])
+
+
+def test_iceberg_views(s3: Any, world: FeedWorld, tmp_path: Path) -> None:
+    """Views are Iceberg tables in the store, each commit one snapshot, also after somebody has removed one. Another job
+    has them as a feed, and other readers find their files by a catalog, or without one."""
+    reader = FeedWorld(tmp_path)
+    reader.state = tmp_path / "reader"
+
+    def change(number: int, *rows: str) -> None:
+        body = "op,src,dst\n" + "".join(f"{row}\n" for row in rows)
+        s3.put_object(Bucket="lake", Key=f"seen/{number}.csv", Body=body.encode())
+
+    def seen() -> set[tuple[int, ...]]:
+        with duckdb.connect() as connection:
+            files = [task.file.file_path for task in catalog.load_table("views.reachable").scan().plan_files()]
+            found: set[tuple[int, ...]] = set()
+            for file in files:
+                assert file.startswith("s3://lake/warehouse/")
+                body = s3.get_object(Bucket="lake", Key=file.removeprefix("s3://lake/"))["Body"].read()
+                (tmp_path / "file.parquet").write_bytes(body)
+                found |= {*connection.execute(f"SELECT src, dst FROM '{tmp_path}/file.parquet'").fetchall()}
+            return found
+
+    def check(*pairs: tuple[int, int]) -> None:
+        world.check(pairs)
+        assert seen() == world.rows("reachable")
+        assert reader.run("apply") == 0
+        assert reader.rows("link") == world.rows("reachable")
+
+    with iceberg_lake(tmp_path) as catalog:
+        change(1, "+,1,2", "+,2,3")
+        assert world.run("connect", "link=files:s3://lake/seen") == 0
+        assert world.run("init", "--publish", "iceberg:lake.views") == 0
+        assert reader.run("connect", "link=iceberg:lake/views.reachable") == 0
+        assert reader.run("init") == 0
+        check((1, 2), (2, 3))
+        change(2, "+,3,4", "-,1,2")
+        assert world.run("apply") == 0
+        check((2, 3), (3, 4))
+        change(3, "+,4,5")
+        assert world.run("apply") == 0
+        assert world.run("apply") == 0
+        check((2, 3), (3, 4), (4, 5))
+        snapshots = catalog.load_table("views.reachable").snapshots()
+        assert [item.summary.additional_properties["flintlog.commit"] for item in snapshots] == ["1", "2", "3"]
+        catalog.drop_table("views.reachable")
+        change(4, "-,3,4")
+        assert world.run("apply") == 0
+        assert seen() == world.rows("reachable") == {(2, 3), (4, 5)}
+        assert reader.run("apply") == 1
+        assert reader.run("apply", "--resync", "link") == 0
+        check((2, 3), (4, 5))
+        place = catalog.load_table("views.reachable").metadata_location
+        assert world.run("connect", "--publish", "none") == 0
+        change(5, "+,5,6")
+        assert world.run("apply") == 0
+        assert seen() == {(2, 3), (4, 5)} != world.rows("reachable")
+    reader.state = tmp_path / "other"
+    assert reader.run("connect", f"link=iceberg:{place}") == 0
+    assert reader.run("init") == 0
+    assert reader.rows("link") == {(2, 3), (4, 5)}
+    reader.close()

@@ -12,7 +12,9 @@ from ..commits import check_unfed, open_state, run_and_commit
 from ..errors import JobError
 from ..executors import Executor, executor_of
 from ..functions import supply
+from ..inputs.aside import quarantine_at
 from ..inputs.files import Reading, Source, relation_sources
+from ..inputs.late import reading_in_order, sequences_in
 from ..inputs.nulls import left_out_counts
 from ..inputs.origins import place_in_sources, telling_places
 from ..inputs.staging import stage_inputs
@@ -56,6 +58,7 @@ def apply_batch(
     feeds: Iterable[str] | Mapping[str, str] = (),
     resync: Iterable[str] = (),
     nulls: str = "refuse",
+    quarantine: str | None = None,
 ) -> dict[str, Any]:
     """Apply a batch of changes to the input relations, and publish the net changes of the output relations.
     Without ``changes``, apply everything that is new in the connected feeds.
@@ -67,13 +70,20 @@ def apply_batch(
     published changes of located relations are cut into a folder for each location. ``feeds``: sources that
     replace those of connected feeds for this batch, as ``REL=SOURCE`` or as a mapping. ``resync``: relations whose rows
     are compared with those of their feed as a whole, instead of reading changes. ``nulls``: ``skip`` if rows with nulls
-    in columns that are never null are left out and counted; by default they are refused.
+    in columns that are never null are left out and counted; by default they are refused. ``quarantine``: a folder in
+    which rows with other mistakes are set aside; by default they are refused.
     """
     started, log = time.monotonic(), log or Log()
     executor = executor_of(spark)
     by = check_cut(program, publish_by)
     reading = Reading(
-        False, op_column, order_column or "", checked_net(net, order_column), all_inserts, left_out_counts(nulls)
+        False,
+        op_column,
+        order_column or "",
+        checked_net(net, order_column),
+        all_inserts,
+        left_out_counts(nulls),
+        quarantine_at(quarantine),
     )
     supplied = supply(program, functions)
     if changes is None:
@@ -139,12 +149,14 @@ def apply_sources(
     if options.functions:
         options.functions.check(before.functions)
     check_stored(root, before, stored_files(before))
+    reading = reading_in_order(reading, root, before, sources)
 
     def work(attempt: str) -> Any:
         into = root / "data" / attempt / "input"
         staged = stage_inputs(executor, program, sources, into, reading, log)
+        also = sequences_in(reading, staged)
         with telling_places(program, lambda r, named: place_in_sources(r, named, sources, reading)):
-            outcome = run_stages(executor, program, before, staged, str(root), attempt, options, log, False)
+            outcome = run_stages(executor, program, before, staged, str(root), attempt, options, log, False, also=also)
         return outcome, outcome.changes, outcome.counts
 
     return run_and_commit(
@@ -161,4 +173,8 @@ def apply_sources(
         by,
         feeds=feeds,
         left_out=reading.left_out,
+        aside=reading.aside,
+        sources=sources,
+        sequences=reading.sequences.records if reading.sequences else None,
+        late=reading.sequences.late if reading.sequences else None,
     )

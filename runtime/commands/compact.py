@@ -13,6 +13,7 @@ from ..commits import open_state, run_and_commit
 from ..engines.engine import Engine
 from ..engines.spark import SparkEngine
 from ..executors import Executor, executor_of
+from ..inputs.late import sequence_relations
 from ..log import Log
 from ..manifest import PUBLISHED, Manifest
 from ..model import Program
@@ -35,7 +36,8 @@ def compact_stages(
 ) -> Outcome:
     """Rewrite the buckets that have files of changes as base files; tuples do not change."""
     outcome = Outcome.of(before, before.buckets)
-    task = Task(options, state_dir, outcome.relations, program.relations, attempt=attempt)
+    relations = (*program.relations, *sequence_relations(before).values())
+    task = Task(options, state_dir, outcome.relations, relations, attempt=attempt)
     executor.describe("compact")
     if choose_engine(executor, task, options.engine)[0] == "duckdb":
         numbers = range(options.buckets)

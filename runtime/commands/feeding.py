@@ -11,14 +11,16 @@ from typing import Any
 
 from ..batches import batch_lists
 from ..commits import open_state, run_and_commit
-from ..errors import JobError, Passing
+from ..errors import JobError, NothingDiffers, Passing
 from ..executors import Executor
 from ..feeds.definitions import connected_feeds, given_sources, remove_connected
 from ..feeds.deliveries import Taken, check_taken, take_changes, take_rows
 from ..feeds.feed import LONGEST_BATCH_ID, FeedRequest, Look, OpenFeed, schema_hash, short_hash, way_out
 from ..feeds.kinds import open_feed, split_source
 from ..feeds.stream import without_streams
+from ..inputs.aside import Aside
 from ..inputs.files import Reading
+from ..inputs.late import reading_in_order, sequences_in
 from ..inputs.nulls import LeftOut
 from ..inputs.origins import place_of_deletion, telling_places
 from ..inputs.records import input_relation, refused
@@ -67,10 +69,17 @@ def looked_at(
     places: Mapping[str, str],
     resync: Iterable[str] = (),
     left_out: LeftOut | None = None,
+    aside: Aside | None = None,
 ) -> list[Fed]:
     """Look at all feeds, each once, and return those with news. Raise JobError if one is not the table that was read
-    before. ``left_out`` is as in :class:`FeedRequest`."""
+    before, or if rows of one cannot be set ``aside``. ``left_out`` is as in :class:`FeedRequest`."""
     readable = without_streams(feeds)
+    for name, record in readable.items() if aside else ():
+        if split_source(record.source)[0] == "kafka-debezium":
+            raise JobError(
+                f"--quarantine cannot set messages of {record.source} aside, which feeds {name}: later messages may "
+                "leave out values that an earlier one has; leave the option out, so that wrong messages are refused"
+            )
     for name in (*places, *resync):
         if name in feeds and is_stream(feeds[name]):
             raise JobError(f"{name} is fed by {feeds[name].source}: its changes cannot be read again here")
@@ -129,17 +138,19 @@ def initial_rows(
     given: Iterable[str],
     places: str | Iterable[str] | Mapping[str, str],
     left_out: LeftOut | None = None,
+    aside: Aside | None = None,
 ) -> FirstRows:
     """Look at the feeds that were connected before ``init``; raise JobError if one is for a relation whose rows are
-    ``given``. ``places`` are other sources of feeds for this command, and ``left_out`` is as in
-    :class:`FeedRequest`."""
+    ``given``. ``places`` are other sources of feeds for this command, and ``left_out`` and
+    ``aside`` are as in :func:`looked_at`."""
     connected = connected_feeds(root)
     for name in given:
         if name in connected:
             raise JobError(
                 f"{name} is fed by {connected[name].source}: give no rows, or `connect --remove {name}` first"
             )
-    return FirstRows(root, connected, looked_at(program, executor, connected, given_sources(places), left_out=left_out))
+    found = looked_at(program, executor, connected, given_sources(places), left_out=left_out, aside=aside)
+    return FirstRows(root, connected, found)
 
 
 def check_same_table(fed: Fed) -> None:
@@ -170,7 +181,9 @@ def take(fed: Fed, root: Path, before: Manifest | None, folder: Path, reading: R
         found: Taken = FURTHER["take_messages"](request, delivery, root, before, folder, whole, log)
         return found
     if whole:
-        return take_rows(request, delivery, fed.look, root, before, folder, reading, log)
+        # Rows that are compared as a whole have no sequences.
+        whole_reading = replace(reading, sequences=None)
+        return take_rows(request, delivery, fed.look, root, before, folder, whole_reading, log)
     return take_changes(request, delivery, fed.look, folder, reading, log)
 
 
@@ -193,10 +206,6 @@ def feed_batch_id(root: Path, before: Manifest, found: Iterable[Fed]) -> str:
         number += 1
         name = f"{batch}#{number}"
     return name
-
-
-class NothingDiffers(Exception):
-    """Feeds that do not tell versions have the rows that the state has."""
 
 
 def nothing_new(program: Program, before: Manifest, log: Log) -> dict[str, Any]:
@@ -232,7 +241,8 @@ def apply_feeds(
     before = open_state(program, executor, root)
     if not without_streams(before.feeds) and not (places or resync):
         raise JobError("no feed is connected to this state: give --changes, or `connect` one")
-    found = looked_at(program, executor, before.feeds, given_sources(places), list(resync), reading.left_out)
+    again = list(resync)
+    found = looked_at(program, executor, before.feeds, given_sources(places), again, reading.left_out, reading.aside)
     if not found:
         return nothing_new(program, before, log)
     batch = feed_batch_id(root, before, found)
@@ -240,6 +250,7 @@ def apply_feeds(
     if chosen.functions:
         chosen.functions.check(before.functions)
     check_stored(root, before, stored_files(before))
+    reading = ordered_feeds(reading, root, before, found)
 
     def work(attempt: str) -> Any:
         into = root / "data" / attempt / "input"
@@ -247,8 +258,9 @@ def apply_feeds(
         if not any(fed.look.versioned for fed in found) and all(one.effect == (0, 0) for one in taken):
             raise NothingDiffers
         staged = {one.table: one.files for one in taken}
+        also = sequences_in(reading, staged)
         with telling_places(program, lambda relation, named: place_taken(relation, named, taken, reading)):
-            outcome = run_stages(executor, program, before, staged, str(root), attempt, chosen, log, False)
+            outcome = run_stages(executor, program, before, staged, str(root), attempt, chosen, log, False, also=also)
         for one in taken:
             check_taken(one, outcome, initial=False)
         return outcome, outcome.changes, outcome.counts
@@ -270,10 +282,26 @@ def apply_feeds(
             by,
             feeds=feeds,
             left_out=reading.left_out,
+            aside=reading.aside,
+            sequences=reading.sequences.records if reading.sequences else None,
+            late=reading.sequences.late if reading.sequences else None,
         )
     except NothingDiffers:
         return nothing_new(program, before, log)
     return summary(program, root, manifest, started)
+
+
+def ordered_feeds(reading: Reading, root: Path, before: Manifest, found: Iterable[Fed]) -> Reading:
+    """Return how to read the changes of feeds, of which only those of change files may be ordered by a column. Raise
+    JobError if that does not fit the sequences that relations keep."""
+    for fed in found:
+        name = fed.request.relation.name
+        if name in before.sequences and (fed.whole or split_source(fed.request.record.source)[0] != "files"):
+            raise JobError(
+                f"{name} keeps the sequence of each key, and rows of {fed.request.record.source} have none: "
+                f"`vacuum --forget-sequences {name}` gives the sequences up"
+            )
+    return reading_in_order(reading, root, before, [fed.request.relation.name for fed in found])
 
 
 def follow_feeds(

@@ -7,6 +7,8 @@ from pathlib import Path
 from typing import Any
 
 from ..batches import batch_lists
+from ..inputs.aside import set_aside_text
+from ..inputs.late import late_text
 from ..inputs.nulls import left_out_text
 from ..manifest import Manifest, attempt_id, read_state
 from ..model import Program
@@ -51,6 +53,8 @@ def commit_record(root: Path, last: Manifest, manifest: Manifest) -> dict[str, A
         "steps": list(manifest.steps),
         "kept": manifest.commit >= oldest_kept(last),
         "left_out": dict(manifest.left_out),
+        "late": dict(manifest.late),
+        "set_aside": {name: aside.rows for name, aside in manifest.set_aside.items()},
         "undone": own in last.undone and not is_listed(root, last, *own),
     }
     if manifest.feeds:
@@ -93,6 +97,10 @@ def report_history(result: Mapping[str, Any]) -> Iterator[str]:
                 yield f"  {side}: {name} +{change['inserted']:,} -{change['deleted']:,}"
         for name, number in record["left_out"].items():
             yield f"  in: {name}, {left_out_text(number)}"
+        for name, number in record["late"].items():
+            yield f"  in: {name}, {late_text(number)}"
+        for name, number in record["set_aside"].items():
+            yield f"  in: {name}, {set_aside_text(number)}"
         for step in record["steps"]:
             strata = ", ".join(step["strata"]) or "inputs"
             yield f"  {strata}: {step['engine']} ({step['reason']}), {step['seconds']:.1f} s"

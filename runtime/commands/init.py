@@ -11,6 +11,7 @@ from ..commits import run_and_commit
 from ..errors import JobError
 from ..executors import Executor, executor_of
 from ..functions import supply
+from ..inputs.aside import quarantine_at
 from ..inputs.files import Reading, Source, relation_sources
 from ..inputs.nulls import left_out_counts
 from ..inputs.staging import stage_inputs
@@ -49,6 +50,7 @@ def init_state(
     op_column: str = "op",
     publish: str | None = None,
     nulls: str = "refuse",
+    quarantine: str | None = None,
 ) -> dict[str, Any]:
     """Build the state from rows of the input relations; raise JobError if there is one. A relation that was connected
     gets the rows of its feed, which is read from there on. ``inputs``: REL=PATH or a
@@ -58,9 +60,10 @@ def init_state(
     ``feeds``: sources that replace those of connected feeds for this command, as ``REL=SOURCE`` or as a mapping.
     ``op_column``: the operation column of change files in a connected folder. ``publish``: keep output relations as
     tables at this place, such as ``delta:/lake/views`` or ``iceberg:lake.views``. ``nulls``: ``skip`` if rows with
-    nulls in columns that are never null are left out and counted; by default they are refused."""
+    nulls in columns that are never null are left out and counted; by default they are refused. ``quarantine``: a
+    folder in which rows with other mistakes are set aside; by default they are refused."""
     started, log = time.monotonic(), log or Log()
-    left_out = left_out_counts(nulls)
+    left_out, aside = left_out_counts(nulls), quarantine_at(quarantine)
     keep = checked_keep(keep)
     executor = executor_of(spark)
     supplied = supply(program, functions)
@@ -75,7 +78,7 @@ def init_state(
     fed = None
     if feeds or connected_files(root):
         initial_rows = further("initial_rows", FEEDS, "reading the feeds that are connected to this state")
-        fed = initial_rows(program, executor, root, sources, feeds, left_out)
+        fed = initial_rows(program, executor, root, sources, feeds, left_out, aside)
     connected = fed.connected if fed else {}
     for relation in program.relations:
         if relation.kind == "input" and relation.name not in {*sources, *connected}:
@@ -88,9 +91,9 @@ def init_state(
 
     def work(attempt: str) -> Any:
         into = root / "data" / attempt / "input"
-        reading = Reading(initial=True, all_inserts=all_inserts, left_out=left_out)
+        reading = Reading(initial=True, all_inserts=all_inserts, left_out=left_out, aside=aside)
         staged = stage_inputs(executor, program, sources, into, reading, log)
-        changes = Reading(op_column=op_column, all_inserts=all_inserts, left_out=left_out)
+        changes = Reading(op_column=op_column, all_inserts=all_inserts, left_out=left_out, aside=aside)
         taken = fed.take(into, changes, log) if fed else []
         staged |= {one.table: one.files for one in taken}
         # A session is opened for rows that have been checked.
@@ -115,6 +118,8 @@ def init_state(
         feeds=fed.records if fed else {},
         tables=tables,
         left_out=left_out,
+        aside=aside,
+        sources=sources,
     )
     if fed:
         fed.forget()

@@ -16,6 +16,7 @@ from ..executors import executor_of
 from ..feeds.feed import LONGEST_BATCH_ID, short_hash
 from ..feeds.stream import checked_number, due_relations, query_of, stream_record
 from ..functions import supply
+from ..inputs.aside import quarantine_at
 from ..inputs.files import Reading, Source, relation_sources
 from ..inputs.nulls import left_out_counts
 from ..inputs.records import input_relation
@@ -61,6 +62,7 @@ def apply_stream_batch(
     publish_by: str | None = None,
     log: Log | None = None,
     nulls: str = "refuse",
+    quarantine: str | None = None,
 ) -> dict[str, Any]:
     """Apply a micro-batch of a streaming query to an input relation, from ``foreachBatch``, which passes the ``frame``
     and the ``batch_id``. The state keeps the ID of the query and the number of its last batch, in the commit of its
@@ -76,7 +78,8 @@ def apply_stream_batch(
     for name in given:
         input_relation(program, name)
     left_out_counts(nulls)  # refuses other choices
-    reading = Reading(False, op_column, order_column or "", checked_net(net, order_column), all_inserts)
+    aside = quarantine_at(quarantine)
+    reading = Reading(False, op_column, order_column or "", checked_net(net, order_column), all_inserts, aside=aside)
     supplied, executor, root = supply(program, functions), executor_of(frame.sparkSession), given_place(state)
     where, by = published_where(publish), check_cut(program, publish_by)
     with STATES_IN_TURN.setdefault(str(root), threading.Lock()):

@@ -80,6 +80,20 @@ def add_operations(
         action="store_true",
         help="remove no published changes",
     )
+    removing.add_argument(
+        "--tombstones",
+        action="append",
+        default=[],
+        metavar="REL=DISTANCE",
+        help="remove the sequences of dead keys of this relation that are further behind its newest sequence",
+    )
+    removing.add_argument(
+        "--forget-sequences",
+        action="append",
+        default=[],
+        metavar="REL",
+        help="remove all sequences of this relation, which keeps none from now on",
+    )
     exporting = add_command(
         commands,
         "export",

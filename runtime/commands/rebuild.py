@@ -11,9 +11,11 @@ from ..batches import new_batch_id
 from ..commits import known_feeds, run_and_commit
 from ..errors import DISK_FAILURES, JobError
 from ..executors import Executor, executor_of
-from ..former import differences, kept_inputs, stage_stored, under_own_columns
+from ..former import differences, kept_inputs, stage_sequences, stage_stored, under_own_columns
 from ..functions import supply
+from ..inputs.aside import quarantine_at
 from ..inputs.files import Reading, Source, relation_sources
+from ..inputs.late import kept_sequences
 from ..inputs.nulls import left_out_counts
 from ..inputs.staging import stage_inputs
 from ..log import Log
@@ -48,14 +50,16 @@ def rebuild_state(
     publish_by: str | None = None,
     log: Log | None = None,
     nulls: str = "refuse",
+    quarantine: str | None = None,
 ) -> dict[str, Any]:
     """Recompute every derived relation from the stored inputs, even if another version of the program wrote them.
 
-    ``inputs`` replaces stored inputs, in the forms that :func:`init_state` takes, and its ``nulls``. Changes to
-    output relations are published as a batch, cut by ``publish_by`` as in :func:`apply_batch`.
+    ``inputs`` replaces stored inputs, in the forms that :func:`init_state` takes, and its ``nulls`` and
+    ``quarantine``. Changes to output relations are published as a batch, cut by ``publish_by`` as in
+    :func:`apply_batch`.
     """
     started, log = time.monotonic(), log or Log()
-    left_out = left_out_counts(nulls)
+    left_out, aside = left_out_counts(nulls), quarantine_at(quarantine)
     by = check_cut(program, publish_by)
     executor = executor_of(spark)
     supplied = supply(program, functions)
@@ -70,6 +74,7 @@ def rebuild_state(
         log.warn(f"the changes of batch {before.batch} cannot be published: {error}")
     sources = relation_sources(program, inputs)
     kept = kept_inputs(program, root, before, set(sources), log)
+    ordered_keys = kept_sequences(program, before, sources, log)
     options = Options(
         before.buckets if buckets is None else buckets, engine, max_rounds, max_entries, memory_limit, supplied
     )
@@ -78,11 +83,15 @@ def rebuild_state(
     def work(attempt: str) -> Any:
         folder = root / "data" / attempt
         former = under_own_columns(program, root, before, folder / "former", attempt)
-        reading = Reading(initial=True, all_inserts=all_inserts, left_out=left_out)
+        reading = Reading(initial=True, all_inserts=all_inserts, left_out=left_out, aside=aside)
         staged = stage_inputs(executor, program, sources, folder / "input", reading, log)
         for item in kept:
             staged[item.table] = stage_stored(executor, root, former, item, folder / "input" / item.table)
-        outcome = run_stages(executor, program, None, staged, str(root), attempt, options, log, True)
+        for sequences in ordered_keys.values():
+            place = folder / "input" / sequences.table
+            staged[sequences.table] = stage_sequences(root, before, sequences, place)
+        also = tuple(ordered_keys.values())
+        outcome = run_stages(executor, program, None, staged, str(root), attempt, options, log, True, also=also)
         after = replace(former, relations=outcome.relations, buckets=options.buckets)
         changes: dict[str, tuple[str, ...]] = {}
         counts: dict[str, tuple[int, int]] = {}
@@ -112,5 +121,7 @@ def rebuild_state(
         feeds=feeds,
         command="rebuild",
         left_out=left_out,
+        aside=aside,
+        sources=sources,
     )
     return summary(program, root, manifest, started)

@@ -10,6 +10,8 @@ from typing import Any
 from ..commits import relation_rows
 from ..errors import without_keys
 from ..explain import report_explanation
+from ..inputs.aside import file_set_aside, set_aside_text
+from ..inputs.late import late_text
 from ..inputs.nulls import left_out_text
 from ..manifest import FeedRecord, Manifest
 from ..model import Program
@@ -34,6 +36,16 @@ def summary(program: Program, root: Path, manifest: Manifest, started: float) ->
         "steps": list(manifest.steps),
         "seconds": round(time.monotonic() - started, 3),
         **({"left_out": dict(manifest.left_out)} if manifest.left_out else {}),
+        **({"late": dict(manifest.late)} if manifest.late else {}),
+        **(rows_set_aside(root, manifest) if manifest.set_aside else {}),
+    }
+
+
+def rows_set_aside(root: Path, manifest: Manifest) -> dict[str, Any]:
+    """Return how many rows a commit has set aside, and the files with them, by relation."""
+    return {
+        "set_aside": {name: aside.rows for name, aside in manifest.set_aside.items()},
+        "quarantine": {name: str(file_set_aside(root, manifest, name)) for name in manifest.set_aside},
     }
 
 
@@ -54,8 +66,13 @@ def report_commit(result: Mapping[str, Any]) -> Iterator[str]:
     for name, rows in result["rows"].items():
         change = result["changes"].get(name)
         counts = f"  +{change['inserted']:,} -{change['deleted']:,}" if change else ""
-        left_out = result.get("left_out", {}).get(name)
-        yield f"  {name}: {tuples_text(rows)}{counts}{f'  ({left_out_text(left_out)})' if left_out else ''}"
+        left_out, late, aside = (result.get(member, {}).get(name) for member in ("left_out", "late", "set_aside"))
+        notes = ([left_out_text(left_out)] if left_out else []) + ([late_text(late)] if late else [])
+        notes += [set_aside_text(aside)] if aside else []
+        told = f"  ({', '.join(notes)})" if notes else ""
+        yield f"  {name}: {tuples_text(rows)}{counts}{told}"
+    for name, file in result.get("quarantine", {}).items():
+        yield f"  set aside of {name}: {file}"
     for name, folder in result["published"].items():
         yield f"  changes of {name}: {folder}"
 
@@ -67,6 +84,9 @@ def report_status(result: Mapping[str, Any]) -> Iterator[str]:
         yield f"  {name}: {tuples_text(rows)}"
     for name, feed in result["feeds"].items():
         yield f"  {name} is fed by {feed_text(feed)}"
+    for name, kept in result["sequences"].items():
+        since = f", those of dead keys since {kept['pruned']}" if kept["pruned"] else ""
+        yield f"  {name} keeps {kept['keys']:,} sequences by {kept['column']}{since}"
     for name, table in result["tables"].items():
         yield f"  {name} is kept as {table}"
     if result["differs"]:

@@ -15,6 +15,7 @@ from ..errors import JobError, Refused
 from ..executors import Executor, executor_of
 from ..former import differences
 from ..functions import supply
+from ..inputs.late import sequence_relations
 from ..inputs.values import hashable, shown
 from ..log import Log
 from ..manifest import Manifest
@@ -76,6 +77,7 @@ def revert_batch(
     for manifest in (then, earlier):
         check_program(program, manifest)
     inputs = [relation for relation in program.relations if relation.kind == "input"]
+    sequences = sequence_relations(before)
     tables = [relation.table for relation in inputs]
     check_stored(root, before, [*stored_files(before), *stored_files(then, tables), *stored_files(earlier, tables)])
     options = Options(before.buckets, engine, max_rounds, max_entries, memory_limit, supplied, strategy)
@@ -84,7 +86,7 @@ def revert_batch(
     def work(attempt: str) -> Any:
         folder = root / "data" / attempt / "input"
         staged = {}
-        for relation in inputs:
+        for relation in (*inputs, *sequences.values()):
             files, _ = differences(executor, root, then, earlier, relation, folder)
             if files:
                 check_unfed(before, [relation.name])
@@ -92,7 +94,18 @@ def revert_batch(
                 since, _ = differences(executor, root, then, before, relation, folder / "since")
                 check_reverted(root, relation, files, since, reverted)
             staged[relation.table] = [str(root / name) for name in files]
-        outcome = run_stages(executor, program, before, staged, str(root), attempt, options, log, False)
+        outcome = run_stages(
+            executor,
+            program,
+            before,
+            staged,
+            str(root),
+            attempt,
+            options,
+            log,
+            False,
+            also=tuple(kept for kept in sequences.values() if staged[kept.table]),
+        )
         return outcome, outcome.changes, outcome.counts
 
     manifest = run_and_commit(

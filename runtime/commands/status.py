@@ -33,6 +33,14 @@ def state_status(program: Program, state: str) -> dict[str, Any]:
             "rows": relation_rows(program, manifest),
             "feeds": feeds_said(manifest.feeds),
             "tables": {name: told_place(manifest.tables.place, item.folder) for name, item in written.items()},
+            "sequences": {
+                name: {
+                    "column": record.column,
+                    "keys": manifest.relations[record.table].rows,
+                    "pruned": int(record.pruned) if record.pruned else None,
+                }
+                for name, record in manifest.sequences.items()
+            },
             "bytes": stored_bytes(root, manifest),
             "finished_publication": finished,
         }

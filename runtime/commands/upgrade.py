@@ -12,7 +12,9 @@ from ..commits import known_feeds, run_and_commit
 from ..executors import Executor, executor_of
 from ..former import differences, kept_inputs, stage_stored, under_own_columns
 from ..functions import supply
+from ..inputs.aside import quarantine_at
 from ..inputs.files import Reading, Source, relation_sources
+from ..inputs.late import kept_sequences
 from ..inputs.nulls import left_out_counts
 from ..inputs.staging import stage_inputs
 from ..log import Log
@@ -47,16 +49,18 @@ def upgrade_state(
     publish_by: str | None = None,
     log: Log | None = None,
     nulls: str = "refuse",
+    quarantine: str | None = None,
 ) -> dict[str, Any]:
     """Convert the state of another version of the program to this one: relations whose definition changed are
     recomputed, and those that depend on them are maintained. The result names the relations that were ``recomputed``,
     ``kept`` and ``dropped``.
 
-    ``inputs`` replaces stored inputs, in the forms that :func:`init_state` takes, and its ``nulls``. Changes to
-    output relations are published as a batch, cut by ``publish_by`` as in :func:`apply_batch`.
+    ``inputs`` replaces stored inputs, in the forms that :func:`init_state` takes, and its ``nulls`` and
+    ``quarantine``. Changes to output relations are published as a batch, cut by ``publish_by`` as in
+    :func:`apply_batch`.
     """
     started, log = time.monotonic(), log or Log()
-    left_out = left_out_counts(nulls)
+    left_out, aside = left_out_counts(nulls), quarantine_at(quarantine)
     by = check_cut(program, publish_by)
     executor = executor_of(spark)
     supplied = supply(program, functions)
@@ -80,13 +84,14 @@ def upgrade_state(
             **named,
         }
     stored = kept_inputs(program, root, before, set(sources), log)
+    ordered_keys = kept_sequences(program, before, sources, log)
     check_stored(root, before, stored_files(before, planned.kept))
     options = Options(before.buckets, engine, max_rounds, max_entries, memory_limit, supplied)
     batch = new_batch_id(root, before, "upgrade")
 
     def work(attempt: str) -> Any:
         folder = root / "data" / attempt
-        reading = Reading(initial=True, all_inserts=all_inserts, left_out=left_out)
+        reading = Reading(initial=True, all_inserts=all_inserts, left_out=left_out, aside=aside)
         staged = stage_inputs(executor, program, sources, folder / "input", reading, log)
         same_names = under_own_columns(program, root, before, folder / "former", attempt)
         for item in stored:
@@ -96,6 +101,7 @@ def upgrade_state(
         outcome = run_stages(
             executor, program, former, staged, str(root), attempt, options, log, False, planned.rebuilt
         )
+        outcome.relations |= {kept.table: before.relations[kept.table] for kept in ordered_keys.values()}
         # Relations that are new or have other columns have no net changes.
         comparable = [item for item in program.relations if has_columns_of(item, before.program)]
         changes = {item.table: outcome.changes.get(item.table, ()) for item in comparable}
@@ -122,6 +128,8 @@ def upgrade_state(
         feeds=feeds,
         command="upgrade",
         left_out=left_out,
+        aside=aside,
+        sources=sources,
     )
     return {**summary(program, root, manifest, started), **named}
 

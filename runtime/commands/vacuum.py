@@ -6,7 +6,7 @@ import contextlib
 import shutil
 import time
 import uuid
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -27,15 +27,23 @@ from ..model import Program
 from ..places import files_under, given_place, is_local, remove_tree, sync
 from ..publish import attempts_in
 from ..retention import checked_keep, kept_after, moment_after, oldest_kept
-from ..task import Outcome
+from .tombstones import check_kept, given_distances, without_sequences
 
 
 def vacuum_state(
-    program: Program, state: str, keep: str | None = None, keep_published: bool = False, log: Log | None = None
+    program: Program,
+    state: str,
+    keep: str | None = None,
+    keep_published: bool = False,
+    log: Log | None = None,
+    tombstones: Iterable[str] | Mapping[str, Any] = (),
+    forget_sequences: Iterable[str] = (),
 ) -> dict[str, Any]:
     """Remove the data files that no commit needs which is kept, what crashes have left, and, unless
     ``keep_published``, the changes that other commits have published in the state. ``keep``: how many commits to keep
-    from now on, or for how long. The result has the numbers of bytes that were ``removed``. Spark is not needed."""
+    from now on, or for how long. ``tombstones``: how far behind the newest sequence of a relation those of dead
+    keys are kept, as REL=DISTANCE or as a mapping. ``forget_sequences``: the relations that no longer keep any. The
+    result has the numbers of bytes, and of sequences, that were ``removed``. Spark is not needed."""
     started, log = time.monotonic(), log or Log()
     keep = checked_keep(keep)
     root = given_place(state)
@@ -46,14 +54,26 @@ def vacuum_state(
     # The number of commits is right after each of them, but time passes without any.
     first = kept_after(root, before, wanted, moment_after(before.time), before.commit)
     manifest = before
-    if wanted != before.keep or first > oldest_kept(before):
+    forgotten = list(forget_sequences)
+    distances = given_distances(before, tombstones)
+    check_kept(before, forgotten)
+    records, sequences = dict(before.sequences), dict[str, int]()
+    if wanted != before.keep or first > oldest_kept(before) or distances or forgotten:
         batch = new_batch_id(root, before, "vacuum")
-
-        def work(attempt: str) -> Any:
-            return Outcome.of(before, before.buckets), {}, {}
-
+        work = without_sequences(executor, root, before, distances, forgotten, records, sequences, log)
         manifest = run_and_commit(
-            program, executor, root, before, batch, PUBLISHED, None, log, work, command="vacuum", keep=keep
+            program,
+            executor,
+            root,
+            before,
+            batch,
+            PUBLISHED,
+            None,
+            log,
+            work,
+            command="vacuum",
+            keep=keep,
+            sequences=records,
         )
     else:
         collect_garbage(root, manifest)
@@ -66,7 +86,11 @@ def vacuum_state(
         "applied": manifest is not before,
         "keep": manifest.keep,
         "kept_from": oldest_kept(manifest),
-        "removed": {"data": max(0, size - sum(files_under(root / "data").values())), "published": published},
+        "removed": {
+            "data": max(0, size - sum(files_under(root / "data").values())),
+            "published": published,
+            **({"sequences": sequences} if sequences else {}),
+        },
         "seconds": round(time.monotonic() - started, 3),
     }
 
@@ -83,7 +107,7 @@ def sweep_data(root: Path, manifest: Manifest) -> None:
     for folder in sorted((root / "data").glob("[0-9]*-*")):
         if int(folder.name.partition("-")[0]) <= manifest.commit:
             with contextlib.suppress(OSError):
-                tidy(root, folder, kept)
+                tidy(root, folder, kept, manifest)
 
 
 def sweep_published(root: Path, manifest: Manifest) -> int:
@@ -113,4 +137,6 @@ def report_vacuum(result: Mapping[str, Any]) -> Iterator[str]:
     """Yield the lines that say what was removed, and what is kept."""
     removed = result["removed"]
     yield f"removed {removed['data']:,} bytes of data and {removed['published']:,} bytes of published changes"
+    for name, number in removed.get("sequences", {}).items():
+        yield f"removed {number:,} sequence{'' if number == 1 else 's'} of {name}"
     yield f"the states of commits {result['kept_from']} to {result['commit']} are kept"

@@ -17,6 +17,7 @@ from ..maintenance.run import Bucket
 from ..manifest import Manifest
 from ..model import FunctionSource, Program
 from ..options import Options
+from ..parts import FURTHER
 from ..places import given_place
 from ..publish import finish_publication
 from ..reading import load_computed, load_external
@@ -87,8 +88,8 @@ def verify_state(
     functions: FunctionSource = None,
     log: Log | None = None,
 ) -> dict[str, Any]:
-    """Check the files of the state, then recount every relation from the rules themselves, not from their delta rules;
-    ``differences`` of the result is empty if the state is exact."""
+    """Check the files of the state, then recount every relation from the rules themselves, not from their delta rules,
+    and compare sequences with rows; ``differences`` of the result is empty if the state is exact."""
     started, log = time.monotonic(), log or Log()
     executor = executor_of(spark)
     supplied = supply(program, functions)
@@ -101,6 +102,8 @@ def verify_state(
         options = Options(manifest.buckets, engine, memory_limit=memory_limit, functions=supplied)
         log.event("verify", commit=manifest.commit, on=executor.name, reason=executor.why)
         differences = verify_stages(executor, program, manifest, str(root), options)
+        if manifest.sequences:
+            differences += FURTHER["sequence_differences"](program, root, manifest)
         return {
             "program": program.name,
             "commit": manifest.commit,

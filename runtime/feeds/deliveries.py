@@ -77,7 +77,7 @@ def take_rows(
         if exact and not relation.copy:
             check_copies(netting, request, paths)
     staged = difference(request, root, before, paths, folder)
-    return Taken(request, [str(staged)], signs_of(staged), rows_there(request, look) if exact else None)
+    return Taken(request, [str(staged)], signs_of(staged), rows_there(request, look, reading) if exact else None)
 
 
 def take_changes(
@@ -89,12 +89,13 @@ def take_changes(
             files = events_of(request, delivery, folder, reading, netting, log)
             return Taken(request, list(map(str, files)), origins=tuple(delivery.files))
         path = net_of_images(netting, request, stage_rows(request, delivery, folder, reading, log), folder)
-    return Taken(request, [str(path)], signs_of(path), rows_there(request, look))
+    return Taken(request, [str(path)], signs_of(path), rows_there(request, look, reading))
 
 
-def rows_there(request: FeedRequest, look: Look) -> int | None:
-    """Return how many rows the relation should have; None if a filter or nulls may leave rows out."""
-    return None if request.record.where or request.left_out is not None else look.rows
+def rows_there(request: FeedRequest, look: Look, reading: Reading) -> int | None:
+    """Return how many rows the relation should have; None if some may be left out or set aside."""
+    fewer = request.record.where or reading.left_out is not None or reading.aside is not None
+    return None if fewer else look.rows
 
 
 # Staging
@@ -113,6 +114,7 @@ def stage_rows(request: FeedRequest, delivery: Delivery, folder: Path, reading: 
         all_inserts=True,
         left_out=reading.left_out,
         whole_rows=not delivery.order,
+        aside=reading.aside,
     )
     folder.mkdir(parents=True, exist_ok=True)
     path = folder / "rows.parquet"
@@ -226,7 +228,7 @@ def events_of(
     problems = Problems()
     if delivery.order:
         stage_rows(request, delivery, folder, reading, log)
-        shape = replace(reading, order_column="order").shape(relation)
+        shape = replace(reading, order_column="order", sequences=None).shape(relation)
         found = net_changes([], folder, shape, problems, netting)
         problems.refuse()
         return sorted(found.rglob("*.parquet"))
@@ -396,6 +398,7 @@ def check_taken(taken: Taken, outcome: Outcome, initial: bool) -> None:
     if taken.rows is not None and stored != taken.rows:
         raise refused(
             f"{source} has {taken.rows:,} rows, but {name} would have {stored:,}: the changes that were read are not "
-            "all that happened, or rows with nulls were left out before, and this command lacks --nulls skip",
+            "all that happened, or rows were left out or set aside before, and this command lacks --nulls skip or "
+            "--quarantine",
             way_out(request),
         )

@@ -16,7 +16,7 @@ from .values import InputShape
 def tables_again(file: InputFile, shape: InputShape) -> Iterator[Any]:
     """Yield the rows of a source as Arrow tables of staged values, without reporting anything. Tables and DataFrames of
     Spark yield none, since their rows have no numbers."""
-    numbered = replace(shape, numbered=True)
+    numbered = replace(shape, numbered=True, aside=None)
     if file.format == "arrow":
         yield from tables_of_frame(file.place, str(file), numbered, Problems(), unheard)
     elif file.format not in ("table", "frame"):

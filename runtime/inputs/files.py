@@ -13,12 +13,13 @@ import pyarrow as pa
 from ..errors import JobError, Refused, reason
 from ..model import Program, Relation
 from ..places import input_place, without_scheme
+from .aside import Aside
 from .dialects import DIALECT_OPTIONS, USUAL, Dialect, split_dialect
 from .frames import arrow_table, is_pandas
 from .nulls import LeftOut
 from .paths import files_at, format_of, opened_file, relation_name, unknown_format
 from .records import Problems, operation_column, refused
-from .values import InputShape
+from .values import InputShape, Sequences
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -52,7 +53,8 @@ class InputFile:
 @dataclass(frozen=True)
 class Reading:
     """How to read input rows: as the ``initial`` rows of a state or as changes, and the names of their operation and
-    order columns. ``net``, ``all_inserts`` and ``left_out`` are as in InputShape."""
+    order columns. ``net``, ``all_inserts``, ``left_out``, ``aside`` and
+    ``sequences`` are as in InputShape."""
 
     initial: bool = False
     op_column: str = "op"
@@ -60,12 +62,22 @@ class Reading:
     net: str = ""
     all_inserts: bool = False
     left_out: LeftOut | None = None
+    aside: Aside | None = None
+    sequences: Sequences | None = None
 
     def shape(self, relation: Relation) -> InputShape:
         """Return what to read for a relation."""
         operation = operation_column(relation, self.op_column, self.initial and self.all_inserts)
         return InputShape(
-            relation, operation, self.order_column, self.initial, self.net, self.all_inserts, self.left_out
+            relation,
+            operation,
+            self.order_column,
+            self.initial,
+            self.net,
+            self.all_inserts,
+            self.left_out,
+            aside=self.aside,
+            sequences=self.sequences if relation.key and not self.initial else None,
         )
 
 

@@ -74,6 +74,9 @@ def net_changes(
     """
     if shape.relation.copy:
         return folder
+    if shape.sequences is not None:
+        found: Path = shape.sequences.net(files, folder, shape, problems)
+        return found
     staged = sorted(folder.rglob("*.parquet"))
     if not shape.order and (have_one_sign(staged) or are_apart(staged)):
         return folder
@@ -123,9 +126,9 @@ def have_one_sign(files: Iterable[Path]) -> bool:
     return signs <= {"+"} or signs <= {"-"}
 
 
-GONE = '"removes its key"'
+REMOVES = '"removes its key"'
 
-REMOVAL = f", _op = '{REMOVE_KEY}' AS {GONE}"
+REMOVAL = f", _op = '{REMOVE_KEY}' AS {REMOVES}"
 """A column by which queries tell the removal of a key from a row that happens to have the same values."""
 
 
@@ -135,17 +138,17 @@ def unordered_query(columns: str, shape: InputShape) -> str:
     images = """"n +" + "n -" = 0 AND "n <" <= "n >\""""
     doubt = f"""WHEN "n -" + "n <" > 0 AND "n +" + "n >" > 0 AND NOT ({images}) THEN '?'"""
     counts = ", ".join(f"""COUNT(*) FILTER (_op = '{sign}') AS "n {sign}\"""" for sign in "+-<>")
-    gone, removal = (f"WHEN {GONE} THEN '{REMOVE_KEY}'", REMOVAL) if removes_keys(shape) else ("", "")
+    gone, removal = (f"WHEN {REMOVES} THEN '{REMOVE_KEY}'", REMOVAL) if removes_keys(shape) else ("", "")
     kind = f"CASE {gone} {'' if shape.net else doubt} WHEN \"n +\" + \"n >\" > 0 THEN '+' ELSE '-' END AS _op"
     return f"""SELECT {columns}, {kind}
-        FROM (SELECT {columns}{removal}, {counts} FROM rows GROUP BY {columns}{removal and f", {GONE}"})"""
+        FROM (SELECT {columns}{removal}, {counts} FROM rows GROUP BY {columns}{removal and f", {REMOVES}"})"""
 
 
 def ordered_query(columns: str, key: str, shape: InputShape) -> str:
     """Return SQL for the net changes of a batch with an order. Among changes with the same order, deletions come
     first."""
     removal = REMOVE_KEY if shape.relation.key else "-"
-    gone, removed = (f"WHEN {GONE} THEN '{REMOVE_KEY}'", REMOVAL) if removes_keys(shape) else ("", "")
+    gone, removed = (f"WHEN {REMOVES} THEN '{REMOVE_KEY}'", REMOVAL) if removes_keys(shape) else ("", "")
     return f"""SELECT {columns}, CASE
                 {gone} WHEN "newest of key" IS NULL THEN '-' WHEN "last -" > "last +" THEN '{removal}' ELSE '+'
             END AS _op
@@ -153,7 +156,7 @@ def ordered_query(columns: str, key: str, shape: InputShape) -> str:
             SELECT *, MAX("last +") OVER (PARTITION BY {key}) AS "newest of key" FROM (
                 SELECT {columns}{removed}, MAX(_order) FILTER (_op <> '-') AS "last +",
                     MAX(_order) FILTER (_op = '-') AS "last -"
-                FROM rows GROUP BY {columns}{removed and f", {GONE}"}
+                FROM rows GROUP BY {columns}{removed and f", {REMOVES}"}
             )
         ) WHERE "newest of key" IS NULL OR "last +" = "newest of key\""""
 

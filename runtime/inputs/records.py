@@ -13,7 +13,7 @@ from ..model import Program, Relation
 from ..sql import element_type, is_list, is_optional, plain_type
 from .dialects import USUAL, Dialect, better_delimiter
 from .nulls import any_value, as_removal, key_places, never_null, removes_keys
-from .values import BLANKS, OPERATION_NAMES, Absent, InputShape, Reader, json_decoder, reader, shown
+from .values import BLANKS, OPERATION_NAMES, Absent, InputShape, Reader, Unreadable, json_decoder, reader, shown
 
 PROBLEMS_LISTED = 5
 
@@ -27,7 +27,8 @@ LONGEST_RECORD = 64 * 1024 * 1024
 Warn = Callable[[str], None]
 
 Record = list[Any] | str
-"""The values of a row in the order of InputShape.names, or a message why the row is unreadable."""
+"""The values of a row in the order of InputShape.names, or a message why there are none: Unreadable if only this row is
+concerned."""
 
 # The kinds of typed values that a column type accepts, if not only its own.
 TAKEN_KINDS = {
@@ -96,15 +97,24 @@ def input_relation(program: Program, name: str) -> Relation:
 def checked_rows(
     records: Iterable[Record], file: str, text: bool, shape: InputShape, problems: Problems, first: int = 1
 ) -> Iterator[list[Any]]:
-    """Yield valid rows as they are staged, and add the problems of others. Rows are numbered from ``first``; if that is
-    0, they have no numbers, and messages tell them by their values. ``text`` says that all values are text."""
+    """Yield valid rows as they are staged; set others aside, or add their problems. Rows are numbered from
+    ``first``; if that is 0, they have no numbers, and messages tell them by their values. ``text`` says that all values
+    are text."""
     readers = [reader(type_name, shape, text) for type_name in shape.types]
     wanted, removing = never_null(shape), removal_readers(readers, shape)
+    by_key = key_readers(readers, shape) if shape.sequences is not None else []
     for number, record in enumerate(records, start=first):
         if isinstance(record, str):
-            problems.add(f"{file}, row {number}: {record}")
+            if shape.aside is not None and isinstance(record, Unreadable):
+                shape.aside.add(shape.relation, file, number, [("", str(record))], record.raw)
+            else:
+                problems.add(f"{file}, row {number}: {record}")
+            if shape.numbered:
+                yield [None] * len(shape.staged)
             continue
         left_out, used = any(record[place] is None for place in wanted), readers
+        if by_key and deletes_key(record, readers, shape):
+            left_out, used = False, by_key
         if left_out:
             if shape.numbered:
                 yield [None] * len(shape.staged)
@@ -117,10 +127,18 @@ def checked_rows(
         try:
             values = [read(value) for read, value in zip(used, record, strict=True)]
         except ValueError:
-            present = [(name, v) for name, v in zip(shape.names, record, strict=True) if v is not Absent.ABSENT]
-            named = ", ".join(f"{name} {shown(value)}" for name, value in present)
+            present = {name: v for name, v in zip(shape.names, record, strict=True) if v is not Absent.ABSENT}
+            found = row_problems(shape, used, record)
+            if shape.numbered:
+                yield [None] * len(shape.staged)
+            if shape.aside is not None:
+                if left_out and shape.left_out is not None:
+                    shape.left_out[shape.relation.name] -= 1
+                shape.aside.add(shape.relation, file, number if first else 0, found, present)
+                continue
+            named = ", ".join(f"{name} {shown(value)}" for name, value in present.items())
             where = f"{file}, row {number}" if first else f"{file}, a row with {named}"
-            problems.add(*row_problems(where, shape, used, record))
+            problems.add(*(f"{where}, column {name}: {reason}" for name, reason in found))
             continue
         if left_out:
             removal = as_removal(values, shape)
@@ -134,22 +152,38 @@ def checked_rows(
 def removal_readers(readers: Sequence[Reader], shape: InputShape) -> list[Reader]:
     """Return readers of the values by which a row that is left out removes a key: those of the key and the operation,
     and any values for other columns. Empty if such rows remove nothing."""
-    if not removes_keys(shape):
-        return []
+    return key_readers(readers, shape) if removes_keys(shape) else []
+
+
+def key_readers(readers: Sequence[Reader], shape: InputShape) -> list[Reader]:
+    """Return readers of the key and the operation, and any values for other columns."""
     kept = {*key_places(shape), *range(len(shape.relation.columns), len(shape.types))}
     values = map(any_value, (column.type for column in shape.relation.columns))
     others: list[Reader] = [lambda _, value=value: value for value in values]  # type: ignore[misc]
     return [read if place in kept else others[place] for place, read in enumerate(readers)]
 
 
-def row_problems(where: str, shape: InputShape, readers: list[Reader], record: list[Any]) -> list[str]:
-    """Return a message for each invalid value of a row."""
+def deletes_key(record: Sequence[Any], readers: Sequence[Reader], shape: InputShape) -> bool:
+    """Return whether a record is a deletion that lacks values outside the key. A null of an optional column is one."""
+    columns, key = shape.relation.columns, key_places(shape)
+    size = len(columns)
+    others = [(record[place], is_optional(columns[place].type)) for place in range(size) if place not in key]
+    if all(value is not Absent.ABSENT and (value is not None or optional) for value, optional in others):
+        return False
+    try:
+        return bool(readers[size](record[size]) == "-")
+    except ValueError:
+        return False
+
+
+def row_problems(shape: InputShape, readers: list[Reader], record: list[Any]) -> list[tuple[str, str]]:
+    """Return the column of each invalid value of a row, and what is wrong with it."""
     found = []
     for name, read, value in zip(shape.names, readers, record, strict=True):
         try:
             read(value)
         except ValueError as error:
-            found.append(f"{where}, column {name}: {error}")
+            found.append((name, str(error)))
     return found
 
 
@@ -221,7 +255,7 @@ def csv_records(
         if isinstance(record, str):
             yield record
         elif len(record) != len(header):
-            yield f"{len(record)} fields instead of {len(header)}"
+            yield Unreadable(f"{len(record)} fields instead of {len(header)}", record)
         else:
             values = [*record, *further]
             yield [Absent.ABSENT if place is None else values[place] for place in places]
@@ -277,9 +311,14 @@ def split_csv(lines: Iterator[str], dialect: Dialect = USUAL) -> Iterator[list[s
         split = split_quoted(record.rstrip("\r\n"), dialect)
         while split is None:
             added = open_field_lines(lines, quote)
+            if not added:
+                # All that follows belongs to the field: no further record is found.
+                yield "a quote is not closed"
+                break
             record += added
-            split = split_quoted(record.rstrip("\r\n"), dialect) if added else "a quote is not closed"
-        yield split
+            split = split_quoted(record.rstrip("\r\n"), dialect)
+        else:
+            yield Unreadable(split, record.rstrip("\r\n")) if isinstance(split, str) else split
 
 
 def open_field_lines(lines: Iterator[str], quote: str) -> str:
@@ -326,19 +365,20 @@ def json_records(
         try:
             record = json_decoder().decode(line)
         except json.JSONDecodeError as error:
-            yield f"broken JSON: {error.msg} at character {error.pos + 1}"
+            yield Unreadable(f"broken JSON: {error.msg} at character {error.pos + 1}", line.strip(BLANKS))
         except (ValueError, RecursionError) as error:
-            yield f"broken JSON: {error}"
+            yield Unreadable(f"broken JSON: {error}", line.strip(BLANKS))
         else:
             if isinstance(record, dict) and not constant.keys().isdisjoint(record):
-                yield f"{shown(min(constant.keys() & record))} is a member and in the name of the folder"
+                twice = shown(min(constant.keys() & record))
+                yield Unreadable(f"{twice} is a member and in the name of the folder", line.strip(BLANKS))
             elif isinstance(record, dict):
                 record |= constant
                 unused |= dict.fromkeys(record.keys() - shape.names)
                 first.setdefault(shape.operation in record, number)
                 yield [record.get(name, Absent.ABSENT) for name in shape.names]
             else:
-                yield "not a JSON object"
+                yield Unreadable("not a JSON object", line.strip(BLANKS))
     if len(first) == 2:
         problems.add(f"{file}, row {first[False]}, column {shape.operation}: missing, but row {first[True]} has it")
     elif False in first:

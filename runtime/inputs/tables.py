@@ -145,11 +145,11 @@ def rows_chosen(columns: Sequence[Any], wanted: Any) -> list[Any]:
 def left_out_tables(columns: Sequence[Any], count: int, text: bool, name: str, shape: InputShape) -> list[Any]:
     """Return what to stage for rows that are left out. Raise ValueError if something is wrong with them, or if they
     have to keep their places among the others."""
-    if shape.numbered:
-        raise ValueError("rows keep their numbers")
+    if shape.numbered or shape.sequences is not None:
+        raise ValueError("rows keep their numbers, or are deletions by key")
     if not removes_keys(shape):
         return []
-    found, problems = replace(shape, left_out=Counter()), Problems()
+    found, problems = replace(shape, left_out=Counter(), aside=None), Problems()
     rows = checked_rows(column_records(columns, count, text), name, text, found, problems)
     tables = [*row_tables(rows, staged_schema(shape))]
     if problems.count:

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta
 from decimal import Context, Decimal, InvalidOperation
 from enum import Enum
-from typing import Any
+from typing import Any, Protocol
 
 from ..model import Column, Relation
 from ..sql import element_type, is_list, is_optional, plain_type
@@ -102,6 +102,39 @@ class Unfit:
         return self.text
 
 
+class Unreadable(str):
+    """Why a record has no values, with its ``raw`` text or fields. The records after it are found."""
+
+    raw: Any
+
+    def __new__(cls, message: str, raw: Any) -> Unreadable:
+        """Return the message with the record."""
+        made = super().__new__(cls, message)
+        made.raw = raw
+        return made
+
+
+class BadRows(Protocol):
+    """Takes bad rows."""
+
+    def add(self, relation: Relation, file: str, row: int, found: Sequence[tuple[str, str]], values: Any) -> None:
+        """Take a row: its number, 0 if it has none; by column, empty for the whole row, what is wrong; and the values
+        by column, or what is there instead."""
+
+
+class Sequences(Protocol):
+    """The sequences of keys, which changes are netted by. After that, it has what a batch makes of them, as in
+    KeptSequences."""
+
+    records: dict[str, Any]
+    staged: dict[str, list[str]]
+    relations: list[Relation]
+    late: Counter[str]
+
+    def net(self, files: Any, folder: Any, shape: InputShape, problems: Any) -> Any:
+        """Net the changes staged in ``folder``, and return the folder with the result."""
+
+
 @dataclass(frozen=True)
 class InputShape:
     """The columns to read from a source: the relation's columns, the operation and, if changes are ordered, their
@@ -113,7 +146,8 @@ class InputShape:
 
     Rows with a null in a column that is never null are refused, or counted in ``left_out``. If changes come with
     ``whole_rows``, before and after, both sides are left out alike. With ``numbered``, a row that is left out is staged
-    as nulls, so that the numbers of the others tell their places.
+    as nulls, so that the numbers of the others tell their places. Rows with other values that do not fit are
+    refused, or set ``aside``. With ``sequences`` of the relation's keys, a deletion needs the key only.
     """
 
     relation: Relation
@@ -125,6 +159,8 @@ class InputShape:
     left_out: Counter[str] | None = None
     whole_rows: bool = False
     numbered: bool = False
+    aside: BadRows | None = None
+    sequences: Sequences | None = None
 
     @property
     def names(self) -> list[str]:
