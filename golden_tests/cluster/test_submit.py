@@ -81,7 +81,7 @@ def test_a_batch(script: Path) -> None:
 def test_a_refused_batch(script: Path) -> None:
     """It ends before a session begins; the last line of standard output says what was refused, as JSON."""
     code, lines, errors, events = apply_with_spark(script, "op,src,dst\n-,1,x\n")
-    assert code == 1
+    assert code == 1, errors
     refusal = json.loads(lines[-1])
     assert (refusal["program"], refusal["kind"]) == ("test.dl", "refused")
     assert refusal["error"].startswith("apply: refused, nothing has changed:\n") and 'dst: "x"' in refusal["error"]

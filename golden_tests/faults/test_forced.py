@@ -71,6 +71,9 @@ def problems(calls: Sequence[Call], module: Any, state: Path, root: Path) -> lis
     place = module.manifest_path(state, manifest.commit)
     data = [str(state / name) for name in module.referenced_files(manifest)]
     published = [str(state / item.folder) for item in manifest.publish]
+    for item in manifest.set_aside.values():
+        data.append(str(state / item.folder / f".{manifest.attempt}.jsonl"))
+        published.append(str(state / item.folder / f"{manifest.attempt}.jsonl"))
     steps = []
     for call in calls:
         if call.name in ("link", "linkat") and call.paths[-1].startswith(str(place.parent)):
@@ -103,6 +106,10 @@ def test_commands_force_what_they_promise(buckets: str, tmp_path: Path) -> None:
         run("init", "--input", str(world.folder / "batches" / "init"), "--buckets", buckets)
         for batch in (world.new_batch(), world.new_batch()):
             run("apply", "--changes", str(world.folder / "batches" / batch), "--batch", batch)
+        (tmp_path / "bad.csv").write_text("op,src,dst\n+,1,x\n")
+        aside = tmp_path / "above" / "aside"
+        run("apply", "--changes", f"link={tmp_path / 'bad.csv'}", "--batch", "bad", "--quarantine", str(aside))
+        assert len(list(aside.rglob("[0-9]*.jsonl"))) == 1
         run("compact")
         world.check(finished=True)
         run("upgrade", script=former.script)

@@ -51,8 +51,10 @@ def located_program(rng: random.Random, address: str = "int") -> str:
         lines += [f"output relation {name}({columns})" for name in own]
         if rng.random() < 0.4:
             other = rng.choice(read)
-            where = rng.choice(["@X, count<Y>", "@Y, count<X>"])
-            lines.append(f"output relation c{number}(@a: {address}, n: int)")
+            ranked = ["@X, first<2 by Y desc>, Y", "@Y, first<1>, X"]
+            where = rng.choice(["@X, count<Y>", "@Y, count<X>", *ranked])
+            last = f", b: {address}" if where in ranked else ""
+            lines.append(f"output relation c{number}(@a: {address}, n: int{last})")
             made.append(f"c{number}({where}) :- {other}(@X, Y).")
         lines += made
         below += read

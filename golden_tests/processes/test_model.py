@@ -39,6 +39,7 @@ def random_processes(rng: random.Random) -> str:
         lines.append("}")
     lines += ["process D {", "  input relation f(c0: int)"]
     lines += [f"  D.reached(X, count<Y>) :- {rng.choice(names)}.p(X, Y)."]
+    lines += [f"  D.latest(X, first<2 by Y desc>, Y) :- {rng.choice(names)}.p(X, Y)."]
     lines += [f"  D.missing(X) :- f(X), !{rng.choice(names)}.p(X, _).", "}"]
     return "\n".join(lines) + "\n"
 

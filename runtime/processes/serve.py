@@ -21,6 +21,7 @@ from ..model import MOST_ENTRIES, Program
 from ..parsers import Parser, add_cut, add_place, positive
 from ..printing import visible_lines
 from ..session import choose_executor
+from .across import explain_across
 from .beat import Channels
 from .channels import DirectoryChannels, Process, Seal, read_secret
 from .compaction import compact_feed
@@ -122,7 +123,7 @@ def process_main(program: Program, served: Process | Nodes, argv: Sequence[str])
         several = " For all nodes: route, changes, and show with --root." if isinstance(served, Nodes) else ""
         commands.epilog = (
             "The command serve runs the process, and compact-feeds compacts what it was fed; see serve --help and "
-            f"compact-feeds --help.{several} {commands.epilog}"
+            f"compact-feeds --help. With --root, explain goes on at other processes.{several} {commands.epilog}"
         )
         commands.print_help()
         return 0
@@ -134,6 +135,8 @@ def process_main(program: Program, served: Process | Nodes, argv: Sequence[str])
             file=sys.stderr,
         )
         return 1
+    if argv[:1] == ["explain"] and any(argument.split("=")[0] == "--root" for argument in argv):
+        return exit_code_of("explain", lambda: explain_across(program, served, argv[1:]))
     if argv[:1] != ["serve"]:
         routes = served.routes if isinstance(served, Nodes) else ()
         return run_command(program, argv, {route.output: route.input for route in routes})
