@@ -43,8 +43,8 @@ class CompileOptions:
     """Options of the compiler: the ``target``, whether to ``format`` the output, the method of maintaining recursions
     (``ranks`` or ``derivation-sets``), the version that headers name (``compiler``, by default that of the installed
     package), the folders below which includes may lie besides that of the program (``include_path``), where scripts
-    find the ``runtime`` (``standalone``, ``beside`` or ``installed``), and which optional ``parts`` of it standalone
-    scripts have.
+    find the ``runtime`` (``standalone``, ``beside`` or ``installed``), which optional ``parts`` of it standalone
+    scripts have, and the ``dialect`` that programs are written in, by default that of their suffixes.
     """
 
     target: str = "pyspark"
@@ -54,6 +54,7 @@ class CompileOptions:
     include_path: tuple[Path, ...] = ()
     runtime: str = "standalone"
     parts: tuple[str, ...] = ()
+    dialect: str = ""
 
     @property
     def emitting(self) -> EmitOptions:
@@ -88,7 +89,7 @@ def compile_source(
     from .pipeline import compile_program
 
     options = options or CompileOptions()
-    compilation = compile_program(source, load, options.recursion, options.include_path)
+    compilation = compile_program(source, load, options.recursion, options.include_path, options.dialect)
     return Compiled(emit(compilation, options), compilation)
 
 
@@ -106,7 +107,7 @@ def compile_process_files(
     from .processes import compile_processes
 
     options = options or CompileOptions()
-    found = compile_processes(programs, load, outside, options.recursion, options.include_path)
+    found = compile_processes(programs, load, outside, options.recursion, options.include_path, options.dialect)
     plans = {name: compilation.plan for name, compilation in found.compilations.items()}
     with refusing_depth(found.sources[0]):
         return emit_processes(found.topology, plans, options.emitting), found
@@ -123,7 +124,7 @@ def compile_node_files(
     from .pipeline import refusing_depth
 
     options = options or CompileOptions()
-    found = compile_nodes(program, load, options.recursion, options.include_path)
+    found = compile_nodes(program, load, options.recursion, options.include_path, options.dialect)
     with refusing_depth(found.sources[0]):
         return emit_nodes(found.node.plan, partition, options.emitting), found
 

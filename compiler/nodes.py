@@ -36,14 +36,15 @@ def compile_nodes(
     load: Load | None = None,
     recursion: str = syntax.RECURSIONS[0],
     include_path: Sequence[Path] = (),
+    dialect: str = "",
 ) -> NodeProgram:
-    """Compile a located program for nodes.
+    """Compile a located program for nodes. ``dialect`` is its language, by default that of its suffix.
 
     Raises :class:`~flintlog.compiler.diagnostics.CompileError` with all diagnostics if the program has errors or cannot
     run on nodes (E0740), and OSError if the main file cannot be read.
     """
     diagnostics = Diagnostics()
-    read = replace(read_program(program, diagnostics, load, include_path), recursion=recursion)
+    read = replace(read_program(program, diagnostics, load, include_path, dialect=dialect), recursion=recursion)
     for process in read.processes[:1]:
         help = "compile it without --nodes; each process block is a process already"
         diagnostics.report("E0740", "a program with process blocks is not a program for nodes", process.span, help=help)

@@ -31,6 +31,7 @@ from .passes.project_channels import project_channels
 from .passes.project_negations import project_negations
 from .passes.project_sends import project_sends
 from .passes.resolve import resolve
+from .passes.separate_groups import separate_groups
 from .passes.split_aggregates import split_aggregates
 from .passes.split_inputs import split_inputs
 from .passes.split_nodes import split_nodes
@@ -72,6 +73,7 @@ PASSES = (
     _rewriting(project_channels),
     _rewriting(split_aggregates),
     _rewriting(split_inputs),
+    _reporting(separate_groups),
     _rewriting(linearize),
     _reporting(annotate_derivations),
     _rewriting(project_negations),
@@ -154,16 +156,18 @@ def compile_program(
     load: Load | None = None,
     recursion: str = syntax.RECURSIONS[0],
     include_path: Sequence[Path] = (),
+    dialect: str = "",
 ) -> Compilation:
     """Read a program and run all passes.
 
     ``recursion`` is one of :data:`.syntax.RECURSIONS`. Files below the folders of ``include_path`` can be included too.
+    ``dialect`` is the language of the program, by default that of its suffix.
 
     Raises :class:`~flintlog.compiler.diagnostics.CompileError` with all diagnostics if the program has errors or
     processes (E0704), and OSError if the main file cannot be read.
     """
     diagnostics = Diagnostics()
-    program = replace(read_program(source, diagnostics, load, include_path), recursion=recursion)
+    program = replace(read_program(source, diagnostics, load, include_path, dialect=dialect), recursion=recursion)
     for process in program.processes[:1]:
         help = "compile it with --target processes"
         diagnostics.report(

@@ -53,10 +53,12 @@ def compile_any(
     outside: Collection[str] = (),
     recursion: str = syntax.RECURSIONS[0],
     include_path: Sequence[Path] = (),
+    dialect: str = "",
 ) -> Compilation | Processes:
-    """Compile a program of one process or of several. Raises errors as :func:`compile_processes` does."""
+    """Compile a program of one process or of several. ``dialect`` is its language, by default that of its suffix.
+    Raises errors as :func:`compile_processes` does."""
     diagnostics = Diagnostics()
-    read = replace(read_program(program, diagnostics, load, include_path), recursion=recursion)
+    read = replace(read_program(program, diagnostics, load, include_path, dialect=dialect), recursion=recursion)
     return _compiled([read], diagnostics, outside) if read.processes else run_passes(read, diagnostics)
 
 
@@ -66,17 +68,19 @@ def compile_processes(
     outside: Collection[str] = (),
     recursion: str = syntax.RECURSIONS[0],
     include_path: Sequence[Path] = (),
+    dialect: str = "",
 ) -> Processes:
     """Compile the processes of ``programs``, each with one or several. Relations and processes named in ``outside`` are
     fed from outside, so they may be read although no process derives them. ``recursion``, one of
     :data:`.syntax.RECURSIONS`, applies inside processes. Files below the folders of ``include_path`` may be included.
+    ``dialect`` is the language of the programs, by default that of their suffixes.
 
     Raises :class:`~flintlog.compiler.diagnostics.CompileError` with all diagnostics if there are errors, and OSError if
     a file cannot be read.
     """
     diagnostics = Diagnostics()
     root = _common_folder(programs) if load is None else None
-    read = [read_program(program, diagnostics, load, include_path, root) for program in programs]
+    read = [read_program(program, diagnostics, load, include_path, root, dialect) for program in programs]
     return _compiled([replace(program, recursion=recursion) for program in read], diagnostics, outside)
 
 
@@ -88,7 +92,10 @@ def _common_folder(programs: Sequence[Path | SourceFile]) -> Path | None:
 
 
 def belonging_together(
-    programs: Sequence[Path], outside: Collection[str] = (), include_path: Sequence[Path] = ()
+    programs: Sequence[Path],
+    outside: Collection[str] = (),
+    include_path: Sequence[Path] = (),
+    dialect: str = "",
 ) -> list[tuple[Path, ...]]:
     """Return the groups of files to compile together: one group of all files whose processes read relations of
     processes in other files and of the files they read from, and a group of its own for each other file."""
@@ -97,7 +104,9 @@ def belonging_together(
         with suppress(OSError):
             if not _PROCESS.search(program.read_text(encoding="utf-8", errors="replace")):
                 continue
-            found = split_processes([read_program(program, Diagnostics(), None, include_path)], Diagnostics())
+            found = split_processes(
+                [read_program(program, Diagnostics(), None, include_path, dialect=dialect)], Diagnostics()
+            )
             names = {process.name for process in found}
             read = {name for process in found for name in process.imports()}
             owners = {owner(name) for name in read if name not in outside} - names - {*outside}

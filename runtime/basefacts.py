@@ -5,7 +5,6 @@ Identities are the same at all processes, so that tuples of one process may depe
 
 from __future__ import annotations
 
-import functools
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Sequence
 
@@ -35,16 +34,20 @@ class BaseFacts:
         strata = [stratum for stage in program.stages for stratum in stage.strata]
         self.proofs = [relation for s in strata if s.kind == "proofs" for relation in s.relations]
         self.lives = next((s.guards[0] for s in strata if s.kind == "proofs"), None)
+        # Tasks pickle this class, and a cached property has a lock.
+        self._processes: dict[str, tuple[str, bool]] | None = None
 
-    @functools.cached_property
+    @property
     def processes(self) -> dict[str, tuple[str, bool]]:
         """By life, as identities begin with them, the names of the processes that are there, and whether it is this
         one."""
-        if self.lives is None:
-            return {}
-        process, life, own = tuple_names(self.lives)
-        rows = self.engine.first(f"SELECT * FROM {self.lives.table}__stored", MOST_ROWS)
-        return {row[life]: (row[process], row[own]) for row in rows}
+        if self._processes is None:
+            self._processes = {}
+            if self.lives is not None:
+                process, life, own = tuple_names(self.lives)
+                rows = self.engine.first(f"SELECT * FROM {self.lives.table}__stored", MOST_ROWS)
+                self._processes = {row[life]: (row[process], row[own]) for row in rows}
+        return self._processes
 
     def found(self, ids: Collection[str]) -> dict[str, Known]:
         """Return the base facts of this process that have some of these identities."""

@@ -40,6 +40,7 @@ from .parsers import (
     add_nulls,
     add_place,
     add_publish,
+    add_quarantine,
     add_reading,
     positive,
     seconds_option,
@@ -120,6 +121,7 @@ def command_line(program: Program) -> argparse.ArgumentParser:
         help="treat no column of the rows as an operation column",
     )
     add_nulls(giving)
+    add_quarantine(giving)
     building = Parser(add_help=False, parents=[giving])
     building.add_argument(
         "--buckets",
@@ -337,7 +339,7 @@ def run_command(program: Program, argv: Sequence[str] | None = None, carried: Ma
     arguments = vars(line.parse_args(given))
     command, as_json = arguments.pop("command"), arguments.pop("json")
     quiet, log_file = arguments.pop("quiet"), arguments.pop("log_file", None)
-    measured, metrics = arguments.pop("metrics", None), None
+    measured, metrics, watched = arguments.pop("metrics", None), None, arguments.pop("openlineage", False)
     # Spark-submit sends the standard error of a driver to its standard output, which is for results.
     quiet = quiet or submitted()
     log = Log(quiet)
@@ -369,6 +371,8 @@ def run_command(program: Program, argv: Sequence[str] | None = None, carried: Ma
             log = Log(quiet, log_file)
         if measured:
             metrics = Metrics(measured, program.name, command, arguments["state"], log)
+        if watched:
+            log.watcher = further("lineage", "openlineage", "sending events (--openlineage)")(program, log)
         if command in runs:
             told = runs[command](program, log, as_json, arguments)
             if told is None:
@@ -449,5 +453,8 @@ def run_command(program: Program, argv: Sequence[str] | None = None, carried: Ma
             print(without_keys(said), file=sys.stderr)
             return 1
         return refuse(failure(error), "passing")
+    finally:
+        if log.watcher:
+            log.watcher.close()
     tell(result)
     return 1 if result.get("differences") else 0

@@ -7,7 +7,8 @@ import os
 import re
 import shutil
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections import Counter
+from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -15,6 +16,7 @@ from typing import Any
 from .batches import batch_lists, last_commit, lost_race, with_batch
 from .errors import JobError, Passing, failure, full_disk, reason
 from .executors import Executor
+from .inputs.aside import Aside, file_set_aside, has_notes, remove_noted
 from .inputs.nulls import LeftOut
 from .log import Log
 from .manifest import (
@@ -25,6 +27,7 @@ from .manifest import (
     FeedRecord,
     Manifest,
     OutputTables,
+    SequenceRecord,
     StoredRelation,
     attempt_id,
     attempt_name,
@@ -191,7 +194,7 @@ def collect_garbage(root: Path, manifest: Manifest, before: Manifest | None = No
             continue
         # A job that lost the race may be removing or writing the same files; the next commit tries again.
         with contextlib.suppress(OSError):
-            tidy(root, folder, kept)
+            tidy(root, folder, kept, manifest)
     for path in sorted((root / "manifest").iterdir()):
         found = re.match(r"\.?(?:(?<=\.)batches-)?([0-9]{12})\.", path.name)
         limit = commit if path.name.startswith(".") else min(commit - MANIFESTS_KEPT, first - 1)
@@ -239,8 +242,11 @@ def is_commit(root: Path, attempt: str, names: set[str]) -> bool:
     return found is not None and found.attempt == attempt
 
 
-def tidy(root: Path, folder: Path, kept: set[str]) -> None:
-    """Remove the files of an attempt that are not in ``kept``."""
+def tidy(root: Path, folder: Path, kept: set[str], manifest: Manifest) -> None:
+    """Remove the files of an attempt that are not in ``kept``, and the hidden ones with rows that it has set aside if
+    it made no commit up to the given last one."""
+    if has_notes(folder) and not is_commit(root, folder.name, attempts_in_lists(manifest)):
+        remove_noted(root, folder)
     (remove_unreferenced if is_local(root) else remove_from_store)(root, folder, kept)
 
 
@@ -337,23 +343,34 @@ def run_and_commit(
     restored: Manifest | None = None,
     tables: str | None = None,
     left_out: LeftOut | None = None,
+    aside: Aside | None = None,
+    sources: Mapping[str, Sequence[Any]] | None = None,
+    sequences: Mapping[str, SequenceRecord] | None = None,
+    late: Counter[str] | None = None,
 ) -> Manifest:
     """Compute a commit in a folder of its own, make it the last one, publish its changes, collect garbage and return
     its manifest. ``generated``: the job has chosen the ID of the batch. ``by`` is how published changes are cut.
     ``feeds`` are those of the commit; by default they stay as they were. The ``command`` may say how long to ``keep``
     commits from now on, and at which place to keep output relations as ``tables``. Of what is ``restored``, an earlier
-    commit, the new one has all but what describes the commit itself. ``left_out`` counts rows that are left
-    out. Raise Passing if another job commits first, or if the disk, the system or Spark fails before the commit."""
+    commit, the new one has all but what describes the commit itself. ``left_out`` counts rows that are left out,
+    ``aside`` has those that are set aside, and ``late`` counts those that are ignored. ``sequences`` tells which
+    relations keep sequences, as far as these are stored; by default it stays as it was. Rows come from ``sources``, by
+    relation. Raise Passing if another job commits first, or if the disk, the system or Spark fails before the
+    commit."""
     commit, started = before.commit + 1 if before else 1, time.monotonic()
     folder = published_name(before, batch, commit)
     check_publication(root, program, publish, folder)
     attempt = attempt_name(commit)
+    if log.watcher:
+        log.watcher.begin(root, command, batch, before, publish, sources, feeds)
     try:
         if before is None:
             make_folder(root / "manifest")
         if is_local(root):
             make_folder(root / "data")
         (root / "data" / attempt).mkdir(parents=True)
+        if aside:
+            aside.begin(root, folder, attempt)
         outcome, changes, counts = work(attempt)
         manifest = Manifest(
             format=STATE_FORMAT,
@@ -376,6 +393,9 @@ def run_and_commit(
             command=command,
             seconds=round(time.monotonic() - started, 3),
             left_out=dict(+left_out) if left_out else {},
+            set_aside=aside.seal() if aside else {},
+            sequences=known_sequences(before, sequences, outcome.relations),
+            late=dict(+late) if late else {},
             **kept_members(root, before, keep, commit),
         )
         if restored:
@@ -396,7 +416,12 @@ def run_and_commit(
             raise error from unknown
         if not committed:
             withdraw(root, attempt)
+            if aside:
+                # Its data tell where its files are, if this is killed.
+                aside.withdraw()
             remove_tree(root / "data" / attempt)
+        if log.watcher:
+            log.watcher.fail(error)
         if not isinstance(error, Exception):
             raise
         if committed:
@@ -413,8 +438,19 @@ def run_and_commit(
         log.event("relation", relation=name, tuples=rows, inserted=inserted, deleted=deleted)
     for name, lacking in manifest.left_out.items():
         log.event("left out", relation=name, rows=lacking)
+    for name, ignored in manifest.late.items():
+        log.event("late", relation=name, rows=ignored)
+    for name, bad in manifest.set_aside.items():
+        log.event("set aside", relation=name, rows=bad.rows, file=file_set_aside(root, manifest, name))
     log.event("committed", commit=commit, batch=batch)
-    finish_publication(program, executor, root, manifest, publish)
+    try:
+        finish_publication(program, executor, root, manifest, publish)
+    except BaseException as error:
+        if log.watcher:
+            log.watcher.fail(error)
+        raise
+    if log.watcher:
+        log.watcher.end(manifest)
     try:
         collect_garbage(root, manifest, before)
     except OSError as error:
@@ -444,6 +480,8 @@ OF_COMMIT = (
     "time",
     "seconds",
     "left_out",
+    "set_aside",
+    "late",
     "keep",
     "kept_from",
 )
@@ -475,6 +513,15 @@ def known_functions(program: Program, before: Manifest | None, supplied: Supplie
     if supplied:
         return dict(supplied.sources)
     return before.functions if before and program.functions else {}
+
+
+def known_sequences(
+    before: Manifest | None, changed: Mapping[str, SequenceRecord] | None, stored: Container[str]
+) -> dict[str, SequenceRecord]:
+    """Return which relations keep sequences: those that did before, or as the command has ``changed`` that, as far as
+    the sequences are ``stored``."""
+    records = changed if changed is not None else before.sequences if before else {}
+    return {name: record for name, record in records.items() if record.table in stored}
 
 
 def known_feeds(program: Program, before: Manifest | None, given: Iterable[str] = ()) -> dict[str, FeedRecord]:

@@ -75,6 +75,10 @@ class Passing(JobError):
     """An obstacle outside the job that may disappear soon, such as a full disk or a commit by another job."""
 
 
+class NothingDiffers(Exception):
+    """A batch that is none: feeds that do not tell versions have the rows that the state has."""
+
+
 class OutOfMemory(Passing):
     """A task that needed more memory than it may use."""
 

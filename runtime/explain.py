@@ -27,6 +27,8 @@ PROVEN: dict[str, Callable[[Program, Engine, Collection[str]], tuple[list[Known]
 """What only programs with live proofs have: ``facts`` returns the base facts of this process that have some of the
 identities in a proof, and how many each other process has of the others. Its module registers it."""
 
+ELSEWHERE = "derives it, but at another place, or behind the last one"
+
 PART = "contributes to its group, whose value is computed from all contributions"
 
 
@@ -133,22 +135,10 @@ class Explainer:
         node |= {name: stored[f"_{name}"] for name in ("rank", "support") if f"_{name}" in stored}
         if relation.kind == "input":
             return {**node, "given": True}, []
+        several = bool(relation.aggregated) and not relation.witnesses and relation.kind != "ranked"
+        found: list[Known] = []
         for rule in self.rules[relation.table]:
-            held = [f"_{place}" for place, _ in enumerate(rule.steps, 1)]
-            if relation.kind == "ranked":
-                held.append(f"_rank < {stored['_rank']}")
-            query = f"SELECT * FROM ({self.engine.text(rule.asked)}) AS q WHERE {' AND '.join(held) or 'TRUE'}"
-            several = bool(relation.aggregated) and not relation.witnesses
-            several = several and relation.kind != "ranked"
-            order = self.term_columns(rule)
-            if relation.kind == "ranked":
-                order.insert(0, "_rank")
-            elif place := self.place_of_derivation(relation, rule):
-                # A shortest derivation contains no cycle.
-                size = "LEN" if self.engine.name == "duckdb" else "SIZE"
-                order.insert(0, f"{size}({place})")
-            ordered = f"{query} ORDER BY {', '.join(order)}" if order else query
-            rows = self.engine.first(ordered, FEW_DERIVATIONS if several else 1)
+            query, rows = self.derivations(rule, relation, stored, FEW_DERIVATIONS if several else 1)
             if not rows:
                 continue
             if self.proofs_of(rule, relation):
@@ -156,27 +146,51 @@ class Explainer:
             if copied := self.copied(rule, relation):
                 inner, sources = self.derived(copied, values)
                 return {**inner, **node}, sources
-            node |= {"rule": rule.label, "source": rule.source, "text": rule.text}
+            said = {"rule": rule.label, "source": rule.source, "text": rule.text}
             if "_at" in rows[0]:
                 fact = f"{tuple_text(relation, values)}."
-                node |= {"rule": rows[0]["_rule"], "source": rows[0]["_at"], "text": fact}
+                said = {"rule": rows[0]["_rule"], "source": rows[0]["_at"], "text": fact}
+            if "rule" in node:
+                node.setdefault("also", []).append(said)
+            else:
+                node |= said
             if several:
-                node["derivations"] = self.engine.first(f"SELECT COUNT(*) AS n FROM ({query}) AS c", 1)[0]["n"]
-            absent = [
-                tuple_text(self.relations[step.table], terms)
-                for row in rows
-                for step, terms in self.literals(rule, row)
-                if step.negated
-            ]
+                number = self.engine.first(f"SELECT COUNT(*) AS n FROM ({query}) AS c", 1)[0]["n"]
+                node["derivations"] = node.get("derivations", 0) + number
+                node["listed"] = node.get("listed", 0) + len(rows)
+            literals = [literal for row in rows for literal in self.literals(rule, row)]
+            absent = [tuple_text(self.relations[step.table], terms) for step, terms in literals if step.negated]
             if absent:
-                node["absent"] = list(dict.fromkeys(absent))
-            sources = [
-                (step.table, terms) for row in rows for step, terms in self.literals(rule, row) if not step.negated
-            ]
-            return node, list(dict.fromkeys(sources))
+                node["absent"] = list(dict.fromkeys([*node.get("absent", ()), *absent]))
+            found += [(step.table, terms) for step, terms in literals if not step.negated]
+            if not several:
+                break
+        if "rule" in node:
+            return node, list(dict.fromkeys(found))
         raise JobError(
             f"no rule derives {node['tuple']} from what is stored; `verify` tells what is wrong with the state"
         )
+
+    def derivations(
+        self, rule: Rule, relation: Relation, stored: Mapping[str, Any], limit: int
+    ) -> tuple[str, list[dict[str, Any]]]:
+        """Return a query for the derivations of a stored tuple by a rule, and the first ``limit`` of them."""
+        held = [f"_{place}" for place, _ in enumerate(rule.steps, 1)]
+        order = self.term_columns(rule)
+        if relation.kind == "ranked":
+            held.append(f"_rank < {stored['_rank']}")
+            order.insert(0, "_rank")
+        elif relation.kind == "aggregate":
+            # Of a tuple at a place, the values that put it there.
+            ordered_by = (column for column in relation.extra if column.sql.startswith("_by_"))
+            held += [f"{c.sql} = {sql_constant(stored[c.sql], c.type, self.engine.name)}" for c in ordered_by]
+        elif place := self.place_of_derivation(relation, rule):
+            # A shortest derivation contains no cycle.
+            size = "LEN" if self.engine.name == "duckdb" else "SIZE"
+            order.insert(0, f"{size}({place})")
+        query = f"SELECT * FROM ({self.engine.text(rule.asked)}) AS q WHERE {' AND '.join(held) or 'TRUE'}"
+        ordered = f"{query} ORDER BY {', '.join(order)}" if order else query
+        return query, self.engine.first(ordered, limit)
 
     def proofs_of(self, rule: Rule, relation: Relation) -> Relation | None:
         """Return the relation with the live proofs of a relation, if a rule takes its tuples from there."""
@@ -254,7 +268,8 @@ class Explainer:
                 found.append(text)
         compared = {step.column for step in rule.steps}
         best = compared.issuperset(relation.aggregated)
-        return {**said, "found": found, "why": BETTER if best else PART}
+        ranked = relation.kind == "aggregate" and relation.witnesses
+        return {**said, "found": found, "why": ELSEWHERE if ranked else BETTER if best else PART}
 
 
 def report_explanation(result: Mapping[str, Any]) -> Iterator[str]:
@@ -301,12 +316,16 @@ def proof_note(node: Mapping[str, Any], told: bool) -> str:
         return "  given"
     if told:
         return "  see above"
+    if said := node.get("held") or node.get("gone"):
+        return f"  {said}"
+    if "unfinished" in node:
+        return f"  by a live proof with {' and '.join(node['unfinished'])}"
     if "proof" in node:
         return "  by a live proof" + ("  ... (--limit shows more)" if node.get("cut") else "")
-    more = node.get("derivations", 0)
-    notes = f"  by {rule_note(node)}"
-    if more > FEW_DERIVATIONS:
-        notes += f"  {more:,} derivations, {FEW_DERIVATIONS} of them shown"
+    more, rules = node.get("derivations", 0), [node, *node.get("also", ())]
+    notes = f"  by {' and '.join(map(rule_note, rules))}" + (f" at {node['computed']}" if "computed" in node else "")
+    if more > node.get("listed", more):
+        notes += f"  {more:,} derivations, {node['listed']} of them shown"
     return notes + ("  ... (--limit shows more)" if node.get("cut") else "")
 
 

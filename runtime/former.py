@@ -73,6 +73,12 @@ def stage_stored(executor: Executor, root: Path, manifest: Manifest, relation: R
     return write_parquet(frame, folder)
 
 
+def stage_sequences(root: Path, manifest: Manifest, kept: Relation, folder: Path) -> list[str]:
+    """Stage the sequences that a commit stores in a relation as insertions, and return the files."""
+    with stored_engine(root, [manifest], kept) as (engine, (rows,)):
+        return write_staged(engine, f"SELECT {names(kept.columns)}, '+' AS _op FROM ({rows}) AS q", folder)
+
+
 def differences(
     executor: Executor, root: Path, before: Manifest, after: Manifest, relation: Relation, folder: Path
 ) -> tuple[tuple[str, ...], tuple[int, int]]:

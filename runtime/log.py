@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 from .errors import JobError, without_keys
 from .printing import visible_lines
+from .watching import Watcher
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
 
 class Log:
     """Reports progress on stderr, as one line that is rewritten on a terminal and one line per event elsewhere, and
-    appends a line per event to a log file if there is one."""
+    appends a line per event to a log file if there is one. A ``watcher`` is told of batches."""
 
     def __init__(self, quiet: bool = False, file: str | None = None) -> None:
         """Start the clock; ``quiet`` leaves only warnings on stderr. Raise JobError if ``file`` cannot be written."""
@@ -34,6 +35,7 @@ class Log:
         self.live = not quiet and sys.stderr.isatty()
         self.started = time.monotonic()
         self.warnings: set[str] = set()
+        self.watcher: Watcher | None = None
 
     def event(self, name: str, **fields: object) -> None:
         """Report an event; on a terminal it replaces the previous one."""

@@ -36,6 +36,8 @@ ATTEMPT = re.compile(r"[0-9]{12}-[0-9a-f]{8}")
 
 SEGMENT = re.compile(r"manifest/batches-[0-9]{12}\.json")
 
+NUMBER = re.compile(r"(?:-?[0-9]{1,39})?")
+
 KEEP = re.compile(r"(?:|[2-9]|[1-9][0-9]{1,8}|[1-9][0-9]{0,5}[dhm])")
 """How long commits are kept: a number of commits, or of days, hours or minutes; empty for COMMITS_KEPT."""
 
@@ -162,6 +164,27 @@ class OutputTables:
         return replace(self, relations=relations)
 
 
+@dataclass(frozen=True)
+class SetAside:
+    """How many rows of a relation a commit has set aside, and the folder that the file with them is in, relative to the
+    state if inside."""
+
+    rows: Natural
+    folder: str
+
+
+@dataclass(frozen=True)
+class SequenceRecord:
+    """Tells that a relation keeps the sequence of each key, by an order ``column``, in a ``table`` of its own. The
+    columns of its ``key`` have names, types and SQL names. Sequences of dead keys before ``pruned``, a number as text,
+    are not kept."""
+
+    column: str
+    table: str
+    key: tuple[tuple[str, str, str], ...]
+    pruned: Annotated[str, NUMBER.fullmatch] = ""
+
+
 STREAM = "stream:"
 """What the source of a relation begins with that a streaming query changes; the ID of the query follows."""
 
@@ -181,7 +204,9 @@ class Manifest:
     commit. ``keep`` says how long commits are kept, ``kept_from`` which is the oldest one that is. Of the commits that
     are kept, ``jumps`` are those that do not continue the one before them; ``restores`` is the commit whose state this
     one has again. ``undone`` are batches, each with the attempt that committed it, that were rolled back. ``left_out``
-    has the number of rows that the commit has left out of each input relation, by its name."""
+    has the number of rows that the commit has left out of each input relation, by its name, ``set_aside`` tells of
+    those that it has set aside, and ``late`` has the number of those that it has ignored. ``sequences`` tells which
+    relations keep the sequences of their keys."""
 
     format: Natural
     commit: Natural
@@ -212,6 +237,9 @@ class Manifest:
     restores: Natural = 0
     undone: tuple[tuple[str, Annotated[str, ATTEMPT.fullmatch]], ...] = ()
     left_out: Mapping[str, Natural] = field(default_factory=dict)
+    set_aside: Mapping[str, SetAside] = field(default_factory=dict)
+    sequences: Mapping[str, SequenceRecord] = field(default_factory=dict)
+    late: Mapping[str, Natural] = field(default_factory=dict)
 
 
 # Manifests

@@ -40,8 +40,8 @@ class Relation:
     which the relation is cut into buckets, ``definition`` a hash of its rules and layout. Its changes are published in
     a folder of its name, or in ``folder`` if the name is too long or differs from another only in case. The
     ``aggregated`` columns are computed from all derivations of a group; those in ``witnesses`` hold what reaches its
-    extremum. Users know a hidden relation as ``shown_as``. Of an input that is a multiset, each copy of a row is a
-    tuple, with its number, from 1, in column ``copy``, which no input file has.
+    extremum, or is ranked. Users know a hidden relation as ``shown_as``. Of an input that is a multiset, each copy of a
+    row is a tuple, with its number, from 1, in column ``copy``, which no input file has.
     """
 
     name: str
@@ -113,12 +113,17 @@ class Delta:
 
     ``lookups`` has SQL conditions by table, on a ``stored`` tuple of it and a ``changed`` one of ``table``: the query
     needs only the stored tuples that meet a changed one. Other tables that it reads are needed as a whole.
+
+    In a recursion that orders its groups, it returns groups instead of derivations: those of the head that the changes
+    affect; or, for changes of groups themselves, those that depend on them (``_to_1``, ...), with the changed ones
+    (``_from_1``, ...) and the tuples of ``others``, the tables of the other literals (``_1_1``, ...).
     """
 
     table: str
     sql: str | Both
     negated: bool = False
     lookups: Mapping[str, str] = field(default_factory=dict)
+    others: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -137,13 +142,16 @@ class MatrixFactor:
     """A matrix in the product that a recursive rule is, with rows and columns for the values of two ``types``. It has a
     1 for each tuple of ``table``, whose ``columns`` say row and column; or, at the pairs that ``query`` returns as
     ``_first`` and ``_last``, how often each is derived, which is once if they are ``distinct``. If the type of rows is
-    empty, there is one row. What is of the stratum itself is transposed if ``columns`` are not in their order."""
+    empty, there is one row. What is of the stratum itself is transposed if ``columns`` are not in their order. In a
+    stratum with extrema entries are values: the extremum, or what is added to it, ``_weight`` of a ``weighted`` query.
+    """
 
     types: tuple[str, str]
     table: str = ""
     columns: tuple[str, str] = ("_first", "_last")
     query: str | Both = ""
     distinct: bool = False
+    weighted: bool = False
 
 
 @dataclass(frozen=True)
@@ -178,16 +186,30 @@ class Rule:
 
 
 @dataclass(frozen=True)
+class Grouping:
+    """A relation of a recursion that orders its groups, by its ``table``: table ``of`` has the groups that there may be
+    in the same order of columns as ``groups``; ``compute`` and ``ranged`` are as for strata."""
+
+    table: str
+    of: str
+    groups: tuple[str, ...]
+    compute: str | Both
+    ranged: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
 class Stratum:
     """One strongly connected component: its relations, and the earlier relations that its rules read or negate.
 
     ``kind`` is the key of its method in ``METHODS``. An aggregate groups by ``groups``: ``compute`` makes rows of
     groups from all their derivations, ``fold`` from the old rows and the changes; ``ranged`` columns are NULL if a
-    value is out of range. The rules of a transitive ``closure`` extend a path at its ``start`` or its ``end``.
+    value is out of range. Of each group there are at most ``limit`` rows.
+    The rules of a transitive ``closure`` extend a path at its ``start`` or its ``end``.
     Identities are dead if the ``guards`` say so: the relation of the lives that are there, then those of dead ranges.
     ``equations`` say how its recursive rules are products of matrices, if they are.
     ``joined_by`` maps tables to the columns that join them in the rounds of a recursion, by which Spark partitions
-    them. ``written`` has the rules of the program that the compiler replaced by others, for explanations.
+    them. ``groupings`` are those of the relations of a recursion that orders its groups.
+    ``written`` has the rules of the program that the compiler replaced by others, for explanations.
     """
 
     name: str
@@ -200,10 +222,12 @@ class Stratum:
     compute: str | Both = ""
     fold: str | Both = ""
     ranged: tuple[str, ...] = ()
+    limit: int = 1
     closure: str = ""
     guards: tuple[Relation, ...] = ()
     equations: tuple[str, ...] = ()
     joined_by: Mapping[str, str] = field(default_factory=dict)
+    groupings: tuple[Grouping, ...] = ()
     written: tuple[Rule, ...] = ()
 
 

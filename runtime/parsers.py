@@ -59,11 +59,21 @@ COMMAND_PARTS: dict[str, CommandPart] = {}
 """What the parts of the runtime that are there add, by their names. Their modules register them."""
 
 
+WATCHED = ("init", "apply", "follow", "rollback", "revert", "rebuild", "upgrade")
+"""The commands whose batches can be watched."""
+
+
 def add_command(
     commands: Any, name: str, parents: Sequence[argparse.ArgumentParser], help: str, description: str
 ) -> argparse.ArgumentParser:
     """Add a command with the options of ``parents``; return its parser."""
     parser: argparse.ArgumentParser = commands.add_parser(name, parents=parents, help=help, description=description)
+    if name in WATCHED:
+        parser.add_argument(
+            "--openlineage",
+            action="store_true",
+            help="send events about batches, as the Python client of OpenLineage is configured",
+        )
     if name in MEASURED:
         parser.add_argument(
             "--metrics", metavar="FILE", help="append a line of JSON for each batch, or for a failure, to this file"
@@ -86,6 +96,7 @@ def add_reading(applying: argparse.ArgumentParser) -> None:
         help="insert the rows of files without an operation column (default: refuse these files)",
     )
     add_nulls(applying)
+    add_quarantine(applying)
     add_strategy(applying)
 
 
@@ -115,6 +126,15 @@ def add_nulls(parser: argparse.ArgumentParser) -> None:
         default="refuse",
         help="what to do with a row that has a null in a column that is never null: refuse it with all others "
         "(default), or skip and count it",
+    )
+
+
+def add_quarantine(parser: argparse.ArgumentParser) -> None:
+    """Add the option that says where bad rows are set aside."""
+    parser.add_argument(
+        "--quarantine",
+        metavar="DIR",
+        help="set bad rows aside in files below this folder and go on with the others (default: refuse them all)",
     )
 
 

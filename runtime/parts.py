@@ -13,8 +13,10 @@ PARTS = {
     "files": "feeds from folders of change files",
     "iceberg": "feeds from Iceberg tables, and output relations as Iceberg tables",
     "kafka-debezium": "feeds from topics with Debezium's events",
+    "quarantine": "the option --quarantine, which sets bad rows of inputs aside",
     "matrices": "recursions as sparse matrices, with GraphBLAS where it is installed",
     "table": "feeds from tables that Spark reads",
+    "openlineage": "the option --openlineage, which sends events about batches",
     "micro-batches": "the function apply_micro_batch, for streaming queries",
 }
 """What each part contains."""

@@ -167,6 +167,11 @@ def remove_tree(place: Path) -> None:
             place.fs.rm(place.path, recursive=True)  # type: ignore[attr-defined]
 
 
+def recorded_place(root: Path, folder: str) -> Path:
+    """Return the place of a folder as manifests record it: relative to the state if inside."""
+    return place_of(folder) if folder.startswith("/") or scheme_of(folder) else root / folder
+
+
 def files_under(place: Path) -> dict[str, int]:
     """Return the files below a folder, as paths relative to it, with their sizes."""
     if is_local(place):

@@ -48,6 +48,7 @@ from .places import (
     is_local,
     make_folder,
     place_of,
+    recorded_place,
     remove_tree,
     scheme_of,
     spark_folder,
@@ -146,9 +147,7 @@ def publication_place(root: Path, publication: Publication, given: str = "") -> 
     """Return the place of a publication in a manifest. Manifests contain no keys: ``given``, the folder that the
     command was told to publish to, is used if it differs only by its keys."""
     folder = publication.folder
-    if not (folder.startswith("/") or scheme_of(folder)):
-        return root / folder
-    return place_of(given if given and bare_location(given) == folder else folder)
+    return recorded_place(root, given if given and bare_location(given) == folder else folder)
 
 
 def finish_publication(
@@ -164,6 +163,8 @@ def finish_publication(
         if is_local(root):
             # The command that made the commit may have been killed before it fsynced the folder of the manifest.
             sync(mark_path(root, manifest).parent)
+        if manifest.set_aside:
+            further("show_set_aside", "quarantine", "a batch with rows that are set aside")(root, manifest)
         for publication in manifest.publish:
             # The folder of the relation, which can differ from its name, "changes", and the folder of the batch.
             given = "/".join([where.rstrip("/"), *publication.folder.split("/")[-3:]])

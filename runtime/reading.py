@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
+from .engines.duckdb import DuckEngine
 from .engines.engine import Engine
 from .engines.spark import FEW_SPARK_ROWS, SparkEngine
 from .maintenance.changes import in_bucket
@@ -158,6 +159,8 @@ def load_external(engine: Engine, task: Task, relation: Relation) -> None:
         source_of(relations, relation, None, relation.tuple_columns) for relations in (task.relations, task.before)
     )
     held = engine.holds(relation.table, before)
+    if not held and isinstance(engine, DuckEngine):
+        engine.forget(relation.table)
     if not held and not engine.holds(relation.table, source):
         load_stored(engine, task, relation, bucket_files(task.relations, relation, None), relation.tuple_columns)
     paths = [] if task.initial else [f"{task.state}/{path}" for path in task.changes.get(relation.table, [])]

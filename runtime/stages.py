@@ -13,10 +13,11 @@ from collections.abc import Mapping, Sequence
 
 from .executors import Executor
 from .log import Log
-from .manifest import Manifest
+from .manifest import Manifest, StoredRelation
 from .model import Program, Relation, Stage
 from .options import Options
 from .places import place_of, rows_of_file
+from .reading import new_bucket
 from .spark_rounds import run_rounds
 from .task import Outcome, Task
 from .tasks import FEW_ROWS, ROWS_OF_THREAD, choose_engine, collect_reports, run_task, watched
@@ -36,16 +37,20 @@ def run_stages(
     log: Log,
     initial: bool,
     rebuilt: frozenset[str] = frozenset(),
+    also: tuple[Relation, ...] = (),
 ) -> Outcome:
     """Apply a staged batch, given by its files per table, to the state, stage by stage, without a commit. Strata named
-    in ``rebuilt`` are computed from scratch.
+    in ``rebuilt`` are computed from scratch. The batch changes ``also`` these relations with sequences.
 
     With one bucket, or a small state, everything is one Spark job. Otherwise large inputs get a job of their own, since
     they are cut into buckets by their own columns.
     """
     log.event("runs", on=executor.name, reason=executor.why)
     outcome = Outcome.of(before, options.buckets)
-    inputs = tuple(relation for relation in program.relations if relation.kind == "input")
+    empty = StoredRelation(0, {number: new_bucket([], 0) for number in range(options.buckets)})
+    for relation in also:
+        outcome.relations.setdefault(relation.table, empty)
+    inputs = (*(relation for relation in program.relations if relation.kind == "input"), *also)
     parts: list[tuple[tuple[Relation, ...], tuple[Stage, ...]]] = [(inputs, ())]
     parts += [((), (stage,)) for stage in program.stages]
     stored = {table: entry.rows for table, entry in outcome.relations.items()}
@@ -120,6 +125,9 @@ def run_stages(
                     bucket=report["bucket"],
                     seconds=seconds,
                 )
+    for relation in also:
+        # Nobody reads their changes.
+        del outcome.changes[relation.table], outcome.counts[relation.table]
     return outcome
 
 

@@ -10,7 +10,7 @@ import os
 import tempfile
 import threading
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -18,11 +18,13 @@ from .engines.duckdb import MANY_ROWS, DuckEngine, without_duckdb
 from .errors import JobError
 from .executors import Executor, task_bytes
 from .kept import KeptEngines, key_of
+from .limits import telling_culprits
 from .log import Log
 from .maintenance.changes import check_key, resolve_input
 from .maintenance.choice import from_scratch, maintain
 from .maintenance.run import Bucket, Choice, Effect, Run
 from .manifest import StoredRelation, from_json
+from .model import Stratum
 from .places import local_copy, place_of
 from .reading import bucket_files, load_changes, load_computed, load_external, load_former
 from .task import Outcome, Task, WrittenRelation
@@ -44,6 +46,13 @@ PROGRESS_SECONDS = 1.0
 
 def compute(run: Run, task: Task, part: int | None) -> dict[str, int]:
     """Run all that a task has to do on bucket ``part`` of what it computes (None: all); return clocks by stratum."""
+    strata = [stratum for stage in task.stages for stratum in stage.strata]
+    with telling_culprits(run.engine, (*task.computed, *task.external), strata):
+        return compute_strata(run, task, strata, part)
+
+
+def compute_strata(run: Run, task: Task, strata: Sequence[Stratum], part: int | None) -> dict[str, int]:
+    """Load what a task reads, and bring its inputs and ``strata`` to their new state; return clocks by stratum."""
     engine = run.engine
     for relation in task.inputs:
         own = task.part_of(relation, part)
@@ -53,7 +62,7 @@ def compute(run: Run, task: Task, part: int | None) -> dict[str, int]:
     for relation in task.external:
         load_external(engine, task, relation)
     clocks = {}
-    for stratum in (stratum for stage in task.stages for stratum in stage.strata):
+    for stratum in strata:
         if stratum.name in task.rebuilt:
             for relation in stratum.relations:
                 load_former(engine, task, relation, run.bucket)
@@ -134,8 +143,10 @@ def task_engine(task: Task, number: int, kept: KeptEngines | None) -> Iterator[D
 
 def tables_to_keep(engine: DuckEngine, task: Task) -> set[str]:
     """Return the tables of a task that the next batch can use: all but those of large recursions, if they were mostly
-    computed here. Their rows are scattered, while those of the files just written are sorted."""
-    return {
+    computed here. Their rows are scattered, while those of the files just written are sorted; that does not matter if
+    they are looked up in matrices."""
+    looked_up = {table for held in engine.resident.values() for table in held.tables}
+    return looked_up | {
         relation.table
         for relation in (*task.computed, *task.external)
         if relation.kind != "ranked" or engine.scattered(relation.table) <= MANY_ROWS

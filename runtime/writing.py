@@ -196,6 +196,8 @@ def write_relation(run: Run, task: Task, relation: Relation, part: int | None) -
         return WrittenRelation({bucket: stored[bucket] for bucket in numbers if bucket in stored}, (), 0, 0)
     name = f"{folder}/{wanted.kind}-{unique}"
     order = base_order(relation) if wanted.kind == "base" else ()
+    if isinstance(engine, DuckEngine) and engine.in_order.get(relation.table) == order:
+        order = ()
     written = write_parts(engine, task, name, wanted.sql, number, order)
     buckets = {}
     come: dict[int, int] = {}

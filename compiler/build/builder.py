@@ -90,13 +90,14 @@ class Building:
             include_path=entry.include_path,
             runtime=entry.runtime,
             parts=entry.parts,
+            dialect=entry.dialect,
         )
         with report.reporting(*programs):
             if entry.target == PROCESSES:
                 texts, processes = compile_process_files(programs, options, outside=entry.outside)
                 warnings, read = processes.warnings, processes.sources
             else:
-                compilation = compile_program(programs[0], None, entry.recursion, entry.include_path)
+                compilation = compile_program(programs[0], None, entry.recursion, entry.include_path, entry.dialect)
                 texts, warnings, read = emit(compilation, options), compilation.warnings, compilation.sources
             report.diagnostics(programs, warnings, read)
             sources = tuple(dict.fromkeys(Path(source.path) for source in read))

@@ -22,6 +22,7 @@ from typing import Any
 from flintlog.targets import PROCESSES, RUNTIMES, TARGETS, chosen_parts
 from flintlog.targets.signature import is_edited, is_generated
 
+from ..dialects import DIALECTS
 from ..ir.syntax import RECURSIONS
 
 #: The files that may contain the table, in order of precedence within a folder.
@@ -45,6 +46,7 @@ class Entry:
     include_path: tuple[Path, ...]
     runtime: str
     parts: tuple[str, ...]
+    dialect: str = ""
 
     def runs(self) -> Iterator[tuple[Path, ...]]:
         """Yield the programs that are compiled together."""
@@ -125,7 +127,7 @@ def read_config(file: Path) -> Config:
     return Config(file, tuple(entries))
 
 
-_OPTIONS = ("output", "target", "recursion", "format", "runtime", "with", "outside", "include-path")
+_OPTIONS = ("output", "target", "recursion", "format", "runtime", "with", "outside", "include-path", "dialect")
 
 
 @dataclass(frozen=True)
@@ -174,6 +176,7 @@ class _Table:
             tuple(folder / name for name in including),
             self.choice(given, "runtime", place, RUNTIMES),
             chosen,
+            self.choice(given, "dialect", place, tuple(DIALECTS)) if "dialect" in given else "",
         )
 
     def value(self, given: Mapping[str, Any], key: str, place: str, kind: type, otherwise: Any) -> Any:

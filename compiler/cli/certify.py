@@ -8,7 +8,7 @@ import click
 
 from ..naming import counted
 from .main import main
-from .options import REFUSED, include_option, outside_option, programs_argument
+from .options import REFUSED, dialect_option, include_option, outside_option, programs_argument
 from .printing import echo
 from .reporting import Report
 
@@ -17,14 +17,15 @@ from .reporting import Report
 @programs_argument
 @outside_option
 @include_option
-def certify(programs: tuple[Path, ...], outside: tuple[str, ...], include_path: tuple[Path, ...]) -> None:
+@dialect_option
+def certify(programs: tuple[Path, ...], outside: tuple[str, ...], include_path: tuple[Path, ...], dialect: str) -> None:
     """Print proofs that delta rules count changes exactly once.
 
     There is one certificate for each rule; the exit code is 1 if one does not hold.
     """
     from ..review.certify import certify as certificates
 
-    report = Report(programs, include_path=include_path)
+    report = Report(programs, include_path=include_path, dialect=dialect)
     for program, compilation in report.each(outside):
         found = certificates(compilation.delta)
         for certificate in found:

@@ -7,9 +7,10 @@ from pathlib import Path
 
 import click
 
+from ..dialects import SUFFIXES
 from .files import programs_below
 from .main import main
-from .options import diagnostics_option, include_option, outside_option, recursion_option
+from .options import diagnostics_option, dialect_option, include_option, outside_option, recursion_option
 from .reporting import Report
 
 
@@ -18,14 +19,21 @@ from .reporting import Report
 @outside_option
 @recursion_option
 @include_option
+@dialect_option
 @diagnostics_option
 def check(
-    programs: tuple[Path, ...], outside: tuple[str, ...], recursion: str, form: str, include_path: tuple[Path, ...]
+    programs: tuple[Path, ...],
+    outside: tuple[str, ...],
+    recursion: str,
+    form: str,
+    include_path: tuple[Path, ...],
+    dialect: str,
 ) -> None:
     """Print the errors and warnings of programs.
 
-    For a folder, check all .dl files below it, except hidden ones and those that another one includes. Each program is
-    checked on its own, except that processes are checked together with those that they read from.
+    For a folder, check all programs below it, except hidden ones and those that another one includes; their suffixes
+    say that they are programs. Each program is checked on its own, except that processes are checked together with
+    those that they read from.
 
     \b
     With --diagnostics json, standard output is one object:
@@ -38,19 +46,19 @@ def check(
                    the URL of the explanation of the code, or null
       failures     a list of messages about files that cannot be read
     """
-    report = Report(_checked(programs, include_path), form, recursion, include_path)
+    report = Report(_checked(programs, include_path, dialect), form, recursion, include_path, dialect)
     report.check(outside)
     report.finish(always=True)
 
 
-def _checked(paths: Sequence[Path], include_path: Sequence[Path]) -> tuple[Path, ...]:
+def _checked(paths: Sequence[Path], include_path: Sequence[Path], dialect: str) -> tuple[Path, ...]:
     """Return the programs to check: those given, and those in the given folders that no other one there includes."""
-    found = tuple(programs_below(paths))
+    found = tuple(programs_below(paths, SUFFIXES))
     if not any(path.is_dir() for path in paths):
         return found
     from ..frontend import included_files
 
-    includes = {path: included_files(path, include_path) for path in found}
+    includes = {path: included_files(path, include_path, dialect) for path in found}
 
     def is_part(path: Path) -> bool:
         """Return whether another file includes ``path``. Of files that include each other, the first is a program."""

@@ -11,7 +11,15 @@ from flintlog.targets import PROCESSES, RUNTIME_FILE, RUNTIME_PARTS, RUNTIMES, T
 
 from .loading import partition_of
 from .main import main
-from .options import DUMPS, STAGES, diagnostics_option, include_option, programs_argument, recursion_option
+from .options import (
+    DUMPS,
+    STAGES,
+    diagnostics_option,
+    dialect_option,
+    include_option,
+    programs_argument,
+    recursion_option,
+)
 from .printing import echo
 from .reporting import Report, write_files
 
@@ -87,6 +95,7 @@ def given_parts(context: click.Context, parameter: click.Parameter, given: tuple
 )
 @recursion_option
 @include_option
+@dialect_option
 @diagnostics_option
 def compile_command(
     programs: tuple[Path, ...],
@@ -102,6 +111,7 @@ def compile_command(
     recursion: str,
     form: str,
     include_path: tuple[Path, ...],
+    dialect: str,
 ) -> None:
     """Compile programs to scripts, DIR/PROG.py for PROG.dl.
 
@@ -131,9 +141,15 @@ def compile_command(
     from .. import CompileOptions, emit
 
     options = CompileOptions(
-        target=target, format=not plain, recursion=recursion, include_path=include_path, runtime=runtime, parts=parts
+        target=target,
+        format=not plain,
+        recursion=recursion,
+        include_path=include_path,
+        runtime=runtime,
+        parts=parts,
+        dialect=dialect,
     )
-    report = Report(programs, form, recursion, include_path)
+    report = Report(programs, form, recursion, include_path, dialect)
     if target == PROCESSES:
         assert folder is not None
         if nodes is not None:

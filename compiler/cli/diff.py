@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 from .main import main
-from .options import REFUSED, UNUSABLE, include_option, outside_option, recursion_option
+from .options import REFUSED, UNUSABLE, dialect_option, include_option, outside_option, recursion_option
 from .printing import echo
 from .reporting import Report
 
@@ -32,6 +32,7 @@ if TYPE_CHECKING:
 @outside_option
 @recursion_option
 @include_option
+@dialect_option
 def diff(
     programs: tuple[Path, ...],
     rev: str | None,
@@ -40,6 +41,7 @@ def diff(
     outside: tuple[str, ...],
     recursion: str,
     include_path: tuple[Path, ...],
+    dialect: str,
 ) -> None:
     """Report the effects of a change to a program.
 
@@ -60,7 +62,7 @@ def diff(
 
     rev = None if len(programs) == 2 else (rev or "HEAD")
     old, new = Path(f"{rev}:{programs[0].as_posix()}") if rev else programs[0], programs[-1]
-    report = Report((old, new), recursion=recursion, include_path=include_path)
+    report = Report((old, new), recursion=recursion, include_path=include_path, dialect=dialect)
     found = _compared(old, new, rev, outside, report)
     if found is None:
         report.finish()
@@ -88,7 +90,7 @@ def _compared(
                 source, load = (
                     program_at(new, rev, report.include_path) if rev is not None and path == old else (path, None)
                 )
-                found.append(compile_any(source, load, outside, report.recursion, report.include_path))
+                found.append(compile_any(source, load, outside, report.recursion, report.include_path, report.dialect))
         except NoRevision as error:
             report.fail(UNUSABLE, str(error))
     match found:

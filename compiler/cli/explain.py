@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from .main import main
-from .options import include_option, outside_option, programs_argument, recursion_option
+from .options import dialect_option, include_option, outside_option, programs_argument, recursion_option
 from .printing import headed, print_coloured
 from .reporting import Report
 
@@ -15,8 +15,9 @@ from .reporting import Report
 @outside_option
 @recursion_option
 @include_option
+@dialect_option
 def explain(
-    programs: tuple[Path, ...], outside: tuple[str, ...], recursion: str, include_path: tuple[Path, ...]
+    programs: tuple[Path, ...], outside: tuple[str, ...], recursion: str, include_path: tuple[Path, ...], dialect: str
 ) -> None:
     """Describe how programs are evaluated and maintained.
 
@@ -25,7 +26,7 @@ def explain(
     """
     from ..review.explain import explain as explanation
 
-    report = Report(programs, recursion=recursion, include_path=include_path)
+    report = Report(programs, recursion=recursion, include_path=include_path, dialect=dialect)
     texts = [explanation(compilation) for _, compilation in report.each(outside, warn=False)]
     if texts:
         print_coloured("\n\n".join(texts).rstrip("\n"), headed)

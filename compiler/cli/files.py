@@ -4,22 +4,23 @@ from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
 from .printing import warn
 
 
-def programs_below(paths: Iterable[Path]) -> Iterator[Path]:
-    """Yield programs as given and, for each folder, the programs below it that are not hidden, in order."""
+def programs_below(paths: Iterable[Path], suffixes: Collection[str] = (".dl",)) -> Iterator[Path]:
+    """Yield programs as given and, for each folder, the programs below it that are not hidden, in order. Programs in
+    folders are recognized by their ``suffixes``."""
     for path in paths:
         if not path.is_dir():
             yield path
             continue
         empty = True
-        for found in sorted(path.rglob("*.dl")):
-            if any(part.startswith(".") for part in found.relative_to(path).parts):
+        for found in sorted(path.rglob("*")):
+            if found.suffix not in suffixes or any(part.startswith(".") for part in found.relative_to(path).parts):
                 continue
             if found.is_file():
                 empty = False

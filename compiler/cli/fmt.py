@@ -8,9 +8,10 @@ from pathlib import Path
 
 import click
 
+from ..dialects import FLINTLOG
 from .files import programs_below
 from .main import main
-from .options import REFUSED, UNUSABLE
+from .options import REFUSED, UNUSABLE, dialect_option, include_option
 from .reporting import Report
 
 
@@ -19,13 +20,38 @@ from .reporting import Report
 @click.option("--check", "checking", is_flag=True, help="Write nothing; exit with 1 if a program would change.")
 @click.option("--diff", "comparing", is_flag=True, help="Write nothing; print what would change.")
 @click.option("--stdin", "piped", is_flag=True, help="Format standard input and write it to standard output.")
-def format_command(programs: tuple[Path, ...], checking: bool, comparing: bool, piped: bool) -> None:
+@click.option(
+    "--to",
+    "wanted",
+    type=click.Choice(("flintlog",)),
+    help="Write nothing; print one program, in any dialect, in Flintlog's own language.",
+)
+@dialect_option
+@include_option
+def format_command(
+    programs: tuple[Path, ...],
+    checking: bool,
+    comparing: bool,
+    piped: bool,
+    wanted: str | None,
+    dialect: str,
+    include_path: tuple[Path, ...],
+) -> None:
     """Format programs; keep comments.
 
     For a folder, format all .dl files below it, except hidden ones. A program with syntax errors is not changed, and
     the exit code is 1. The result is parsed before it is written, to make sure that it is the same program. The style
     is described in docs/editors.md.
+
+    With --to flintlog, print a program in Flintlog's own language, with the statements of all files that it includes.
     """
+    if wanted is not None:
+        if checking or comparing or piped or len(programs) != 1:
+            raise click.UsageError("--to takes one program, and no --check, --diff or --stdin")
+        _convert(programs[0], dialect, include_path)
+        return
+    if dialect not in ("", FLINTLOG.name):
+        raise click.UsageError("only programs in Flintlog's own language are formatted; to print it in that, give --to")
     if piped == bool(programs):
         raise click.UsageError("give programs or --stdin" + ", not both" * piped)
     from ..editor.formatter import MeaningChanged, format_file
@@ -55,6 +81,21 @@ def format_command(programs: tuple[Path, ...], checking: bool, comparing: bool, 
                 click.echo(made, nl=False)
             else:
                 _write_formatted(program, made, report)
+    report.finish()
+
+
+def _convert(program: Path, dialect: str, include_path: tuple[Path, ...]) -> None:
+    """Print a program in Flintlog's own language."""
+    from ..editor.converter import convert
+    from ..editor.formatter import MeaningChanged
+
+    report = Report((program,), include_path=include_path, dialect=dialect)
+    with report.reporting(program):
+        try:
+            click.echo(convert(program, include_path, dialect), nl=False)
+        except MeaningChanged:
+            mistake = "the printed program would not be the same, which is a bug of the converter"
+            report.fail(REFUSED, f"{program} cannot be printed: {mistake}")
     report.finish()
 
 

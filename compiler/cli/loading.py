@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 import click
@@ -15,15 +15,23 @@ if TYPE_CHECKING:
     from flintlog.runtime.model import Program
     from flintlog.runtime.processes.partition import Partition
 
+    from ..ir.syntax import RelationFile
+
 
 def loaded_programs(report: Report) -> Iterator[Program]:
     """Yield the program of a report as the runtime's model; nothing if it is refused or a package is missing."""
+    for program, _ in loaded_with_files(report):
+        yield program
+
+
+def loaded_with_files(report: Report) -> Iterator[tuple[Program, Sequence[RelationFile]]]:
+    """Yield the program of a report as :func:`loaded_programs` does, with the files that it names for relations."""
     for _, compilation in report.compilations():
         if lacks_packages(report):
             continue
         from flintlog.targets.pyspark.load import load_program
 
-        yield load_program(compilation.plan)
+        yield load_program(compilation.plan), compilation.syntax.files
 
 
 def partition_of(nodes: str) -> Partition:

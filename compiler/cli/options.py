@@ -6,6 +6,8 @@ from pathlib import Path
 
 import click
 
+from ..dialects import DIALECTS
+
 OK, REFUSED, UNUSABLE = 0, 1, 2
 
 
@@ -15,7 +17,8 @@ STAGES = ("syntax", "typed", "rewritten", "localized", "strata", "delta", "plan"
 #: What ``--dump`` prints, in order: the result of each pass, and behind it the stage that the pass completes.
 DUMPS = (
     *("syntax", "expand_paths", "resolve", "expand_options", "infer_types", "check_safety", "typed"),
-    *("project_channels", "split_aggregates", "split_inputs", "linearize", "annotate_derivations", "project_negations"),
+    *("project_channels", "split_aggregates", "split_inputs", "separate_groups", "linearize"),
+    *("annotate_derivations", "project_negations"),
     *("annotate_proofs", "mark_closures"),
     *("rewritten", "localize", "localized", "stratify", "check_monotone", "warn_invention", "strata"),
     *("derive_deltas", "delta", "plan_stages", "find_matrices", "gather_facts", "plan", "script"),
@@ -75,6 +78,15 @@ include_option = click.option(
     type=click.Path(path_type=Path, exists=True, file_okay=False),
     metavar="DIR",
     help="Another folder, besides that of the program, from which files may be included. Can be repeated.",
+)
+
+
+dialect_option = click.option(
+    "--dialect",
+    type=click.Choice(tuple(DIALECTS)),
+    callback=lambda context, option, name: name or "",
+    metavar="NAME",
+    help=f"The language of the program: {', '.join(DIALECTS)}.  [default: by its suffix]",
 )
 
 

@@ -17,6 +17,7 @@ from .options import (
     OK,
     REFUSED,
     UNUSABLE,
+    dialect_option,
     entries_option,
     functions_option,
     include_option,
@@ -40,6 +41,7 @@ if TYPE_CHECKING:
 @rounds_option
 @entries_option
 @include_option
+@dialect_option
 def replay(
     program: Path,
     commands: Path,
@@ -48,6 +50,7 @@ def replay(
     max_rounds: int,
     max_entries: int,
     include_path: tuple[Path, ...],
+    dialect: str,
 ) -> None:
     """Maintain a program through a DDlog command file.
 
@@ -68,7 +71,7 @@ def replay(
     from ..local.dat.reader import Reader
     from ..local.dat.replay import Replay
 
-    report = Report((program,), recursion=recursion, include_path=include_path)
+    report = Report((program,), recursion=recursion, include_path=include_path, dialect=dialect)
     for made in loaded_programs(report):
         from flintlog.runtime.errors import JobError
         from flintlog.runtime.local.session import Session, refusal

@@ -7,7 +7,7 @@ from pathlib import Path
 import click
 
 from .main import main
-from .options import UNUSABLE, include_option, outside_option, programs_argument, recursion_option
+from .options import UNUSABLE, dialect_option, include_option, outside_option, programs_argument, recursion_option
 from .reporting import Report
 
 
@@ -38,6 +38,7 @@ from .reporting import Report
 @outside_option
 @recursion_option
 @include_option
+@dialect_option
 def report_command(
     programs: tuple[Path, ...],
     page: Path | None,
@@ -46,6 +47,7 @@ def report_command(
     outside: tuple[str, ...],
     recursion: str,
     include_path: tuple[Path, ...],
+    dialect: str,
 ) -> None:
     """Write an HTML page about a program, for reviewers.
 
@@ -61,12 +63,12 @@ def report_command(
     from ..review.report.joblog import has_events, read_log, read_runs, run_logs
     from ..review.report.page import report_page
 
-    report = Report(programs, recursion=recursion)
+    report = Report(programs, recursion=recursion, dialect=dialect)
     with report.reporting(*programs):
         found = (
-            compile_processes(programs, None, outside, recursion, include_path)
+            compile_processes(programs, None, outside, recursion, include_path, dialect)
             if len(programs) > 1
-            else compile_any(programs[0], None, outside, recursion, include_path)
+            else compile_any(programs[0], None, outside, recursion, include_path, dialect)
         )
         report.diagnostics(programs, found.warnings, found.sources)
         if isinstance(found, Processes):

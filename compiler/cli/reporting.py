@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 from flintlog.targets import RUNTIME_FILE
@@ -41,17 +41,24 @@ class Report:
         form: str = "text",
         recursion: str = "ranks",
         include_path: tuple[Path, ...] = (),
+        dialect: str = "",
     ) -> None:
         """Start without findings."""
         self.programs = programs
         self.recursion = recursion
         self.include_path = include_path
+        self.dialect = dialect
         self.form = form
         self.code = OK
         self.found: list[tuple[Path, int, int]] = []
         #: The findings for a document, each once even if several programs include its file.
         self.findings: dict[DocumentFinding, None] = {}
         self.failures: list[str] = []
+
+    @property
+    def _options(self) -> dict[str, Any]:
+        """The options of the functions that compile programs."""
+        return {"recursion": self.recursion, "include_path": self.include_path, "dialect": self.dialect}
 
     def compilations(self, warn: bool = True) -> Iterator[tuple[Path, Compilation]]:
         """Yield the programs in turn, compiled; report and skip those that are refused or cannot be read.
@@ -60,14 +67,14 @@ class Report:
         """
         from ..pipeline import compile_program
 
-        return self._compiled(partial(compile_program, recursion=self.recursion, include_path=self.include_path), warn)
+        return self._compiled(partial(compile_program, **self._options), warn)
 
     def each(self, outside: tuple[str, ...], warn: bool = True) -> Iterator[tuple[str, Compilation]]:
         """Yield the programs in turn, compiled, with their names; of a program of processes, each process. Relations
         named in ``outside`` are fed from outside."""
         from ..processes import Processes, compile_any
 
-        compiling = partial(compile_any, outside=outside, recursion=self.recursion, include_path=self.include_path)
+        compiling = partial(compile_any, outside=outside, **self._options)
         for program, found in self._compiled(compiling, warn):
             if isinstance(found, Processes):
                 yield from ((f"{program}, process {name}", one) for name, one in found.compilations.items())
@@ -79,12 +86,12 @@ class Report:
         Relations named in ``outside`` are fed from outside."""
         from ..processes import belonging_together, compile_any, compile_processes
 
-        for programs in belonging_together(self.programs, outside, self.include_path):
+        for programs in belonging_together(self.programs, outside, self.include_path, self.dialect):
             with self.reporting(*programs):
                 if len(programs) == 1:
-                    found = compile_any(programs[0], None, outside, self.recursion, self.include_path)
+                    found = compile_any(programs[0], None, outside, **self._options)
                 else:
-                    found = compile_processes(programs, None, outside, self.recursion, self.include_path)
+                    found = compile_processes(programs, None, outside, **self._options)
                 self.diagnostics(programs, found.warnings, found.sources)
 
     def _compiled(self, compiling: Callable[[Path], Made], warn: bool = True) -> Iterator[tuple[Path, Made]]:

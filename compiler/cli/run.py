@@ -14,11 +14,12 @@ import click
 
 from ..naming import counted, reason
 from .files import replacing
-from .loading import loaded_programs
+from .loading import loaded_with_files
 from .main import main
 from .options import (
     REFUSED,
     UNUSABLE,
+    dialect_option,
     entries_option,
     functions_option,
     include_option,
@@ -29,6 +30,7 @@ from .printing import echo, warn
 from .reporting import Report
 
 if TYPE_CHECKING:
+    from flintlog.runtime.local.facts import NamedFile
     from flintlog.runtime.local.session import Session
     from flintlog.runtime.model import Relation
 
@@ -70,6 +72,7 @@ if TYPE_CHECKING:
 @rounds_option
 @entries_option
 @include_option
+@dialect_option
 def run_command(
     program: Path,
     facts: Path | None,
@@ -85,6 +88,7 @@ def run_command(
     max_rounds: int,
     max_entries: int,
     include_path: tuple[Path, ...],
+    dialect: str,
 ) -> None:
     """Evaluate a program without Spark, once or interactively.
 
@@ -95,7 +99,8 @@ def run_command(
       REL.parquet
       REL.facts, .tsv     separated by tabs, without header and quotes, as in Soufflé
     A relation without a file is empty. Any other file is an error, unless its name begins
-    with a dot or with _. Requires DuckDB: pip install "flintlog[run]".
+    with a dot or with _, or the program names it, as .input of Soufflé does.
+    Requires DuckDB: pip install "flintlog[run]".
 
     \b
     Output relations are printed as tables, unless --format or --out is given:
@@ -112,10 +117,10 @@ def run_command(
         raise click.UsageError("--format parquet writes files; give their folder with --out DIR")
     if limit is not None and out is not None:
         raise click.UsageError("--limit cannot be combined with --out")
-    report = Report((program,), recursion=recursion, include_path=include_path)
-    for made in loaded_programs(report):
+    report = Report((program,), recursion=recursion, include_path=include_path, dialect=dialect)
+    for made, files in loaded_with_files(report):
         from flintlog.runtime.errors import JobError
-        from flintlog.runtime.local.facts import read_facts
+        from flintlog.runtime.local.facts import NamedFile, read_facts
         from flintlog.runtime.local.session import Session, refusal
 
         try:
@@ -127,12 +132,15 @@ def run_command(
                 every = ", ".join(relation.name for relation in wanted) or "none"
                 several = f"--format {form} prints one relation, but {program.name} outputs {every}"
                 raise click.UsageError(f"{several}; choose one with --relation, or write files with --out DIR")
+            named: dict[str, dict[str, NamedFile]] = {"input": {}, "output": {}}
+            for file in files:
+                named[file.direction][file.relation] = NamedFile(file.file, file.separator, file.header)
             supplied = str(functions) if functions else None
             session = Session(made, max_rounds, supplied, max_entries=max_entries)
             changes = {}
             if facts is not None:
                 try:
-                    changes = read_facts(made, facts, warn, all_inserts, nulls)
+                    changes = read_facts(made, facts, warn, all_inserts, nulls, named["input"])
                 except OSError as error:
                     report.fail(UNUSABLE, f"cannot read {error.filename}: {reason(error)}")
                     continue
@@ -144,7 +152,9 @@ def run_command(
                 _print([_Rows.of(session, relation, limit) for relation in wanted], form or "table")
                 continue
             for relation in wanted:
-                _write_relation(session, relation, out / f"{relation.name}.{form or 'csv'}", report)
+                file_ = None if form else named["output"].get(relation.name)
+                path = out / (f"{relation.name}.{form or 'csv'}" if file_ is None else file_.path)
+                _write_relation(session, relation, path, report, file_)
         except JobError as error:
             report.fail(REFUSED, refusal(error))
     report.finish()
@@ -210,13 +220,13 @@ def _interact(session: Session, report: Report) -> None:
         report.code = max(report.code, REFUSED)
 
 
-def _write_relation(session: Session, relation: Relation, path: Path, report: Report) -> None:
-    """Write the rows of a relation to a file."""
+def _write_relation(session: Session, relation: Relation, path: Path, report: Report, file: NamedFile | None) -> None:
+    """Write the rows of a relation to a file, in the way that the program says, or in that of the file's suffix."""
     from flintlog.runtime.local.facts import write_output
 
     try:
         with replacing(path) as temporary:
-            written = write_output(session, relation, temporary, path.suffix.removeprefix("."))
+            written = write_output(session, relation, temporary, file or path.suffix.removeprefix("."))
     except OSError as error:
         report.fail(UNUSABLE, f"cannot write {path}: {reason(error)}")
     else:

@@ -9,7 +9,15 @@ import click
 from ..naming import reason
 from .loading import lacks_packages, partition_of
 from .main import main
-from .options import REFUSED, UNUSABLE, functions_option, include_option, recursion_option, rounds_option
+from .options import (
+    REFUSED,
+    UNUSABLE,
+    dialect_option,
+    functions_option,
+    include_option,
+    recursion_option,
+    rounds_option,
+)
 from .printing import echo, warn
 from .reporting import Report
 
@@ -71,6 +79,7 @@ from .reporting import Report
 @functions_option
 @rounds_option
 @include_option
+@dialect_option
 def simulate(
     program: Path,
     nodes: str,
@@ -85,6 +94,7 @@ def simulate(
     functions: Path | None,
     max_rounds: int,
     include_path: tuple[Path, ...],
+    dialect: str,
 ) -> None:
     """Run all nodes of a located program in this process.
 
@@ -93,7 +103,7 @@ def simulate(
     evaluation; the exit code is 1 if they differ. At the end, messages, tuples and bytes are
     printed by relation and by node. Requires DuckDB: pip install "flintlog[run]".
     """
-    report = Report((program,), recursion=recursion, include_path=include_path)
+    report = Report((program,), recursion=recursion, include_path=include_path, dialect=dialect)
     if lacks_packages(report):
         report.finish()
         return
@@ -112,7 +122,7 @@ def simulate(
 
     partition = partition_of(nodes)
     with report.reporting(program):
-        found = compile_nodes(program, recursion=recursion, include_path=include_path)
+        found = compile_nodes(program, recursion=recursion, include_path=include_path, dialect=dialect)
         report.diagnostics((program,), found.warnings, found.sources)
         described = nodes_of(found.node.plan.program, partition)
         network = Network(
@@ -127,7 +137,11 @@ def simulate(
         )
         try:
             # By ranks, even if derivation sets explode.
-            ranked = found.whole if recursion == "ranks" else compile_program(program, include_path=include_path)
+            ranked = (
+                found.whole
+                if recursion == "ranks"
+                else compile_program(program, include_path=include_path, dialect=dialect)
+            )
             whole = load_program(ranked.plan)
             routes = nodes_topology(described, found.node.plan.program, found.whole.localized).routes
             session = SimulatedSession(whole, network, kills, echo, {r.relation: ", ".join(r.rules) for r in routes})

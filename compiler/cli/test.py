@@ -12,7 +12,16 @@ from ..naming import counted, reason
 from .files import write_file
 from .loading import missing_package
 from .main import main
-from .options import OK, REFUSED, UNUSABLE, entries_option, include_option, recursion_option, rounds_option
+from .options import (
+    OK,
+    REFUSED,
+    UNUSABLE,
+    dialect_option,
+    entries_option,
+    include_option,
+    recursion_option,
+    rounds_option,
+)
 from .printing import coloured, print_coloured
 
 if TYPE_CHECKING:
@@ -35,6 +44,7 @@ if TYPE_CHECKING:
 @rounds_option
 @entries_option
 @include_option
+@dialect_option
 def test_command(
     paths: tuple[Path, ...],
     wanted: str | None,
@@ -43,6 +53,7 @@ def test_command(
     max_rounds: int,
     max_entries: int,
     include_path: tuple[Path, ...],
+    dialect: str,
 ) -> None:
     """Run tests of programs, without Spark.
 
@@ -81,7 +92,7 @@ def test_command(
         cases = [case for case in cases if wanted.lower() in f"{case.file}: {case.name}".lower()]
         if not cases and not mistakes:
             _fail(f"no test has {wanted} in its file or name")
-    outcomes = _run(cases, Testing(max_rounds, include_path, recursion, max_entries))
+    outcomes = _run(cases, Testing(max_rounds, include_path, recursion, max_entries, dialect))
     for _, mistake in mistakes:
         print_coloured(f"error: {mistake}", coloured, sys.stderr)
     _finish(outcomes, mistakes, junit)

@@ -9,7 +9,7 @@ import click
 
 from .loading import lacks_packages, partition_of
 from .main import main
-from .options import include_option, outside_option, programs_argument
+from .options import dialect_option, include_option, outside_option, programs_argument
 from .printing import echo
 from .reporting import Report
 
@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     help="The folder of a run; adds what was sent through the channels to the page.",
 )
 @include_option
+@dialect_option
 def topology(
     programs: tuple[Path, ...],
     outside: tuple[str, ...],
@@ -42,6 +43,7 @@ def topology(
     page: Path | None,
     root: Path | None,
     include_path: tuple[Path, ...],
+    dialect: str,
 ) -> None:
     """Print how the processes of programs are connected.
 
@@ -55,7 +57,7 @@ def topology(
     from ..review.report.page import nodes_page, topology_page
     from ..review.report.topology import run_flows
 
-    report = Report(programs, include_path=include_path)
+    report = Report(programs, include_path=include_path, dialect=dialect)
     if nodes is not None and lacks_packages(report):
         report.finish()
         return
@@ -80,7 +82,7 @@ def _processes(
     """Return the processes of programs and how they are connected."""
     from ..processes import compile_processes
 
-    found = compile_processes(programs, outside=outside, include_path=include_path)
+    found = compile_processes(programs, outside=outside, include_path=include_path, dialect=report.dialect)
     report.diagnostics(programs, found.warnings, found.sources)
     return found.topology
 
@@ -92,7 +94,7 @@ def _nodes(program: Path, nodes: str, include_path: tuple[Path, ...], report: Re
     from ..nodes import compile_nodes
 
     partition = partition_of(nodes)
-    found = compile_nodes(program, include_path=include_path)
+    found = compile_nodes(program, include_path=include_path, dialect=report.dialect)
     report.diagnostics((program,), found.warnings, found.sources)
     described = nodes_of(found.node.plan.program, partition)
     return nodes_topology(described, found.node.plan.program, found.whole.localized)

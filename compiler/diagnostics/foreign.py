@@ -86,9 +86,10 @@ def statement_advice(word: str) -> str | None:
     return _STATEMENTS.get(word.lower())
 
 
-def directive_advice(name: str) -> str | None:
-    """Return what to write instead of a directive of Soufflé, or None if it has no equivalent."""
-    return _DIRECTIVES.get(name)
+def directive_advice(name: str) -> str:
+    """Return how to read a directive of Soufflé, or what to write instead."""
+    written = _DIRECTIVES.get(name)
+    return f"read the program with `--dialect souffle`{f', or {written}' if written else ''}"
 
 
 def begins_statement(word: str) -> bool:

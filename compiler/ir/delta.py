@@ -60,17 +60,25 @@ class DeltaRule:
         return self.body[self.position]
 
 
+#: The pretended relations of the heads of marks and of leads; no relation of a program has such a name.
+MARK, LEAD = "affected group", "depending group"
+
+
 @dataclass(frozen=True)
 class RuleDeltas:
     """The delta rules of a rule: ``arriving`` for changes of earlier strata, ``following`` for those of its own.
 
-    ``conditions`` are the literals that do not change: assignments and comparisons.
+    ``conditions`` are the literals that do not change: assignments and comparisons. In a recursion that orders its
+    groups, ``marks`` are the delta rules of the same rule over groups, which say in which of them derivations change,
+    and ``leads`` its rules for what depends on the groups of a literal.
     """
 
     rule: typed.TypedRule
     arriving: tuple[DeltaRule, ...]
     following: tuple[DeltaRule, ...]
     conditions: tuple[typed.Assignment | typed.Comparison, ...]
+    marks: RuleDeltas | None = None
+    leads: tuple[RuleDeltas, ...] = ()
 
     @property
     def all(self) -> tuple[DeltaRule, ...]:
@@ -79,10 +87,13 @@ class RuleDeltas:
 
     def __str__(self) -> str:
         lines = [str(self.rule)]
-        for name, deltas in (("arriving", self.arriving), ("following", self.following)):
+        groups = (("affecting", self.marks, self.marks.arriving),) if self.marks else ()
+        leads = (("leading", lead, lead.arriving) for lead in self.leads)
+        own = (("arriving", self, self.arriving), ("following", self, self.following))
+        for name, of, deltas in (*groups, *leads) if self.marks else own:
             for delta in deltas:
-                body = ", ".join(map(str, (*delta.body, *self.conditions)))
-                lines.append(f"  {name}: Δ{self.rule.head} :- {body}.")
+                body = ", ".join(map(str, (*delta.body, *of.conditions)))
+                lines.append(f"  {name}: Δ{of.rule.head} :- {body}.")
         return "\n".join(lines)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -71,26 +72,38 @@ class RulePlan:
         return (self.full, *self.arriving, *self.following, *last)
 
 
-#: The pretended relation of the heads of factors' queries, with two columns.
-FACTOR = ""
+#: The pretended relations of the heads of factors' queries, with two columns, and with a weight as well.
+FACTOR, WEIGHTED = "", " "
 
 
 @dataclass(frozen=True)
 class Factor:
     """A matrix in the product that a rule is, with rows and columns for the values of two ``types`` (no type: a single
     row). It has a 1 for each tuple of ``table``, whose columns ``places`` say row and column; or, at the pairs that
-    ``query`` returns, how often each is derived from relations of earlier strata, which is once if ``distinct``."""
+    ``query`` returns, how often each is derived from relations of earlier strata, which is once if ``distinct``. In a
+    stratum with extrema entries are values instead: those of the extremum, and what is added to these, which is the
+    third column of a ``weighted`` query, 0 without one."""
 
     types: tuple[typed.Type | None, typed.Type | None]
     table: str = ""
     places: tuple[int | None, int | None] = (0, 1)
     query: Query | None = None
     distinct: bool = False
+    weighted: bool = False
 
     def __str__(self) -> str:
         literals = self.query.rule.body if self.query is not None else ()
-        text = self.table or ", ".join(map(str, literals))
-        return f"{f'({text})' if len(literals) > 1 else text}{'ᵀ' if self.places == (1, 0) else ''}"
+        if self.weighted:
+            weight = literals[-1]
+            assert isinstance(weight, typed.Assignment)
+            return f"{weight.value} of {_together(literals[:-1])}"
+        return f"{self.table or _together(literals)}{'ᵀ' if self.places == (1, 0) else ''}"
+
+
+def _together(literals: Sequence[typed.Literal]) -> str:
+    """Return literals as a factor of an equation."""
+    text = ", ".join(map(str, literals))
+    return f"({text})" if len(literals) > 1 else text
 
 
 @dataclass(frozen=True)
@@ -99,15 +112,17 @@ class MatrixRule:
 
     A relation with two columns is a matrix with a row for each value of the first and a column for each value of the
     second; one with a single column is a matrix with one row. ``p(X, Y) :- a(X, Z), p(Z, Y)`` is the product of the
-    matrices of ``a`` and ``p``; over whole numbers, it has the number of derivations of each head.
+    matrices of ``a`` and ``p``; over whole numbers, it has the number of derivations of each head. With an
+    ``extremum``, ``min`` or ``max``, entries along a path are added, and the best one of all paths counts.
     """
 
     label: str
     factors: tuple[Factor, ...]
     apart: bool = False
+    extremum: str = ""
 
     def __str__(self) -> str:
-        text = " × ".join(map(str, self.factors))
+        text = (" + " if self.extremum else " × ").join(map(str, self.factors))
         return f"({text} off the diagonal)" if self.apart else text
 
 
@@ -141,7 +156,13 @@ class StratumPlan:
         found: dict[str, list[str]] = {}
         for rule in self.rules if products else ():
             found.setdefault(rule.rule.head.relation, []).append(products.get(rule.label) or _exit_text(rule))
-        return [f"{name} = {' + '.join(dict.fromkeys(terms))}" for name, terms in found.items()]
+        extrema = {product.label: product.extremum for product in self.matrices}
+        functions = {rule.rule.head.relation: extrema[rule.label] for rule in self.rules if extrema.get(rule.label)}
+        texts = {name: [*dict.fromkeys(terms)] for name, terms in found.items()}
+        return [
+            f"{name} = {functions[name]}({', '.join(terms)})" if name in functions else f"{name} = {' + '.join(terms)}"
+            for name, terms in texts.items()
+        ]
 
     @property
     def joined_by(self) -> dict[str, int]:

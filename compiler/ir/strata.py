@@ -13,6 +13,7 @@ METHODS = {
     "counted": "counting",
     "ranked": "ranked support",
     "extremal": "ranked support of extrema",
+    "acyclic": "groups in the order of their dependencies",
     "entries": "derivation sets",
     "aggregate": "recomputed groups",
     "proofs": "live proofs",
@@ -28,9 +29,9 @@ class TypedStratum:
 
     ``name`` joins the relations' names. ``kind`` selects the maintenance method: ``counted`` (not recursive),
     ``ranked`` (recursive), ``aggregate`` (not recursive, an aggregate head), ``extremal`` (recursive, with ``min`` or
-    ``max``) or ``entries`` (recursive, annotated with derivations). For a recursion across processes, there are
-    ``proofs`` (its tuples with live proofs), ``identities`` (of what it reads), ``epochs`` (of what it negates) and
-    ``dead`` (identities that are gone).
+    ``max``), ``acyclic`` (recursive, with other aggregates) or ``entries`` (recursive, annotated with derivations). For
+    a recursion across processes, there are ``proofs`` (its tuples with live proofs), ``identities`` (of what it reads),
+    ``epochs`` (of what it negates) and ``dead`` (identities that are gone).
     """
 
     name: str
@@ -41,7 +42,7 @@ class TypedStratum:
     @property
     def recursive(self) -> bool:
         """Whether the relations depend on each other or on themselves."""
-        return self.kind in ("ranked", "extremal", "entries", "proofs")
+        return self.kind in ("ranked", "extremal", "acyclic", "entries", "proofs")
 
     @property
     def closure(self) -> typed.Closure | None:

@@ -34,7 +34,8 @@ class WildcardNode:
 @dataclass(frozen=True)
 class ConstantNode:
     """A literal value; ``kind`` is ``int``, ``float`` (a :class:`~decimal.Decimal` of the exact digits), ``string``,
-    ``bool``, ``date`` (the text ``YYYY-MM-DD``, already validated) or ``null`` (whose value is its name)."""
+    ``bool``, ``date`` (the text ``YYYY-MM-DD``, already validated), ``timestamp`` (``YYYY-MM-DD HH:MM:SS``, with six
+    digits behind the seconds if they have a fraction) or ``null`` (whose value is its name)."""
 
     value: int | Decimal | str | bool
     kind: str
@@ -78,16 +79,27 @@ class ListNode:
 
 
 @dataclass(frozen=True)
-class AggregateNode:
-    """``min<C>``, ``count<*>`` or ``count<distinct X>`` in a head.
+class OrderNode:
+    """``S desc`` in the order of a ``first``."""
 
-    ``function`` is in lower case, without the prefix ``a_``. ``argument`` is None for ``count<*>``.
+    value: Expression
+    descending: bool
+
+
+@dataclass(frozen=True)
+class AggregateNode:
+    """``min<C>``, ``count<*>``, ``count<distinct X>`` or ``first<3 by S desc, T>`` in a head.
+
+    ``function`` is in lower case, without the prefix ``a_``. ``argument`` is None for ``count<*>`` and ``first``, which
+    has a ``limit`` and an ``order``.
     """
 
     function: str
     argument: Expression | None
     distinct: bool
     span: Span
+    limit: int = 0
+    order: tuple[OrderNode, ...] = ()
 
 
 Expression = VariableNode | WildcardNode | ConstantNode | Unary | BinaryNode | CallNode | ListNode | AggregateNode
@@ -352,6 +364,19 @@ class MadeRelation:
     reflexive: bool = False
 
 
+@dataclass(frozen=True)
+class RelationFile:
+    """Where ``flintlog run`` reads or writes the rows of a relation, if the program says so: the name of a ``file``
+    below the folder with the facts or the results, the character between two columns, and whether there is a line with
+    the names of columns. ``direction`` is ``input`` or ``output``."""
+
+    relation: str
+    direction: str
+    file: str
+    separator: str
+    header: bool
+
+
 #: The methods of maintaining recursions: ranked support, or derivation sets.
 RECURSIONS = ("ranks", "derivation-sets")
 
@@ -365,6 +390,7 @@ class SyntaxProgram:
     ``processes`` the process blocks and instances. ``recursion`` is the method of maintaining recursions, one of
     :data:`RECURSIONS`. If the program is one of several processes, ``process`` is its name, ``spanning`` has its parts
     of recursions across processes, and ``narrowed`` says of which relations only some columns are sent.
+    ``files`` are those that the program names for rows of relations.
     """
 
     statements: tuple[Statement, ...]
@@ -376,3 +402,4 @@ class SyntaxProgram:
     spanning: tuple[Spanning, ...] = ()
     process: str = ""
     narrowed: tuple[Narrowed, ...] = ()
+    files: tuple[RelationFile, ...] = ()

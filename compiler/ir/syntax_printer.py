@@ -17,10 +17,11 @@ _ESCAPES = {"\\": "\\\\", '"': '\\"', "\n": "\\n", "\t": "\\t", "\r": "\\r"}
 
 def syntax_text(program: syntax.SyntaxProgram) -> str:
     """Return the statements of ``program``, included files too, each on its own line."""
-    return "".join(_statement(statement) + "\n" for statement in program.statements)
+    return "".join(statement_text(statement) + "\n" for statement in program.statements)
 
 
-def _statement(statement: syntax.Statement) -> str:
+def statement_text(statement: syntax.Statement) -> str:
+    """Return a statement in the syntax of the language."""
     match statement:
         case syntax.RelationDeclaration():
             return _declaration(statement)
@@ -35,6 +36,16 @@ def _statement(statement: syntax.Statement) -> str:
             return f"extern function {statement.name}({parameters}): {_type(statement.result)}"
         case syntax.RuleNode():
             return rule_text(statement)
+
+
+def process_text(process: syntax.ProcessBlock | syntax.Instance) -> str:
+    """Return a process, with its statements, in the syntax of the language."""
+    if isinstance(process, syntax.Instance):
+        arguments = f"({', '.join(map(_constant, process.arguments))})" if process.arguments else ""
+        return f"process {process.name} = {process.pattern}{arguments}"
+    parameters = ", ".join(f"{column.name}: {_type(column.type)}" for column in process.parameters)
+    lines = [f"process {process.name}{f'({parameters})' if parameters else ''} {{"]
+    return "\n".join([*lines, *map(statement_text, process.statements), "}"])
 
 
 def rule_text(rule: syntax.RuleNode) -> str:
@@ -145,6 +156,9 @@ def _expression(expression: syntax.Expression) -> str:
             return f"{expression.name}({', '.join(map(_expression, expression.arguments))})"
         case syntax.ListNode():
             return f"[{', '.join(map(_expression, expression.items))}]"
+        case syntax.AggregateNode() if expression.limit:
+            order = ", ".join(f"{_expression(part.value)}{' desc' * part.descending}" for part in expression.order)
+            return f"{expression.function}<{expression.limit}{order and f' by {order}'}>"
         case syntax.AggregateNode():
             argument = "*" if expression.argument is None else _expression(expression.argument)
             return f"{expression.function}<{'distinct ' if expression.distinct else ''}{argument}>"
@@ -160,8 +174,8 @@ def _constant(constant: syntax.ConstantNode) -> str:
         return "true" if constant.value else "false"
     if constant.kind == "null":
         return "null"
-    if constant.kind == "date":
-        return f'date"{constant.value}"'
+    if constant.kind in ("date", "timestamp"):
+        return f'{constant.kind}"{constant.value}"'
     if isinstance(constant.value, str):
         return '"' + "".join(_ESCAPES.get(character, character) for character in constant.value) + '"'
     if isinstance(constant.value, Decimal):

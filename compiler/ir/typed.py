@@ -133,7 +133,7 @@ _ESCAPES = {ord(c): f"\\u{ord(c):04x}" for c in map(chr, range(32))} | str.maket
 
 @dataclass(frozen=True)
 class Constant:
-    """A value of exactly type ``type``; decimals and floats are Decimals, dates are text."""
+    """A value of exactly type ``type``; decimals and floats are Decimals, dates and timestamps are text."""
 
     value: int | Decimal | str | bool
     type: Type
@@ -142,8 +142,8 @@ class Constant:
     def __str__(self) -> str:
         if isinstance(self.value, bool):
             return "true" if self.value else "false"
-        if self.type == DATE:
-            return f'date"{self.value}"'
+        if self.type in (DATE, TIMESTAMP):
+            return f'{self.type}"{self.value}"'
         if isinstance(self.value, str):
             escaped = self.value.translate(_ESCAPES)
             return f'"{escaped}"'
@@ -245,12 +245,26 @@ Term = Variable | Constant | Wildcard
 
 
 @dataclass(frozen=True)
+class Ordering:
+    """A value by which ``first`` orders; prints as ``S desc``."""
+
+    value: Expression
+    descending: bool
+
+    def __str__(self) -> str:
+        return f"{self.value}{' desc' * self.descending}"
+
+
+@dataclass(frozen=True)
 class Aggregate:
-    """``function<argument>`` in a head; ``function`` is one of ``min max sum count avg``.
+    """``function<argument>`` in a head; ``function`` is one of ``min max sum count avg first``.
 
     ``argument`` is None for ``count<*>``. ``distinct`` aggregates are over values instead of derivations;
     ``split_aggregates`` replaces them. ``type`` is the result type: int for count, float for avg, the argument type for
     min and max, and int, float or ``decimal(38,s)`` for sum.
+
+    ``first<3 by S desc, T>`` gives the places, from 1 to its ``limit``, of the distinct tuples of its ``order`` and of
+    the arguments of the head behind it, in this order.
     """
 
     function: str
@@ -258,8 +272,13 @@ class Aggregate:
     type: Type
     span: Span
     distinct: bool = False
+    limit: int = 0
+    order: tuple[Ordering, ...] = ()
 
     def __str__(self) -> str:
+        if self.limit:
+            order = ", ".join(map(str, self.order))
+            return f"{self.function}<{self.limit}{order and f' by {order}'}>"
         distinct = "distinct " * self.distinct
         return f"{self.function}<{distinct}{'*' if self.argument is None else self.argument}>"
 
@@ -337,7 +356,8 @@ def parts_of(node: Node) -> tuple[Node, ...]:
         case Assignment():
             return node.variable, node.value
         case Aggregate():
-            return (node.argument,) if node.argument is not None else ()
+            ordered = tuple(part.value for part in node.order)
+            return (node.argument, *ordered) if node.argument is not None else ordered
         case Negation():
             return (node.atom,)
         case Atom():
@@ -418,11 +438,12 @@ class TypedRelation:
     public: str = ""
     why: str = ""  # for hidden relations: a clause that says what it holds
     closure: Closure | None = None
-    witnesses: tuple[int, ...] = ()  # the columns of the witnesses of an extremum
+    witnesses: tuple[int, ...] = ()  # the columns of the witnesses of an extremum, or behind `first`
     annotates: str = ""  # the relation whose facts it holds, each with its derivation set or its proof
     keeps: str = ""  # for relations of annotate_proofs: lives, identities, epochs, dead or proofs
     guards: tuple[str, ...] = ()  # for proofs: the relations that say which identities are dead, that of lives first
     part_of: str = ""  # the relation whose rules were split to make it
+    grouped: tuple[str, tuple[int, ...]] | None = None  # the relation of its groups, and the columns that identify one
     shown_as: str = ""  # for hidden relations: the relation that contains all of its tuples
     projects: tuple[str, tuple[int, ...]] | None = None  # the relation that it is a projection of, and the columns
     written: tuple[TypedRule, ...] = ()  # its rules before split_aggregates split them
@@ -454,6 +475,14 @@ class Head:
 
     def __str__(self) -> str:
         return f"{self.relation}({', '.join(map(str, self.arguments))})" if self.arguments else self.relation
+
+    @property
+    def ranked(self) -> tuple[int, ...]:
+        """The places of what a ``first`` ranks, which are those behind it."""
+        for place, argument in enumerate(self.arguments):
+            if isinstance(argument, Aggregate) and argument.limit:
+                return tuple(range(place + 1, len(self.arguments)))
+        return ()
 
 
 @dataclass(frozen=True)

@@ -95,6 +95,17 @@ def check_inputs(program: typed.TypedProgram) -> None:
             assert not program.rules_of(relation.name), f"{relation} is input and has rules"
 
 
+def check_grouped(program: typed.TypedProgram) -> None:
+    """Check that groups have the columns that identify them, and that they follow from no values."""
+    check_inputs(program)
+    values = {relation.name for relation in program.relations if relation.grouped}
+    for relation in program.relations:
+        if relation.grouped:
+            name, places = relation.grouped
+            assert program.relation(name).columns == tuple(relation.columns[place] for place in places), str(relation)
+            assert not any(a.relation in values for rule in program.rules_of(name) for a in rule.read), name
+
+
 def check_linear(program: typed.TypedProgram) -> None:
     """Check that no rule is ``p(X, Y) :- p(X, Z), p(Z, Y)`` if p has other rules, and these read input relations."""
     check_inputs(program)
@@ -287,7 +298,8 @@ def check_delta(program: delta.DeltaProgram) -> None:
     """Check that each literal has a delta rule, with new versions of the literals before it and old ones after it."""
     for stratum in program.strata:
         assert tuple(deltas.rule for deltas in stratum.rules) == stratum.stratum.rules
-        for deltas in stratum.rules:
+        assert all((deltas.marks is not None) == (stratum.stratum.kind == "acyclic") for deltas in stratum.rules)
+        for deltas in (*stratum.rules, *(deltas.marks for deltas in stratum.rules if deltas.marks)):
             literals = [x for x in deltas.rule.body if isinstance(x, typed.Atom | typed.Negation)]
             assert len(deltas.all) == len(literals), f"{deltas.rule}: a literal without delta rule"
             for position, rule in enumerate(deltas.all):
@@ -308,8 +320,8 @@ def check_plan(program: plan.ProgramPlan) -> None:
             assert tuple(rule for planned in placed.rules for rule in planned.rules) == placed.stratum.rules
             for rule in placed.rules:
                 assert not (rule.rule.body and rule.full.facts), f"{rule.rule} is no fact"
-                literals = [x for x in rule.rule.body if isinstance(x, typed.Atom | typed.Negation)]
                 for query in rule.queries:
+                    literals = [x for x in query.rule.body if isinstance(x, typed.Atom | typed.Negation)]
                     found = [v.literal for v in (*query.joins, *query.negations)]
                     assert sorted(map(str, found)) == sorted(map(str, literals)), f"{rule.rule}: {query}"
 
@@ -323,7 +335,8 @@ def check_matrices(program: plan.ProgramPlan) -> None:
         assert not placed.matrices or [product.label for product in placed.matrices] == [*recursive], str(placed)
         for product in placed.matrices:
             types = [factor.types for factor in product.factors]
-            head = [getattr(argument, "type", None) for argument in recursive[product.label].head.arguments]
+            arguments = recursive[product.label].head.arguments
+            head = [getattr(a, "type", None) for a in arguments if not isinstance(a, typed.Aggregate)]
             ends = [None, *head][-2:]
             assert [types[0][0], types[-1][1]] == ends, str(product)
             assert all(one[1] == other[0] for one, other in pairwise(types)), str(product)
@@ -356,6 +369,7 @@ CHECKS: Mapping[str, Callable[[Any], None]] = {
     "project_channels": check_typed,
     "split_aggregates": check_plain_aggregates,
     "split_inputs": check_inputs,
+    "separate_groups": check_grouped,
     "linearize": check_linear,
     "annotate_derivations": check_annotated,
     "project_negations": check_negations,

@@ -51,11 +51,10 @@ _SPANNING = "a recursion over several processes is maintained with derivation se
 
 def annotate_derivations(program: typed.TypedProgram, diagnostics: Diagnostics) -> typed.TypedProgram:
     """Return the program with entries for its recursions, unless ``recursion`` is ``ranks``. Report E0504 for those
-    that use ``min`` or ``max``, compute values or have columns without text.
+    that aggregate, compute values or have columns without text.
 
     In a spanning recursion, the process reads the entries of others as inputs and outputs its own; what nodes send each
-    other is taken by a rule, as if it were derived there. Recursions through negation or other aggregates are left for
-    ``stratify`` to report.
+    other is taken by a rule, as if it were derived there. Recursions through negation are left for ``stratify``.
     """
     if program.recursion == "ranks":
         return program
@@ -67,7 +66,7 @@ def annotate_derivations(program: typed.TypedProgram, diagnostics: Diagnostics) 
         negates = any(negation.atom.relation in members for rule in rules for negation in rule.negations)
         aggregates = [aggregate for rule in rules for aggregate in rule.aggregates]
         recursive = members in spanning or is_recursive(rules, members)
-        if not recursive or negates or any(a.function not in ("min", "max") for a in aggregates):
+        if not recursive or negates:
             continue
         help = _SPANNING if members in spanning else _HELP
         if _refused(program, rules, members, aggregates, help, diagnostics):

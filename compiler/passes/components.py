@@ -17,6 +17,8 @@ def components(program: typed.TypedProgram) -> list[list[str]]:
     for relation in program.relations:
         if relation.guards:
             reads[relation.name] += [name for name in relation.guards if name in reads]
+        if relation.grouped:
+            reads[relation.name].append(relation.grouped[0])
     found = strongly_connected(derived, reads)
     member_of = {name: index for index, members in enumerate(found) for name in members}
     assert all(member_of[b] <= member_of[a] for a, targets in reads.items() for b in targets)

@@ -297,6 +297,9 @@ class Declarations:
         for place, argument in enumerate(named.arguments):
             if isinstance(argument, syntax.AggregateNode) and argument.function in ("min", "max"):
                 argument = argument.argument or argument
+            if isinstance(argument, syntax.AggregateNode) and argument.function == "first":
+                names.append("rank")
+                continue
             names.append(argument.name if isinstance(argument, syntax.VariableNode) else f"x{place + 1}")
         if len(set(names)) < len(names):
             names = [f"x{place + 1}" for place in range(len(names))]

@@ -49,6 +49,7 @@ from ..ir import syntax
 from ..ir.syntax_printer import path_text, rule_text
 from ..naming import unused
 from ..source import Span
+from .split_inputs import COUNTING
 from .syntax_names import literal_names, variable_names
 
 #: The maximum length of the name of a path's relation.
@@ -159,6 +160,9 @@ class _Expansion:
         self.source = program
         self.diagnostics = diagnostics
         self.domains = [statement for statement in program.statements if isinstance(statement, syntax.Domain)]
+        relations = (known for known in program.statements if isinstance(known, syntax.RelationDeclaration))
+        self.multisets = {relation.name for relation in relations if relation.is_multiset}
+        self.counting = False  # whether the copies that the body of the current rule matches count
         self.taken = set(_relation_names(program))
         self.made: list[syntax.MadeRelation] = []
         self.rules: list[syntax.RuleNode] = []
@@ -234,6 +238,15 @@ class _Expansion:
                 name = self._name(key)
                 self.edges[key] = _Edge(name, False, normal.span)
                 self._make_union(name, normal, bodies)
+        return replace(self.edges[key], span=normal.span)
+
+    def _set_of(self, normal: _Edge) -> _Edge:
+        """Return the relation of the pairs of a single step over a multiset, whose copies count in an aggregate
+        otherwise; make it if it does not exist."""
+        key = f"{normal} pairs"
+        if key not in self.edges:
+            self.edges[key] = _Edge(self._name(key), False, normal.span)
+            self._make_union(self.edges[key].relation, normal, [[normal]])
         return replace(self.edges[key], span=normal.span)
 
     def _steps(self, base: _Normal) -> list[_Edge]:
@@ -356,6 +369,8 @@ class _Expansion:
     def _rule(self, rule: syntax.RuleNode) -> syntax.RuleNode:
         if self._is_rule(rule):
             return self._inlined(rule)
+        aggregates = (a for a in rule.head.arguments if isinstance(a, syntax.AggregateNode))
+        self.counting = any(a.function in COUNTING and not a.distinct for a in aggregates)
         self.variables = {*variable_names(rule.head.arguments), *(n for x in rule.body for n in literal_names(x))}
         return replace(rule, body=self._conjunction(rule.body, _bound(rule.body)))
 
@@ -480,6 +495,8 @@ class _Expansion:
             if reached is not None:
                 return reached
         edge = self._edge(normal)
+        if isinstance(normal, _Edge) and normal.relation in self.multisets and self.counting:
+            edge = self._set_of(normal)
         return replace(_atom(edge, literal.left, literal.right), span=literal.span)
 
 

@@ -51,7 +51,9 @@ def infer_types(program: typed.TypedProgram, diagnostics: Diagnostics) -> typed.
     columns = infer_columns(program, diagnostics)
     relations = {relation.name: _with_types(relation, columns) for relation in program.relations}
     functions = {function.name: function for function in program.functions}
-    rules = tuple(_RuleTyper(rule, relations, functions, diagnostics).rule() for rule in program.rules)
+    orders: dict[str, list[typed.Type]] = {}
+    values: dict[tuple[str, str], typed.Type] = {}
+    rules = tuple(_RuleTyper(rule, relations, functions, diagnostics, orders, values).rule() for rule in program.rules)
     return replace(program, relations=tuple(relations.values()), rules=rules)
 
 
@@ -74,7 +76,8 @@ class _Binding:
 
 
 class _RuleTyper:
-    """The type inference for one rule, given the types of all columns."""
+    """The type inference for one rule, given the types of all columns. ``orders`` has the types of what each ``first``
+    orders by, by relation; ``values`` those of what other aggregates range over, by relation and column."""
 
     def __init__(
         self,
@@ -82,9 +85,13 @@ class _RuleTyper:
         relations: Mapping[str, typed.TypedRelation],
         functions: Mapping[str, typed.TypedFunction],
         diagnostics: Diagnostics,
+        orders: dict[str, list[typed.Type]],
+        values: dict[tuple[str, str], typed.Type],
     ) -> None:
         self.source = rule
         self.functions = functions
+        self.orders = orders
+        self.values = values
         self.relations = relations
         self.diagnostics = diagnostics
         self.bindings: dict[str, _Binding] = {}
@@ -195,6 +202,8 @@ class _RuleTyper:
         self, aggregate: typed.Aggregate, column: typed.TypedColumn, relation: typed.TypedRelation
     ) -> typed.Aggregate:
         argument = None if aggregate.argument is None else self._expression(aggregate.argument)
+        order = tuple(replace(part, value=self._expression(part.value)) for part in aggregate.order)
+        self._check_order(replace(aggregate, order=order), relation)
         result = aggregate_type(aggregate.function, argument.type if argument is not None else typed.INT)
         extremum = aggregate.function in ("min", "max")
         if argument is not None and extremum and relation.declared and _takes_decimal(column.type, result):
@@ -217,7 +226,41 @@ class _RuleTyper:
                 wide = replace(result, precision=38)
                 help = f"declare the column with enough digits, such as {wide}"
             self.diagnostics.report("E0302", message, aggregate.span, help=help, notes=notes)
-        return replace(aggregate, argument=argument, type=result)
+        elif argument is not None and argument.type.open:
+            argument = self._refused_list(argument)
+        elif argument is not None and (aggregate.function == "avg" or aggregate.distinct):
+            self._check_values(aggregate, argument.type, column, relation)
+        return replace(aggregate, argument=argument, type=result, order=order)
+
+    def _check_values(
+        self, aggregate: typed.Aggregate, kind: typed.Type, column: typed.TypedColumn, relation: typed.TypedRelation
+    ) -> None:
+        """Report values of another type than in an earlier rule (E0302), where the type of the result does not tell."""
+        plain = kind.element if kind.optional and kind.element is not None else kind
+        known = self.values.setdefault((relation.name, column.name), plain)
+        alike = known.name == plain.name == "decimal" and known.scale == plain.scale
+        if typed.BROKEN in (known, plain) or alike or typed.joined(known, plain) is not None:
+            return
+        message = f"`{aggregate.argument}` is {plain}, but the first rule of `{relation.name}` aggregates {known} here"
+        help = "aggregate values of one type"
+        if known.numeric and plain.numeric:
+            help += ", such as `float(N)`"
+        self.diagnostics.report("E0302", message, aggregate.span, help=help)
+
+    def _check_order(self, aggregate: typed.Aggregate, relation: typed.TypedRelation) -> None:
+        """Report values without an order (E0523), and those of other types than in an earlier rule (E0302)."""
+        kinds = [part.value.type for part in aggregate.order]
+        known = self.orders.setdefault(relation.name, kinds)
+        for place, part in enumerate(aggregate.order):
+            kind = part.value.type
+            if typed.BROKEN in (kind, *known[place : place + 1]):
+                continue
+            if not kind.ordered:
+                message = f"`{aggregate.function}` requires ordered values, but `{part.value}` is {kind}"
+                self.diagnostics.report("E0523", message, part.value.span)
+            elif known[place : place + 1] not in ([], [kind]):
+                message = f"`{part.value}` is {kind}, but the first rule of `{relation.name}` orders by {known[place]}"
+                self.diagnostics.report("E0302", message, part.value.span, help="order by values of one type")
 
     # ---- expressions -----------------------------------------------------------------------------------------------
 
@@ -402,7 +445,8 @@ def _shown(value: typed.Expression) -> str:
 def _column_name(column: typed.TypedColumn, relation: typed.TypedRelation) -> str:
     if relation.declared:
         return f"column `{column.name}` of `{relation.name}`"
-    return f"argument {relation.columns.index(column) + 1} of `{relation.name}`"
+    position = [other.name for other in relation.columns].index(column.name)
+    return f"argument {position + 1} of `{relation.name}`"
 
 
 def _relation_note(relation: typed.TypedRelation) -> Note:
@@ -448,6 +492,8 @@ def _literal_help(text: str, wanted: typed.Type) -> str | None:
     """Return help on writing the text of a string literal as a value of the wanted type, None if there is none."""
     if wanted == typed.DATE:
         return 'write dates as `date"2026-01-31"`'
+    if wanted == typed.TIMESTAMP:
+        return 'write timestamps as `timestamp"2026-01-31 12:00:00"`, in UTC'
     if wanted.numeric and text.removeprefix("-").replace(".", "", 1).isdecimal():
         return f"write `{text}` without quotes"
     if wanted == typed.BOOL and text in ("true", "false"):

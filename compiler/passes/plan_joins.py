@@ -28,8 +28,13 @@ def plan_rule(deltas: RuleDeltas, kind: str, filtered: bool) -> RulePlan:
     literals = [versioned.literal for versioned in deltas.all[0].body] if deltas.all else []
     after = [Versioned(literal, Version.AFTER) for literal in literals]
     full = _query(deltas, "full", after, None, set())
-    arriving = tuple(_query(deltas, "arriving", list(d.body), d.changed, set()) for d in deltas.arriving)
-    following = tuple(_query(deltas, "following", list(d.body), d.changed, set()) for d in deltas.following)
+    changes = [(deltas, delta) for delta in deltas.arriving]
+    rounds = [(deltas, delta) for delta in deltas.following]
+    if deltas.marks is not None:
+        changes = [(deltas.marks, delta) for delta in deltas.marks.arriving]
+        rounds = [(lead, delta) for lead in deltas.leads for delta in lead.arriving]
+    arriving = tuple(_query(of, "arriving", list(d.body), d.changed, set()) for of, d in changes)
+    following = tuple(_query(of, "following", list(d.body), d.changed, set()) for of, d in rounds)
     given = {argument.name for argument in rule.head.arguments if isinstance(argument, typed.Variable)}
     without = kind in ("counted", "entries", "identities", "epochs", "dead")
     returning = None if without else _query(deltas, "returning", after, None, given)

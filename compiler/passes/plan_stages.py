@@ -74,9 +74,23 @@ def _fuse(stage: _Open, stratum: StratumDeltas) -> StratumPlan | None:
             return _gathered(stratum)
         return None
     found = _assign(stratum.stratum, stage.pivots)
-    if found is None or any(_hides_pivot(rule, found, stage.pivots) for rule in stratum.stratum.rules):
+    if (
+        found is None
+        or not _cuts_groups(stratum.stratum, found, stage.pivots)
+        or any(_hides_pivot(rule, found, stage.pivots) for rule in stratum.stratum.rules)
+    ):
         return None
     return _bucketed(stratum, found, stage.pivots)
+
+
+def _cuts_groups(stratum: TypedStratum, pivots: Mapping[str, int], stage: Mapping[str, int | None]) -> bool:
+    """Return whether groups that the stage has computed are in the same buckets as their values."""
+    return all(
+        relation.grouped is None
+        or relation.grouped[0] not in stage
+        or pivots[relation.name] == relation.grouped[1][stage[relation.grouped[0]] or 0]
+        for relation in stratum.relations
+    )
 
 
 def _hides_pivot(rule: typed.TypedRule, pivots: Mapping[str, int], stage: Collection[str]) -> bool:
@@ -119,14 +133,16 @@ def _stratum_plan(
 def candidates(stratum: TypedStratum, relation: typed.TypedRelation) -> list[int]:
     """Return the columns of ``relation`` that may be its pivot, best first.
 
-    Excludes columns that an aggregate computes, and those outside a primary key, which is checked bucket by bucket.
+    Excludes columns that an aggregate computes or ranks, and those outside a primary key, which is checked bucket by
+    bucket.
     """
     rules = stratum.rules_of(relation.name)
     columns = [
         index
         for index in range(len(relation.columns))
-        if not any(isinstance(rule.head.arguments[index], typed.Aggregate) for rule in rules)
+        if not any(isinstance(r.head.arguments[index], typed.Aggregate) or index in r.head.ranked for r in rules)
         and (not relation.key or index in relation.key)
+        and (relation.grouped is None or index in relation.grouped[1])
     ]
 
     carried: Counter[int] = Counter()

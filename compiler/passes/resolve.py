@@ -37,7 +37,7 @@ from .order_body import order_body
 from .syntax_names import literal_names, variable_names
 
 #: The aggregate functions that a head may use.
-AGGREGATE_FUNCTIONS = ("min", "max", "sum", "count", "avg")
+AGGREGATE_FUNCTIONS = ("min", "max", "sum", "count", "avg", "first")
 #: The maximum number of rules that the disjunctions of a rule may become.
 MAX_ALTERNATIVES = 256
 
@@ -152,6 +152,17 @@ class _Rules:
                 message = f"the rules of `{head.relation}` differ in their aggregates"
                 notes = (Note("the first rule of this head", other.span),)
                 self.diagnostics.report("E0524", message, head.span, notes=notes)
+            self._check_no_input(head)
+
+    def _check_no_input(self, head: syntax.AtomNode) -> None:
+        """Report (E0207) an aggregate in the head of a relation that takes rows from outside: these have no groups."""
+        relation = self.relations.get(head.relation)
+        aggregate = next((a for a in head.arguments if isinstance(a, syntax.AggregateNode)), None)
+        if relation is not None and relation.accepts_input and not relation.multiset and aggregate is not None:
+            message = f"the input relation `{head.relation}` cannot be derived by an aggregate"
+            help = "give the aggregate a relation of its own, and derive the tuples of this one from it by another rule"
+            notes = (Note("declared here", relation.span),)
+            self.diagnostics.report("E0207", message, aggregate.span, help=help, notes=notes)
 
     def _rule(
         self, rule: syntax.RuleNode, body: tuple[syntax.Literal, ...], *, label: str, origin: str
@@ -174,7 +185,7 @@ class _Rules:
         for argument in atom.arguments:
             if isinstance(argument, syntax.AggregateNode):
                 arguments.append(self._aggregate(argument))
-                extremum = argument if argument.function in ("min", "max") else extremum
+                extremum = argument if argument.function in ("min", "max", "first") else extremum
                 continue
             if isinstance(argument, syntax.WildcardNode):
                 help = "write a value or a variable"
@@ -182,10 +193,16 @@ class _Rules:
                 arguments.append(typed.Constant(False, typed.BROKEN, argument.span))
                 continue
             if extremum is not None and len(_functions(atom)) - _functions(atom).count(None) > 1:
-                message = f"this is a witness of `{extremum.function}`, which must then be the only aggregate"
+                what = "is ranked by" if extremum.function == "first" else "is a witness of"
+                message = f"this {what} `{extremum.function}`, which must then be the only aggregate"
                 help = "to group by it, write it before the aggregates; or join relations with one aggregate each"
                 self.diagnostics.report("E0525", message, argument.span, help=help)
             arguments.append(self._expression(argument))
+        last = atom.arguments[-1] if atom.arguments else None
+        if isinstance(last, syntax.AggregateNode) and last.function == "first" and last.limit:
+            message = f"`{_shown(last)}` ranks nothing"
+            help = "write behind it what it ranks; what is before it are the groups"
+            self.diagnostics.report("E0526", message, last.span, help=help)
         return typed.Head(relation, tuple(arguments), atom.span)
 
     def _aggregate(self, aggregate: syntax.AggregateNode) -> typed.Expression | typed.Aggregate:
@@ -193,9 +210,18 @@ class _Rules:
         if aggregate.function not in AGGREGATE_FUNCTIONS:
             message = f"there is no aggregate `{aggregate.function}`"
             help = did_you_mean(aggregate.function, AGGREGATE_FUNCTIONS)
-            help = help or "the aggregates are `min`, `max`, `sum`, `count` and `avg`"
+            help = help or "the aggregates are `min`, `max`, `sum`, `count`, `avg` and `first`"
             self.diagnostics.report("E0522", message, aggregate.span, help=help)
             return broken
+        if aggregate.function == "first" and not aggregate.limit:
+            help = "write how many and by which order, as in `first<3 by S desc>`, and behind it what is ranked"
+            self.diagnostics.report("E0526", "`first` requires a number", aggregate.span, help=help)
+            return broken
+        if aggregate.limit:
+            order = tuple(typed.Ordering(self._expression(part.value), part.descending) for part in aggregate.order)
+            return typed.Aggregate(
+                aggregate.function, None, typed.UNKNOWN, aggregate.span, limit=aggregate.limit, order=order
+            )
         if aggregate.argument is None and (aggregate.function != "count" or aggregate.distinct):
             message = f"`{aggregate.function}` requires a value; only `count` takes `*`"
             if aggregate.distinct:
@@ -333,9 +359,16 @@ class _Rules:
 
 def _functions(head: syntax.AtomNode) -> list[str | None]:
     return [
-        f"{argument.function}{' distinct' * argument.distinct}" if isinstance(argument, syntax.AggregateNode) else None
-        for argument in head.arguments
+        f"{a.function}{' distinct' * a.distinct} {a.limit} {[part.descending for part in a.order]}"
+        if isinstance(a, syntax.AggregateNode)
+        else None
+        for a in head.arguments
     ]
+
+
+def _shown(aggregate: syntax.AggregateNode) -> str:
+    """Return the beginning of a ``first``."""
+    return f"{aggregate.function}<{aggregate.limit}{' by ...' * bool(aggregate.order)}>"
 
 
 def _alternatives(body: tuple[syntax.Literal, ...]) -> Iterable[tuple[syntax.Literal, ...]]:

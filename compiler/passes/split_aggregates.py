@@ -20,8 +20,8 @@ After (the intermediate relations are hidden)::
     r3_min: nearest_min(X, min<C>) :- link(X, Y, C).
     r3: nearest(X, C, Y) :- nearest_min(X, C), link(X, Y, C).
 
-Recursions across processes keep the witnesses of an extremum together with it (see ``annotate_proofs``), so these stay
-as they are.
+A ``first`` stays as it is. Recursions across processes keep the witnesses of an extremum together with it (see
+``annotate_proofs``), so these stay as they are.
 
 The distinct values of a group and the competing tuples are sets with support counts, so that a deletion can tell when
 the last derivation is gone. The witnesses are all tuples of a group that attain its extremum.
@@ -92,7 +92,9 @@ class _Splitting:
         self.rules = []
         rules = self.program.rules_of(relation.name)
         aggregates = [a for a in rules[0].head.arguments if isinstance(a, typed.Aggregate)] if rules else []
-        if aggregates and witnesses(rules[0].head):
+        if aggregates and rules[0].head.ranked:
+            self.relations[-1] = replace(relation, witnesses=rules[0].head.ranked)
+        elif aggregates and witnesses(rules[0].head):
             self.relations[-1] = replace(relation, witnesses=witnesses(rules[0].head))
             if relation.name not in self.whole:
                 self._split_witnesses(relation, rules)
@@ -141,12 +143,15 @@ class _Splitting:
         places = [*groups, place]
         part = f"{relation.columns[place].name}_values"
         values = self._relation(relation, part, places, f"the values of `{aggregate}`")
-        column = replace(values.columns[-1], type=aggregate.argument.type)
+        column = replace(values.columns[-1], type=_values_type(rules, place))
         values = self.relations[-1] = replace(values, columns=(*values.columns[:-1], column))
         for rule in rules:
             own = rule.head.arguments[place]
             assert isinstance(own, typed.Aggregate) and own.argument is not None
-            arguments = (*(rule.head.arguments[group] for group in groups), own.argument)
+            value = own.argument
+            if value.type != column.type and value.type.name == "decimal":
+                value = typed.Convert(value, column.type, value.span)
+            arguments = (*(rule.head.arguments[group] for group in groups), value)
             self._rule(rule, typed.Head(values.name, arguments, rule.head.span), values.name)
         variables = _variables(values, relation.span)
         counted = replace(aggregate, argument=variables[-1], distinct=False)
@@ -254,6 +259,15 @@ class _Splitting:
         label = unused(wish, self.labels)
         self.labels.add(label)
         return label
+
+
+def _values_type(rules: Sequence[typed.TypedRule], place: int) -> typed.Type:
+    """Return the type of the values that the aggregate at ``place`` ranges over: of decimals, one for those of all
+    rules, which have the same digits after the point."""
+    aggregates = [rule.head.arguments[place] for rule in rules]
+    types = [a.argument.type for a in aggregates if isinstance(a, typed.Aggregate) and a.argument is not None]
+    others = [type_ for type_ in types if type_ != types[0]]
+    return typed.Type("decimal", 38, types[0].scale) if others and types[0].name == "decimal" else types[0]
 
 
 def _reads_one(rule: typed.TypedRule, place: int) -> bool:

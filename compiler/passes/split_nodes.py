@@ -82,6 +82,11 @@ class _NodeSplitting:
                     message = f"the address of `{relation.name}` is of type `{kind}`"
                     help = f"addresses of nodes are of type {' or '.join(ADDRESSES)}"
                     self.diagnostics.report("E0740", message, relation.span, help=help)
+                ranked = [rule for rule in self.before.program.rules_of(relation.name) if rule.head.ranked]
+                if any(relation.location in rule.head.ranked for rule in ranked):
+                    message = f"the tuples that `{relation.name}` ranks are at different nodes"
+                    help = "write the address before `first`, so that all tuples of a group are at one node"
+                    self.diagnostics.report("E0740", message, ranked[0].head.span, help=help)
                 if relation.key and relation.location not in relation.key:
                     address = relation.columns[relation.location].name
                     message = f"two nodes may have tuples of `{relation.name}` with the same primary key"

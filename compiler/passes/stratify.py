@@ -15,8 +15,8 @@ After::
     stratum cut_off: counted
       r3: cut_off(S, D) :- node(S), node(D), !reachable(S, D).
 
-Negation and aggregates within a component have no stratified semantics and are reported with the cycle, except for
-``min`` and ``max``, which ``check_monotone`` checks.
+Negation within a component has no stratified semantics and is reported with the cycle. Recursions with ``min`` and
+``max`` are checked by ``check_monotone``, those with other aggregates have been by ``separate_groups``.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from .components import components, is_recursive
 
 
 def stratify(localized: LocalizedProgram, diagnostics: Diagnostics) -> StratifiedProgram:
-    """Return the strata; report recursions with negation (E0501) or with aggregates but ``min`` and ``max`` (E0502)."""
+    """Return the strata; report recursions with negation (E0501)."""
     program = localized.program
     strata = []
     places = {id(rule): place for place, rule in enumerate(program.rules)}
@@ -49,6 +49,8 @@ def stratify(localized: LocalizedProgram, diagnostics: Diagnostics) -> Stratifie
             kind = relations[0].keeps
         elif aggregate:
             kind = "extremal" if recursive else "aggregate"
+            if any(relation.grouped for relation in relations):
+                kind = "acyclic"
         elif any(relation.annotates for relation in relations):
             kind = "entries"
         strata.append(TypedStratum("+".join(r.name for r in relations), relations, rules, kind))
@@ -62,7 +64,7 @@ def _literals(rule: typed.TypedRule) -> list[typed.Atom | typed.Negation]:
 def _check_cycles(
     program: typed.TypedProgram, rules: tuple[typed.TypedRule, ...], inside: set[str], diagnostics: Diagnostics
 ) -> None:
-    """Report negations and aggregates on a cycle; report a cycle through several negations once."""
+    """Report negations on a cycle; report a cycle through several negations once."""
     reported: set[frozenset[str]] = set()
     for rule in rules:
         for negation in rule.negations:
@@ -80,20 +82,6 @@ def _check_cycles(
                     f"`{rule.head.relation}`",
                     notes=_notes(through),
                 )
-        for aggregate in rule.aggregates:
-            if aggregate.function in ("min", "max"):
-                continue
-            literal = next((x for x in _literals(rule) if _atom(x).relation in inside), None)
-            if literal is None:
-                continue
-            steps, through = _cycle(program, rules, rule, literal)
-            diagnostics.report(
-                "E0502",
-                f"the aggregate `{aggregate}` is part of a recursion: {' -> '.join(steps)}",
-                aggregate.span,
-                help="only `min` and `max` may be; derive the values first, and aggregate them in another rule",
-                notes=_notes(through),
-            )
 
 
 def _notes(rules: list[typed.TypedRule]) -> tuple[Note, ...]:

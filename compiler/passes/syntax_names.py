@@ -22,7 +22,7 @@ def variable_names(expressions: Iterable[syntax.Expression | None]) -> Iterable[
             case syntax.ListNode():
                 yield from variable_names(expression.items)
             case syntax.AggregateNode():
-                yield from variable_names([expression.argument])
+                yield from variable_names([expression.argument, *(part.value for part in expression.order)])
 
 
 def literal_names(literal: syntax.Literal) -> Iterable[str]:

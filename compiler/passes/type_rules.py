@@ -146,7 +146,7 @@ def digits_of(constant: typed.Constant) -> typed.Type | None:
 
 def aggregate_type(function: str, argument: typed.Type) -> typed.Type:
     """Return the type of an aggregate over values of a type; ``broken`` if there is none."""
-    if function == "count":
+    if function in ("count", "first"):
         return typed.INT
     if argument in (typed.BROKEN, typed.UNKNOWN):
         return argument

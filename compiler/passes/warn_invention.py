@@ -27,7 +27,7 @@ def warn_invention(program: StratifiedProgram, diagnostics: Diagnostics) -> Stra
     recursion by ``min`` or ``max``, the value converges if costs are not negative, but witnesses may grow forever.
     """
     for stratum in program.strata:
-        if not stratum.recursive or stratum.kind in ("entries", "proofs"):
+        if not stratum.recursive or stratum.kind in ("acyclic", "entries", "proofs"):
             continue
         chosen = _chosen(stratum)
         for rule in stratum.rules:
@@ -126,13 +126,30 @@ def _lengthens_without_repeating(
         added: typed.Expression | typed.Aggregate = argument
         while isinstance(added, typed.Variable) and added.name in values:
             added = values[added.name]
-        if not isinstance(added, typed.Call) or added.function not in _ADDING:
+        if not isinstance(added, typed.Call):
             continue
-        items, item = (added.arguments[place] for place in _ADDING[added.function])
-        known = isinstance(items, typed.Variable) and items.name in recursive
-        if known and str(item) in outside and (str(items), str(item)) in absent:
-            return True
+        for items, item in _additions(added, values):
+            known = isinstance(items, typed.Variable) and items.name in recursive
+            if known and str(item) in outside and (str(items), str(item)) in absent:
+                return True
     return False
+
+
+def _additions(
+    call: typed.Call, values: Mapping[str, typed.Expression]
+) -> Iterator[tuple[typed.Expression, typed.Expression]]:
+    """Yield the list and the element of a call that adds an element to a list: as it is, or as a list of its own, which
+    ``f_append`` makes, at either end."""
+    if call.function in _ADDING:
+        items, item = (call.arguments[place] for place in _ADDING[call.function])
+        yield items, item
+    if call.function == "f_concat":
+        for one, other in (call.arguments, call.arguments[::-1]):
+            made: typed.Expression = one
+            while isinstance(made, typed.Variable) and made.name in values:
+                made = values[made.name]
+            if isinstance(made, typed.Call) and made.function == "f_append":
+                yield other, made.arguments[0]
 
 
 def _feeds(value: typed.Node, values: dict[str, typed.Expression], recursive: set[str]) -> bool:

@@ -319,10 +319,11 @@ class PlanExplainer:
             return self.recursion(stratum) + (f", keeping {listed(best)} of each group" if best else "")
         if stratum.kind == "aggregate":
             functions = dict.fromkeys(str(a) for rule in stratum.rules for a in rule.aggregates)
+            head = stratum.rules[0].head
             groups = [
                 column.name
-                for column, argument in zip(stratum.relations[0].columns, stratum.rules[0].head.arguments, strict=True)
-                if not isinstance(argument, typed.Aggregate)
+                for place, column in enumerate(stratum.relations[0].columns)
+                if not isinstance(head.arguments[place], typed.Aggregate) and place not in head.ranked
             ]
             return f"aggregates {listed(functions)} {f'by {listed(groups)}' if groups else 'over all tuples'}"
         if stratum.kind == "identities":
@@ -418,6 +419,9 @@ class PlanExplainer:
             "extremal": "Ranked support of extrema. A group is stored with its best value, the round in which it "
             "was derived, and the number of its derivations from earlier rounds. A group that loses all of these, or "
             "gets a better value, is removed, and restored with the best value that the remaining tuples derive.",
+            "acyclic": "Groups in the order of their dependencies. A batch finds the groups in which derivations "
+            "change, and all that depend on them, and computes each again after those that it depends on. If groups "
+            "depend on each other in a cycle, the batch is refused.",
             "entries": "Derivation sets. Each fact is stored once for every set of facts that it was derived from; a "
             "batch updates these derivations in any order, and each follows a cycle only once.",
             "identities": "Identities. Each tuple is stored with a number that no other tuple had or will have.",

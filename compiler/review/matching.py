@@ -149,7 +149,8 @@ def _node(part: typed.Node, types: bool) -> _Node:
         case typed.Call():
             return _Node(("call", part.function), parts)
         case typed.Aggregate():
-            return _Node(("aggregate", part.function, part.distinct), parts)
+            order = (str(part.limit), *(str(item.descending) for item in part.order))
+            return _Node(("aggregate", part.function, part.distinct, *order), parts)
     return _Node((type(part).__name__,), parts)
 
 

@@ -114,3 +114,92 @@ def chain_scenario(seed: int, batches: int = 5) -> Scenario:
     text = ChainBuilder(rng, kind).program()
     inputs: dict[str, Any] = random_inputs(rng, text, 10)
     return Scenario(text, inputs, random_batches(rng, text, inputs, batches, 4))
+
+
+@dataclass
+class WeightedChainBuilder:
+    """Builds a program of best values, which add along chains, over the names of one type."""
+
+    rng: random.Random
+    kind: str
+    best: str
+    fresh: int = 0
+    owned: dict[str, int] = field(default_factory=dict)
+
+    def variable(self) -> str:
+        """A new variable."""
+        self.fresh += 1
+        return f"V{self.fresh}"
+
+    def group(self, first: str, last: str) -> tuple[list[str], str]:
+        """Literals between two variables, and what they add, which makes no value better; empty if that is nothing."""
+        rng, weight = self.rng, self.variable()
+        worse = f"{weight} >= 0" if self.best == "min" else f"{weight} <= 0"
+        sign = "" if self.best == "min" else "-"
+        return rng.choice(
+            [
+                ([f"w({first}, {weight}, {last})", worse], weight),
+                ([f"w({last}, {weight}, {first})", worse], weight),
+                ([f"w({first}, {weight}, {last})", worse, f"!f({last})"], f"{weight} + {sign}2"),
+                ([f"e({first}, {last})"], f"{sign}1"),
+                ([f"e({first}, {last})"], ""),
+                ([f"e({last}, {first})", f"w({first}, {weight}, {last})", worse], f"{weight}"),
+                ([f"w({first}, {weight}, {last})", worse], f"{weight} * 3"),
+            ]
+        )
+
+    def rules(self, name: str) -> list[str]:
+        """An exit of a relation and a recursive rule."""
+        rng, binary = self.rng, self.owned[name] == 2
+        head = f"{name}(X, Y, {self.best}<C>)" if binary else f"{name}(Y, {self.best}<C>)"
+        # Sums of such values make none better.
+        worse, sign = ("C >= 0", "") if self.best == "min" else ("C <= 0", "-")
+        exits = [f"w(Y, C, _), {worse}", "f(Y), C = 0"]
+        if binary:
+            exits = [f"w(X, C, Y), {worse}", f"e(X, Y), C = {sign}4", f"w(Y, C, X), X != Y, {worse}"]
+        others = [n for n, arity in self.owned.items() if arity == 2]
+        body, place, added = list[str](), "X", list[str]()
+        if not binary:
+            unary = rng.choice([n for n, arity in self.owned.items() if arity == 1])
+            value = self.variable()
+            body, added = [f"{unary}(X, {value})"], [value]
+        links = rng.choice(("rg", "gr", "rr", "grg")) if binary and others else "g"
+        links = links if others else "g"
+        for number, link in enumerate(links, 1):
+            following = "Y" if number == len(links) else self.variable()
+            if link == "g":
+                literals, more = self.group(place, following)
+                body += literals
+                added += [more] if more else []
+            else:
+                value = self.variable()
+                body.append(f"{rng.choice(others)}({', '.join(rng.sample([place, following], 2))}, {value})")
+                added.append(value)
+            place = following
+        rng.shuffle(body)
+        rng.shuffle(added)
+        body.sort(key=lambda literal: literal[0] == "!" or " != " in literal or "= 0" in literal)
+        return [f"{head} :- {rng.choice(exits)}.", f"{head} :- {', '.join(body)}, C = {' + '.join(added)}."]
+
+    def program(self) -> str:
+        """The text."""
+        rng, kind = self.rng, self.kind
+        names = rng.sample(["p", "rowid", "_rank"], rng.choice((1, 1, 2)))
+        self.owned = {name: 2 if rng.random() < 0.75 else 1 for name in names}
+        lines = [f"input relation e(a: {kind}, b: {kind})", f"input relation w(x: {kind}, n: int, y: {kind})"]
+        lines.append(f"input relation f(a: {kind})")
+        for name, arity in self.owned.items():
+            columns = f"_first: {kind}, _i: {kind}" if arity == 2 else f"_i: {kind}"
+            lines.append(f"output relation {name}({columns}, _weight: int)")
+        for name in names:
+            lines += self.rules(name)
+        return "\n".join(dict.fromkeys(lines)) + "\n"
+
+
+def weighted_scenario(seed: int, batches: int = 5) -> Scenario:
+    """A random program of best values along chains, its inputs and batches."""
+    rng = random.Random(f"weighted chains {seed}")
+    kind = "int" if rng.random() < 0.5 else rng.choice(TYPES)
+    text = WeightedChainBuilder(rng, kind, rng.choice(("min", "max"))).program()
+    inputs: dict[str, Any] = random_inputs(rng, text, 10)
+    return Scenario(text, inputs, random_batches(rng, text, inputs, batches, 4))

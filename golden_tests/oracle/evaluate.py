@@ -19,10 +19,11 @@ import math
 import operator
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Set
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from decimal import Context, Decimal, DivisionByZero, InvalidOperation, Overflow, localcontext
 from fractions import Fraction
 from functools import reduce
+from graphlib import CycleError, TopologicalSorter
 from typing import Any
 
 from .functions import Undefined
@@ -56,7 +57,11 @@ class ArithmeticFault(ArithmeticError):
 
 
 class NotStratified(ValueError):
-    """Negation, ``sum``, ``count`` or ``avg`` through recursion."""
+    """Negation through recursion."""
+
+
+class CyclicGroups(ValueError):
+    """A group of a recursion with ``sum``, ``count`` or ``avg`` depends on itself."""
 
 
 class RoundLimit(RuntimeError):
@@ -87,7 +92,7 @@ class Stratum:
 def strata(program: Program) -> list[Stratum]:
     """The strata in topological order, each after all it reads.
 
-    Raises :class:`NotStratified`. ``min`` and ``max`` inside recursion pass.
+    Raises :class:`NotStratified`. Aggregates inside recursion pass.
     """
     derived = [relation.name for relation in program.derived]
     reads: dict[str, list[str]] = {name: [] for name in derived}
@@ -141,14 +146,10 @@ def rules_of(program: Program, stratum: Stratum) -> list[Rule]:
 
 
 def check_stratified(rule: Rule, stratum: Stratum) -> None:
-    """Raise :class:`NotStratified` if the rule negates or sums up its own stratum."""
+    """Raise :class:`NotStratified` if the rule negates its own stratum."""
     for literal in rule.body:
         if isinstance(literal, Negation) and literal.atom.relation in stratum.relations:
             raise NotStratified(f"{rule.line}: {rule.head.relation} negates {literal.atom.relation} of its own stratum")
-    if stratum.recursive:
-        for argument in rule.head.arguments:
-            if isinstance(argument, Aggregate) and argument.function not in ("min", "max"):
-                raise NotStratified(f"{rule.line}: {argument.function} through recursion")
 
 
 # ---- values --------------------------------------------------------------------------------------------------------
@@ -514,6 +515,9 @@ def head_row(program: Program, rule: Rule, derivation: Derivation) -> Row:
     for place, argument in enumerate(rule.head.arguments):
         inner = argument.argument if isinstance(argument, Aggregate) else argument
         value = None if inner is None else compute(inner, derivation.binding)
+        if isinstance(argument, Aggregate) and argument.function == "first":
+            assert isinstance(inner, ListOf)
+            value = ordered_by(inner, derivation)
         if columns is not None and not isinstance(argument, Aggregate) and isinstance(value, int | float):
             value = converted(value, columns[place].type.removesuffix("?"))
         extremum = isinstance(argument, Aggregate) and argument.function in ("min", "max")
@@ -521,6 +525,13 @@ def head_row(program: Program, rule: Rule, derivation: Derivation) -> Row:
             value = within(value, columns[place].type.removesuffix("?"))
         values.append(value)
     return tuple(values)
+
+
+def ordered_by(order: ListOf, derivation: Derivation) -> Any:
+    """The values by which ``first`` orders; None if one is null."""
+    values = tuple(compute(item, derivation.binding) for item in order.items)
+    fault = next((value for value in values if isinstance(value, Undefined)), None)
+    return fault or (None if None in values else values)
 
 
 def converted(value: Any, type_name: str) -> Any:
@@ -570,6 +581,9 @@ def aggregated(rule: Rule, bag: Iterable[Row], strict: bool) -> dict[Row, int]:
     Raises :class:`ArithmeticFault` for an integer sum beyond 64 bits.
     """
     heads = rule.head.arguments
+    for place, argument in enumerate(heads):
+        if isinstance(argument, Aggregate) and argument.function == "first":
+            return first_rows(argument, place, bag)
     aggregates = [c for c, argument in enumerate(heads) if isinstance(argument, Aggregate)]
     extremes = [c for c in aggregates if function_at(rule, c) in ("min", "max")]
     witnesses = [c for c in range(len(heads)) if c not in aggregates and extremes and c > extremes[0]]
@@ -594,6 +608,23 @@ def aggregated(rule: Rule, bag: Iterable[Row], strict: bool) -> dict[Row, int]:
             best = [row for row in rows if row[extremes[0]] == values[extremes[0]]] if witnesses else rows
             shown = Counter(tuple(values.get(c, row[c]) for c in range(len(heads))) for row in best)
             result.update(shown)
+    return result
+
+
+def first_rows(first: Aggregate, place: int, bag: Iterable[Row]) -> dict[Row, int]:
+    """The first rows of each group with the numbers of their derivations; groups stand before the aggregate. Rows
+    with the same values in their order are ordered by what is behind it, and nulls come first there."""
+    groups: defaultdict[Row, Counter[Row]] = defaultdict(Counter)
+    for row in bag:
+        groups[row[:place]][row[place:]] += 1
+    result: dict[Row, int] = {}
+    for group, rows in groups.items():
+        ordered = sorted(rows, key=lambda row: [(value is not None, value) for value in row[1:]])
+        for column, descending in reversed(list(enumerate(first.descending))):
+            # Sorting is stable, also backwards.
+            ordered.sort(key=lambda row, column=column: row[0][column], reverse=descending)  # type: ignore[misc]
+        for number, row in enumerate(ordered[: first.limit], 1):
+            result[*group, number, *row[1:]] = rows[row]
     return result
 
 
@@ -682,6 +713,8 @@ def run_stratum(program: Program, stratum: Stratum, store: Store) -> None:
     rules = rules_of(program, stratum)
     if any(program.relations[name].path is not None for name in stratum.relations):
         run_paths(program, stratum, rules, store)
+    elif stratum.recursive and any(adds_up(rule) for rule in rules):
+        run_sums(program, stratum, rules, store)
     elif any(rule.aggregated for rule in rules):
         run_aggregates(program, stratum, store)
     else:
@@ -831,6 +864,109 @@ def run_aggregates(program: Program, stratum: Stratum, store: Store) -> None:
     for name, (end, values) in known.items():
         if {row[:end] for row in store.rows[name]} != values:
             raise OnlyFromEachOther(f"best values of {name} only follow from each other")
+
+
+def adds_up(rule: Rule) -> bool:
+    """Whether a head has an aggregate other than ``min`` and ``max``."""
+    return any(isinstance(a, Aggregate) and a.function not in ("min", "max") for a in rule.head.arguments)
+
+
+def run_sums(program: Program, stratum: Stratum, rules: list[Rule], store: Store) -> None:
+    """Fill a recursion with ``sum``, ``count`` or ``avg``.
+
+    A group is a tuple with None for its values. Groups are found first, as if all conditions on values held, with those
+    that they were derived from. Then they are computed one after the other in a topological order. Raises
+    :class:`CyclicGroups` if there is none.
+    """
+    values = value_places(stratum, rules)
+    base = {name: set(store.rows[name]) for name in stratum.relations}
+    for name, rows in base.items():
+        store.replace(name, {group(name, row, values) for row in rows})
+    open_rules = [Joined(without_values(rule, values)) for rule in rules]
+    needs: defaultdict[tuple[str, Row], set[tuple[str, Row]]] = defaultdict(set)
+    for _ in range(ROUNDS):
+        new = 0
+        for joined in open_rules:
+            rule, found = joined.rule, set[Row]()
+            for row, derivation in sound(program, rule, joined.derivations(store), strict=False):
+                read = zip(rule.positive, derivation.used, strict=True)
+                of = {(atom.relation, used) for atom, used in read if atom.relation in stratum.relations}
+                needs[rule.head.relation, row] |= of
+                found.add(row)
+            new += len(store.add(rule.head.relation, found))
+        if not new:
+            break
+    else:
+        raise RoundLimit(f"{', '.join(stratum.relations)} still grow after {ROUNDS} rounds")
+    try:
+        ordered = [*TopologicalSorter(needs).static_order()]
+    except CycleError as error:
+        raise CyclicGroups(f"{error.args[1]} depend on each other") from error
+    for name, rows in base.items():
+        store.replace(name, rows)
+    for name, wanted in ordered:
+        rows = (row for row in once(program, name, store, strict=False) if group(name, row, values) == wanted)
+        store.add(name, set(rows))
+
+
+def value_places(stratum: Stratum, rules: list[Rule]) -> set[tuple[str, int]]:
+    """The columns, as relation and place, that depend on an aggregate of the stratum."""
+    found: set[tuple[str, int]] = set()
+    while True:
+        more = {
+            (rule.head.relation, place)
+            for rule in rules
+            for place, argument in enumerate(rule.head.arguments)
+            if isinstance(argument, Aggregate) or variables(argument) & value_variables(rule, found)
+        }
+        if more <= found:
+            return found
+        found |= more
+
+
+def value_variables(rule: Rule, values: set[tuple[str, int]]) -> set[str]:
+    """The variables of a rule that depend on values of its recursion."""
+    found = {
+        argument.name
+        for atom in rule.positive
+        for place, argument in enumerate(atom.arguments)
+        if (atom.relation, place) in values and isinstance(argument, Variable)
+    }
+    before = None
+    while before != found:
+        before = set(found)
+        for literal in rule.body:
+            # A variable that only an equality gives a value.
+            if isinstance(literal, Comparison) and literal.op == "=":
+                for one, other in ((literal.left, literal.right), (literal.right, literal.left)):
+                    bound = {v for atom in rule.positive for argument in atom.arguments for v in variables(argument)}
+                    if isinstance(one, Variable) and one.name not in bound and variables(other) & found:
+                        found.add(one.name)
+    return found
+
+
+def group(name: str, row: Row, values: set[tuple[str, int]]) -> Row:
+    """A tuple with None for its values."""
+    return tuple(None if (name, place) in values else value for place, value in enumerate(row))
+
+
+def without_values(rule: Rule, values: set[tuple[str, int]]) -> Rule:
+    """A rule over groups, without conditions on values."""
+    hidden = value_variables(rule, values)
+    body: list[Literal] = []
+    for literal in rule.body:
+        if isinstance(literal, Comparison) and (variables(literal.left) | variables(literal.right)) & hidden:
+            continue
+        if isinstance(literal, Atom):
+            arguments = enumerate(literal.arguments)
+            kept = (Wildcard() if (literal.relation, place) in values else argument for place, argument in arguments)
+            literal = Atom(literal.relation, tuple(kept))
+        body.append(literal)
+    head = (
+        NULL if (rule.head.relation, place) in values else argument
+        for place, argument in enumerate(rule.head.arguments)
+    )
+    return replace(rule, head=Atom(rule.head.relation, tuple(head)), body=tuple(body))
 
 
 def extremum_of(program: Program, name: str) -> int | None:

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import date, datetime
 from decimal import Decimal
 from typing import Any
@@ -26,7 +26,7 @@ None."""
 Row = tuple[Any, ...]
 """One tuple of a relation: its :data:`Value` per column; ``()`` for a nullary relation that is true."""
 
-AGGREGATES = ("min", "max", "sum", "count", "avg")
+AGGREGATES = ("min", "max", "sum", "count", "avg", "first")
 
 
 class ProgramError(ValueError):
@@ -90,11 +90,14 @@ class Call:
 
 @dataclass(frozen=True)
 class Aggregate:
-    """``function<argument>`` in a head; ``argument`` is None for ``count<*>``."""
+    """``function<argument>`` in a head; ``argument`` is None for ``count<*>``. That of ``first<3 by S desc, T>`` is the
+    list of what it orders by; ``descending`` says which of these."""
 
     function: str
     argument: Expression | None
     distinct: bool = False
+    limit: int = 0
+    descending: tuple[bool, ...] = ()
 
 
 Expression = Variable | Wildcard | Constant | Binary | Negate | ListOf | Call | Aggregate
@@ -245,6 +248,7 @@ TOKEN = re.compile(
     r"""
       (?P<space>\s+|//[^\n]*|/\*.*?\*/)
     | (?P<date>date"[^"\n]*")
+    | (?P<timestamp>timestamp"[^"\n]*")
     | (?P<number>\d+(?:\.\d+)?(?:[eE][+-]?\d+)?(?!\w))
     | (?P<string>"(?:[^"\\\n]|\\.)*")
     | (?P<name>[A-Za-z_]\w*(?:\.[A-Za-z_]\w*)*)
@@ -656,12 +660,31 @@ class Parser:
         """``min<C>``, ``count<*>``, ``count<distinct X>``, ``a_MIN<C>``."""
         function = self.name().lower().removeprefix("a_")
         self.expect("<")
+        if function == "first":
+            return self.first()
         distinct = self.is_word("distinct") and self.peek().kind == "name" and bool(self.take())
         argument = None if self.skip("*") else self.expression()
         if argument is None and function != "count":
             raise self.error(f"{function} needs an argument")
         self.expect(">")
         return Aggregate(function, argument, distinct)
+
+    def first(self) -> Aggregate:
+        """``first<3 by S desc, T asc, U>``, behind the ``<``."""
+        limit = int(self.take().text)
+        order: list[Expression] = []
+        descending: list[bool] = []
+        if self.is_word("by"):
+            self.take()
+            while not order or self.skip(","):
+                order.append(self.expression())
+                descending.append(self.is_word("desc"))
+                if self.is_word("asc", "desc"):
+                    self.take()
+        self.expect(">")
+        if limit < 1:
+            raise self.error("first needs a positive number")
+        return Aggregate("first", ListOf(tuple(order)), False, limit, tuple(descending))
 
     def expression(self) -> Expression:
         """Sums and concatenations, left to right."""
@@ -709,7 +732,7 @@ class Parser:
         return tuple(found)
 
     def constant(self, sign: str = "") -> Constant:
-        """A number, string, date or truth value."""
+        """A number, string, date, timestamp or truth value."""
         token = self.next
         if token.kind == "number":
             self.take()
@@ -725,6 +748,9 @@ class Parser:
         if token.kind == "date":
             self.take()
             return Constant(date.fromisoformat(token.text[5:-1]), token.text)
+        if token.kind == "timestamp":
+            self.take()
+            return Constant(datetime.fromisoformat(token.text[10:-1]), token.text)
         if self.is_word("true", "false"):
             self.take()
             return Constant(token.text == "true", token.text)
@@ -850,8 +876,8 @@ def with_calls(rule: Rule, relations: set[str], functions: Mapping[str, Callable
                 return Negate(expression(operand))
             case ListOf(items):
                 return ListOf(tuple(map(expression, items)))
-            case Aggregate(function, argument, distinct) if argument is not None:
-                return Aggregate(function, expression(argument), distinct)
+            case Aggregate(argument=argument) if argument is not None:
+                return replace(node, argument=expression(argument))
             case Call(name, arguments):
                 if name not in functions:
                     raise ProgramError(f"{rule.line}: there is no function {name}")
@@ -910,7 +936,10 @@ def check_aggregates(program: Program) -> None:
     for relation in program.relations.values():
         rules = program.rules_of(relation.name)
         shapes = {
-            tuple((a.function, a.distinct) if isinstance(a, Aggregate) else None for a in rule.head.arguments)
+            tuple(
+                (a.function, a.distinct, a.limit, a.descending) if isinstance(a, Aggregate) else None
+                for a in rule.head.arguments
+            )
             for rule in rules
         }
         if not any(rule.aggregated for rule in rules):

@@ -15,7 +15,7 @@ import random
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import date
+from datetime import date, datetime
 from decimal import Decimal
 from typing import Any, TypeVar
 
@@ -70,12 +70,14 @@ MORE_FEATURES = frozenset(
         "many facts",
         "nulls",
         "multisets",
+        "timestamps",
+        "firsts",
     }
 )
 """What they show when asked: ``@`` on the first column of every relation, columns behind ``min`` or ``max``,
 ``count<distinct X>``, ``min`` inside recursion, columns of lists, calls of functions, names that mean something to
 an engine, to Python or to the job (``names.py``), several facts of a relation in a row, columns whose values may be
-null, and inputs whose copies count."""
+null, inputs whose copies count, columns of timestamps, and the first few of an order."""
 
 DOMAIN = 5
 """Integer columns of inputs and integer constants are drawn from 0 to ``DOMAIN`` - 1."""
@@ -90,6 +92,13 @@ VALUES: dict[str, Sequence[Any]] = {
     "float": (0.5, 1.0, 2.25),
     "decimal": (Decimal("0.50"), Decimal("1.00"), Decimal("2.25")),
     "date": (date(2026, 1, 31), date(2026, 2, 1), date(2026, 2, 28)),
+    "timestamp": (
+        datetime(2026, 1, 31, 12),
+        datetime(2026, 1, 31, 12, 0, 0, 500_000),
+        datetime(1, 1, 1),
+        datetime(1969, 12, 31, 23, 59, 59, 999_999),
+        datetime(9999, 12, 31, 23, 59, 59, 999_999),
+    ),
 }
 """What input columns are filled with, per type without its parameters."""
 
@@ -107,7 +116,7 @@ class RandomChooser:
 
 @dataclass(frozen=True)
 class Signature:
-    """A relation that rules may read: its column types, each ``int``, ``string``, ``float`` or ``list<int>``."""
+    """A relation that rules may read: its column types, each a key of :data:`POOLS`."""
 
     name: str
     types: tuple[str, ...]
@@ -120,6 +129,7 @@ POOLS = {
     "list<int>": ("L", "M"),
     "int?": ("N", "O"),
     "string?": ("P", "Q"),
+    "timestamp": ("V", "W"),
 }
 ASSIGNED = {"int": ("A", "B"), "string": ("C", "D"), "list<int>": ("K",)}
 
@@ -203,6 +213,7 @@ class Builder:
                 (5 if "recursion" in self.features else 0, "recursive"),
                 (self.aggregates, "aggregate"),
                 (2 if "extremes" in self.features else 0, "extremes"),
+                (8 if "firsts" in self.features else 0, "first"),
             )
             match kind:
                 case "single":
@@ -211,6 +222,8 @@ class Builder:
                     self.group(place, recursive=True)
                 case "aggregate":
                     self.aggregate(place)
+                case "first":
+                    self.first(place)
                 case _:
                     self.extremes(place)
         if not any(line.startswith("output") for line in self.declarations):
@@ -241,6 +254,8 @@ class Builder:
             self.input("ls", ("int", "list<int>"), "primary key (c1)" if self.chance(10, "keys") else "")
         if self.chance(25, "lists"):
             self.input("li", ("list<int>",))
+        if "timestamps" in self.features:
+            self.input("at", ("int", "timestamp"), "primary key (c0)" if self.chance(10, "keys") else "")
         if "nulls" in self.features:
             self.input("o", ("int", "int?"), "primary key (c0)" if self.chance(10, "keys") else "")
             if self.chance(50):
@@ -325,6 +340,8 @@ class Builder:
             if not (self.located and column == 0) and self.chance(15, "strings")
             else "list<int>"
             if not (self.located and column == 0) and self.chance(25, "lists")
+            else "timestamp"
+            if not (self.located and column == 0) and self.chance(35, "timestamps")
             else "float"
             if not (self.located and column == 0) and floats and self.chance(15)
             else self.pick(("int?", "int?", "string?"))
@@ -523,6 +540,9 @@ class Builder:
                 return f'"{self.pick(VALUES["string"])}"'
             case "list<int>":
                 return str(list(self.pick(VALUES["list<int>"][:1] + VALUES["list<int>"][2:])))
+            case "timestamp":
+                text = str(self.pick(VALUES["timestamp"]))
+                return f'timestamp"{text.rstrip("0") if "." in text else text}"'
         return str(self.pick(VALUES["float"]))
 
     def constant_atom(self, relation: Signature) -> str:
@@ -803,6 +823,48 @@ class Builder:
             arguments = [*written, *groups] if first else [*groups, *written]
             if witness:
                 arguments.append(self.pick(body.bound["int"]))
+            self.add(f"{self.written(relation.name, arguments)} :- {', '.join(body.literals)}.")
+        self.lower.append(relation)
+
+    def first(self, place: int) -> None:
+        """A relation of the first few of an order in each group of the derivations of one or two rules."""
+        kinds = ["int", "int", *(["string"] if "strings" in self.features else [])]
+        kinds += ["timestamp"] if "timestamps" in self.features else []
+        maybe = [*kinds, *(["int?", "string?"] if "nulls" in self.features else [])]
+        grouping = ["int"] * max(int(self.located), self.number(0, 2, 50))
+        order = [self.pick(kinds) for _ in range(self.number(0, 2, 70))]
+        ranked = [self.pick(maybe) for _ in range(self.number(1, 2, 40))]
+        directions = [self.pick(("", " desc", " desc", " asc")) for _ in order]
+        limit = self.weighted((4, 1), (4, 2), (4, 3), (1, 50))
+        relation = Signature(f"o{place}", (*grouping, "int", *ranked))
+        self.publish(relation)
+        for _ in range(self.number(1, 2, 30)):
+            body = self.body([], None, most=2)
+            for type_name in {*grouping, *order, *ranked}:
+                if not self.fitting(type_name, body, 0):
+                    if type_name == "int":
+                        body.literals.append(self.written("e", ["X", "Y"]))
+                        body.bind("int", "X")
+                        body.bind("int", "Y")
+                    elif type_name == "string":
+                        body.literals.append('C = "a"')
+                        body.bind("string", "C")
+                    elif type_name == "timestamp":
+                        body.literals.append(self.written("at", ["Z", "V"]))
+                        body.bind("int", "Z")
+                        body.bind("timestamp", "V")
+            values = []
+            for type_name, direction in zip(order, directions, strict=True):
+                names = body.bound[type_name]
+                names = (body.bound.get(f"{type_name}?") or names) if self.chance(40, "nulls") else names
+                computed = type_name == "int" and body.bound["int"] and self.computes and self.chance(25)
+                values.append(f"{self.expression(body, False) if computed else self.pick(names)}{direction}")
+            shown = [
+                self.pick(names) if (names := self.fitting(type_name, body, 0)) else self.constant(type_name)
+                for type_name in (*grouping, *ranked)
+            ]
+            written = f"first<{limit}{' by ' if values else ''}{', '.join(values)}>"
+            arguments = [*shown[: len(grouping)], written, *shown[len(grouping) :]]
             self.add(f"{self.written(relation.name, arguments)} :- {', '.join(body.literals)}.")
         self.lower.append(relation)
 

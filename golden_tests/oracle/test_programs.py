@@ -64,6 +64,8 @@ SHOWN = {
     "functions": r"\b(upper|pmod|contains|abs|length)\(",
     "extremes": r"m\d\(X, Y, min<C>\) :- wt\(X, Z, C1\)",
     "nulls": r"[NOPQ] !?= null",
+    "timestamps": r'timestamp"',
+    "firsts": r"first<2 by",
     "multisets": r"^input multiset relation",
     "nasty names": r"\b(rowid|_rank|_support|select|ROWID|count|batch)\b *[(:,)]",
 }

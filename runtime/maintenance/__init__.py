@@ -1,5 +1,5 @@
 """The maintenance of strata; each module for a kind of stratum registers its method in ``METHODS``."""
 
-from . import aggregate, counted, dead, entries, epochs, extremal, identities, proofs, ranked
+from . import acyclic, aggregate, counted, dead, entries, epochs, extremal, identities, proofs, ranked
 
-__all__ = ["aggregate", "counted", "dead", "entries", "epochs", "extremal", "identities", "proofs", "ranked"]
+__all__ = ["acyclic", "aggregate", "counted", "dead", "entries", "epochs", "extremal", "identities", "proofs", "ranked"]

@@ -1,9 +1,12 @@
 """Maintain aggregates by folding changes into the rows of the groups that they affect.
 
-A group that lost the last derivation of its extremum, or that adds floats, is recomputed from all its derivations.
+A group that lost the last derivation of its extremum, or a derivation of one of its first rows, or that adds floats, is
+recomputed from all its derivations.
 """
 
 from __future__ import annotations
+
+from collections.abc import Sequence
 
 from ..engines.engine import Engine
 from ..errors import Refused
@@ -48,8 +51,8 @@ def maintain_aggregate(run: Run, stratum: Stratum, clock: int) -> int:
     reached = f"{table}__reached"
     engine.table(reached, f"SELECT {groups} FROM {table}__minus UNION SELECT {groups} FROM {table}__plus")
     if set(stratum.groups) <= set(tuple_names(relation)):
-        # Each group has one row before and one after. An aggregate without groups is one row.
-        engine.reduce(table, reached, stratum.groups, 2 * engine.rows(reached))
+        # Each group has so many rows before and after. An aggregate without groups is one group.
+        engine.reduce(table, reached, stratum.groups, 2 * stratum.limit * engine.rows(reached))
     rows = []
     state = names(relation.state_columns)
     if stratum.fold:
@@ -98,13 +101,17 @@ def changed_derivations(run: Run, stratum: Stratum, relation: Relation) -> bool:
 
 
 def check_range(engine: Engine, stratum: Stratum, table: str) -> None:
-    """Raise Refused if a sum in ``table`` does not fit its type."""
-    relation = stratum.relations[0]
-    if not stratum.ranged:
+    """Raise Refused if a sum of the stratum in ``table`` does not fit its type."""
+    check_ranges(engine, stratum.relations[0], stratum.ranged, stratum.groups, table)
+
+
+def check_ranges(engine: Engine, relation: Relation, ranged: Sequence[str], groups: Sequence[str], table: str) -> None:
+    """Raise Refused if a sum of a relation in ``table``, in one of the columns ``ranged``, does not fit its type."""
+    if not ranged:
         return
-    missing = " OR ".join(f"{column} IS NULL" for column in stratum.ranged)
+    missing = " OR ".join(f"{column} IS NULL" for column in ranged)
     for row in engine.first(f"SELECT * FROM {table} WHERE {missing}", 1):
-        group = named_values(relation, {name: row[name] for name in stratum.groups})
+        group = named_values(relation, {name: row[name] for name in groups})
         raise sum_out_of_range(relation, f" for {group}" if group else "")
 
 

@@ -1,4 +1,4 @@
-"""Choose whether to compute a recursion whose rules are products of matrices with these, from scratch.
+"""Choose whether to compute a recursion whose rules are products of matrices with these, and to follow its changes.
 
 The library for matrices, GraphBLAS, is optional, and so is the part of the runtime that uses it.
 """
@@ -7,16 +7,27 @@ from __future__ import annotations
 
 import importlib.util
 from collections.abc import Callable
+from typing import Any
 
+from ..engines.duckdb import DuckEngine
 from ..errors import JobError
 from ..model import Stratum
-from .run import Run
+from .run import Effect, Run
 
 FIXPOINTS: dict[str, Callable[[Run, Stratum, int], int]] = {}
 """How to compute strata with ``matrices``, if there is the part of the runtime for them; its module registers it."""
 
+FOLLOWERS: dict[str, Callable[[Run, Stratum, int, Any], int]] = {}
+"""How to follow changes with ``matrices``, given those of the old state that a database has kept, if it has."""
+
+BEST: dict[str, Callable[[Run, Stratum], None]] = {}
+"""How to find the best values of strata with extrema with ``matrices``."""
+
 FEW_PAIRS = 5_000
 """With fewer rows in the relations that a recursion reads, rounds of queries take less time than to load a library."""
+
+SECONDS_OF_PAIR = 1.5e-7
+"""How many seconds it takes to read a tuple into a matrix that stays in memory."""
 
 
 class NotFitting(Exception):
@@ -24,24 +35,66 @@ class NotFitting(Exception):
 
 
 def by_matrices(run: Run, stratum: Stratum, clock: int) -> int | None:
-    """Compute a stratum, whose tables are empty, with matrices, and return its new clock; return None if it is to be
-    computed otherwise."""
-    choice = run.choice
-    if not stratum.equations or run.engine.name != "duckdb" or choice.matrices == "never":
+    """Compute a stratum, whose tables are empty, with matrices, or follow changes of it if it is there; return its new
+    clock, or None if that is to be done otherwise."""
+    engine, choice = run.engine, run.choice
+    if not isinstance(engine, DuckEngine):
         return None
-    missing = lacks_matrices()
-    if missing and choice.matrices == "always":
-        raise JobError(f"the engine matrices {missing}")
-    rows = sum(run.engine.rows(relation.table) for relation in stratum.reads)
-    if missing or (choice.matrices == "auto" and rows < FEW_PAIRS):
+    resident = engine.resident.pop(stratum.name, None)
+    if not uses_matrices(run, stratum, engine, resident is not None):
         return None
     try:
-        clock = FIXPOINTS["matrices"](run, stratum, clock)
-        choice.algebra[stratum.name] = "; ".join(stratum.equations)
+        if run.initial:
+            clock = FIXPOINTS["matrices"](run, stratum, clock)
+            choice.algebra[stratum.name] = "; ".join(stratum.equations)
+        else:
+            clock = FOLLOWERS["matrices"](run, stratum, clock, resident)
+            choice.algebra[stratum.name] = f"changes of {'; '.join(stratum.equations)}"
     except NotFitting as error:
         choice.algebra[stratum.name] = f"given up: {error}"
         return None
     return clock
+
+
+def best_by_matrices(run: Run, stratum: Stratum) -> bool:
+    """Make r__best of the best values of a stratum that is computed from scratch, with matrices; return whether that
+    was done."""
+    engine, choice = run.engine, run.choice
+    if not (run.initial and isinstance(engine, DuckEngine) and uses_matrices(run, stratum, engine, False)):
+        return False
+    try:
+        BEST["matrices"](run, stratum)
+    except NotFitting as error:
+        choice.algebra[stratum.name] = f"given up: {error}"
+        return False
+    choice.algebra[stratum.name] = "; ".join(stratum.equations)
+    return True
+
+
+def uses_matrices(run: Run, stratum: Stratum, engine: DuckEngine, resident: bool) -> bool:
+    """Return whether to use matrices for a stratum, which may be ``resident`` in memory. Raise JobError if they were
+    asked for and cannot be had."""
+    choice = run.choice
+    if not stratum.equations or choice.matrices == "never":
+        return False
+    missing = lacks_matrices()
+    if missing and choice.matrices == "always":
+        raise JobError(f"the engine matrices {missing}")
+    return not missing and (choice.matrices == "always" or pays(run, stratum, engine, resident))
+
+
+def pays(run: Run, stratum: Stratum, engine: DuckEngine, resident: bool) -> bool:
+    """Return whether matrices are expected to take less time than queries: to compute a stratum, if it reads more than
+    a few rows; to follow changes, if they are in memory, or once queries have taken as long, in a database that is
+    kept, as it takes to read them. So even if no batch comes after that, it takes at most twice the time."""
+    if run.initial:
+        return sum(engine.rows(relation.table) for relation in stratum.reads) >= FEW_PAIRS
+    tables = [relation.table for relation in stratum.relations]
+    if resident or not engine.keeps or not all(map(engine.kept, tables)):
+        return resident
+    took = run.choice.effects.get(stratum.name, Effect()).follow_seconds
+    engine.spent[stratum.name] = engine.spent.get(stratum.name, 0.0) + took
+    return engine.spent[stratum.name] >= SECONDS_OF_PAIR * sum(map(engine.rows, tables))
 
 
 def lacks_matrices() -> str:

@@ -36,8 +36,15 @@ def group_columns(relation: Relation) -> list[Column]:
 
 
 def lose_support(run: Run, stratum: Stratum) -> None:
-    """Make the tables that collect what happens to a stratum (r__dead, r__entered, r__touched, and r__changed of a
-    round), then lead from the old state to mid."""
+    """Make the tables that collect what happens to a stratum, then lead from the old state to mid."""
+    begin_changes(run, stratum)
+    if not run.initial:
+        delete_unsupported(run, stratum)
+
+
+def begin_changes(run: Run, stratum: Stratum) -> None:
+    """Make the tables that collect what happens to a stratum: r__dead, r__entered, r__touched, and r__changed of a
+    round. The first time, its own tables are empty."""
     for relation in stratum.relations:
         if run.initial:
             run.engine.empty(relation.table, relation.state_columns)
@@ -47,8 +54,6 @@ def lose_support(run: Run, stratum: Stratum) -> None:
         run.engine.empty(f"{relation.table}__touched", (*relation.tuple_columns, gone))
         run.engine.empty(f"{relation.table}__changed", with_rank(relation))
     run.engine.begin(stratum)
-    if not run.initial:
-        delete_unsupported(run, stratum)
 
 
 def lost_and_gained(run: Run, stratum: Stratum) -> None:
@@ -171,7 +176,7 @@ def subtract_lost(run: Run, stratum: Stratum, lost: dict[str, list[str]], after:
     died = dict.fromkeys(lost, 0)
     done, started = 0, seconds_worked(engine)
     while any(lost.values()):
-        check_round(stratum, done, run.max_rounds)
+        check_round(stratum, done, run.max_rounds, deleting=True)
         done += 1
         for relation in stratum.relations:
             if lost[relation.table]:

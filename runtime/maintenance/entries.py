@@ -10,12 +10,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from ..engines.engine import Engine
-from ..errors import Refused
 from ..model import Relation, Stratum
 from ..sql import names, union
 from .changes import all_derivations, check_defined, no_changes, show_versions
 from .counted import add_counts, signed_arrivals
-from .recursion import changed_rows, check_round, following
+from .recursion import LimitReached, changed_rows, check_round, following
 from .run import METHODS, Bucket, Finding, Method, Run
 from .supports import support_findings
 
@@ -94,13 +93,15 @@ def show_entries(engine: Engine, stratum: Stratum) -> None:
 
 
 def check_entries(run: Run, stratum: Stratum) -> None:
-    """Raise Refused if a recursion has too many derivation sets; those that come and go within a batch do not count."""
+    """Raise LimitReached if a recursion has too many derivation sets, apart from those that come and go within a
+    batch."""
     engine = run.engine
     held = sum(engine.rows(f"{r.table}{part}") for r in stratum.relations for part in ("", "__summed", "__changed"))
     if held > run.max_entries and sum(held_entries(engine, r) for r in stratum.relations) > run.max_entries:
-        raise Refused(
+        raise LimitReached(
             f"{stratum.name}: more than {run.max_entries} derivation sets; leave out --recursion "
-            "derivation-sets, or raise --max-entries; nothing was changed"
+            "derivation-sets, or raise --max-entries; nothing was changed",
+            stratum,
         )
 
 

@@ -17,6 +17,7 @@ from ..engines.engine import Engine
 from ..errors import Refused
 from ..model import Relation, Stratum
 from ..sql import names, tuple_names, union
+from .algebra import best_by_matrices
 from .changes import all_derivations, arriving, changes_below, lacking, show_versions
 from .deletions import (
     entering,
@@ -37,7 +38,8 @@ from .supports import support_findings
 def maintain_extremal(run: Run, stratum: Stratum, clock: int) -> int:
     """Delete unsupported tuples, find the best values and replace worse ones with them; return the new clock."""
     lose_support(run, stratum)
-    undo(run, stratum, clock, find_best(run, stratum, clock))
+    if not best_by_matrices(run, stratum):
+        undo(run, stratum, clock, find_best(run, stratum, clock))
     if not run.initial:
         let_leave(run, stratum)
     clock = insert_supported(run, stratum, clock)

@@ -15,11 +15,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from ..engines.engine import Engine
-from ..errors import Refused
 from ..model import LIFE, Column, Relation, Stratum
 from ..sql import names, tuple_names, union
 from .changes import all_derivations, arriving, check_defined, lacking, no_changes, possible, show_versions
-from .recursion import changed_rows, check_round, following
+from .recursion import LimitReached, changed_rows, check_round, following
 from .run import METHODS, Bucket, Finding, Method, Run
 
 
@@ -243,9 +242,10 @@ def check_size(run: Run, stratum: Stratum) -> None:
     """Raise Refused if a recursion has too many tuples: one that computes values may not end."""
     held = sum(run.engine.rows(relation.table) for relation in stratum.relations)
     if held > run.max_entries:
-        raise Refused(
+        raise LimitReached(
             f"{stratum.name}: more than {run.max_entries} tuples; if the recursion ends, raise --max-entries; "
-            "nothing was changed"
+            "nothing was changed",
+            stratum,
         )
 
 

@@ -7,7 +7,7 @@ from ..model import Stratum
 from ..sql import union
 from .algebra import by_matrices
 from .changes import all_derivations
-from .deletions import lose_support, lost_and_gained, show_state, with_rank
+from .deletions import begin_changes, lose_support, lost_and_gained, show_state, with_rank
 from .insertions import insert_supported
 from .run import METHODS, Bucket, Finding, Method, Run
 from .supports import support_findings
@@ -15,11 +15,13 @@ from .supports import support_findings
 
 def maintain_ranked(run: Run, stratum: Stratum, clock: int) -> int:
     """Delete unsupported tuples, then let dead ones return and new ones enter if supported; return the new clock."""
-    lose_support(run, stratum)
-    built = by_matrices(run, stratum, clock) if run.initial else None
-    clock = insert_supported(run, stratum, clock) if built is None else built
+    begin_changes(run, stratum)
+    found = by_matrices(run, stratum, clock)
+    if found is None:
+        lose_support(run, stratum)
+        found = insert_supported(run, stratum, clock)
     lost_and_gained(run, stratum)
-    return clock
+    return found
 
 
 def recount_ranked(engine: Engine, stratum: Stratum, bucket: Bucket) -> list[Finding]:

@@ -8,6 +8,15 @@ from ..model import Relation, Stratum
 from .changes import possible
 
 
+class LimitReached(Refused):
+    """Raised when a ``stratum`` is stopped, since it may not end or becomes too large."""
+
+    def __init__(self, message: str, stratum: Stratum) -> None:
+        """Note the message and the stratum."""
+        super().__init__(message)
+        self.stratum = stratum
+
+
 def changed_rows(engine: Engine, stratum: Stratum) -> int:
     """Return the number of rows in the r__changed tables of a stratum."""
     return sum(engine.rows(f"{relation.table}__changed") for relation in stratum.relations)
@@ -25,10 +34,12 @@ def following(engine: Engine, stratum: Stratum, relation: Relation) -> list[str]
     return possible(engine, stratum, queries)
 
 
-def check_round(stratum: Stratum, done: int, max_rounds: int) -> None:
-    """Raise Refused if a recursion has run ``max_rounds`` rounds without an end."""
+def check_round(stratum: Stratum, done: int, max_rounds: int, deleting: bool = False) -> None:
+    """Raise LimitReached if a recursion has run ``max_rounds`` rounds without an end, Refused if it was ``deleting``:
+    then the tuples of the last round follow from nothing any more."""
     if done >= max_rounds:
-        raise Refused(
+        message = (
             f"{stratum.name}: not finished after {max_rounds} rounds; if the recursion needs more, "
             "raise --max-rounds; nothing was changed"
         )
+        raise Refused(message) if deleting else LimitReached(message, stratum)

@@ -500,11 +500,7 @@ def program() -> Program:
                 deltas=(Delta("cheapest", SPREAD_1_DELTA_CHEAPEST),),
                 returns=SPREAD_1_RETURNING,
                 text="spread(min<C>, max<C>) :- cheapest(_, C).",
-                steps=(
-                    Step("cheapest(_, C)", "cheapest"),
-                    Step("C", column="x1"),
-                    Step("C", column="x2"),
-                ),
+                steps=(Step("cheapest(_, C)", "cheapest"),),
                 asked=SPREAD_1_ASKED,
             ),
         ),
@@ -561,11 +557,7 @@ SPREAD_1_ASKED = """
 SELECT
   COALESCE(cheapest.X IS NOT NULL, FALSE) AS _1,
   cheapest.X AS _1_1,
-  cheapest.C AS _1_2,
-  COALESCE(asked.x1 = cheapest.C, FALSE) AS _2,
-  cheapest.C AS _2_1,
-  COALESCE(asked.x2 = cheapest.C, FALSE) AS _3,
-  cheapest.C AS _3_1
+  cheapest.C AS _1_2
 FROM spread__asked AS asked
 LEFT JOIN cheapest__after AS cheapest
   ON TRUE

@@ -649,11 +649,7 @@ def program() -> Program:
                 returns=EXTREMES_1_RETURNING,
                 filtered=True,
                 text="extremes(S, min<P>, max<W>) :- sale(S, _, P, W).",
-                steps=(
-                    Step("sale(S, _, P, W)", "sale"),
-                    Step("P", column="P"),
-                    Step("W", column="W"),
-                ),
+                steps=(Step("sale(S, _, P, W)", "sale"),),
                 asked=EXTREMES_1_ASKED,
             ),
         ),
@@ -778,7 +774,7 @@ def program() -> Program:
                 returns=HANDED_OUT_1_RETURNING,
                 filtered=True,
                 text="handed_out(S, max<I>, count<*>) :- sale(S, I, _, _).",
-                steps=(Step("sale(S, I, _, _)", "sale"), Step("I", column="I")),
+                steps=(Step("sale(S, I, _, _)", "sale"),),
                 asked=HANDED_OUT_1_ASKED,
             ),
             Rule(
@@ -790,7 +786,7 @@ def program() -> Program:
                 returns=HANDED_OUT_2_RETURNING,
                 filtered=True,
                 text="handed_out(S, max<I>, count<*>) :- gift(S, I).",
-                steps=(Step("gift(S, I)", "gift"), Step("I", column="I")),
+                steps=(Step("gift(S, I)", "gift"),),
                 asked=HANDED_OUT_2_ASKED,
             ),
         ),
@@ -848,11 +844,7 @@ SELECT
   asked.S AS _1_1,
   sale.item AS _1_2,
   sale.price AS _1_3,
-  sale.weight AS _1_4,
-  COALESCE(asked.P = sale.price, FALSE) AS _2,
-  sale.price AS _2_1,
-  COALESCE(asked.W = sale.weight, FALSE) AS _3,
-  sale.weight AS _3_1
+  sale.weight AS _1_4
 FROM extremes__asked AS asked
 LEFT JOIN sale__after AS sale
   ON sale.shop = asked.S
@@ -891,9 +883,7 @@ SELECT
   asked.S AS _1_1,
   sale.item AS _1_2,
   sale.price AS _1_3,
-  sale.weight AS _1_4,
-  COALESCE(asked.I = sale.item, FALSE) AS _2,
-  sale.item AS _2_1
+  sale.weight AS _1_4
 FROM handed_out__asked AS asked
 LEFT JOIN sale__after AS sale
   ON sale.shop = asked.S
@@ -904,9 +894,7 @@ HANDED_OUT_2_ASKED = """
 SELECT
   COALESCE(gift.shop IS NOT NULL, FALSE) AS _1,
   asked.S AS _1_1,
-  gift.item AS _1_2,
-  COALESCE(asked.I = gift.item, FALSE) AS _2,
-  gift.item AS _2_1
+  gift.item AS _1_2
 FROM handed_out__asked AS asked
 LEFT JOIN gift__after AS gift
   ON gift.shop = asked.S

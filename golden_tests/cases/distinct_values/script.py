@@ -1608,11 +1608,7 @@ def program() -> Program:
                 head="plans",
                 full="",
                 text="plans(T, count<distinct P>, sum<distinct S>, min<distinct S>) :- visit(P, U, S), member(U, T).",
-                steps=(
-                    Step("member(U, T)", "member"),
-                    Step("visit(P, U, S)", "visit"),
-                    Step("S", column="S"),
-                ),
+                steps=(Step("member(U, T)", "member"), Step("visit(P, U, S)", "visit")),
                 asked=PLANS_1_ASKED,
             ),
         ),
@@ -1889,9 +1885,7 @@ SELECT
   COALESCE(visit.page IS NOT NULL, FALSE) AS _2,
   visit.page AS _2_1,
   member.user_ AS _2_2,
-  visit.seconds AS _2_3,
-  COALESCE(asked.S = visit.seconds, FALSE) AS _3,
-  visit.seconds AS _3_1
+  visit.seconds AS _2_3
 FROM plans__asked AS asked
 LEFT JOIN member__after AS member
   ON member.plan = asked.T

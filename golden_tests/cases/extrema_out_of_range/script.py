@@ -146,6 +146,14 @@ JOIN least__after AS least
   ON least.X = groups.X AND least.Y = edge.x
 """,
 }
+# least_2, pairs of a matrix
+LEAST_2_MATRIX_2 = """
+SELECT
+  edge.x AS _first,
+  edge.y AS _last,
+  edge.c AS _weight
+FROM edge__after AS edge
+"""
 
 
 # ---- the program ---------------------------------------------------------------------------------
@@ -210,6 +218,10 @@ def program() -> Program:
                 rounds=(Delta("least", Both(**LEAST_2_DELTA_LEAST)),),
                 returns=Both(**LEAST_2_RETURNING),
                 partial=("X", "C"),
+                matrices=(
+                    MatrixFactor(types=("int", "int"), table="least", columns=("X", "Y")),
+                    MatrixFactor(types=("int", "int"), query=LEAST_2_MATRIX_2, weighted=True),
+                ),
                 text="least(X, Y, min<C>) :- least(X, Z, A), edge(Z, Y, B), C = A + B.",
                 steps=(
                     Step("edge(Z, Y, B)", "edge"),
@@ -219,6 +231,7 @@ def program() -> Program:
                 asked=Both(**LEAST_2_ASKED),
             ),
         ),
+        equations=("least = min(least_1, least + B of edge(Z, Y, B))",),
         joined_by={"least": "Y", "edge": "x"},
     )
     return Program(

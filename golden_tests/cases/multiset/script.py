@@ -1408,11 +1408,7 @@ def program() -> Program:
                 head="range_",
                 full="",
                 text="range(I, min<P>, max<P>, count<distinct P>) :- sale(I, P, _).",
-                steps=(
-                    Step("sale(I, P, _)", "sale"),
-                    Step("P", column="least"),
-                    Step("P", column="most"),
-                ),
+                steps=(Step("sale(I, P, _)", "sale"),),
                 asked=RANGE_1_ASKED,
             ),
         ),
@@ -1803,11 +1799,7 @@ SELECT
   COALESCE(sale.item IS NOT NULL, FALSE) AS _1,
   asked.item AS _1_1,
   sale.price AS _1_2,
-  sale.by_ AS _1_3,
-  COALESCE(asked.least = sale.price, FALSE) AS _2,
-  sale.price AS _2_1,
-  COALESCE(asked.most = sale.price, FALSE) AS _3,
-  sale.price AS _3_1
+  sale.by_ AS _1_3
 FROM range___asked AS asked
 LEFT JOIN sale__after AS sale
   ON sale.item = asked.item

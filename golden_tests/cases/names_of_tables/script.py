@@ -1042,7 +1042,7 @@ def program() -> Program:
                 returns=LOST_1_RETURNING,
                 filtered=True,
                 text="lost(a, min<b>, sum<b>) :- Groups(a, b).",
-                steps=(Step("Groups(a, b)", "Groups"), Step("b", column="b")),
+                steps=(Step("Groups(a, b)", "Groups"),),
                 asked=LOST_1_ASKED,
             ),
         ),
@@ -1087,7 +1087,7 @@ def program() -> Program:
                 returns=GAINED_1_RETURNING,
                 filtered=True,
                 text="gained(a, max<b>, sum<b>) :- Groups(a, b).",
-                steps=(Step("Groups(a, b)", "Groups"), Step("b", column="b")),
+                steps=(Step("Groups(a, b)", "Groups"),),
                 asked=GAINED_1_ASKED,
             ),
         ),
@@ -1132,11 +1132,7 @@ def program() -> Program:
                 returns=FOLDED_1_RETURNING,
                 filtered=True,
                 text="folded(a, min<b>, max<b>) :- Groups(a, b).",
-                steps=(
-                    Step("Groups(a, b)", "Groups"),
-                    Step("b", column="x2"),
-                    Step("b", column="x3"),
-                ),
+                steps=(Step("Groups(a, b)", "Groups"),),
                 asked=FOLDED_1_ASKED,
             ),
         ),
@@ -1278,9 +1274,7 @@ LOST_1_ASKED = """
 SELECT
   COALESCE(Groups.a IS NOT NULL, FALSE) AS _1,
   asked.a AS _1_1,
-  Groups.b AS _1_2,
-  COALESCE(asked.b = Groups.b, FALSE) AS _2,
-  Groups.b AS _2_1
+  Groups.b AS _1_2
 FROM lost__asked AS asked
 LEFT JOIN Groups__after AS Groups
   ON Groups.a = asked.a
@@ -1291,9 +1285,7 @@ GAINED_1_ASKED = """
 SELECT
   COALESCE(Groups.a IS NOT NULL, FALSE) AS _1,
   asked.a AS _1_1,
-  Groups.b AS _1_2,
-  COALESCE(asked.b = Groups.b, FALSE) AS _2,
-  Groups.b AS _2_1
+  Groups.b AS _1_2
 FROM gained__asked AS asked
 LEFT JOIN Groups__after AS Groups
   ON Groups.a = asked.a
@@ -1304,11 +1296,7 @@ FOLDED_1_ASKED = """
 SELECT
   COALESCE(Groups.a IS NOT NULL, FALSE) AS _1,
   asked.x1 AS _1_1,
-  Groups.b AS _1_2,
-  COALESCE(asked.x2 = Groups.b, FALSE) AS _2,
-  Groups.b AS _2_1,
-  COALESCE(asked.x3 = Groups.b, FALSE) AS _3,
-  Groups.b AS _3_1
+  Groups.b AS _1_2
 FROM folded__asked AS asked
 LEFT JOIN Groups__after AS Groups
   ON Groups.a = asked.x1

@@ -148,6 +148,14 @@ JOIN cheapest__after AS cheapest
   ON cheapest.S = road.dst AND cheapest.D = groups.D
 """,
 }
+# r2, pairs of a matrix
+R2_MATRIX_1 = """
+SELECT
+  road.src AS _first,
+  road.dst AS _last,
+  road.cost AS _weight
+FROM road__after AS road
+"""
 
 
 # ---- the program ---------------------------------------------------------------------------------
@@ -214,6 +222,10 @@ def program() -> Program:
                 rounds=(Delta("cheapest", Both(**R2_DELTA_CHEAPEST)),),
                 returns=Both(**R2_RETURNING),
                 partial=("S", "C"),
+                matrices=(
+                    MatrixFactor(types=("string", "string"), query=R2_MATRIX_1, weighted=True),
+                    MatrixFactor(types=("string", "string"), table="cheapest", columns=("S", "D")),
+                ),
                 text="r2: cheapest(@S, D, min<C>) :- road(@S, Z, C1), cheapest(@Z, D, C2), C = C1 + C2.",
                 steps=(
                     Step("road(S, Z, C1)", "road"),
@@ -223,6 +235,7 @@ def program() -> Program:
                 asked=Both(**R2_ASKED),
             ),
         ),
+        equations=("cheapest = min(r1, C1 of road(S, Z, C1) + cheapest)",),
         joined_by={"cheapest": "S", "road": "dst"},
     )
     return Program(
