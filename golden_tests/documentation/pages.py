@@ -124,7 +124,14 @@ def run(command: str, folder: Path, apart: bool) -> str:
     if plain and words[0] == "flintlog":
         with chdir(folder):
             return CliRunner().invoke(cli.main, words[1:], catch_exceptions=False, prog_name="flintlog").output
-    if plain and words[0] in ("python", "spark-submit") and len(words) > 2 and is_job(folder / words[1], words[2]):
+    alone = "--root" not in words  # That asks for all processes, in which this script may run others.
+    if (
+        plain
+        and alone
+        and words[0] in ("python", "spark-submit")
+        and len(words) > 2
+        and is_job(folder / words[1], words[2])
+    ):
         return run_job(words[1], words[2:], folder, here=words[0] == "python")
     done = subprocess.run(
         ["bash", "-c", command],
