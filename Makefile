@@ -12,6 +12,7 @@
 #   make bench     run the benchmarks, write benchmarks/results.json and docs/performance.md     (make bench ARGS=--quick on small data)
 #   make gmark     generate graphs in the manner of gMark, check and measure path queries on them (make gmark ARGS=--quick
 #                  on small graphs, ARGS='--data DIR' on given ones)
+#   make bench-social    measure the social network of a contest (make bench-social ARGS="--data DIR --size 1")
 #   make bench-network   measure programs on nodes: tuples kept, messages, bytes (make bench-network ARGS=--quick on small networks,
 #                  ARGS=--document writes benchmarks/network.json, and tables and a picture in docs/)
 #   make nightly   run all tests, with thousands of new random programs and 50 kills of jobs; takes hours
@@ -28,7 +29,7 @@
 SHELL := /bin/sh
 .SHELLFLAGS := -ec
 .DEFAULT_GOAL := demo
-.PHONY: demo demo-switches demo-network test integrations nightly bench gmark bench-network golden docs pictures lint java venv clean
+.PHONY: demo demo-switches demo-network test integrations nightly bench gmark bench-network bench-social golden docs pictures lint java venv clean
 
 VENV := $(CURDIR)/.venv
 PY := $(VENV)/bin/python
@@ -75,6 +76,9 @@ bench: $(READY)
 gmark: $(READY)
 	@$(WITH_JAVA) && "$(PY)" benchmarks/gmark.py $(ARGS)
 
+bench-social: $(READY)
+	@$(WITH_JAVA) && "$(PY)" benchmarks/social_case.py $(ARGS)
+
 bench-network: $(READY)
 	@"$(PY)" benchmarks/network.py $(ARGS)
 
@@ -107,6 +111,7 @@ lint: $(READY)
 	@"$(PY)" -m mypy examples/routing/story.py
 	@"$(PY)" -m mypy benchmarks/bench.py
 	@MYPYPATH=build/types "$(PY)" -m mypy benchmarks/gmark.py benchmarks/network.py
+	@MYPYPATH=build/types:examples/social_network "$(PY)" -m mypy benchmarks/social_case.py
 
 venv: $(READY)
 

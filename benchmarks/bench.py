@@ -1,8 +1,8 @@
 """Measure Flintlog's jobs against DuckDB, Soufflé and loops written by hand; ``make bench`` runs this.
 
-Five parts:
+Six parts:
 
-* ``workloads``: six programs (see ``workloads.py``), each built from scratch and then kept up to date through two
+* ``workloads``: seven programs (see ``workloads.py``), each built from scratch and then kept up to date through two
   batches of changes, by these contenders:
 
   * ``here``: the compiled job without Spark, a process for each step;
@@ -18,6 +18,8 @@ Five parts:
 
 * ``scaling``: batches of the same number of changes on small and large states;
 * ``strategies``: batches from 0.001 % to 50 % of the rows, incrementally and by recomputing;
+* ``batches``: batches of all sizes on recursions that are products of matrices, by queries and with matrices, in
+  processes of their own and warm;
 * ``rounds``: more than 50 million tuples built, changed and verified by Spark's engine, in a heap of 2.75 GiB;
 * ``compile``: the compiler on a program of 100 rules, the fastest of three runs.
 
@@ -38,6 +40,7 @@ import sys
 from dataclasses import asdict
 from pathlib import Path
 
+import batches
 import distributed
 import report
 import scaling
@@ -46,13 +49,13 @@ import workloads
 from comparison import CONTENDERS, Comparison
 from measure import CommandFailed, machine
 from report import Measured
-from results import Distributed, Result, Scaled, Strategy, WrongAnswer, console
+from results import Batch, Distributed, Result, Scaled, Strategy, WrongAnswer, console
 
 HERE = Path(__file__).absolute().parent
 DOCS = HERE.parent / "docs"
 DOCUMENT = "performance.md"
 RESULTS = "default benchmarks/results.json; document and pictures go beside any other; with --quick in --folder"
-PARTS = ("workloads", "scaling", "strategies", "rounds", "compile")
+PARTS = ("workloads", "scaling", "strategies", "batches", "rounds", "compile")
 
 
 def main() -> int:
@@ -123,6 +126,8 @@ def measure(options: argparse.Namespace, folder: Path, measured: Measured) -> No
     if "strategies" in parts:
         chosen = strategies.QUICK if options.quick else strategies.WORKLOADS
         measured.strategies = strategies.measure_strategies(folder, chosen)
+    if "batches" in parts:
+        measured.batches = batches.measure_batches(folder, batches.QUICK if options.quick else batches.WORKLOADS)
     if "rounds" in parts:
         measured.distributed = distributed.rounds(folder, distributed.QUICK if options.quick else distributed.WORKLOAD)
 
@@ -138,6 +143,7 @@ def load(path: Path) -> Measured:
         [Scaled(**one) for one in known["scaling"]],
         [Strategy(**one) for one in known["strategies"]],
         [Distributed(**one) for one in known.get("distributed", ())],
+        [Batch(**one) for one in known.get("batches", ())],
     )
 
 
@@ -153,6 +159,7 @@ def merged(before: Measured, now: Measured) -> Measured:
         now.scaling or before.scaling,
         now.strategies or before.strategies,
         now.distributed or before.distributed,
+        now.batches or before.batches,
     )
 
 

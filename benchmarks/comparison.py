@@ -12,7 +12,7 @@ from pathlib import Path
 from contenders import Answers, ByHand, DuckDB, FlintlogJob, Outcome, Place, Souffle
 from measure import OutOfTime, run
 from results import Result, compare, console, working
-from workloads import Step, Workload, program_of_rules, steps, write_changes, write_tables
+from workloads import WITHOUT_SOUFFLE, Step, Workload, program_of_rules, steps, write_changes, write_tables
 
 CONTENDERS = ("here", "warm", "flintlog", "in session", "duckdb", "souffle", "by hand")
 RULES = 100
@@ -42,7 +42,7 @@ class Comparison:
         for name in ("warm", "in session"):
             if name in self.contenders:
                 self._in_session(place, made, expected, name)
-        if "souffle" in self.contenders:
+        if "souffle" in self.contenders and workload.program not in WITHOUT_SOUFFLE:
             souffle = Souffle(place)
             for step in made:
                 with working(f"{workload.name}, {step.name}: souffle"):

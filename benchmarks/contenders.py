@@ -82,12 +82,13 @@ class DuckDB:
 class FlintlogJob:
     """The compiled job and its state below one folder."""
 
-    def __init__(self, place: Place, name: str = "flintlog") -> None:
-        """Compile the program; ``name`` is that of the contender, which says where the job runs."""
+    def __init__(self, place: Place, name: str = "flintlog", options: Sequence[str] = ()) -> None:
+        """Compile the program with some options; ``name`` is that of the contender, which says where the job runs."""
         self.place, self.name = place, name
-        self.folder = place.folder / name.replace(" ", "-")
+        self.folder = place.folder / name.replace(", ", "-").replace(" ", "-")
         self.state = self.folder / "state"
-        run(("flintlog", "compile", place.workload.source, "-o", self.folder), place.log(None, f"{name} compile"))
+        command: Sequence[str | Path] = ("flintlog", "compile", place.workload.source, "-o", self.folder, *options)
+        run(command, place.log(None, f"{name} compile"))
         self.script = self.folder / f"{place.workload.program}.py"
 
     @cached_property
@@ -100,10 +101,15 @@ class FlintlogJob:
         measured = run((*self.starter, self.script, *self.command(step), "--json"), self.place.log(step, self.name))
         return Outcome(measured, last_object(measured)["seconds"], self.answers())
 
+    def change(self, changes: Path, batch: str) -> None:
+        """Apply further changes."""
+        command = ("apply", "--state", self.state, "--changes", changes, "--batch", batch, "--json")
+        run((*self.starter, self.script, *command), self.place.log(None, self.name))
+
     @property
     def starter(self) -> tuple[str | Path, ...]:
         """The command before a script."""
-        return (sys.executable,) if self.name in ("here", "warm") else spark_submit()
+        return (sys.executable,) if self.name.endswith(("here", "cold", "warm")) else spark_submit()
 
     def command(self, step: Step) -> tuple[str | Path, ...]:
         """The job's arguments for a step."""
@@ -116,7 +122,7 @@ class FlintlogJob:
     ) -> tuple[Run, list[Mapping[str, Any]]]:
         """Do all steps in one process; the whole run, and what it says of each step."""
         folders = [self.place.tables(steps[0]), *(self.place.changes(step) for step in steps[1:])]
-        here = ("--here",) if self.name == "warm" else ()
+        here = ("--here",) if self.name.endswith("warm") else ()
         command = (*self.starter, HERE / "in_session.py", *here, self.script, self.state, *folders, *options)
         measured = run(command, self.place.log(None, self.name))
         return measured, [json.loads(line) for line in measured.output.splitlines() if line.startswith('{"seconds"')]

@@ -162,6 +162,20 @@ def shortest_paths_loop(connection: duckdb.DuckDBPyConnection) -> None:
         connection.execute("INSERT INTO distance FROM newest")
 
 
+def bill_of_materials_cte(connection: duckdb.DuckDBPyConnection) -> None:
+    """A round adds up what the parts of the last one contribute to the parts one link above."""
+    connection.execute("""
+        CREATE TABLE cost AS
+        WITH RECURSIVE level(part, cents) AS (
+            SELECT part, cents FROM price
+            UNION ALL
+            SELECT c.whole, sum(c.quantity * l.cents)::BIGINT
+            FROM level l JOIN contains c ON c.part = l.part GROUP BY c.whole
+        )
+        SELECT part, sum(cents)::BIGINT AS cents FROM level GROUP BY part
+    """)
+
+
 def _next(connection: duckdb.DuckDBPyConnection, table: str, query: str) -> int:
     """Put the rows of a query, which may read the table, in its place; returns how many there are."""
     connection.execute(f"CREATE TABLE next_{table} AS {query}")
@@ -183,6 +197,7 @@ WAYS: Mapping[str, Mapping[str, Way]] = {
     "points_to": {"loop": points_to_loop},
     "orders": {"query": orders},
     "shortest_paths": {"cte": shortest_paths_cte, "loop": shortest_paths_loop},
+    "bill_of_materials": {"cte": bill_of_materials_cte},
 }
 
 

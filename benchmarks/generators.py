@@ -69,6 +69,22 @@ def roads(rng: Random, edges: int, nodes: int, spare: float) -> dict[str, Rows]:
     return {"source": Rows(sources, sources[:0]), "road": drawn(rng, edges, spare, draw)}
 
 
+def assemblies(rng: Random, links: int, depth: int, width: int, spare: float) -> dict[str, Rows]:
+    """``(whole, part, quantity)`` from each of ``depth`` levels to the next one, and ``(part, cents)`` for parts of all
+    levels, of which each has ``width``. One quantity in ten is 2, and the others are 1; a part may have several prices,
+    which add up, or none."""
+
+    def link(rng: Random, count: int) -> Array:
+        whole = below(rng, depth * width, count)
+        part = (whole // width + 1) * width + below(rng, width, count)
+        return table(whole, part, 1 + (below(rng, 10, count) == 0).astype(np.int64))
+
+    def price(rng: Random, count: int) -> Array:
+        return table(below(rng, (depth + 1) * width, count), 1 + below(rng, 1_000, count))
+
+    return {"contains": drawn(rng, links, spare, link), "price": drawn(rng, (depth + 1) * width, spare, price)}
+
+
 def orders(rng: Random, rows: int, spare: float) -> dict[str, Rows]:
     """Of 100 rows 84 purchases, 12 customers, 3 products and one blocked customer; 40 regions, 250 categories."""
     purchases, customers, products = rows * 84 // 100, rows * 12 // 100, rows * 3 // 100

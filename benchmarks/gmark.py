@@ -36,7 +36,7 @@ from types import ModuleType
 from typing import Any
 
 import duckdb
-from flintlog.compiler import compile_source
+from flintlog.compiler import CompileOptions, compile_source
 from graphs.files import ensure
 from in_session import load_job
 from report import Grid, write_document
@@ -195,10 +195,10 @@ class Graphs:
 class Workload:
     """A workload on a dataset: its job, and what came of it."""
 
-    def __init__(self, dataset: Dataset, name: str, graphs: Graphs, folder: Path) -> None:
-        """Compile the queries to one job: if their answers are not known, those that stay within the limits of a
-        trial. ``left_out`` says of each other one why."""
-        self.dataset, self.name, self.graphs = dataset, name, graphs
+    def __init__(self, dataset: Dataset, name: str, graphs: Graphs, folder: Path, engine: str = "auto") -> None:
+        """Compile the queries to one job, which ``engine`` evaluates: if their answers are not known, those that stay
+        within the limits of a trial. ``left_out`` says of each other one why."""
+        self.dataset, self.name, self.graphs, self.engine = dataset, name, graphs, engine
         self.folder = folder / f"{dataset.name}-{name}"
         paths = query_files(dataset, name)
         self.left_out = {} if dataset.has_answers else tried(dataset, name, graphs, paths, folder)
@@ -226,9 +226,8 @@ class Workload:
             for batch in range(1, number + 1):
                 changed = self.graphs.changed(batch, self.inputs)
                 changes = self.graphs.write(f"changes{batch}", changed, "changes")
-                result = self.job.apply(
-                    kept, str(self.folder / "state"), changes, batch=str(batch), log=self.job.Log(quiet=True)
-                )
+                options = {"batch": str(batch), "engine": self.engine, "log": self.job.Log(quiet=True)}
+                result = self.job.apply(kept, str(self.folder / "state"), changes, **options)
                 self.measure(scenario, f"apply {batch}", result)
                 self.compare(scenario, batch, self.folder / "state", result["published"])
                 after = self.whole
@@ -240,7 +239,8 @@ class Workload:
     def build(self, files: dict[str, str], scenario: str, step: str, state: Path, executor: Any = None) -> None:
         """Build a state from nothing."""
         shutil.rmtree(state, ignore_errors=True)
-        result = self.job.init(executor, str(state), files, buckets=1, log=self.job.Log(quiet=True))
+        options = {"buckets": 1, "engine": self.engine, "log": self.job.Log(quiet=True)}
+        result = self.job.init(executor, str(state), files, **options)
         self.measure(scenario, step, result)
 
     def measure(self, scenario: str, step: str, result: dict[str, Any]) -> None:
@@ -311,7 +311,7 @@ def compiled(dataset: Dataset, workload: str, queries: Iterable[Path], folder: P
     source = folder / "jobs" / f"{name}.dl"
     source.parent.mkdir(parents=True, exist_ok=True)
     source.write_text("\n".join([*declarations, *rules]) + "\n", encoding="utf-8")
-    for file, text in compile_source(source).files.items():
+    for file, text in compile_source(source, CompileOptions(parts=("matrices",))).files.items():
         (source.parent / file).write_text(text, encoding="utf-8")
     return load_job(source.with_suffix(".py"))
 
@@ -421,6 +421,7 @@ def main() -> int:
     parser.add_argument(
         "--folder", type=Path, default=Path("build/gmark"), help="where states go (default: %(default)s)"
     )
+    parser.add_argument("--engine", default="auto", help="such as duckdb, without matrices (default: %(default)s)")
     options = parser.parse_args()
     datasets = options.dataset or (QUICK if options.quick else DATASETS)
     scenarios = options.scenario or (SAMPLE if options.quick else None)
@@ -451,7 +452,7 @@ def main() -> int:
             say(f"{name}: no expected answers; each update is compared with recomputation")
         graphs = Graphs(dataset, folder / "graphs")
         for workload in options.workload or WORKLOADS:
-            run = Workload(dataset, workload, graphs, folder)
+            run = Workload(dataset, workload, graphs, folder, options.engine)
             left_out += [f"{name} {workload} {query}: {reason}" for query, reason in run.left_out.items()]
             if not run.queries:
                 continue

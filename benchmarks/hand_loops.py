@@ -18,6 +18,7 @@ from pathlib import Path
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.functions import broadcast, col, count
 from pyspark.sql.functions import min as least
+from pyspark.sql.functions import sum as total
 
 Tables = Mapping[str, DataFrame]
 
@@ -113,12 +114,26 @@ def shortest_paths(inputs: Tables, partitions: int) -> Tables:
         distance = kept.union(delta).coalesce(partitions).localCheckpoint()
 
 
+def bill_of_materials(inputs: Tables, partitions: int) -> Tables:
+    """A round adds up what the last one contributes to the parts one link above."""
+    contains = inputs["contains"].persist()
+    level = inputs["price"].localCheckpoint()
+    added = level
+    while True:
+        above = level.join(contains, "part").groupBy("whole").agg(total(col("quantity") * col("cents")).alias("cents"))
+        level = above.select(col("whole").alias("part"), "cents").localCheckpoint()
+        if level.isEmpty():
+            return {"cost": added.groupBy("part").agg(total("cents").alias("cents"))}
+        added = added.union(level).coalesce(partitions).localCheckpoint()
+
+
 LOOPS = {
     "closure": closure,
     "same_generation": same_generation,
     "points_to": points_to,
     "orders": orders,
     "shortest_paths": shortest_paths,
+    "bill_of_materials": bill_of_materials,
 }
 
 

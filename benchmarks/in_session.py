@@ -1,7 +1,8 @@
 """Contenders: the compiled job, imported and called step by step, as a notebook or a stream does.
 
 It runs in one Spark session, which is warm: it has run a query with Python workers before the first step. With
-``--here`` it runs without Spark, and this process keeps the tables that it has read, as ``follow`` does.
+``--here`` it runs without Spark, and this process keeps the tables that it has read, as ``follow`` does. With ``--undo
+N`` every batch is undone by its opposite, and the first one is applied and undone N times before any is measured.
 
 Usage: ``spark-submit in_session.py SCRIPT STATE TABLES [CHANGES ...]``, or ``python in_session.py --here SCRIPT ...``,
 with folders that have a Parquet file per relation;
@@ -41,15 +42,22 @@ def main() -> None:
     parser.add_argument("--strategy", action="append", default=[])
     parser.add_argument("--seen", type=Path)
     parser.add_argument("--here", action="store_true")
+    parser.add_argument("--undo", type=int)
     options = parser.parse_args()
     if options.here:
         job = load_job(options.script)
         log = job.Log(quiet=True)
         with job.LocalExecutor(keep=True) as here:
             report(partial(job.init, here, str(options.state), options.tables, log=log), {})
+            apply = partial(job.apply, here, str(options.state), log=log)
+            for round_ in range(options.undo or 0):
+                apply(str(options.changes[0]), batch=f"warm-up-{round_}")
+                apply(str(undone(options.changes[0])), batch=f"warm-up-{round_}-undone")
             for changes in options.changes:
                 batch = changes.parent.name
-                report(partial(job.apply, here, str(options.state), str(changes), batch=batch, log=log), {})
+                report(partial(apply, str(changes), batch=batch), {})
+                if options.undo is not None:
+                    apply(str(undone(changes)), batch=f"{batch}-undone")
         return
     # Here, since gmark.py and tests import this module, and jobs need no Spark to be loaded.
     from pyspark.sql import SparkSession
@@ -90,6 +98,11 @@ def load_job(script: Path) -> ModuleType:
     sys.modules[script.stem] = job
     spec.loader.exec_module(job)
     return job
+
+
+def undone(changes: Path) -> Path:
+    """Return the folder with the changes that take back those in a folder, which batches.py has written."""
+    return changes.with_name(f"{changes.name}-undone")
 
 
 def write_opposite(changes: Path, folder: Path) -> None:

@@ -9,7 +9,7 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
-from results import Distributed, Result, Scaled, Strategy
+from results import Batch, Distributed, Result, Scaled, Strategy
 from rich.table import Table
 
 #: How far a heading's column is set to the right: all but those of words.
@@ -34,6 +34,7 @@ class Measured:
     scaling: list[Scaled] = field(default_factory=list)
     strategies: list[Strategy] = field(default_factory=list)
     distributed: list[Distributed] = field(default_factory=list)
+    batches: list[Batch] = field(default_factory=list)
 
 
 @dataclass(frozen=True)
@@ -76,6 +77,8 @@ def grids(measured: Measured, titles: dict[str, str]) -> list[Grid]:
         made.append(scaling_grid(measured.scaling))
     if measured.strategies:
         made.append(strategies_grid(measured.strategies))
+    if measured.batches:
+        made.append(batches_grid(measured.batches))
     if measured.distributed:
         made.append(distributed_grid(measured.distributed))
     if compiler:
@@ -252,6 +255,27 @@ def strategies_grid(results: Sequence[Strategy]) -> Grid:
     return Grid("strategies", "Seconds of a batch by strategy", ("workload", "share", "changes", *names), rows)
 
 
+BATCH_WAYS = ("queries, cold", "matrices, cold", "queries, warm", "matrices, warm")
+
+
+def batches_grid(results: Sequence[Batch]) -> Grid:
+    """Seconds of batches of all sizes by queries and with matrices, and ratios to DuckDB from scratch."""
+    scratch = {"duckdb": "DuckDB", **({"souffle": "Soufflé"} if any(r.contender == "souffle" for r in results) else {})}
+    rows = []
+    for workload in dict.fromkeys(one.workload for one in results):
+        mine = [one for one in results if one.workload == workload]
+        for number, step in enumerate(dict.fromkeys(one.step for one in mine)):
+            found = {one.contender: one for one in mine if one.step == step}
+            seconds = [f"{found[name].seconds:.2f}" if name in found else "" for name in (*scratch, *BATCH_WAYS)]
+            to = [f"{found[name].seconds / found['duckdb'].seconds:.2f} x" for name in BATCH_WAYS if "matr" in name]
+            peak = f"{found['matrices, cold'].peak_mb:,.0f}"
+            changes = f"{found['duckdb'].changes:,}" if found["duckdb"].changes else ""
+            rows.append(("" if number else workload, step, changes, *seconds, *to, peak))
+    ratios = ("matrices, cold, to DuckDB", "matrices, warm, to DuckDB", "peak MB, matrices, cold")
+    headings = ("workload", "step", "changes", *scratch.values(), *BATCH_WAYS, *ratios)
+    return Grid("batches", "Seconds of batches by queries and with matrices", headings, rows)
+
+
 def distributed_grid(results: Sequence[Distributed]) -> Grid:
     """What each step of a job in distributed rounds took."""
     headings = ("workload", "step", "rows", "changed", "rounds", "seconds", "its job", "heap MB", "peak MB")
@@ -312,6 +336,8 @@ def draw(measured: Measured, titles: dict[str, str], folder: Path) -> list[Path]
         files.append(draw_scaling(measured.scaling, folder / "performance-scaling.svg"))
     if measured.strategies:
         files.append(draw_strategies(measured.strategies, folder / "performance-strategies.svg"))
+    if measured.batches:
+        files.append(draw_batches(measured.batches, folder / "performance-matrices.svg"))
     return files
 
 
@@ -399,6 +425,34 @@ def draw_strategies(results: Sequence[Strategy], path: Path) -> Path:
         axis.set(xscale="log", yscale="log", xlabel="percent of the rows that a batch changes", ylabel="seconds")
         axis.set_title(name, fontsize=9)
         axis.legend()
+    return save(figure, path)
+
+
+BATCH_STYLES = {
+    "duckdb": {"color": "#e0a100", "linestyle": "-"},
+    "souffle": {"color": "#7a9b3a", "linestyle": "-"},
+    "queries, cold": {"color": "#1b6ca8", "linestyle": "-"},
+    "queries, warm": {"color": "#1b6ca8", "linestyle": "--"},
+    "matrices, cold": {"color": "#a83232", "linestyle": "-"},
+    "matrices, warm": {"color": "#a83232", "linestyle": "--"},
+}
+
+
+def draw_batches(results: Sequence[Batch], path: Path) -> Path:
+    """A panel per workload: seconds over the number of changes of a batch, a curve per contender."""
+    from matplotlib import pyplot
+
+    names = list(dict.fromkeys(one.workload for one in results))
+    figure, axes = pyplot.subplots(1, len(names), figsize=(4.2 * len(names), 3.8), squeeze=False, layout="constrained")
+    for axis, name in zip(axes.flat, names, strict=True):
+        for contender, style in BATCH_STYLES.items():
+            mine = [one for one in results if (one.workload, one.contender) == (name, contender) and one.changes]
+            if mine:
+                points = [[one.changes for one in mine], [one.seconds for one in mine]]
+                axis.plot(*points, label=contender, marker="o", markersize=3, **style)
+        axis.set(xscale="log", yscale="log", xlabel="changes in a batch", ylabel="seconds")
+        axis.set_title(name, fontsize=9)
+        axis.legend(fontsize=7)
     return save(figure, path)
 
 

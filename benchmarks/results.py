@@ -55,6 +55,18 @@ class Strategy:
 
 
 @dataclass(frozen=True)
+class Batch:
+    """A step of a workload by a contender: with how many changes, and how many seconds and how much memory it took."""
+
+    workload: str
+    step: str
+    changes: int
+    contender: str
+    seconds: float
+    peak_mb: float
+
+
+@dataclass(frozen=True)
 class Distributed:
     """A step of a job whose rounds are Spark jobs; ``heap_mb`` is what the JVM of driver and executors may use,
     ``peak_mb`` what the process tree held. ``changed``: tuples that came or went, those of the whole relation at first.
