@@ -125,6 +125,7 @@ def evaluate(
     max_entries: int = MOST_ENTRIES,
     include_path: Sequence[str | Path] = (),
     nulls: str = "refuse",
+    dialect: str = "",
 ) -> dict[str, Rows]:
     """Evaluate a program once, and return the rows of its output relations.
 
@@ -139,6 +140,7 @@ def evaluate(
         max_entries=max_entries,
         include_path=include_path,
         nulls=nulls,
+        dialect=dialect,
     ) as session:
         return session.outputs()
 
@@ -146,11 +148,11 @@ def evaluate(
 class Session:
     """A program whose relations are kept in this process, and maintained while facts change.
 
-    ``program`` is the text of a program, a path, or the result of :func:`flintlog.compile`; ``recursion`` and
-    ``include_path`` are as in the latter, and without effect on a compiled program. ``facts`` has the rows of all input
-    relations; without it, all are empty. A recursion that takes more than ``max_rounds`` rounds, or has more than
-    ``max_entries`` derivation sets, is stopped. If ``nulls`` is ``"skip"``, rows with nulls in columns that are never
-    null are left out, and counted by relation in the attribute ``left_out``.
+    ``program`` is the text of a program, a path, or the result of :func:`flintlog.compile`; ``recursion``,
+    ``include_path`` and ``dialect`` are as in the latter, and without effect on a compiled program. ``facts`` has the
+    rows of all input relations; without it, all are empty. A recursion that takes more than ``max_rounds`` rounds, or
+    has more than ``max_entries`` derivation sets, is stopped. If ``nulls`` is ``"skip"``, rows with nulls in columns
+    that are never null are left out, and counted by relation in the attribute ``left_out``.
 
     Raises :class:`~flintlog.CompileError` if the program has errors, :class:`~flintlog.JobError` if facts are refused
     or the rules have no result for them, OSError if a file cannot be read, and ImportError without DuckDB or PyArrow.
@@ -167,6 +169,7 @@ class Session:
         max_entries: int = MOST_ENTRIES,
         include_path: Sequence[str | Path] = (),
         nulls: str = "refuse",
+        dialect: str = "",
     ) -> None:
         """Evaluate the program."""
         for module, name in (("duckdb", "DuckDB"), ("pyarrow", "PyArrow")):
@@ -174,7 +177,7 @@ class Session:
                 raise ImportError(f'{name} is not installed; pip install "flintlog[run]" brings it')
         from flintlog.targets.pyspark.load import load_program
 
-        loaded = load_program(compilation_of(program, recursion, include_path).plan)
+        loaded = load_program(compilation_of(program, recursion, include_path, dialect).plan)
         if loaded.functions and functions is None:
             listed = ", ".join(map(str, loaded.functions))
             raise JobError(f"{loaded.name} declares external functions; pass functions=, with {listed}")

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from flintlog.compiler import Compiled, CompileOptions, compile_source
+from flintlog.compiler.dialects import DIALECTS, SUFFIXES
 from flintlog.compiler.frontend import Load, folder_loader
 from flintlog.compiler.source import SourceFile
 
@@ -14,7 +15,7 @@ if TYPE_CHECKING:
     from flintlog.compiler.pipeline import Compilation
 
 Program = str | Path
-"""A program: its text, or a path. A text of one line that ends in ``.dl`` is a path."""
+"""A program: its text, or a path. A text of one line that ends in a suffix of programs, as in ``.dl``, is a path."""
 
 TEXT = "program.dl"
 """What messages and generated files call a program that is given as text."""
@@ -29,13 +30,15 @@ def compile(
     runtime: str = "standalone",
     parts: Sequence[str] = (),
     include_path: Sequence[str | Path] = (),
+    dialect: str = "",
 ) -> Compiled:
     """Compile a program to the files of a target, as ``flintlog compile`` does.
 
     The result has the texts of the ``files`` by name, and the ``warnings``. The options are those of the command:
     ``format`` says whether to format the script with black, ``recursion`` is ``ranks`` or ``derivation-sets``,
     ``runtime`` is ``standalone``, ``beside`` or ``installed``, and ``parts`` are those of ``--with``. A program given
-    as text includes files relative to the first folder of ``include_path``.
+    as text includes files relative to the first folder of ``include_path``. ``dialect`` is the language of the program,
+    one of those of ``--dialect``; by default, the suffix of the path says it, and a text is in Flintlog's own.
 
     Raises :class:`~flintlog.CompileError` if the program has errors, OSError if a file cannot be read, and ValueError
     for an unknown option.
@@ -45,6 +48,7 @@ def compile(
     _check("target", target, TARGETS)
     _check("runtime", runtime, RUNTIMES)
     _check_recursion(recursion)
+    _check_dialect(dialect)
     source, load, folders = _source(program, include_path)
     options = CompileOptions(
         target=target,
@@ -53,19 +57,23 @@ def compile(
         include_path=tuple(folders),
         runtime=runtime,
         parts=chosen_parts(parts),
+        dialect=dialect,
     )
     return compile_source(source, options, load)
 
 
-def compilation_of(program: Program | Compiled, recursion: str, include_path: Sequence[str | Path]) -> Compilation:
+def compilation_of(
+    program: Program | Compiled, recursion: str, include_path: Sequence[str | Path], dialect: str
+) -> Compilation:
     """Return a program, compiled up to its plan. Raises as :func:`compile` does."""
     if isinstance(program, Compiled):
         return program.compilation
     from flintlog.compiler.pipeline import compile_program
 
     _check_recursion(recursion)
+    _check_dialect(dialect)
     source, load, folders = _source(program, include_path)
-    return compile_program(source, load, recursion, folders)
+    return compile_program(source, load, recursion, folders, dialect)
 
 
 def _source(
@@ -75,7 +83,7 @@ def _source(
     folders = [Path(folder) for folder in include_path]
     if not isinstance(program, str):
         return Path(program), None, folders
-    if program.endswith(".dl") and "\n" not in program:
+    if program.endswith(SUFFIXES) and "\n" not in program:
         return Path(program), None, folders
     return SourceFile(TEXT, program), folder_loader(folders[0], folders) if folders else None, folders
 
@@ -84,6 +92,11 @@ def _check_recursion(given: str) -> None:
     from flintlog.compiler.ir.syntax import RECURSIONS
 
     _check("recursion", given, RECURSIONS)
+
+
+def _check_dialect(given: str) -> None:
+    if given:
+        _check("dialect", given, tuple(DIALECTS))
 
 
 def _check(option: str, given: str, known: Sequence[str]) -> None:

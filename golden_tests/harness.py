@@ -26,6 +26,7 @@ from flintlog.compiler.source import SourceFile
 from flintlog.runtime.engines.instances import INSTANCES
 from flintlog.targets.bundle import bundle
 from flintlog.targets.pyspark.emit import emit_script, job_templates, needed_modules, program_part
+from flintlog.targets.runtimes import PART_MODULES
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -70,10 +71,10 @@ def load_script(text: str) -> ModuleType:
     return module
 
 
-def memory_script(program: plan.ProgramPlan) -> str:
-    """A program with the part of the runtime that keeps it in memory."""
+def memory_script(program: plan.ProgramPlan, more: tuple[str, ...] = ()) -> str:
+    """A program with the part of the runtime that keeps it in memory, and further modules of the runtime."""
     part, _ = program_part(job_templates(), program, VERSION, False, spark=False)
-    runtime = bundle(("local.session", "local.facts", *needed_modules(program)))
+    runtime = bundle(("local.session", "local.facts", *needed_modules(program), *more))
     return f"{part}\n\n\n{runtime}\n\n\nPROGRAM = program()\n"
 
 
@@ -303,11 +304,13 @@ class MemoryJob:
     """
 
     net = ""
+    #: Further modules of the runtime.
+    modules: tuple[str, ...] = ()
 
     def __init__(self, compilation: Compilation, functions: Path | None = None) -> None:
         """Load the program and its external functions; nothing is built yet."""
         self.compilation = compilation
-        self.module = load_script(memory_script(compilation.plan))
+        self.module = load_script(memory_script(compilation.plan, self.modules))
         self.session = self.module.Session(self.module.PROGRAM, functions=str(functions) if functions else None)
         self.supplied = self.session.supplied
         self.program = self.session.program
@@ -379,6 +382,22 @@ class MemoryJob:
     def differences(self) -> list[dict[str, Any]]:
         """What the recount finds."""
         return self.session.differences()  # type: ignore[no-any-return]
+
+
+class MemoryMatricesJob(MemoryJob):
+    """A program in memory that computes with matrices what it computes from scratch, where it can."""
+
+    modules = PART_MODULES["matrices"]
+
+    def __init__(self, compilation: Compilation, functions: Path | None = None) -> None:
+        """Load the program; no recursion is too small."""
+        super().__init__(compilation, functions)
+        self.module.FEW_PAIRS = 0
+
+    @property
+    def algebra(self) -> list[str]:
+        """How strata were computed with matrices in the last batch, or why not."""
+        return list(self.session.choice.algebra.values())
 
 
 class TaskJob(LocalJob):

@@ -20,6 +20,7 @@ import traceback
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
+from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -213,17 +214,17 @@ def changed(value: Any) -> Any:
     """Another value of a column of integers or lists."""
     if value is None or isinstance(value, str):
         return 1 if value is None else f"{value}b"
+    if isinstance(value, datetime):
+        return value.replace(microsecond=(value.microsecond + 1) % 1_000_000)
     return (*value, 1) if isinstance(value, tuple) else (value + 1) % 5
 
 
-def scenario_of(seed: int, nasty: bool = False, nulls: bool = False, multisets: bool = False) -> Scenario:
+def scenario_of(seed: int, nasty: bool = False, **wanted: bool) -> Scenario:
     """The scenario of a seed; every fifth is a daring one, every third puts relations at locations, every second has
     aggregates over distinct values, witnesses, and recursion with ``min``, every fourth has facts in a row, and every
-    seventh, or each if ``nasty``, has names that mean something to somebody. With ``nulls``, there are columns that may
-    be null, with ``multisets`` inputs whose copies count."""
-    features = FEATURES | {"lists", "functions"}
-    features = features | {"nulls"} if nulls else features
-    features = features | {"multisets"} if multisets else features
+    seventh, or each if ``nasty``, has names that mean something to somebody. Further features are ``wanted`` by their
+    names, such as ``nulls=True``."""
+    features = FEATURES | {"lists", "functions"} | {name for name, asked in wanted.items() if asked}
     features = features | {"many facts"} if seed % 4 == 1 else features
     features = features | {"nasty names"} if nasty or seed % 7 == 3 else features
     features = features | {"locations"} if seed % 3 == 2 else features
@@ -270,6 +271,8 @@ def main() -> int:
     parser.add_argument("--nasty", action="store_true", help="with nasty names in every program")
     parser.add_argument("--nulls", action="store_true", help="with columns that may be null")
     parser.add_argument("--multisets", action="store_true", help="with inputs whose copies count")
+    parser.add_argument("--timestamps", action="store_true", help="with columns of timestamps")
+    parser.add_argument("--firsts", action="store_true", help="with the first few of an order")
     parser.add_argument(
         "--engine", choices=("duckdb", "matrices", "spark"), default="duckdb", help="which runs the rounds in files"
     )
@@ -283,7 +286,8 @@ def main() -> int:
     heard: Counter[str] = Counter()
     failed, started = [], time.monotonic()
     for seed in range(arguments.first, arguments.last):
-        scenario = scenario_of(seed, arguments.nasty, arguments.nulls, arguments.multisets)
+        more = {name: getattr(arguments, name) for name in ("nulls", "multisets", "timestamps", "firsts")}
+        scenario = scenario_of(seed, arguments.nasty, **more)
         try:
             if arguments.queries:
                 assert spark is not None

@@ -99,7 +99,7 @@ def test_all_kinds_of_strata_are_there() -> None:
         for stage in compiled(case).plan.stages
         for stratum in stage.strata
     }
-    assert found == set(itertools.product(("aggregate", "counted", "extremal", "ranked"), (False, True)))
+    assert found == set(itertools.product(("acyclic", "aggregate", "counted", "extremal", "ranked"), (False, True)))
 
 
 # ---- batches -------------------------------------------------------------------------------------------------------

@@ -221,18 +221,24 @@ FACTS = Story(
     """
     // Facts in a row, which are one query, of every type: values that need quotes, of many digits, and some twice.
     input relation e(x: int, y: int)
-    relation facts(asked: int, _at: string, _rule: float, facts: bool, d: decimal(38,10), day: date)
+    relation facts(asked: int, _at: string, _rule: float, facts: bool, d: decimal(38,10), day: date, at: timestamp)
     output relation reach(x: int, y: int)
-    output relation told(k: int, s: string, f: float, b: bool, d: decimal(38,10), day: date)
+    output relation told(k: int, s: string, f: float, b: bool, d: decimal(38,10), day: date, at: timestamp)
     output gone.
-    facts(-9223372036854775808, "{x} 'q' \\\\ \\"", 1.5, true, 0.0000000001, date"0001-01-01").
-    facts(9223372036854775807, "", -0.0, false, -999999999999999999.0000000001, date"9999-12-31").
-    facts(0, "née Å🙂\\n\\t%s", 0.1, false, 2, date"2024-02-29").
-    facts(0, "née Å🙂\\n\\t%s", 0.1, false, 2, date"2024-02-29").
-    twice: facts(1, "{facts}", 100000000000000000000.5, true, 12345678901234567890.5, date"1970-01-01").
-    told(K, S, F, B, D, T) :- facts(K, S, F, B, D, T), !e(K, 0).
-    gone(K, count<*>) :- facts(K, _, _, _, _, _), e(K, 0).
-    facts(2, "${env:HOME} ${spark.app.name} ${nope} $${x}", 0.25, true, 1, date"2024-02-29").
+    facts(-9223372036854775808, "{x} 'q' \\\\ \\"", 1.5, true, 0.0000000001, date"0001-01-01",
+        timestamp"0001-01-01 00:00:00").
+    facts(9223372036854775807, "", -0.0, false, -999999999999999999.0000000001, date"9999-12-31",
+        timestamp"9999-12-31 23:59:59.999999").
+    facts(0, "née Å🙂\\n\\t%s", 0.1, false, 2, date"2024-02-29",
+        timestamp"2026-01-31 12:00:00.50").
+    facts(0, "née Å🙂\\n\\t%s", 0.1, false, 2, date"2024-02-29",
+        timestamp"2026-01-31 12:00:00.50").
+    twice: facts(1, "{facts}", 100000000000000000000.5, true, 12345678901234567890.5, date"1970-01-01",
+        timestamp"1969-12-31 23:59:59.000001").
+    told(K, S, F, B, D, T, A) :- facts(K, S, F, B, D, T, A), !e(K, 0), A != timestamp"2026-01-31 12:00:00".
+    gone(K, count<*>) :- facts(K, _, _, _, _, _, _), e(K, 0).
+    facts(2, "${env:HOME} ${spark.app.name} ${nope} $${x}", 0.25, true, 1, date"2024-02-29",
+        timestamp"2026-01-31 12:00:00.50").
     reach(3, 4).
     reach(4, 3).
     reach(3, 4).

@@ -15,6 +15,7 @@ from pathlib import Path
 import pytest
 from flintlog.compiler.diagnostics import CODES, CompileError, Diagnostic, Diagnostics, render
 from flintlog.compiler.diagnostics.index import PAGE, plain, sections
+from flintlog.compiler.dialects import DIALECTS
 from flintlog.compiler.frontend.reader import MOST_CHARACTERS
 from flintlog.compiler.local.dat.reader import Reader
 from flintlog.compiler.local.dat.replay import Replay
@@ -38,6 +39,9 @@ GROUPS = {
     "Locations": "E06",
     "Not supported by this version": "E070 E071",
     "Processes": "E073 E074",
+    "NDlog": "E075",
+    "Soufflé": "E076 E077",
+    "DDlog": "E078",
     "Command files": "E09",
     "Warnings": "W0",
 }
@@ -62,19 +66,30 @@ def section(code: str) -> Section:
     assert title, "the title is missing"
     blocks = list(BLOCK.finditer(text))
     (place,) = (place for place, block in enumerate(blocks) if block[1] == "text")
-    assert all(block[1] in ("datalog", "dat") for block in blocks[:place] + blocks[place + 1 :])
+    assert all(block[1] in ("datalog", "dat", *DIALECTS) for block in blocks[:place] + blocks[place + 1 :])
     wrong, mended = files(blocks[:place]), files(blocks[place + 1 :])
     if "changes.dat" in mended:
         mended = {"program.dl": wrong["program.dl"], **mended}
-    assert "program.dl" in wrong and "program.dl" in mended
+    assert main_of(wrong) and main_of(mended)
     return Section(title[1], wrong, blocks[place][4], mended)
 
 
 def files(blocks: list[re.Match[str]]) -> dict[str, bytes]:
     """The files of a program."""
-    found = {block[2] or "program.dl": block[4].encode(block[3] or "utf-8") for block in blocks}
+    found = {block[2] or f"program{suffix_of(block[1])}": block[4].encode(block[3] or "utf-8") for block in blocks}
     assert len(found) == len(blocks)
     return found
+
+
+def main_of(program: dict[str, bytes]) -> str:
+    """The name of the main file, which says its language."""
+    (name,) = (name for name in program if name.startswith("program."))
+    return name
+
+
+def suffix_of(language: str) -> str:
+    """The suffix of programs in the language of a block."""
+    return DIALECTS[language].suffixes[0] if language in DIALECTS else ".dl"
 
 
 def reported(code: str, program: dict[str, bytes], folder: Path) -> tuple[tuple[Diagnostic, ...], str]:
@@ -82,7 +97,7 @@ def reported(code: str, program: dict[str, bytes], folder: Path) -> tuple[tuple[
     for name, content in program.items():
         (folder / name).parent.mkdir(parents=True, exist_ok=True)
         (folder / name).write_bytes(content)
-    main = folder / "program.dl"
+    main = folder / main_of(program)
     if code == "E0126" and "input" not in main.read_text(encoding="utf-8"):
         with main.open("a", encoding="utf-8") as file:
             file.write("\n" * MOST_CHARACTERS)
@@ -104,7 +119,7 @@ def reported(code: str, program: dict[str, bytes], folder: Path) -> tuple[tuple[
         if "changes.dat" in program:
             assert not items
             return replayed(load_program(compilation.plan), folder / "changes.dat")
-    return items, rendered(Diagnostics(list(items)), front(folder / "program.dl")[0])
+    return items, rendered(Diagnostics(list(items)), front(main)[0])
 
 
 def replayed(program: Program, commands: Path) -> tuple[tuple[Diagnostic, ...], str]:

@@ -286,7 +286,7 @@ def test_tables_have_the_same_functions() -> None:
     assert set(oracle.FUNCTIONS) == set(FUNCTIONS)
 
 
-LITERAL = {"int", "float", "string", "bool", "date", "list<int>", "list<string>"}
+LITERAL = {"int", "float", "string", "bool", "date", "timestamp", "list<int>", "list<string>"}
 
 
 def literal(value: Any) -> str:
@@ -294,7 +294,7 @@ def literal(value: Any) -> str:
     if isinstance(value, tuple):
         return f"[{', '.join(map(literal, value))}]"
     if isinstance(value, date):
-        return f'date"{value}"'
+        return f'{"timestamp" if isinstance(value, datetime) else "date"}"{value}"'
     if isinstance(value, float):
         text = f"{Decimal(repr(value)):f}"
         return text if "." in text else f"{text}.0"

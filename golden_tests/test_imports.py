@@ -21,7 +21,9 @@ KNOWS = {
     "compiler.ir": "compiler.source",
     "compiler.functions": "compiler.ir",
     "compiler.diagnostics": "compiler.source",
-    "compiler.frontend": "compiler.diagnostics compiler.ir compiler.naming compiler.source",
+    "compiler.dialects": "compiler.diagnostics compiler.ir compiler.source",
+    "compiler.frontend": "compiler.diagnostics compiler.dialects compiler.functions compiler.graphs compiler.ir"
+    " compiler.naming compiler.source",
     "compiler.passes": "compiler.diagnostics compiler.functions compiler.graphs compiler.ir compiler.naming"
     " compiler.source",
     "compiler.pipeline": "compiler.diagnostics compiler.frontend compiler.ir compiler.passes compiler.source",
@@ -31,15 +33,14 @@ KNOWS = {
     "targets": "compiler.diagnostics compiler.graphs compiler.ir compiler.naming runtime",
     "compiler": "compiler.diagnostics compiler.frontend compiler.nodes compiler.pipeline compiler.processes"
     " compiler.source runtime targets",
-    "compiler.editor": "compiler.diagnostics compiler.frontend compiler.source",
+    "compiler.editor": "compiler.diagnostics compiler.frontend compiler.ir compiler.source",
     "compiler.local": "compiler.diagnostics compiler.naming compiler.pipeline compiler.source runtime targets",
     "compiler.review": "compiler.diagnostics compiler.editor compiler.frontend compiler.ir compiler.naming"
     " compiler.passes compiler.pipeline compiler.processes compiler.source runtime targets",
-    "compiler.build": "compiler compiler.cli compiler.ir compiler.naming compiler.pipeline targets",
-    "compiler.cli": "compiler compiler.build compiler.diagnostics compiler.editor compiler.frontend compiler.ir"
-    " compiler.local compiler.naming compiler.nodes compiler.pipeline compiler.processes compiler.review"
-    " compiler.source runtime"
-    " targets",
+    "compiler.build": "compiler compiler.cli compiler.dialects compiler.ir compiler.naming compiler.pipeline targets",
+    "compiler.cli": "compiler compiler.build compiler.diagnostics compiler.dialects compiler.editor compiler.frontend"
+    " compiler.ir compiler.local compiler.naming compiler.nodes compiler.pipeline compiler.processes compiler.review"
+    " compiler.source runtime targets",
 }
 
 #: Imports in functions that go up, and why they may.

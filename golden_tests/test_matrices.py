@@ -8,15 +8,21 @@ import tempfile
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+import flintlog
 import pytest
+from flintlog.runtime.maintenance import algebra
+from flintlog.targets.pyspark import load
 
 from golden_tests.checks import Checked, insertions
-from golden_tests.harness import LocalJob, MatricesJob, compile_text
-from golden_tests.nightly import one_in, seeds
-from golden_tests.oracle.chains import chain_scenario
+from golden_tests.harness import LocalJob, MatricesJob, MemoryMatricesJob, TaskJob, compile_text
+from golden_tests.nightly import NIGHTLY, one_in, seeds
+from golden_tests.oracle.chains import chain_scenario, weighted_scenario
 from golden_tests.oracle.language import Row
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
 CLOSURE = """
 input relation link(a: string, b: string)
@@ -40,6 +46,11 @@ even(X, Y) :- odd(Z, X), odd(Z, Y).
 """
 
 
+ENGINES = ("matrices", "spark", "duckdb")
+#: How many batches random programs get.
+BATCHES = 10 if NIGHTLY else 5
+
+
 @contextlib.contextmanager
 def job_of(text: str, buckets: int = 1, kind: type[LocalJob] = MatricesJob) -> Iterator[Any]:
     """A job over a state of its own."""
@@ -54,20 +65,120 @@ def job_of(text: str, buckets: int = 1, kind: type[LocalJob] = MatricesJob) -> I
 @pytest.mark.parametrize("seed", seeds(6, 2000))
 def test_random_chains(seed: int) -> None:
     """Engines hand a state to each other after every batch; the oracle recounts every support."""
-    scenario, rng = chain_scenario(seed, batches=5), random.Random(seed)
+    scenario, rng = chain_scenario(seed, batches=BATCHES), random.Random(seed)
     with job_of(scenario.text, 1 + seed % 3) as job:
         if seed % 3 == 1:
             job.seem_large()
-        job.use_strategy(rng.choice(("recompute", "recompute", "auto")))
         checked, used = Checked(job, scenario.text, compile_text(scenario.text)[0]), list[str]()
         for number, batch in enumerate([insertions(scenario.inputs), *scenario.batches]):
-            engine = rng.choice(("matrices", "duckdb")) if number else "matrices"
+            engine = rng.choice(("matrices", "matrices", "auto", "duckdb")) if number else "matrices"
+            job.use_strategy(rng.choice(("recompute", "incremental", "incremental", "incremental", "auto")))
             job.options = replace(job.options, engine=engine)
             assert checked.apply(batch, recount=number in (0, len(scenario.batches))) == [], (number, str(scenario))
             used += job.algebra
         assert not any("given up" in how for how in used), str(scenario)
         # Else a rule is no chain: such as one that reads a tuple between the ends of another.
         assert used or not any(s.equations for stage in job.program.stages for s in stage.strata), str(scenario)
+
+
+@pytest.mark.parametrize("seed", seeds(4, 1000))
+def test_random_chains_in_memory(seed: int) -> None:
+    """Sessions compute with matrices what they compute from scratch, and go on with queries."""
+    scenario, rng = chain_scenario(seed, batches=BATCHES), random.Random(seed)
+    compilation, _ = compile_text(scenario.text)
+    job = MemoryMatricesJob(compilation)
+    checked, used = Checked(job, scenario.text, compilation), list[str]()
+    for number, batch in enumerate([insertions(scenario.inputs), *scenario.batches]):
+        job.use_strategy(rng.choice(("recompute", "incremental", "auto")))
+        assert checked.apply(batch) == [], (number, str(scenario))
+        used += job.algebra
+    assert not any("given up" in how for how in used), str(scenario)
+    assert used or not any(s.equations for stage in job.program.stages for s in stage.strata), str(scenario)
+    job.close()
+
+
+def test_sessions(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Programs that the package evaluates have what matrices need, where the library is installed."""
+    links = named(SHAPES["grid"])
+    monkeypatch.setattr(algebra, "FEW_PAIRS", 0)
+    with flintlog.Session(CLOSURE, {"link": links}) as session:
+        assert session._session.choice.algebra == {"path": "path = link + link × path"}
+        assert set(session["path"]) == closed(links)
+        link = next(iter(links))
+        session.apply(delete={"link": [link]})
+        assert set(session["path"]) == closed(links - {link})
+
+
+def test_sessions_without_the_library(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nothing is imported for matrices, so that neither GraphBLAS nor NumPy is missed."""
+    imported = list[str]()
+    monkeypatch.setattr(load, "find_spec", lambda name: None)
+    monkeypatch.setattr(load, "import_module", imported.append)
+    with flintlog.Session(CLOSURE, {"link": {("a", "b"), ("b", "c")}}) as session:
+        assert set(session["path"]) == {("a", "b"), ("b", "c"), ("a", "c")} and imported == []
+
+
+@pytest.mark.parametrize("seed", seeds(0, 60))
+def test_random_chains_in_spark(seed: int, spark: SparkSession, tmp_path: Path) -> None:
+    """Tasks with matrices, tasks with queries, and rounds of Spark go on from what any of them has left."""
+    scenario, rng = chain_scenario(seed, batches=BATCHES), random.Random(seed)
+    compilation, script = compile_text(scenario.text)
+    job = TaskJob(script, tmp_path / "state", spark, 1 + seed % 3)
+    if seed % 2:
+        job.seem_large()
+    checked, used = Checked(job, scenario.text, compilation), list[str]()
+    for number, batch in enumerate([insertions(scenario.inputs), *scenario.batches]):
+        job.options = replace(job.options, engine=ENGINES[(seed + number) % 3])
+        job.use_strategy(rng.choice(("recompute", "incremental", "auto")))
+        assert checked.apply(batch) == [], (number, str(scenario))
+        used += job.algebra
+    job.close()
+    assert used or "equations=(" not in script, str(scenario)
+
+
+@pytest.mark.parametrize("seed", seeds(4, 1000))
+def test_random_best_values(seed: int) -> None:
+    """Best values along chains, found with matrices, are those of the oracle, and queries go on from there."""
+    scenario, rng = weighted_scenario(seed, batches=BATCHES - 1), random.Random(seed)
+    compilation, script = compile_text(scenario.text)
+    with job_of(scenario.text, 1 + seed % 3) as job:
+        if seed % 3 == 1:
+            job.seem_large()
+        checked, used = Checked(job, scenario.text, compilation), list[str]()
+        for number, batch in enumerate([insertions(scenario.inputs), *scenario.batches]):
+            job.options = replace(job.options, engine=rng.choice(("matrices", "duckdb")) if number else "matrices")
+            job.use_strategy(rng.choice(("recompute", "incremental", "auto")))
+            assert checked.apply(batch) == [], (number, str(scenario))
+            used += job.algebra
+        assert not any("given up" in how for how in used), str(scenario)
+        assert used or "equations=(" not in script, str(scenario)
+
+
+SHORTEST = """
+input relation road(a: int, b: int, length: int)
+output relation far(a: int, b: int, most: int)
+far(X, Y, min<C>) :- road(X, Y, C).
+far(X, Y, min<C>) :- far(X, Z, A), road(Z, Y, B), C = A + B.
+"""
+
+
+@pytest.mark.parametrize("most", [2**63 - 1, -(2**63)])
+def test_values_out_of_range(most: int) -> None:
+    """Sums that may be out of range are left to queries, which refuse those that matter."""
+    with job_of(SHORTEST) as job:
+        job.run({"road": {("+", (1, 2, most)), ("+", (3, 4, 1))}})
+        assert job.rows("far") == {(1, 2, most), (3, 4, 1)} and "too great" in job.algebra[0]
+        job.use_strategy("recompute")
+        with pytest.raises(job.module.JobError, match="overflow"):
+            job.run({"road": {("+", (2, 5, 1 if most > 0 else -1))}})
+
+
+def test_values_without_an_end() -> None:
+    """A cycle that makes values better for ever is refused as it is without matrices."""
+    with job_of(SHORTEST) as job:
+        job.limit_rounds(30)
+        with pytest.raises(job.module.JobError, match="not finished after 30 rounds"):
+            job.run({"road": {("+", (1, 2, 1)), ("+", (2, 1, -2))}})
 
 
 def named(pairs: set[tuple[int, int]]) -> set[Row]:
@@ -101,6 +212,114 @@ def test_shapes(text: str, shape: str) -> None:
             assert job.run(batch) == other.run(batch)
             assert {name: job.rows(name) for name in outputs} == {name: other.rows(name) for name in outputs}
             assert job.differences() == []
+
+
+FAR = """
+input relation link(a: int, b: int)
+output relation path(a: int, b: int)
+path(X, Y) :- link(X, Y).
+path(X, Y) :- path(X, Z), link(Z, Y).
+"""
+
+
+@pytest.mark.parametrize("engine", ["auto", "matrices"])
+@pytest.mark.parametrize(
+    "numbers",
+    [[2**63 - 1, -(2**63)], [2**63 - 1, 2**63 - 2], [-(2**63), 1 - 2**63], [2**30, -(2**30)], [2**31, -(2**31)]],
+    ids=["ends", "most", "least", "far", "farther"],
+)
+def test_numbers_far_apart(numbers: list[int], engine: str) -> None:
+    """Whole numbers that come later may be far from those that are there."""
+    with job_of(FAR) as job:
+        job.use_strategy("incremental")
+        known = {(n, n + 1) for n in range(5)}
+        batches = [{("+", link) for link in known}]
+        batches += [{("+", (4, number)), ("+", (number, 0)), ("-", (2, 3))} for number in numbers]
+        batches += [{("-", (4, number)), ("+", (2, 3))} for number in numbers]
+        for number, batch in enumerate(batches):
+            job.options = replace(job.options, engine=engine)
+            stay_warm(job, number)
+            job.run({"link": batch})
+            known = (known - {row for op, row in batch if op == "-"}) | {row for op, row in batch if op == "+"}
+            assert job.rows("path") == closed(known) and job.differences() == []
+
+
+NAMED_AFTER = """
+input relation link__after(a__after: string, why: string, b: string)
+input relation link__absent(x: string)
+output relation path(a: string, b: string)
+path(X, Y) :- link__after(X, _, Y).
+path(X, Y) :- link__after(X, "FROM q__after", Z), !link__absent(Z), path(Z, Y).
+"""
+
+
+def test_names_of_versions() -> None:
+    """Relations, columns and values that look like versions of relations are not taken for such."""
+    with job_of(NAMED_AFTER) as job:
+        why = "FROM q__after"
+        rows = {("a", why, "b"), ("b", why, "c"), ("c", why, "d"), ("c", "no", "e")}
+        job.run({"link__after": {("+", row) for row in rows}, "link__absent": {("+", ("z",))}})
+        job.use_strategy("incremental")
+        assert ("a", "e") in job.rows("path")
+        for number, (op, path) in enumerate((("+", False), ("-", True), ("+", False))):
+            stay_warm(job, number)
+            job.run({"link__absent": {(op, ("b",))}})
+            assert job.algebra and "given up" not in job.algebra[0]
+            assert (("a", "e") in job.rows("path")) == path and job.differences() == []
+
+
+def test_places_of_removed_entries(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Matrices do not grow with names that come and go: they are read anew before that."""
+    with job_of(CLOSURE) as job:
+        monkeypatch.setattr(job.module, "FEW_PLACES", 1)
+        job.run({"link": {("+", ("a", "b")), ("+", ("b", "c"))}})
+        job.use_strategy("incremental")
+        sizes, before = [], set[tuple[str, str]]()
+        for number in range(12):
+            stay_warm(job, number)
+            new = {("c", f"{number} {name}") for name in "xyz"}
+            job.run({"link": {*(("+", link) for link in new), *(("-", link) for link in before)}})
+            before = new
+            kept = [held for engine, _ in job.warm.kept._engines.values() for held in engine.resident.values()]
+            sizes += [held.own["path"].size for held in kept]
+        assert job.rows("path") == closed({("a", "b"), ("b", "c"), *before}) and job.differences() == []
+        assert len(sizes) >= 6 and max(sizes) <= 3 * 13 + 9
+
+
+def stay_warm(job: Any, number: int) -> None:
+    """Let a batch have the tables that the one before it has kept."""
+    job.attempts = 3 * (number + 1)
+
+
+def closed(links: set[Any]) -> set[Any]:
+    """The closure of links."""
+    found = set(links)
+    while more := {(a, d) for a, b in found for c, d in links if b == c} - found:
+        found |= more
+    return found
+
+
+def test_memory_of_a_session(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Matrices stay in memory once queries have taken as long as to read them, are dropped with the tables that they
+    belong to, and the batch after that is right all the same."""
+    links = named(SHAPES["grid"])
+    with job_of(CLOSURE) as job:
+        job.options = replace(job.options, engine="auto")
+        job.run({"link": {("+", link) for link in links}})
+        job.use_strategy("incremental")
+        changes = [{("-", link)} for link in sorted(links)[::9]]
+        used = []
+        for number, change in enumerate([*changes, *({("+", link)} for ((_, link),) in changes)]):
+            stay_warm(job, number)
+            if number == 8:
+                monkeypatch.setattr(job.module, "SHARE_OF_TASK", 0.0)
+                job.warm.kept.close()
+            job.run({"link": change})
+            used += [job.algebra]
+            assert job.differences() == []
+        assert ["changes of path = link + link × path"] in used[:8]
+        assert any(how.startswith("given up") and "memory" in how for hows in used[8:] for how in hows)
+        assert job.rows("path") == closed(links)
 
 
 def undone(batch: dict[str, set[tuple[str, Row]]]) -> set[tuple[str, Row]]:

@@ -64,13 +64,14 @@ def test_passes_keep_their_promises_on_processes(path: Path) -> None:
 
 
 @pytest.mark.parametrize("aggregate", ["count<*>", "count<C>", "count<distinct C>", "sum<C>", "avg<C>"])
-def test_only_extrema_are_part_of_a_recursion(aggregate: str) -> None:
-    """All others are refused, whichever rule they are in."""
-    text = (
-        "input relation e(x: int, y: int, c: int)\noutput p.\n"
-        f"p(Y, {aggregate}) :- e(X, Y, C).\np(Y, {aggregate}) :- p(X, _), e(X, Y, C).\n"
-    )
-    assert codes(text) == {"E0502"}
+def test_values_do_not_decide_which_groups_there_are(aggregate: str) -> None:
+    """They may be compared, but not be joined, negated or grouped by."""
+    text = "input relation e(x: int, y: int, c: int)\ninput relation f(c: float)\ninput relation i(c: int)\noutput p.\n"
+    text += f"p(Y, {aggregate}) :- e(_, Y, C).\np(Y, {aggregate}) :- p(X, L), e(X, Y, C), "
+    name = "f" if "avg" in aggregate else "i"
+    assert "E0502" not in codes(f"{text}L > 3.\n")
+    for body in (f"{name}(L).\n", f"!{name}(L).\n"):
+        assert "E0502" in codes(f"{text}{body}")
 
 
 @pytest.mark.parametrize(("function", "sign"), [("min", "<"), ("max", ">")])

@@ -106,6 +106,31 @@ def test_a_condition_without_value_in_another_bucket(rule: str, buckets: int) ->
     assert check(made, buckets) == []
 
 
+@pytest.mark.parametrize(
+    ("rule", "refused"),
+    [
+        ("p(X) :- e(X, Y), Z = X / Y.", True),
+        ("p(X) :- Z = X / Y, e(X, Y).", True),
+        ("p(X) :- e(X, Y), Z = X / Y, V = Z + 1.", True),
+        ("p(count<*>) :- e(X, Y), Z = X / Y.", True),
+        ("p(first<1>, X) :- e(X, Y), Z = X / Y.", True),
+        ("p(X) :- e(X, Y), Z = X / Y, Y != 0.", False),
+        ("p(X) :- e(X, Y), Z = X / Y, f(Y).", False),
+        ("p(X) :- e(X, Y), Z = X / Y, !e(Y, X).", False),
+    ],
+)
+def test_assignments_that_nothing_uses_need_a_value(rule: str, refused: bool) -> None:
+    """As the reference says; where no literal lets the tuple through, nothing needs it."""
+    text = f"input relation e(x: int, y: int)\ninput relation f(x: int)\noutput p.\n{rule}\n"
+    compilation = compile_text(text)[0]
+    job = MemoryJob(compilation)
+    checked = Checked(job, text, compilation)
+    assert checked.build({"e": {(4, 2), (0, 3)}, "f": {(2,)}}) == []
+    assert checked.apply({"e": [("+", (3, 0)), ("+", (0, 3))]}) == []
+    assert bool(checked.refused) == refused
+    job.close()
+
+
 @pytest.mark.parametrize("buckets", [1, 2, 3])
 def test_a_key_of_tuples_in_different_buckets(buckets: int) -> None:
     """The rule keeps a column that is not part of the key; a relation cut by it would hide tuples with one key."""

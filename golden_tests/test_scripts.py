@@ -116,6 +116,27 @@ def test_a_script_is_its_program_part_and_modules_of_the_runtime() -> None:
             assert set(module.needs) <= set(list(found)[:number]), name
 
 
+def bound(source: str) -> list[str]:
+    """The names that a module binds at its top level, apart from imports, each as often as it does."""
+    found: list[str] = []
+    for node in ast.parse(source).body:
+        if isinstance(node, ast.FunctionDef | ast.ClassDef):
+            found.append(node.name)
+        elif isinstance(node, ast.Assign | ast.AnnAssign):
+            names = [name for name in ast.walk(node) if isinstance(name, ast.Name)]
+            found += [name.id for name in names if isinstance(name.ctx, ast.Store)]
+    return [name for name in found if not name.startswith("__")]
+
+
+def test_no_two_modules_bind_a_name() -> None:
+    """In a script, which has the text of several modules, the later one would replace the value of the earlier one."""
+    homes: dict[str, set[str]] = {}
+    for path in (ROOT / "runtime").rglob("*.py"):
+        for name in bound(path.read_text(encoding="utf-8")):
+            homes.setdefault(name, set()).add(path.relative_to(ROOT).as_posix())
+    assert {name: sorted(where) for name, where in homes.items() if len(where) > 1} == {}
+
+
 def unused(sources: Iterable[str], mentioning: Iterable[str]) -> set[str]:
     """Functions, classes, constants and methods that ``sources`` define and nothing of ``mentioning`` mentions."""
     defined: set[str] = set()

@@ -113,8 +113,8 @@ def test_a_state_is_built_changed_and_verified(job: Command, tmp_path: Path) -> 
     assert "monday was applied before" in out
     check(job, inputs)
 
-    bad = write(tmp_path / "bad" / "owner.csv", "op,document,team,since", {("+", "plan", "core", "soon")})
-    code, out, err = job("apply", "--changes", bad, "--batch", "tuesday")
+    bad = write(tmp_path / "bad" / "owner.csv", "op,document,team,since,at", {("+", "plan", "core", "soon", 4)})
+    code, out, err = job("apply", "--changes", bad, "--batch", "tuesday", "--order-column", "at")
     assert code == 1
     assert "row 1" in err
     assert "since" in err

@@ -12,9 +12,12 @@ from urllib.parse import unquote, urlsplit
 import pytest
 from flintlog.compiler.diagnostics import CODES, LONGEST_EXCERPT
 from flintlog.compiler.diagnostics import index as error_index
+from flintlog.compiler.dialects import DIALECTS, FLINTLOG
 
 from golden_tests.cli.test_commands import ERRORS, REACH, REFUSED, WARNED, flintlog, written
+from golden_tests.dialects import packed
 
+DIALECT_CASES = Path(packed.__file__).parent
 PROGRAMS = sorted(ERRORS.glob("*/program.dl"))
 
 
@@ -233,12 +236,19 @@ def check_value(value: Any, kind: Any, path: str) -> None:
 OTHERWISE = {"E0126", "E0504", "E0704", "E0734", "E0735", "E0736", "E0740"}
 
 
-def test_sarif_is_valid_for_all_golden_errors() -> None:
-    """One log for all of them, but those of command files and of other options: what JSON says, in SARIF's words."""
-    log = document("sarif", *PROGRAMS, code=1)
+def test_sarif_is_valid_for_all_golden_errors(tmp_path: Path) -> None:
+    """One log for all of them, in every dialect, but those of command files and of other options: what JSON says, in
+    SARIF's words."""
+    foreign = [
+        packed.written(case, dialect.suffixes[0], tmp_path)
+        for dialect in DIALECTS.values()
+        if dialect is not FLINTLOG
+        for case in packed.cases_of(DIALECT_CASES / dialect.name / "refused.txt")
+    ]
+    log = document("sarif", *PROGRAMS, *foreign, code=1)
     check_log(log)
     (run,) = log["runs"]
-    found = document("json", *PROGRAMS, code=1)["diagnostics"]
+    found = document("json", *PROGRAMS, *foreign, code=1)["diagnostics"]
     assert {item["code"] for item in found} == {code for code in CODES if code[1:3] != "09"} - OTHERWISE
     for item, result in zip(found, run["results"], strict=True):
         assert (result["ruleId"], result["level"]) == (item["code"], item["severity"])

@@ -565,3 +565,40 @@ def test_a_program_without_outputs(tmp_path: Path) -> None:
     message = "p.dl outputs no relation; publish one with `output NAME.`, or choose one with --relation"
     assert done.stderr == f"note: {message}\n"
     assert flintlog("run", program, "--relation", "q", "--format", "csv").stdout == "X\n1\n"
+
+
+def test_files_that_a_program_names(tmp_path: Path) -> None:
+    """A program of Soufflé says where rows are and how they are written; what is written is read again."""
+    program = tmp_path / "files.souffle"
+    program.write_text(
+        """.decl a(x: number, s: symbol)
+.input a(IO=file, filename="lists/a.csv", delimiter=",", headers=true)
+.comp C { .decl r(x: symbol) .input r }
+.init c = C
+.decl b(x: number, s: symbol)
+.output b(filename="lists/b.txt", delimiter=";", headers=true)
+.output c.r
+b(x, s) :- a(x, s), c.r(s).
+""",
+        encoding="utf-8",
+    )
+    facts = tmp_path / "given"
+    (facts / "lists").mkdir(parents=True)
+    (facts / "lists" / "a.csv").write_text('n,s\n1,p "q\n2,\n3,z\n', encoding="utf-8")
+    (facts / "c.r.facts").write_text('p "q\n\n', encoding="utf-8")
+    done = flintlog("run", program, "--facts", facts, "--out", tmp_path / "out")
+    assert done.exit_code == 0, done.stderr
+    assert (tmp_path / "out" / "lists" / "b.txt").read_text(encoding="utf-8") == 'x;s\n1;p "q\n2;\n'
+    assert (tmp_path / "out" / "c.r.csv").read_text(encoding="utf-8") == '\np "q\n'
+    as_json = flintlog("run", program, "--facts", facts, "--out", tmp_path / "json", "--format", "json")
+    assert as_json.exit_code == 0 and (tmp_path / "json" / "b.json").is_file()
+    (facts / "lists" / "a.csv").write_text("n,s\n1,a,b\n", encoding="utf-8")
+    (facts / "other.facts").write_text("", encoding="utf-8")
+    wrong = flintlog("run", program, "--facts", facts)
+    assert wrong.exit_code == 1 and "a.csv, row 1: 3 fields instead of 2" in wrong.stderr
+    assert "there is no input relation other" in wrong.stderr
+    (facts / "other.facts").unlink()
+    (facts / "lists" / "a.csv").write_text("n,s\n1,a;b\n", encoding="utf-8")
+    (facts / "c.r.facts").write_text("a;b\n", encoding="utf-8")
+    unwritten = flintlog("run", program, "--facts", facts, "--out", tmp_path / "again")
+    assert unwritten.exit_code == 1 and 'cannot be written in a file with ";" between fields' in unwritten.stderr

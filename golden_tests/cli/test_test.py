@@ -281,6 +281,27 @@ def test_mistakes_in_rows(text: str, message: str, folder: Path) -> None:
     assert lines[1].startswith(f'  reach.test.toml:1: test "it", {message}')
 
 
+def test_nulls(folder: Path) -> None:
+    """A table that leaves out an optional column has a null, in facts, in batches and in what is expected; no other
+    column can be left out."""
+    written(
+        folder / "mail.dl",
+        "input relation mail(id: int, email: string?)\noutput relation silent(id: int, email: string?)\n"
+        "silent(I, E) :- mail(I, E), E = null.\nsilent(I, E) :- mail(I, E), I = 3.\n",
+    )
+    facts = 'given.mail = [{ id = 1 }, [2, "b"], { id = 3, email = "c" }]'
+    batch = "[[test.batch]]\ndelete.mail = [{ id = 1 }]\ninsert.mail = [{ id = 4 }]\n"
+    changes = "changes.silent = { insert = [{ id = 4 }], delete = [{ id = 1 }] }\n"
+    for case, ending in (
+        (f'{facts}\nexpect.silent = [{{ id = 1 }}, [3, "c"]]\n{batch}{changes}', ["1 test: 1 passed"]),
+        (f'{facts}\nexpect.silent = [[3, "c"]]', ["+  1   null"]),
+        ('expect.silent = [{ email = "c" }]', ['test "it", expect.silent, row 1, column id: missing']),
+    ):
+        written(folder / "mail.test.toml", f'[[test]]\nname = "it"\n{case}\n')
+        lines = outcome("mail.test.toml")[1]
+        assert all(any(wanted in line for line in lines) for wanted in ending), lines
+
+
 def test_junit(folder: Path) -> None:
     """Suites are files, with the numbers that continuous integration reads, and what a difference looks like."""
     failing = '[[test]]\nname = "fails\\u0007 & <so>"\nexpect.reachable = [[1, 2]]\n'
