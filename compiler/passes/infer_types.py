@@ -206,7 +206,8 @@ class _RuleTyper:
         self._check_order(replace(aggregate, order=order), relation)
         result = aggregate_type(aggregate.function, argument.type if argument is not None else typed.INT)
         extremum = aggregate.function in ("min", "max")
-        if argument is not None and extremum and relation.declared and _takes_decimal(column.type, result):
+        widened = aggregate.function == "sum" and column.type.precision == result.precision and column.type != result
+        if argument is not None and (extremum or widened) and relation.declared and _takes_decimal(column.type, result):
             argument, result = self._convert(argument, column.type), column.type
         if argument is not None and argument.type != typed.BROKEN:
             needs_number = aggregate.function in ("sum", "avg")
@@ -225,6 +226,8 @@ class _RuleTyper:
             if extremum and result.name == column.type.name == "decimal":
                 wide = replace(result, precision=38)
                 help = f"declare the column with enough digits, such as {wide}"
+            elif result.name == column.type.name == "decimal" and result.scale > column.type.scale:
+                help += ", or as float if a recursion multiplies decimals, and sum up `float(...)` in all rules"
             self.diagnostics.report("E0302", message, aggregate.span, help=help, notes=notes)
         elif argument is not None and argument.type.open:
             argument = self._refused_list(argument)

@@ -951,11 +951,13 @@ def group(name: str, row: Row, values: set[tuple[str, int]]) -> Row:
 
 
 def without_values(rule: Rule, values: set[tuple[str, int]]) -> Rule:
-    """A rule over groups, without conditions on values."""
+    """A rule over groups, without conditions on values. What else an expression with a value reads must not be null."""
     hidden = value_variables(rule, values)
     body: list[Literal] = []
     for literal in rule.body:
-        if isinstance(literal, Comparison) and (variables(literal.left) | variables(literal.right)) & hidden:
+        named = variables(literal.left) | variables(literal.right) if isinstance(literal, Comparison) else set()
+        if named & hidden:
+            body += [Comparison("=", Variable(name), Variable(name)) for name in sorted(named - hidden)]
             continue
         if isinstance(literal, Atom):
             arguments = enumerate(literal.arguments)

@@ -53,6 +53,8 @@ class SumBuilder:
     value: str
     #: Whether links are counted.
     multiset: bool
+    #: The type of columns of decimals.
+    decimal: str
     #: By relation, how many columns name nodes, and the aggregates of its heads; none for relations without.
     owned: dict[str, tuple[int, tuple[str, ...]]] = field(default_factory=dict)
 
@@ -99,6 +101,7 @@ class SumBuilder:
         exits = [["e(X, Y, N)"], ["e(X, Y, K)", self.computed(name, ["K"])], ["f(X)", "f(Y)", "e(X, Y, N)"]]
         if arity == 1:
             exits = [["e(X, _, N)"], ["e(_, X, N)", "!f(X)"], ["f(X)", f"N = {CONSTANTS[self.value][0]}"]]
+            exits = exits[:2] if self.value.startswith("decimal") else exits
         binary = [other for other, (columns, _) in self.owned.items() if columns == 2]
         unary = [other for other, (columns, _) in self.owned.items() if columns == 1]
         bodies = []
@@ -122,11 +125,11 @@ class SumBuilder:
         return [f"{self.head(name, nodes)} :- {', '.join(body)}." for body in (rng.choice(exits), *bodies)]
 
     def output(self, name: str) -> str:
-        """How a relation is shown; sums of decimals have a type of their own, so columns say what all rules give."""
+        """How a relation is shown; declared columns take sums of decimals with fewer digits after the point."""
         arity, functions = self.owned[name]
         if not self.value.startswith("decimal"):
             return f"output {name}."
-        values = ["int" if function == "count" else "decimal(38, 2)" for function in functions or ("sum",)]
+        values = ["int" if function == "count" else self.decimal for function in functions or ("sum",)]
         columns = ", ".join(f"c{place}: {type_}" for place, type_ in enumerate([*[self.node] * arity, *values]))
         return f"output relation {name}({columns})"
 
@@ -208,7 +211,7 @@ def sum_scenario(seed: int, batches: int = 5) -> Scenario:
     rng = random.Random(f"sums {seed}")
     node = "int" if rng.random() < 0.5 else rng.choice(list(NODES))
     value, multiset = rng.choice(("int", *NUMBERS)), rng.random() < 0.3
-    text = SumBuilder(rng, node, value, multiset).program()
+    text = SumBuilder(rng, node, value, multiset, rng.choice(("decimal(38, 2)", "decimal(38, 4)"))).program()
     world = Links(rng, list(NODES[node]), NUMBERS[value], multiset)
     world.batch(9)
     links = world.links if multiset else set(world.links)
