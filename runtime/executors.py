@@ -27,7 +27,7 @@ TaskWork: TypeAlias = Callable[[int], dict[str, Any]]
 
 
 class Executor(Protocol):
-    """What runs the tasks of a command."""
+    """An executor of the tasks of a command."""
 
     @property
     def name(self) -> str:

@@ -1,4 +1,4 @@
-"""Which commits a state keeps, besides the last one: the oldest of them is recorded in each manifest."""
+"""Commits that a state keeps, besides the last one: the oldest of them is recorded in each manifest."""
 
 from __future__ import annotations
 

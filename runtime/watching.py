@@ -1,4 +1,4 @@
-"""Who is told of the batches of a command, besides the log."""
+"""Listeners that are told of the batches of a command, besides the log."""
 
 from __future__ import annotations
 

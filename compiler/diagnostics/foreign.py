@@ -1,4 +1,4 @@
-"""What to write in a program instead of words and operators of SQL, Prolog and other languages."""
+"""Advice on what to write in a program instead of words and operators of SQL, Prolog and other languages."""
 
 from __future__ import annotations
 

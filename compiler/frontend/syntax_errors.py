@@ -321,7 +321,7 @@ class BrokenStatement:
 
     @property
     def _found(self) -> str:
-        """What to call the bad token."""
+        """Return a name for the bad token."""
         if self.bad >= len(self.tokens):
             return "the end of the program"
         if self.kind(self.bad) == "END":

@@ -73,7 +73,7 @@ class Topology:
 
 @dataclass(frozen=True)
 class NodeRoute:
-    """What the nodes of a located program send each other of a relation: ``to`` is the node or nodes that get it, in
+    """A relation that the nodes of a located program send each other: ``to`` is the node or nodes that get it, in
     words, and ``rules`` derive what is sent or need it there. With ``entries``, each fact comes with a proof. Prints as
     ``node -> the node of src: path(src: int, dst: int, proof: list<string>), by r2``.
     """

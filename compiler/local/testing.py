@@ -30,7 +30,7 @@ SHOWN = 40
 
 @dataclass(frozen=True)
 class TestOutcome:
-    """What became of a test: ``passed``, ``failed``, or ``error`` if it could not be run. ``lines`` say why."""
+    """Result of a test: ``passed``, ``failed``, or ``error`` if it could not be run. ``lines`` say why."""
 
     case: Case
     result: str

@@ -1,4 +1,4 @@
-"""What programs with live proofs or derivation sets have besides: the command ``depends`` and ``show --entries``."""
+"""Commands for programs with live proofs or derivation sets: the command ``depends`` and ``show --entries``."""
 
 from __future__ import annotations
 

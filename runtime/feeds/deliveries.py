@@ -37,7 +37,7 @@ BOTH_WAYS = (("then__", "now__"), ("now__", "then__"))
 
 @dataclass(frozen=True)
 class Taken:
-    """What a batch takes from a feed: the staged files, how many tuples it should insert and delete (None if a change
+    """Delivery of a feed to a batch: the staged files, how many tuples it should insert and delete (None if a change
     may have no effect), and how many the relation should have afterwards (None if that is unknown). ``origins`` are the
     change files that it takes."""
 

@@ -1,4 +1,4 @@
-"""What every feed offers: a look at what is there, all rows as of that look, and the changes since a cursor."""
+"""Interface of every feed: a look at what is there, all rows as of that look, and the changes since a cursor."""
 
 from __future__ import annotations
 

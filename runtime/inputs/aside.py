@@ -1,4 +1,4 @@
-"""Where a batch sets rows aside instead of being refused for them (``--quarantine``)."""
+"""Rows that a batch sets aside instead of being refused for them (``--quarantine``)."""
 
 from __future__ import annotations
 

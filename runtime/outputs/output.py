@@ -1,4 +1,4 @@
-"""What every kind of output table offers: a look at who wrote it last, and changes in one transaction."""
+"""Interface of every kind of output table: a look at who wrote it last, and changes in one transaction."""
 
 from __future__ import annotations
 

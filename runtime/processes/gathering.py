@@ -1,4 +1,4 @@
-"""What all nodes of a program have of a relation, and what they have published of it."""
+"""Tuples that all nodes of a program have of a relation, and those that they have published of it."""
 
 from __future__ import annotations
 

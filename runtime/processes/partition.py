@@ -1,4 +1,4 @@
-"""What each reader is sent: the tuples whose addresses it holds, or those that its rules can use."""
+"""Partition of what readers are sent: the tuples whose addresses it holds, or those that its rules can use."""
 
 from __future__ import annotations
 

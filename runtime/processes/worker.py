@@ -65,7 +65,7 @@ class Settings:
 
 
 class Total(NamedTuple):
-    """What a run of a process has sent on a channel: messages, the snapshots among them, and the tuples in them."""
+    """Traffic of a run of a process on a channel: messages, the snapshots among them, and the tuples in them."""
 
     messages: int = 0
     snapshots: int = 0

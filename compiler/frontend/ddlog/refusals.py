@@ -1,4 +1,4 @@
-"""What DDlog has besides its core: each construct is refused by its name, with what to do instead."""
+"""Constructs of DDlog besides its core: each is refused by its name, with what to do instead."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a DDlog program declares: types, relations and functions, by the names that each module knows."""
+"""Declarations of a DDlog program: types, relations and functions, by the names that each module knows."""
 
 from __future__ import annotations
 

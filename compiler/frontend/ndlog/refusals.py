@@ -1,4 +1,4 @@
-"""What NDlog has and Flintlog has not: each construct is refused by its name, with what to do instead."""
+"""Constructs of NDlog that Flintlog does not have: each is refused by its name, with what to do instead."""
 
 from __future__ import annotations
 

@@ -44,7 +44,7 @@ _OF_LISTS = {
 
 @dataclass
 class _Class:
-    """What is known of things of one type: its ``kind``, the class of the ``element`` of a list, and whether it may be
+    """Knowledge of things of one type: its ``kind``, the class of the ``element`` of a list, and whether it may be
     a number."""
 
     kind: str = ""

@@ -1,4 +1,4 @@
-"""Which variables the parts of a clause have, and which of them are bound; and clauses without negated groups."""
+"""Variables of the parts of a clause, and which of them are bound; and clauses without negated groups."""
 
 from __future__ import annotations
 

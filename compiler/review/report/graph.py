@@ -59,7 +59,7 @@ class GraphView:
 
 @dataclass
 class _Connection:
-    """What leads from one relation to another: rules by label (True if positive), and what travels for them."""
+    """An edge from one relation to another: rules by label (True if positive), and what travels for them."""
 
     rules: dict[str, bool]
     sent: dict[str, None]

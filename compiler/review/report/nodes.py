@@ -20,7 +20,7 @@ SIZE, THIN, THICK = (76.0, 34.0), 1.0, 7.0
 
 @dataclass(frozen=True)
 class NodeEdge:
-    """What a node sends another one: a curve, the width of its line, and what it says in words."""
+    """Drawing of what a node sends another one: a curve, the width of its line, and what it says in words."""
 
     path: str
     width: float

@@ -25,7 +25,7 @@ LIGHT, DARK = "default", "github-dark"
 
 @dataclass(frozen=True)
 class PageView:
-    """What a page shows; without processes it has one program, without a name."""
+    """Contents of a page; without processes it has one program, without a name."""
 
     title: str
     summary: str

@@ -23,7 +23,7 @@ _SENT = re.compile(
 
 @dataclass
 class Flow:
-    """What was sent over a channel: messages, the snapshots among them, and the tuples in them."""
+    """Traffic of a channel: messages, the snapshots among them, and the tuples in them."""
 
     messages: int = 0
     snapshots: int = 0
