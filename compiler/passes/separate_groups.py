@@ -131,30 +131,30 @@ def _value_names(rule: typed.TypedRule, values: set[tuple[str, int]]) -> set[str
 
 def _refused(rules: Sequence[typed.TypedRule], values: set[tuple[str, int]], diagnostics: Diagnostics) -> bool:
     """Report uses of values that would decide which groups there are (E0502); return whether there are any."""
-    found: dict[str, tuple[Span, str]] = {}
+    found: dict[tuple[str, Span | None], tuple[Span, str]] = {}  # by message, and by rule where it is about one
     for rule in rules:
         head, hidden = rule.head, _value_names(rule, values)
         if all((head.relation, place) in values for place, _ in enumerate(head.arguments)):
             message = f"`{head.relation}`, which is part of a recursion with an aggregate, has no column to group by"
-            found.setdefault(message, (head.span, "add a grouping column; it may be a constant"))
+            found.setdefault((message, None), (head.span, "add a grouping column; it may be a constant"))
         terms = [(atom.relation, place, term) for atom in rule.atoms for place, term in enumerate(atom.terms)]
         seen = Counter(term.name for _, _, term in terms if isinstance(term, typed.Variable))
         for relation, place, term in terms:
             if not isinstance(term, typed.Variable) or term.name not in hidden:
                 continue
             if seen[term.name] > 1 or (relation, place) not in values:
-                message = f"the value `{term}` of the recursion is joined with another column in {rule.label}"
-                found.setdefault(message, (term.span, _ADVICE))
+                message = f"the value `{term}` of the recursion is joined with another column"
+                found.setdefault((message, head.span), (term.span, _ADVICE))
         for variable in (v for negation in rule.negations for v in typed.variables_of(negation)):
             if variable.name in hidden:
-                message = f"the value `{variable}` of the recursion is used in a negated atom in {rule.label}"
-                found.setdefault(message, (variable.span, _ADVICE))
+                message = f"the value `{variable}` of the recursion is used in a negated atom"
+                found.setdefault((message, head.span), (variable.span, _ADVICE))
         for argument in head.arguments if rule.aggregates else ():
             used = {variable.name for variable in typed.variables_of(argument)}
             if used & hidden and not isinstance(argument, typed.Aggregate):
-                message = f"the recursion groups by `{argument}`, a value that it computes itself, in {rule.label}"
-                found.setdefault(message, (argument.span, _ADVICE))
-    for message, (span, help) in found.items():
+                message = f"the recursion groups by `{argument}`, a value that it computes itself"
+                found.setdefault((message, head.span), (argument.span, _ADVICE))
+    for (message, _), (span, help) in found.items():
         diagnostics.report("E0502", message, span, help=help)
     return bool(found)
 
