@@ -106,6 +106,7 @@ def test_files_of_a_job(tmp_path: Path) -> None:
     assert [row["t"] for row in sorted(shown.to_pylist(), key=lambda row: row["id"])] == [None, None, [], []]
     assert job.explain(None, state, 'person("fay", null, 2)')["present"]
     assert job.explain(None, state, "contact(null, 2)")["tuples"][0]["values"] == [None, 2]
+    assert job.explain(None, state, 'person("fay", _, _)')["tuple"] == 'person("fay", null, 2)'
 
 
 @pytest.mark.parametrize("form", ["rows", "dicts", "pandas", "polars", "arrow"])

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import pytest
 from flintlog.compiler.pipeline import compile_program
 from flintlog.compiler.source import SourceFile
+from flintlog.runtime.explain import report_explanation
 
 from golden_tests.checks import Checked, insertions
 from golden_tests.harness import LocalJob, MemoryJob, RoundsJob, compile_text
@@ -159,6 +160,25 @@ def test_a_proof_has_all_contributions() -> None:
     named = {node["tuple"] for node in others}
     assert named >= {'price("bike", 100)', 'contains("bike", "wheel", 2)', 'cost("wheel", 7)'}
     assert root["derivations"] == root["listed"] == 2
+    assert job.session.explain('cost("bike", _)')["tuples"][0] == root
+
+
+def test_an_open_tuple_is_explained() -> None:
+    """The first that agrees, with the next ones named; and that there is none."""
+    job = MemoryJob(compile_program(SourceFile("test.dl", BILL)))
+    job.run({"price": [("+", (part, 1)) for part in ("_", "a", "b", "c", "d", "e")]})
+    found = job.session.explain("cost(_, _)")
+    assert (found["tuple"], found["others"]) == ('cost("_", 1)', ['cost("a", 1)', 'cost("b", 1)', 'cost("c", 1)'])
+    assert [*report_explanation(found)] == [
+        'cost("_", 1)  by r1: cost(P, sum<C>) :- price(P, C).  (test.dl:5)',
+        '└─ price("_", 1)  given',
+        'the first of several; next: cost("a", 1) and cost("b", 1) and cost("c", 1)',
+    ]
+    assert job.session.explain('cost("a", _)')["others"] == []
+    assert [*report_explanation(job.session.explain('cost("z", _)'))] == ['cost("z", _) is not there']
+    with pytest.raises(job.module.JobError, match='"x" is not an int'):
+        job.session.explain('cost("a", "x")')
+    job.close()
 
 
 SEVERAL = """

@@ -54,20 +54,41 @@ class Explainer:
             engine.view(f"{table}__absent_after", rows)
 
     def explain(self, relation: Relation, values: Values, limit: int) -> dict[str, Any]:
-        """Return what the command ``explain`` prints, with a proof of at most ``limit`` tuples."""
+        """Return what the command ``explain`` prints, with a proof of at most ``limit`` tuples.
+
+        Values that are None are open: the first tuple that has the others is explained.
+        """
         values = tuple(map(hashable, values))
-        stored = self.stored(relation, values)
         result: dict[str, Any] = {
             "program": self.program.name,
             "tuple": tuple_text(relation, values),
-            "present": stored is not None,
         }
+        if None in values:
+            found = self.having(relation, values)
+            if not found:
+                return {**result, "present": False, "input": relation.kind == "input", "rules": []}
+            values, result["others"] = found[0], [tuple_text(relation, other) for other in found[1:]]
+            result["tuple"] = tuple_text(relation, values)
+        stored = self.stored(relation, values)
+        result["present"] = stored is not None
         if stored is not None:
             return {**result, "tuples": self.proof((relation.table, values), limit)}
         if relation.aggregated:
             result["group"] = self.group(relation, values)
         rules = list(self.attempts(relation, values))
         return {**result, "input": relation.kind == "input", "rules": rules}
+
+    def having(self, relation: Relation, values: Values) -> list[Values]:
+        """Return the first stored tuples that have those of the values that are not None."""
+        columns = names(relation.columns)
+        held = [
+            f"{column.sql} = {sql_constant(value, column.type, self.engine.name)}"
+            for column, value in zip(relation.columns, values, strict=True)
+            if value is not None
+        ]
+        rows = f"SELECT DISTINCT {columns} FROM {relation.table}__stored WHERE {' AND '.join(held) or 'TRUE'}"
+        found = self.engine.first(f"{rows} ORDER BY {columns}", FEW_DERIVATIONS + 1)
+        return [tuple(hashable(row[column.sql]) for column in relation.columns) for row in found]
 
     def group(self, relation: Relation, values: Values) -> list[str]:
         """Return the first stored tuples in the group of an aggregated tuple; with witnesses there may be many."""
@@ -290,6 +311,7 @@ def report_explanation(result: Mapping[str, Any]) -> Iterator[str]:
             else:
                 yield f"    {attempt['why']}"
         return
+    others = result.get("others", [])
     tuples = {node["id"]: node for node in result["tuples"]}
     told: set[int] = set()
     # A stack of the tuples still to print: the lines before each, its branch mark and its ID.
@@ -308,6 +330,8 @@ def report_explanation(result: Mapping[str, Any]) -> Iterator[str]:
         for place, child in reversed(list(enumerate(children))):
             last = place == len(children) - 1
             waiting.append((inside, "└─ " if last else "├─ ", child))
+    if others:
+        yield f"the first of several; next: {' and '.join(others)}"
 
 
 def proof_note(node: Mapping[str, Any], told: bool) -> str:

@@ -19,8 +19,11 @@ Known: TypeAlias = tuple[str, Values]
 """A tuple: its table and its values."""
 
 
-def parse_tuple(program: Program, text: str) -> tuple[Relation, Values]:
-    """Parse a tuple in program syntax, ``reachable(@1, "x")``, into relation and typed values, or raise JobError."""
+def parse_tuple(program: Program, text: str, open: bool = False) -> tuple[Relation, Values]:
+    """Parse a tuple in program syntax, ``reachable(@1, "x")``, into relation and typed values, or raise JobError.
+
+    If it may be ``open``, the value of a ``_`` is None.
+    """
     found = re.fullmatch(r"\s*([\w.]+)\s*(?:\((.*)\))?\s*\.?\s*", text, re.DOTALL)
     if not found:
         raise JobError(f"{shown(text)} is not a tuple; write one as in a program: reachable(1, 4)")
@@ -32,8 +35,11 @@ def parse_tuple(program: Program, text: str) -> tuple[Relation, Values]:
             f"{relation.name} has {len(relation.columns)} columns ({wanted}), "
             f"and {text.strip()} has {len(words)} values"
         )
-    values = []
+    values: list[Any] = []
     for word, column in zip(words, relation.columns, strict=True):
+        if open and word == "_":
+            values.append(None)
+            continue
         try:
             values.append(read_constant(word.removeprefix("@").strip(), column.type))
         except ValueError as error:

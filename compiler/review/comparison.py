@@ -154,7 +154,7 @@ class Upgrade:
 
 @dataclass(frozen=True)
 class ReaderChange:
-    """Change of a published relation for its readers: it is ``new`` or ``gone``, or it ``stays``, with other ``details``.
+    """Change of a published relation: it is ``new`` or ``gone``, or it ``stays``, with other ``details``.
 
     ``contents`` is ``same`` (for the same inputs and functions) or ``may differ``, because of ``causes``; it is empty
     for relations that are new or gone.

@@ -50,7 +50,7 @@ def explain_tuple(
         check_program(program, manifest)
         options = Options(manifest.buckets, engine, functions=supplied)
         task = Task(options, str(root), manifest.relations)
-        relation, values = parse_tuple(program, asked)
+        relation, values = parse_tuple(program, asked, open=True)
         if choose_engine(executor, task, engine)[0] == "duckdb":
             with duck_engine(task, os.cpu_count() or 1) as duck:
                 return Explainer(program, duck, stored_in(duck, task)).explain(relation, values, limit)

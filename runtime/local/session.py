@@ -233,7 +233,7 @@ class Session:
 
     def explain(self, text: str, limit: int = MOST_PROOF_TUPLES) -> dict[str, Any]:
         """Return why a tuple in program syntax is there or not, like the job's ``explain``."""
-        relation, values = parse_tuple(self.program, text)
+        relation, values = parse_tuple(self.program, text, open=True)
         with self.engine.transaction(keep=False):
             looking = Explainer(self.program, self.engine, lambda stored: f"SELECT * FROM {stored.table}")
             return looking.explain(relation, values, limit)
