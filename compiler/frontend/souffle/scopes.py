@@ -1,15 +1,32 @@
-"""Variables of the parts of a clause, and which of them are bound; and clauses without negated groups."""
+"""Variables of a clause and of its parts, and which of them are bound; and clauses without negated groups."""
 
 from __future__ import annotations
 
 import itertools
 from collections.abc import Iterable, Iterator
-from dataclasses import fields, is_dataclass, replace
+from dataclasses import dataclass, field, fields, is_dataclass, replace
 
+from ...naming import unused
 from . import tree
 
 Part = tree.Argument | tree.Literal
 _RESERVED = ("not", "true", "false", "null")
+
+
+@dataclass
+class ClauseVariables:
+    """The variables of the clause ``origin``, which is being rewritten: their names, as the syntax tree has them, with
+    those that were added, and the types that are known, by the names in the clause."""
+
+    origin: tree.Clause
+    taken: set[str]
+    types: dict[str, str] = field(default_factory=dict)
+
+    def fresh(self, name: str) -> str:
+        """Return a variable that the clause does not have yet."""
+        found = unused(name, self.taken)
+        self.taken.add(found)
+        return found
 
 
 def parts_of(node: Part) -> tuple[Part, ...]:
