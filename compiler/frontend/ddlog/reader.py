@@ -22,7 +22,7 @@ from ...source import SourceFile, Span
 from ..feeding import Node, child, span_of, tokens_in, trees
 from ..files import Files
 from ..syntax_errors import LeftOut, end_of, start_of
-from .expressions import GRAMMAR
+from .grammar import GRAMMAR
 from .refusals import refused
 from .rules import Rules
 from .tokens import tokens

@@ -22,7 +22,9 @@ from ...naming import unused
 from ...source import Span
 from ..feeding import Node, child, span_of, tokens_in, trees
 from ..syntax_errors import LeftOut
+from .arguments import arguments_by_field
 from .expressions import Expressions
+from .scope import RuleScope
 from .types import DOUBLE, IntType, ListType, RecordType, Type
 from .values import Value, binary, call, number, wrapped
 from .world import DeclaredRelation, ModuleFile, World
@@ -58,7 +60,8 @@ class _Rule:
     def __init__(self, rules: Rules, tree: Node, module: ModuleFile) -> None:
         self.whole, self.world, self.tree, self.module = rules, rules.world, tree, module
         words = {str(token) for token in tree.scan_values(lambda v: isinstance(v, Token) and v.type == "LOWER")}
-        self.expressions = Expressions(self.world, module, words)
+        self.scope = RuleScope(self.world, module, words)
+        self.expressions = Expressions(self.scope)
         self.source = module.source
         self.span = self.source.span(tree.meta.start_pos, tree.meta.end_pos)
         self.text = self.source.text[tree.meta.start_pos : tree.meta.end_pos]
@@ -77,11 +80,11 @@ class _Rule:
             self.item(item)
         found = []
         for head in self.heads:
-            before = list(self.expressions.literals)
+            before = list(self.scope.literals)
             atom = self.head(head)
-            body = tuple(self.expressions.literals)
+            body = tuple(self.scope.literals)
             found.append(syntax.RuleNode(None, atom, body, self.span, self.text))
-            self.expressions.literals = before
+            self.scope.literals = before
         return [*self.helpers, *found]
 
     def head(self, tree: Node) -> syntax.AtomNode:
@@ -95,14 +98,14 @@ class _Rule:
                 self.expressions.expect(value, relation.row, inner)
             values.append(value)
         else:
-            given = self.expressions.arguments(tree, relation.row)
+            given = arguments_by_field(self.scope, tree, relation.row)
             for name, type_ in relation.row.fields:
                 if name not in given:
-                    raise self.expressions.refuse("E0203", f"the field `{name}` of `{relation.name}` is missing", tree)
+                    raise self.scope.refuse("E0203", f"the field `{name}` of `{relation.name}` is missing", tree)
                 value = self.expressions.value(given[name], type_)
                 values.append(self.expressions.expect(value, type_, given[name]))
         leaves = tuple(leaf for value in values for leaf in value.leaves())
-        return syntax.AtomNode(relation.name, leaves, None, None, self.expressions.span(tree))
+        return syntax.AtomNode(relation.name, leaves, None, None, self.scope.span(tree))
 
     def relation(self, tree: Node) -> DeclaredRelation:
         """Return the relation of an atom; report E0201 if there is none."""
@@ -122,18 +125,18 @@ class _Rule:
         """Add a literal to the body."""
         match str(tree.data):
             case "atom" | "whole" if not self.is_aggregate(tree):
-                self.expressions.literals.append(self.atom(tree)[0])
+                self.scope.literals.append(self.atom(tree)[0])
             case "binding":
                 atom = trees(tree)[0]
                 name = str(tokens_in(tree, "LOWER")[0])
                 literal, value = self.atom(atom, name)
-                self.expressions.literals.append(literal)
-                self.expressions.variables[name] = value
+                self.scope.literals.append(literal)
+                self.scope.variables[name] = value
             case "negation" if trees(tree)[0].data in ("atom", "whole"):
-                known = dict(self.expressions.variables)
+                known = dict(self.scope.variables)
                 negated, _ = self.atom(trees(tree)[0])
-                self.expressions.variables = known
-                self.expressions.literals.append(syntax.NegationNode(negated, self.expressions.span(tree)))
+                self.scope.variables = known
+                self.scope.literals.append(syntax.NegationNode(negated, self.scope.span(tree)))
             case "assignment":
                 self.assignment(tree)
             case _:
@@ -142,11 +145,11 @@ class _Rule:
     def atom(self, tree: Node, name: str = "") -> tuple[syntax.AtomNode, Value]:
         """Return an atom of the body, and the row that it matches, whose variables are called after ``name``."""
         relation = self.relation(tree)
-        span = self.expressions.span(tree)
+        span = self.scope.span(tree)
         if tree.data == "whole":
             row = self.pattern(trees(tree)[1], relation.row)
         else:
-            given = self.expressions.arguments(tree, relation.row)
+            given = arguments_by_field(self.scope, tree, relation.row)
             parts = []
             for field_, type_ in relation.row.fields:
                 part = self.pattern(given[field_], type_) if field_ in given else _wildcard(type_, span)
@@ -160,23 +163,23 @@ class _Rule:
             parts = zip(value.parts, value.type.fields, strict=True)
             return replace(value, parts=tuple(self.named(part, f"{name}_{field_}") for part, (field_, _) in parts))
         if isinstance(value.expression, syntax.WildcardNode):
-            return Value(value.type, syntax.VariableNode(self.expressions.new(name), value.expression.span))
+            return Value(value.type, syntax.VariableNode(self.scope.new(name), value.expression.span))
         return value
 
     def pattern(self, tree: Node, type_: Type) -> Value:
         """Return the value that a pattern matches, and bind its new variables."""
-        span = self.expressions.span(tree)
+        span = self.scope.span(tree)
         match str(tree.data):
             case "wildcard":
                 return _wildcard(type_, span)
             case "declared":
-                return self.expressions.bind(str(tokens_in(tree, "LOWER")[0]), type_, span)
-            case "variable" if str(tree.children[0]) not in self.expressions.variables:
-                return self.expressions.bind(str(tree.children[0]), type_, span)
+                return self.scope.bind(str(tokens_in(tree, "LOWER")[0]), type_, span)
+            case "variable" if str(tree.children[0]) not in self.scope.variables:
+                return self.scope.bind(str(tree.children[0]), type_, span)
             case "named_pattern":
                 word = str(tokens_in(tree, "LOWER")[0])
-                self.expressions.variables[word] = self.named(self.pattern(trees(tree)[0], type_), word)
-                return self.expressions.variables[word]
+                self.scope.variables[word] = self.named(self.pattern(trees(tree)[0], type_), word)
+                return self.scope.variables[word]
             case "tuple" if len(trees(tree)) == 1:
                 return self.pattern(trees(tree)[0], type_)
             case "tuple" if isinstance(type_, RecordType) and not type_.constructor:
@@ -189,7 +192,7 @@ class _Rule:
                 assert name is not None
                 record = self.world.constructor(name, self.module)
                 if _same(record, type_):
-                    given = self.expressions.arguments(tree, record)
+                    given = arguments_by_field(self.scope, tree, record)
                     parts = (
                         self.pattern(given[field_], kind) if field_ in given else _wildcard(kind, span)
                         for field_, kind in record.fields
@@ -200,7 +203,7 @@ class _Rule:
     def assignment(self, tree: Node) -> None:
         """Add ``var x = value`` or ``pattern = value`` to the body."""
         left, right = trees(tree)
-        span = self.expressions.span(tree)
+        span = self.scope.span(tree)
         if right.data == "atom" and self.is_aggregate(right):
             self.old_aggregate(left, right)
             return
@@ -210,22 +213,20 @@ class _Rule:
                 of, *keys = trees(inner)
                 if len(keys) != 1:
                     help = "write the variables as a tuple, as in `group_by((x, y))`, or `()` for none"
-                    raise self.expressions.refuse("E0786", "`group_by` takes one argument", inner, help)
+                    raise self.scope.refuse("E0786", "`group_by` takes one argument", inner, help)
                 self.aggregate(left, keys[0], of, tokens_in(right, "LOWER")[0], right)
                 return
         if left.data == "variable":
             name = str(left.children[0])
-            if name in self.expressions.variables:
+            if name in self.scope.variables:
                 help = "compare with `==`"
-                raise self.expressions.refuse("E0781", f"`{name}` cannot be assigned a second time", tree, help)
-            raise self.expressions.refuse(
-                "E0113", "a new variable is declared by `var`", left, f"write `var {name} = ...`"
-            )
+                raise self.scope.refuse("E0781", f"`{name}` cannot be assigned a second time", tree, help)
+            raise self.scope.refuse("E0113", "a new variable is declared by `var`", left, f"write `var {name} = ...`")
         value = self.expressions.value(right)
         expected = self.pattern(left, value.type)
         for one, other in zip(expected.leaves(), value.leaves(), strict=True):
             if not isinstance(one, syntax.WildcardNode):
-                self.expressions.compare("=", one, other, span)
+                self.scope.compare("=", one, other, span)
 
     def is_aggregate(self, tree: Node) -> bool:
         """Return whether an atom is one of the operators ``FlatMap`` and ``Aggregate``."""
@@ -251,44 +252,44 @@ class _Rule:
                 raise self.unknown(function)
             self.aggregate(left, arguments[0], values[0], reduction, tree)
         else:
-            raise self.expressions.refuse("E0203", f"`{word}` does not take these arguments", tree)
+            raise self.scope.refuse("E0203", f"`{word}` does not take these arguments", tree)
 
     def unknown(self, function: Token) -> Exception:
         """Report a reduction that is not supported."""
         help = f"groups are reduced by {', '.join(f'`{name}`' for name in _REDUCTIONS if name != 'size')}"
-        return self.expressions.refuse("E0786", f"the aggregate `{function}` is not supported", function, help)
+        return self.scope.refuse("E0786", f"the aggregate `{function}` is not supported", function, help)
 
     def aggregate(self, left: Node, keys: Node, tree: Node, function: Token, whole: Node) -> None:
         """Let a helper relation reduce the groups of the body so far, which then is an atom of that relation."""
         name, distinct = _REDUCTIONS[str(function)]
-        span = self.expressions.span(whole)
+        span = self.scope.span(whole)
         value = self.expressions.value(tree)
         leaves = tuple(value.leaves())
         argument: syntax.Expression | None = None
         if name != "count" or distinct:
             if len(leaves) != 1:
                 help = "apply it to one field"
-                raise self.expressions.refuse("E0786", f"`{function}` of several values is not supported", tree, help)
+                raise self.scope.refuse("E0786", f"`{function}` of several values is not supported", tree, help)
             argument = leaves[0]
         if name == "sum" and not (isinstance(value.type, IntType) or value.type == DOUBLE):
-            raise self.expressions.refuse("E0786", f"`sum` requires numbers, but these are {value.type}", tree)
+            raise self.scope.refuse("E0786", f"`sum` requires numbers, but these are {value.type}", tree)
         kept: dict[str, Value] = {}
         for key in self.keys(keys):
             kept[str(key.children[0])] = self.expressions.value(key)
         groups = tuple(leaf for key in kept.values() for leaf in key.leaves())
         helper = self.helper(f"{self.name}_by_{'_'.join(kept)}" if kept else f"{self.name}_total")
         aggregate = syntax.AggregateNode(name, argument, distinct, span)
-        self.help(syntax.AtomNode(helper, (*groups, aggregate), None, None, span), tuple(self.expressions.literals))
+        self.help(syntax.AtomNode(helper, (*groups, aggregate), None, None, span), tuple(self.scope.literals))
         type_ = _COUNT if name == "count" else value.type
-        self.expressions.literals = []
-        self.expressions.variables = {key: self.kept(of, key) for key, of in kept.items()}
-        groups = tuple(leaf for key in self.expressions.variables.values() for leaf in key.leaves())
+        self.scope.literals = []
+        self.scope.variables = {key: self.kept(of, key) for key, of in kept.items()}
+        groups = tuple(leaf for key in self.scope.variables.values() for leaf in key.leaves())
         if name == "sum" and isinstance(type_, IntType):
-            total = syntax.VariableNode(self.expressions.new("total"), span)
+            total = syntax.VariableNode(self.scope.new("total"), span)
             found = self.pattern(left, type_)
             self.read(helper, (*groups, total), span)
             (one,) = found.leaves()
-            self.expressions.compare("=", one, wrapped(total, type_, span), span)
+            self.scope.compare("=", one, wrapped(total, type_, span), span)
             return
         found = self.pattern(left, type_)
         self.read(helper, (*groups, *found.leaves()), span)
@@ -301,7 +302,7 @@ class _Rule:
         assert value.expression is not None
         if isinstance(value.expression, syntax.VariableNode):
             return value
-        return Value(value.type, syntax.VariableNode(self.expressions.new(name), value.expression.span))
+        return Value(value.type, syntax.VariableNode(self.scope.new(name), value.expression.span))
 
     def keys(self, tree: Node) -> list[Node]:
         """Return the variables that groups are formed by."""
@@ -314,26 +315,26 @@ class _Rule:
                 found.append(part)
             else:
                 help = "name the value by `var` first"
-                raise self.expressions.refuse("E0786", "groups are formed by variables", part, help)
+                raise self.scope.refuse("E0786", "groups are formed by variables", part, help)
         return found
 
     def elements(self, left: Node, tree: Node, whole: Node) -> None:
         """Let a helper relation count through a vector, and read its elements."""
-        span = self.expressions.span(whole)
+        span = self.scope.span(whole)
         value = self.expressions.value(tree)
         if not isinstance(value.type, ListType):
-            raise self.expressions.refuse("E0302", f"`FlatMap` takes a vector, but this is {value.type}", tree)
+            raise self.scope.refuse("E0302", f"`FlatMap` takes a vector, but this is {value.type}", tree)
         (items,) = value.leaves()
         if not isinstance(items, syntax.VariableNode):
-            name = syntax.VariableNode(self.expressions.new("items"), span)
-            self.expressions.compare("=", name, items, span)
+            name = syntax.VariableNode(self.scope.new("items"), span)
+            self.scope.compare("=", name, items, span)
             items = name
         helper = self.helper(f"{self.name}_items")
-        place, one = syntax.VariableNode(self.expressions.new("place"), span), number(1, span)
+        place, one = syntax.VariableNode(self.scope.new("place"), span), number(1, span)
         size = call("size", items, span=span)
         filled = syntax.ComparisonNode(">", size, number(0, span), span)
         first = (items, one, call("element_at", items, one, span=span))
-        self.help(syntax.AtomNode(helper, first, None, None, span), (*self.expressions.literals, filled))
+        self.help(syntax.AtomNode(helper, first, None, None, span), (*self.scope.literals, filled))
         # One more than the place, written as a remainder: of these there are not more than the vector has elements.
         bound = binary("+", size, one, span)
         following = binary("%", binary("+", place, one, span), bound, span)
@@ -359,7 +360,7 @@ class _Rule:
 
     def read(self, relation: str, arguments: tuple[syntax.Expression, ...], span: Span) -> None:
         """Add an atom of a helper relation to the body."""
-        self.expressions.literals.append(syntax.AtomNode(relation, arguments, None, None, span))
+        self.scope.literals.append(syntax.AtomNode(relation, arguments, None, None, span))
 
 
 def _wildcard(type_: Type, span: Span) -> Value:
