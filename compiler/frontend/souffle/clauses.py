@@ -186,8 +186,8 @@ class Clauses:
         group = tuple(syntax.VariableNode(plain_name(v), span) for v in shared)
         head = syntax.AtomNode(helper, group, None, None, span)
         rule = syntax.RuleNode(None, head, literals, span, clause.origin.text, f"for {name}")
-        self.names.admit(helper)
-        return tree.AtomLiteral(helper, tuple(tree.VariableTerm(v, span) for v in shared), span), [*helpers, rule]
+        full = self.names.admit(helper)
+        return tree.AtomLiteral(full, tuple(tree.VariableTerm(v, span) for v in shared), span), [*helpers, rule]
 
 
 def _bodies(given: tree.Clause) -> tuple[tree.Body, ...]:

@@ -49,10 +49,11 @@ class RelationNames:
         self.taken.add(found)
         return found
 
-    def admit(self, helper: str) -> None:
-        """Let atoms of clauses use the name of an added relation."""
-        # The name has no dot and no type, so it stays as it is.
-        self.names[helper] = helper
+    def admit(self, helper: str) -> str:
+        """Return what atoms that are added to clauses call an added relation; no program can write it."""
+        full = f"{helper} added"
+        self.names[full] = helper
+        return full
 
     def pairs(self, full: str, is_input: bool) -> str:
         """Return the relation whose pairs an equivalence relation connects: that of its clauses, except for an input,
