@@ -3,17 +3,25 @@
 from __future__ import annotations
 
 import contextlib
+import itertools
+import os
+import pickle
 import random
+import subprocess
+import sys
 import tempfile
+import types
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import flintlog
+import graphblas
 import pytest
 from flintlog.runtime.maintenance import algebra
-from flintlog.targets.pyspark import load
+from flintlog.runtime.matrices import pairs
+from pyspark import cloudpickle
 
 from golden_tests.checks import Checked, insertions
 from golden_tests.harness import LocalJob, MatricesJob, MemoryMatricesJob, TaskJob, compile_text
@@ -62,13 +70,20 @@ def job_of(text: str, buckets: int = 1, kind: type[LocalJob] = MatricesJob) -> I
             job.close()
 
 
+def multiply_by_rows(job: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Cut products that have several entries, as if they were too large for memory."""
+    monkeypatch.setattr(job.module, "BLOCKS", 10**15)
+
+
 @pytest.mark.parametrize("seed", seeds(6, 2000))
-def test_random_chains(seed: int) -> None:
+def test_random_chains(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """Engines hand a state to each other after every batch; the oracle recounts every support."""
     scenario, rng = chain_scenario(seed, batches=BATCHES), random.Random(seed)
     with job_of(scenario.text, 1 + seed % 3) as job:
         if seed % 3 == 1:
             job.seem_large()
+        if seed % 2:
+            multiply_by_rows(job, monkeypatch)
         checked, used = Checked(job, scenario.text, compile_text(scenario.text)[0]), list[str]()
         for number, batch in enumerate([insertions(scenario.inputs), *scenario.batches]):
             engine = rng.choice(("matrices", "matrices", "auto", "duckdb")) if number else "matrices"
@@ -110,12 +125,12 @@ def test_sessions(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_sessions_without_the_library(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Nothing is imported for matrices, so that neither GraphBLAS nor NumPy is missed."""
-    imported = list[str]()
-    monkeypatch.setattr(load, "find_spec", lambda name: None)
-    monkeypatch.setattr(load, "import_module", imported.append)
+    """Queries do all."""
+    monkeypatch.setattr(algebra, "FEW_PAIRS", 0)
+    lack(monkeypatch, algebra, "graphblas")
     with flintlog.Session(CLOSURE, {"link": {("a", "b"), ("b", "c")}}) as session:
-        assert set(session["path"]) == {("a", "b"), ("b", "c"), ("a", "c")} and imported == []
+        assert set(session["path"]) == {("a", "b"), ("b", "c"), ("a", "c")}
+        assert session._session.choice.algebra == {}
 
 
 @pytest.mark.parametrize("seed", seeds(0, 60))
@@ -137,13 +152,15 @@ def test_random_chains_in_spark(seed: int, spark: SparkSession, tmp_path: Path) 
 
 
 @pytest.mark.parametrize("seed", seeds(4, 1000))
-def test_random_best_values(seed: int) -> None:
+def test_random_best_values(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """Best values along chains, found with matrices, are those of the oracle, and queries go on from there."""
     scenario, rng = weighted_scenario(seed, batches=BATCHES - 1), random.Random(seed)
     compilation, script = compile_text(scenario.text)
     with job_of(scenario.text, 1 + seed % 3) as job:
         if seed % 3 == 1:
             job.seem_large()
+        if seed % 2:
+            multiply_by_rows(job, monkeypatch)
         checked, used = Checked(job, scenario.text, compilation), list[str]()
         for number, batch in enumerate([insertions(scenario.inputs), *scenario.batches]):
             job.options = replace(job.options, engine=rng.choice(("matrices", "duckdb")) if number else "matrices")
@@ -327,20 +344,116 @@ def undone(batch: dict[str, set[tuple[str, Row]]]) -> set[tuple[str, Row]]:
     return {("+" if op == "-" else "-", row) for op, row in batch["link"]}
 
 
-def test_without_the_library(monkeypatch: pytest.MonkeyPatch) -> None:
+def lack(monkeypatch: pytest.MonkeyPatch, module: Any, package: str) -> None:
+    """Let a module look for a package in vain."""
+    find = module.importlib.util.find_spec
+    monkeypatch.setattr(module.importlib.util, "find_spec", lambda name: None if name == package else find(name))
+
+
+@pytest.mark.parametrize("package", ["graphblas", "suitesparse_graphblas"])
+def test_without_the_library(package: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """The engine says what is missing if it was asked for; otherwise queries do all."""
     batch = {"link": {("+", link) for link in named(SHAPES["ring"])}}
     with job_of(CLOSURE) as job:
         monkeypatch.setattr(job.module, "FEW_PAIRS", 0)
-        find = job.module.importlib.util.find_spec
-        monkeypatch.setattr(
-            job.module.importlib.util, "find_spec", lambda name: None if name == "graphblas" else find(name)
-        )
+        lack(monkeypatch, job.module, package)
         with pytest.raises(job.module.JobError, match=r"pip install flintlog\[matrices\]"):
             job.run(batch)
         job.options = replace(job.options, engine="auto")
         job.run(batch)
         assert len(job.rows("path")) == 3600 and job.algebra == []
+
+
+def test_a_library_that_does_not_load(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Queries do all, and the log has the reason."""
+    batch = {"link": {("+", link) for link in named(SHAPES["ring"])}}
+
+    class Broken(types.ModuleType):
+        """GraphBLAS whose backend cannot be loaded."""
+
+        def __getattr__(self, name: str) -> Any:
+            raise ImportError("libgraphblas.so: cannot open shared object file")
+
+    broken = Broken("graphblas")
+    broken.__spec__ = graphblas.__spec__
+    with job_of(CLOSURE) as job:
+        monkeypatch.setitem(sys.modules, "graphblas", broken)
+        job.run(batch)
+        (how,) = job.algebra
+        assert len(job.rows("path")) == 3600 and how.startswith("given up: GraphBLAS does not load (libgraphblas.so")
+
+
+def test_scripts_without_numpy(tmp_path: Path) -> None:
+    """A script that has the part for matrices runs where NumPy and GraphBLAS are missing."""
+    (tmp_path / "closure.py").write_text(compile_text(CLOSURE)[1])
+    hidden = tmp_path / "hidden"
+    hidden.mkdir()
+    for name in ("numpy", "graphblas", "suitesparse_graphblas"):
+        (hidden / f"{name}.py").write_text(f'raise ModuleNotFoundError("No module named {name}", name="{name}")')
+    (tmp_path / "link.csv").write_text("a,b\nx,y\ny,z\n")
+
+    def run(*arguments: str) -> subprocess.CompletedProcess[str]:
+        command = [sys.executable, "closure.py", *arguments, "--state", "state"]
+        environment = {**os.environ, "PYTHONPATH": str(hidden)}
+        return subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, check=False)
+
+    made = run("init", "--input", "link.csv")
+    assert made.returncode == 0, made.stderr
+    assert run("show", "path").stdout.splitlines()[2:] == ["x  y", "x  z", "y  z"]
+
+
+def test_libraries_travel_to_tasks() -> None:
+    """What is loaded later is loaded in the process of a task, whether or not it was in the one that sends the task."""
+    sent = pairs.LoadedLater("numpy")
+    assert pickle.loads(cloudpickle.dumps(sent)).zeros(2).tolist() == [0, 0]
+    assert sent.ones(1).tolist() == [1] and pickle.loads(cloudpickle.dumps(sent)).ones(1).tolist() == [1]
+
+
+def test_fewer_rounds_of_queries() -> None:
+    """Where matrices need more rounds than are allowed, queries, which double paths, decide."""
+    line = {("+", link) for link in named({(n, n + 1) for n in range(60)})}
+    with job_of(CLOSURE) as job:
+        job.limit_rounds(12)
+        job.run({"link": line})
+        assert len(job.rows("path")) == 60 * 61 // 2 and "rounds" in job.algebra[0]
+        job.limit_rounds(5)
+        job.use_strategy("recompute")
+        with pytest.raises(job.module.JobError, match="not finished after 5 rounds"):
+            job.run({"link": {("+", ("z", "z"))}})
+
+
+@pytest.mark.parametrize("error", [MemoryError(), graphblas.exceptions.OutOfMemory()], ids=["Python", "GraphBLAS"])
+def test_out_of_memory(error: Exception, monkeypatch: pytest.MonkeyPatch) -> None:
+    """If memory does not suffice in the middle, queries begin again."""
+    with job_of(CLOSURE) as job, monkeypatch.context() as patch:
+
+        def fail(*arguments: Any) -> None:
+            raise error
+
+        patch.setattr(job.module.EntryBound, "blocks", fail)
+        job.run({"link": {("+", link) for link in named(SHAPES["ring"])}})
+        assert len(job.rows("path")) == 3600 and job.algebra == [
+            "given up: there is too little memory for its matrices"
+        ]
+        patch.setattr(job.module.Follower, "first_entering", fail)
+        link = next(iter(job.rows("link")))
+        job.run({"link": {("-", link)}})
+        assert job.differences() == [] and job.rows("path") == closed(job.rows("link"))
+        assert job.algebra == ["given up: there is too little memory for its matrices"]
+
+
+def test_large_products(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What a product would have too many entries for is known before all of them are made."""
+    links = named({*((n, 0) for n in range(1, 300)), *((0, n) for n in range(300, 600))})
+    made, entries = list[int](), 3_000
+    with job_of(CLOSURE) as job:
+        share = 48 * entries / job.module.task_bytes(1)
+        monkeypatch.setattr(job.module, "SHARE_OF_MEMORY", share)
+        monkeypatch.setattr(job.module.EntryBound, "check", lambda bound, entries: made.append(entries))
+        job.run({"link": {("+", link) for link in links}})
+        assert len(job.rows("path")) == 299 * 300 + 599
+        steps = [after - before for before, after in itertools.pairwise(made)]
+        assert max(made) > 80_000 and max(steps) <= entries
 
 
 @pytest.mark.parametrize("engine", ["auto", "matrices"])

@@ -111,7 +111,7 @@ class DuckEngine:
         self._named: dict[str, tuple[str, ...]] = {}
         #: What is kept in memory beside tables, by stratum: its ``bytes``, and ``tables`` without which it is dropped.
         self.resident: dict[str, Any] = {}
-        #: Tables whose rows are in the order of some columns, with these.
+        #: Tables whose rows are in the order of some columns, with these; large parts may change places.
         self.in_order: dict[str, tuple[str, ...]] = {}
         #: How many seconds queries have taken to follow changes, by stratum, for the choice to keep something beside.
         self.spent: dict[str, float] = {}

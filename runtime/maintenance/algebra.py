@@ -101,6 +101,7 @@ def lacks_matrices() -> str:
     """Return what is missing to compute with matrices, as the rest of a sentence; empty if nothing is."""
     if "matrices" not in FIXPOINTS:
         return "is not in this script: compile the program with `flintlog compile --with matrices`"
-    if importlib.util.find_spec("graphblas") is None:
+    # GraphBLAS comes in two packages, of which the first can be installed alone.
+    if not all(importlib.util.find_spec(name) for name in ("graphblas", "suitesparse_graphblas")):
         return "needs GraphBLAS where tasks run: install it with `pip install flintlog[matrices]`"
     return ""

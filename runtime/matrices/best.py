@@ -12,13 +12,13 @@ from collections.abc import Mapping
 from typing import Any
 
 from ..engines.duckdb import DuckEngine
-from ..executors import task_bytes
 from ..maintenance.algebra import BEST, NotFitting
 from ..maintenance.changes import all_derivations, lacking, show_versions
 from ..maintenance.run import Run
 from ..model import MatrixFactor, Relation, Rule, Stratum
 from ..sql import names, union
-from .fixpoint import BYTES_OF_ENTRY, LIBRARY, SHARE_OF_MEMORY
+from .bounds import EntryBound, check_rounds, within_memory
+from .fixpoint import LIBRARY
 from .numbers import End, Numbering, ends_of, ends_of_factor, number_values, numbered, valued
 
 MOST_VALUE = 2**62
@@ -43,12 +43,13 @@ def find_best_values(run: Run, stratum: Stratum) -> None:
     places.pop("", None)
     numbers = number_values(engine, stratum.relations[0].table, places)
     found = BestValues(run, stratum, numbers)
-    for factor, table in sources.items():
-        found.factors[factor] = found.read(table, *ends_of_factor(factor), "_weight" if factor.weighted else "")
-    new = {}
-    for relation in stratum.relations:
-        new[relation.table] = found.read(f"{relation.table}__exits", *ends_of(relation), value_of(relation))
-    found.run(new)
+    with within_memory():
+        for factor, table in sources.items():
+            found.factors[factor] = found.read(table, *ends_of_factor(factor), "_weight" if factor.weighted else "")
+        new = {}
+        for relation in stratum.relations:
+            new[relation.table] = found.read(f"{relation.table}__exits", *ends_of(relation), value_of(relation))
+        found.run(new)
     for relation in stratum.relations:
         found.store(relation)
 
@@ -111,7 +112,7 @@ class BestValues:
         self.relations = {relation.table: relation for relation in stratum.relations}
         self.factors: dict[MatrixFactor, Any] = {}
         self.known: dict[str, Any] = {}
-        self.most_entries = int(SHARE_OF_MEMORY * task_bytes(run.engine.threads)) // BYTES_OF_ENTRY
+        self.bound = EntryBound(self.graphblas, run.engine.threads)
 
     def read(self, table: str, first: End, last: End, value: str) -> Any:
         """Return the matrix with the pairs in a table; an entry is the number in column ``value``, 0 without one."""
@@ -132,14 +133,12 @@ class BestValues:
         greatest = sum(self.greatest(matrix) for matrix in self.factors.values())
         factors = max(len(rule.matrices) for rule in self.stratum.rules)
         while any(matrix.nvals for matrix in new.values()):
-            if done >= self.run_.max_rounds:
-                raise NotFitting("its values have not settled after the most rounds")
+            check_rounds(done, self.run_.max_rounds)
             done += 1
             self.run_.note(self.stratum.name, "improve", done, sum(int(matrix.nvals) for matrix in new.values()))
             for table, matrix in new.items():
                 self.known[table](self.better(table)) << matrix
-            if sum(int(matrix.nvals) for matrix in self.known.values()) > self.most_entries:
-                raise NotFitting("its matrices would take too much memory")
+            self.bound.check(self.known_entries())
             if greatest + factors * max(self.greatest(matrix) for matrix in self.known.values()) > MOST_VALUE:
                 raise NotFitting("its values are too great")
             new = {table: self.improved(table, new) for table in self.relations}
@@ -184,10 +183,22 @@ class BestValues:
                 operands.append(self.factors[factor])
         product = operands[place]
         for other in reversed(operands[:place]):
-            product = semiring(other @ product).new(dtype="INT64")
+            product = self.times(other, product, semiring, better)
         for other in operands[place + 1 :]:
-            product = semiring(product @ other).new(dtype="INT64")
+            product = self.times(product, other, semiring, better)
         found(better) << (gb.select.offdiag(product) if rule.apart else product)
+
+    def times(self, left: Any, right: Any, semiring: Any, better: Any) -> Any:
+        """Return the product of two matrices."""
+        made, known = self.graphblas.Matrix("INT64", left.nrows, right.ncols), self.known_entries()
+        for block in self.bound.blocks(left, right):
+            made(better) << semiring(block @ right)
+            self.bound.check(known + int(made.nvals))
+        return made
+
+    def known_entries(self) -> int:
+        """Return how many values are known."""
+        return sum(int(matrix.nvals) for matrix in self.known.values())
 
     def store(self, relation: Relation) -> None:
         """Fill r__best with the values of a relation."""

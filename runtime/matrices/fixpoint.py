@@ -16,13 +16,12 @@ from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 from ..engines.duckdb import DuckEngine
-from ..executors import task_bytes
 from ..maintenance.algebra import FIXPOINTS, NotFitting
 from ..maintenance.changes import all_derivations, check_defined, show_versions
-from ..maintenance.recursion import check_round
 from ..maintenance.run import Run
 from ..model import MatrixFactor, Relation, Rule, Stratum
 from ..sql import names, union
+from .bounds import EntryBound, check_rounds, within_memory
 from .numbers import End, Numbering, ends_of, ends_of_factor, number_values, numbered, valued
 
 MOST_SUPPORT = 2**31
@@ -32,10 +31,6 @@ RANK_BITS = 32
 
 MERGED = 4
 """A matrix of known entries is merged with the one after it unless it has more than this many times as many."""
-
-BYTES_OF_ENTRY, SHARE_OF_MEMORY = 48, 0.5
-"""How many bytes an entry takes, with those of products and of its row when all is done; and which share of a task's
-memory entries may take."""
 
 
 class Library:
@@ -50,10 +45,16 @@ class Library:
         return Library, ()
 
     def load(self, threads: int) -> Any:
-        """Return the library, which works with so many threads from now on."""
+        """Return the library, which works with so many threads from now on; raise NotFitting if it does not load."""
         with self._lock:
-            import graphblas
+            try:
+                import graphblas
 
+                # What is installed beside it loads when it is first used.
+                graphblas.Matrix("INT64", 1, 1)
+            except (ImportError, OSError) as error:
+                reason, _, _ = str(error).partition("\n")
+                raise NotFitting(f"GraphBLAS does not load ({reason})") from error
             graphblas.ss.config["nthreads"] = threads
             # It loads what it has when it is first asked for.
             semirings = [getattr(graphblas.semiring, f"plus_{name}") for name in ("pair", "first", "second", "times")]
@@ -92,10 +93,11 @@ def fixpoint(run: Run, stratum: Stratum, clock: int) -> int:
     places.pop("", None)
     numbers = number_values(engine, stratum.relations[0].table, places)
     known = Fixpoint(run, stratum, numbers, clock)
-    for factor, (table, ends) in sources.items():
-        known.read_factor(factor, table, *ends)
-    new = {table: known.read(f"{table}__exits", *ends_of(relation), "_support") for table, relation in own.items()}
-    known.run(new)
+    with within_memory():
+        for factor, (table, ends) in sources.items():
+            known.read_factor(factor, table, *ends)
+        new = {table: known.read(f"{table}__exits", *ends_of(relation), "_support") for table, relation in own.items()}
+        known.run(new)
     for relation in stratum.relations:
         known.store(relation)
     return known.clock
@@ -142,7 +144,7 @@ class Fixpoint:
         #: Per relation, the matrices whose sum is known; an entry is its rank, and its support in the lower bits.
         self.known: dict[str, list[Any]] = {table: [] for table in self.relations}
         self.factors: dict[MatrixFactor, Operand] = {}
-        self.most_entries = int(SHARE_OF_MEMORY * task_bytes(run.engine.threads)) // BYTES_OF_ENTRY
+        self.bound = EntryBound(graphblas, run.engine.threads)
 
     def read(self, table: str, first: End, last: End, copies: str = "") -> Any:
         """Return the matrix with the pairs in a table; an entry is 1, or the number in column ``copies``."""
@@ -177,16 +179,19 @@ class Fixpoint:
         """Add entries, and what follows from them, round by round."""
         done = 0
         while any(matrix.nvals for matrix in new.values()):
-            check_round(self.stratum, done, self.run_.max_rounds)
+            check_rounds(done, self.run_.max_rounds)
             done += 1
             self.clock += 1
             self.run_.note(self.stratum.name, "insert", done, sum(int(matrix.nvals) for matrix in new.values()))
             before = {table: tuple(parts) for table, parts in self.known.items()}
             for table, matrix in new.items():
                 self.add(table, matrix)
-            if sum(int(part.nvals) for parts in self.known.values() for part in parts) > self.most_entries:
-                raise NotFitting("its matrices would take too much memory")
+            self.bound.check(self.known_entries())
             new = {table: self.following(table, new, before) for table in self.relations}
+
+    def known_entries(self) -> int:
+        """Return how many entries are known."""
+        return sum(int(part.nvals) for parts in self.known.values() for part in parts)
 
     def add(self, table: str, matrix: Any) -> None:
         """Add new entries, with their supports, to what is known."""
@@ -258,16 +263,18 @@ class Fixpoint:
             (False, True): gb.semiring.plus_first,
             (False, False): gb.semiring.plus_times,
         }[left.ones, right.ones]
-        made = target
+        made, known = target, self.known_entries()
         for one in left.parts:
             for other in right.parts:
-                product = semiring(one @ other)
-                if made is None:
-                    made = product.new(dtype="INT64")
-                elif target is None:
-                    made(gb.binary.plus) << product
-                else:
-                    made(gb.binary.plus, **mask) << product
+                for block in self.bound.blocks(one, other):
+                    product = semiring(block @ other)
+                    if made is None:
+                        made = product.new(dtype="INT64")
+                    elif target is None:
+                        made(gb.binary.plus) << product
+                    else:
+                        made(gb.binary.plus, **mask) << product
+                    self.bound.check(known + int(made.nvals))
         if target is None:
             self.check_support(self.most(made))
         return Operand([made], False)

@@ -12,18 +12,16 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
 
-import numpy as np
-
 from ..engines.duckdb import DuckEngine
 from ..maintenance.algebra import FOLLOWERS, NotFitting
 from ..maintenance.changes import arriving, check_defined, show_versions
 from ..maintenance.choice import FEW_TUPLES, PRICE_OF_SUSPECTS, UNFINISHED, TooManySuspects
-from ..maintenance.recursion import check_round
 from ..maintenance.run import Run
 from ..model import MatrixFactor, Relation, Rule, Stratum
 from ..sql import names, tuple_names, union
+from .bounds import check_rounds, within_memory
 from .numbers import ends_of, ends_of_factor
-from .pairs import Array, Pairs, Paths, are_among, check_counts, distinct_sorted, entry_keys, split_keys, summed
+from .pairs import Array, Pairs, Paths, are_among, check_counts, distinct_sorted, entry_keys, np, split_keys, summed
 from .resident import Resident, counted_pairs, exits, factors_below, make_resident, sources_of
 
 MOST_WORN = 3.0
@@ -73,13 +71,14 @@ class Follower:
     def run(self) -> int:
         """Follow the batch and return the new clock."""
         engine, stratum = self.engine, self.stratum
-        show_versions(engine, stratum, "delete")
-        middle = self.read_middle()
-        lost = {table: self.derived_below(relation, "delete") for table, relation in self.relations.items()}
-        show_versions(engine, stratum, "insert")
-        self.read_changes(middle)
-        self.delete(lost)
-        self.insert()
+        with within_memory():
+            show_versions(engine, stratum, "delete")
+            middle = self.read_middle()
+            lost = {table: self.derived_below(relation, "delete") for table, relation in self.relations.items()}
+            show_versions(engine, stratum, "insert")
+            self.read_changes(middle)
+            self.delete(lost)
+            self.insert()
         for table, relation in self.relations.items():
             self.store(table, relation)
         return self.clock
@@ -248,7 +247,7 @@ class Follower:
             lost[table] = Paths.joined([self.with_changed(table, deleted=True), paths_to(exits_lost[table])])
         done = 0
         while any(len(paths.first) for paths in lost.values()):
-            check_round(self.stratum, done, self.run_.max_rounds)
+            check_rounds(done, self.run_.max_rounds)
             done += 1
             dead = {table: self.subtracted(table, paths) for table, paths in lost.items() if len(paths.first)}
             dead = {table: pairs for table, pairs in dead.items() if pairs.size}
@@ -294,7 +293,7 @@ class Follower:
             add_entries(self.resident.factors[factor], changes.gained)
         done = 0
         while any(pairs.size for pairs in new.values()):
-            check_round(self.stratum, done, self.run_.max_rounds)
+            check_rounds(done, self.run_.max_rounds)
             done += 1
             self.run_.note(self.stratum.name, "insert", done, sum(pairs.size for pairs in new.values()))
             new = {table: pairs for table, pairs in new.items() if pairs.size}

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
+import importlib
 from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
-
-import numpy as np
 
 from ..maintenance.algebra import NotFitting
 
@@ -23,6 +22,28 @@ MERGED_PARTS = 4
 
 Array = Any
 """A NumPy array with one dimension."""
+
+
+class LoadedLater:
+    """A library that is loaded when something of it is first used, since a script may run where it is missing."""
+
+    def __init__(self, name: str) -> None:
+        """Load nothing yet."""
+        self._name = name
+
+    def __reduce__(self) -> tuple[type[LoadedLater], tuple[str]]:
+        """Travel to another process without the library."""
+        return LoadedLater, (self._name,)
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("__"):
+            raise AttributeError(name)
+        found = getattr(importlib.import_module(self._name), name)
+        setattr(self, name, found)
+        return found
+
+
+np: Any = LoadedLater("numpy")
 
 
 class Paths(NamedTuple):
@@ -157,7 +178,7 @@ class Pairs:
             found.append((which[there], here[there]))
         if not found:
             return np.zeros(0, np.int64), np.zeros(0, np.int64)
-        return found[0] if len(found) == 1 else tuple(map(np.concatenate, zip(*found, strict=True)))  # type: ignore[return-value]
+        return found[0] if len(found) == 1 else tuple(map(np.concatenate, zip(*found, strict=True)))
 
     def entries(self, places: Array) -> Pairs:
         """Return the entries at some places as a matrix of their own."""

@@ -6,8 +6,6 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
-import numpy as np
-
 from ..engines.duckdb import DuckEngine
 from ..executors import task_bytes
 from ..maintenance.algebra import NotFitting
@@ -15,7 +13,7 @@ from ..maintenance.changes import show_versions
 from ..maintenance.run import Run
 from ..model import MatrixFactor, Relation, Stratum
 from .numbers import End, ends_of, ends_of_factor
-from .pairs import NUMBER_BITS, Array, Pairs, check_counts, entry_keys, split_keys
+from .pairs import NUMBER_BITS, Array, Pairs, check_counts, entry_keys, np, split_keys
 
 SHARE_OF_TASK = 0.25
 """Matrices that stay in memory take at most this share of a task's memory."""

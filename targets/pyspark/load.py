@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from importlib import import_module
-from importlib.util import find_spec
 from typing import cast
 
 from flintlog.compiler.ir import plan
@@ -16,15 +15,14 @@ from .emit import job_templates, program_part
 def load_program(program: plan.ProgramPlan) -> model.Program:
     """Return the runtime's program that the program part of a script defines, with queries for DuckDB alone.
 
-    If it has recursions that are products of matrices, and GraphBLAS is installed, what computes them so is imported,
-    which registers itself.
+    If it has recursions that are products of matrices, what computes them so is imported, which registers itself.
     """
     text, _ = program_part(job_templates(), program, "", False, spark=False)
     names = dict(vars(model))
     exec(compile(text, "<program>", "exec"), names)
     loaded = cast(model.Program, names["program"]())
     products = any(stratum.equations for stage in loaded.stages for stratum in stage.strata)
-    if products and find_spec("graphblas") is not None:
+    if products:
         for name in PART_MODULES["matrices"]:
             import_module(f"flintlog.runtime.{name}")
     return loaded
