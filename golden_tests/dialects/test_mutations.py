@@ -27,6 +27,7 @@ PIECE = re.compile(r"\s+|\w+|\W")
 STRANGE = (
     *('"', "/*", "${", "}", "(", ")", "[", "'", "\\", "\n#", "#define A A", "@"),
     *(".", "::", "é", "\0", "0x", "9" * 30, ">>"),
+    *("\n#define", "\n#ifdef", "\n#if", "\n#else\n", "\n#endif\n", "\n#include", "\n#define A(X,", "##", "\n#pragma\n"),
 )
 
 

@@ -19,6 +19,16 @@ from ...source import SourceFile, Span
 
 _DIRECTIVE = re.compile(r"^[ \t]*#", re.MULTILINE)
 
+#: What directives cannot do without.
+_NEEDED = {
+    "define": "a name",
+    "undef": "a name",
+    "ifdef": "a name",
+    "ifndef": "a name",
+    "if": "a condition",
+    "elif": "a condition",
+}
+
 #: Returns the file that an include names, given the including file and the place of the include; None after reporting
 #: that there is none, or if it was read before.
 Include = Callable[[str, SourceFile, int], SourceFile | None]
@@ -77,7 +87,7 @@ def preprocessed(source: SourceFile, include: Include, report: Report) -> Mapped
         return MappedText(source.text, [Piece(0, source, 0)])
     running = _preprocessor(source, include, report)
     running.parse(source.text, source.name)
-    return _mapped(iter(running.token, None), running.files, source)
+    return _mapped(running.all_tokens(), running.files, source)
 
 
 def _mapped(tokens: Iterator[Any], files: dict[str, SourceFile], main: SourceFile) -> MappedText:
@@ -120,9 +130,18 @@ def _preprocessor(main: SourceFile, include: Include, report: Report) -> Any:
         def __init__(self) -> None:
             super().__init__()
             self.files = {main.name: main}
+            self.reading = main.name, 1
             self.rewrite_paths: list[Any] = []  # The names of files stay as they are.
             for clock in ("__DATE__", "__TIME__"):  # A program does not depend on when it is read.
                 self.undef(clock)
+
+        def all_tokens(self) -> Iterator[Any]:
+            """Yield all tokens; where the preprocessor fails at a directive, report it and end."""
+            try:
+                yield from iter(self.token, None)
+            except (AttributeError, IndexError, KeyError, TypeError, ValueError):
+                # It takes for granted that directives are whole.
+                self.on_error(*self.reading, "the preprocessor cannot read this line")
 
         def group_lines(self, input: str, abssource: str) -> Iterator[list[Any]]:
             """Yield the tokens of each line of a file. It is read as it is, since tokens have places in it: with blanks
@@ -134,6 +153,7 @@ def _preprocessor(main: SourceFile, include: Include, report: Report) -> Any:
             for token in iter(lexer.token, None):
                 token.source = abssource
                 line.append(token)
+                self.reading = abssource, line[0].lineno
                 if token.type in self.t_WS and token.value == "\n":
                     yield line
                     line = []
@@ -149,7 +169,10 @@ def _preprocessor(main: SourceFile, include: Include, report: Report) -> Any:
                 return
             source = self.files.get(tokens[0].source, main)
             name = "".join(token.value for token in tokens)
-            found = include(name[1:-1], source, tokens[0].lexpos) if len(name) > 2 else None
+            if len(name) <= 2 or (name[0], name[-1]) not in (('"', '"'), ("<", ">")):
+                self.on_error(tokens[0].source, tokens[0].lineno, "`#include` needs a file in quotes or angle brackets")
+                return
+            found = include(name[1:-1], source, tokens[0].lexpos)
             if found is None:
                 return
             self.files[found.name] = found
@@ -157,9 +180,20 @@ def _preprocessor(main: SourceFile, include: Include, report: Report) -> Any:
 
         def on_error(self, file: str, line: int, message: str) -> None:
             """Report a mistake in a directive."""
+            if message.startswith("Could not evaluate expression"):
+                message = "this condition cannot be evaluated"
             source = self.files.get(file, main)
             text = source.lines[line - 1] if 0 < line <= len(source.lines) else ""
             report(message[:1].lower() + message[1:].rstrip(), Span(source.name, line, 1, max(len(text), 1)))
+
+        def on_directive_handle(self, directive: Any, arguments: Any, ifpassthru: bool, preceding: Any) -> Any:
+            """Report a directive that lacks what it needs; go on as if that were the name of the directive."""
+            if not arguments and directive.value in (*_NEEDED, "pragma"):
+                if directive.value in _NEEDED:
+                    message = f"`#{directive.value}` needs {_NEEDED[directive.value]}"
+                    self.on_error(directive.source, directive.lineno, message)
+                arguments.append(copy(directive))
+            return super().on_directive_handle(directive, arguments, ifpassthru, preceding)
 
         def on_directive_unknown(self, directive: Any, arguments: Any, ifpassthru: bool, preceding: Any) -> bool:
             """Report ``#error`` and what is no directive; ignore ``#warning`` and ``#pragma``."""
