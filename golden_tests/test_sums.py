@@ -174,7 +174,8 @@ def test_an_open_tuple_is_explained() -> None:
         '└─ price("_", 1)  given',
         'the first of several; next: cost("a", 1) and cost("b", 1) and cost("c", 1)',
     ]
-    assert job.session.explain('cost("a", _)')["others"] == []
+    assert job.session.explain('cost(@"a", _)')["others"] == []
+    assert job.session.explain("cost(@_, 1)") == found
     assert [*report_explanation(job.session.explain('cost("z", _)'))] == ['cost("z", _) is not there']
     with pytest.raises(job.module.JobError, match='"x" is not an int'):
         job.session.explain('cost("a", "x")')

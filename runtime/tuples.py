@@ -37,11 +37,9 @@ def parse_tuple(program: Program, text: str, open: bool = False) -> tuple[Relati
         )
     values: list[Any] = []
     for word, column in zip(words, relation.columns, strict=True):
-        if open and word == "_":
-            values.append(None)
-            continue
+        word = word.removeprefix("@").strip()
         try:
-            values.append(read_constant(word.removeprefix("@").strip(), column.type))
+            values.append(None if open and word == "_" else read_constant(word, column.type))
         except ValueError as error:
             raise JobError(f"{text.strip()}: {column.name}: {error}") from error
     return relation, tuple(values)
