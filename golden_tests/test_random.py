@@ -160,6 +160,35 @@ def test_what_a_rule_reads_and_negates_changes_at_once(body: tuple[str, ...]) ->
     job.close()
 
 
+DIVISORS = """
+input relation e(x: int, y: int)
+input relation f(x: int)
+input relation g(x: int, y: int)
+output p.
+listed([1, 2], Y) :- g(X, Y).
+p(Y, Z) :- p(X, Y), listed(L, Y), e(Y, Z).
+p(Y, 0) :- size(L) < 2, !f_inPath(L, X), K = L ++ [X], !f_inPath(K, 1), listed(K, Y), !hidden(_, L), listed(L, X).
+p(A, X) :- g(_, X), A = X % 2, B = X / A, A != 0, B != 2.
+p(X, X) :- f(X) ; hidden(S, [3, 3]), e(X, Y).
+hidden("ab", [3, 3]).
+"""
+
+
+def test_a_divisor_that_statistics_keep_from_zero() -> None:
+    """DuckDB 2.0 died of a division by zero: it put an expression in the place of a column that it knew not to be zero,
+    and kept the division without a check that it had chosen for the column."""
+    compilation = compile_text(DIVISORS)[0]
+    job = MemoryJob(compilation)
+    job.use_strategy("incremental")
+    checked = Checked(job, DIVISORS, compilation)
+    links = [(0, 1), (0, 3), (0, 4), (1, 2), (2, 1), (2, 4), (3, 0), (3, 2), (4, 1)]
+    pairs = [(0, 0), (0, 1), (1, 2), (1, 4), (3, 0), (3, 2), (4, 0), (4, 1), (4, 2), (4, 3)]
+    assert checked.build({"e": set(links), "f": {(0,), (1,), (3,), (4,)}, "g": set(pairs)}) == []
+    assert checked.apply({"e": [("-", (2, 1))]}) == []
+    assert checked.apply({"e": [("-", (2, 4))], "g": [("+", (4, 4)), ("-", (4, 1))]}) == []
+    job.close()
+
+
 def apart(seed: int) -> Scenario:
     """A seed's scenario with all its changes in one batch, each tuple once."""
     made = random_scenario(seed)

@@ -80,7 +80,23 @@ class _DuckDBPrinter(DuckDBGenerator):
         WideMod: lambda self, e: (
             f"CAST(CAST({self.sql(bare(e.this))} AS HUGEINT) % {self.sql(e, 'expression')} AS BIGINT)"
         ),
+        exp.IntDiv: lambda self, e: self.guarded_division(e),
     }
+
+    def guarded_division(self, division: exp.Expr) -> str:
+        """Return a division of integers that checks its divisor.
+
+        Where the columns' statistics exclude a divisor of zero, DuckDB 2.0 chooses a division without a check, and
+        keeps that choice when it derives a filter in which another expression, which may be zero, takes the divisor's
+        place: the process then dies with SIGFPE. NULLIF has no statistics. By -1, the smallest integer traps likewise.
+        """
+        left, right = self.sql(division, "this"), self.sql(division, "expression")
+        divisor = bare(division.expression)
+        if divisor == exp.Literal.number(-1):
+            return f"{left} * {right}"
+        if isinstance(divisor.this if isinstance(divisor, exp.Neg) else divisor, exp.Literal):
+            return f"{left} // {right}"
+        return f"{left} // NULLIF({self.sql(divisor)}, 0)"
 
     def paren_sql(self, expression: exp.Paren) -> str:
         """Return an expression in parentheses."""

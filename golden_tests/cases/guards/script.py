@@ -27,7 +27,7 @@ QUOTIENT_1_ALL = {
     "duckdb": """
 SELECT
   n.x AS X,
-  TRY(n.x // n.y) AS Z
+  TRY(n.x // NULLIF(n.y, 0)) AS Z
 FROM n__after AS n
 WHERE
   n.y <> 0
@@ -46,7 +46,7 @@ QUOTIENT_1_DELTA_N = {
     "duckdb": """
 SELECT
   n.x AS X,
-  TRY(n.x // n.y) AS Z
+  TRY(n.x // NULLIF(n.y, 0)) AS Z
 FROM n__delta AS n
 WHERE
   n.y <> 0
@@ -287,7 +287,7 @@ SELECT
   COALESCE(n.x IS NOT NULL, FALSE) AS _1,
   asked.X AS _1_1,
   n.y AS _1_2,
-  COALESCE(asked.Z = TRY(asked.X // n.y), FALSE) AS _2,
+  COALESCE(asked.Z = TRY(asked.X // NULLIF(n.y, 0)), FALSE) AS _2,
   COALESCE(n.y <> 0, FALSE) AS _3
 FROM quotient__asked AS asked
 LEFT JOIN n__after AS n

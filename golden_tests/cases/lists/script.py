@@ -975,7 +975,12 @@ FROM grid__delta AS grid
 NUMBERS_1_ALL = {
     "duckdb": """
 SELECT
-  TRY(CASE WHEN (tour_1.id // tour_2.id) IS NOT NULL THEN [tour_1.id // tour_2.id, CAST(1 AS BIGINT)] END) AS x1,
+  TRY(
+    CASE
+      WHEN (tour_1.id // NULLIF(tour_2.id, 0)) IS NOT NULL
+      THEN [tour_1.id // NULLIF(tour_2.id, 0), CAST(1 AS BIGINT)]
+    END
+  ) AS x1,
   [[tour_1.id], CAST([] AS BIGINT[])] AS x2
 FROM tour__after AS tour_1
 CROSS JOIN tour__after AS tour_2
@@ -1008,7 +1013,12 @@ WHERE
 NUMBERS_1_DELTA_TOUR = {
     "duckdb": """
 SELECT
-  TRY(CASE WHEN (tour_1.id // tour_2.id) IS NOT NULL THEN [tour_1.id // tour_2.id, CAST(1 AS BIGINT)] END) AS x1,
+  TRY(
+    CASE
+      WHEN (tour_1.id // NULLIF(tour_2.id, 0)) IS NOT NULL
+      THEN [tour_1.id // NULLIF(tour_2.id, 0), CAST(1 AS BIGINT)]
+    END
+  ) AS x1,
   [[tour_1.id], CAST([] AS BIGINT[])] AS x2
 FROM tour__delta AS tour_1
 CROSS JOIN tour__before AS tour_2
@@ -1041,7 +1051,12 @@ WHERE
 NUMBERS_1_DELTA_TOUR_2 = {
     "duckdb": """
 SELECT
-  TRY(CASE WHEN (tour_2.id // tour_1.id) IS NOT NULL THEN [tour_2.id // tour_1.id, CAST(1 AS BIGINT)] END) AS x1,
+  TRY(
+    CASE
+      WHEN (tour_2.id // NULLIF(tour_1.id, 0)) IS NOT NULL
+      THEN [tour_2.id // NULLIF(tour_1.id, 0), CAST(1 AS BIGINT)]
+    END
+  ) AS x1,
   [[tour_2.id], CAST([] AS BIGINT[])] AS x2
 FROM tour__delta AS tour_1
 CROSS JOIN tour__after AS tour_2
@@ -2271,10 +2286,20 @@ SELECT
   COALESCE(tour_1.stops < tour_2.stops, FALSE) AS _3,
   COALESCE(tour_2.id <> 3, FALSE) AS _4,
   COALESCE(
-    asked.x1 = TRY(CASE WHEN (tour_1.id // tour_2.id) IS NOT NULL THEN [tour_1.id // tour_2.id, CAST(1 AS BIGINT)] END),
+    asked.x1 = TRY(
+      CASE
+        WHEN (tour_1.id // NULLIF(tour_2.id, 0)) IS NOT NULL
+        THEN [tour_1.id // NULLIF(tour_2.id, 0), CAST(1 AS BIGINT)]
+      END
+    ),
     FALSE
   ) AS _5,
-  TRY(CASE WHEN (tour_1.id // tour_2.id) IS NOT NULL THEN [tour_1.id // tour_2.id, CAST(1 AS BIGINT)] END) AS _5_1,
+  TRY(
+    CASE
+      WHEN (tour_1.id // NULLIF(tour_2.id, 0)) IS NOT NULL
+      THEN [tour_1.id // NULLIF(tour_2.id, 0), CAST(1 AS BIGINT)]
+    END
+  ) AS _5_1,
   COALESCE(asked.x2 = [[tour_1.id], CAST([] AS BIGINT[])], FALSE) AS _6,
   [[tour_1.id], CAST([] AS BIGINT[])] AS _6_1
 FROM numbers__asked AS asked

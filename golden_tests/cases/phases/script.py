@@ -27,7 +27,7 @@ from __future__ import annotations
 H_1_ALL = {
     "duckdb": """
 SELECT
-  TRY(a.x // b.y) AS x1
+  TRY(a.x // NULLIF(b.y, 0)) AS x1
 FROM a__after AS a
 CROSS JOIN b__after AS b
 """,
@@ -42,7 +42,7 @@ CROSS JOIN b__after AS b
 H_1_DELTA_A = {
     "duckdb": """
 SELECT
-  TRY(a.x // b.y) AS x1
+  TRY(a.x // NULLIF(b.y, 0)) AS x1
 FROM a__delta AS a
 CROSS JOIN b__before AS b
 """,
@@ -57,7 +57,7 @@ CROSS JOIN b__before AS b
 H_1_DELTA_B = {
     "duckdb": """
 SELECT
-  TRY(a.x // b.y) AS x1
+  TRY(a.x // NULLIF(b.y, 0)) AS x1
 FROM b__delta AS b
 CROSS JOIN a__after AS a
 """,
@@ -150,8 +150,8 @@ SELECT
   a.x AS _1_1,
   COALESCE(b.y IS NOT NULL, FALSE) AS _2,
   b.y AS _2_1,
-  COALESCE(asked.x1 = TRY(a.x // b.y), FALSE) AS _3,
-  TRY(a.x // b.y) AS _3_1
+  COALESCE(asked.x1 = TRY(a.x // NULLIF(b.y, 0)), FALSE) AS _3,
+  TRY(a.x // NULLIF(b.y, 0)) AS _3_1
 FROM h__asked AS asked
 LEFT JOIN a__after AS a
   ON TRUE
