@@ -151,6 +151,26 @@ def test_a_cycle_is_refused_and_shown(tmp_path: Path) -> None:
     assert job.rows("cost") >= {("spoke", 45), ("bike", 2880)} and job.differences() == []
 
 
+OPTIONAL = """
+input relation e(x: int, y: int, n: int?)
+output total.
+total(X, Y, sum<N>) :- e(X, Y, N).
+total(3, Y, sum<N>) :- e(_, Z, N), total(Z, Y, _).
+"""
+
+
+def test_a_null_that_is_summed_up_makes_no_step() -> None:
+    """It is left out, so there is no group that the cycle among groups could begin with."""
+    compilation = compile_program(SourceFile("test.dl", OPTIONAL))
+    job = MemoryJob(compilation)
+    checked = Checked(job, OPTIONAL, compilation)
+    assert checked.build({"e": {(1, 2, 5), (2, 3, None), (0, 3, 1)}}) == []
+    assert not checked.refused
+    assert checked.apply({"e": [("+", (2, 3, 4))]}) == []
+    assert "depends on itself" in checked.refused
+    job.close()
+
+
 def test_a_proof_has_all_contributions() -> None:
     """Those of all rules of a group."""
     job = MemoryJob(compile_program(SourceFile("test.dl", BILL)))

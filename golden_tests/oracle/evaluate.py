@@ -951,9 +951,11 @@ def group(name: str, row: Row, values: set[tuple[str, int]]) -> Row:
 
 
 def without_values(rule: Rule, values: set[tuple[str, int]]) -> Rule:
-    """A rule over groups, without conditions on values. What else an expression with a value reads must not be null."""
+    """A rule over groups, without conditions on values. What else an expression with a value reads must not be null,
+    nor what its aggregates read: they leave such derivations out."""
     hidden = value_variables(rule, values)
-    body: list[Literal] = []
+    read = set[str]().union(*(variables(a) for a in rule.head.arguments if isinstance(a, Aggregate)))
+    body: list[Literal] = [Comparison("=", Variable(name), Variable(name)) for name in sorted(read - hidden)]
     for literal in rule.body:
         named = variables(literal.left) | variables(literal.right) if isinstance(literal, Comparison) else set()
         if named & hidden:

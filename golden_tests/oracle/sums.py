@@ -35,11 +35,13 @@ NUMBERS: dict[str, tuple[object, ...]] = {
         Decimal(text) for text in ("0.00", "1.00", "0.10", "2.50", "-1.25", "3.00", "9999999999.99")
     ),
 }
+#: The first aggregates of relations, by the type of the values. Rules may compute values from what they come to alone,
+#: and those must have that type: a count would not be a decimal.
 FUNCTIONS = {
     "int": ("sum", "sum", "sum", "count", "max", "min"),
     "float": ("sum", "sum", "avg", "avg", "min"),
     "int?": ("sum", "sum", "count"),
-    "decimal(12, 2)": ("sum", "sum", "sum", "count", "max", "min"),
+    "decimal(12, 2)": ("sum", "sum", "sum", "max", "min"),
 }
 CONSTANTS = {"int": ("1", "2"), "int?": ("1", "2"), "float": ("1.5", "2.5"), "decimal(12, 2)": ("1", "2")}
 
