@@ -16,6 +16,7 @@ _CASTS = {
     **dict.fromkeys(("to_number", "to_unsigned", "ftoi"), "int"),
     **dict.fromkeys(("to_float", "itof", "utof"), "float"),
 }
+_NUMBERS = ("number", "unsigned", "float")
 _LARGEST_POWER = 16
 _EXTERN = "write the program in Flintlog, and declare an `extern function` for it"
 _PLAIN = re.compile(r"[^.*+?()\[\]{}|^$\\]*")
@@ -37,6 +38,10 @@ def called(function: str, values: Sequence[syntax.Expression], kinds: Sequence[s
     if function in _ARITHMETIC and len(values) == 2:
         return syntax.BinaryNode(function, values[0], values[1], span)
     if function == "cat" and values:
+        number = next(((value, kind) for value, kind in zip(values, kinds, strict=True) if kind in _NUMBERS), None)
+        if number:
+            message = f"`cat` joins symbols, but this is of type {number[1]}"
+            raise NoEquivalent("E0309", message, number[0].span, "write `to_string(...)` around it")
         made = values[0]
         for value in values[1:]:
             made = syntax.BinaryNode("++", made, value, span)
