@@ -16,6 +16,7 @@ from types import ModuleType
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.csv
 import pyarrow.parquet as pq
 import pytest
 
@@ -285,6 +286,29 @@ def test_csv_fields(field: str, item: str, way: str, stage: Stage, write: Write)
     """Quotes as in RFC 4180; what is not quoted is taken as it stands."""
     path = write("price.csv", f"item,op\n{field},1\nlast,1\n")
     assert stage("price", path) == prices(item, "last")
+
+
+def test_arrow_reads_ahead_without_the_interpreter(
+    stage: Stage, write: Write, job: ModuleType, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A thread that reads ahead in a file of Python's aborts the process that ends after a wrong row."""
+    read: list[object] = []
+    split = pyarrow.csv.open_csv
+
+    def open_csv(content: object, *options: object) -> object:
+        read.append(content)
+        return split(content, *options)
+
+    monkeypatch.setattr(pyarrow.csv, "open_csv", open_csv)
+    with pytest.raises(job.JobError):
+        stage("price", write("price.csv", "item,op\nfirst,x\n"))
+    (content,) = read
+    assert isinstance(content, pa.OSFile) and content.closed
+
+
+def test_a_name_that_is_no_text(stage: Stage, write: Write) -> None:
+    """Arrow does not take names with bytes that are not UTF-8; the file is read all the same."""
+    assert stage("price", write("price\udcff.csv", "item,op\nfirst,1\n")) == prices("first")
 
 
 def test_csv_split_by_arrow_and_line_by_line_agree(

@@ -202,21 +202,33 @@ def record_tables(
 
 
 def is_plain(file: DataFile) -> bool:
-    """Return whether a file on this machine has no quotes and no zero bytes."""
+    """Return whether a file on this machine has no quotes and no zero bytes, and a name that Arrow takes."""
     with file.open() as content:
-        if not isinstance(content, io.BufferedReader) or not content.peek(1):
+        if not isinstance(content, io.BufferedReader) or not content.peek(1) or not is_unicode(str(content.name)):
             return False
         with mmap.mmap(content.fileno(), 0, access=mmap.ACCESS_READ) as whole:
             quote = [file.dialect.quote.encode()] if file.dialect.quote else []
             return not any(whole.find(sign) >= 0 for sign in (*quote, b"\0"))
 
 
+def is_unicode(name: str) -> bool:
+    """Return whether the name of a file is text, and not just bytes."""
+    try:
+        return bool(name.encode())
+    except UnicodeEncodeError:
+        return False
+
+
 def plain_batches(file: DataFile, width: int) -> Iterator[Any]:
-    """Yield the rows behind the header of a CSV file without quotes, as batches of text columns."""
+    """Yield the rows behind the header of a CSV file without quotes, as batches of text columns.
+
+    Arrow reads ahead in a thread of its own. With a file of Python's, that thread may ask for the interpreter when the
+    process ends after a row that is refused, and abort it.
+    """
     names = [str(number) for number in range(width)]
-    with file.open() as content:
+    with file.open() as content, pa.OSFile(content.name) as native:
         yield from pyarrow.csv.open_csv(
-            content,
+            native,
             pyarrow.csv.ReadOptions(block_size=CSV_BLOCK, column_names=names, skip_rows=int(file.dialect.header)),
             pyarrow.csv.ParseOptions(delimiter=file.dialect.delimiter, quote_char=False, escape_char=False),
             pyarrow.csv.ConvertOptions(
