@@ -24,7 +24,7 @@ from workloads import (
     forward,
     same_generation,
     shortest_paths,
-    steps,
+    steps_apart,
     write_changes,
     write_tables,
 )
@@ -71,9 +71,7 @@ def measure_workload(workload: Workload, folder: Path) -> list[Batch]:
         step = made[number].name
         found.append(Batch(workload.title, step, changes[number], contender, measured.seconds, measured.peak_mb))
 
-    for step in steps(workload, [(f"apply {share:g} %", share / 100) for share in SHARES], apart=True):
-        if changes and step.changes == changes[-1]:
-            continue
+    for step in steps_apart(workload, SHARES):
         write_tables(workload, step, place.tables(step))
         write_changes(workload, step, place.changes(step))
         made.append(Step(step.name, {}, {}, {}))

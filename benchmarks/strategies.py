@@ -13,7 +13,7 @@ from pathlib import Path
 from comparison import difference
 from contenders import DuckDB, FlintlogJob, Place, published_below
 from results import Strategy, compare, console, working
-from workloads import Step, Workload, cyclic, forward, shortest_paths, steps, write_changes, write_tables
+from workloads import Step, Workload, cyclic, forward, shortest_paths, steps_apart, write_changes, write_tables
 
 STRATEGIES = ("incremental", "recompute", "auto")
 #: Percent of the rows of the inputs; a batch has at least two changes, and the tables say what share that is.
@@ -45,10 +45,7 @@ def measure(workload: Workload, folder: Path) -> list[Strategy]:
     duckdb, made, expected = DuckDB(place), [], []
     changes: list[int] = []
     total = 0
-    batches = [(f"apply {share:g} %", share / 100) for share in SHARES]
-    for step in steps(workload, batches, apart=True):
-        if changes and step.changes == changes[-1]:
-            continue
+    for step in steps_apart(workload, SHARES):
         write_tables(workload, step, place.tables(step))
         write_changes(workload, step, place.changes(step))
         made.append(Step(step.name, {}, {}, {}))

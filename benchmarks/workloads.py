@@ -230,6 +230,16 @@ def steps(workload: Workload, batches: Sequence[tuple[str, float]] = BATCHES, ap
         before = first if apart else step
 
 
+def steps_apart(workload: Workload, percents: Sequence[float]) -> Iterator[Step]:
+    """``init`` and then, on what it left, batches of so many percent of the rows; those that come to the same number of
+    changes as the one before are left out."""
+    changes = None
+    for step in steps(workload, [(f"apply {percent:g} %", percent / 100) for percent in percents], apart=True):
+        if step.changes != changes:
+            yield step
+        changes = step.changes
+
+
 def parts(total: int, weights: Sequence[int]) -> list[int]:
     """``total`` in whole parts, as proportional to ``weights`` as can be."""
     exact = [total * weight / sum(weights) for weight in weights]
