@@ -7,6 +7,7 @@ state passes its own recount. Spark's rounds cost seconds a batch, so there are 
 from __future__ import annotations
 
 import itertools
+import random
 import sys
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
@@ -445,7 +446,7 @@ INTS = [0, 1, -1, 2, -3, 7, 10**9, -(2**31), 2**31 + 1, 2**62, -(2**62), 2**63 -
 FLOATS = [0.0, 1.0, -1.5, 0.1, 3.0, 1e-300, -1e300, 1.7e308, 5e-324, 12345678.9]
 SHORT = numbers("0.00", "0.01", "-0.01", "1.00", "-2.50", "3.33", "99999999.99", "-99999999.99")
 MIDDLE = numbers("0.000000", "0.000001", "1.500000", "-999999999999.999999", "999999999999.000001")
-WHOLE = numbers("0", "1", "-1", "7", "9" + "0" * 36 + "5", "-" + "9" * 38)
+WHOLE = numbers("0", "1", "-1", "7", "10219781253369226", "-22495390383768040906", "9" + "0" * 36 + "5", "-" + "9" * 38)
 LONG = numbers("0.0000000001", "1.5000000000", "-" + "9" * 28 + "." + "9" * 10)
 
 OPERATIONS = [
@@ -453,8 +454,8 @@ OPERATIONS = [
     *(("float", op, FLOATS) for op in "+-*/%"),
     *(("decimal(10,2)", op, SHORT) for op in "+-*/%"),
     *(("decimal(18,6)", op, MIDDLE) for op in "+-*/%"),
-    *(("decimal(38,0)", op, WHOLE) for op in "+-*%"),
-    *(("decimal(38,10)", op, LONG) for op in "+-%"),
+    *(("decimal(38,0)", op, WHOLE) for op in "+-*/%"),
+    *(("decimal(38,10)", op, LONG) for op in "+-/%"),
 ]
 
 
@@ -510,6 +511,50 @@ def test_operation(kind: str, op: str, values: list[Any], tmp_path: Path, spark:
         spark.catalog.dropTempView("n__after")
         rounds.close()
         job.close()
+
+
+#: Precisions and scales of decimals; (0, 0) stands for ints.
+SIZES = [(0, 0), (38, 0), (38, 30)]
+MORE_SIZES = [(12, 2), (19, 0), (38, 1), (38, 18)]
+
+
+@pytest.mark.parametrize("sizes", [SIZES, pytest.param(MORE_SIZES, marks=AT_NIGHT)], ids=["few", "more"])
+def test_averages(sizes: list[tuple[int, int]], tmp_path: Path, spark: SparkSession) -> None:
+    """Both engines round exact sums of any size alike."""
+    rng = random.Random(38)
+
+    def number(precision: int, scale: int) -> int | Decimal:
+        digits = rng.randrange(1, (precision or 18) + 1)
+        value = rng.choice((1, -1)) * rng.randrange(1, 10**digits)
+        return Decimal(f"{value}E-{scale}") if precision else value
+
+    text, inputs = "", {}
+    for place, (precision, scale) in enumerate(sizes):
+        kind = f"decimal({precision}, {scale})" if precision else "int"
+        text += f"input relation n{place}(g: int, v: {kind}, w: {kind})  output mean{place}.\n"
+        text += f"mean{place}(G, avg<V>, avg<distinct W>, count<*>) :- n{place}(G, V, W).\n"
+        inputs[f"n{place}"] = {
+            (rng.randrange(40), number(precision, scale), number(precision, scale)) for _ in range(120)
+        }
+    gone: Batch = {name: [("-", row) for row in sorted(rows)[::3]] for name, rows in inputs.items()}
+    compilation, script = compile_text(text)
+    for job in (LocalJob(script, tmp_path / "here"), RoundsJob(script, tmp_path / "spark", spark, 2)):
+        checked = Checked(job, text, compilation)
+        assert checked.build(inputs) == []
+        assert checked.apply(gone, recount=False) == []
+        assert not checked.refused
+        job.close()
+
+
+def test_an_average_of_many_decimals() -> None:
+    """Their number, in units of the last of 15 digits after the point, is no 64-bit integer."""
+    text = "input relation n(v: decimal(20, 15))  output mean.  mean(avg<V>) :- n(V)."
+    compilation = compile_program(SourceFile("test.dl", text))
+    job = MemoryJob(compilation)
+    checked = Checked(job, text, compilation)
+    assert checked.build({"n": {(Decimal(f"{n}E-15"),) for n in range(12_000)}}) == []
+    assert job.rows("mean") == {(5.9995e-12,)}
+    job.close()
 
 
 def test_few_rows_meet_few_rows_of_a_large_table() -> None:

@@ -21,7 +21,6 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Set
 from dataclasses import dataclass, field, replace
 from decimal import Context, Decimal, DivisionByZero, InvalidOperation, Overflow, localcontext
-from fractions import Fraction
 from functools import reduce
 from graphlib import CycleError, TopologicalSorter
 from typing import Any
@@ -638,8 +637,9 @@ def function_at(rule: Rule, column: int) -> str:
 def fold(aggregate: Aggregate, values: list[Any]) -> Any:
     """One aggregate over the values of a group, which is not empty.
 
-    Sums of ints (within 64 bits) and decimals (within 38 digits) are exact, and ``avg`` is their quotient, rounded
-    once. Floats are added in the order of their values, which makes the result a function of the group alone.
+    Sums of ints (within 64 bits) and decimals (within 38 digits) are exact; ``avg`` divides them as floats, where these
+    are exact with the last digit of a decimal as the unit. Floats are added in the order of their values, which makes
+    the result a function of the group alone.
     """
     if aggregate.distinct:
         values = list(set(values))
@@ -660,10 +660,15 @@ def fold(aggregate: Aggregate, values: list[Any]) -> Any:
             exact = sum(values, Decimal(0))
             if len(exact.as_tuple().digits) > 38:
                 return Undefined("overflow")
-        if aggregate.function == "sum":
-            return exact
+            if aggregate.function == "sum":
+                return exact
+            scale = -int(exact.as_tuple().exponent)
+            units = exact.scaleb(scale)
+        if abs(units) <= 2**53 and scale <= 18:
+            return float(units) / (len(values) * float(10**scale))
+        return float(exact) / len(values)
     if aggregate.function == "avg":
-        return float(sum(map(Fraction, values)) / len(values))
+        return float(sum(values)) / len(values)
     total = sum(values)
     return total if -(2**63) <= total < 2**63 else Undefined("overflow")
 

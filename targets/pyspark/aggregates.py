@@ -10,12 +10,18 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from decimal import Decimal
 
 import sqlglot
 from flintlog.compiler.ir import typed
 from sqlglot import exp
 
 from .dialects import OrderedSum, Sql, print_sql
+
+#: Up to here, floats represent all integers.
+EXACT_FLOATS = 2**53
+#: With more digits after the point, the number of the last one's units in 1 is not a 64-bit integer.
+MOST_DIGITS_OF_UNITS = 18
 
 
 @dataclass(frozen=True)
@@ -77,13 +83,20 @@ class AggregateColumn:
         if self.function == "sum":
             kind = "BIGINT" if self.aggregate.type.name == "int" else f"DECIMAL(38, {self.scale})"
             return f"TRY_CAST({total} AS {kind})"
-        if not self.scale:
-            return f"CAST({total} AS DOUBLE) / CAST({rows} AS DOUBLE)"
-        power, most = 10**self.scale, 10 ** max(38 - 2 * self.scale, 0)
+        return self._average(rows, total)
+
+    def _average(self, rows: str, total: str) -> str:
+        """Return SQL for an average. Sums become floats by way of text: DuckDB 2.0 does not round large integers to the
+        nearest float. A sum of decimals that is exact as a float if its last digit counts as one is divided so, or the
+        average of 0.10, 0.10 and 0.10 would not be 0.1."""
+        count = f"CAST({rows} AS DOUBLE)"
+        rounded = f"CAST(CAST({total} AS TEXT) AS DOUBLE) / {count}"
+        if not 0 < self.scale <= MOST_DIGITS_OF_UNITS:
+            return rounded
+        limit, power = Decimal(EXACT_FLOATS).scaleb(-self.scale), 10**self.scale
         return (
-            f"CASE WHEN ABS({total}) < {most} "
-            f"THEN CAST({total} * {power} AS DOUBLE) / CAST({rows} * {power} AS DOUBLE) "
-            f"ELSE CAST(CAST({total} AS TEXT) AS DOUBLE) / CAST({rows} AS DOUBLE) END"
+            f"CASE WHEN ABS({total}) <= {limit:f} "
+            f"THEN CAST({total} * {power} AS DOUBLE) / ({count} * CAST({power} AS DOUBLE)) ELSE {rounded} END"
         )
 
 
@@ -177,8 +190,11 @@ class Group:
         for column in self.columns:
             name = column.name
             if column.summed:
+                # Beside a plain 0, Spark leaves ten digits before the point.
+                zero = f"CAST(0 AS DECIMAL(38, {column.scale}))" if column.scale > 28 else "0"
                 total = " ".join(
-                    f"{sign} COALESCE({alias}._sum_{name}, 0)" for sign, alias in (("", "s"), ("-", "l"), ("+", "p"))
+                    f"{sign} COALESCE({alias}._sum_{name}, {zero})"
+                    for sign, alias in (("", "s"), ("-", "l"), ("+", "p"))
                 )
                 total = f"CAST({total} AS DECIMAL(38, {column.scale}))"
                 parts.append(f"{f'TRY({total})' if column.decimal else total} AS _sum_{name}")

@@ -362,8 +362,11 @@ class QueryBuilder:
             case typed.Constant():
                 return constant_tree(expression)
             case typed.Convert():
+                given = self.expression(expression.operand)
+                if expression.type == typed.FLOAT and _is_large_integer(expression.operand.type):
+                    given = exp.cast(given, sql_type(typed.STRING))
                 # Not exp.cast, which treats decimals of all sizes as one type.
-                return exp.Cast(this=self.expression(expression.operand), to=sql_type(expression.type))
+                return exp.Cast(this=given, to=sql_type(expression.type))
             case typed.Negate() if expression.type.name == "float":
                 return exp.Sub(this=_zero(), expression=_grouped(self.expression(expression.operand), "-", right=True))
             case typed.Negate():
@@ -423,6 +426,11 @@ class QueryBuilder:
                 value = exp.cast(exp.Literal.string(outside), sql_type(typed.FLOAT))
                 result = exp.Nullif(this=result, expression=value)
         return result
+
+
+def _is_large_integer(type_: typed.Type) -> bool:
+    """Return whether a type has integers of over 64 bits, which DuckDB 2.0 does not round to the nearest float."""
+    return type_.name == "decimal" and type_.scale == 0 and type_.precision > 18
 
 
 def _zero() -> exp.Expr:

@@ -52,21 +52,37 @@ CROSS JOIN cost__after AS cost
 """
 
 # The rows of groups, from all their derivations
-EVERYTHING_COMPUTE = """
+EVERYTHING_COMPUTE = {
+    "duckdb": """
 SELECT
   q._unit,
   COUNT(*) AS x1,
   TRY_CAST(SUM(CAST(q.x2 AS DECIMAL(38, 0))) AS BIGINT) AS x2,
-  CAST(SUM(CAST(q.x3 AS DECIMAL(38, 0))) AS DOUBLE) / CAST(COUNT(*) AS DOUBLE) AS x3,
+  CAST(CAST(SUM(CAST(q.x3 AS DECIMAL(38, 0))) AS TEXT) AS DOUBLE) / CAST(COUNT(*) AS DOUBLE) AS x3,
   COUNT(*) AS _rows,
   SUM(CAST(q.x2 AS DECIMAL(38, 0))) AS _sum_x2,
   SUM(CAST(q.x3 AS DECIMAL(38, 0))) AS _sum_x3
 FROM everything__rows AS q
 GROUP BY
   q._unit
-"""
+""",
+    "spark": """
+SELECT
+  q._unit,
+  COUNT(*) AS x1,
+  TRY_CAST(SUM(CAST(q.x2 AS DECIMAL(38, 0))) AS BIGINT) AS x2,
+  CAST(CAST(SUM(CAST(q.x3 AS DECIMAL(38, 0))) AS STRING) AS DOUBLE) / CAST(COUNT(*) AS DOUBLE) AS x3,
+  COUNT(*) AS _rows,
+  SUM(CAST(q.x2 AS DECIMAL(38, 0))) AS _sum_x2,
+  SUM(CAST(q.x3 AS DECIMAL(38, 0))) AS _sum_x3
+FROM everything__rows AS q
+GROUP BY
+  q._unit
+""",
+}
 # The rows of groups, from their old rows and what changed
-EVERYTHING_FOLD = """
+EVERYTHING_FOLD = {
+    "duckdb": """
 WITH _lost AS (
   SELECT
     d._unit,
@@ -103,13 +119,58 @@ SELECT
   f._unit,
   f._rows AS x1,
   TRY_CAST(f._sum_x2 AS BIGINT) AS x2,
-  CAST(f._sum_x3 AS DOUBLE) / CAST(NULLIF(f._rows, 0) AS DOUBLE) AS x3,
+  CAST(CAST(f._sum_x3 AS TEXT) AS DOUBLE) / CAST(NULLIF(f._rows, 0) AS DOUBLE) AS x3,
   f._rows,
   f._sum_x2,
   f._sum_x3,
   f._rows > 0 AND (FALSE) AS _stale
 FROM _folded AS f
-"""
+""",
+    "spark": """
+WITH _lost AS (
+  SELECT
+    d._unit,
+    COUNT(*) AS _rows,
+    SUM(CAST(d.x2 AS DECIMAL(38, 0))) AS _sum_x2,
+    SUM(CAST(d.x3 AS DECIMAL(38, 0))) AS _sum_x3
+  FROM everything__minus AS d
+  GROUP BY
+    d._unit
+), _gained AS (
+  SELECT
+    d._unit,
+    COUNT(*) AS _rows,
+    SUM(CAST(d.x2 AS DECIMAL(38, 0))) AS _sum_x2,
+    SUM(CAST(d.x3 AS DECIMAL(38, 0))) AS _sum_x3
+  FROM everything__plus AS d
+  GROUP BY
+    d._unit
+), _folded AS (
+  SELECT
+    k._unit,
+    COALESCE(s._rows, 0) - COALESCE(l._rows, 0) + COALESCE(p._rows, 0) AS _rows,
+    CAST(COALESCE(s._sum_x2, 0) - COALESCE(l._sum_x2, 0) + COALESCE(p._sum_x2, 0) AS DECIMAL(38, 0)) AS _sum_x2,
+    CAST(COALESCE(s._sum_x3, 0) - COALESCE(l._sum_x3, 0) + COALESCE(p._sum_x3, 0) AS DECIMAL(38, 0)) AS _sum_x3
+  FROM everything__reached AS k
+  LEFT JOIN everything AS s
+    ON s._unit = k._unit
+  LEFT JOIN _lost AS l
+    ON l._unit = k._unit
+  LEFT JOIN _gained AS p
+    ON p._unit = k._unit
+)
+SELECT
+  f._unit,
+  f._rows AS x1,
+  TRY_CAST(f._sum_x2 AS BIGINT) AS x2,
+  CAST(CAST(f._sum_x3 AS STRING) AS DOUBLE) / CAST(NULLIF(f._rows, 0) AS DOUBLE) AS x3,
+  f._rows,
+  f._sum_x2,
+  f._sum_x3,
+  f._rows > 0 AND (FALSE) AS _stale
+FROM _folded AS f
+""",
+}
 
 # ---- cheapest (aggregate, in buckets of X) -------------------------------------------------------
 # cheapest: all that a group aggregates is found from the bucket of its X
@@ -423,8 +484,8 @@ def program() -> Program:
             ),
         ),
         groups=("_unit",),
-        compute=EVERYTHING_COMPUTE,
-        fold=EVERYTHING_FOLD,
+        compute=Both(**EVERYTHING_COMPUTE),
+        fold=Both(**EVERYTHING_FOLD),
         ranged=("x2",),
     )
     cheapest = Relation(

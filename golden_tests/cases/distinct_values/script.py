@@ -982,18 +982,31 @@ CROSS JOIN all_users_x2_values__after AS all_users_x2_values
 """
 
 # The rows of groups, from all their derivations
-ALL_USERS_X2_COMPUTE = """
+ALL_USERS_X2_COMPUTE = {
+    "duckdb": """
 SELECT
   q._unit,
-  CAST(SUM(CAST(q.x2 AS DECIMAL(38, 0))) AS DOUBLE) / CAST(COUNT(*) AS DOUBLE) AS x2,
+  CAST(CAST(SUM(CAST(q.x2 AS DECIMAL(38, 0))) AS TEXT) AS DOUBLE) / CAST(COUNT(*) AS DOUBLE) AS x2,
   COUNT(*) AS _rows,
   SUM(CAST(q.x2 AS DECIMAL(38, 0))) AS _sum_x2
 FROM all_users_x2__rows AS q
 GROUP BY
   q._unit
-"""
+""",
+    "spark": """
+SELECT
+  q._unit,
+  CAST(CAST(SUM(CAST(q.x2 AS DECIMAL(38, 0))) AS STRING) AS DOUBLE) / CAST(COUNT(*) AS DOUBLE) AS x2,
+  COUNT(*) AS _rows,
+  SUM(CAST(q.x2 AS DECIMAL(38, 0))) AS _sum_x2
+FROM all_users_x2__rows AS q
+GROUP BY
+  q._unit
+""",
+}
 # The rows of groups, from their old rows and what changed
-ALL_USERS_X2_FOLD = """
+ALL_USERS_X2_FOLD = {
+    "duckdb": """
 WITH _lost AS (
   SELECT
     d._unit,
@@ -1025,12 +1038,51 @@ WITH _lost AS (
 )
 SELECT
   f._unit,
-  CAST(f._sum_x2 AS DOUBLE) / CAST(NULLIF(f._rows, 0) AS DOUBLE) AS x2,
+  CAST(CAST(f._sum_x2 AS TEXT) AS DOUBLE) / CAST(NULLIF(f._rows, 0) AS DOUBLE) AS x2,
   f._rows,
   f._sum_x2,
   f._rows > 0 AND (FALSE) AS _stale
 FROM _folded AS f
-"""
+""",
+    "spark": """
+WITH _lost AS (
+  SELECT
+    d._unit,
+    COUNT(*) AS _rows,
+    SUM(CAST(d.x2 AS DECIMAL(38, 0))) AS _sum_x2
+  FROM all_users_x2__minus AS d
+  GROUP BY
+    d._unit
+), _gained AS (
+  SELECT
+    d._unit,
+    COUNT(*) AS _rows,
+    SUM(CAST(d.x2 AS DECIMAL(38, 0))) AS _sum_x2
+  FROM all_users_x2__plus AS d
+  GROUP BY
+    d._unit
+), _folded AS (
+  SELECT
+    k._unit,
+    COALESCE(s._rows, 0) - COALESCE(l._rows, 0) + COALESCE(p._rows, 0) AS _rows,
+    CAST(COALESCE(s._sum_x2, 0) - COALESCE(l._sum_x2, 0) + COALESCE(p._sum_x2, 0) AS DECIMAL(38, 0)) AS _sum_x2
+  FROM all_users_x2__reached AS k
+  LEFT JOIN all_users_x2 AS s
+    ON s._unit = k._unit
+  LEFT JOIN _lost AS l
+    ON l._unit = k._unit
+  LEFT JOIN _gained AS p
+    ON p._unit = k._unit
+)
+SELECT
+  f._unit,
+  CAST(CAST(f._sum_x2 AS STRING) AS DOUBLE) / CAST(NULLIF(f._rows, 0) AS DOUBLE) AS x2,
+  f._rows,
+  f._sum_x2,
+  f._rows > 0 AND (FALSE) AS _stale
+FROM _folded AS f
+""",
+}
 
 # ---- all_users (not recursive, gathered) ---------------------------------------------------------
 # all_users: it reads relations that are gathered
@@ -1728,8 +1780,8 @@ def program() -> Program:
             ),
         ),
         groups=("_unit",),
-        compute=ALL_USERS_X2_COMPUTE,
-        fold=ALL_USERS_X2_FOLD,
+        compute=Both(**ALL_USERS_X2_COMPUTE),
+        fold=Both(**ALL_USERS_X2_FOLD),
     )
     all_users = Relation(
         name="all_users",
