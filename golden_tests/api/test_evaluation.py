@@ -128,6 +128,16 @@ def test_frames_as_others_make_them() -> None:
     assert given({(1, 2), (1, 2)}) == given(row for row in [(1, 2)]) == [(1, 2)]
 
 
+def test_decimals_close_to_zero() -> None:
+    """As rows and as constants; DuckDB does not read all of them with an exponent."""
+    kind = "decimal(38, 38)"
+    rows = [(Decimal(f"{n}E-38"),) for n in (1, 2, 10)]
+    assert given(rows, f"d: {kind}") == rows
+    text = f"input relation e(d: {kind})\noutput relation p(d: {kind})\n"
+    text += "p(D) :- e(D), D > 0.00000000000000000000000000000000000001.\np(3e-38) :- e(1e-37).\n"
+    assert set(flintlog.evaluate(text, {"e": rows})["p"]) == {*rows[1:], (Decimal("3E-38"),)}
+
+
 @pytest.mark.parametrize(
     ("rows", "message"),
     [

@@ -125,8 +125,8 @@ def counted_rows(changes: Iterable[tuple[str, Row]], kinds: Counter[str]) -> Ite
 
 
 def decimal_text(value: Any) -> Any:
-    """Return a decimal, or each one in a list, as text."""
-    return list(map(decimal_text, value)) if isinstance(value, list | tuple) else str(value)
+    """Return a decimal, or each one in a list, as text without an exponent, of which DuckDB refuses some."""
+    return list(map(decimal_text, value)) if isinstance(value, list | tuple) else f"{value:f}"
 
 
 class Session:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from decimal import Decimal
 from functools import cache
 from typing import Any, ClassVar
 
@@ -232,7 +233,8 @@ def constant_tree(constant: typed.Constant) -> exp.Expr:
         return exp.Literal.string(str(value))
     if kind == "float":
         return exp.cast(exp.Literal.string(str(value or 0.0)), sql_type(typed.FLOAT))
-    return exp.cast(exp.Literal.string(str(value)), sql_type(constant.type))
+    text = f"{value:f}" if isinstance(value, Decimal) else str(value)
+    return exp.cast(exp.Literal.string(text), sql_type(constant.type))
 
 
 def _for_spark(node: exp.Expr) -> exp.Expr:
