@@ -14,9 +14,8 @@ from decimal import Decimal
 
 import sqlglot
 from flintlog.compiler.ir import typed
-from sqlglot import exp
 
-from .dialects import OrderedSum, Sql, print_sql
+from .dialects import ORDERED_SUM, Sql, print_sql
 
 #: Up to here, floats represent all integers.
 EXACT_FLOATS = 2**53
@@ -143,7 +142,7 @@ class Group:
                 parts.append(f"{column.function.upper()}({value}) AS {column.name}")
                 hidden.append(f"COUNT(CASE WHEN {value} = q._best_{column.name} THEN 1 END) AS _ties_{column.name}")
             elif column.floating:
-                total = f"ORDERED_SUM({value})"
+                total = f"{ORDERED_SUM}({value})"
                 for infinity in ("Infinity", "-Infinity"):
                     total = f"NULLIF({total}, CAST('{infinity}' AS DOUBLE))"
                 parts.append(f"{total if column.function == 'sum' else f'{total} / COUNT(*)'} AS {column.name}")
@@ -244,12 +243,5 @@ def matches(groups: Iterable[str], alias: str) -> str:
 
 
 def printed(text: str) -> Sql:
-    """Parse DuckDB SQL and print it in both dialects; ``ORDERED_SUM`` becomes :class:`OrderedSum`."""
-    tree = sqlglot.parse_one(text, dialect="duckdb")
-
-    def ordered(node: exp.Expr) -> exp.Expr:
-        if isinstance(node, exp.Anonymous) and node.name.upper() == "ORDERED_SUM":
-            return OrderedSum(this=node.expressions[0].copy())
-        return node
-
-    return print_sql(tree.transform(ordered, copy=False))
+    """Parse DuckDB SQL and print it in both dialects."""
+    return print_sql(sqlglot.parse_one(text, dialect="duckdb"))

@@ -5,18 +5,16 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from decimal import Decimal
 from functools import cache
-from typing import Any, ClassVar
 
 from flintlog.compiler.ir import typed
 from sqlglot import exp
 from sqlglot.dialects.duckdb import DuckDB
 from sqlglot.dialects.spark import Spark
 from sqlglot.generator import Generator
-from sqlglot.generators.duckdb import DuckDBGenerator
-from sqlglot.generators.spark import SparkGenerator
 
 from .functions import expanded
 
+_HUGEINT = exp.DataType(this=exp.DType.USERDEFINED, kind="HUGEINT")
 #: SQL types that both dialects print correctly.
 _TYPES = {"int": "BIGINT", "float": "DOUBLE", "string": "STRING", "bool": "BOOLEAN", "date": "DATE"}
 
@@ -62,75 +60,16 @@ def _sql_type(type_: typed.Type) -> exp.DataType:
     return exp.DataType.build(_TYPES.get(type_.name, "TIMESTAMP_NTZ"))
 
 
-class OrderedSum(exp.Expression, exp.AggFunc):
-    """The sum of floats in the order of their values, which makes it independent of the order of rows."""
-
-    arg_types: ClassVar[dict[str, bool]] = {"this": True}
-
-
-class WideMod(exp.Mod):
-    """The remainder of integers whose divisor may be -1: DuckDB rejects it for the smallest 64-bit integer."""
+#: The name that stands for the sum of floats in the order of their values, which makes it independent of that of rows.
+ORDERED_SUM = "ORDERED_SUM"
+#: Marks the remainder of integers whose divisor may be -1, which DuckDB rejects for the smallest 64-bit integer. Node
+#: types of our own cannot be had where sqlglot is compiled.
+_WIDE = "wide"
 
 
-class _DuckDBPrinter(DuckDBGenerator):
-    """Prints DuckDB's SQL, with parentheses on the same line as their content."""
-
-    TRANSFORMS: ClassVar[dict[Any, Any]] = {
-        **DuckDBGenerator.TRANSFORMS,
-        OrderedSum: lambda self, e: f"SUM({self.sql(e, 'this')} ORDER BY {self.sql(e, 'this')})",
-        WideMod: lambda self, e: (
-            f"CAST(CAST({self.sql(bare(e.this))} AS HUGEINT) % {self.sql(e, 'expression')} AS BIGINT)"
-        ),
-        exp.IntDiv: lambda self, e: self.guarded_division(e),
-    }
-
-    def guarded_division(self, division: exp.Expr) -> str:
-        """Return a division of integers that checks its divisor.
-
-        Where the columns' statistics exclude a divisor of zero, DuckDB 2.0 chooses a division without a check, and
-        keeps that choice when it derives a filter in which another expression, which may be zero, takes the divisor's
-        place: the process then dies with SIGFPE. NULLIF has no statistics. By -1, the smallest integer traps likewise.
-        """
-        left, right = self.sql(division, "this"), self.sql(division, "expression")
-        divisor = bare(division.expression)
-        if divisor == exp.Literal.number(-1):
-            return f"{left} * {right}"
-        if isinstance(divisor.this if isinstance(divisor, exp.Neg) else divisor, exp.Literal):
-            return f"{left} // {right}"
-        return f"{left} // NULLIF({self.sql(divisor)}, 0)"
-
-    def paren_sql(self, expression: exp.Paren) -> str:
-        """Return an expression in parentheses."""
-        return f"({self.sql(expression, 'this')})"
-
-
-class _SparkPrinter(SparkGenerator):
-    """Prints Spark's SQL, with parentheses on the same line as their content."""
-
-    TRANSFORMS: ClassVar[dict[Any, Any]] = {
-        **SparkGenerator.TRANSFORMS,
-        OrderedSum: lambda self, e: (
-            f"AGGREGATE(ARRAY_SORT(COLLECT_LIST({self.sql(e, 'this')})), CAST(0 AS DOUBLE), "
-            "(total, value) -> total + value)"
-        ),
-        WideMod: lambda self, e: self.binary(e, "%"),
-    }
-
-    def paren_sql(self, expression: exp.Paren) -> str:
-        """Return an expression in parentheses."""
-        return f"({self.sql(expression, 'this')})"
-
-
-class _DuckDB(DuckDB):
-    """DuckDB's dialect, in which sqlglot finds its printer by the name ``Generator``."""
-
-    Generator = _DuckDBPrinter
-
-
-class _Spark(Spark):
-    """Spark's dialect."""
-
-    Generator = _SparkPrinter
+def wide_remainder(left: exp.Expr, right: exp.Expr) -> exp.Expr:
+    """Return the remainder of 64-bit integers for any divisor but zero."""
+    return exp.Mod(this=left, expression=right, **{_WIDE: True})
 
 
 #: Node types that both dialects print alike.
@@ -145,18 +84,34 @@ _ALIKE = frozenset(
 _PLAIN = _ALIKE | {exp.Literal, exp.Cast, exp.DataType}
 
 
+#: And those that may have to be changed for a dialect.
+_CHANGED = frozenset({exp.IntDiv, exp.Mod, exp.Anonymous})
+
+
 def print_sql(tree: exp.Expr, partial: tuple[str, ...] = (), narrow: tuple[str, ...] = ()) -> Sql:
     """Print a tree in both dialects; the tree is modified and must not be used again."""
     kinds = _kinds(tree)
-    if kinds <= _ALIKE:
-        text = _printed(tree, _DuckDB)
-        return Sql(text, text, partial, narrow)
     if kinds <= _PLAIN:
-        return Sql(_printed(tree, _DuckDB), lambda: _printed(tree, _Spark), partial, narrow)
-    text = _printed(expanded(tree.copy(), "duckdb"), _DuckDB)
-    return Sql(
-        text, lambda: _printed(expanded(tree, "spark").transform(_for_spark, copy=False), _Spark), partial, narrow
-    )
+        tree = _inlined(tree) if exp.Paren in kinds else tree
+        text = _printed(tree, DuckDB)
+        return Sql(text, text if kinds <= _ALIKE else lambda: _printed(tree, Spark), partial, narrow)
+    changes = not _CHANGED.isdisjoint(kinds)
+    found = expanded(tree.copy(), "duckdb")
+    text = _printed(_inlined(_bottom_up(found, _for_duckdb) if changes else found), DuckDB)
+
+    def spark() -> str:
+        found = expanded(tree, "spark")
+        summed = _bottom_up(found, _summed_in_spark) if changes else found
+        return _printed(_inlined(summed.transform(_for_spark, copy=False)), Spark)
+
+    return Sql(text, spark, partial, narrow)
+
+
+def _inlined(tree: exp.Expr) -> exp.Expr:
+    """Replace parentheses by tuples of one element, which are printed on one line where there is room."""
+    for node in tree.find_all(exp.Paren):
+        node.replace(exp.Tuple(expressions=[node.this]))
+    return tree
 
 
 def _printed(tree: exp.Expr, dialect: type[DuckDB] | type[Spark]) -> str:
@@ -190,7 +145,7 @@ def _kinds(tree: exp.Expr) -> set[type[exp.Expr]]:
 
 def facts_sql(facts: Iterable[typed.TypedRule]) -> Sql:
     """Return the VALUES of facts, which are all constants: a row for each, with its label and source place."""
-    rows: dict[type[DuckDB] | type[Spark], list[str]] = {_DuckDB: [], _Spark: []}
+    rows: dict[type[DuckDB] | type[Spark], list[str]] = {DuckDB: [], Spark: []}
     for rule in facts:
         values = [value for value in rule.head.arguments if isinstance(value, typed.Constant)]
         for dialect, texts in rows.items():
@@ -218,7 +173,6 @@ _TRIED: dict[type[exp.Expr], str] = {
     exp.Mul: "TRY_MULTIPLY",
     exp.Div: "TRY_DIVIDE",
     exp.Mod: "TRY_MOD",
-    WideMod: "TRY_MOD",
 }
 
 
@@ -235,6 +189,49 @@ def constant_tree(constant: typed.Constant) -> exp.Expr:
         return exp.cast(exp.Literal.string(str(value or 0.0)), sql_type(typed.FLOAT))
     text = f"{value:f}" if isinstance(value, Decimal) else str(value)
     return exp.cast(exp.Literal.string(text), sql_type(constant.type))
+
+
+def _for_duckdb(node: exp.Expr) -> exp.Expr:
+    if isinstance(node, exp.IntDiv):
+        return _guarded(node)
+    if node.args.get(_WIDE):
+        wide = exp.Mod(this=exp.Cast(this=bare(node.this), to=_HUGEINT.copy()), expression=node.expression)
+        return exp.Cast(this=wide, to=sql_type(typed.INT))
+    if _is_ordered_sum(node):
+        (value,) = node.expressions
+        return exp.Sum(this=exp.Order(this=value, expressions=[exp.Ordered(this=value.copy())]))
+    return node
+
+
+def _guarded(division: exp.IntDiv) -> exp.Expr:
+    """Return a division of integers that checks its divisor.
+
+    Where the columns' statistics exclude a divisor of zero, DuckDB 2.0 chooses a division without a check, and keeps
+    that choice when it derives a filter in which another expression, which may be zero, takes the divisor's place: the
+    process then dies with SIGFPE. NULLIF has no statistics. By -1, the smallest integer traps likewise.
+    """
+    divisor = bare(division.expression)
+    if divisor == exp.Literal.number(-1):
+        return exp.Mul(this=division.this, expression=division.expression)
+    if not isinstance(divisor.this if isinstance(divisor, exp.Neg) else divisor, exp.Literal):
+        division.set("expression", exp.Nullif(this=divisor, expression=exp.Literal.number(0)))
+    return division
+
+
+def _is_ordered_sum(node: exp.Expr) -> bool:
+    return isinstance(node, exp.Anonymous) and node.name == ORDERED_SUM
+
+
+def _summed_in_spark(node: exp.Expr) -> exp.Expr:
+    if not _is_ordered_sum(node):
+        return node
+    listed = exp.Anonymous(this="COLLECT_LIST", expressions=node.expressions)
+    names = [exp.to_identifier(name) for name in ("total", "value")]
+    added = exp.Lambda(this=exp.Add(this=names[0].copy(), expression=names[1].copy()), expressions=names)
+    zero = exp.cast(exp.Literal.number(0), sql_type(typed.FLOAT))
+    return exp.Anonymous(
+        this="AGGREGATE", expressions=[exp.Anonymous(this="ARRAY_SORT", expressions=[listed]), zero, added]
+    )
 
 
 def _for_spark(node: exp.Expr) -> exp.Expr:

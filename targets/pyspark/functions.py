@@ -13,7 +13,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from functools import cache
-from typing import ClassVar
 
 import sqlglot
 from flintlog.compiler.ir import typed
@@ -243,10 +242,9 @@ for _table in (DUCKDB, SPARK):
         _table[_name] = _table[_same]
 
 
-class FunctionCall(exp.Expression, exp.Func):
-    """A call of a function of the language before printing; ``this`` is its key in ``DUCKDB`` and ``SPARK``."""
-
-    arg_types: ClassVar[dict[str, bool]] = {"this": True, "expressions": False}
+#: Marks a call of a function of the language before printing, whose name is its key in ``DUCKDB`` and ``SPARK``. Node
+#: types of our own cannot be had where sqlglot is compiled.
+_OF_LANGUAGE = "of_language"
 
 
 def call_tree(call: typed.Call, arguments: Sequence[exp.Expr], external: Mapping[str, str]) -> exp.Expr:
@@ -267,7 +265,8 @@ def call_tree(call: typed.Call, arguments: Sequence[exp.Expr], external: Mapping
     if name == "f_concat":
         kind = "list" if types[0] == types[1] else "element"
     keys = (f"{name}/{len(types)}", f"{name}:{kind}", name)
-    return FunctionCall(this=next(key for key in keys if key in DUCKDB), expressions=list(arguments))
+    key = next(key for key in keys if key in DUCKDB)
+    return exp.Anonymous(this=key, expressions=list(arguments), **{_OF_LANGUAGE: True})
 
 
 @cache
@@ -282,7 +281,7 @@ def expanded(tree: exp.Expr, engine: str) -> exp.Expr:
         grown = expanded(child, engine)
         if grown is not child:
             child.replace(grown)
-    if not isinstance(tree, FunctionCall):
+    if not tree.args.get(_OF_LANGUAGE):
         return tree
     arguments = dict(zip("abc", tree.expressions, strict=False))
     found = _template(engine, tree.this).copy()

@@ -17,7 +17,7 @@ from flintlog.compiler.ir.delta import Version, Versioned
 from flintlog.compiler.ir.plan import Query
 from sqlglot import exp
 
-from .dialects import Sql, WideMod, bare, constant_tree, print_sql, sql_type
+from .dialects import Sql, bare, constant_tree, print_sql, sql_type, wide_remainder
 from .functions import call_tree
 from .names import Names
 
@@ -412,7 +412,7 @@ class QueryBuilder:
                 return exp.IntDiv(this=left, expression=right)
             result: exp.Expr = exp.Div(this=left, expression=right)
         elif expression.op == "%" and expression.type.name == "int" and not _is_positive(expression.right):
-            result = WideMod(this=left, expression=right)
+            result = wide_remainder(left, right)
         else:
             if expression.op == "*" and _is_narrow(expression):
                 left = exp.cast(bare(left), exp.DataType.build(f"DECIMAL(19, {expression.left.type.scale})"))

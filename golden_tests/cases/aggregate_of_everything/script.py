@@ -281,8 +281,10 @@ SELECT
     ELSE f._held_C
   END AS _ties_C,
   f._rows > 0
-  AND (f._held_C = 0
-  AND (f._new_C IS NULL OR NOT ((f._old_C IS NULL OR f._new_C < f._old_C) OR f._new_C = f._old_C))) AS _stale
+  AND (
+    f._held_C = 0
+    AND (f._new_C IS NULL OR NOT ((f._old_C IS NULL OR f._new_C < f._old_C) OR f._new_C = f._old_C))
+  ) AS _stale
 FROM _folded AS f
 """
 
@@ -420,10 +422,12 @@ SELECT
     ELSE f._held_x2
   END AS _ties_x2,
   f._rows > 0
-  AND (f._held_x1 = 0
-  AND (f._new_x1 IS NULL OR NOT ((f._old_x1 IS NULL OR f._new_x1 < f._old_x1) OR f._new_x1 = f._old_x1))
-  OR f._held_x2 = 0
-  AND (f._new_x2 IS NULL OR NOT ((f._old_x2 IS NULL OR f._new_x2 > f._old_x2) OR f._new_x2 = f._old_x2))) AS _stale
+  AND (
+    f._held_x1 = 0
+    AND (f._new_x1 IS NULL OR NOT ((f._old_x1 IS NULL OR f._new_x1 < f._old_x1) OR f._new_x1 = f._old_x1))
+    OR f._held_x2 = 0
+    AND (f._new_x2 IS NULL OR NOT ((f._old_x2 IS NULL OR f._new_x2 > f._old_x2) OR f._new_x2 = f._old_x2))
+  ) AS _stale
 FROM _folded AS f
 """
 

@@ -228,10 +228,12 @@ SELECT
     ELSE f._held_W
   END AS _ties_W,
   f._rows > 0
-  AND (f._held_P = 0
-  AND (f._new_P IS NULL OR NOT ((f._old_P IS NULL OR f._new_P < f._old_P) OR f._new_P = f._old_P))
-  OR f._held_W = 0
-  AND (f._new_W IS NULL OR NOT ((f._old_W IS NULL OR f._new_W > f._old_W) OR f._new_W = f._old_W))) AS _stale
+  AND (
+    f._held_P = 0
+    AND (f._new_P IS NULL OR NOT ((f._old_P IS NULL OR f._new_P < f._old_P) OR f._new_P = f._old_P))
+    OR f._held_W = 0
+    AND (f._new_W IS NULL OR NOT ((f._old_W IS NULL OR f._new_W > f._old_W) OR f._new_W = f._old_W))
+  ) AS _stale
 FROM _folded AS f
 """
 
@@ -532,8 +534,10 @@ SELECT
     ELSE f._held_I
   END AS _ties_I,
   f._rows > 0
-  AND (f._held_I = 0
-  AND (f._new_I IS NULL OR NOT ((f._old_I IS NULL OR f._new_I > f._old_I) OR f._new_I = f._old_I))) AS _stale
+  AND (
+    f._held_I = 0
+    AND (f._new_I IS NULL OR NOT ((f._old_I IS NULL OR f._new_I > f._old_I) OR f._new_I = f._old_I))
+  ) AS _stale
 FROM _folded AS f
 """
 

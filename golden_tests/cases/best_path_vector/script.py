@@ -344,8 +344,10 @@ SELECT
     ELSE f._held_C
   END AS _ties_C,
   f._rows > 0
-  AND (f._held_C = 0
-  AND (f._new_C IS NULL OR NOT ((f._old_C IS NULL OR f._new_C < f._old_C) OR f._new_C = f._old_C))) AS _stale
+  AND (
+    f._held_C = 0
+    AND (f._new_C IS NULL OR NOT ((f._old_C IS NULL OR f._new_C < f._old_C) OR f._new_C = f._old_C))
+  ) AS _stale
 FROM _folded AS f
 """
 

@@ -262,8 +262,10 @@ SELECT
     ELSE f._held_N
   END AS _ties_N,
   f._rows > 0
-  AND (f._held_N = 0
-  AND (f._new_N IS NULL OR NOT ((f._old_N IS NULL OR f._new_N > f._old_N) OR f._new_N = f._old_N))) AS _stale
+  AND (
+    f._held_N = 0
+    AND (f._new_N IS NULL OR NOT ((f._old_N IS NULL OR f._new_N > f._old_N) OR f._new_N = f._old_N))
+  ) AS _stale
 FROM _folded AS f
 """
 

@@ -759,8 +759,10 @@ SELECT
     ELSE f._held_S
   END AS _ties_S,
   f._rows > 0
-  AND (f._held_S = 0
-  AND (f._new_S IS NULL OR NOT ((f._old_S IS NULL OR f._new_S < f._old_S) OR f._new_S = f._old_S))) AS _stale
+  AND (
+    f._held_S = 0
+    AND (f._new_S IS NULL OR NOT ((f._old_S IS NULL OR f._new_S < f._old_S) OR f._new_S = f._old_S))
+  ) AS _stale
 FROM _folded AS f
 """
 

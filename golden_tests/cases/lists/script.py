@@ -576,10 +576,12 @@ SELECT
     ELSE f._held_x2
   END AS _ties_x2,
   f._rows > 0
-  AND (f._held_x1 = 0
-  AND (f._new_x1 IS NULL OR NOT ((f._old_x1 IS NULL OR f._new_x1 < f._old_x1) OR f._new_x1 = f._old_x1))
-  OR f._held_x2 = 0
-  AND (f._new_x2 IS NULL OR NOT ((f._old_x2 IS NULL OR f._new_x2 > f._old_x2) OR f._new_x2 = f._old_x2))) AS _stale
+  AND (
+    f._held_x1 = 0
+    AND (f._new_x1 IS NULL OR NOT ((f._old_x1 IS NULL OR f._new_x1 < f._old_x1) OR f._new_x1 = f._old_x1))
+    OR f._held_x2 = 0
+    AND (f._new_x2 IS NULL OR NOT ((f._old_x2 IS NULL OR f._new_x2 > f._old_x2) OR f._new_x2 = f._old_x2))
+  ) AS _stale
 FROM _folded AS f
 """
 
@@ -990,10 +992,12 @@ WHERE
     "spark": """
 SELECT
   CASE
-    WHEN (CASE
-      WHEN NOT (tour_2.id = 0 OR (tour_2.id = -1 AND tour_1.id = -9223372036854775808))
-      THEN tour_1.id DIV tour_2.id
-    END) IS NOT NULL
+    WHEN (
+      CASE
+        WHEN NOT (tour_2.id = 0 OR (tour_2.id = -1 AND tour_1.id = -9223372036854775808))
+        THEN tour_1.id DIV tour_2.id
+      END
+    ) IS NOT NULL
     THEN ARRAY(
       CASE
         WHEN NOT (tour_2.id = 0 OR (tour_2.id = -1 AND tour_1.id = -9223372036854775808))
@@ -1028,10 +1032,12 @@ WHERE
     "spark": """
 SELECT
   CASE
-    WHEN (CASE
-      WHEN NOT (tour_2.id = 0 OR (tour_2.id = -1 AND tour_1.id = -9223372036854775808))
-      THEN tour_1.id DIV tour_2.id
-    END) IS NOT NULL
+    WHEN (
+      CASE
+        WHEN NOT (tour_2.id = 0 OR (tour_2.id = -1 AND tour_1.id = -9223372036854775808))
+        THEN tour_1.id DIV tour_2.id
+      END
+    ) IS NOT NULL
     THEN ARRAY(
       CASE
         WHEN NOT (tour_2.id = 0 OR (tour_2.id = -1 AND tour_1.id = -9223372036854775808))
@@ -1066,10 +1072,12 @@ WHERE
     "spark": """
 SELECT
   CASE
-    WHEN (CASE
-      WHEN NOT (tour_1.id = 0 OR (tour_1.id = -1 AND tour_2.id = -9223372036854775808))
-      THEN tour_2.id DIV tour_1.id
-    END) IS NOT NULL
+    WHEN (
+      CASE
+        WHEN NOT (tour_1.id = 0 OR (tour_1.id = -1 AND tour_2.id = -9223372036854775808))
+        THEN tour_2.id DIV tour_1.id
+      END
+    ) IS NOT NULL
     THEN ARRAY(
       CASE
         WHEN NOT (tour_1.id = 0 OR (tour_1.id = -1 AND tour_2.id = -9223372036854775808))
@@ -2320,10 +2328,12 @@ SELECT
   COALESCE(tour_2.id <> 3, FALSE) AS _4,
   COALESCE(
     asked.x1 = CASE
-      WHEN (CASE
-        WHEN NOT (tour_2.id = 0 OR (tour_2.id = -1 AND tour_1.id = -9223372036854775808))
-        THEN tour_1.id DIV tour_2.id
-      END) IS NOT NULL
+      WHEN (
+        CASE
+          WHEN NOT (tour_2.id = 0 OR (tour_2.id = -1 AND tour_1.id = -9223372036854775808))
+          THEN tour_1.id DIV tour_2.id
+        END
+      ) IS NOT NULL
       THEN ARRAY(
         CASE
           WHEN NOT (tour_2.id = 0 OR (tour_2.id = -1 AND tour_1.id = -9223372036854775808))
@@ -2335,10 +2345,12 @@ SELECT
     FALSE
   ) AS _5,
   CASE
-    WHEN (CASE
-      WHEN NOT (tour_2.id = 0 OR (tour_2.id = -1 AND tour_1.id = -9223372036854775808))
-      THEN tour_1.id DIV tour_2.id
-    END) IS NOT NULL
+    WHEN (
+      CASE
+        WHEN NOT (tour_2.id = 0 OR (tour_2.id = -1 AND tour_1.id = -9223372036854775808))
+        THEN tour_1.id DIV tour_2.id
+      END
+    ) IS NOT NULL
     THEN ARRAY(
       CASE
         WHEN NOT (tour_2.id = 0 OR (tour_2.id = -1 AND tour_1.id = -9223372036854775808))

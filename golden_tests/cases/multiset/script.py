@@ -570,12 +570,18 @@ SELECT
     ELSE f._held_most
   END AS _ties_most,
   f._rows > 0
-  AND (f._held_least = 0
-  AND (f._new_least IS NULL
-  OR NOT ((f._old_least IS NULL OR f._new_least < f._old_least) OR f._new_least = f._old_least))
-  OR f._held_most = 0
-  AND (f._new_most IS NULL
-  OR NOT ((f._old_most IS NULL OR f._new_most > f._old_most) OR f._new_most = f._old_most))) AS _stale
+  AND (
+    f._held_least = 0
+    AND (
+      f._new_least IS NULL
+      OR NOT ((f._old_least IS NULL OR f._new_least < f._old_least) OR f._new_least = f._old_least)
+    )
+    OR f._held_most = 0
+    AND (
+      f._new_most IS NULL
+      OR NOT ((f._old_most IS NULL OR f._new_most > f._old_most) OR f._new_most = f._old_most)
+    )
+  ) AS _stale
 FROM _folded AS f
 """
 

@@ -338,8 +338,10 @@ SELECT
     ELSE f._held_b
   END AS _ties_b,
   f._rows > 0
-  AND (f._held_b = 0
-  AND (f._new_b IS NULL OR NOT ((f._old_b IS NULL OR f._new_b < f._old_b) OR f._new_b = f._old_b))) AS _stale
+  AND (
+    f._held_b = 0
+    AND (f._new_b IS NULL OR NOT ((f._old_b IS NULL OR f._new_b < f._old_b) OR f._new_b = f._old_b))
+  ) AS _stale
 FROM _folded AS f
 """
 
@@ -462,8 +464,10 @@ SELECT
   END AS _ties_b,
   f._sum_x3,
   f._rows > 0
-  AND (f._held_b = 0
-  AND (f._new_b IS NULL OR NOT ((f._old_b IS NULL OR f._new_b < f._old_b) OR f._new_b = f._old_b))) AS _stale
+  AND (
+    f._held_b = 0
+    AND (f._new_b IS NULL OR NOT ((f._old_b IS NULL OR f._new_b < f._old_b) OR f._new_b = f._old_b))
+  ) AS _stale
 FROM _folded AS f
 """
 
@@ -586,8 +590,10 @@ SELECT
   END AS _ties_b,
   f._sum_x3,
   f._rows > 0
-  AND (f._held_b = 0
-  AND (f._new_b IS NULL OR NOT ((f._old_b IS NULL OR f._new_b > f._old_b) OR f._new_b = f._old_b))) AS _stale
+  AND (
+    f._held_b = 0
+    AND (f._new_b IS NULL OR NOT ((f._old_b IS NULL OR f._new_b > f._old_b) OR f._new_b = f._old_b))
+  ) AS _stale
 FROM _folded AS f
 """
 
@@ -726,10 +732,12 @@ SELECT
     ELSE f._held_x3
   END AS _ties_x3,
   f._rows > 0
-  AND (f._held_x2 = 0
-  AND (f._new_x2 IS NULL OR NOT ((f._old_x2 IS NULL OR f._new_x2 < f._old_x2) OR f._new_x2 = f._old_x2))
-  OR f._held_x3 = 0
-  AND (f._new_x3 IS NULL OR NOT ((f._old_x3 IS NULL OR f._new_x3 > f._old_x3) OR f._new_x3 = f._old_x3))) AS _stale
+  AND (
+    f._held_x2 = 0
+    AND (f._new_x2 IS NULL OR NOT ((f._old_x2 IS NULL OR f._new_x2 < f._old_x2) OR f._new_x2 = f._old_x2))
+    OR f._held_x3 = 0
+    AND (f._new_x3 IS NULL OR NOT ((f._old_x3 IS NULL OR f._new_x3 > f._old_x3) OR f._new_x3 = f._old_x3))
+  ) AS _stale
 FROM _folded AS f
 """
 

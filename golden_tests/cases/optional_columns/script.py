@@ -558,9 +558,13 @@ SELECT
     ELSE f._held_email
   END AS _ties_email,
   f._rows > 0
-  AND (f._held_email = 0
-  AND (f._new_email IS NULL
-  OR NOT ((f._old_email IS NULL OR f._new_email > f._old_email) OR f._new_email = f._old_email))) AS _stale
+  AND (
+    f._held_email = 0
+    AND (
+      f._new_email IS NULL
+      OR NOT ((f._old_email IS NULL OR f._new_email > f._old_email) OR f._new_email = f._old_email)
+    )
+  ) AS _stale
 FROM _folded AS f
 """
 

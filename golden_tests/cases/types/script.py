@@ -386,10 +386,12 @@ SELECT
     ELSE f._held_D
   END AS _ties_D,
   f._rows > 0
-  AND (f._held_T = 0
-  AND (f._new_T IS NULL OR NOT ((f._old_T IS NULL OR f._new_T > f._old_T) OR f._new_T = f._old_T))
-  OR f._held_D = 0
-  AND (f._new_D IS NULL OR NOT ((f._old_D IS NULL OR f._new_D < f._old_D) OR f._new_D = f._old_D))) AS _stale
+  AND (
+    f._held_T = 0
+    AND (f._new_T IS NULL OR NOT ((f._old_T IS NULL OR f._new_T > f._old_T) OR f._new_T = f._old_T))
+    OR f._held_D = 0
+    AND (f._new_D IS NULL OR NOT ((f._old_D IS NULL OR f._new_D < f._old_D) OR f._new_D = f._old_D))
+  ) AS _stale
 FROM _folded AS f
 """
 

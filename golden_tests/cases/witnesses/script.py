@@ -131,9 +131,13 @@ SELECT
     ELSE f._held_cost
   END AS _ties_cost,
   f._rows > 0
-  AND (f._held_cost = 0
-  AND (f._new_cost IS NULL
-  OR NOT ((f._old_cost IS NULL OR f._new_cost < f._old_cost) OR f._new_cost = f._old_cost))) AS _stale
+  AND (
+    f._held_cost = 0
+    AND (
+      f._new_cost IS NULL
+      OR NOT ((f._old_cost IS NULL OR f._new_cost < f._old_cost) OR f._new_cost = f._old_cost)
+    )
+  ) AS _stale
 FROM _folded AS f
 """
 
@@ -435,8 +439,10 @@ SELECT
     ELSE f._held_C
   END AS _ties_C,
   f._rows > 0
-  AND (f._held_C = 0
-  AND (f._new_C IS NULL OR NOT ((f._old_C IS NULL OR f._new_C < f._old_C) OR f._new_C = f._old_C))) AS _stale
+  AND (
+    f._held_C = 0
+    AND (f._new_C IS NULL OR NOT ((f._old_C IS NULL OR f._new_C < f._old_C) OR f._new_C = f._old_C))
+  ) AS _stale
 FROM _folded AS f
 """
 
@@ -613,8 +619,10 @@ SELECT
     ELSE f._held_D
   END AS _ties_D,
   f._rows > 0
-  AND (f._held_D = 0
-  AND (f._new_D IS NULL OR NOT ((f._old_D IS NULL OR f._new_D > f._old_D) OR f._new_D = f._old_D))) AS _stale
+  AND (
+    f._held_D = 0
+    AND (f._new_D IS NULL OR NOT ((f._old_D IS NULL OR f._new_D > f._old_D) OR f._new_D = f._old_D))
+  ) AS _stale
 FROM _folded AS f
 """
 
