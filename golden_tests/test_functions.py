@@ -301,6 +301,26 @@ def literal(value: Any) -> str:
     return str(typed.Constant(value, typed.STRING, Span("", 0, 0, 0))) if isinstance(value, str) else str(value).lower()
 
 
+def test_signs_close_to_zero(tmp_path: Path, spark: SparkSession) -> None:
+    """A 0 beside a decimal with 38 digits after the point leaves Spark 37 of them to compare."""
+    values = [scaled(number, 38) for number in (0, 1, -1, 4, -4, 10**38 - 1)]
+    script = compile_text("input relation n(x: decimal(38, 38))  output h.  h(X, abs(X), sign(X), int(X)) :- n(X).")[1]
+    job = LocalJob(script, tmp_path / "state")
+    (rule,) = (rule for stage in job.program.stages for stratum in stage.strata for rule in stratum.rules)
+    pq.write_table(pa.table({"x": pa.array(values, pa.decimal128(38, 38))}), tmp_path / "n.parquet")
+    duckdb, rounds = job.module.DuckEngine(), job.module.SparkEngine(spark, 1)
+    duckdb.connection.execute(f"CREATE VIEW n__after AS FROM '{tmp_path / 'n.parquet'}'")
+    spark.read.parquet(str(tmp_path / "n.parquet")).createOrReplaceTempView("n__after")
+    try:
+        wanted = {(value, value.copy_abs(), (value > 0) - (value < 0), 0) for value in values}
+        assert set(duckdb.connection.execute(duckdb.text(rule.full)).fetchall()) == wanted
+        assert {tuple(row) for row in spark.sql(rounds.text(rule.full)).collect()} == wanted
+    finally:
+        spark.catalog.dropTempView("n__after")
+        rounds.close()
+        job.close()
+
+
 @AT_NIGHT
 def test_literals(tmp_path: Path, spark: SparkSession) -> None:
     """Calls whose arguments are literals, which engines compute before they run; one program with hundreds."""

@@ -51,7 +51,7 @@ _MADE = (
 )
 
 _BOTH = {
-    "abs:decimal": "CASE WHEN a < 0 THEN 0 - a ELSE a END",  # Spark's ABS and minus round to 34 digits.
+    "abs:decimal": "CASE WHEN a < 0E0 THEN 0 - a ELSE a END",  # Spark's ABS and minus round to 34 digits.
     "abs:float": "ABS(a)",
     "abs:int": "CASE WHEN a >= -9223372036854775807 THEN ABS(a) END",
     "ceil:decimal": "TRY_CAST(CEIL(a) AS BIGINT)",
@@ -63,7 +63,7 @@ _BOTH = {
     "floor:float": f"CASE WHEN {_INTS} THEN CAST(FLOOR(a) AS BIGINT) END",
     "floor:int": "a",
     "int:bool": "CAST(a AS BIGINT)",
-    "int:decimal": "TRY_CAST(CASE WHEN a < 0 THEN CEIL(a) ELSE FLOOR(a) END AS BIGINT)",
+    "int:decimal": "TRY_CAST(CASE WHEN a < 0E0 THEN CEIL(a) ELSE FLOOR(a) END AS BIGINT)",
     "int:int": "a",
     "last_day": "LAST_DAY(a)",
     "lower": f"TRANSLATE(a, '{_CAPITAL}', '{_SMALL}')",
@@ -71,7 +71,7 @@ _BOTH = {
     "md5": "MD5(a)",
     "replace": "REPLACE(a, b, c)",
     "round": "ROUND(a) + 0E0",
-    "sign": "CAST(CASE WHEN a > 0 THEN 1 WHEN a < 0 THEN -1 ELSE 0 END AS BIGINT)",
+    "sign": "CAST(CASE WHEN a > 0E0 THEN 1 WHEN a < 0E0 THEN -1 ELSE 0 END AS BIGINT)",
     "sqrt": "CASE WHEN a >= 0 THEN SQRT(a) END",
     "string:bool": "CAST(a AS TEXT)",
     "string:date": "CAST(a AS TEXT)",
