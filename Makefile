@@ -2,7 +2,8 @@
 #
 #   make demo      compile an example, build its views from real input, apply two batches of changes (the second one on
 #                  Spark), verify
-#   make test      run linters, type checks and the tests of a day with two workers     (make test ARGS='-n 0' with one)
+#   make check     run linters, type checks and the quick tests
+#   make test      run linters, type checks and the tests of a day with three workers   (make test ARGS='-n 0' with one)
 #
 #   make demo-switches    run several processes, kill one and show its recovery
 #   make demo-network     run six nodes of a network, let a link and nodes fail and return, and draw what happens
@@ -15,13 +16,14 @@
 #   make bench-social    measure the social network of a contest (make bench-social ARGS="--data DIR --size 1")
 #   make bench-network   measure programs on nodes: tuples kept, messages, bytes (make bench-network ARGS=--quick on small networks,
 #                  ARGS=--document writes benchmarks/network.json, and tables and a picture in docs/)
-#   make nightly   run all tests, with thousands of new random programs and 50 kills of jobs; takes hours
+#   make nightly   run all tests, with new random programs and more kills of jobs; takes two hours or more
 #                  (make nightly SHARE=3/10 runs the third of ten shares of the night's tests; SEED=N repeats random programs)
 #   make golden    regenerate all golden files
 #   make integrations   test the examples for other tools, such as Airflow and pre-commit, and pages in a browser
+#                  (make integrations LANE=connectors tests tables written by Spark's connectors only)
 #   make docs      build the documentation in build/site
 #   make pictures  redraw the diagrams of the documentation
-#   make lint      run ruff and mypy
+#   make lint      run ruff, mypy and import-linter
 #   make java      print which Java the other targets use
 #   make venv      set up the virtual environment, with the versions of requirements-dev.txt
 #   make clean     remove everything that the targets made
@@ -29,13 +31,14 @@
 SHELL := /bin/sh
 .SHELLFLAGS := -ec
 .DEFAULT_GOAL := demo
-.PHONY: demo demo-switches demo-network test integrations nightly bench gmark bench-network bench-social golden docs pictures lint java venv clean
+.PHONY: demo demo-switches demo-network check test integrations nightly bench gmark bench-network bench-social golden docs pictures lint java venv clean
 
 VENV := $(CURDIR)/.venv
 PY := $(VENV)/bin/python
 READY := $(VENV)/.ready
 ARGS ?=
 SHARE ?=
+LANE ?=
 SEED ?=
 
 # Driver and Python workers of a Spark job must be the interpreter that has DuckDB and PyArrow, and no other Spark's.
@@ -44,6 +47,8 @@ export PYSPARK_DRIVER_PYTHON := $(PY)
 export SPARK_LOCAL_IP ?= 127.0.0.1
 export PATH := $(VENV)/bin:$(PATH)
 unexport SPARK_HOME PYTHONHOME
+# Tests start a thousand interpreters: none of them may compile again what an earlier one has compiled.
+unexport PYTHONDONTWRITEBYTECODE
 
 WITH_JAVA := JAVA_HOME="$$("$(PY)" .ci/java_home.py)" && export JAVA_HOME
 
@@ -56,19 +61,23 @@ demo-switches: $(READY)
 demo-network: $(READY)
 	@$(WITH_JAVA) && "$(PY)" examples/network/demo.py $(ARGS)
 
+check: lint
+	@echo "== quick tests"
+	@$(WITH_JAVA) && "$(PY)" -m pytest --numprocesses 2 --dist worksteal --quick $(ARGS)
+
 test: java lint
 	@echo "== tests"
-	@$(WITH_JAVA) && "$(PY)" -m pytest --numprocesses 2 --dist loadfile $(ARGS)
+	@$(WITH_JAVA) && "$(PY)" -m pytest --numprocesses 3 --dist loadfile --no-loadscope-reorder --max-worker-restart 0 $(ARGS)
 
 integrations: $(READY)
 	@echo "== tools of others"
-	@$(WITH_JAVA) && FLINTLOG_INTEGRATIONS=1 "$(PY)" -m pytest golden_tests/integrations $(ARGS)
+	@$(WITH_JAVA) && FLINTLOG_INTEGRATIONS=1 "$(PY)" -m pytest "golden_tests/integrations/$(LANE)" $(ARGS)
 
 # Any worker may run any test: those of one file would take one worker most of the night.
 nightly: $(READY)
 	@echo "== tests of the night"
 	@$(WITH_JAVA) && FLINTLOG_NIGHTLY=1 FLINTLOG_SHARE="$(SHARE)" $(if $(SEED),FLINTLOG_SEED=$(SEED)) \
-	    "$(PY)" -m pytest --numprocesses 2 --dist worksteal $(ARGS)
+	    "$(PY)" -m pytest --numprocesses 2 --dist worksteal --max-worker-restart 0 $(ARGS)
 
 bench: $(READY)
 	@$(WITH_JAVA) && "$(PY)" benchmarks/bench.py $(ARGS)
@@ -105,7 +114,8 @@ lint: $(READY)
 	@rm -rf build/lib build/types
 	@"$(PY)" -m pip install --quiet --no-deps --no-build-isolation --target build/types .
 	@MYPYPATH=build/types "$(PY)" -m mypy -p flintlog
-	@"$(PY)" -m mypy .ci/java_home.py .ci/docs_site.py examples/imports/demo.py
+	@PYTHONPATH=build/types "$(VENV)/bin/lint-imports" --no-cache --no-logo
+	@MYPYPATH=build/types "$(PY)" -m mypy .ci/java_home.py .ci/docs_site.py examples/imports/demo.py
 	@MYPYPATH=build/types:examples "$(PY)" -m mypy examples/switches/demo.py
 	@MYPYPATH=build/types:examples:examples/network "$(PY)" -m mypy examples/network/demo.py
 	@"$(PY)" -m mypy examples/routing/story.py

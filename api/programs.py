@@ -18,7 +18,7 @@ Program = str | Path
 """A program: its text, or a path. A text of one line that ends in a suffix of programs, as in ``.dl``, is a path."""
 
 TEXT = "program.dl"
-"""What messages and generated files call a program that is given as text."""
+"""The name, in messages and generated files, of a program that is given as text."""
 
 
 def compile(
@@ -34,7 +34,8 @@ def compile(
 ) -> Compiled:
     """Compile a program to the files of a target, as ``flintlog compile`` does.
 
-    The result has the texts of the ``files`` by name, and the ``warnings``. The options are those of the command:
+    The result has the texts of the ``files`` by name, and the ``warnings``; ``write(folder)`` writes the files, with
+    the archive of a runtime ``beside`` them. The options are those of the command:
     ``format`` says whether to format the script with black, ``recursion`` is ``ranks`` or ``derivation-sets``,
     ``runtime`` is ``standalone``, ``beside`` or ``installed``, and ``parts`` are those of ``--with``. A program given
     as text includes files relative to the first folder of ``include_path``. ``dialect`` is the language of the program,

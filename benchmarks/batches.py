@@ -29,10 +29,11 @@ from workloads import (
     write_tables,
 )
 
-#: Percent of the rows of the inputs; a batch has at least two changes, and the tables say what share that is.
 SHARES = (0.01, 0.1, 1, 10)
-#: How often the first batch is applied and undone before a warm process is measured.
+"""Percent of the rows of the inputs; a batch has at least two changes, and the tables say what share that is."""
+
 WARM_UP = 8
+"""How often the first batch is applied and undone before a warm process is measured."""
 
 WORKLOADS = (
     cyclic(20_000, 3_490),
@@ -41,8 +42,8 @@ WORKLOADS = (
     shortest_paths(1_000_000, 250_000),
 )
 QUICK = (cyclic(400, 150), forward(1_000, 900, 100), same_generation(300), shortest_paths(2_000, 500))
-#: The ways to follow changes, and what the compiler is told for them.
 WAYS = {"queries": (), "matrices": ("--with", "matrices")}
+"""The ways to follow changes, and what the compiler is told for them."""
 
 
 def measure_batches(folder: Path, workloads: tuple[Workload, ...]) -> list[Batch]:

@@ -130,7 +130,7 @@ class FlintlogJob:
     def answers(self) -> Answers:
         """The answers as they are stored, read by the job's own functions."""
         manifest = self.module.read_state(self.state)
-        engine = self.module.DuckEngine()
+        engine = self.module.DuckEngine(state=str(self.state))
         found = {}
         for name, columns in self.place.workload.answers.items():
             relation = self.module.PROGRAM.relation(name)

@@ -190,7 +190,6 @@ def _rows(connection: duckdb.DuckDBPyConnection, table: str) -> int:
     return int(row[0])
 
 
-#: The ways of every program, the better one first.
 WAYS: Mapping[str, Mapping[str, Way]] = {
     "closure": {"cte": closure_cte, "loop": closure_loop},
     "same_generation": {"cte": same_generation_cte, "loop": same_generation_loop},
@@ -199,6 +198,7 @@ WAYS: Mapping[str, Mapping[str, Way]] = {
     "shortest_paths": {"cte": shortest_paths_cte, "loop": shortest_paths_loop},
     "bill_of_materials": {"cte": bill_of_materials_cte},
 }
+"""The ways of every program, the better one first."""
 
 
 def main() -> None:

@@ -12,8 +12,9 @@ from typing import TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-#: Rows of a relation, a column of 64-bit integers each.
 Array: TypeAlias = NDArray[np.int64]
+"""Rows of a relation, a column of 64-bit integers each."""
+
 Random: TypeAlias = np.random.RandomState
 
 

@@ -14,9 +14,10 @@ Where the answers are not known, each query is first tried alone: those whose an
 The tables are those of Bonifati et al. 2018, section 5: the average time per view of incremental maintenance (IVM)
 against full recomputation (FVM) for updates that insert all edges of some symbols, beside the paper's own gains; then
 deletions of symbols, which the paper recomputes, and batches of edges, half of them deletions. Jobs run in this
-process, which keeps the tables of a state between batches, as ``follow`` does. Times are those of the job's tasks,
-which evaluate, write, and read what is not kept; what is done around them is the same for both. ``--document`` also
-writes the results to ``gmark.json`` and the tables to ``docs/performance.md``.
+process. Both ways begin with nothing in memory: a batch reads the files of the state, recomputation those of the graph.
+Times of views are those of the job's tasks, which read, evaluate and write; what is done around them is the same for
+both. Another table compares the processor seconds of whole batches, for each workload and over all seeds, with those
+of recomputation. ``--document`` also writes the results to ``gmark.json`` and the tables to ``docs/performance.md``.
 """
 
 from __future__ import annotations
@@ -28,12 +29,14 @@ import json
 import shutil
 import sys
 import time
+from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from functools import cached_property
 from pathlib import Path
+from statistics import median
 from types import ModuleType
-from typing import Any
+from typing import Any, NamedTuple
 
 import duckdb
 from flintlog.compiler import CompileOptions, compile_source
@@ -47,16 +50,22 @@ HERE = Path(__file__).parent
 RESULTS = HERE / "gmark.json"
 DOCUMENT = HERE.parent / "docs" / "performance.md"
 GENERATED = Path("build/gmark-data")
+PAPER_SEED = 1
+"""The seed of the results beside the paper's."""
+
+MOST_RATIO, MOST_MORE = 1.2, 0.1
+"""A batch takes at most this multiple of the processor seconds of recomputation, plus these seconds."""
 DATASETS = ("wd-1k", "snb-1k", "wdd-1k", "snb-10k")
 QUICK = ("wd-1k", "snb-1k", "wdd-1k")
 WORKLOADS = ("rd", "rec", "nav")
 SUPPORTS = ("0.05", "0.10", "0.15", "0.20", "0.25")
 SAMPLE = (*(f"sym-{support}" for support in SUPPORTS), "symq-0.10", "symdel-0.10", "edgeq-1pct")
-#: Milliseconds of full recomputation and of incremental maintenance per view, by support (tables 1 and 2 of the paper).
 PAPER = {
     "wd": ((558.7, 484.75), (561.89, 472.7), (562.67, 475.96), (562.13, 476.4), (563.4, 482.64)),
     "snb": ((18.75, 10.88), (17.77, 10.55), (17.55, 11.68), (17.17, 11.71), (14.71, 11.0)),
 }
+"""Milliseconds of full recomputation and of incremental maintenance per view, by support (tables 1 and 2 of the
+paper)."""
 
 CHECKSUM = """
 SELECT COUNT(*), COALESCE(SUM((h * h + a) % 2147483647), 0)::BIGINT FROM (
@@ -72,8 +81,9 @@ Answer = tuple[int, int]
 
 @dataclass(frozen=True)
 class Measurement:
-    """Seconds of one step of one job: in its tasks, and in all."""
+    """Seconds of one step of one job: in its tasks, in all, and of the processor, if these were measured."""
 
+    seed: int
     dataset: str
     workload: str
     scenario: str
@@ -81,12 +91,14 @@ class Measurement:
     views: int
     task_seconds: float
     seconds: float
+    processor: float | None
 
 
 @dataclass(frozen=True)
 class Dataset:
-    """A graph with its scenarios and expected answers."""
+    """A graph of a seed with its scenarios and expected answers."""
 
+    seed: int
     name: str
     root: Path
 
@@ -215,44 +227,55 @@ class Workload:
         """The files of the whole graph."""
         return self.graphs.write("whole", self.inputs, "whole")
 
-    def run(self, scenario: str) -> None:
-        """Build the base state, apply the batches, recompute behind them, and compare everything."""
+    def run(self, scenario: str, repeat: int) -> None:
+        """Build the base state, apply the batches, recompute behind them, and compare everything. Both are done
+        ``repeat`` times, in turn, each time from the state before the batch."""
         number = self.graphs.batches(scenario)
         deletes = scenario.startswith("symdel")
         base = self.whole if deletes else self.graphs.write("base", self.inputs, "base")
-        with self.job.LocalExecutor(keep=True) as kept:
-            self.build(base, scenario, "init", self.folder / "state", kept)
-            self.compare(scenario, 0, self.folder / "state")
-            for batch in range(1, number + 1):
-                changed = self.graphs.changed(batch, self.inputs)
-                changes = self.graphs.write(f"changes{batch}", changed, "changes")
+        state, before = self.folder / "state", self.folder / "before"
+        self.build(base, scenario, "init", state)
+        self.compare(scenario, 0, state)
+        for batch in range(1, number + 1):
+            changed = self.graphs.changed(batch, self.inputs)
+            changes = self.graphs.write(f"changes{batch}", changed, "changes")
+            after = self.whole
+            if scenario.startswith(("edge", "symdel")):
+                after = self.graphs.write(self.graphs.after(batch), self.inputs, "after")
+            shutil.rmtree(before, ignore_errors=True)
+            shutil.copytree(state, before)
+            for _ in range(repeat):
+                shutil.rmtree(state)
+                shutil.copytree(before, state)
                 options = {"batch": str(batch), "engine": self.engine, "log": self.job.Log(quiet=True)}
-                result = self.job.apply(kept, str(self.folder / "state"), changes, **options)
-                self.measure(scenario, f"apply {batch}", result)
-                self.compare(scenario, batch, self.folder / "state", result["published"])
-                after = self.whole
-                if scenario.startswith(("edge", "symdel")):
-                    after = self.graphs.write(self.graphs.after(batch), self.inputs, "after")
+                result = self.measure(scenario, f"apply {batch}", self.job.apply, str(state), changes, **options)
+                self.compare(scenario, batch, state, result["published"])
                 self.build(after, scenario, f"rebuild {batch}", self.folder / "rebuilt")
                 self.compare(scenario, batch, self.folder / "rebuilt")
 
-    def build(self, files: dict[str, str], scenario: str, step: str, state: Path, executor: Any = None) -> None:
+    def build(self, files: dict[str, str], scenario: str, step: str, state: Path) -> None:
         """Build a state from nothing."""
         shutil.rmtree(state, ignore_errors=True)
         options = {"buckets": 1, "engine": self.engine, "log": self.job.Log(quiet=True)}
-        result = self.job.init(executor, str(state), files, **options)
-        self.measure(scenario, step, result)
+        self.measure(scenario, step, self.job.init, str(state), files, **options)
 
-    def measure(self, scenario: str, step: str, result: dict[str, Any]) -> None:
-        """Note the seconds of a step."""
+    def measure(self, scenario: str, step: str, command: Any, *arguments: Any, **options: Any) -> dict[str, Any]:
+        """Run a command of the job, with nothing kept in memory, note its seconds and return its result."""
+        started = time.process_time()
+        result: dict[str, Any] = command(None, *arguments, **options)
+        processor = time.process_time() - started
         tasks = sum(max(task["seconds"] for task in step["tasks"]) for step in result["steps"])
-        seconds = (round(tasks, 3), round(result["seconds"], 3))
-        self.measured.append(Measurement(self.dataset.name, self.name, scenario, step, len(self.queries), *seconds))
+        seconds = (round(tasks, 3), round(result["seconds"], 3), round(processor, 3))
+        dataset = self.dataset
+        self.measured.append(
+            Measurement(dataset.seed, dataset.name, self.name, scenario, step, len(self.queries), *seconds)
+        )
+        return result
 
     def compare(self, scenario: str, batch: int, state: Path, published: dict[str, str] | None = None) -> None:
         """Compare every answer, and what was published, with what is expected."""
         manifest = self.job.read_state(state)
-        engine = self.job.DuckEngine()
+        engine = self.job.DuckEngine(state=str(state))
         for query in self.queries:
             relation = self.job.PROGRAM.relation(query)
             entries = self.job.bucket_files(manifest.relations, relation, None)
@@ -360,7 +383,8 @@ def side_by_side(measured: list[Measurement]) -> Grid:
     made = []
     for schema, numbers in PAPER.items():
         for support, theirs in zip(SUPPORTS, numbers, strict=True):
-            mine = [one for one in measured if one.dataset == f"{schema}-1k" and one.scenario == f"sym-{support}"]
+            subject = (PAPER_SEED, f"{schema}-1k", f"sym-{support}")
+            mine = [one for one in measured if (one.seed, one.dataset, one.scenario) == subject]
             if mine:
                 full, step = times(mine)
                 ours = gains(full[0], step[0])
@@ -368,19 +392,6 @@ def side_by_side(measured: list[Measurement]) -> Grid:
     columns = ("FVM ms", "IVM ms", "gain ms", "gain")
     headings = ("graph", "symbols", *(f"paper {name}" for name in columns), *columns)
     return Grid("gmark paper", "Insertions of symbols: the paper's times for each view, and ours", headings, made)
-
-
-def kinds_of_updates(measured: list[Measurement]) -> Grid:
-    """The other scenarios of the sample."""
-    made = []
-    for dataset in dict.fromkeys(one.dataset for one in measured):
-        scenarios = dict.fromkeys(one.scenario for one in measured if one.dataset == dataset)
-        shown = [name for name in scenarios if not (name.startswith("sym-") and dataset.split("-")[0] in PAPER)]
-        for number, scenario in enumerate(shown):
-            full, step = times([one for one in measured if (one.dataset, one.scenario) == (dataset, scenario)])
-            made.append((dataset if not number else "", scenario, *gains(full[0], step[0])))
-    headings = ("graph", "update", "FVM ms", "IVM ms", "gain ms", "gain")
-    return Grid("gmark updates", "Other graphs and updates", headings, made)
 
 
 def times(measured: list[Measurement]) -> tuple[tuple[float, float], tuple[float, float]]:
@@ -398,9 +409,62 @@ def average(measured: list[Measurement]) -> tuple[float, float]:
     )
 
 
+class Batch(NamedTuple):
+    """Processor seconds of a batch of a seed, applied and recomputed: the medians of all repetitions."""
+
+    seed: int
+    applied: float
+    rebuilt: float
+
+    @property
+    def ratio(self) -> float:
+        """How many times as much it takes to apply it."""
+        return self.applied / self.rebuilt
+
+    @property
+    def over(self) -> bool:
+        """Whether it takes more than it should."""
+        return self.applied > MOST_RATIO * self.rebuilt + MOST_MORE
+
+
+def by_workload(measured: list[Measurement]) -> Grid:
+    """For each workload the processor seconds of batches, over all seeds: the least, the median and the most."""
+    made = []
+    keys = dict.fromkeys((one.dataset, one.workload, one.scenario) for one in measured)
+    for key in sorted(keys):
+        found = list(batches([one for one in measured if (one.dataset, one.workload, one.scenario) == key]))
+        seeds = sorted({batch.seed for batch in found})
+        if len(seeds) > 1:
+            applied, rebuilt = ([batch[place] for batch in found] for place in (1, 2))
+            ratios = [batch.ratio for batch in found]
+            last = max(batch.ratio for batch in found if batch.seed == seeds[-1])
+            numbers = (spread(applied, 2), spread(rebuilt, 2), spread(ratios, 2), f"{last:.2f}")
+            over = f"{sum(batch.over for batch in found)} of {len(found)}"
+            made.append((*key, f"{seeds[0]} to {seeds[-1]}", *numbers, over))
+    headings = ("graph", "workload", "update", "seeds", "apply", "rebuild", "apply to rebuild", "last seed", "over")
+    return Grid("gmark workloads", "Processor seconds of whole batches: least, median and most", headings, made)
+
+
+def batches(measured: list[Measurement]) -> Iterator[Batch]:
+    """The batches among measurements of one dataset and workload."""
+    seconds: defaultdict[tuple[int, str, str], list[float]] = defaultdict(list)
+    for one in measured:
+        if one.processor is not None:
+            seconds[one.seed, one.scenario, one.step].append(one.processor)
+    for (seed, scenario, step), applied in seconds.items():
+        if step.startswith("apply"):
+            rebuilt = seconds[seed, scenario, step.replace("apply", "rebuild")]
+            yield Batch(seed, median(applied), median(rebuilt))
+
+
+def spread(values: Sequence[float], digits: int) -> str:
+    """The least, the median and the greatest of some values."""
+    return " / ".join(f"{value:.{digits}f}" for value in (min(values), median(values), max(values)))
+
+
 def documented(measured: list[Measurement]) -> list[Grid]:
     """The tables of the document, those that there are results for."""
-    return [grid for grid in (side_by_side(measured), kinds_of_updates(measured)) if grid.rows]
+    return [grid for grid in (side_by_side(measured), by_workload(measured)) if grid.rows]
 
 
 def as_json(measured: list[Measurement]) -> str:
@@ -408,36 +472,49 @@ def as_json(measured: list[Measurement]) -> str:
     return "[\n" + ",\n".join(json.dumps(asdict(one)) for one in measured) + "\n]\n"
 
 
+def beside(known: Iterable[dict[str, Any]], measured: list[Measurement]) -> list[Measurement]:
+    """New measurements, and the known ones of other seeds, datasets, workloads and scenarios."""
+
+    def subject(one: Measurement) -> tuple[int, str, str, str]:
+        return one.seed, one.dataset, one.workload, one.scenario
+
+    new = {subject(one) for one in measured}
+    return [*(one for one in (Measurement(**record) for record in known) if subject(one) not in new), *measured]
+
+
 def main() -> int:
     """Run the scenarios, print tables and mismatches; 1 if there is any."""
     parser = argparse.ArgumentParser(description="Check and measure Regular Datalog workloads on gMark graphs.")
     parser.add_argument("--data", type=Path, help="a folder with given graphs (default: generate them)")
-    parser.add_argument("--seed", type=int, default=1, help="of the generated graphs (default: %(default)s)")
+    parser.add_argument("--seed", type=int, action="append", help="of generated graphs (default: 1); may be repeated")
+    parser.add_argument("--repeat", type=int, default=1, help="how often to measure each batch (default: %(default)s)")
     parser.add_argument("--dataset", action="append", help="only this one, such as snb-10k; may be repeated")
     parser.add_argument("--workload", action="append", choices=WORKLOADS, help="only this one; may be repeated")
     parser.add_argument("--scenario", action="append", help="only this one; may be repeated")
     parser.add_argument("--quick", action="store_true", help="the 1k graphs and a few scenarios")
-    parser.add_argument("--document", action="store_true", help="put results in gmark.json and docs/performance.md")
+    parser.add_argument("--document", action="store_true", help="add results to gmark.json and docs/performance.md")
     parser.add_argument(
         "--folder", type=Path, default=Path("build/gmark"), help="where states go (default: %(default)s)"
     )
     parser.add_argument("--engine", default="auto", help="such as duckdb, without matrices (default: %(default)s)")
     options = parser.parse_args()
-    datasets = options.dataset or (QUICK if options.quick else DATASETS)
+    names = options.dataset or (QUICK if options.quick else DATASETS)
     scenarios = options.scenario or (SAMPLE if options.quick else None)
     started = time.monotonic()
 
     def say(text: str) -> None:
         console.print(f"{time.monotonic() - started:6.0f} s  {text}")
 
-    data = options.data
+    datasets: list[Dataset] = []
     try:
-        if data is None:
-            data = GENERATED
-            ensure(data, datasets, options.seed, say)
-        for name in datasets:
-            if not (data / name).is_dir():
-                raise ValueError(f"there is no {data / name}")
+        for seed in options.seed or [1]:
+            data = options.data or GENERATED / f"seed-{seed}"
+            if not options.data:
+                ensure(data, names, seed, say)
+            for name in names:
+                if not (data / name).is_dir():
+                    raise ValueError(f"there is no {data / name}")
+            datasets += [Dataset(seed, name, data / name) for name in names]
     except ValueError as error:
         print(f"gmark: {error}", file=sys.stderr)
         return 1
@@ -446,28 +523,30 @@ def main() -> int:
     left_out: list[str] = []
     compared = 0
     folder = options.folder.absolute()
-    for name in datasets:
-        dataset = Dataset(name, data / name)
+    for dataset in datasets:
+        named = f"{dataset.name}, seed {dataset.seed}," if len(datasets) > len(names) else dataset.name
         if not dataset.has_answers:
-            say(f"{name}: no expected answers; each update is compared with recomputation")
+            say(f"{named}: no expected answers; each update is compared with recomputation")
         graphs = Graphs(dataset, folder / "graphs")
         for workload in options.workload or WORKLOADS:
             run = Workload(dataset, workload, graphs, folder, options.engine)
-            left_out += [f"{name} {workload} {query}: {reason}" for query, reason in run.left_out.items()]
+            left_out += [f"{named} {workload} {query}: {reason}" for query, reason in run.left_out.items()]
             if not run.queries:
                 continue
             for scenario in scenarios or dataset.scenarios:
-                run.run(scenario)
+                run.run(scenario, options.repeat)
                 counted = f"{run.compared:,} answers compared, {len(run.mismatches)} mismatches"
-                say(f"{name} {workload} {scenario}: {counted}")
+                say(f"{named} {workload} {scenario}: {counted}")
             shutil.rmtree(run.folder, ignore_errors=True)
             measured += run.measured
             mismatches += run.mismatches
             compared += run.compared
-    shown = [*tables(measured, datasets), *documented(measured)]
+    shown = [*tables(measured, names), *documented(measured)]
     places = [folder / "results.json", *([RESULTS] if options.document else [])]
-    for place in places:
-        place.write_text(as_json(measured), encoding="utf-8")
+    places[0].write_text(as_json(measured), encoding="utf-8")
+    if options.document:
+        measured = beside(json.loads(RESULTS.read_text(encoding="utf-8")), measured)
+        RESULTS.write_text(as_json(measured), encoding="utf-8")
     for grid in shown:
         console.print()
         console.print(grid.rich())

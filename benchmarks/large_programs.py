@@ -17,8 +17,8 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TypeAlias
 
-#: Makes a program of a size.
 Shape: TypeAlias = Callable[[int], str]
+"""Makes a program of a size."""
 
 
 def rules(count: int) -> str:
@@ -170,7 +170,6 @@ def processes(count: int) -> str:
     return _program(lines)
 
 
-#: The shapes by name, and the size that each is measured at.
 SHAPES: Mapping[str, tuple[Shape, int]] = {
     "rules": (rules, 1000),
     "rules of one head": (rules_of_one_head, 1000),
@@ -194,6 +193,7 @@ SHAPES: Mapping[str, tuple[Shape, int]] = {
     "strings joined": (strings, 90),
     "processes": (processes, 200),
 }
+"""The shapes by name, and the size that each is measured at."""
 
 
 def _program(lines: list[str]) -> str:

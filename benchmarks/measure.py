@@ -13,8 +13,9 @@ from pathlib import Path
 
 import psutil
 
-#: Seconds between two looks at the memory: often at first, lest a short process be missed, then seldom, not to disturb.
 FIRST_PERIOD, LAST_PERIOD = 0.01, 0.25
+"""Seconds between two looks at the memory: often at first, lest a short process be missed, then seldom, not to
+disturb."""
 
 
 @dataclass(frozen=True)

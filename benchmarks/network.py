@@ -30,12 +30,13 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 import report
-from flintlog.compiler.local.simulated import SimulatedSession, total
 from flintlog.compiler.nodes import compile_nodes
 from flintlog.compiler.source import SourceFile
-from flintlog.runtime.errors import JobError
-from flintlog.runtime.local.simulation import Network
-from flintlog.runtime.processes.partition import Partition
+from flintlog.local.simulated import SimulatedSession, total
+from flintlog.runtime.addons.processes.partition import Partition
+from flintlog.runtime.addons.processes.simulation import Network
+from flintlog.runtime.addons.processes.transit import Transit
+from flintlog.runtime.kernel.errors import JobError
 from flintlog.targets.processes.nodes import nodes_of
 from flintlog.targets.pyspark.load import load_program
 from report import Grid, write_document
@@ -63,8 +64,9 @@ path(@S, D, P, C) :- link(@S, Z, C1), path(@Z, D, P2, C2), f_inPath(P2, S) = fal
     P = f_concatPath(S, P2).
 """,
 }
-#: Larger networks with derivation sets take hours, and only show that there are too many of them.
 MOST_NODES_WITH_SETS = 15
+"""Larger networks with derivation sets take hours, and only show that there are too many of them."""
+
 STEPS = ("build", "link down", "link up", "node down")
 
 console = Console() if sys.stdout.isatty() else Console(width=160)
@@ -185,7 +187,7 @@ class Run:
         found = compile_nodes(source, recursion=METHODS[method])
         partition = Partition(case.nodes, {str(node): node for node in range(case.nodes)})
         nodes = nodes_of(found.node.plan.program, partition)
-        self.network = Network(load_program(found.node.plan), nodes, 1, max_entries=max_entries)
+        self.network = Network(load_program(found.node.plan), nodes, Transit(1), max_entries=max_entries)
         self.session = SimulatedSession(
             load_program(compile_nodes(source).whole.plan), self.network, 0, lambda _: None, {}
         )

@@ -12,8 +12,9 @@ from typing import Any
 from results import Batch, Distributed, Result, Scaled, Strategy
 from rich.table import Table
 
-#: How far a heading's column is set to the right: all but those of words.
 WORDS = ("workload", "step", "closure", "program", "output", "network")
+"""How far a heading's column is set to the right: all but those of words."""
+
 COLORS = {
     "here": "#3b9c7a",
     "warm": "#8fd0b5",
@@ -137,7 +138,7 @@ MANY_ROWS = 10_000_000
 
 
 def aim(step: str, rows: int, whole: float) -> tuple[str, float, str, float]:
-    """Return, for a step that leaves so many rows and takes DuckDB ``whole`` seconds from scratch, how long a process
+    """Return, for a step that leaves ``rows`` rows and takes DuckDB ``whole`` seconds from scratch, how long a process
     of its own may take, as text and in seconds, and the same for a warm process (infinite if that has no aim)."""
     if step == "init":
         return "1.5 x or 2 s", max(1.5 * whole, 2.0), "", math.inf

@@ -39,8 +39,6 @@ import convert  # noqa: E402
 DATA = Path(os.environ.get("FLINTLOG_TTC2018") or HERE.parents[1] / "shared" / "data" / "ttc2018")
 SIZES = ("1", "2", "4", "8", "16", "32")
 
-#: The medians published with the case, in milliseconds: who, the query, the size, at the start, and for an update. They
-#: were measured on another machine in 2021.
 PUBLISHED = (
     ("DDlog", "Q2", 64, 1777.0, 24.0),
     ("SQL", "Q2", 64, 596.0, 453.0),
@@ -49,6 +47,8 @@ PUBLISHED = (
     ("differential dataflow", "Q2", 1024, 55356.0, 1.5),
     ("GraphBLAS", "Q2", 1024, 702.0, 0.8),
 )
+"""The medians published with the case, in milliseconds: who, the query, the size, at the start, and for an update. They
+were measured on another machine in 2021."""
 
 Answers = tuple[str, str]
 
@@ -146,7 +146,7 @@ class WrongAnswer(Exception):
 def run(
     make: Callable[[convert.Rows], Network], data: Path, size: str, rounds: int, only: str = "", steps: int = 20
 ) -> Times:
-    """Apply the first ``steps`` changes of a size and undo them, so many rounds; raise WrongAnswer if an answer to a
+    """Apply the first ``steps`` changes of a size and undo them, ``rounds`` times; raise WrongAnswer if an answer to a
     query, or to the ``only`` one, is wrong."""
     expected = convert.expected(data / "expected.csv", size)
     facts = convert.facts(data / size)

@@ -16,10 +16,11 @@ from results import Strategy, compare, console, working
 from workloads import Step, Workload, cyclic, forward, shortest_paths, steps_apart, write_changes, write_tables
 
 STRATEGIES = ("incremental", "recompute", "auto")
-#: Percent of the rows of the inputs; a batch has at least two changes, and the tables say what share that is.
 SHARES = (0.001, 0.003, 0.01, 0.03, 0.1, 0.3, 1, 3, 10, 30, 50)
-#: Percent of the rows that the state has seen change.
+"""Percent of the rows of the inputs; a batch has at least two changes, and the tables say what share that is."""
+
 SEEN = 0.1
+"""Percent of the rows that the state has seen change."""
 
 WORKLOADS = (cyclic(6_320, 1_103), forward(100_000, 90_000, 9_500), shortest_paths(200_000, 50_000))
 QUICK = (cyclic(400, 150), forward(1_000, 900, 100))

@@ -21,7 +21,6 @@ from generators import Array, Rows
 PROGRAMS = Path(__file__).parent / "programs"
 SEED = 5
 
-#: The columns of a program's input relations, in the order of the generators' arrays, and of what it answers.
 INPUTS: Mapping[str, Mapping[str, tuple[str, ...]]] = {
     "closure": {"link": ("src", "dst")},
     "same_generation": {"parent": ("child", "parent")},
@@ -48,12 +47,13 @@ ANSWERS: Mapping[str, Mapping[str, tuple[str, ...]]] = {
     "shortest_paths": {"distance": ("source", "node", "length")},
     "bill_of_materials": {"cost": ("part", "cents")},
 }
+"""The columns of a program's input relations, in the order of the generators' arrays, and of what it answers."""
 
-#: Programs that Soufflé refuses, since a sum is part of the recursion.
 WITHOUT_SOUFFLE = ("bill_of_materials",)
+"""Programs that Soufflé refuses, since a sum is part of the recursion."""
 
-#: Names of the steps after ``init`` and the share of the rows that each changes, half insertions, half deletions.
 BATCHES = (("apply 0.01 %", 0.0001), ("apply 1 %", 0.01))
+"""Names of the steps after ``init`` and the share of the rows that each changes, half insertions, half deletions."""
 
 
 @dataclass(frozen=True)
@@ -231,8 +231,8 @@ def steps(workload: Workload, batches: Sequence[tuple[str, float]] = BATCHES, ap
 
 
 def steps_apart(workload: Workload, percents: Sequence[float]) -> Iterator[Step]:
-    """``init`` and then, on what it left, batches of so many percent of the rows; those that come to the same number of
-    changes as the one before are left out."""
+    """Yield ``init`` and then, on its state, batches of these percentages of the rows, without those that have as many
+    changes as the one before."""
     changes = None
     for step in steps(workload, [(f"apply {percent:g} %", percent / 100) for percent in percents], apart=True):
         if step.changes != changes:

@@ -3,9 +3,7 @@
     from pathlib import Path
     from flintlog.compiler import compile_source
 
-    compiled = compile_source(Path("reach.dl"))
-    for name, text in compiled.files.items():
-        Path("jobs", name).write_text(text, encoding="utf-8", newline="\\n")
+    compile_source(Path("reach.dl")).write(Path("jobs"))
 
 Programs with errors raise :class:`flintlog.compiler.diagnostics.CompileError`.
 """
@@ -18,7 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from flintlog.runtime.processes.partition import Partition
+    from flintlog.runtime.addons.processes.partition import Partition
     from flintlog.targets import EmitOptions
 
     from .diagnostics import Diagnostic
@@ -63,18 +61,33 @@ class CompileOptions:
 
         return EmitOptions(self.compiler, self.format, self.runtime, self.parts)
 
+    @property
+    def shared(self) -> Mapping[str, bytes]:
+        """The files that all scripts of a folder share, by name: with the runtime ``beside`` them, its archive."""
+        from flintlog.targets.runtimes import runtime_files
+
+        return runtime_files(self.emitting)
+
 
 @dataclass(frozen=True)
 class Compiled:
-    """A compiled program: the texts of its files by name, and all its intermediate representations."""
+    """A compiled program: the texts of its files by name, all its intermediate representations, and the files that it
+    shares with other programs, by name."""
 
     files: Mapping[str, str]
     compilation: Compilation
+    shared: Mapping[str, bytes] = field(default_factory=dict)
 
     @property
     def warnings(self) -> tuple[Diagnostic, ...]:
         """The warnings about the program."""
         return self.compilation.warnings
+
+    def write(self, folder: Path) -> None:
+        """Write all files into a folder, which is made if there is none."""
+        folder.mkdir(parents=True, exist_ok=True)
+        for name, content in {**self.shared, **{name: text.encode() for name, text in self.files.items()}}.items():
+            (folder / name).write_bytes(content)
 
 
 def compile_source(
@@ -90,7 +103,7 @@ def compile_source(
 
     options = options or CompileOptions()
     compilation = compile_program(source, load, options.recursion, options.include_path, options.dialect)
-    return Compiled(emit(compilation, options), compilation)
+    return Compiled(emit(compilation, options), compilation, options.shared)
 
 
 def compile_process_files(
@@ -100,37 +113,39 @@ def compile_process_files(
     outside: Collection[str] = (),
 ) -> tuple[Mapping[str, str], Processes]:
     """Compile the processes of ``programs`` to the files of the target ``processes``, by name. Relations and processes
-    named in ``outside`` are fed from outside. Raises CompileError and OSError as :func:`compile_source` does."""
+    named in ``outside`` are fed from outside. Where the options share files, the scripts need these, too. Raises
+    CompileError and OSError as :func:`compile_source` does."""
     from flintlog.targets.processes.emit import emit_processes
 
     from .pipeline import refusing_depth
     from .processes import compile_processes
 
     options = options or CompileOptions()
-    found = compile_processes(programs, load, outside, options.recursion, options.include_path, options.dialect)
-    plans = {name: compilation.plan for name, compilation in found.compilations.items()}
-    with refusing_depth(found.sources[0]):
-        return emit_processes(found.topology, plans, options.emitting), found
+    processes = compile_processes(programs, load, outside, options.recursion, options.include_path, options.dialect)
+    plans = {name: compilation.plan for name, compilation in processes.compilations.items()}
+    with refusing_depth(processes.sources[0]):
+        return emit_processes(processes.topology, plans, options.emitting), processes
 
 
 def compile_node_files(
     program: SourceFile | Path, partition: Partition, options: CompileOptions | None = None, load: Load | None = None
 ) -> tuple[Mapping[str, str], NodeProgram]:
     """Compile a located program to the files of the target ``processes``, by name: one script for all nodes, which
-    divide the addresses by ``partition``. Raises CompileError and OSError as :func:`compile_source` does."""
+    divide the addresses by ``partition``. Where the options share files, the script needs these, too. Raises
+    CompileError and OSError as :func:`compile_source` does."""
     from flintlog.targets.processes.emit import emit_nodes
 
     from .nodes import compile_nodes
     from .pipeline import refusing_depth
 
     options = options or CompileOptions()
-    found = compile_nodes(program, load, options.recursion, options.include_path, options.dialect)
-    with refusing_depth(found.sources[0]):
-        return emit_nodes(found.node.plan, partition, options.emitting), found
+    nodes = compile_nodes(program, load, options.recursion, options.include_path, options.dialect)
+    with refusing_depth(nodes.sources[0]):
+        return emit_nodes(nodes.node.plan, partition, options.emitting), nodes
 
 
 def emit(compilation: Compilation, options: CompileOptions) -> Mapping[str, str]:
-    """Return the files of a compiled program: their texts by name.
+    """Return the files of a compiled program: their texts by name, without those that the options share.
 
     Raises KeyError if the target is unknown, and CompileError if the program is nested too deeply.
     """

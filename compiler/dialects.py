@@ -17,13 +17,13 @@ if TYPE_CHECKING:
     from .ir.syntax import SyntaxProgram
     from .source import SourceFile
 
-#: Returns the program file with a name relative to the folder of the main file, None if there is no such file.
-#: Raises UnicodeDecodeError if the file is not UTF-8, OSError if it cannot be read, and NotIncluded if it must not be.
 Load = Callable[[str], "SourceFile | None"]
+"""Returns the program file with a name relative to the folder of the main file, None if there is no such file. Raises
+UnicodeDecodeError if the file is not UTF-8, OSError if it cannot be read, and NotIncluded if it must not be."""
 
-#: Reads a program from its main file and the files that this includes. Reports errors, and leaves out statements with
-#: errors. The ``sources`` of the result are all files, the main one first.
 Read = Callable[["SourceFile", "Diagnostics", Load], "SyntaxProgram"]
+"""Reads a program from its main file and the files that this includes. Reports errors, and leaves out statements with
+errors. The ``sources`` of the result are all files, the main one first."""
 
 
 @dataclass(frozen=True)
@@ -44,7 +44,6 @@ class ProgramDialect:
 
 FLINTLOG = ProgramDialect("flintlog", "Flintlog", (".dl",), "reader")
 
-#: All dialects, by name. A suffix belongs to one of them.
 DIALECTS = {
     dialect.name: dialect
     for dialect in (
@@ -54,9 +53,10 @@ DIALECTS = {
         ProgramDialect("souffle", "Soufflé", (".souffle",), "souffle.reader"),
     )
 }
+"""All dialects, by name. A suffix belongs to one of them."""
 
-#: The suffixes of program files.
 SUFFIXES = tuple(suffix for dialect in DIALECTS.values() for suffix in dialect.suffixes)
+"""The suffixes of program files."""
 
 
 def dialect_of(file: str, name: str = "") -> ProgramDialect:

@@ -13,11 +13,11 @@ from dataclasses import dataclass
 
 from .ir import typed
 
-#: The type variables of signatures, with short descriptions.
 VARIABLES = {"T": "any type", "O": "any type whose values have an order", "N": "int, float or decimal"}
+"""The type variables of signatures, with short descriptions."""
 
-#: Returns the common type to which values of two types are converted, None if there is none.
 Common = Callable[[typed.Type, typed.Type], typed.Type | None]
+"""Returns the common type to which values of two types are converted, None if there is none."""
 
 
 @dataclass(frozen=True)
@@ -63,8 +63,8 @@ class Signature:
             return None
         if any(not _is_of(kind, found[kind]) for kind in found):
             return None
-        wanted = tuple(_filled(p, t, found) for p, t in zip(parameters, given, strict=True))
-        return Match(wanted, _filled(self.result, wanted[0] if wanted else typed.UNKNOWN, found))
+        arguments = tuple(_filled(p, t, found) for p, t in zip(parameters, given, strict=True))
+        return Match(arguments, _filled(self.result, arguments[0] if arguments else typed.UNKNOWN, found))
 
 
 def _agree(
@@ -77,13 +77,13 @@ def _agree(
     if given == typed.NOTHING:
         return True
     if pattern.name in VARIABLES:
-        known = found.setdefault(pattern.name, given)
-        met = typed.joined(known, given)
+        bound = found.setdefault(pattern.name, given)
+        met = typed.joined(bound, given)
         if met is None and widen and not inside:
-            met = common(known, given)
+            met = common(bound, given)
         elif met is None and widen:
-            met = common(known, given) if common(known, given) == given else None
-        found[pattern.name] = met or known
+            met = common(bound, given) if common(bound, given) == given else None
+        found[pattern.name] = met or bound
         return met is not None
     if pattern.name == given.name:
         return True
@@ -138,10 +138,10 @@ class Function:
 
 def _pattern(text: str) -> Pattern:
     depth = text.count("list<")
-    found = Pattern(text.replace("list<", "").replace(">", "").strip())
+    pattern = Pattern(text.replace("list<", "").replace(">", "").strip())
     for _ in range(depth):
-        found = Pattern("list", found)
-    return found
+        pattern = Pattern("list", pattern)
+    return pattern
 
 
 def signature(text: str) -> Signature:
@@ -433,5 +433,5 @@ _ALL = (
     ),
 )
 
-#: All built-in functions by name.
 FUNCTIONS = {function.name: function for function in _ALL}
+"""All built-in functions by name."""

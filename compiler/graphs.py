@@ -13,13 +13,13 @@ def reached(starts: Iterable[Node], edges: Iterable[tuple[Node, Node]]) -> set[N
     targets: dict[Node, list[Node]] = {}
     for start, end in edges:
         targets.setdefault(start, []).append(end)
-    found: set[Node] = set()
+    nodes: set[Node] = set()
     waiting = list(starts)
     while waiting:
-        new = set(targets.get(waiting.pop(), ())) - found
-        found |= new
+        new = set(targets.get(waiting.pop(), ())) - nodes
+        nodes |= new
         waiting += new
-    return found
+    return nodes
 
 
 def strongly_connected(nodes: list[str], edges: dict[str, list[str]]) -> list[list[str]]:

@@ -6,7 +6,6 @@ import hashlib
 import re
 from collections.abc import Collection, Iterable, Mapping
 
-#: Words that an engine or another reader of the SQL does not take for plain identifiers.
 RESERVED = frozenset(
     """
     all alter analyse analyze and anti any array as asc asof asymmetric at authorization between binary both by call
@@ -23,19 +22,20 @@ RESERVED = frozenset(
     with within xor
     """.split()  # noqa: SIM905
 )
+"""Words that an engine or another reader of the SQL does not take for plain identifiers."""
 
 
-#: Columns that engines add to tables implicitly: DuckDB has row numbers (which a column of the same name hides), and
-#: both engines have the file that a row was read from. Generated columns never have these names.
 PSEUDO_COLUMNS = frozenset(
     """
     ctid file_block_length file_block_start file_index file_modification_time file_name file_path file_row_number
     file_size filename grouping__id grouping_id input_file_name metadata oid rowid rownum tableoid
     """.split()  # noqa: SIM905
 )
+"""Columns that engines add to tables implicitly: DuckDB has row numbers (which a column of the same name hides), and
+both engines have the file that a row was read from. Generated columns never have these names."""
 
-#: The maximum length of an SQL name. State folders are named after tables, and a folder name has at most 255 bytes.
 LONGEST_NAME = 120
+"""The maximum length of an SQL name. State folders are named after tables, and a folder name has at most 255 bytes."""
 
 
 def sql_names(names: Iterable[str], taken: Iterable[str] = ()) -> Mapping[str, str]:
@@ -55,18 +55,18 @@ def apart(wanted: Mapping[str, str], taken: Iterable[str] = ()) -> Mapping[str, 
     Case is ignored. Names that equal their identifier take precedence over others, and earlier names over later ones.
     """
     used = {name.lower() for name in taken}
-    made: dict[str, str] = {}
+    chosen: dict[str, str] = {}
     for name, plain in wanted.items():
         if name == plain and name.lower() not in used:
             used.add(name.lower())
-            made[name] = name
-    for name in [name for name in wanted if name not in made]:
+            chosen[name] = name
+    for name in [name for name in wanted if name not in chosen]:
         candidate, number = wanted[name], 2
         while candidate.lower() in used:
             candidate, number = f"{wanted[name].rstrip('_')}_{number}", number + 1
         used.add(candidate.lower())
-        made[name] = candidate
-    return {name: made[name] for name in wanted}
+        chosen[name] = candidate
+    return {name: chosen[name] for name in wanted}
 
 
 def _plain(name: str) -> str:

@@ -63,7 +63,6 @@ def _rewriting(run: Callable[[Any], Any], stage: str = "") -> Pass:
     return Pass(run.__name__, lambda program, _: run(program), stage)
 
 
-#: The passes in order. Each takes the result of the one before it and reports to the same diagnostics.
 PASSES = (
     _reporting(expand_paths, continues=True),
     _reporting(resolve, continues=True),
@@ -88,14 +87,13 @@ PASSES = (
     _rewriting(find_matrices),
     _rewriting(gather_facts, "plan"),
 )
+"""The passes in order. Each takes the result of the one before it and reports to the same diagnostics."""
 
 _PLAIN, _LINEAR = (
     next(number for number, step in enumerate(PASSES) if step.name == name)
     for name in ("split_aggregates", "annotate_derivations")
 )
 
-#: The passes for the program of each node of a located program: rules are localized first, and divided among nodes.
-#: Witnesses of recursions stay with their extrema until it is known which recursions go through other nodes.
 NODE_PASSES = (
     *PASSES[:_PLAIN],
     Pass("split_aggregates", lambda program, _: split_aggregates(program, local=False)),
@@ -107,12 +105,15 @@ NODE_PASSES = (
     _rewriting(split_aggregates),
     *PASSES[_LINEAR:],
 )
+"""The passes for the program of each node of a located program: rules are localized first, and divided among nodes.
+Witnesses of recursions stay with their extrema until it is known which recursions go through other nodes."""
 
-#: The stages, in order: the program as read, and the results of the passes that complete a stage.
 STAGES = ("syntax", *(step.stage for step in PASSES if step.stage))
+"""The stages, in order: the program as read, and the results of the passes that complete a stage."""
 
-#: The names of all representations, in order: the result of each pass, and behind it the stage that the pass completes.
 DUMPS = ("syntax", *(name for step in PASSES for name in (step.name, step.stage) if name))
+"""The names of all representations, in order: the result of each pass, and behind it the stage that the pass
+completes."""
 
 
 @contextmanager
@@ -147,8 +148,8 @@ class Compilation:
 
     def dump(self, name: str) -> str:
         """Return the text of a representation, one of :data:`DUMPS`."""
-        found = self.results[name] if name in self.results else getattr(self, name)
-        return syntax_text(found) if isinstance(found, syntax.SyntaxProgram) else str(found)
+        result = self.results[name] if name in self.results else getattr(self, name)
+        return syntax_text(result) if isinstance(result, syntax.SyntaxProgram) else str(result)
 
 
 def compile_program(

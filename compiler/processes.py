@@ -31,9 +31,9 @@ from .passes.split_processes import ProcessSyntax, owner, rewritten, split_proce
 from .pipeline import Compilation, refusing_depth, run_passes
 from .source import SourceFile, Span
 
-#: A qualified name such as ``S1.host``, or the beginning of a process; files without either exchange no
-#: tuples with other processes.
 _PROCESS = re.compile(r"[^\W\d]\w*\s*\.\s*[^\W\d]|\bprocess\b")
+"""A qualified name such as ``S1.host``, or the beginning of a process; files without either exchange no tuples with
+other processes."""
 
 
 @dataclass(frozen=True)
@@ -104,15 +104,15 @@ def belonging_together(
         with suppress(OSError):
             if not _PROCESS.search(program.read_text(encoding="utf-8", errors="replace")):
                 continue
-            found = split_processes(
+            processes = split_processes(
                 [read_program(program, Diagnostics(), None, include_path, dialect=dialect)], Diagnostics()
             )
-            names = {process.name for process in found}
-            read = {name for process in found for name in process.imports()}
+            names = {process.name for process in processes}
+            read = {name for process in processes for name in process.imports()}
             owners = {owner(name) for name in read if name not in outside} - names - {*outside}
             files[program] = names, owners
-    wanted = set[str]().union(*(owners for _, owners in files.values()))
-    together = tuple(path for path, (names, owners) in files.items() if owners or names & wanted)
+    read_owners = set[str]().union(*(owners for _, owners in files.values()))
+    together = tuple(path for path, (names, owners) in files.items() if owners or names & read_owners)
     groups: list[tuple[Path, ...]] = [(program,) for program in dict.fromkeys(programs) if program not in together]
     groups += [together] if together else []
     places = {program: place for place, program in reversed(list(enumerate(programs)))}
@@ -155,19 +155,19 @@ class _Compiler:
     def run(self) -> Processes:
         """Check that the processes fit together, and compile each; raise CompileError if there are errors."""
         whole = self.whole()
-        known = self.inferred(whole)
-        incomplete = {process.name for process in self.processes if self.check_imports(process, known)}
+        inferred = self.inferred(whole)
+        incomplete = {process.name for process in self.processes if self.check_imports(process, inferred)}
         compilations: dict[str, Compilation] = {}
-        spanning = self.spanning(known) if not self.diagnostics.failed else []
-        self.only = self.narrowed(known, spanning) if not self.diagnostics.failed else {}
+        spanning = self.spanning(inferred) if not self.diagnostics.failed else []
+        self.only = self.narrowed(inferred, spanning) if not self.diagnostics.failed else {}
         for process in self.processes:
             if process.name not in incomplete:
-                program = self.program(process, known, spanning)
+                program = self.program(process, inferred, spanning)
                 with suppress(CompileError):
                     compilations[process.name] = run_passes(program, self.diagnostics)
         self.diagnostics.check()
         compiled = run_passes(whole, Diagnostics())
-        topology = self.topology(known, spanning)
+        topology = self.topology(inferred, spanning)
         return Processes(topology, compilations, compiled, self.sources, self.diagnostics.sorted())
 
     # ---- the whole program -----------------------------------------------------------------------------------------
@@ -214,16 +214,16 @@ class _Compiler:
 
     def spanning(self, known: typed.TypedProgram) -> list[frozenset[str]]:
         """Return the recursive components with relations of several processes, by names in the whole program."""
-        found = []
+        groups = []
         names = {relation.name for relation in known.relations}
         for members in components(known):
             rules = [rule for name in members for rule in known.rules_of(name)]
             owners = {self.owner_of(name) for name in members} - {""}
             if is_recursive(rules, frozenset(members)) and len(owners) > 1:
-                found.append(frozenset(members))
+                groups.append(frozenset(members))
                 self.dead.append({name: unused(f"{name}.dead", names) for name in sorted(owners)})
                 names.update(self.dead[-1].values())
-        return found
+        return groups
 
     def owner_of(self, name: str) -> str:
         """Return the process that owns a relation of the whole program, empty if none does."""
@@ -277,14 +277,15 @@ class _Compiler:
         sender: ProcessSyntax,
     ) -> None:
         """Report (E0737) a declared input whose columns differ in number or type from those that ``sender`` sends."""
-        given = [column.type for column in sent.columns]
-        wanted = typed_columns(declared, process, self.sources)
+        sent_types = [column.type for column in sent.columns]
+        read_types = typed_columns(declared, process, self.sources)
         place = sender.declared[sent.name].name_span if sent.name in sender.declared else sender.derived[sent.name]
         problem = ""
-        if len(given) != len(wanted):
-            problem = f"`{sender.name}` sends {counted(len(given), 'column')}, `{process.name}` reads {len(wanted)}"
-        elif not any(kind in (typed.BROKEN, typed.UNKNOWN) for kind in (*given, *wanted)):
-            for number, (one, other) in enumerate(zip(given, wanted, strict=True)):
+        if len(sent_types) != len(read_types):
+            sends = counted(len(sent_types), "column")
+            problem = f"`{sender.name}` sends {sends}, `{process.name}` reads {len(read_types)}"
+        elif not any(kind in (typed.BROKEN, typed.UNKNOWN) for kind in (*sent_types, *read_types)):
+            for number, (one, other) in enumerate(zip(sent_types, read_types, strict=True)):
                 if one != other:
                     column = declared.columns[number].name
                     problem = f"`{sender.name}` sends `{column}` as `{one}`, `{process.name}` reads it as `{other}`"
@@ -318,8 +319,8 @@ class _Compiler:
             spanning=self.parts(process, known, spanning),
             process=process.name,
             narrowed=tuple(
-                replace(found, sent="") if reader == process.name else found
-                for (reader, name), found in self.only.items()
+                replace(narrowed, sent="") if reader == process.name else narrowed
+                for (reader, name), narrowed in self.only.items()
                 if process.name in (reader, owner(name))
             ),
         )
@@ -329,8 +330,8 @@ class _Compiler:
     ) -> dict[tuple[str, str], Narrowed]:
         """Return the channels that carry only some columns of a relation, by reader and relation: the reader's rules
         need no others, it does not declare the relation, and the two are not parts of one recursion."""
-        found: dict[tuple[str, str], Narrowed] = {}
-        taken = {relation.name for relation in known.relations}
+        projections: dict[tuple[str, str], Narrowed] = {}
+        names = {relation.name for relation in known.relations}
         by_owner: dict[str, list[typed.TypedRule]] = {}
         for rule in known.rules:
             by_owner.setdefault(self.owner_of(rule.head.relation), []).append(rule)
@@ -344,12 +345,12 @@ class _Compiler:
                 kept = needed_columns(relation, rules)
                 if kept == all_columns(relation):
                     continue
-                sent = next((n.sent for n in found.values() if (n.relation, n.columns) == (name, kept)), "")
+                sent = next((n.sent for n in projections.values() if (n.relation, n.columns) == (name, kept)), "")
                 if not sent:
-                    sent = unused("_".join([name, *(relation.columns[place].name for place in kept)]), taken)
-                    taken.add(sent)
-                found[process.name, name] = Narrowed(name, kept, sent)
-        return found
+                    sent = unused("_".join([name, *(relation.columns[place].name for place in kept)]), names)
+                    names.add(sent)
+                projections[process.name, name] = Narrowed(name, kept, sent)
+        return projections
 
     def parts(
         self, process: ProcessSyntax, known: typed.TypedProgram, spanning: Sequence[frozenset[str]]
@@ -357,13 +358,13 @@ class _Compiler:
         """Return the parts of a process in the recursions across processes in which it derives relations. Other
         processes that read these relations need only their facts, not their derivations."""
         names = {*process.declared, *process.derived, *process.imports()}
-        found = []
+        parts = []
         for members, dead in zip(spanning, self.dead, strict=True):
             own = frozenset(name for name in names if self.name_in_whole(process.name, name) in members)
             if not own.isdisjoint(process.derived):
                 others = tuple(name for other, name in dead.items() if other != process.name)
-                found.append(self.part(process, known, own, dead[process.name], others))
-        return tuple(found)
+                parts.append(self.part(process, known, own, dead[process.name], others))
+        return tuple(parts)
 
     def part(
         self, process: ProcessSyntax, known: typed.TypedProgram, own: frozenset[str], dead: str, others: tuple[str, ...]
@@ -429,9 +430,9 @@ def typed_columns(
 
 def _declared_input(name: str, columns: Sequence[typed.TypedColumn], span: Span) -> syntax.RelationDeclaration:
     """Return the declaration of an input that a process reads from another without declaring it."""
-    made = tuple(syntax.ColumnDeclaration(c.name, _type_name(c.type, span), False, span) for c in columns)
+    declared = tuple(syntax.ColumnDeclaration(c.name, _type_name(c.type, span), False, span) for c in columns)
     text = f"input relation {name}({', '.join(map(str, columns))})"
-    return syntax.RelationDeclaration(name, made, True, False, False, False, False, (), None, span, span, text)
+    return syntax.RelationDeclaration(name, declared, True, False, False, False, False, (), None, span, span, text)
 
 
 def _type_name(kind: typed.Type, span: Span) -> syntax.TypeName:

@@ -15,9 +15,9 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from flintlog.runtime.commands.show import read_relation
-from flintlog.runtime.inputs.values import hashable
-from flintlog.runtime.manifest import read_manifest
+from flintlog.runtime.job.show import read_relation
+from flintlog.runtime.kernel.values import hashable
+from flintlog.runtime.store.manifest import read_manifest
 
 Row = tuple[Any, ...]
 
@@ -34,8 +34,9 @@ class Processes:
     scripts: Path
     root: Path
     options: Sequence[str] = ()
-    #: Where those processes are that have lost what they had.
     homes: dict[str, Path] = field(default_factory=dict)
+    """Where those processes are that have lost what they had."""
+
     files: int = 0
 
     def __post_init__(self) -> None:

@@ -7,23 +7,27 @@ A batch is a transaction with its name in front::
     delete price("a", 1, 5),
     insert price("a", 1, 12);
     commit dump_changes;
+    # cost:
+    # cost{.item = "a", .price = 12}: +1
 
-Unlike ``replay``, tests give the changes to a job as they stand, also those that change nothing.
+Comments behind it say what comes of it. Unlike ``replay``, tests give the changes to a job as they stand, also those
+that change nothing.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import date, datetime
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
-from flintlog.compiler.local.dat.printer import record_text, value_text
-from flintlog.compiler.local.dat.reader import Reader
-from flintlog.compiler.local.dat.syntax import Echo, Items, Scalar, Struct, Update, Value
-from flintlog.runtime.model import Program
-from flintlog.runtime.sql import element_type, is_list
+from flintlog.local.dat.printer import record_text, value_text
+from flintlog.local.dat.reader import Reader
+from flintlog.local.dat.syntax import Echo, Items, Scalar, Struct, Update, Value
+from flintlog.runtime.kernel.model import Program
+from flintlog.runtime.kernel.sql import element_type, is_list
 
 from golden_tests.harness import Row, named
 from golden_tests.oracle.batches import Batch
@@ -81,6 +85,21 @@ def batch_text(name: str, batch: Batch) -> str:
     ]
     lines = [f"echo {name};", "start;", *([",\n".join(updates) + ";"] if updates else []), "commit dump_changes;"]
     return "\n".join(lines) + "\n"
+
+
+def with_outcomes(text: str, outcomes: Mapping[str, Sequence[str]]) -> str:
+    """Return the text of a file with what comes of each batch, some lines of text, in comments behind it."""
+    commands = re.split(r"^echo (.*);\n", re.sub(r"^#.*\n", "", text, flags=re.MULTILINE), flags=re.MULTILINE)
+    batches = zip(commands[1::2], commands[2::2], strict=True)
+    return "\n".join(
+        "".join([f"echo {name};\n{batch.rstrip()}\n", *(f"# {line}".rstrip() + "\n" for line in told(outcomes[name]))])
+        for name, batch in batches
+    )
+
+
+def told(outcome: Sequence[str]) -> list[str]:
+    """Return the lines of an outcome, whose texts may have several."""
+    return [line for text in outcome for line in text.split("\n")]
 
 
 def changes_text(relations: Iterable[Any], changes: dict[str, set[tuple[str, Row]]]) -> Iterator[str]:

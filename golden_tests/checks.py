@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import date, datetime
 from decimal import Decimal
 from typing import Any
@@ -122,26 +122,30 @@ class Checked:
     def compare(self, inputs: Inputs, state: Inputs, recount: bool) -> list[str]:
         """What is wrong with the stored state: tuples, supports, ranks, and the job's own recount."""
         problems = []
-        for relation in self.job.program.relations:
+        stored = [(relation, self.job.tuples(relation)) for relation in self.job.program.relations]
+        for relation, rows in stored:
             if relation.hidden:
                 continue
             expected = state[relation.name] if relation.name in state else inputs.get(relation.name, set())
-            problems += compared(relation.name, self.job.tuples(relation), expected)
+            problems += compared(relation.name, rows, expected)
         if recount:
             problems += [f"recount of the job: {found}" for found in self.job.differences()]
-        return problems or self.compare_supports(inputs)
+        return problems or self.compare_supports(inputs, [rows for _, rows in stored])
 
-    def compare_supports(self, inputs: Inputs) -> list[str]:
-        """What is wrong with numbers of derivations, with ranks, and with hidden relations."""
+    def compare_supports(self, inputs: Inputs, stored: Sequence[set[Row]]) -> list[str]:
+        """What is wrong with numbers of derivations, with ranks, and with hidden relations, given the ``stored`` tuples
+        of all relations."""
         given = {r.name: inputs.get(self.publics[r.name], set()) for r in self.rewritten.inputs}
         given |= {name: numbered(given[name]) for name in self.copies}
         known = {r.name: kept_rows(r, given[r.name]) for r in self.rewritten.inputs}
-        tables = {r.name: t for r, t in zip(self.rewritten.relations.values(), self.job.program.relations, strict=True)}
+        names = list(self.rewritten.relations)
+        tables = dict(zip(names, self.job.program.relations, strict=True))
+        tuples = dict(zip(names, stored, strict=True))
         store = evaluated(self.rewritten, known)
         derived = shown(self.rewritten, store)
         problems = []
         for name, rows in {**known, **derived}.items():
-            found = kept_rows(self.rewritten.relations[name], self.job.tuples(tables[name]))
+            found = kept_rows(self.rewritten.relations[name], tuples[name])
             problems += compared(f"rewritten {name}", found, rows)
         if problems:
             return problems

@@ -15,22 +15,24 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from golden_tests import nightly
+from golden_tests import nightly, quick
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from golden_tests.processes.real import RealWorld
+    from golden_tests.addons.processes.real import RealWorld
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """Add ``--update-golden``."""
+    """Add the options of golden files and of quick tests."""
     parser.addoption(
         "--update-golden",
         action="store_true",
         default=False,
         help="write the expected files of golden cases anew instead of comparing with them",
     )
+    parser.addoption("--quick", action="store_true", default=False, help="leave out the tests that slow.txt names")
+    parser.addoption("--update-slow", action="store_true", default=False, help="write slow.txt anew after the run")
 
 
 IN_MEMORY = Path("/dev/shm")
@@ -44,7 +46,10 @@ def pytest_configure(config: pytest.Config) -> None:
         room = os.statvfs(IN_MEMORY)
         if os.access(IN_MEMORY, os.W_OK) and room.f_bavail * room.f_frsize >= ENOUGH:
             os.environ.setdefault("PYTEST_DEBUG_TEMPROOT", str(IN_MEMORY))
+    if config.getoption("--update-slow") and not hasattr(config, "workerinput"):
+        config.pluginmanager.register(quick.Times())
     config.addinivalue_line("markers", "night: runs in `make nightly` only")
+    config.addinivalue_line("markers", "by_day(count): at most this many of its cases run by day")
     config.addinivalue_line("markers", "xdist_group(name): run by one worker, together with others of that name")
 
 
@@ -56,6 +61,8 @@ def pytest_report_header() -> str:
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Leave out what does not run now; let one worker run all tests that share something."""
     nightly.select(config, items)
+    quick.select(config, items)
+    quick.slowest_first(items)
     for item in items:
         if isinstance(item, pytest.Function) and not item.get_closest_marker("xdist_group"):
             shared = group_of(item)

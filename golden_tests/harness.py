@@ -20,12 +20,16 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
+from click.testing import CliRunner, Result
+from flintlog.compiler import cli
 from flintlog.compiler.ir import plan
 from flintlog.compiler.pipeline import Compilation, compile_program
 from flintlog.compiler.source import SourceFile
 from flintlog.runtime.engines.instances import INSTANCES
-from flintlog.targets.bundle import bundle
+from flintlog.runtime.local import session as local_session
+from flintlog.targets.bundle import bundle, reachable
 from flintlog.targets.pyspark.emit import emit_script, job_templates, needed_modules, program_part
+from flintlog.targets.pyspark.load import load_program
 from flintlog.targets.runtimes import PART_MODULES
 
 if TYPE_CHECKING:
@@ -71,11 +75,22 @@ def load_script(text: str) -> ModuleType:
     return module
 
 
+def run_job(command: str, script: Path | str, *arguments: Path | str) -> Result:
+    """Run a command of a job by ``flintlog job`` in this process."""
+    given = ["job", command, str(script), *map(str, arguments)]
+    return CliRunner().invoke(cli.main, given, catch_exceptions=False)
+
+
 def memory_script(program: plan.ProgramPlan, more: tuple[str, ...] = ()) -> str:
     """A program with the part of the runtime that keeps it in memory, and further modules of the runtime."""
     part, _ = program_part(job_templates(), program, VERSION, False, spark=False)
-    runtime = bundle(("local.session", "local.facts", *needed_modules(program), *more))
+    runtime = bundle(whole_modules("local.session", "local.facts", *needed_modules(program), *more))
     return f"{part}\n\n\n{runtime}\n\n\nPROGRAM = program()\n"
+
+
+def whole_modules(*roots: str) -> dict[str, Iterable[str]]:
+    """Modules of the runtime and those that they need with all their names, for tests that use more than scripts."""
+    return {module.name: module.binding for module in reachable(roots)}
 
 
 def manifest_of(module: Any, program: Any, **members: Any) -> Any:
@@ -88,7 +103,7 @@ def manifest_of(module: Any, program: Any, **members: Any) -> Any:
 
 def stored_tuples(module: Any, state: Path, manifest: Any, relation: Any) -> set[Row]:
     """The tuples of a relation in the files of a commit, of which none is there twice."""
-    engine = module.DuckEngine()
+    engine = module.DuckEngine(state=str(state))
     entries = module.bucket_files(manifest.relations, relation, None)
     records = engine.first(module.stored_rows(engine, str(state), relation, entries), 2**40)
     engine.close()
@@ -168,17 +183,8 @@ class LocalJob:
         self.attempts += 1
         attempt = f"{self.attempts:06d}-{uuid.uuid4().hex[:8]}"
         staged = self._stage(changes, attempt)
-        outcome = self.module.run_stages(
-            self.executor,
-            self.program,
-            self.manifest,
-            staged,
-            str(self.folder),
-            attempt,
-            self.options,
-            QuietLog(),
-            initial,
-        )
+        request = self.module.Request(self.program, self.executor, self.folder, QuietLog(), self.options)
+        outcome = self.module.run_stages(request, self.manifest, staged, attempt, initial)
         before, self.manifest = self.manifest, self._committed(outcome)
         self.algebra = [how for s in outcome.steps for task in s["tasks"] for how in task["algebra"].values()]
         self.scratch = [reason for s in outcome.steps for task in s["tasks"] for reason in task["scratch"].values()]
@@ -260,7 +266,7 @@ class LocalJob:
         """The stored rows of a relation, all state columns."""
         assert self.manifest is not None
         entries = self.module.bucket_files(self.manifest.relations, relation, None)
-        with contextlib.closing(self.module.DuckEngine()) as engine:
+        with contextlib.closing(self.module.DuckEngine(state=str(self.folder))) as engine:
             sql = self.module.stored_rows(engine, str(self.folder), relation, entries)
             return engine.first(sql, 2**40)  # type: ignore[no-any-return]
 
@@ -382,6 +388,24 @@ class MemoryJob:
     def differences(self) -> list[dict[str, Any]]:
         """What the recount finds."""
         return self.session.differences()  # type: ignore[no-any-return]
+
+
+class ImportedJob(MemoryJob):
+    """The same with the runtime that this process imports, as commands have it: quicker to load, but with no settings
+    of its own."""
+
+    def __init__(self, compilation: Compilation) -> None:
+        """Load the program; nothing is built yet."""
+        self.compilation = compilation
+        self.module = local_session
+        self.session = local_session.Session(load_program(compilation.plan))
+        self.supplied = self.session.supplied
+        self.program = self.session.program
+        self.changes = {}
+
+    def close(self) -> None:
+        """Discard the database."""
+        self.session.engine.close()
 
 
 class MemoryMatricesJob(MemoryJob):

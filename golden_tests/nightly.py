@@ -53,20 +53,25 @@ SHARE = choose_share()
 AT_NIGHT = pytest.mark.night
 
 
+def by_day(count: int) -> pytest.MarkDecorator:
+    """A marker of tests with many cases: at most ``count`` of them run by day, chosen evenly, and all at night."""
+    return pytest.mark.by_day(count)
+
+
 def numbers(day: int, night: int, first: int = 0) -> list[Any]:
-    """Parameters of a test: so many numbers by day, so many at night."""
+    """Parameters of a test: numbers from ``first`` on, ``day`` of them by day and ``night`` at night."""
     if not NIGHTLY:
         return list(range(first, first + day))
     return [pytest.param(number, marks=AT_NIGHT) for number in range(first, first + night)]
 
 
 def one_in(values: Iterable[Any], every: int) -> list[Any]:
-    """Parameters of a test: one of so many of the values by day, the first among them, and all at night."""
+    """Parameters of a test: each ``every``-th of the values by day, beginning with the first, and all at night."""
     return [pytest.param(value, marks=AT_NIGHT if number % every else ()) for number, value in enumerate(values)]
 
 
 def seeds(day: int, night: int) -> list[Any]:
-    """Parameters of a test: the seeds of so many random programs by day, of so many new ones at night."""
+    """Parameters of a test: the seeds of ``day`` random programs by day, and of ``night`` new ones at night."""
     return numbers(day, night, START)
 
 
@@ -79,15 +84,34 @@ def seeded(number: int) -> Callable[[T], T]:
     return hypothesis.seed(START + number) if NIGHTLY else unchanged
 
 
+def leave_to_the_night(items: Iterable[pytest.Item]) -> None:
+    """Mark what ``by_day`` leaves of each test with many cases."""
+    cases: dict[str, list[pytest.Item]] = {}
+    for item in items:
+        if item.get_closest_marker("by_day") and not item.get_closest_marker("night"):
+            cases.setdefault(item.nodeid.partition("[")[0], []).append(item)
+    for test in cases.values():
+        marker = test[0].get_closest_marker("by_day")
+        assert marker
+        chosen = {place * len(test) // marker.args[0] for place in range(marker.args[0])}
+        for place, item in enumerate(test):
+            if place not in chosen:
+                item.add_marker(AT_NIGHT)
+
+
 def select(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Skip the tests of the night by day; keep just those of the share if one is to run.
+    """Skip the tests of the night by day, unless they are to write files; keep those of the share if one is to run.
 
     The tests of the night are dealt out like cards, in the order in which they are collected, so that each share has a
     part of every kind and all shares together have all.
     """
+    leave_to_the_night(items)
     night = [item for item in items if item.get_closest_marker("night")]
     if not NIGHTLY:
+        writing = config.getoption("--update-golden")
         for item in night:
+            if writing and "update_golden" in getattr(item, "fixturenames", ()):
+                continue
             item.add_marker(pytest.mark.skip(reason="runs in `make nightly`; a smaller test covers most of it"))
     elif SHARE:
         number, count = SHARE

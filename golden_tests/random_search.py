@@ -3,14 +3,15 @@
 Run ``python -m golden_tests.random_search FIRST LAST`` in the repository: the scenarios of the seeds from FIRST to
 LAST - 1, with 1 to 3 buckets by turns unless ``--buckets`` says how many, or with ``--memory`` in one database without
 files, or with ``--engine spark`` in files by Spark's engine, in one session for all of them. ``--nasty`` gives every
-program names that mean something to an engine, to Python or to the job, ``--nulls`` columns that may be null, and
-``--multisets`` inputs whose copies count. Every difference is printed with its seed and its program; the exit code says
-whether there was one.
+program names that mean something to an engine, to Python or to the job, ``--nulls`` columns that may be null,
+``--multisets`` inputs whose copies count, and ``--types`` columns of every type and hostile values. Every difference is
+printed with its seed and its program; the exit code says whether there was one.
 """
 
 from __future__ import annotations
 
 import argparse
+import contextlib
 import random
 import re
 import sys
@@ -20,7 +21,6 @@ import traceback
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
-from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -31,7 +31,7 @@ from .checks import Checked, insertions
 from .harness import LocalJob, MatricesJob, MemoryJob, RoundsJob, compile_text, frozen_row, load_script
 from .oracle.batches import Batch, key_of
 from .oracle.language import parse
-from .oracle.programs import FEATURES, Scenario, random_scenario
+from .oracle.programs import FEATURES, Scenario, random_scenario, values_of
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -78,9 +78,14 @@ def check_queries(scenario: Scenario, spark: SparkSession) -> list[str]:
 
 
 def compare_queries(
-    compilation: Compilation, script: str, text: str, batches: Iterable[Batch], spark: SparkSession
+    compilation: Compilation,
+    script: str,
+    text: str,
+    batches: Iterable[Batch],
+    spark: SparkSession,
+    look: Callable[[str, str], None] = lambda label, sql: None,
 ) -> list[str]:
-    """Which queries of a script's rules find other rows in Spark than in DuckDB.
+    """Which queries of a script's rules find other rows in Spark than in DuckDB; ``look`` may look at each of Spark's.
 
     The program runs in memory, to its last batch that is not refused; then all tables that queries read, also those of
     changes, hold the rows of its relations. So every query runs, though no round does: that is hundreds of statements.
@@ -118,6 +123,7 @@ def compare_queries(
                 frame.createOrReplaceTempView(name)
         problems = []
         for label, (duckdb, sql) in queries:
+            look(label, sql)
             here = Counter(map(frozen_row, connection.execute(duckdb).fetchall()))
             there = Counter(frozen_row(row) for row in spark.sql(sql).collect())
             if here != there:
@@ -198,7 +204,11 @@ def with_conflict(text: str, batch: Batch, rng: random.Random) -> Batch:
         inserted = [row for op, row in made.get(relation.name, ()) if op == "+"]
         if relation.key and inserted and rng.random() < 0.4:
             row = rng.choice(inserted)
-            other = tuple(value if c in relation.key else changed(value) for c, value in enumerate(row))
+            assert relation.columns is not None
+            other = tuple(
+                value if c in relation.key else next(v for v in values_of(relation.columns[c].type) if v != value)
+                for c, value in enumerate(row)
+            )
             assert key_of(relation, other) == key_of(relation, row)
             made[relation.name].append(("+", other))
         if relation.is_multiset and rng.random() < 0.2:
@@ -208,15 +218,6 @@ def with_conflict(text: str, batch: Batch, rng: random.Random) -> Batch:
             op, row = rng.choice(made[relation.name])
             made[relation.name].insert(0, ("-" if op == "+" else "+", row))
     return made
-
-
-def changed(value: Any) -> Any:
-    """Another value of a column of integers or lists."""
-    if value is None or isinstance(value, str):
-        return 1 if value is None else f"{value}b"
-    if isinstance(value, datetime):
-        return value.replace(microsecond=(value.microsecond + 1) % 1_000_000)
-    return (*value, 1) if isinstance(value, tuple) else (value + 1) % 5
 
 
 def scenario_of(seed: int, nasty: bool = False, **wanted: bool) -> Scenario:
@@ -233,6 +234,27 @@ def scenario_of(seed: int, nasty: bool = False, **wanted: bool) -> Scenario:
     return made_daring(scenario, random.Random(seed)) if seed % 5 == 4 else scenario
 
 
+#: What makes Spark quick with many small queries: to compile one takes longer than to run it.
+FOR_SMALL_QUERIES = {
+    "spark.sql.shuffle.partitions": "1",
+    "spark.sql.codegen.wholeStage": "false",
+    "spark.sql.codegen.factoryMode": "NO_CODEGEN",
+}
+
+
+@contextlib.contextmanager
+def small_queries(spark: SparkSession) -> Iterator[None]:
+    """Let a session run many small queries, with its settings as before in the end."""
+    before = {name: spark.conf.get(name, None) for name in FOR_SMALL_QUERIES}
+    for name, value in FOR_SMALL_QUERIES.items():
+        spark.conf.set(name, value)
+    try:
+        yield
+    finally:
+        for name, kept in before.items():
+            spark.conf.unset(name) if kept is None else spark.conf.set(name, kept)
+
+
 def quick_session() -> SparkSession:
     """A Spark session for many small queries: one core, one partition, and nothing that pays for large ones only."""
     import logging
@@ -244,12 +266,9 @@ def quick_session() -> SparkSession:
     settings = {
         "spark.ui.enabled": "false",
         "spark.ui.showConsoleProgress": "false",
-        "spark.sql.shuffle.partitions": "1",
         "spark.default.parallelism": "1",
         "spark.sql.adaptive.enabled": "false",
-        # To compile a query takes longer than to run it.
-        "spark.sql.codegen.wholeStage": "false",
-        "spark.sql.codegen.factoryMode": "NO_CODEGEN",
+        **FOR_SMALL_QUERIES,
         "spark.sql.session.timeZone": "America/New_York",
     }
     builder = SparkSession.builder.master("local[1]").appName("random search")
@@ -273,6 +292,7 @@ def main() -> int:
     parser.add_argument("--multisets", action="store_true", help="with inputs whose copies count")
     parser.add_argument("--timestamps", action="store_true", help="with columns of timestamps")
     parser.add_argument("--firsts", action="store_true", help="with the first few of an order")
+    parser.add_argument("--types", action="store_true", help="with columns of every type, and hostile values")
     parser.add_argument(
         "--engine", choices=("duckdb", "matrices", "spark"), default="duckdb", help="which runs the rounds in files"
     )
@@ -286,7 +306,7 @@ def main() -> int:
     heard: Counter[str] = Counter()
     failed, started = [], time.monotonic()
     for seed in range(arguments.first, arguments.last):
-        more = {name: getattr(arguments, name) for name in ("nulls", "multisets", "timestamps", "firsts")}
+        more = {name: getattr(arguments, name) for name in ("nulls", "multisets", "timestamps", "firsts", "types")}
         scenario = scenario_of(seed, arguments.nasty, **more)
         try:
             if arguments.queries:

@@ -2,15 +2,23 @@
 
 from __future__ import annotations
 
-from . import complete, maintenance
-from .job import Job
-from .model import (
+from .addons import registration
+from .addons.processes.channels import Channel, Process
+from .addons.processes.network import nodes_main
+from .addons.processes.nodes import Nodes, Route
+from .addons.processes.partition import Partition
+from .addons.processes.serve import process_main
+from .job.job import Job
+from .job.release import require_package
+from .kernel import methods
+from .kernel.model import (
     Both,
     Column,
     Delta,
     ExternalFunction,
     Grouping,
     MatrixFactor,
+    NamedFile,
     Program,
     Relation,
     Rule,
@@ -18,12 +26,6 @@ from .model import (
     Step,
     Stratum,
 )
-from .processes.channels import Channel, Process
-from .processes.network import nodes_main
-from .processes.nodes import Nodes, Route
-from .processes.partition import Partition
-from .processes.serve import process_main
-from .release import require_package
 
 __all__ = [
     "Both",
@@ -34,6 +36,7 @@ __all__ = [
     "Grouping",
     "Job",
     "MatrixFactor",
+    "NamedFile",
     "Nodes",
     "Partition",
     "Process",
@@ -44,9 +47,9 @@ __all__ = [
     "Stage",
     "Step",
     "Stratum",
-    "complete",
-    "maintenance",
+    "methods",
     "nodes_main",
     "process_main",
+    "registration",
     "require_package",
 ]

@@ -12,34 +12,34 @@ from pathlib import PurePosixPath
 from typing import Protocol, cast
 
 from flintlog.compiler.ir import plan
-from flintlog.runtime.parts import PARTS
+from flintlog.runtime.store.extensions import PARTS
 
-#: The modules that define the targets as ``TARGET``, by target name; a module is imported on demand.
-_MODULES = {"pyspark": "flintlog.targets.pyspark"}
+DATABASE = "database"
+"""The target whose scripts keep their state in one SQLite file."""
 
-#: The names of all targets.
+_MODULES = {"pyspark": "flintlog.targets.pyspark", DATABASE: "flintlog.targets.database"}
+"""The modules that define the targets as ``TARGET``, by target name; a module is imported on demand."""
+
 TARGETS = tuple(_MODULES)
+"""The names of all targets."""
 
-#: The target that prints a script for each process, from the programs of all processes.
 PROCESSES = "processes"
+"""The target that prints a script for each process, from the programs of all processes."""
 
-#: Where scripts find the runtime: in the script itself, in a file beside it, or in the installed package.
 RUNTIMES = ("standalone", "beside", "installed")
+"""The places where scripts find the runtime: in the script, in an archive beside it, or in the installed package."""
 
-#: What standalone scripts can have besides the basic commands, by name.
 RUNTIME_PARTS = PARTS
+"""The parts that standalone scripts can have besides the basic commands, by name."""
 
-#: The module, and its file, with the runtime that the scripts in a folder share.
-RUNTIME_MODULE = "flintlog_runtime"
-RUNTIME_FILE = f"{RUNTIME_MODULE}.py"
-
-#: What generated scripts import beside the standard library, also through packages, and what else lies beside them.
 _TAKEN = """
     duckdb numpy pandas py4j pyarrow pyspark flintlog flintlog_functions flintlog_runtime run_local
     confluent_kafka dateutil google googleapis_common_protos grpc pytz six
     adlfs aiobotocore aiohttp argcomplete attr attrs azure boto3 botocore certifi fastavro fsspec gcsfs hdfs_native
     jmespath multidict pathlib_abc requests s3fs typing_extensions upath urllib3 wrapt yaml yarl
 """
+"""The modules that generated scripts import beside the standard library, also through packages, and other files beside
+them."""
 
 
 @dataclass(frozen=True)
@@ -57,11 +57,11 @@ class EmitOptions:
 def chosen_parts(names: Iterable[str]) -> tuple[str, ...]:
     """Return parts of the runtime by their names, in the usual order; all of them for ``all``. Raise ValueError for an
     unknown one."""
-    wanted = list(names)
-    for name in wanted:
+    chosen = list(names)
+    for name in chosen:
         if name not in (*RUNTIME_PARTS, "all"):
             raise ValueError(f"{name!r} is not one of {', '.join(RUNTIME_PARTS)}, all")
-    return tuple(part for part in RUNTIME_PARTS if part in wanted or "all" in wanted)
+    return tuple(part for part in RUNTIME_PARTS if part in chosen or "all" in chosen)
 
 
 class Target(Protocol):

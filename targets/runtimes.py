@@ -4,54 +4,55 @@ from __future__ import annotations
 
 import ast
 import hashlib
+import io
+import zipfile
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from functools import cache
 
-from flintlog.runtime.parts import FEED_PARTS, FEEDS, FUNCTIONS_OF_PARTS
-
-from . import RUNTIME_FILE, RUNTIME_MODULE, EmitOptions
-from .bundle import bundle, modules
+from . import EmitOptions
+from .bundle import bundle, module, texts
 from .signature import MARK, signed
 
-#: Modules left out of the runtime file: execution without a state, and those for the installed package.
-_LOCAL = ("local.", "script", "complete")
+PACKAGE, ARCHIVE = "flintlog_runtime", "flintlog_runtime-{}.zip"
+"""The package that scripts import from an archive beside them, and the name of the archive for a release."""
 
-#: The functions of jobs that all scripts have.
-FUNCTIONS = ("init", "apply", "status", "relation", "explain", "verify", "rebuild", "upgrade", "compact", "recover")
-
-#: The runtime modules of each part that a standalone script can have.
 PART_MODULES: Mapping[str, tuple[str, ...]] = {
-    "operations": ("commands.operations",),
-    "delta": ("commands.feeding", "commands.sources", "feeds.spark_delta", "outputs.delta"),
-    "files": ("commands.feeding", "commands.sources", "feeds.folder"),
-    "iceberg": ("commands.feeding", "commands.sources", "feeds.iceberg", "outputs.iceberg"),
-    "kafka-debezium": ("commands.feeding", "commands.sources", "feeds.topic", "feeds.messages"),
-    "matrices": ("matrices.best", "matrices.fixpoint", "matrices.follow"),
-    "micro-batches": ("commands.micro_batch",),
-    "openlineage": ("lineage",),
-    "quarantine": ("quarantine",),
-    "table": ("commands.feeding", "commands.sources", "feeds.spark_table"),
+    "explain": ("addons.derivations",),
+    "operations": tuple(
+        f"addons.operations.{name}"
+        for name in (
+            *("archive", "changes", "compact", "history", "rebuild"),
+            *("recover", "revert", "rollback", "upgrade", "vacuum"),
+        )
+    ),
+    "delta": ("addons.feeds.feeding", "addons.feeds.sources", "addons.feeds.spark_delta", "addons.tables.delta"),
+    "files": ("addons.feeds.feeding", "addons.feeds.sources", "addons.feeds.folder"),
+    "iceberg": ("addons.feeds.feeding", "addons.feeds.sources", "addons.feeds.iceberg", "addons.tables.iceberg"),
+    "kafka-debezium": ("addons.feeds.feeding", "addons.feeds.sources", "addons.feeds.topic", "addons.feeds.messages"),
+    "matrices": ("addons.matrices.selection",),
+    "micro-batches": ("addons.micro_batch",),
+    "openlineage": ("addons.lineage",),
+    "quarantine": ("addons.quarantine",),
+    "table": ("addons.feeds.feeding", "addons.feeds.sources", "addons.feeds.spark_table"),
 }
+"""The runtime modules of each part that a standalone script can have."""
 
-#: Modules of the classes that program parts use.
-_DESCRIPTIONS = ("model", "processes.channels", "processes.nodes", "processes.partition")
-
-#: The functions that run scripts of processes, by their modules.
-_MAINS = {"processes.serve": "process_main", "processes.network": "nodes_main"}
+_MAINS = {"addons.processes.serve": "process_main", "addons.processes.network": "nodes_main"}
+"""The functions that run scripts of processes, by their modules."""
 
 
 @dataclass(frozen=True)
 class RuntimeView:
-    """The part of a script after the program part: the text of a ``bundle``, or imports of ``names`` from a ``module``,
-    which is checked by its ``sha256`` or by its ``release``; ``place`` tells readers where the module is. Scripts have
-    the ``functions`` of jobs, and the optional ``parts`` are those in the bundle."""
+    """The part of a script after the program part: the text of a ``bundle``, or imports of ``names`` from a
+    ``package``, which is checked by its ``release`` or, in an ``archive``, by the ``sha256`` of that. The optional
+    ``parts`` are those in the bundle."""
 
-    functions: tuple[str, ...]
     bundle: str = ""
     parts: tuple[str, ...] = ()
-    module: str = ""
-    place: str = ""
+    package: str = ""
     names: tuple[str, ...] = ()
+    archive: str = ""
     sha256: str = ""
     release: str = ""
 
@@ -59,60 +60,49 @@ class RuntimeView:
 def runtime_view(part: str, options: EmitOptions, roots: Iterable[str]) -> RuntimeView:
     """Return what follows the program part ``part`` of a script that uses the runtime modules ``roots``."""
     roots = tuple(roots)
+    names = {"Job", *_names(part), *(name for root, name in _MAINS.items() if root in roots)}
     if options.runtime == "standalone":
         parts = (module for part in options.parts for module in PART_MODULES[part])
-        there = {*options.parts} | ({FEEDS} if {*options.parts} & {*FEED_PARTS} else set())
-        further = (name for name, part in FUNCTIONS_OF_PARTS.items() if part in there)
-        return RuntimeView((*FUNCTIONS, *further), bundle=bundle((*roots, *parts)), parts=options.parts)
-    functions = (*FUNCTIONS, *FUNCTIONS_OF_PARTS)
-    names = {"Job", *_names(part), *(name for root, name in _MAINS.items() if root in roots)}
+        return RuntimeView(bundle=bundle(_uses(names, (*roots, *parts))), parts=options.parts)
     if options.runtime == "beside":
-        text = runtime_text(options.compiler)
-        place = f"{RUNTIME_FILE}, which lies beside this file"
-        return RuntimeView(
-            functions,
-            module=RUNTIME_MODULE,
-            place=place,
-            names=tuple(sorted(names)),
-            sha256=hashlib.sha256(text.encode()).hexdigest(),
-        )
-    place = f"the package flintlog {options.compiler}"
-    return RuntimeView(
-        functions,
-        module="flintlog.runtime.script",
-        place=place,
-        names=tuple(sorted(names | {"require_package"})),
-        release=options.compiler,
-    )
+        ((archive, content),) = runtime_files(options).items()
+        sha256 = hashlib.sha256(content).hexdigest()
+        return RuntimeView(package=PACKAGE, names=tuple(sorted(names)), archive=archive, sha256=sha256)
+    used = tuple(sorted(names | {"require_package"}))
+    return RuntimeView(package="flintlog.runtime", names=used, release=options.compiler)
 
 
-def runtime_files(options: EmitOptions) -> Mapping[str, str]:
-    """Return the files that scripts share: the runtime file if ``options`` ask for one, otherwise none."""
-    return {RUNTIME_FILE: runtime_text(options.compiler)} if options.runtime == "beside" else {}
+def runtime_files(options: EmitOptions) -> Mapping[str, bytes]:
+    """Return the files that scripts share: the archive of the runtime if ``options`` ask for one, otherwise none."""
+    if options.runtime != "beside":
+        return {}
+    return {ARCHIVE.format(options.compiler): runtime_archive(options.compiler)}
 
 
-def runtime_text(compiler: str) -> str:
-    """Return the text of the runtime file beside scripts, which is the same for all scripts of a release."""
-    roots = [name for name in modules() if not name.startswith(_LOCAL)]
-    return signed(
-        f'''# Generated by Flintlog {compiler}. Compile again instead of editing it. {MARK}
-"""The runtime of the scripts beside this file, the same for all scripts of a release."""
-
-from __future__ import annotations
-
-{bundle(roots)}
-'''
-    )
+@cache
+def runtime_archive(compiler: str) -> bytes:
+    """Return a zip archive with the package of the runtime, the same for all scripts of a release and on all machines:
+    nothing is compressed, since libraries differ in how they do that. It begins with a comment on its origin."""
+    origin = f"# Generated by Flintlog {compiler}. Compile again instead of editing it. {MARK}\n"
+    content = io.BytesIO()
+    with zipfile.ZipFile(content, "w") as made:
+        for name, text in sorted(texts().items()):
+            member = zipfile.ZipInfo(f"{PACKAGE}/{name.replace('.', '/')}.py")
+            member.create_system, member.external_attr = 3, 0o100644 << 16  # As if made on Unix, wherever it is.
+            made.writestr(member, signed(origin + text) if name == "__init__" else text)
+    return content.getvalue()
 
 
 def _names(part: str) -> set[str]:
     """Return the classes of the runtime that a program part uses."""
     tree = ast.parse(part)
     used = {node.id for node in ast.walk(tree) if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load)}
-    return used & _classes()
+    return {name for name in used & module("script").homes.keys() if name[0].isupper()}
 
 
-def _classes() -> set[str]:
-    """Return the classes of the runtime that program parts may use."""
-    found = (ast.parse(modules()[name].body).body for name in _DESCRIPTIONS)
-    return {node.name for body in found for node in body if isinstance(node, ast.ClassDef)}
+def _uses(names: Iterable[str], modules: Iterable[str]) -> dict[str, set[str]]:
+    """Return the ``names`` that a script imports by their modules, and ``modules`` that it needs besides."""
+    uses: dict[str, set[str]] = {name: set() for name in modules}
+    for name in sorted(names):
+        uses.setdefault(module("script").homes[name], set()).add(name)
+    return uses

@@ -140,7 +140,6 @@ WD_PREDICATES = words(
 
 WORKS = ("Concert", "MusicAlbum", "Movie", "Book", "NewsArticle", "OtherProduct")
 
-#: By type: the attributes that each node has, and those that it may have, with the types of their values.
 WD_ATTRIBUTES = {
     **dict.fromkeys(
         WORKS, ("title:string", "description:string text:string contentSize:integer caption:string expires:date")
@@ -162,8 +161,8 @@ WD_ATTRIBUTES = {
         "givenName:string familyName:string birthDate:date email:string telephone:integer jobTitle:string",
     ),
 }
+"""By type: the attributes that each node has, and those that it may have, with the types of their values."""
 
-#: The attributes of single kinds of works.
 WD_MORE_ATTRIBUTES = {
     "Concert": ("", "opus:integer movement:integer composer:string performer:string"),
     "MusicAlbum": ("", "producer:string recordNumber:integer release:date"),
@@ -175,8 +174,8 @@ WD_MORE_ATTRIBUTES = {
         "printPage:integer printSection:integer",
     ),
 }
+"""The attributes of single kinds of works."""
 
-#: Source, predicate, target, out-degrees; in-degrees are open.
 WD_EDGES: tuple[tuple[str, str, str, Distribution], ...] = (
     *(
         edges
@@ -225,6 +224,7 @@ WD_EDGES: tuple[tuple[str, str, str, Distribution], ...] = (
     ("Offer", "eligibleRegion", "Country", MANY),
     ("Review", "reviewer", "User", ONE),
 )
+"""Source, predicate, target, out-degrees; in-degrees are open."""
 
 
 def attributes(known: dict[str, tuple[str, str]]) -> Iterator[Edges]:
@@ -263,7 +263,6 @@ SNB_PREDICATES = words(
     """
 )
 
-#: The in-degrees of edges between entities are Zipfian, but for ``containerOf``: a post is in one forum.
 SNB_EDGES: tuple[tuple[str, str, str, Distribution], ...] = (
     ("Person", "knows", "Person", MANY),
     ("Person", "isLocatedIn", "City", ONE),
@@ -288,6 +287,7 @@ SNB_EDGES: tuple[tuple[str, str, str, Distribution], ...] = (
     ("Message", "hasCreator", "Person", ONE),
     ("Message", "hasTag", "Tag", MANY),
 )
+"""The in-degrees of edges between entities are Zipfian, but for ``containerOf``: a post is in one forum."""
 
 SNB_ATTRIBUTES = {
     "Person": (

@@ -19,14 +19,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from flintlog.targets import PROCESSES, RUNTIMES, TARGETS, chosen_parts
+from flintlog.targets import DATABASE, PROCESSES, RUNTIMES, TARGETS, chosen_parts
 from flintlog.targets.signature import is_edited, is_generated
 
 from ..dialects import DIALECTS
 from ..ir.syntax import RECURSIONS
 
-#: The files that may contain the table, in order of precedence within a folder.
 CONFIGS = ("flintlog.toml", "pyproject.toml")
+"""The files that may contain the table, in order of precedence within a folder."""
 
 
 class ConfigError(Exception):
@@ -71,12 +71,13 @@ class Config:
 
 @dataclass(frozen=True)
 class MadeFile:
-    """A file that the build makes, with its programs and all files that these include."""
+    """A file that the build makes, with its programs and all files that these include; no program is behind a file
+    that scripts share."""
 
     path: Path
-    text: str
-    programs: tuple[Path, ...]
-    sources: tuple[Path, ...]
+    content: str | bytes
+    programs: tuple[Path, ...] = ()
+    sources: tuple[Path, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -119,11 +120,11 @@ def read_config(file: Path) -> Config:
     entries = []
     for number, item in enumerate(listed):
         place = f"{heading}programs[{number}]"
-        given = {"path": item} if isinstance(item, str) else item
-        if not isinstance(given, dict):
+        options = {"path": item} if isinstance(item, str) else item
+        if not isinstance(options, dict):
             raise ConfigError(f"{file}: {place} must be a path or a table with one")
-        reader.check_keys(given, f"{place}.", ("path", *_OPTIONS))
-        entries.append(reader.entry({**table, **given}, place))
+        reader.check_keys(options, f"{place}.", ("path", *_OPTIONS))
+        entries.append(reader.entry({**table, **options}, place))
     return Config(file, tuple(entries))
 
 
@@ -142,8 +143,8 @@ class _Table:
         for key in table:
             if key not in known:
                 near = difflib.get_close_matches(key, known, 1)
-                meant = f"did you mean `{near[0]}`?" if near else f"the known ones are {', '.join(known)}"
-                raise ConfigError(f"{self.file}: {place}{key} is not an option; {meant}")
+                hint = f"did you mean `{near[0]}`?" if near else f"the known ones are {', '.join(known)}"
+                raise ConfigError(f"{self.file}: {place}{key} is not an option; {hint}")
 
     def entry(self, given: Mapping[str, Any], place: str) -> Entry:
         """Return an entry; ``given`` contains its options, and those of the table that it does not override."""
@@ -166,6 +167,8 @@ class _Table:
         target = self.choice(given, "target", place, (*TARGETS, PROCESSES))
         if outside and target != PROCESSES:
             raise ConfigError(f'{self.file}: {place}.outside requires target = "{PROCESSES}"')
+        if target == DATABASE and ("runtime" in given or chosen or "recursion" in given):
+            raise ConfigError(f'{self.file}: {place}: target = "{DATABASE}" has no runtime, with and recursion')
         return Entry(
             programs,
             folder / self.value(given, "output", place, str, "jobs"),
@@ -181,18 +184,18 @@ class _Table:
 
     def value(self, given: Mapping[str, Any], key: str, place: str, kind: type, otherwise: Any) -> Any:
         """Return the value of ``key``, or ``otherwise`` without one; raise ConfigError unless its type is ``kind``."""
-        found = given.get(key, otherwise)
-        if not isinstance(found, kind):
+        value = given.get(key, otherwise)
+        if not isinstance(value, kind):
             names = {str: "a string", bool: "true or false", list: "a list"}
-            raise ConfigError(f"{self.file}: {place}.{key} must be {names[kind]}, not {found!r}")
-        return found
+            raise ConfigError(f"{self.file}: {place}.{key} must be {names[kind]}, not {value!r}")
+        return value
 
     def choice(self, given: Mapping[str, Any], key: str, place: str, known: Sequence[str]) -> str:
         """Return the value of ``key``, one of the words ``known``, by default the first."""
-        found: str = self.value(given, key, place, str, known[0])
-        if found not in known:
-            raise ConfigError(f"{self.file}: {place}.{key} must be one of {', '.join(known)}, not {found!r}")
-        return found
+        chosen: str = self.value(given, key, place, str, known[0])
+        if chosen not in known:
+            raise ConfigError(f"{self.file}: {place}.{key} must be one of {', '.join(known)}, not {chosen!r}")
+        return chosen
 
 
 def _parsed(file: Path) -> dict[str, Any]:
@@ -208,15 +211,20 @@ def _parsed(file: Path) -> dict[str, Any]:
 def compared(made: MadeFile) -> FileFinding | None:
     """Return how a file differs from the build, or None if it does not."""
     try:
-        there = made.path.read_bytes().decode(errors="replace")
+        content = made.path.read_bytes()
     except FileNotFoundError:
         return FileFinding(made.path, "missing")
-    if there == made.text:
+    if isinstance(made.content, bytes):
+        if content == made.content:
+            return None
+        return FileFinding(made.path, "stale" if _begins_generated(made.path) else "edited")
+    there = content.decode(errors="replace")
+    if there == made.content:
         return None
     difference = "".join(
         difflib.unified_diff(
             there.splitlines(keepends=True),
-            made.text.splitlines(keepends=True),
+            made.content.splitlines(keepends=True),
             f"{made.path} (as it is)",
             f"{made.path} (as it is built)",
         )
@@ -226,13 +234,13 @@ def compared(made: MadeFile) -> FileFinding | None:
 
 def orphans(folders: Iterable[Path], made: Iterable[Path]) -> list[Path]:
     """Return the generated files in ``folders`` that the build does not make."""
-    known = {path.resolve() for path in made}
-    found = []
+    built = {path.resolve() for path in made}
+    orphaned = []
     for folder in folders:
         for path in sorted(folder.iterdir()) if folder.is_dir() else ():
-            if path.is_file() and path.resolve() not in known and _begins_generated(path):
-                found.append(path)
-    return found
+            if path.is_file() and path.resolve() not in built and _begins_generated(path):
+                orphaned.append(path)
+    return orphaned
 
 
 def _begins_generated(path: Path) -> bool:
@@ -242,12 +250,12 @@ def _begins_generated(path: Path) -> bool:
 
 def depfile(config: Path, made: Iterable[MadeFile], relative_to: Path) -> str:
     """Return Make rules with the sources of each file; a missing source causes a rebuild instead of an error."""
-    lines, known = [], dict.fromkeys([config])
+    lines, dependencies = [], dict.fromkeys([config])
     for one in made:
         needed = [_escaped(path, relative_to) for path in (*one.sources, config)]
         lines.append(f"{_escaped(one.path, relative_to)}: {' '.join(needed)}\n")
-        known |= dict.fromkeys(one.sources)
-    lines += [f"\n{_escaped(path, relative_to)}:\n" for path in known]
+        dependencies |= dict.fromkeys(one.sources)
+    lines += [f"\n{_escaped(path, relative_to)}:\n" for path in dependencies]
     return "".join(lines)
 
 

@@ -7,10 +7,42 @@ that cannot be read or written.
 
 from __future__ import annotations
 
-from . import build, certify, check, compile, diff, errors, explain, fmt, replay, report, run, simulate, test, topology
+from . import (
+    build,
+    certify,
+    check,
+    compile,
+    diff,
+    errors,
+    explain,
+    fmt,
+    job,
+    replay,
+    report,
+    run,
+    simulate,
+    test,
+    topology,
+)
 from .main import main
 
-COMMANDS = (build, certify, check, compile, diff, errors, explain, fmt, replay, report, run, simulate, test, topology)
+COMMANDS = (
+    build,
+    certify,
+    check,
+    compile,
+    diff,
+    errors,
+    explain,
+    fmt,
+    job,
+    replay,
+    report,
+    run,
+    simulate,
+    test,
+    topology,
+)
 """The modules of the commands; each adds its command to the group when imported."""
 
 __all__ = ["COMMANDS", "main"]

@@ -64,7 +64,7 @@ def build(
         raise click.UsageError("--check writes nothing; leave out --prune, --force, -MD and --watch")
     if watch and form != "text":
         raise click.UsageError(f"--watch never ends, but --diagnostics {form} prints one document at the end")
-    from ..build.builder import Building, watching
+    from .builder import Building, watching
 
     building = Building(config, check=check, prune=prune, force=force, depends=depends, depfile=depfile, form=form)
     report = building.run()

@@ -8,9 +8,17 @@ from pathlib import Path
 import click
 
 from ..dialects import SUFFIXES
-from .files import programs_below
+from .files import is_folder, programs_below
 from .main import main
-from .options import diagnostics_option, dialect_option, include_option, outside_option, recursion_option
+from .options import (
+    ProgramOptions,
+    diagnostics_option,
+    dialect_option,
+    in_record,
+    include_option,
+    outside_option,
+    recursion_option,
+)
 from .reporting import Report
 
 
@@ -21,14 +29,8 @@ from .reporting import Report
 @include_option
 @dialect_option
 @diagnostics_option
-def check(
-    programs: tuple[Path, ...],
-    outside: tuple[str, ...],
-    recursion: str,
-    form: str,
-    include_path: tuple[Path, ...],
-    dialect: str,
-) -> None:
+@in_record("options", ProgramOptions)
+def check(programs: tuple[Path, ...], outside: tuple[str, ...], form: str, options: ProgramOptions) -> None:
     """Print the errors and warnings of programs.
 
     For a folder, check all programs below it, except hidden ones and those that another one includes; their suffixes
@@ -46,19 +48,19 @@ def check(
                    the URL of the explanation of the code, or null
       failures     a list of messages about files that cannot be read
     """
-    report = Report(_checked(programs, include_path, dialect), form, recursion, include_path, dialect)
+    report = Report(_checked(programs, options), options, form)
     report.check(outside)
     report.finish(always=True)
 
 
-def _checked(paths: Sequence[Path], include_path: Sequence[Path], dialect: str) -> tuple[Path, ...]:
+def _checked(paths: Sequence[Path], options: ProgramOptions) -> tuple[Path, ...]:
     """Return the programs to check: those given, and those in the given folders that no other one there includes."""
-    found = tuple(programs_below(paths, SUFFIXES))
-    if not any(path.is_dir() for path in paths):
-        return found
+    programs = tuple(programs_below(paths, SUFFIXES))
+    if not any(is_folder(path) for path in paths):
+        return programs
     from ..frontend import included_files
 
-    includes = {path: included_files(path, include_path, dialect) for path in found}
+    includes = {path: included_files(path, options.include_path, options.dialect) for path in programs}
 
     def is_part(path: Path) -> bool:
         """Return whether another file includes ``path``. Of files that include each other, the first is a program."""
@@ -68,4 +70,4 @@ def _checked(paths: Sequence[Path], include_path: Sequence[Path], dialect: str) 
             if other.resolve() != path.resolve()
         )
 
-    return tuple(path for path in found if path in paths or not is_part(path))
+    return tuple(path for path in programs if path in paths or not is_part(path))

@@ -2,20 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
-from flintlog.targets import PROCESSES, RUNTIME_FILE, RUNTIME_PARTS, RUNTIMES, TARGETS, chosen_parts
+from flintlog.targets import DATABASE, PROCESSES, RUNTIME_PARTS, RUNTIMES, TARGETS, chosen_parts
 
 from .loading import partition_of
 from .main import main
 from .options import (
     DUMPS,
     STAGES,
+    ProgramOptions,
     diagnostics_option,
     dialect_option,
+    in_record,
     include_option,
     programs_argument,
     recursion_option,
@@ -33,6 +36,55 @@ def given_parts(context: click.Context, parameter: click.Parameter, given: tuple
         return chosen_parts(name.strip() for text in given for name in text.split(","))
     except ValueError as error:
         raise click.BadParameter(str(error)) from error
+
+
+@dataclass(frozen=True)
+class ScriptOptions:
+    """How scripts are printed, and where they find the runtime."""
+
+    target: str
+    plain: bool
+    runtime: str
+    parts: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class OutputChoice:
+    """Where scripts are written or printed, and which stages are printed."""
+
+    folder: Path | None
+    to_stdout: bool
+    stages: tuple[str, ...]
+
+    @property
+    def dumped(self) -> tuple[str, ...]:
+        """The stages and passes to print, in order."""
+        return tuple(name for name in DUMPS if name in self.stages or ("all" in self.stages and name in STAGES))
+
+    def check(self, programs: Sequence[Path], form: str) -> None:
+        """Raise UsageError unless these options fit each other, the programs, and the form of diagnostics."""
+        folder = self.folder
+        if form != "text" and (self.to_stdout or self.stages):
+            other = "--stdout" if self.to_stdout else "--dump"
+            message = f"--diagnostics {form} and {other} both print to standard output; use only one of them"
+            raise click.UsageError(message)
+        if folder is None and not self.stages and not self.to_stdout:
+            raise click.UsageError("give the folder for the scripts with -o DIR, or print one with --stdout")
+        if folder is not None and folder.suffix == ".py" and not folder.exists():
+            raise click.UsageError(
+                f"-o takes a folder, but {folder} looks like a script; print one with --stdout > {folder}"
+            )
+        if self.to_stdout and len(programs) > 1:
+            raise click.UsageError("--stdout prints one script; write several with -o DIR")
+
+    def check_processes(self, programs: Sequence[Path], outside: Sequence[str], nodes: str | None) -> None:
+        """Raise UsageError unless these options fit scripts of processes or nodes."""
+        if nodes is not None and (len(programs) > 1 or outside):
+            raise click.UsageError("--nodes divides one program; give no others, and no --outside")
+        if self.stages:
+            raise click.UsageError(f"--dump cannot be combined with --target {PROCESSES}")
+        if self.to_stdout:
+            raise click.UsageError(f"--target {PROCESSES} makes several files; give their folder with -o DIR")
 
 
 @main.command("compile")
@@ -90,97 +142,80 @@ def given_parts(context: click.Context, parameter: click.Parameter, given: tuple
     multiple=True,
     callback=given_parts,
     metavar="PART,...",
-    help="Which parts of the runtime standalone scripts have besides the basic commands: "
+    help="Which parts of the runtime scripts have besides the basic commands: "
     f"{'; '.join(f'{name} ({content})' for name, content in RUNTIME_PARTS.items())}; or all. Can be repeated.",
 )
 @recursion_option
 @include_option
 @dialect_option
 @diagnostics_option
+@in_record("script", ScriptOptions)
+@in_record("output", OutputChoice)
+@in_record("options", ProgramOptions)
 def compile_command(
     programs: tuple[Path, ...],
-    folder: Path | None,
-    target: str,
     outside: tuple[str, ...],
     nodes: str | None,
-    to_stdout: bool,
-    stages: tuple[str, ...],
-    plain: bool,
-    runtime: str,
-    parts: tuple[str, ...],
-    recursion: str,
     form: str,
-    include_path: tuple[Path, ...],
-    dialect: str,
+    script: ScriptOptions,
+    output: OutputChoice,
+    options: ProgramOptions,
 ) -> None:
     """Compile programs to scripts, DIR/PROG.py for PROG.dl.
 
     A script is written only if its content changes.
     """
-    if form != "text" and (to_stdout or stages):
-        other = "--stdout" if to_stdout else "--dump"
-        raise click.UsageError(f"--diagnostics {form} and {other} both print to standard output; use only one of them")
-    if folder is None and not stages and not to_stdout:
-        raise click.UsageError("give the folder for the scripts with -o DIR, or print one with --stdout")
-    if folder is not None and folder.suffix == ".py" and not folder.exists():
-        raise click.UsageError(
-            f"-o takes a folder, but {folder} looks like a script; print one with --stdout > {folder}"
-        )
-    if to_stdout and len(programs) > 1:
-        raise click.UsageError("--stdout prints one script; write several with -o DIR")
-    if outside and target != PROCESSES:
-        raise click.UsageError(f"--outside requires --target {PROCESSES}")
-    if nodes is not None and target != PROCESSES:
-        raise click.UsageError(f"--nodes requires --target {PROCESSES}")
-    if nodes is not None and (len(programs) > 1 or outside):
-        raise click.UsageError("--nodes divides one program; give no others, and no --outside")
-    if target == PROCESSES and stages:
-        raise click.UsageError(f"--dump cannot be combined with --target {PROCESSES}")
-    if target == PROCESSES and to_stdout:
-        raise click.UsageError(f"--target {PROCESSES} makes several files; give their folder with -o DIR")
-    from .. import CompileOptions, emit
+    output.check(programs, form)
+    if script.target == PROCESSES:
+        output.check_processes(programs, outside, nodes)
+    elif outside or nodes is not None:
+        raise click.UsageError(f"{'--outside' if outside else '--nodes'} requires --target {PROCESSES}")
+    if script.target == DATABASE and (script.runtime != RUNTIMES[0] or script.parts or options.recursion != "ranks"):
+        raise click.UsageError(f"--target {DATABASE} has none of the options --runtime, --with and --recursion")
+    from .. import CompileOptions
 
-    options = CompileOptions(
-        target=target,
-        format=not plain,
-        recursion=recursion,
-        include_path=include_path,
-        runtime=runtime,
-        parts=parts,
-        dialect=dialect,
+    compiling = CompileOptions(
+        script.target, not script.plain, runtime=script.runtime, parts=script.parts, **vars(options)
     )
-    report = Report(programs, form, recursion, include_path, dialect)
-    if target == PROCESSES:
-        assert folder is not None
-        if nodes is not None:
-            _compile_nodes(programs[0], folder, nodes, options, report)
-            return
-        _compile_processes(programs, folder, outside, options, report)
-        return
-    wanted = tuple(name for name in DUMPS if name in stages or ("all" in stages and name in STAGES))
+    report = Report(programs, options, form)
+    if script.target != PROCESSES:
+        _compile_scripts(report, output, compiling)
+    elif nodes is not None:
+        assert output.folder is not None
+        _compile_nodes(programs[0], output.folder, nodes, compiling, report)
+    else:
+        assert output.folder is not None
+        _compile_processes(programs, output.folder, outside, compiling, report)
+    report.finish()
+
+
+def _compile_scripts(report: Report, output: OutputChoice, options: CompileOptions) -> None:
+    """Compile each program to a script; write or print it, and print stages."""
+    from .. import emit
+
+    dumped, headed = output.dumped, len(report.programs) * len(output.dumped) > 1
     written: dict[str, Path] = {}
     for program, compilation in report.compilations():
         files: Mapping[str, str] = {}
-        if folder is not None or to_stdout or "script" in wanted:
+        if output.folder is not None or output.to_stdout or "script" in dumped:
             with report.reporting(program):
                 files = emit(compilation, options)
             if not files:
                 continue
-        script = "\n".join(text for name, text in files.items() if name != RUNTIME_FILE)
-        for stage in wanted:
-            if len(programs) * len(wanted) > 1:
+        script = "\n".join(files.values())
+        for stage in dumped:
+            if headed:
                 click.echo(f"# ---- {stage} of {program} ".ljust(101, "-") + "\n")
             if stage == "script":
                 click.echo(script, nl=False)
             else:
                 echo(compilation.dump(stage), nl=False)
-            if len(programs) * len(wanted) > 1:
+            if headed:
                 click.echo()
-        if to_stdout:
+        if output.to_stdout:
             click.echo(script, nl=False)
-        if folder is not None:
-            write_files(folder, files, program, written, report)
-    report.finish()
+        if output.folder is not None:
+            write_files(output.folder, {**files, **options.shared}, program, written, report)
 
 
 def _compile_processes(
@@ -190,20 +225,17 @@ def _compile_processes(
     from .. import compile_process_files
 
     with report.reporting(*programs):
-        files, found = compile_process_files(programs, options, outside=outside)
-        report.diagnostics(programs, found.warnings, found.sources)
-        write_files(folder, files, programs[0], {}, report)
-    report.finish()
+        files, processes = compile_process_files(programs, options, outside=outside)
+        report.diagnostics(programs, processes.warnings, processes.sources)
+        write_files(folder, {**files, **options.shared}, programs[0], {}, report)
 
 
 def _compile_nodes(program: Path, folder: Path, nodes: str, options: CompileOptions, report: Report) -> None:
     """Compile a located program to one script for all nodes."""
-
     from .. import compile_node_files
 
     partition = partition_of(nodes)
     with report.reporting(program):
-        files, found = compile_node_files(program, partition, options)
-        report.diagnostics((program,), found.warnings, found.sources)
-        write_files(folder, files, program, {}, report)
-    report.finish()
+        files, compiled = compile_node_files(program, partition, options)
+        report.diagnostics((program,), compiled.warnings, compiled.sources)
+        write_files(folder, {**files, **options.shared}, program, {}, report)

@@ -8,7 +8,16 @@ from typing import TYPE_CHECKING
 import click
 
 from .main import main
-from .options import REFUSED, UNUSABLE, dialect_option, include_option, outside_option, recursion_option
+from .options import (
+    REFUSED,
+    UNUSABLE,
+    ProgramOptions,
+    dialect_option,
+    in_record,
+    include_option,
+    outside_option,
+    recursion_option,
+)
 from .printing import echo
 from .reporting import Report
 
@@ -33,15 +42,14 @@ if TYPE_CHECKING:
 @recursion_option
 @include_option
 @dialect_option
+@in_record("options", ProgramOptions)
 def diff(
     programs: tuple[Path, ...],
     rev: str | None,
     form: str,
     strict: bool,
     outside: tuple[str, ...],
-    recursion: str,
-    include_path: tuple[Path, ...],
-    dialect: str,
+    options: ProgramOptions,
 ) -> None:
     """Report the effects of a change to a program.
 
@@ -62,14 +70,14 @@ def diff(
 
     rev = None if len(programs) == 2 else (rev or "HEAD")
     old, new = Path(f"{rev}:{programs[0].as_posix()}") if rev else programs[0], programs[-1]
-    report = Report((old, new), recursion=recursion, include_path=include_path, dialect=dialect)
-    found = _compared(old, new, rev, outside, report)
-    if found is None:
+    report = Report((old, new), options)
+    comparison = _compared(old, new, rev, outside, report)
+    if comparison is None:
         report.finish()
         return
-    text = REPORTS[form](found, old.as_posix(), new.as_posix())
+    text = REPORTS[form](comparison, old.as_posix(), new.as_posix())
     (echo if form == "text" else click.echo)(text, nl=False)
-    if strict and not found.same:
+    if strict and not comparison.same:
         report.code = max(report.code, REFUSED)
     click.get_current_context().exit(report.code)
 
@@ -83,22 +91,23 @@ def _compared(
     from ..review.compare import compare, compare_processes
     from ..review.revisions import NoRevision, program_at
 
-    found: list[Compilation | Processes] = []
+    options = report.options
+    compiled: list[Compilation | Processes] = []
     for path in (old, new):
         try:
             with report.reporting(path):
                 source, load = (
-                    program_at(new, rev, report.include_path) if rev is not None and path == old else (path, None)
+                    program_at(new, rev, options.include_path) if rev is not None and path == old else (path, None)
                 )
-                found.append(compile_any(source, load, outside, report.recursion, report.include_path, report.dialect))
+                compiled.append(compile_any(source, load, outside, **vars(options)))
         except NoRevision as error:
             report.fail(UNUSABLE, str(error))
-    match found:
+    match compiled:
         case [Processes() as one, Processes() as other]:
             return compare_processes(one, other)
         case [one, other] if not isinstance(one, Processes) and not isinstance(other, Processes):
             return compare(one, other)
         case [_, _]:
-            which = [path for path, program in zip((old, new), found, strict=True) if isinstance(program, Processes)]
+            which = [path for path, program in zip((old, new), compiled, strict=True) if isinstance(program, Processes)]
             report.fail(REFUSED, f"only {which[0]} has processes; compare it with another program of processes")
     return None

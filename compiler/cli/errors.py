@@ -17,9 +17,9 @@ def errors(codes: tuple[str, ...]) -> None:
     from ..diagnostics import CODES
     from ..diagnostics.index import plain
 
-    wanted = [code.upper() for code in codes]
-    for code in wanted:
+    requested = [code.upper() for code in codes]
+    for code in requested:
         if code not in CODES:
             raise click.UsageError(f"there is no code {code}; `flintlog errors` lists all codes")
-    texts = ["\n".join(f"{code}: {title}" for code, title in CODES.items())] if not wanted else map(plain, wanted)
+    texts = ["\n".join(f"{code}: {title}" for code, title in CODES.items())] if not requested else map(plain, requested)
     click.echo("\n\n".join(texts))

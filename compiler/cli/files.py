@@ -11,30 +11,38 @@ from pathlib import Path
 from .printing import warn
 
 
+def is_folder(path: Path) -> bool:
+    """Return whether a path is that of a folder, and not one that cannot be opened at all."""
+    try:
+        return path.is_dir()
+    except OSError:
+        return False
+
+
 def programs_below(paths: Iterable[Path], suffixes: Collection[str] = (".dl",)) -> Iterator[Path]:
     """Yield programs as given and, for each folder, the programs below it that are not hidden, in order. Programs in
     folders are recognized by their ``suffixes``."""
     for path in paths:
-        if not path.is_dir():
+        if not is_folder(path):
             yield path
             continue
         empty = True
-        for found in sorted(path.rglob("*")):
-            if found.suffix not in suffixes or any(part.startswith(".") for part in found.relative_to(path).parts):
+        for file in sorted(path.rglob("*")):
+            if file.suffix not in suffixes or any(part.startswith(".") for part in file.relative_to(path).parts):
                 continue
-            if found.is_file():
+            if file.is_file():
                 empty = False
-                yield found
+                yield file
             else:
-                warn(f"{found} is not a file and is ignored")
+                warn(f"{file} is not a file and is ignored")
         if empty:
             warn(f"there are no programs (.dl files) below {path}")
 
 
-def write_file(path: Path, text: str) -> bool:
-    """Write ``text`` to ``path`` atomically; return False, without writing, if the file has this content already."""
+def write_file(path: Path, content: str | bytes) -> bool:
+    """Write to ``path`` atomically; return False, without writing, if the file has this content already."""
     path = Path(os.path.realpath(path))
-    content = text.encode()
+    content = content.encode() if isinstance(content, str) else content
     if path.is_file() and path.read_bytes() == content:
         return False
     with replacing(path) as temporary:

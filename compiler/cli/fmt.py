@@ -11,7 +11,7 @@ import click
 from ..dialects import FLINTLOG
 from .files import programs_below
 from .main import main
-from .options import REFUSED, UNUSABLE, dialect_option, include_option
+from .options import REFUSED, UNUSABLE, ProgramOptions, dialect_option, in_record, include_option
 from .reporting import Report
 
 
@@ -28,14 +28,14 @@ from .reporting import Report
 )
 @dialect_option
 @include_option
+@in_record("options", ProgramOptions)
 def format_command(
     programs: tuple[Path, ...],
     checking: bool,
     comparing: bool,
     piped: bool,
     wanted: str | None,
-    dialect: str,
-    include_path: tuple[Path, ...],
+    options: ProgramOptions,
 ) -> None:
     """Format programs; keep comments.
 
@@ -48,9 +48,9 @@ def format_command(
     if wanted is not None:
         if checking or comparing or piped or len(programs) != 1:
             raise click.UsageError("--to takes one program, and no --check, --diff or --stdin")
-        _convert(programs[0], dialect, include_path)
+        _convert(programs[0], options)
         return
-    if dialect not in ("", FLINTLOG.name):
+    if options.dialect not in ("", FLINTLOG.name):
         raise click.UsageError("only programs in Flintlog's own language are formatted; to print it in that, give --to")
     if piped == bool(programs):
         raise click.UsageError("give programs or --stdin" + ", not both" * piped)
@@ -65,34 +65,36 @@ def format_command(
         with report.reporting(program):
             content = sys.stdin.buffer.read() if piped else program.read_bytes()
             try:
-                made = format_file(content, program.name, "" if piped else str(program))
+                formatted = format_file(content, program.name, "" if piped else str(program))
             except MeaningChanged:
                 mistake = "formatting would have changed its meaning, which is a bug of the formatter"
                 report.fail(REFUSED, f"{program} was not changed: {mistake}")
                 continue
             if comparing:
-                click.echo(_difference(content, made, str(program)), nl=False)
-            if checking and made != content:
+                click.echo(_difference(content, formatted, str(program)), nl=False)
+            if checking and formatted != content:
                 report.code = max(report.code, REFUSED)
                 click.echo(f"{program} would change", err=True)
             if checking or comparing:
                 continue
             if piped:
-                click.echo(made, nl=False)
+                click.echo(formatted, nl=False)
             else:
-                _write_formatted(program, made, report)
+                _write_formatted(program, formatted, report)
     report.finish()
 
 
-def _convert(program: Path, dialect: str, include_path: tuple[Path, ...]) -> None:
+def _convert(program: Path, options: ProgramOptions) -> None:
     """Print a program in Flintlog's own language."""
     from ..editor.converter import convert
     from ..editor.formatter import MeaningChanged
 
-    report = Report((program,), include_path=include_path, dialect=dialect)
+    report = Report((program,), options)
     with report.reporting(program):
         try:
-            click.echo(convert(program, include_path, dialect), nl=False)
+            text, warnings, sources = convert(program, options.include_path, options.dialect)
+            click.echo(text, nl=False)
+            report.diagnostics((program,), warnings, sources)
         except MeaningChanged:
             mistake = "the printed program would not be the same, which is a bug of the converter"
             report.fail(REFUSED, f"{program} cannot be printed: {mistake}")

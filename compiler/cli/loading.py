@@ -8,12 +8,13 @@ from typing import TYPE_CHECKING
 
 import click
 
-from .options import UNUSABLE
+from .options import UNUSABLE, SessionOptions
 from .reporting import Report
 
 if TYPE_CHECKING:
-    from flintlog.runtime.model import Program
-    from flintlog.runtime.processes.partition import Partition
+    from flintlog.runtime.addons.processes.partition import Partition
+    from flintlog.runtime.kernel.model import Program
+    from flintlog.runtime.local.session import Session
 
     from ..ir.syntax import RelationFile
 
@@ -32,6 +33,14 @@ def loaded_with_files(report: Report) -> Iterator[tuple[Program, Sequence[Relati
         from flintlog.targets.pyspark.load import load_program
 
         yield load_program(compilation.plan), compilation.syntax.files
+
+
+def session_of(program: Program, options: SessionOptions) -> Session:
+    """Return a session of a program, with nothing built. Raise JobError if functions or memory are not as they must."""
+    from flintlog.runtime.local.session import MemoryEngine, Session
+
+    engine = MemoryEngine.within(options.memory_limit) if options.memory_limit else None
+    return Session(program, options.max_rounds, options.function_file, max_entries=options.max_entries, engine=engine)
 
 
 def partition_of(nodes: str) -> Partition:
@@ -56,5 +65,5 @@ def missing_package() -> str:
     """Return that a package that runs programs is missing, as a message; empty if none is."""
     for name, what in (("duckdb", "DuckDB"), ("pyarrow", "PyArrow")):
         if importlib.util.find_spec(name) is None:
-            return f'this command requires {what}, which is not installed: pip install "flintlog[run]"'
+            return f"this command requires {what}, which is not installed: pip install duckdb pyarrow numpy"
     return ""

@@ -8,14 +8,22 @@ import sys
 from typing import Any
 
 import click
+from flintlog.runtime.engines.options import empty_argument
+from flintlog.runtime.system.printing import discard_output
 
-from ...runtime.printing import discard_output
 from ..naming import reason
 from .options import UNUSABLE
 
 
 class _Commands(click.Group):
     """A group whose commands end with a message if their output cannot be written."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Parse the command line, whose empty arguments are variables that are not set."""
+        empty = empty_argument(args)
+        if empty:
+            raise click.UsageError(empty, ctx)
+        return super().parse_args(ctx, args)
 
     def main(self, *args: Any, **kwargs: Any) -> Any:
         """Run the command line. If the reader of a pipe has closed it, Click itself exits with 1, without a message."""
@@ -27,6 +35,10 @@ class _Commands(click.Group):
             discard_output()
             click.echo(f"error: cannot write the output: {reason(error)}", err=True)
             sys.exit(UNUSABLE)
+
+
+DEFAULT_THRESHOLD = gc.get_threshold()
+"""How often Python collects garbage."""
 
 
 @click.group(cls=_Commands, context_settings={"help_option_names": ["-h", "--help"]})

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from dataclasses import dataclass, fields
+from functools import wraps
 from pathlib import Path
+from typing import Any
 
 import click
 
@@ -11,10 +15,9 @@ from ..dialects import DIALECTS
 OK, REFUSED, UNUSABLE = 0, 1, 2
 
 
-#: The stages for ``--dump``: ``pipeline.STAGES``, which is imported only to compile a program, and the script.
 STAGES = ("syntax", "typed", "rewritten", "localized", "strata", "delta", "plan", "script")
+"""The stages for ``--dump``: ``pipeline.STAGES``, which is imported only to compile a program, and the script."""
 
-#: What ``--dump`` prints, in order: the result of each pass, and behind it the stage that the pass completes.
 DUMPS = (
     *("syntax", "expand_paths", "resolve", "expand_options", "infer_types", "check_safety", "typed"),
     *("project_channels", "split_aggregates", "split_inputs", "separate_groups", "linearize"),
@@ -23,6 +26,7 @@ DUMPS = (
     *("rewritten", "localize", "localized", "stratify", "check_monotone", "warn_invention", "strata"),
     *("derive_deltas", "delta", "plan_stages", "find_matrices", "gather_facts", "plan", "script"),
 )
+"""The choices of ``--dump``, in order: the result of each pass, and behind it the stage that the pass completes."""
 
 
 programs_argument = click.argument(
@@ -98,6 +102,27 @@ functions_option = click.option(
 )
 
 
+def _amount(_: click.Context, __: click.Parameter, given: str | None) -> str | None:
+    """An amount of memory that DuckDB understands."""
+    if given is None:
+        return None
+    from flintlog.runtime.engines.options import memory_size
+    from flintlog.runtime.kernel.errors import JobError
+
+    try:
+        return memory_size(given).strip()
+    except JobError as error:
+        raise click.BadParameter(str(error)) from error
+
+
+memory_option = click.option(
+    "--memory-limit",
+    callback=_amount,
+    metavar="SIZE",
+    help="Give up if DuckDB needs more memory than this, such as 2GB. Without it, what exceeds 80 % of the machine's "
+    "memory is spilled to the disk.",
+)
+
 rounds_option = click.option(
     "--max-rounds",
     type=click.IntRange(min=1),
@@ -106,3 +131,45 @@ rounds_option = click.option(
     show_default=True,
     help="Stop a recursion that has not ended after N rounds.",
 )
+
+
+@dataclass(frozen=True)
+class ProgramOptions:
+    """How the programs of a command are read and their recursions maintained."""
+
+    recursion: str = "ranks"
+    include_path: tuple[Path, ...] = ()
+    dialect: str = ""
+
+
+@dataclass(frozen=True)
+class SessionOptions:
+    """What the evaluation of a program in this process is given, and when it stops."""
+
+    max_rounds: int
+    max_entries: int
+    functions: Path | None = None
+    memory_limit: str | None = None
+
+    @property
+    def function_file(self) -> str | None:
+        """The path of the file with the external functions."""
+        return str(self.functions) if self.functions else None
+
+
+Command = Callable[..., None]
+
+
+def in_record(name: str, record: type) -> Callable[[Command], Command]:
+    """Return a decorator, below those of the options, that passes their values to a command in one argument: those that
+    are called as fields of ``record``. Other fields keep their defaults."""
+
+    def decorate(command: Command) -> Command:
+        @wraps(command)
+        def collecting(**values: Any) -> None:
+            own = {field.name: values.pop(field.name) for field in fields(record) if field.name in values}
+            command(**values, **{name: record(**own)})
+
+        return collecting
+
+    return decorate

@@ -11,15 +11,18 @@ from typing import TYPE_CHECKING
 import click
 
 from ..naming import reason
-from .loading import loaded_programs
+from .loading import loaded_programs, session_of
 from .main import main
 from .options import (
     OK,
     REFUSED,
     UNUSABLE,
+    ProgramOptions,
+    SessionOptions,
     dialect_option,
     entries_option,
     functions_option,
+    in_record,
     include_option,
     recursion_option,
     rounds_option,
@@ -42,15 +45,13 @@ if TYPE_CHECKING:
 @entries_option
 @include_option
 @dialect_option
+@in_record("evaluation", SessionOptions)
+@in_record("options", ProgramOptions)
 def replay(
     program: Path,
     commands: Path,
-    functions: Path | None,
-    recursion: str,
-    max_rounds: int,
-    max_entries: int,
-    include_path: tuple[Path, ...],
-    dialect: str,
+    options: ProgramOptions,
+    evaluation: SessionOptions,
 ) -> None:
     """Maintain a program through a DDlog command file.
 
@@ -66,19 +67,18 @@ def replay(
       insert_or_update REL(1, "b")    delete_key REL 1    modify REL 1 <- REL{.s = "c"}
 
     The replay stops at the first wrong command, unless commands are typed at a terminal.
-    Requires DuckDB: pip install "flintlog[run]".
+    Requires DuckDB: pip install duckdb pyarrow numpy.
     """
-    from ..local.dat.reader import Reader
-    from ..local.dat.replay import Replay
+    from flintlog.local.dat.reader import Reader
+    from flintlog.local.dat.replay import Replay
 
-    report = Report((program,), recursion=recursion, include_path=include_path, dialect=dialect)
-    for made in loaded_programs(report):
-        from flintlog.runtime.errors import JobError
-        from flintlog.runtime.local.session import Session, refusal
+    report = Report((program,), options)
+    for program_ in loaded_programs(report):
+        from flintlog.runtime.kernel.errors import JobError
+        from flintlog.runtime.local.session import refusal
 
         try:
-            supplied = str(functions) if functions else None
-            session = Session(made, max_rounds, supplied, max_entries=max_entries)
+            session = session_of(program_, evaluation)
             try:
                 stream = _typed_commands(session) if _is_terminal(commands) else click.open_file(str(commands), "rb")
             except OSError as error:
@@ -95,9 +95,9 @@ def replay(
                     return _is_terminal(commands)
 
                 running.run_all(refused)
-                left = running.unfinished()
-                if left is not None and report.code == OK:
-                    report.diagnostics([commands], left.diagnostics, left.sources)
+                unread = running.unfinished()
+                if unread is not None and report.code == OK:
+                    report.diagnostics([commands], unread.diagnostics, unread.sources)
         except JobError as error:
             report.fail(REFUSED, refusal(error))
     report.finish()
@@ -111,8 +111,8 @@ def _is_terminal(commands: Path) -> bool:
 @contextmanager
 def _typed_commands(session: Session) -> Iterator[Iterator[bytes]]:
     """Provide the lines typed at the terminal, with completion of commands and relations."""
-    from ..local.dat.reader import COMMANDS
-    from ..local.interactive import typed_lines
+    from flintlog.local.dat.reader import COMMANDS
+    from flintlog.local.interactive import typed_lines
 
     lines = typed_lines("", [*COMMANDS, *(relation.name for relation in session.program.relations)])
     try:

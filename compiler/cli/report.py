@@ -7,7 +7,16 @@ from pathlib import Path
 import click
 
 from .main import main
-from .options import UNUSABLE, dialect_option, include_option, outside_option, programs_argument, recursion_option
+from .options import (
+    UNUSABLE,
+    ProgramOptions,
+    dialect_option,
+    in_record,
+    include_option,
+    outside_option,
+    programs_argument,
+    recursion_option,
+)
 from .reporting import Report
 
 
@@ -39,15 +48,14 @@ from .reporting import Report
 @recursion_option
 @include_option
 @dialect_option
+@in_record("options", ProgramOptions)
 def report_command(
     programs: tuple[Path, ...],
     page: Path | None,
     logs: tuple[Path, ...],
     root: Path | None,
     outside: tuple[str, ...],
-    recursion: str,
-    include_path: tuple[Path, ...],
-    dialect: str,
+    options: ProgramOptions,
 ) -> None:
     """Write an HTML page about a program, for reviewers.
 
@@ -63,15 +71,15 @@ def report_command(
     from ..review.report.joblog import has_events, read_log, read_runs, run_logs
     from ..review.report.page import report_page
 
-    report = Report(programs, recursion=recursion, dialect=dialect)
+    report = Report(programs, options)
     with report.reporting(*programs):
-        found = (
-            compile_processes(programs, None, outside, recursion, include_path, dialect)
+        compiled = (
+            compile_processes(programs, None, outside, **vars(options))
             if len(programs) > 1
-            else compile_any(programs[0], None, outside, recursion, include_path, dialect)
+            else compile_any(programs[0], None, outside, **vars(options))
         )
-        report.diagnostics(programs, found.warnings, found.sources)
-        if isinstance(found, Processes):
+        report.diagnostics(programs, compiled.warnings, compiled.sources)
+        if isinstance(compiled, Processes):
             if logs:
                 raise click.UsageError(
                     "--log is for programs of one process; for several, give the folder of a run with --root DIR"
@@ -87,8 +95,8 @@ def report_command(
         if logs and not read_runs(together):
             report.fail(UNUSABLE, f"{' and '.join(map(str, logs))}: no command in this log was committed")
             report.finish()
-        given = run_logs(root) if root is not None else {found.sources[0].name: together}
-        text = report_page(found, EmitOptions(CompileOptions().compiler), given)
+        given = run_logs(root) if root is not None else {compiled.sources[0].name: together}
+        text = report_page(compiled, EmitOptions(CompileOptions().compiler), given)
         page = page or Path(f"{programs[0].stem}.html")
         if report.write(page, text) is not None:
             click.echo(f"wrote {page}", err=True)

@@ -7,14 +7,13 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 import click
-from flintlog.targets import RUNTIME_FILE
 
 from ..naming import counted, reason
 from .files import write_file
-from .options import OK, REFUSED, UNUSABLE
+from .options import OK, REFUSED, UNUSABLE, ProgramOptions
 from .printing import coloured, print_coloured, totals
 
 if TYPE_CHECKING:
@@ -25,8 +24,8 @@ if TYPE_CHECKING:
     from ..source import SourceFile
 
 
-#: A compiled program, of one process or several.
 Made = TypeVar("Made", bound="Compilation | Processes")
+"""A compiled program, of one process or several."""
 
 
 class Report:
@@ -35,30 +34,16 @@ class Report:
     ``form`` is ``text``, which is printed immediately, or the name of a document to print at the end.
     """
 
-    def __init__(
-        self,
-        programs: tuple[Path, ...],
-        form: str = "text",
-        recursion: str = "ranks",
-        include_path: tuple[Path, ...] = (),
-        dialect: str = "",
-    ) -> None:
+    def __init__(self, programs: tuple[Path, ...], options: ProgramOptions | None = None, form: str = "text") -> None:
         """Start without findings."""
         self.programs = programs
-        self.recursion = recursion
-        self.include_path = include_path
-        self.dialect = dialect
+        self.options = options or ProgramOptions()
         self.form = form
         self.code = OK
         self.found: list[tuple[Path, int, int]] = []
         #: The findings for a document, each once even if several programs include its file.
         self.findings: dict[DocumentFinding, None] = {}
         self.failures: list[str] = []
-
-    @property
-    def _options(self) -> dict[str, Any]:
-        """The options of the functions that compile programs."""
-        return {"recursion": self.recursion, "include_path": self.include_path, "dialect": self.dialect}
 
     def compilations(self, warn: bool = True) -> Iterator[tuple[Path, Compilation]]:
         """Yield the programs in turn, compiled; report and skip those that are refused or cannot be read.
@@ -67,46 +52,46 @@ class Report:
         """
         from ..pipeline import compile_program
 
-        return self._compiled(partial(compile_program, **self._options), warn)
+        return self._compiled(partial(compile_program, **vars(self.options)), warn)
 
     def each(self, outside: tuple[str, ...], warn: bool = True) -> Iterator[tuple[str, Compilation]]:
         """Yield the programs in turn, compiled, with their names; of a program of processes, each process. Relations
         named in ``outside`` are fed from outside."""
         from ..processes import Processes, compile_any
 
-        compiling = partial(compile_any, outside=outside, **self._options)
-        for program, found in self._compiled(compiling, warn):
-            if isinstance(found, Processes):
-                yield from ((f"{program}, process {name}", one) for name, one in found.compilations.items())
+        compiling = partial(compile_any, outside=outside, **vars(self.options))
+        for program, compiled in self._compiled(compiling, warn):
+            if isinstance(compiled, Processes):
+                yield from ((f"{program}, process {name}", one) for name, one in compiled.compilations.items())
             else:
-                yield str(program), found
+                yield str(program), compiled
 
     def check(self, outside: tuple[str, ...]) -> None:
         """Compile the programs in turn, but processes together with those that they read from, and report diagnostics.
         Relations named in ``outside`` are fed from outside."""
         from ..processes import belonging_together, compile_any, compile_processes
 
-        for programs in belonging_together(self.programs, outside, self.include_path, self.dialect):
+        for programs in belonging_together(self.programs, outside, self.options.include_path, self.options.dialect):
             with self.reporting(*programs):
                 if len(programs) == 1:
-                    found = compile_any(programs[0], None, outside, **self._options)
+                    compiled = compile_any(programs[0], None, outside, **vars(self.options))
                 else:
-                    found = compile_processes(programs, None, outside, **self._options)
-                self.diagnostics(programs, found.warnings, found.sources)
+                    compiled = compile_processes(programs, None, outside, **vars(self.options))
+                self.diagnostics(programs, compiled.warnings, compiled.sources)
 
     def _compiled(self, compiling: Callable[[Path], Made], warn: bool = True) -> Iterator[tuple[Path, Made]]:
         """Yield the programs as compiled by ``compiling``; see :meth:`compilations`."""
         for program in self.programs:
             with self.reporting(program):
-                found = compiling(program)
+                compiled = compiling(program)
                 if warn:
-                    self.diagnostics([program], found.warnings, found.sources)
-                yield program, found
+                    self.diagnostics([program], compiled.warnings, compiled.sources)
+                yield program, compiled
 
-    def write(self, path: Path, text: str) -> bool | None:
-        """Write ``text`` to ``path``; return whether it changed, or None after reporting that it cannot be written."""
+    def write(self, path: Path, content: str | bytes) -> bool | None:
+        """Write to ``path``; return whether it changed, or None after reporting that it cannot be written."""
         try:
-            return write_file(path, text)
+            return write_file(path, content)
         except OSError as error:
             self.fail(UNUSABLE, f"cannot write {path}: {reason(error)}")
             return None
@@ -134,11 +119,11 @@ class Report:
         """Print the diagnostics of programs compiled together, or keep them for the document. Diagnostics about other
         files count towards the first program."""
         by_name = {source.name: source for source in sources}
-        found: dict[Path, list[Diagnostic]] = {program: [] for program in programs}
+        by_program: dict[Path, list[Diagnostic]] = {program: [] for program in programs}
         for item in items:
             path = Path(by_name[item.span.file].path) if item.span.file in by_name else programs[0]
-            found[path if path in found else programs[0]].append(item)
-        for program, own in found.items():
+            by_program[path if path in by_program else programs[0]].append(item)
+        for program, own in by_program.items():
             self._diagnostics(program, own, by_name)
 
     def _diagnostics(self, program: Path, items: Iterable[Diagnostic], sources: Mapping[str, SourceFile]) -> None:
@@ -179,18 +164,23 @@ class Report:
 
 
 def write_files(
-    folder: Path, files: Mapping[str, str], program: Path, written: dict[str, Path], report: Report
+    folder: Path, files: Mapping[str, str | bytes], program: Path, written: dict[str, Path], report: Report
 ) -> None:
-    """Write the files of a program; ``written`` maps file names written earlier to their programs."""
-    for name, text in files.items():
+    """Write the files of a program; ``written`` maps file names written earlier to their programs. What is no text is
+    the same for all programs."""
+    for name, content in files.items():
         path = folder / name
-        if name in written and name == RUNTIME_FILE:
-            continue
         if name in written:
-            report.fail(UNUSABLE, f"{written[name]} and {program} both become {path}")
+            if isinstance(content, str):
+                report.fail(UNUSABLE, f"{written[name]} and {program} both become {path}")
             continue
         written[name] = program
-        changed = report.write(path, text)
+        changed = report.write(path, content)
         if changed is not None:
-            lines = counted(text.count("\n"), "line")
-            click.echo(f"wrote {path} ({lines})" if changed else f"{path} is up to date ({lines})", err=True)
+            size = size_of(content)
+            click.echo(f"wrote {path} ({size})" if changed else f"{path} is up to date ({size})", err=True)
+
+
+def size_of(content: str | bytes) -> str:
+    """Return the size of a file in words."""
+    return counted(content.count("\n"), "line") if isinstance(content, str) else counted(len(content), "byte")

@@ -14,15 +14,19 @@ import click
 
 from ..naming import counted, reason
 from .files import replacing
-from .loading import loaded_with_files
+from .loading import loaded_with_files, session_of
 from .main import main
 from .options import (
     REFUSED,
     UNUSABLE,
+    ProgramOptions,
+    SessionOptions,
     dialect_option,
     entries_option,
     functions_option,
+    in_record,
     include_option,
+    memory_option,
     recursion_option,
     rounds_option,
 )
@@ -30,15 +34,57 @@ from .printing import echo, warn
 from .reporting import Report
 
 if TYPE_CHECKING:
-    from flintlog.runtime.local.facts import NamedFile
+    from flintlog.runtime.kernel.model import NamedFile, Program, Relation
     from flintlog.runtime.local.session import Session
-    from flintlog.runtime.model import Relation
+
+    from ..ir.syntax import RelationFile
+
+
+@dataclass(frozen=True)
+class FactsOptions:
+    """Where the facts are, and how they are read."""
+
+    folder: Path | None
+    all_inserts: bool
+    nulls: str
+
+    def read(self, program: Program, report: Report) -> dict[str, Any] | None:
+        """Return the rows of input relations, or None after reporting that a file cannot be read."""
+        from flintlog.runtime.local.facts import read_facts
+
+        if self.folder is None:
+            return {}
+        try:
+            return read_facts(program, self.folder, warn, self.all_inserts, self.nulls)
+        except OSError as error:
+            report.fail(UNUSABLE, f"cannot read {error.filename}: {reason(error)}")
+            return None
+
+
+@dataclass(frozen=True)
+class OutputOptions:
+    """Which relations are printed or written, and how."""
+
+    out: Path | None
+    form: str | None
+    names: tuple[str, ...]
+    limit: int | None
+
+    def check(self, interactive: bool) -> None:
+        """Raise UsageError if options cannot be combined."""
+        if interactive and (self.out is not None or self.form or self.names or self.limit is not None):
+            raise click.UsageError("--interactive cannot be combined with --out, --format, --relation and --limit")
+        if self.form == "parquet" and self.out is None:
+            raise click.UsageError("--format parquet writes files; give their folder with --out DIR")
+        if self.limit is not None and self.out is not None:
+            raise click.UsageError("--limit cannot be combined with --out")
 
 
 @main.command("run")
 @click.argument("program", metavar="PROG", type=click.Path(path_type=Path))
 @click.option(
     "--facts",
+    "folder",
     type=click.Path(path_type=Path),
     metavar="DIR",
     help="The folder with the facts, one file per input relation. Without it, input relations are empty.",
@@ -71,24 +117,20 @@ if TYPE_CHECKING:
 @recursion_option
 @rounds_option
 @entries_option
+@memory_option
 @include_option
 @dialect_option
+@in_record("facts", FactsOptions)
+@in_record("output", OutputOptions)
+@in_record("evaluation", SessionOptions)
+@in_record("options", ProgramOptions)
 def run_command(
     program: Path,
-    facts: Path | None,
-    out: Path | None,
-    form: str | None,
-    names: tuple[str, ...],
-    limit: int | None,
+    facts: FactsOptions,
+    output: OutputOptions,
     interactive: bool,
-    all_inserts: bool,
-    nulls: str,
-    functions: Path | None,
-    recursion: str,
-    max_rounds: int,
-    max_entries: int,
-    include_path: tuple[Path, ...],
-    dialect: str,
+    options: ProgramOptions,
+    evaluation: SessionOptions,
 ) -> None:
     """Evaluate a program without Spark, once or interactively.
 
@@ -100,7 +142,7 @@ def run_command(
       REL.facts, .tsv     separated by tabs, without header and quotes, as in Soufflé
     A relation without a file is empty. Any other file is an error, unless its name begins
     with a dot or with _, or the program names it, as .input of Soufflé does.
-    Requires DuckDB: pip install "flintlog[run]".
+    Requires DuckDB: pip install duckdb pyarrow numpy.
 
     \b
     Output relations are printed as tables, unless --format or --out is given:
@@ -108,65 +150,53 @@ def run_command(
       --format csv, tsv       print one relation
       --out DIR               write a file for each relation
     """
-    if interactive and (out is not None or form or names or limit is not None):
-        raise click.UsageError("--interactive cannot be combined with --out, --format, --relation and --limit")
-    for option, given in (("--facts", facts), ("--out", out)):
-        if given is not None and re.match(r"[A-Za-z][A-Za-z0-9+.-]+:/", str(given)):
+    output.check(interactive)
+    for option, place in (("--facts", facts.folder), ("--out", output.out)):
+        if place is not None and re.match(r"[A-Za-z][A-Za-z0-9+.-]+:/", str(place)):
             raise click.UsageError(f"{option} takes a folder on this machine, not a URI")
-    if form == "parquet" and out is None:
-        raise click.UsageError("--format parquet writes files; give their folder with --out DIR")
-    if limit is not None and out is not None:
-        raise click.UsageError("--limit cannot be combined with --out")
-    report = Report((program,), recursion=recursion, include_path=include_path, dialect=dialect)
-    for made, files in loaded_with_files(report):
-        from flintlog.runtime.errors import JobError
-        from flintlog.runtime.local.facts import NamedFile, read_facts
-        from flintlog.runtime.local.session import Session, refusal
+    report = Report((program,), options)
+    for loaded, files in loaded_with_files(report):
+        from flintlog.runtime.kernel.errors import JobError
+        from flintlog.runtime.local.session import refusal
 
         try:
-            wanted = _wanted(made.relations, names)
-            if not wanted and not interactive:
-                advice = "publish one with `output NAME.`, or choose one with --relation"
-                warn(f"{program.name} outputs no relation; {advice}")
-            if form in ("csv", "tsv") and out is None and len(wanted) != 1:
-                every = ", ".join(relation.name for relation in wanted) or "none"
-                several = f"--format {form} prints one relation, but {program.name} outputs {every}"
-                raise click.UsageError(f"{several}; choose one with --relation, or write files with --out DIR")
-            named: dict[str, dict[str, NamedFile]] = {"input": {}, "output": {}}
-            for file in files:
-                named[file.direction][file.relation] = NamedFile(file.file, file.separator, file.header)
-            supplied = str(functions) if functions else None
-            session = Session(made, max_rounds, supplied, max_entries=max_entries)
-            changes = {}
-            if facts is not None:
-                try:
-                    changes = read_facts(made, facts, warn, all_inserts, nulls, named["input"])
-                except OSError as error:
-                    report.fail(UNUSABLE, f"cannot read {error.filename}: {reason(error)}")
-                    continue
+            shown = _shown(loaded, program, output, interactive)
+            session = session_of(loaded, evaluation)
+            changes = facts.read(loaded, report)
+            if changes is None:
+                continue
             session.apply(changes)
             if interactive:
                 _interact(session, report)
-                continue
-            if out is None:
-                _print([_Rows.of(session, relation, limit) for relation in wanted], form or "table")
-                continue
-            for relation in wanted:
-                file_ = None if form else named["output"].get(relation.name)
-                path = out / (f"{relation.name}.{form or 'csv'}" if file_ is None else file_.path)
-                _write_relation(session, relation, path, report, file_)
+            elif output.out is None:
+                _print([_Rows.of(session, relation, output.limit) for relation in shown], output.form or "table")
+            else:
+                _write(session, shown, files, output.out, output.form, report)
         except JobError as error:
             report.fail(REFUSED, refusal(error))
     report.finish()
 
 
+def _shown(loaded: Program, program: Path, output: OutputOptions, interactive: bool) -> list[Relation]:
+    """Return the relations to output. Raise UsageError for names of others, and if the format takes one relation."""
+    shown = _wanted(loaded.relations, output.names)
+    if not shown and not interactive:
+        advice = "publish one with `output NAME.`, or choose one with --relation"
+        warn(f"{program.name} outputs no relation; {advice}")
+    if output.form in ("csv", "tsv") and output.out is None and len(shown) != 1:
+        every = ", ".join(relation.name for relation in shown) or "none"
+        several = f"--format {output.form} prints one relation, but {program.name} outputs {every}"
+        raise click.UsageError(f"{several}; choose one with --relation, or write files with --out DIR")
+    return shown
+
+
 def _wanted(relations: Sequence[Relation], names: Sequence[str]) -> list[Relation]:
     """Return the relations of some names, by default the output relations by name. Raise UsageError for others."""
-    known = {relation.name: relation for relation in relations if not relation.hidden}
+    visible = {relation.name: relation for relation in relations if not relation.hidden}
     for name in names:
-        if name not in known:
-            raise click.UsageError(f"there is no relation {name}; the program has {', '.join(sorted(known))}")
-    return [known[name] for name in dict.fromkeys(names) or sorted(r.name for r in known.values() if r.output)]
+        if name not in visible:
+            raise click.UsageError(f"there is no relation {name}; the program has {', '.join(sorted(visible))}")
+    return [visible[name] for name in dict.fromkeys(names) or sorted(r.name for r in visible.values() if r.output)]
 
 
 @dataclass(frozen=True)
@@ -190,19 +220,19 @@ def _print(relations: Sequence[_Rows], form: str) -> None:
     from flintlog.runtime.local.facts import relation_lines
 
     texts = []
-    for found in relations:
-        lines = list(relation_lines(found.columns, found.rows, form))
-        more = f"{counted(found.left_out, 'more row')}" if found.left_out else ""
+    for rows_of in relations:
+        lines = list(relation_lines(rows_of.columns, rows_of.rows, form))
+        more = f"{counted(rows_of.left_out, 'more row')}" if rows_of.left_out else ""
         if form == "table":
-            total = counted(len(found.rows) + found.left_out, "row")
-            texts.append("\n".join([f"{found.name} ({total})", *lines, *([f"... {more}"] if more else [])]))
+            total = counted(len(rows_of.rows) + rows_of.left_out, "row")
+            texts.append("\n".join([f"{rows_of.name} ({total})", *lines, *([f"... {more}"] if more else [])]))
         elif form == "json":
             rows = "\n" + ",\n".join(f"    {line}" for line in lines) + "\n  " if lines else ""
-            texts.append(f"  {json.dumps(found.name)}: [{rows}]")
+            texts.append(f"  {json.dumps(rows_of.name)}: [{rows}]")
         else:
             texts += lines
         if more and form != "table":
-            warn(f"{found.name} has {more}")
+            warn(f"{rows_of.name} has {more}")
     if form == "json":
         click.echo("{\n" + ",\n".join(texts) + "\n}" if texts else "{}")
     elif texts:
@@ -211,13 +241,32 @@ def _print(relations: Sequence[_Rows], form: str) -> None:
 
 def _interact(session: Session, report: Report) -> None:
     """Answer input lines until they end; if they are not typed at a terminal, a refused one sets the exit code."""
-    from ..local.interactive import Interactive, typed_lines
+    from flintlog.local.interactive import Interactive, typed_lines
 
     answering = Interactive(session, echo)
     if sys.stdin.isatty():
         click.echo(f"{session.program.name}; type `help` for help", err=True)
     if not answering.run(typed_lines("> ", answering.words)) and not sys.stdin.isatty():
         report.code = max(report.code, REFUSED)
+
+
+def _write(
+    session: Session,
+    relations: Sequence[Relation],
+    files: Sequence[RelationFile],
+    folder: Path,
+    form: str | None,
+    report: Report,
+) -> None:
+    """Write relations to files, in a format or, without one, as the program says, by default as CSV."""
+    from flintlog.runtime.kernel.model import NamedFile
+
+    outputs = [] if form else [file for file in files if file.direction == "output"]
+    named = {file.relation: NamedFile(file.file, file.separator, file.header) for file in outputs}
+    for relation in relations:
+        file = named.get(relation.name)
+        path = folder / (f"{relation.name}.{form or 'csv'}" if file is None else file.path)
+        _write_relation(session, relation, path, report, file)
 
 
 def _write_relation(session: Session, relation: Relation, path: Path, report: Report, file: NamedFile | None) -> None:

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
+from flintlog.runtime.addons.processes.transit import Transit
 
 from ..naming import reason
 from .loading import lacks_packages, partition_of
@@ -12,14 +15,32 @@ from .main import main
 from .options import (
     REFUSED,
     UNUSABLE,
+    ProgramOptions,
+    SessionOptions,
     dialect_option,
     functions_option,
+    in_record,
     include_option,
     recursion_option,
     rounds_option,
 )
 from .printing import echo, warn
 from .reporting import Report
+
+if TYPE_CHECKING:
+    from flintlog.local.simulated import SimulatedSession
+    from flintlog.runtime.addons.processes.simulation import Network
+
+    from ..nodes import NodeProgram
+
+
+@dataclass(frozen=True)
+class BurstOptions:
+    """Where the changes come from, and how many nodes are killed during each burst of them."""
+
+    facts: Path | None
+    changes: Path | None
+    kills: int
 
 
 @main.command()
@@ -80,81 +101,53 @@ from .reporting import Report
 @rounds_option
 @include_option
 @dialect_option
+@in_record("bursts", BurstOptions)
+@in_record("transit", Transit)
+@in_record("evaluation", SessionOptions)
+@in_record("options", ProgramOptions)
 def simulate(
     program: Path,
     nodes: str,
-    facts: Path | None,
-    changes: Path | None,
-    seed: int,
-    delay: int,
-    repeated: float,
-    kills: int,
-    recursion: str,
-    max_entries: int,
-    functions: Path | None,
-    max_rounds: int,
-    include_path: tuple[Path, ...],
-    dialect: str,
+    bursts: BurstOptions,
+    transit: Transit,
+    options: ProgramOptions,
+    evaluation: SessionOptions,
 ) -> None:
     """Run all nodes of a located program in this process.
 
     The nodes exchange messages that are delayed, reordered and repeated. After each burst of
     changes, once all is quiet, the tables of the nodes are compared with those of a single
     evaluation; the exit code is 1 if they differ. At the end, messages, tuples and bytes are
-    printed by relation and by node. Requires DuckDB: pip install "flintlog[run]".
+    printed by relation and by node. Requires DuckDB: pip install duckdb pyarrow numpy.
     """
-    report = Report((program,), recursion=recursion, include_path=include_path, dialect=dialect)
+    report = Report((program,), options)
     if lacks_packages(report):
         report.finish()
         return
-    from flintlog.runtime.errors import JobError
-    from flintlog.runtime.local.facts import read_facts
+    from flintlog.runtime.addons.processes.simulation import Network
+    from flintlog.runtime.kernel.errors import JobError
     from flintlog.runtime.local.session import refusal
-    from flintlog.runtime.local.simulation import Network
-    from flintlog.targets.processes.nodes import nodes_of, nodes_topology
+    from flintlog.targets.processes.nodes import nodes_of
     from flintlog.targets.pyspark.load import load_program
 
-    from ..local.dat.reader import Reader
-    from ..local.dat.replay import Replay
-    from ..local.simulated import SimulatedSession
     from ..nodes import compile_nodes
-    from ..pipeline import compile_program
 
     partition = partition_of(nodes)
     with report.reporting(program):
-        found = compile_nodes(program, recursion=recursion, include_path=include_path, dialect=dialect)
-        report.diagnostics((program,), found.warnings, found.sources)
-        described = nodes_of(found.node.plan.program, partition)
+        compiled = compile_nodes(program, **vars(options))
+        report.diagnostics((program,), compiled.warnings, compiled.sources)
+        described = nodes_of(compiled.node.plan.program, partition)
         network = Network(
-            load_program(found.node.plan),
+            load_program(compiled.node.plan),
             described,
-            seed,
-            delay,
-            repeated,
-            max_rounds,
-            max_entries,
-            str(functions) if functions else None,
+            transit,
+            evaluation.max_rounds,
+            evaluation.max_entries,
+            evaluation.function_file,
         )
         try:
-            # By ranks, even if derivation sets explode.
-            ranked = (
-                found.whole
-                if recursion == "ranks"
-                else compile_program(program, include_path=include_path, dialect=dialect)
-            )
-            whole = load_program(ranked.plan)
-            routes = nodes_topology(described, found.node.plan.program, found.whole.localized).routes
-            session = SimulatedSession(whole, network, kills, echo, {r.relation: ", ".join(r.rules) for r in routes})
-            if facts is not None:
-                session.apply(read_facts(whole, facts, warn))
-            if changes is not None:
-                with changes.open("rb") as lines:
-
-                    def refused(error: Exception) -> bool:
-                        report.refused([changes], error)  # type: ignore[arg-type]
-                        return False
-
-                    Replay(session, Reader(str(changes), lines), echo).run_all(refused)
+            session = _session(program, compiled, network, bursts.kills, options)
+            _pass_on(session, bursts, report)
             echo("")
             for line in session.report():
                 echo(line)
@@ -169,3 +162,41 @@ def simulate(
         finally:
             network.close()
     report.finish()
+
+
+def _session(
+    program: Path, compiled: NodeProgram, network: Network, kills: int, options: ProgramOptions
+) -> SimulatedSession:
+    """Return a session of the whole program beside the network of its nodes."""
+    from flintlog.local.simulated import SimulatedSession
+    from flintlog.targets.processes.nodes import nodes_topology
+    from flintlog.targets.pyspark.load import load_program
+
+    from ..pipeline import compile_program
+
+    whole = compiled.whole
+    if options.recursion != "ranks":
+        # By ranks, even if derivation sets explode.
+        whole = compile_program(program, **vars(replace(options, recursion="ranks")))
+    routes = nodes_topology(network.nodes, compiled.node.plan.program, compiled.whole.localized).routes
+    rules = {route.relation: ", ".join(route.rules) for route in routes}
+    return SimulatedSession(load_program(whole.plan), network, kills, echo, rules)
+
+
+def _pass_on(session: SimulatedSession, bursts: BurstOptions, report: Report) -> None:
+    """Apply the facts, then the transactions of the command file."""
+    from flintlog.local.dat.reader import Reader
+    from flintlog.local.dat.replay import Replay
+    from flintlog.runtime.local.facts import read_facts
+
+    if bursts.facts is not None:
+        session.apply(read_facts(session.program, bursts.facts, warn))
+    if bursts.changes is not None:
+        file = bursts.changes
+        with file.open("rb") as lines:
+
+            def refused(error: Exception) -> bool:
+                report.refused([file], error)  # type: ignore[arg-type]
+                return False
+
+            Replay(session, Reader(str(file), lines), echo).run_all(refused)

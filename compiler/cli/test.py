@@ -16,8 +16,11 @@ from .options import (
     OK,
     REFUSED,
     UNUSABLE,
+    ProgramOptions,
+    SessionOptions,
     dialect_option,
     entries_option,
+    in_record,
     include_option,
     recursion_option,
     rounds_option,
@@ -25,10 +28,9 @@ from .options import (
 from .printing import coloured, print_coloured
 
 if TYPE_CHECKING:
+    from flintlog.local.testfiles import Case
+    from flintlog.local.testing import Testing, TestOutcome
     from rich.text import Text
-
-    from ..local.testfiles import Case
-    from ..local.testing import Testing, TestOutcome
 
 
 @main.command("test")
@@ -45,15 +47,14 @@ if TYPE_CHECKING:
 @entries_option
 @include_option
 @dialect_option
+@in_record("evaluation", SessionOptions)
+@in_record("options", ProgramOptions)
 def test_command(
     paths: tuple[Path, ...],
     wanted: str | None,
     junit: Path | None,
-    recursion: str,
-    max_rounds: int,
-    max_entries: int,
-    include_path: tuple[Path, ...],
-    dialect: str,
+    options: ProgramOptions,
+    evaluation: SessionOptions,
 ) -> None:
     """Run tests of programs, without Spark.
 
@@ -69,10 +70,12 @@ def test_command(
     Without PATH, run the tests in this folder and below.
 
     The exit code is 0 if all tests pass, 1 if one fails, 2 if one cannot be run.
-    Requires DuckDB and PyArrow: pip install "flintlog[run]".
+    Requires DuckDB and PyArrow: pip install duckdb pyarrow numpy.
     """
-    from ..local.testfiles import SUFFIX, WrongTest, read_cases, test_files
-    from ..local.testing import Testing
+    from flintlog.local.testfiles import SUFFIX, WrongTest, read_cases, test_files
+    from flintlog.local.testing import Testing
+
+    from ..diagnostics import shortened
 
     if message := missing_package():
         _fail(message)
@@ -85,14 +88,14 @@ def test_command(
         try:
             cases += read_cases(file)
         except WrongTest as error:
-            mistakes.append((file, str(error)))
+            mistakes.append((file, shortened(str(error))))
         except OSError as error:
             mistakes.append((file, f"cannot read {file}: {reason(error)}"))
     if wanted is not None:
         cases = [case for case in cases if wanted.lower() in f"{case.file}: {case.name}".lower()]
         if not cases and not mistakes:
             _fail(f"no test has {wanted} in its file or name")
-    outcomes = _run(cases, Testing(max_rounds, include_path, recursion, max_entries, dialect))
+    outcomes = _run(cases, Testing(evaluation.max_rounds, max_entries=evaluation.max_entries, **vars(options)))
     for _, mistake in mistakes:
         print_coloured(f"error: {mistake}", coloured, sys.stderr)
     _finish(outcomes, mistakes, junit)
@@ -120,7 +123,7 @@ def _finish(outcomes: list[TestOutcome], mistakes: list[tuple[Path, str]], junit
     numbers += [f"{unusable} with a mistake in the test file"] if unusable else []
     click.echo(f"{counted(len(outcomes), 'test')}: {', '.join(numbers)}")
     if junit is not None:
-        from ..local.testing import junit as document
+        from flintlog.local.testing import junit as document
 
         try:
             write_file(junit, document(outcomes, mistakes))

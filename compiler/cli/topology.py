@@ -9,7 +9,7 @@ import click
 
 from .loading import lacks_packages, partition_of
 from .main import main
-from .options import dialect_option, include_option, outside_option, programs_argument
+from .options import ProgramOptions, dialect_option, in_record, include_option, outside_option, programs_argument
 from .printing import echo
 from .reporting import Report
 
@@ -36,14 +36,14 @@ if TYPE_CHECKING:
 )
 @include_option
 @dialect_option
+@in_record("options", ProgramOptions)
 def topology(
     programs: tuple[Path, ...],
     outside: tuple[str, ...],
     nodes: str | None,
     page: Path | None,
     root: Path | None,
-    include_path: tuple[Path, ...],
-    dialect: str,
+    options: ProgramOptions,
 ) -> None:
     """Print how the processes of programs are connected.
 
@@ -57,7 +57,7 @@ def topology(
     from ..review.report.page import nodes_page, topology_page
     from ..review.report.topology import run_flows
 
-    report = Report(programs, include_path=include_path, dialect=dialect)
+    report = Report(programs, options)
     if nodes is not None and lacks_packages(report):
         report.finish()
         return
@@ -65,10 +65,10 @@ def topology(
         flowed = run_flows(root) if root is not None else {}
         title = ", ".join(path.name for path in programs)
         if nodes is not None:
-            divided = _nodes(programs[0], nodes, include_path, report)
+            divided = _nodes(programs[0], nodes, report)
             shown, text = str(divided), nodes_page(divided, title, flowed) if page else ""
         else:
-            connected = _processes(programs, outside, include_path, report)
+            connected = _processes(programs, outside, report)
             shown, text = str(connected), topology_page(connected, title, flowed) if page else ""
         echo(shown, nl=False)
         if page is not None and report.write(page, text) is not None:
@@ -76,25 +76,23 @@ def topology(
     report.finish()
 
 
-def _processes(
-    programs: tuple[Path, ...], outside: tuple[str, ...], include_path: tuple[Path, ...], report: Report
-) -> Topology:
+def _processes(programs: tuple[Path, ...], outside: tuple[str, ...], report: Report) -> Topology:
     """Return the processes of programs and how they are connected."""
     from ..processes import compile_processes
 
-    found = compile_processes(programs, outside=outside, include_path=include_path, dialect=report.dialect)
-    report.diagnostics(programs, found.warnings, found.sources)
-    return found.topology
+    compiled = compile_processes(programs, outside=outside, **vars(report.options))
+    report.diagnostics(programs, compiled.warnings, compiled.sources)
+    return compiled.topology
 
 
-def _nodes(program: Path, nodes: str, include_path: tuple[Path, ...], report: Report) -> NodesTopology:
+def _nodes(program: Path, nodes: str, report: Report) -> NodesTopology:
     """Return the nodes of a located program."""
     from flintlog.targets.processes.nodes import nodes_of, nodes_topology
 
     from ..nodes import compile_nodes
 
     partition = partition_of(nodes)
-    found = compile_nodes(program, include_path=include_path, dialect=report.dialect)
-    report.diagnostics((program,), found.warnings, found.sources)
-    described = nodes_of(found.node.plan.program, partition)
-    return nodes_topology(described, found.node.plan.program, found.whole.localized)
+    compiled = compile_nodes(program, **vars(report.options))
+    report.diagnostics((program,), compiled.warnings, compiled.sources)
+    described = nodes_of(compiled.node.plan.program, partition)
+    return nodes_topology(described, compiled.node.plan.program, compiled.whole.localized)

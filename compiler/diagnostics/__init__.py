@@ -6,15 +6,14 @@ they can, so that one run shows all problems; :meth:`Diagnostics.check` stops th
 
 from __future__ import annotations
 
+import re
 import unicodedata
+from collections import Counter
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from ..source import SourceFile, Span
 
-#: Stable codes and their titles; each has a section in ``docs/errors.md``. E01: syntax, E02: names and
-#: declarations, E03: types, E04: safety, E05: strata and aggregates, E06: locations, E07: not supported by this
-#: version, and processes, E09 and W09: command files, W08: other warnings.
 CODES: dict[str, str] = {
     # Syntax
     "E0101": "The text does not follow the grammar.",
@@ -150,6 +149,8 @@ CODES: dict[str, str] = {
     "E0785": "A function of DDlog is not supported.",
     "E0786": "A way to reduce groups is not supported.",
     "E0787": "A declaration of DDlog is not supported.",
+    "E0788": "A variable of DDlog is declared a second time.",
+    "E0789": "A function or constructor of DDlog is declared twice.",
     # Command files
     "E0901": "A command of a command file is not well formed.",
     "E0902": "A command names a relation that it does not apply to.",
@@ -163,11 +164,16 @@ CODES: dict[str, str] = {
     "W0803": "A recursion computes new values.",
     "W0804": "A variable is named like a constant of other languages.",
     "W0810": "A rule cannot be localized.",
+    "W0811": "A construct of DDlog is ignored.",
+    "W0812": "A function or type of DDlog is used nowhere.",
     "W0901": "A command file ends within a transaction.",
 }
+"""Stable codes and their titles; each has a section in ``docs/errors.md``. E01: syntax, E02: names and declarations,
+E03: types, E04: safety, E05: strata and aggregates, E06: locations, E07: not supported by this version, and processes,
+E09 and W09: command files, W08: other warnings."""
 
-#: Warnings that an error repeats or may cause: a relation seems unused if the rule that uses it is wrong.
-_CAUSED = ("W0801", "W0802", "W0804")
+_CAUSED = ("W0801", "W0802", "W0804", "W0812")
+"""Warnings that an error repeats or may cause: a relation seems unused if the rule that uses it is wrong."""
 
 
 def severity_of(code: str) -> str:
@@ -220,12 +226,29 @@ class CompileError(Exception):
         return "\n" + "\n\n".join(render(diagnostic, by_name) for diagnostic in self.diagnostics)
 
 
+MOST_ERRORS = 50
+"""How many errors of a file are looked for."""
+
+LONGEST_NAME, LONGEST_MESSAGE = 120, 1000
+"""The longest names, and other texts in back quotes, and the longest messages, in characters."""
+
+_QUOTED = re.compile(rf"(?<=`)[^`]{{{LONGEST_NAME + 1},}}(?=`)")
+
+
+def shortened(message: str) -> str:
+    """Return a message with long names and other quoted texts cut, and cut itself if it is still too long."""
+    if len(message) > LONGEST_NAME:
+        message = _QUOTED.sub(lambda found: f"{found[0][: LONGEST_NAME - 3]}...", message)
+    return message if len(message) <= LONGEST_MESSAGE else f"{message[: LONGEST_MESSAGE - 3]}..."
+
+
 @dataclass
 class Diagnostics:
     """Collects the diagnostics of all passes."""
 
     items: list[Diagnostic] = field(default_factory=list)
     _known: set[Diagnostic] = field(init=False, repr=False)
+    _errors: Counter[str] = field(init=False, repr=False, default_factory=Counter)
 
     def __post_init__(self) -> None:
         """Index the initial items."""
@@ -234,12 +257,21 @@ class Diagnostics:
     def report(
         self, code: str, message: str, span: Span, *, help: str | None = None, notes: tuple[Note, ...] = ()
     ) -> None:
-        """Add a diagnostic, unless the same one exists."""
+        """Add a diagnostic, unless the same one exists. Raise :class:`CompileError` with all of them if it is the last
+        one of its file that is reported, so that a file of another kind neither takes long nor fills the screen."""
         assert code in CODES, code
-        item = Diagnostic(code, message, span, help, notes)
-        if item not in self._known:
-            self._known.add(item)
+        notes = tuple(replace(note, message=shortened(note.message)) for note in notes)
+        item = Diagnostic(code, shortened(message), span, help and shortened(help), notes)
+        if item in self._known:
+            return
+        self._known.add(item)
+        self._errors[span.file] += item.severity == "error"
+        if self._errors[span.file] < MOST_ERRORS:
             self.items.append(item)
+            return
+        last = Note(f"the file has {MOST_ERRORS} errors; what else is wrong with it is not looked for")
+        self.items.append(replace(item, notes=(*item.notes, last)))
+        raise CompileError(self.sorted())
 
     @property
     def failed(self) -> bool:
@@ -271,8 +303,8 @@ def render(diagnostic: Diagnostic, sources: Mapping[str, SourceFile]) -> str:
     return "\n".join(map(_visible, lines))
 
 
-#: How many characters of a source line are shown.
 LONGEST_EXCERPT = 240
+"""How many characters of a source line are shown."""
 
 
 def _excerpt(span: Span, sources: Mapping[str, SourceFile]) -> list[str]:
@@ -296,8 +328,8 @@ def _excerpt(span: Span, sources: Mapping[str, SourceFile]) -> list[str]:
     return lines
 
 
-#: Letters and signs that nobody sees.
 _FILLERS = "\u115f\u1160\u2800\u3164\uffa0"
+"""Letters and signs that nobody sees."""
 
 
 def _visible(line: str) -> str:

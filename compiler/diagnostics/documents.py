@@ -189,8 +189,8 @@ def _printed(document: Mapping[str, Any]) -> str:
     return json.dumps(document, indent=2)
 
 
-#: The functions that print documents, by the document's name on the command line.
 DOCUMENTS: Mapping[str, Callable[[Sequence[DocumentFinding], Sequence[str]], str]] = {
     "json": json_document,
     "sarif": sarif_document,
 }
+"""The functions that print documents, by the document's name on the command line."""

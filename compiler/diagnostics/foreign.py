@@ -7,7 +7,6 @@ _CASES = "write a rule for each case, with its condition in the body"
 _ORDER = "relations have no order; `max` and `min` in a head find the first and the last"
 _JOIN = "write atoms with commas between them; they are joined by the variables that they share"
 
-#: What to write instead of a word between the parts of a clause, by the word in small letters.
 _WORDS = {
     "and": "write `,`",
     "or": "write `;`",
@@ -36,11 +35,11 @@ _WORDS = {
     "else": _CASES,
     "when": _CASES,
 }
+"""The advice on a word between the parts of a clause, by the word in small letters."""
 
 _RULE = "write a rule, as in `long(X) :- link(X, Y), Y > 3.`"
 _CHANGE = "a program has no statements; facts are inserted and deleted by changes of input relations"
 
-#: What to write instead of a statement of SQL, by its first word in small letters.
 _STATEMENTS = {
     "select": _RULE,
     "from": _RULE,
@@ -55,8 +54,8 @@ _STATEMENTS = {
     "drop": _CHANGE,
     "alter": _CHANGE,
 }
+"""The advice on a statement of SQL, by its first word in small letters."""
 
-#: What to write instead of a directive of Soufflé, by its name.
 _DIRECTIVES = {
     "decl": "write `relation NAME(COLUMN: TYPE, ...)`",
     "input": "write `input relation` in the declaration",
@@ -65,15 +64,16 @@ _DIRECTIVES = {
     "include": 'write `include "FILE"`',
     "functor": "write `extern function NAME(PARAMETER: TYPE, ...): TYPE`",
 }
+"""The advice on a directive of Soufflé, by its name."""
 
 _NO_NULL = "the constant is `null`; only columns whose type ends with `?` may be null"
 
-#: What to write instead of a constant, by its name.
 _CONSTANTS = {
     **dict.fromkeys(("null", "NULL", "Null", "nil", "NIL", "None"), _NO_NULL),
     **dict.fromkeys(("TRUE", "True"), "write `true`"),
     **dict.fromkeys(("FALSE", "False"), "write `false`"),
 }
+"""The advice on a constant, by its name."""
 
 
 def word_advice(word: str) -> str | None:

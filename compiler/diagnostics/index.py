@@ -1,4 +1,10 @@
-"""Look up diagnostic codes in ``docs/errors.md``, and their URLs."""
+"""Explain diagnostic codes, in Markdown, as plain text and by URLs.
+
+The explanations are in ``explanations/GROUP.txt``, in the order of ``CODES``. A file begins with the heading of its
+group; a line ``==== CODE`` begins a code, and lines ``---- LANGUAGE`` or ``---- LANGUAGE FILE ENCODING`` begin its
+blocks: a wrong program; ``text``, what is reported about it; ``mend``, what to do; and the corrected program.
+``flintlog errors`` prints them, and the page of errors has them on the site of the documentation.
+"""
 
 from __future__ import annotations
 
@@ -7,24 +13,72 @@ from functools import cache
 from importlib.metadata import metadata
 from importlib.resources import files
 
-#: The path of the page below ``docs``.
-PAGE = "errors.md"
+from . import CODES
 
-_HEADING = re.compile(r"^### ([EW]\d{4})\n", re.MULTILINE)
-_ANY_HEADING = re.compile(r"^##+ ", re.MULTILINE)
-#: A link to another page of the documentation, or to a heading there.
+PAGE = "errors.md"
+"""The path of the page below ``docs``: an introduction and tables of codes, in place of which the site has sections."""
+
+GROUPS = (
+    *("syntax", "names", "types", "safety", "strata", "locations", "unsupported", "processes"),
+    *("ndlog", "souffle", "ddlog", "commands", "warnings"),
+)
+"""The names of the files, in the order of the page."""
+
+_CODE = re.compile(r"^==== (\w+)\n", re.MULTILINE)
+_BLOCK = re.compile(r"^---- (.*)\n", re.MULTILINE)
+
 _LINK = re.compile(r"\[([^]\n]+)\]\((\w+)\.md(#[\w-]+)?\)")
+"""A link to another page of the documentation, or to a heading there."""
+
+
+@cache
+def groups() -> dict[str, tuple[str, dict[str, str]]]:
+    """Return, by the headings of groups, the introduction of a group and the Markdown of its codes."""
+    by_heading = {}
+    for group in GROUPS:
+        text = files(__package__).joinpath("explanations", f"{group}.txt").read_text(encoding="utf-8")
+        first, *explained = _CODE.split(text)
+        heading, _, introduction = first.partition("\n")
+        by_heading[heading] = (
+            introduction.strip(),
+            {
+                code: _section(code, explanation)
+                for code, explanation in zip(explained[::2], explained[1::2], strict=True)
+            },
+        )
+    return by_heading
+
+
+def _section(code: str, explanation: str) -> str:
+    meaning, *blocks = _BLOCK.split(explanation)
+    parts = [f"**{CODES[code]}**", meaning.strip()]
+    for language, text in zip(blocks[::2], blocks[1::2], strict=True):
+        parts.append(text.strip() if language == "mend" else f"```{language}\n{text}```")
+    return "\n\n".join(filter(None, parts))
 
 
 @cache
 def sections() -> dict[str, str]:
     """Return the Markdown section of each code, without its heading, in the order of the page."""
-    page = files("flintlog.docs").joinpath(PAGE).read_text(encoding="utf-8")
-    found = {}
-    for heading in _HEADING.finditer(page):
-        following = _ANY_HEADING.search(page, heading.end())
-        found[heading[1]] = page[heading.end() : following.start() if following else len(page)].strip()
-    return found
+    return {code: text for _, of_group in groups().values() for code, text in of_group.items()}
+
+
+def page(text: str) -> str:
+    """Return the page of the site, given that of ``docs``: with a section for each code in place of the tables."""
+    parts = [text.partition("\n## ")[0].strip()]
+    for heading, (introduction, of_group) in groups().items():
+        parts += [f"## {heading}", *filter(None, [introduction])]
+        parts += [f"### {code}\n\n{section}" for code, section in of_group.items()]
+    return "\n\n".join(parts) + "\n"
+
+
+def tables() -> str:
+    """Return what stands for the sections in ``docs``: for each group a table of its codes, to which links lead."""
+    parts = []
+    for heading, (_, of_group) in groups().items():
+        rows = "".join(f'| <a id="{code.lower()}"></a>`{code}` | {CODES[code]} |\n' for code in of_group)
+        parts.append(f"## {heading}\n\n| code | meaning |\n|---|---|\n{rows}")
+    return "\n".join(parts)
 
 
 def markdown(code: str) -> str:

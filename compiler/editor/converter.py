@@ -20,19 +20,22 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from ..diagnostics import CompileError, Diagnostics
+from ..diagnostics import CompileError, Diagnostic, Diagnostics
 from ..frontend import read_program
 from ..ir import syntax
 from ..ir.syntax_printer import process_text, statement_text
 from ..source import SourceFile, Span
 from .formatter import MeaningChanged, bare, format_program
 
-#: Comments, and strings, which may contain what looks like one.
 _COMMENT = re.compile(r'"(?:[^"\\\n]|\\.)*"|//[^\n]*|/\*.*?\*/', re.DOTALL)
+"""Comments, and strings, which may contain what looks like one."""
 
 
-def convert(program: Path | SourceFile, include_path: Sequence[Path] = (), dialect: str = "") -> str:
-    """Read a program, with all files that it includes, and return it in Flintlog's own language.
+def convert(
+    program: Path | SourceFile, include_path: Sequence[Path] = (), dialect: str = ""
+) -> tuple[str, tuple[Diagnostic, ...], tuple[SourceFile, ...]]:
+    """Read a program, with all files that it includes, and return it in Flintlog's own language, with the warnings of
+    its frontend and the files that it consists of.
 
     Raise CompileError with the diagnostics if the program has syntax errors, OSError if it cannot be read, and
     MeaningChanged as :func:`converted` does.
@@ -41,7 +44,7 @@ def convert(program: Path | SourceFile, include_path: Sequence[Path] = (), diale
     read = read_program(program, diagnostics, None, include_path, dialect=dialect)
     if diagnostics.failed:
         raise CompileError(diagnostics.sorted(), read.sources)
-    return converted(read)
+    return converted(read), diagnostics.sorted(), read.sources
 
 
 def converted(program: syntax.SyntaxProgram) -> str:
@@ -68,14 +71,14 @@ def _plain(statement: syntax.Statement) -> syntax.Statement:
 
 def _flat(body: Iterable[syntax.Literal]) -> tuple[syntax.Literal, ...]:
     """Return a conjunction without disjunctions of a single alternative, which are only parentheses."""
-    found: list[syntax.Literal] = []
+    literals: list[syntax.Literal] = []
     for literal in body:
         if isinstance(literal, syntax.Disjunction):
             alternatives = tuple(map(_flat, literal.alternatives))
-            found += alternatives[0] if len(alternatives) == 1 else (replace(literal, alternatives=alternatives),)
+            literals += alternatives[0] if len(alternatives) == 1 else (replace(literal, alternatives=alternatives),)
         else:
-            found.append(literal)
-    return tuple(found)
+            literals.append(literal)
+    return tuple(literals)
 
 
 def _text(program: syntax.SyntaxProgram) -> str:
@@ -92,7 +95,9 @@ def _text(program: syntax.SyntaxProgram) -> str:
             lines.append("")
         lines += [text for _, text in before]
         if isinstance(statement, syntax.RelationDeclaration):
-            lines += [_file_text(file) for file in program.files if file.relation == statement.name]
+            lines += [
+                _file_text(file) for file in program.files if file.relation == statement.name and not file.is_usual
+            ]
         lines.append(statement_text(statement))
         last = begin.file, _last_line(statement)
     lines += [process_text(process) for process in program.processes]
@@ -125,7 +130,7 @@ def _last_line(statement: syntax.Statement) -> int:
 def _comments(program: syntax.SyntaxProgram) -> dict[int, list[tuple[int, str]]]:
     """Return the comments, with their lines, by the index of the statement that they are printed before; those at the
     end of a file by the number of statements."""
-    found: dict[int, list[tuple[int, str]]] = {}
+    by_place: dict[int, list[tuple[int, str]]] = {}
     for source in program.sources:
         own = [(_last_line(s), place) for place, s in enumerate(program.statements) if _span(s).file == source.name]
         ends = sorted(own)
@@ -134,8 +139,8 @@ def _comments(program: syntax.SyntaxProgram) -> dict[int, list[tuple[int, str]]]
                 line = source.text.count("\n", 0, match.start()) + 1
                 after = bisect_left(ends, (line, -1))
                 place = ends[after][1] if after < len(ends) else len(program.statements)
-                found.setdefault(place, []).append((line, "\n".join(_trimmed(match[0].split("\n")))))
-    return found
+                by_place.setdefault(place, []).append((line, "\n".join(_trimmed(match[0].split("\n")))))
+    return by_place
 
 
 def _trimmed(lines: Iterable[str]) -> list[str]:

@@ -31,12 +31,13 @@ from lark import Token, Tree
 from ..diagnostics import CompileError, Diagnostics
 from ..frontend import read_program
 from ..frontend.classify import Classifier
-from ..frontend.statements import statements_with_tokens
+from ..frontend.parser import statements_with_tokens
 from ..frontend.syntax_errors import end_of, start_of
 from ..source import SourceFile, Span
 
-#: The width of lines in columns; comments, and text that cannot be broken, may exceed it.
 WIDTH = 100
+"""The width of lines in columns; comments, and text that cannot be broken, may exceed it."""
+
 INDENT, BLOCK_INDENT = 4, 2
 
 _COMMENT = re.compile(r"//[^\n]*|/\*.*?\*/", re.DOTALL)
@@ -47,12 +48,14 @@ _CLOSING = frozenset(_OPENING.values())
 _GLUED_LEFT = _CLOSING | {"COMMA", "END", "COLON", "AGGREGATE_OPEN", "POSTFIX", "QUESTION"}
 _GLUED_RIGHT = frozenset(_OPENING) | {"BANG", "CARET", "AT", "PREFIX"}
 _NAMES = frozenset({"NAME", "QUALIFIED"})
-#: The tokens that may end a value or a path: a minus after one is a binary operator, elsewhere it is a sign.
 _OPERAND_ENDS = (
     _NAMES | _CLOSING | {"INT", "NUMBER", "STRING", "DATE", "TIMESTAMP", "TRUE", "FALSE", "POSTFIX", "QUESTION"}
 )
-#: Operators before which a line may be broken, loosest binding first.
+"""The tokens that may end a value or a path: a minus after one is a binary operator, elsewhere it is a sign."""
+
 _OPERATORS = (frozenset({"PLUS", "MINUS", "CONCAT", "BAR"}), frozenset({"STAR", "SLASH", "PERCENT", "MIDDLE_DOT"}))
+"""Operators before which a line may be broken, loosest binding first."""
+
 _TYPED = frozenset({"DECLARE", "TYPEDEF", "EXTERN", "PROCESS"})
 
 
@@ -91,21 +94,21 @@ def format_file(content: bytes, name: str, path: str = "") -> bytes:
     mark = _MARK if text.startswith(_MARK) else ""
     ends = "\r\n" if "\r\n" in text else "\n"
     plain = text.removeprefix(_MARK).replace("\r\n", "\n").replace("\r", "\n")
-    made = format_program(SourceFile(name, plain, path))
-    return (mark + made.replace("\n", ends)).encode()
+    formatted = format_program(SourceFile(name, plain, path))
+    return (mark + formatted.replace("\n", ends)).encode()
 
 
 def comments_of(source: SourceFile) -> list[tuple[str, ...]]:
     """Return the comments of a program in sorted order, each as its lines without surrounding white space."""
-    found: list[tuple[str, ...]] = []
+    comments: list[tuple[str, ...]] = []
     last = 0
     ends = [*(token for _, tokens in _parsed(source) for token in tokens), None]
     for token in ends:
         start = len(source.text) if token is None else start_of(token)
-        found += map(_lines, _COMMENT.findall(source.text[last:start]))
+        comments += map(_lines, _COMMENT.findall(source.text[last:start]))
         if token is not None:
             last = start + len(token) if token.type in ("LABEL", "AGGREGATE_OPEN") else end_of(token)
-    return sorted(found)
+    return sorted(comments)
 
 
 @lru_cache(maxsize=2)
@@ -298,9 +301,9 @@ def _comments_moved(words: Sequence[_Word]) -> list[_Word]:
             if gap.lines and gap.before:
                 gap = replace(gap, lines=(*gap.lines, _CommentLine(gap.before)), before=())
             gap = replace(gap, behind=gap.inline, before=())
-            left = following.gap
-            moved[place] = replace(word, gap=gap.then(_Gap(left.behind, left.lines)))
-            moved[place + 1] = replace(following, gap=_Gap(before=left.before))
+            gap_left = following.gap
+            moved[place] = replace(word, gap=gap.then(_Gap(gap_left.behind, gap_left.lines)))
+            moved[place + 1] = replace(following, gap=_Gap(before=gap_left.before))
     return moved
 
 
@@ -548,18 +551,18 @@ class _Page:
 
     def __str__(self) -> str:
         """Return the text, with comments behind words aligned in consecutive lines."""
-        made: list[str] = []
+        lines: list[str] = []
         run: list[_Row] = []
         for row in [*self.rows, _Row("")]:
             apart = run and (not row.alignable or run[-1].continues or row.statement != run[-1].statement)
             if apart and not row.continues:
-                made += _aligned(run)
+                lines += _aligned(run)
                 run = []
             if row.alignable:
                 run.append(row)
             else:
-                made.append(f"{row.text}  {row.comment}" if row.comment else row.text)
-        return "".join(f"{line}\n" for line in made[:-1])
+                lines.append(f"{row.text}  {row.comment}" if row.comment else row.text)
+        return "".join(f"{line}\n" for line in lines[:-1])
 
 
 def _aligned(rows: Sequence[_Row]) -> list[str]:

@@ -11,7 +11,6 @@ from typing import Any, ClassVar
 from pygments.lexer import RegexLexer, bygroups, include, words
 from pygments.token import Comment, Keyword, Literal, Name, Number, Operator, Punctuation, String, Whitespace
 
-#: Words that begin a declaration if a name or, after ``include``, a string follows; elsewhere they are names.
 DECLARING = (
     "input",
     "output",
@@ -25,18 +24,22 @@ DECLARING = (
     "extern",
     "function",
 )
-#: Words after the columns of a relation, or before the argument of an aggregate.
+"""Words that begin a declaration if a name or, after ``include``, a string follows; elsewhere they are names."""
+
 TRAILING = ("primary", "key", "symmetric", "distinct")
-#: Words of the order of a ``first``.
+"""Words after the columns of a relation, or before the argument of an aggregate."""
+
 ORDERING = ("by", "asc", "desc")
+"""Words of the order of a ``first``."""
+
 NEGATING = ("not",)
 CONSTANTS = ("true", "false", "null")
 TYPES = ("int", "float", "string", "bool", "date", "timestamp", "decimal", "list")
 AGGREGATES = ("min", "max", "sum", "count", "avg", "first")
 
 _NAME = r"[A-Za-z_][A-Za-z0-9_]*"
-#: Matches before a name, possibly with comments between.
 _NAME_FOLLOWS = r"(?=\s+[A-Za-z_]|\s*/[/*])"
+"""Matches before a name, possibly with comments between."""
 
 
 def _parts(*kinds: Any) -> Any:

@@ -6,22 +6,15 @@ variable, and the argument list after a name.
 
 from __future__ import annotations
 
-import datetime
-import re
 from dataclasses import dataclass
-from decimal import Decimal, InvalidOperation
 
 from lark import Token, Tree
 
-from ..diagnostics import Diagnostics
 from ..ir import syntax
-from ..source import SourceFile, Span
-from .syntax_errors import BY_POSITION, LeftOut, end_of, start_of
+from ..source import Span
+from .constants import ConstantReader, Node, token_of
+from .syntax_errors import BY_POSITION, LeftOut
 
-Node = Tree[Token]
-
-_ESCAPES = {"n": "\n", "t": "\t", "r": "\r", '"': '"', "\\": "\\"}
-_ESCAPE = re.compile(r"\\(u[0-9A-Fa-f]{4}|.)", re.DOTALL)
 _MAX_DEPTH = 100
 _PATHS = "paths are built with `/`, `|`, `^`, `+`, `*` and `?`, as in `(a / ^b+ | c)(X, Y)`"
 _NESTING = ("binary", "prefixed", "repeated", "negation", "group", "comparison", "list", "list_type")
@@ -50,12 +43,8 @@ class Closing:
     """The brace that ends a process."""
 
 
-@dataclass(frozen=True)
-class Classifier:
+class Classifier(ConstantReader):
     """Converts the parse trees of one file to syntax."""
-
-    source: SourceFile
-    diagnostics: Diagnostics
 
     def statement(self, tree: Node) -> syntax.Statement | syntax.Instance | Include | Opening | Closing | None:
         """Return the statement of a parse tree; report its errors and return None if it has any."""
@@ -89,24 +78,6 @@ class Classifier:
                     return self._clause(tree)
         except LeftOut:
             return None
-
-    # ---- places ----------------------------------------------------------------------------------------------------
-
-    def _bounds(self, node: Node | Token) -> tuple[int, int]:
-        if isinstance(node, Token):
-            return start_of(node), end_of(node)
-        return node.meta.start_pos, node.meta.end_pos
-
-    def _span(self, node: Node | Token) -> Span:
-        return self.source.span(*self._bounds(node))
-
-    def _text(self, node: Node | Token) -> str:
-        start, end = self._bounds(node)
-        return self.source.text[start:end]
-
-    def _refuse(self, code: str, message: str, node: Node | Token, help: str | None = None) -> LeftOut:
-        self.diagnostics.report(code, message, self._span(node), help=help)
-        return LeftOut()
 
     def _check_depth(self, tree: Node) -> None:
         """Refuse a tree whose nesting would exceed what recursive passes can follow."""
@@ -352,7 +323,7 @@ class Classifier:
         location = None
         arguments: list[syntax.Expression] = []
         for place, argument in enumerate(self._group(rest)):
-            if argument.data == "prefixed" and _operator(argument).type == "AT":
+            if argument.data == "prefixed" and token_of(argument).type == "AT":
                 if location is not None:
                     raise self._refuse("E0120", "an atom has only one location", argument)
                 location = place
@@ -392,7 +363,7 @@ class Classifier:
             base, arguments = tree.children
             assert isinstance(base, Tree) and isinstance(arguments, Tree)
             return (self._path(base), arguments) if base.data in ("group", "repeated", "prefixed") else None
-        if tree.data == "prefixed" and _operator(tree).type == "CARET":
+        if tree.data == "prefixed" and token_of(tree).type == "CARET":
             inner = tree.children[1]
             assert isinstance(inner, Tree)
             if inner.data == "application":
@@ -412,7 +383,7 @@ class Classifier:
         if len(arguments) != 2:
             raise self._refuse("E0122", "a path has two arguments, its start and its end", group)
         for argument in arguments:
-            if argument.data == "prefixed" and _operator(argument).type == "AT":
+            if argument.data == "prefixed" and token_of(argument).type == "AT":
                 help = "omit the `@`: the relations of the path determine the locations"
                 raise self._refuse("E0120", "a path literal cannot have a location specifier", argument, help)
         left, right = (self._expression(argument) for argument in arguments)
@@ -429,7 +400,7 @@ class Classifier:
                 if len(items) != 1:
                     raise self._refuse("E0122", "a path in parentheses has one expression", tree, _PATHS)
                 return self._path(items[0])
-            case "prefixed" if _operator(tree).type == "CARET":
+            case "prefixed" if token_of(tree).type == "CARET":
                 inner = tree.children[1]
                 assert isinstance(inner, Tree)
                 return syntax.PathInverse(self._path(inner), span)
@@ -542,77 +513,16 @@ class Classifier:
         raise self._refuse("E0114", "this is not an expression", tree)
 
     def _prefixed(self, tree: Node) -> syntax.Expression:
-        operator, operand = _operator(tree), tree.children[1]
+        operator, operand = token_of(tree), tree.children[1]
         assert isinstance(operand, Tree)
         if operator.type == "AT":
             help = "write `@` before an argument of an atom"
             raise self._refuse("E0120", "a location specifier is not allowed here", tree, help)
         if operator.type == "CARET":
             raise self._refuse("E0114", "`^` is not an operator on values", operator)
-        if operand.data == "constant" and _token(operand).type in ("INT", "NUMBER"):
+        if operand.data == "constant" and token_of(operand).type in ("INT", "NUMBER"):
             return self._constant(operand, negative=True, whole=tree)
         return syntax.Unary("-", self._expression(operand), self._span(tree))
-
-    def _constant(self, tree: Node, *, negative: bool, whole: Node) -> syntax.ConstantNode:
-        token, span = _token(tree), self._span(whole)
-        sign = "-" if negative else ""
-        match token.type:
-            case "INT":
-                digits = token.lstrip("0") or "0"
-                value = int(sign + digits[:20])  # Twenty digits exceed 64 bits; int() refuses very long texts.
-                if not -(2**63) <= value < 2**63:
-                    raise self._refuse(
-                        "E0307", "this number does not fit a 64-bit int", whole, "write it with a decimal point"
-                    )
-                return syntax.ConstantNode(value, "int", span)
-            case "NUMBER":
-                try:
-                    number = Decimal(sign + token)
-                    fits = abs(float(number)) < float("inf") and (float(number) == 0) == (number == 0)
-                except (InvalidOperation, ValueError):  # The exponent is too large for Decimal.
-                    fits = False
-                if not fits:
-                    raise self._refuse("E0307", "this number does not fit a float", whole)
-                return syntax.ConstantNode(number, "float", span)
-            case "STRING":
-                return syntax.ConstantNode(self._string(token), "string", span)
-            case "DATE":
-                text = token[len('date"') : -1]
-                if not _is_date(text):
-                    help = 'write dates as `date"2026-01-31"`'
-                    raise self._refuse("E0109", f"`{text}` is not a valid date", token, help)
-                return syntax.ConstantNode(text, "date", span)
-            case "TIMESTAMP":
-                moment = _moment(token[len('timestamp"') : -1])
-                if moment is None:
-                    text = token[len('timestamp"') : -1]
-                    help = 'write timestamps as `timestamp"2026-01-31 12:00:00"`, in UTC'
-                    raise self._refuse("E0109", f"`{text}` is not a valid timestamp", token, help)
-                return syntax.ConstantNode(moment, "timestamp", span)
-            case _:
-                return syntax.ConstantNode(token.type == "TRUE", "bool", span)
-
-    def _string(self, token: Token) -> str:
-        """Return the value of a string literal; report unknown escapes (E0108)."""
-        body, wrong = token[1:-1], []
-
-        def replace(match: re.Match[str]) -> str:
-            escape = match[1]
-            if escape in _ESCAPES:
-                return _ESCAPES[escape]
-            if len(escape) == 5 and not "d800" <= escape[1:].lower() <= "dfff":
-                return chr(int(escape[1:], 16))
-            start = start_of(token) + 1 + match.start()
-            wrong.append(self.source.span(start, start + len(match[0])))
-            return escape
-
-        value = _ESCAPE.sub(replace, body)
-        for span in wrong:
-            help = 'write `\\\\` for a backslash; the other escapes are `\\n`, `\\t`, `\\r`, `\\"` and `\\u00e9`'
-            self.diagnostics.report("E0108", "unknown escape in a string", span, help=help)
-        if wrong:
-            raise LeftOut
-        return value
 
 
 def _child(tree: Node, data: str | None = None) -> Node:
@@ -623,24 +533,15 @@ def _child(tree: Node, data: str | None = None) -> Node:
     raise AssertionError(tree)
 
 
-def _token(tree: Node) -> Token:
-    token = tree.children[0]
-    assert isinstance(token, Token)
-    return token
-
-
-_operator = _token
-
-
 def _name(tree: Node) -> str:
-    return str(_token(tree))
+    return str(token_of(tree))
 
 
 def _is_path(tree: Node) -> bool:
     """Return whether a tree in literal position looks like a path: ``e*(X, Y)``, ``a | b(X, Y)``, ``a / b(X, Y)``."""
     if tree.data == "repeated":
         return True
-    if tree.data == "prefixed" and _operator(tree).type == "CARET":
+    if tree.data == "prefixed" and token_of(tree).type == "CARET":
         return True
     if tree.data != "binary":
         return False
@@ -649,25 +550,3 @@ def _is_path(tree: Node) -> bool:
     if operator.type in ("BAR", "MIDDLE_DOT"):
         return True
     return operator.type in _PATH_OPERATORS and right.data in ("group", "application")
-
-
-def _is_date(text: str) -> bool:
-    if re.fullmatch(r"[0-9]{4}-[0-9]{2}-[0-9]{2}", text) is None:
-        return False
-    try:
-        datetime.date.fromisoformat(text)
-    except ValueError:
-        return False
-    return True
-
-
-def _moment(text: str) -> str | None:
-    """Return the text of a timestamp as proofs and outputs write it, or None if there is no such timestamp."""
-    if re.fullmatch(r"[0-9]{4}-[0-9]{2}-[0-9]{2} [0-9]{2}:[0-9]{2}:[0-9]{2}(\.[0-9]{1,6})?", text) is None:
-        return None
-    seconds, _, fraction = text.partition(".")
-    try:
-        moment = datetime.datetime.strptime(seconds, "%Y-%m-%d %H:%M:%S")
-    except ValueError:
-        return None
-    return moment.replace(microsecond=int(f"{fraction:0<6}")).isoformat(" ")

@@ -62,16 +62,21 @@ class Grammar:
     def parse(self, source: SourceFile, tokens: Sequence[Token], diagnostics: Diagnostics) -> Node | int:
         """Return the tree of a statement. If it does not follow the grammar, report it (E0101, E0102, E0104) and return
         the index of the token where another statement may begin. The tokens are not empty."""
-        parser = cast(StatementParser, _lark(self.path).parse_interactive("", start="statement"))
-        for place, token in enumerate(tokens):
-            accepted = parser.accepts()
-            try:
+        parser, read = self._parser(), 0
+        try:
+            for token in tokens:
                 parser.feed_token(token)
-            except UnexpectedToken:
-                return self._complain(source, tokens, place, accepted, diagnostics)
-        if "$END" not in parser.accepts():
-            return self._complain(source, tokens, len(tokens), parser.accepts(), diagnostics)
-        return parser.feed_eof()
+                read += 1
+            return parser.feed_eof()
+        except UnexpectedToken:
+            # What may come in this place is asked only now, since finding that out takes longer than parsing.
+            before = self._parser()
+            for token in tokens[:read]:
+                before.feed_token(token)
+            return self._complain(source, tokens, read, before.accepts(), diagnostics)
+
+    def _parser(self) -> StatementParser:
+        return cast(StatementParser, _lark(self.path).parse_interactive("", start="statement"))
 
     def _complain(
         self, source: SourceFile, tokens: Sequence[Token], place: int, accepted: set[str], diagnostics: Diagnostics
@@ -96,9 +101,9 @@ class Grammar:
             diagnostics.report("E0102", "this statement has no dot at its end", span, help="end it with `.`")
             return place
         else:
-            found = "the end of the statement" if ends else f"`{tokens[place]}`"
+            actual = "the end of the statement" if ends else f"`{tokens[place]}`"
             span = span_of(source, tokens[min(place, len(tokens) - 1)])
-            diagnostics.report("E0101", f"expected {expected}, found {found}", span)
+            diagnostics.report("E0101", f"expected {expected}, found {actual}", span)
         return len(tokens)
 
 
@@ -111,8 +116,8 @@ _PAIRS = {"LPAR": "RPAR", "LSQB": "RSQB", "LBRACE": "RBRACE"}
 
 def listed_words(words: Iterable[str]) -> str:
     """Return words as an alternative, each once: ``a, b or c``."""
-    found = sorted(dict.fromkeys(words), key=lambda word: (word.startswith("`"), word))
-    return listed(found).replace(" and ", " or ")
+    sorted_words = sorted(dict.fromkeys(words), key=lambda word: (word.startswith("`"), word))
+    return listed(sorted_words).replace(" and ", " or ")
 
 
 def span_of(source: SourceFile, token: Token) -> Span:
@@ -138,13 +143,13 @@ def tokens_in(tree: Node, *kinds: str) -> list[Token]:
 def unescaped(body: str, escapes: Mapping[str, str], unknown: Callable[[int, str], str]) -> str:
     """Return the value of the text inside quotes; ``unknown`` gives that of an escape that is not in ``escapes``, from
     its offset in the text."""
-    made, place = [], 0
+    pieces, place = [], 0
     while place < len(body):
         if body[place] != "\\" or place + 1 == len(body):
-            made.append(body[place])
+            pieces.append(body[place])
             place += 1
             continue
         escape = body[place + 1]
-        made.append(escapes[escape] if escape in escapes else unknown(place, escape))
+        pieces.append(escapes[escape] if escape in escapes else unknown(place, escape))
         place += 2
-    return "".join(made)
+    return "".join(pieces)

@@ -10,11 +10,12 @@ from ..dialects import Load
 from ..naming import reason
 from ..source import SourceFile, Span
 
-#: The maximum length of a program in characters, including all included files. Parsing reads some thousands of
-#: statements per second, and each takes a multiple of its text in memory.
 MOST_CHARACTERS = 8_000_000
-#: How many characters of a file beyond that limit are kept for the diagnostic to show.
+"""The maximum length of a program in characters, including all included files. Parsing reads some thousands of
+statements per second, and each takes a multiple of its text in memory."""
+
 _SHOWN = 200
+"""How many characters of a file beyond that limit are kept for the diagnostic to show."""
 
 
 class NotIncluded(Exception):
@@ -58,7 +59,7 @@ class Files:
             self.diagnostics.report("E0118", "the path of an include must be relative", span, help=help)
             return None
         name = posixpath.normpath(posixpath.join(posixpath.dirname(source.name), path))
-        if any(name == known.name for known in self.sources):
+        if any(name == other.name for other in self.sources):
             return None
         try:
             found = self.load(name)

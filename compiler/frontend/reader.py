@@ -11,16 +11,16 @@ from pathlib import Path
 
 from lark import Token, Tree
 
-from ..diagnostics import Diagnostics, Note
+from ..diagnostics import CompileError, Diagnostics, Note
 from ..dialects import Load, dialect_of
 from ..ir import syntax
 from ..source import SourceFile, Span
 from .classify import Classifier, Closing, Include, Opening
 from .files import MOST_CHARACTERS, Files, NotIncluded
-from .statements import parse_statements
+from .parser import parse_statements
 
-#: The maximum size of an included file, in bytes.
 MOST_BYTES = 50_000_000
+"""The maximum size of an included file, in bytes."""
 
 
 def folder_loader(folder: Path, include_path: Sequence[Path] = (), root: Path | None = None) -> Load:
@@ -93,8 +93,19 @@ def read_program(
             text = ""
             diagnostics.report("E0119", f"`{name}` is not UTF-8 text", Span(name, 1, 1, 1))
         main = SourceFile(name, text, str(path_or_source))
-    read_dialect = dialect_of(main.name, dialect).read
-    return replace(read_dialect(main, diagnostics, load or (lambda name: None)), complete=not diagnostics.failed)
+    sources = [main]
+
+    def loaded(name: str) -> SourceFile | None:
+        """Return an included file, and note it."""
+        source = load(name) if load is not None else None
+        sources.extend([source] if source is not None else [])
+        return source
+
+    try:
+        program = dialect_of(main.name, dialect).read(main, diagnostics, loaded)
+    except CompileError:  # A file has so many errors that it was read no further.
+        program = syntax.SyntaxProgram((), tuple(sources))
+    return replace(program, complete=not diagnostics.failed)
 
 
 def read(main: SourceFile, diagnostics: Diagnostics, load: Load) -> syntax.SyntaxProgram:
@@ -211,6 +222,6 @@ class _Reading:
             )
 
     def _include(self, include: Include, source: SourceFile) -> None:
-        found = self.found.include(include.path, source, include.span)
-        if found is not None:
-            self._begin(found)
+        included = self.found.include(include.path, source, include.span)
+        if included is not None:
+            self._begin(included)

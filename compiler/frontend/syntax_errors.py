@@ -26,7 +26,6 @@ DECLARATION_WORDS = (
     "extern",
 )
 
-#: What must follow the first word of a declaration, for messages.
 _BEHIND_WORDS = {
     "input": "`relation` and a name",
     "output": "the name of a relation",
@@ -39,6 +38,8 @@ _BEHIND_WORDS = {
     "process": "the name of the process",
     "extern": "`function` and a name",
 }
+"""The text that must follow the first word of a declaration, for messages."""
+
 BY_POSITION = "arguments are given by position, without names"
 _DOT_HELP = "put a space or a new line after the dot"
 _OPERATORS = ("PLUS", "MINUS", "STAR", "SLASH", "PERCENT", "CONCAT", "BAR", "CARET", "MIDDLE_DOT", "AT")
@@ -220,10 +221,10 @@ class BrokenStatement:
             expected = "the columns in parentheses or the end of the declaration"
         else:
             return None
-        found = str(self.tokens[self.start])
-        similar = difflib.get_close_matches(found, ("primary key", "symmetric"), 1, 0.4)
+        actual = str(self.tokens[self.start])
+        similar = difflib.get_close_matches(actual, ("primary key", "symmetric"), 1, 0.4)
         help = f"did you mean `{similar[0]}`?" if similar else None
-        message = f"expected {expected}, found `{found}`"
+        message = f"expected {expected}, found `{actual}`"
         return Complaint(Diagnostic("E0101", message, self.span(self.start), help), self._next_line())
 
     def _incomplete_declaration(self) -> Complaint | None:
@@ -359,27 +360,27 @@ class BrokenStatement:
 
     def _advice(self) -> str | None:
         """Return what to write instead of the bad token if it is likely syntax of another language."""
-        found = str(self.tokens[self.bad]) if self.bad < len(self.tokens) else ""
-        if self._declares and found.lower() in ("not", "null"):
+        actual = str(self.tokens[self.bad]) if self.bad < len(self.tokens) else ""
+        if self._declares and actual.lower() in ("not", "null"):
             return "only columns whose type ends with `?` may be null, so this needs no constraint; omit it"
         if self.kind(self.bad - 1) == "GREATER" and self._follows_aggregate():
             return "write an aggregate alone as an argument of a head, and compute with its value in another rule"
-        if self.kind(self.bad - 1) == "EQUAL" and found == ":=":
+        if self.kind(self.bad - 1) == "EQUAL" and actual == ":=":
             return "write `=`"
         before = str(self.tokens[self.bad - 1]) if self.bad else ""
-        if found == "|" and "COMMA" in self.accepted:
+        if actual == "|" and "COMMA" in self.accepted:
             return "write `;`"
-        if found in ("[", "{") and self.kind(self.bad - 1) in NAMES and not self._unclosed() and not self._declares:
+        if actual in ("[", "{") and self.kind(self.bad - 1) in NAMES and not self._unclosed() and not self._declares:
             return f"write arguments in parentheses, as in `{before}(X, Y)`"
-        if found == "*" and before == "(" and str(self.tokens[self.bad - 2]).lower() == "count":
+        if actual == "*" and before == "(" and str(self.tokens[self.bad - 2]).lower() == "count":
             return "write `count<*>`"
         if self.kind(self.bad) == "DOT" and before in ("(", ",") and self._unclosed():
             return BY_POSITION
         if before in ("date", "timestamp") and self.kind(self.bad) == "STRING":
-            return f"write `{before}{found}` without a space"
-        if found == "*" and before == "*":
+            return f"write `{before}{actual}` without a space"
+        if actual == "*" and before == "*":
             return "write `X * X`; there is no operator for powers"
-        if found == "^" and "COMMA" in self.accepted:
+        if actual == "^" and "COMMA" in self.accepted:
             return "write `X * X`; there is no operator for powers"
         if self.kind(self.bad) in ("NAME", "NOT") and (advice := self._word_advice(self.bad)):
             return advice

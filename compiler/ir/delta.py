@@ -60,8 +60,8 @@ class DeltaRule:
         return self.body[self.position]
 
 
-#: The pretended relations of the heads of marks and of leads; no relation of a program has such a name.
 MARK, LEAD = "affected group", "depending group"
+"""The pretended relations of the heads of marks and of leads; no relation of a program has such a name."""
 
 
 @dataclass(frozen=True)

@@ -121,8 +121,8 @@ def located_literal(literal: typed.Literal, relation: Callable[[str], typed.Type
 
 
 def _located(name: str, arguments: Sequence[object], relation: Callable[[str], typed.TypedRelation]) -> str:
-    found = relation(name)
+    declared = relation(name)
     if not arguments:
-        return name if found.at is None else f"{name}@{found.at}"
-    written = ", ".join(f"{'@' if i == found.location else ''}{argument}" for i, argument in enumerate(arguments))
+        return name if declared.at is None else f"{name}@{declared.at}"
+    written = ", ".join(f"{'@' if i == declared.location else ''}{argument}" for i, argument in enumerate(arguments))
     return f"{name}({written})"

@@ -72,8 +72,8 @@ class RulePlan:
         return (self.full, *self.arriving, *self.following, *last)
 
 
-#: The pretended relations of the heads of factors' queries, with two columns, and with a weight as well.
 FACTOR, WEIGHTED = "", " "
+"""The pretended relations of the heads of factors' queries, with two columns, and with a weight as well."""
 
 
 @dataclass(frozen=True)
@@ -153,12 +153,12 @@ class StratumPlan:
     def equations(self) -> list[str]:
         """Equations of matrices for its relations, such as ``path = link + link × path``; none without matrices."""
         products = {product.label: str(product) for product in self.matrices}
-        found: dict[str, list[str]] = {}
+        terms_by_head: dict[str, list[str]] = {}
         for rule in self.rules if products else ():
-            found.setdefault(rule.rule.head.relation, []).append(products.get(rule.label) or _exit_text(rule))
+            terms_by_head.setdefault(rule.rule.head.relation, []).append(products.get(rule.label) or _exit_text(rule))
         extrema = {product.label: product.extremum for product in self.matrices}
         functions = {rule.rule.head.relation: extrema[rule.label] for rule in self.rules if extrema.get(rule.label)}
-        texts = {name: [*dict.fromkeys(terms)] for name, terms in found.items()}
+        texts = {name: [*dict.fromkeys(terms)] for name, terms in terms_by_head.items()}
         return [
             f"{name} = {functions[name]}({', '.join(terms)})" if name in functions else f"{name} = {' + '.join(terms)}"
             for name, terms in texts.items()
@@ -170,16 +170,16 @@ class StratumPlan:
 
         Each relation has the first such column that is found, and none if no variable joins it.
         """
-        found: dict[str, int] = {}
+        columns: dict[str, int] = {}
         for query in (query for rule in self.rules for query in rule.following if len(query.joins) > 1):
             changed, other = (versioned.atom for versioned in query.joins[:2])
             named = [str(term) for term in other.terms]
             for index, term in enumerate(changed.terms):
                 if isinstance(term, typed.Variable) and term.name in named:
-                    found.setdefault(changed.relation, index)
-                    found.setdefault(other.relation, named.index(term.name))
+                    columns.setdefault(changed.relation, index)
+                    columns.setdefault(other.relation, named.index(term.name))
                     break
-        return found
+        return columns
 
     def __str__(self) -> str:
         lines = [f"stratum {self.stratum.name}: {self.stratum.kind}"]

@@ -8,7 +8,6 @@ from functools import cached_property
 from . import typed
 from .localized import LocalizedProgram
 
-#: The names of the maintenance methods, by kind of stratum.
 METHODS = {
     "counted": "counting",
     "ranked": "ranked support",
@@ -21,6 +20,7 @@ METHODS = {
     "epochs": "counted epochs",
     "dead": "ranges of dead identities",
 }
+"""The names of the maintenance methods, by kind of stratum."""
 
 
 @dataclass(frozen=True)

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from decimal import Decimal
 
 from ..source import SourceFile, Span
+from .making import Making
 from .narrowed import Narrowed
 from .spanning import Spanning
 
@@ -164,8 +165,8 @@ class PathRepeat:
     span: Span
 
 
-#: A regular expression over binary relations (Bonifati et al. 2018, section 2).
 Path = PathStep | PathInverse | PathSequence | PathChoice | PathRepeat
+"""A regular expression over binary relations (Bonifati et al. 2018, section 2)."""
 
 
 @dataclass(frozen=True)
@@ -303,7 +304,8 @@ class FunctionDeclaration:
 @dataclass(frozen=True)
 class RuleNode:
     """``[label:] head :- body.``, or a fact if the body is empty. ``text`` is the source text from the label to the
-    final dot. ``origin`` is a clause that says what the compiler made the rule for; empty for source rules."""
+    final dot. ``origin`` is a clause that says what the compiler made the rule for; empty for source rules. ``made``
+    says the same to passes."""
 
     label: str | None
     head: AtomNode
@@ -311,6 +313,7 @@ class RuleNode:
     span: Span
     text: str
     origin: str = ""
+    made: Making | None = None
 
 
 Statement = RelationDeclaration | OutputDirective | Typedef | Domain | FunctionDeclaration | RuleNode
@@ -366,9 +369,9 @@ class MadeRelation:
 
 @dataclass(frozen=True)
 class RelationFile:
-    """Where ``flintlog run`` reads or writes the rows of a relation, if the program says so: the name of a ``file``
-    below the folder with the facts or the results, the character between two columns, and whether there is a line with
-    the names of columns. ``direction`` is ``input`` or ``output``."""
+    """Where the rows of an input are read, or ``flintlog run`` writes those of an output, if the program says so: the
+    name of a ``file`` below the folder with the inputs or the results, the character between two columns, and whether
+    there is a line with the names of columns. ``direction`` is ``input`` or ``output``."""
 
     relation: str
     direction: str
@@ -376,9 +379,15 @@ class RelationFile:
     separator: str
     header: bool
 
+    @property
+    def is_usual(self) -> bool:
+        """Whether the file is called after the relation and has tabs and no header, as in Soufflé."""
+        suffix = "facts" if self.direction == "input" else "csv"
+        return (self.file, self.separator, self.header) == (f"{self.relation}.{suffix}", "\t", False)
 
-#: The methods of maintaining recursions: ranked support, or derivation sets.
+
 RECURSIONS = ("ranks", "derivation-sets")
+"""The methods of maintaining recursions: ranked support, or derivation sets."""
 
 
 @dataclass(frozen=True)

@@ -15,15 +15,17 @@ Later passes may assume:
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from decimal import Decimal
 from functools import cached_property
 from typing import TypeAlias, assert_never
 
 from ..source import SourceFile, Span
+from .making import Making
 from .narrowed import Narrowed
 from .routes import RoutedRelation
 from .spanning import Spanning
+from .syntax import RelationFile
 
 
 @dataclass(frozen=True)
@@ -69,12 +71,14 @@ class Type:
 INT, FLOAT, STRING, BOOL = Type("int"), Type("float"), Type("string"), Type("bool")
 DATE, TIMESTAMP = Type("date"), Type("timestamp")
 
-#: A type that ``infer_types`` has not inferred yet.
 UNKNOWN = Type("unknown")
-#: The type of expressions and columns with an error that is already reported; compatible with all types.
+"""A type that ``infer_types`` has not inferred yet."""
+
 BROKEN = Type("broken")
-#: The element type of an empty list, until ``infer_types`` determines it.
+"""The type of expressions and columns with an error that is already reported; compatible with all types."""
+
 NOTHING = Type("nothing")
+"""The element type of an empty list, until ``infer_types`` determines it."""
 
 
 def list_of(element: Type) -> Type:
@@ -104,11 +108,12 @@ def joined(one: Type, other: Type) -> Type | None:
 
 @dataclass(frozen=True)
 class Variable:
-    """A variable of a rule."""
+    """A variable of a rule; one ``for_argument`` stands for an expression, or a constant, as an argument of an atom."""
 
     name: str
     type: Type
     span: Span
+    for_argument: bool = field(default=False, compare=False)
 
     def __str__(self) -> str:
         return self.name
@@ -125,10 +130,10 @@ class Wildcard:
         return "_"
 
 
-#: The escape sequences for characters that cannot stand in string literals.
 _ESCAPES = {ord(c): f"\\u{ord(c):04x}" for c in map(chr, range(32))} | str.maketrans(
     {"\\": "\\\\", '"': '\\"', "\n": "\\n", "\t": "\\t", "\r": "\\r"}
 )
+"""The escape sequences for characters that cannot stand in string literals."""
 
 
 @dataclass(frozen=True)
@@ -236,9 +241,9 @@ class Call:
         return f"{self.function.rstrip('?')}({', '.join(map(str, self.arguments))})"
 
 
-#: The functions of calls that take the value of what may be null, where it is not null, and that make a text "null"
-#: where it has no value. Programs cannot call them.
 VALUE, OR_NULL = "value?", "or_null?"
+"""The functions of calls that take the value of what may be null, where it is not null, and that make a text "null"
+where it has no value. Programs cannot call them."""
 
 Expression = Variable | Constant | Binary | Negate | Convert | ListLiteral | Call
 Term = Variable | Constant | Wildcard
@@ -336,8 +341,8 @@ class Comparison:
 
 Literal = Atom | Negation | Assignment | Comparison
 
-#: A rule, or what may occur in one.
 Node: TypeAlias = "TypedRule | Literal | Aggregate | Term | Expression"
+"""A rule, or what may occur in one."""
 
 
 def parts_of(node: Node) -> tuple[Node, ...]:
@@ -447,6 +452,7 @@ class TypedRelation:
     shown_as: str = ""  # for hidden relations: the relation that contains all of its tuples
     projects: tuple[str, tuple[int, ...]] | None = None  # the relation that it is a projection of, and the columns
     written: tuple[TypedRule, ...] = ()  # its rules before split_aggregates split them
+    file: RelationFile | None = None  # for inputs: the file in a folder of all rows, if the program says so
 
     def __str__(self) -> str:
         columns = ", ".join(f"{'@' if i == self.location else ''}{c}" for i, c in enumerate(self.columns))
@@ -489,7 +495,9 @@ class Head:
 class TypedRule:
     """A rule or, with an empty body, a fact. ``text`` is the source text of the whole rule, before any rewriting.
 
-    ``origin`` is a clause that says how the compiler made it from that text; empty for source rules.
+    ``origin`` is a clause that says how the compiler made it from that text; empty for source rules. It is only shown;
+    ``made`` is for passes. A rule is ``named`` if its label comes from the source: those of others count the rules
+    of a head.
     """
 
     label: str
@@ -498,6 +506,8 @@ class TypedRule:
     span: Span
     text: str
     origin: str = ""
+    made: Making | None = None
+    named: bool = False
 
     def __str__(self) -> str:
         body = ", ".join(map(str, self.body))
@@ -526,10 +536,10 @@ class TypedRule:
 
 def rules_by_head(rules: Iterable[TypedRule]) -> dict[str, tuple[TypedRule, ...]]:
     """Return the rules of each relation in a head, in their order."""
-    found: dict[str, list[TypedRule]] = {}
+    by_head: dict[str, list[TypedRule]] = {}
     for rule in rules:
-        found.setdefault(rule.head.relation, []).append(rule)
-    return {name: tuple(of) for name, of in found.items()}
+        by_head.setdefault(rule.head.relation, []).append(rule)
+    return {name: tuple(of) for name, of in by_head.items()}
 
 
 @dataclass(frozen=True)

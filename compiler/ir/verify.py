@@ -21,8 +21,8 @@ def check_expanded(program: syntax.SyntaxProgram) -> None:
         for node in _parts(statement):
             assert not isinstance(node, syntax.PathLiteral), f"{node} is a path"
     heads = {statement.head.relation for statement in program.statements if isinstance(statement, syntax.RuleNode)}
-    for made in program.made:
-        assert made.name in heads, f"{made.name} has no rules"
+    for addition in program.made:
+        assert addition.name in heads, f"{addition.name} has no rules"
 
 
 def _parts(node: object) -> Iterator[object]:
@@ -65,9 +65,9 @@ def check_typed(program: typed.TypedProgram) -> None:
     _check_rules(program)
     for relation in program.relations:
         if relation.closure is not None:
-            found = closure_of(relation.name, program.rules_of(relation.name))
-            assert found is not None, f"{relation.name} has not the rules of a closure"
-            assert _as_set(found) == _as_set(relation.closure), f"{relation.name} is not {relation.closure}"
+            closure = closure_of(relation.name, program.rules_of(relation.name))
+            assert closure is not None, f"{relation.name} has not the rules of a closure"
+            assert _as_set(closure) == _as_set(relation.closure), f"{relation.name} is not {relation.closure}"
 
 
 def check_plain_aggregates(program: typed.TypedProgram) -> None:
@@ -82,8 +82,8 @@ def check_plain_aggregates(program: typed.TypedProgram) -> None:
                 assert not argument.distinct, f"{rule}: {argument}"
                 extrema = extrema or argument.function in ("min", "max")
             elif rule.head.relation not in sent:
-                known = place in program.relation(rule.head.relation).witnesses
-                assert not extrema or known, f"{rule}: {argument} is a witness"
+                is_witness = place in program.relation(rule.head.relation).witnesses
+                assert not extrema or is_witness, f"{rule}: {argument} is a witness"
 
 
 def check_inputs(program: typed.TypedProgram) -> None:
@@ -322,8 +322,8 @@ def check_plan(program: plan.ProgramPlan) -> None:
                 assert not (rule.rule.body and rule.full.facts), f"{rule.rule} is no fact"
                 for query in rule.queries:
                     literals = [x for x in query.rule.body if isinstance(x, typed.Atom | typed.Negation)]
-                    found = [v.literal for v in (*query.joins, *query.negations)]
-                    assert sorted(map(str, found)) == sorted(map(str, literals)), f"{rule.rule}: {query}"
+                    joined = [v.literal for v in (*query.joins, *query.negations)]
+                    assert sorted(map(str, joined)) == sorted(map(str, literals)), f"{rule.rule}: {query}"
 
 
 def check_matrices(program: plan.ProgramPlan) -> None:
@@ -359,7 +359,6 @@ def _fact_key(planned: plan.RulePlan) -> tuple[str, bool] | None:
     return head.relation, planned.filtered
 
 
-#: The check of what each pass leaves, by the name of the pass.
 CHECKS: Mapping[str, Callable[[Any], None]] = {
     "expand_paths": check_expanded,
     "resolve": check_resolved,
@@ -386,3 +385,4 @@ CHECKS: Mapping[str, Callable[[Any], None]] = {
     "project_sends": check_localized,
     "split_nodes": check_divided,
 }
+"""The check of what each pass leaves, by the name of the pass."""

@@ -41,9 +41,9 @@ from .warn_invention import inventions
 
 SET = typed.list_of(typed.STRING)
 
-#: Functions for generated rules: the sorted, distinct elements of a list; whether a set contains a fact; and a set,
-#: extended by a fact if a list contains that fact.
 UNION, HOLDS, PICK = "set_of", "in_set", "pick"
+"""Functions for generated rules: the sorted, distinct elements of a list; whether a set contains a fact; and a set,
+extended by a fact if a list contains that fact."""
 
 _HELP = "maintain it with ranks: leave out `--recursion derivation-sets`"
 _SPANNING = "a recursion over several processes is maintained with derivation sets; derive this in one process"
@@ -59,8 +59,8 @@ def annotate_derivations(program: typed.TypedProgram, diagnostics: Diagnostics) 
     if program.recursion == "ranks":
         return program
     spanning = [between(program, part.members) for part in program.spanning]
-    known = frozenset[str]().union(*spanning)
-    groups = [*spanning, *(frozenset(members) for members in components(program) if known.isdisjoint(members))]
+    in_spanning = frozenset[str]().union(*spanning)
+    groups = [*spanning, *(frozenset(members) for members in components(program) if in_spanning.isdisjoint(members))]
     for members in groups:
         rules = [rule for rule in program.rules if rule.head.relation in members]
         negates = any(negation.atom.relation in members for rule in rules for negation in rule.negations)
@@ -85,12 +85,12 @@ def _refused(
     diagnostics: Diagnostics,
 ) -> bool:
     """Report what derivation sets do not support (E0504); return whether anything was reported."""
-    found: list[tuple[str, Span]] = [
+    problems: list[tuple[str, Span]] = [
         (f"derivation sets do not cover a recursion by `{aggregate.function}`", aggregate.span)
         for aggregate in aggregates
     ]
     for rule in rules if not aggregates else ():
-        found += [
+        problems += [
             (f"derivation sets do not cover a recursion that computes `{value}` from its own tuples", span)
             for _, value, span in inventions(rule, members)
         ]
@@ -98,11 +98,11 @@ def _refused(
             for column in program.relation(atom.relation).columns:
                 if text_of(typed.Variable("", column.type, rule.span)) is None:
                     message = f"a derivation set cannot name `{atom.relation}`, whose column `{column.name}` is of type"
-                    found.append((f"{message} `{column.type}`", atom.span))
+                    problems.append((f"{message} `{column.type}`", atom.span))
                     break
-    for message, span in found:
+    for message, span in problems:
         diagnostics.report("E0504", message, span, help=help)
-    return bool(found)
+    return bool(problems)
 
 
 class _Annotation:
@@ -122,16 +122,16 @@ class _Annotation:
             if relation.name in members:
                 # Nodes send what they have sent relations for, processes what they export.
                 shown = relation.output and spanning and (not sent or relation.name in sent)
-                made = entries_of(relation, names, shown)
-                names.add(made.name)
-                self.entries[relation.name] = made
+                entries = entries_of(relation, names, shown)
+                names.add(entries.name)
+                self.entries[relation.name] = entries
         #: By arriving relation, its entries as other nodes have sent them.
         self.received: dict[str, typed.TypedRelation] = {}
         for name in sorted(arriving):
-            made = replace(self.entries[name], name=unused(f"{name}_received", names), role="input", output=False)
-            names.add(made.name)
+            entries = replace(self.entries[name], name=unused(f"{name}_received", names), role="input", output=False)
+            names.add(entries.name)
             self.received[name] = replace(
-                made, why=f"each fact of {name} as it was sent, with what it was derived from"
+                entries, why=f"each fact of {name} as it was sent, with what it was derived from"
             )
 
     def program(self) -> typed.TypedProgram:
@@ -164,10 +164,10 @@ class _Annotation:
         columns = _columns(self.before.relation(name), span)
         body = (typed.Atom(sent, columns, span),)
         label, text = self._label(f"{name}_arrives"), received.why or name
-        made = self._annotated(typed.TypedRule(label, typed.Head(name, columns, span), body, span, text, ""))
-        (first, *rest) = made.body
+        annotated = self._annotated(typed.TypedRule(label, typed.Head(name, columns, span), body, span, text, ""))
+        (first, *rest) = annotated.body
         assert isinstance(first, typed.Atom)
-        return replace(made, body=(replace(first, relation=received.name), *rest), origin="takes what has arrived")
+        return replace(annotated, body=(replace(first, relation=received.name), *rest), origin="takes what has arrived")
 
     def _label(self, wish: str) -> str:
         """Return an unused label for a rule."""
@@ -191,9 +191,9 @@ class _Annotation:
         span = rule.span
 
         def variable(wish: str, kind: typed.Type) -> typed.Variable:
-            made = typed.Variable(unused(wish, names), kind, span)
-            names.add(made.name)
-            return made
+            fresh = typed.Variable(unused(wish, names), kind, span)
+            names.add(fresh.name)
+            return fresh
 
         facts: list[typed.Expression] = []
         sets: list[typed.Expression] = []
@@ -230,8 +230,8 @@ class _Annotation:
         else:
             body.append(typed.Assignment(on_cycle, typed.ListLiteral((), SET, span), span))
         entry = self.entries[rule.head.relation].name
-        made = replace(rule.head, relation=entry, arguments=(*arguments, derived, on_cycle))
-        return replace(rule, head=made, body=tuple(body), origin="annotated with its derivations")
+        entry_head = replace(rule.head, relation=entry, arguments=(*arguments, derived, on_cycle))
+        return replace(rule, head=entry_head, body=tuple(body), origin="annotated with its derivations")
 
     def _fact(self, relation: str, terms: Iterable[typed.Expression], span: Span) -> typed.Expression:
         """Return the text of a fact, with the relation under the name that all processes use for it."""
@@ -292,8 +292,8 @@ def text_of(term: typed.Expression) -> typed.Expression | None:
         mark = _string('"', span)
         left = typed.Binary("++", mark, quoted, typed.STRING, span)
         return typed.Binary("++", left, mark, typed.STRING, span)
-    known = [signature.parameters[0].name for signature in FUNCTIONS["string"].signatures]
-    return typed.Call("string", (term,), typed.STRING, span) if term.type.name in known else None
+    printable = [signature.parameters[0].name for signature in FUNCTIONS["string"].signatures]
+    return typed.Call("string", (term,), typed.STRING, span) if term.type.name in printable else None
 
 
 def _string(text: str, span: Span) -> typed.Constant:

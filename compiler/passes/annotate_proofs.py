@@ -23,7 +23,7 @@ alive, since proofs contain base facts only. Witnesses of ``min`` and ``max`` st
 all tuples with the best value are kept.
 
 The runtime numbers the identities of a relation behind the prefix that its rule gives, and keeps one live proof of
-those that the rules give (``identities``, ``dead`` and ``proofs`` in ``runtime/maintenance``). Input ``lives`` has the
+those that the rules give (``identities``, ``dead`` and ``proofs`` in ``runtime/kernel``). Input ``lives`` has the
 lives of the processes that are there: identities of other lives are dead.
 """
 
@@ -62,31 +62,31 @@ def annotate_proofs(program: typed.TypedProgram, diagnostics: Diagnostics) -> ty
 
 def _refused(program: typed.TypedProgram, part: Spanning, diagnostics: Diagnostics) -> bool:
     """Report what live proofs do not support (E0505), and what may not end; return whether anything was refused."""
-    found: list[tuple[str, Span, str]] = []
+    problems: list[tuple[str, Span, str]] = []
     for rule in program.rules:
         if rule.head.relation not in part.members:
             continue
         for aggregate in rule.aggregates:
             if aggregate.function not in ("min", "max") or len(rule.aggregates) > 1:
                 message = f"a recursion over several processes cannot use `{aggregate}` here"
-                found.append((message, aggregate.span, "only one `min` or `max` for each head may be part of it"))
-        found += _kept_witnesses(rule, part)
+                problems.append((message, aggregate.span, "only one `min` or `max` for each head may be part of it"))
+        problems += _kept_witnesses(rule, part)
         read = [atom for atom in rule.atoms if atom.relation in part.extremal and not rule.aggregates]
         if read and program.relation(rule.head.relation).hidden:
             message = "the rule sends several values of its recursion to another node at once"
             help = "join two literals at a time, each in a rule that computes its values by `min` or `max`, or negate "
-            found.append((message, rule.span, f"{help}where the last value is"))
+            problems.append((message, rule.span, f"{help}where the last value is"))
             read = []
         for atom in read:
             name = rule.head.relation
             message = f"`{name}` reads the extremum `{atom.relation}` in a recursion over several processes"
             help = f"a tuple of `{name}` could be kept alive by a value that is no longer the best; compute "
             help += f"`{name}` by `min` or `max` too, or outside of the recursion"
-            found.append((message, atom.span, help))
+            problems.append((message, atom.span, help))
         for negation in rule.negations:
             if negation.atom.relation not in part.members and key_text(negation, negation.span) is None:
                 message = f"a recursion over several processes cannot negate `{negation.atom}`"
-                found.append((message, negation.span, "it has a column of a type without text; leave that out"))
+                problems.append((message, negation.span, "it has a column of a type without text; leave that out"))
         for place, value, span in inventions(rule, part.members):
             if not isinstance(rule.head.arguments[place], typed.Aggregate):
                 diagnostics.report(
@@ -96,9 +96,9 @@ def _refused(program: typed.TypedProgram, part: Spanning, diagnostics: Diagnosti
                     help="a step is refused once there are more than --max-entries tuples; make sure that a comparison "
                     "bounds the value",
                 )
-    for message, span, help in found:
+    for message, span, help in problems:
         diagnostics.report("E0505", message, span, help=help)
-    return bool(found)
+    return bool(problems)
 
 
 def _kept_witnesses(rule: typed.TypedRule, part: Spanning) -> Iterator[tuple[str, Span, str]]:
@@ -182,7 +182,7 @@ class _ProofAnnotation:
             if relation.name not in self.dropped:
                 relations.append(replace(relation, role="derived") if derived else relation)
             relations += self.behind.get(relation.name, [])
-        rules = [made for rule in self.before.rules for made in self.replaced.get(rule.label, [rule])]
+        rules = [replacement for rule in self.before.rules for replacement in self.replaced.get(rule.label, [rule])]
         return replace(self.before, relations=tuple(relations), rules=(*rules, *self.more))
 
     def annotate(self, part: Spanning) -> None:
@@ -211,13 +211,13 @@ class _ProofAnnotation:
 
     def hidden(self, name: str, columns: list[tuple[str, typed.Type]], **options: object) -> typed.TypedRelation:
         """Return a new hidden relation."""
-        made = typed.TypedRelation(
+        relation = typed.TypedRelation(
             unused(name, self.names),
             tuple(typed.TypedColumn(*column) for column in columns),
             **{"role": "derived", "output": False, "span": self.span, "declared": False, "hidden": True, **options},  # type: ignore[arg-type]
         )
-        self.names.add(made.name)
-        return made
+        self.names.add(relation.name)
+        return relation
 
     def dead(self, name: str, **options: object) -> typed.TypedRelation:
         """Return the relation of dead identities of a process, in ranges; all processes call it by its ``name``."""
@@ -232,7 +232,7 @@ class _ProofAnnotation:
         columns.append((unused("proof", {name for name, _ in columns}), PROOF))
         variables = _variables(columns, span)
         options = {"span": span, "annotates": relation.name, "witnesses": relation.witnesses}
-        made = self.hidden(
+        proofs = self.hidden(
             f"{relation.name}_proofs",
             columns,
             keeps="proofs",
@@ -241,25 +241,27 @@ class _ProofAnnotation:
             why=f"each tuple of {relation.name} with a proof that is live",
             **options,
         )
-        self.ahead[relation.name] = [made]
+        self.ahead[relation.name] = [proofs]
         if relation.role == "input" or relation.name in part.arriving:
             why = f"the tuples of {relation.name} as they were sent, with their proofs"
             received = self.hidden(f"{relation.name}_received", columns, role="input", why=why, **options)
             self.ahead[relation.name].insert(0, received)
             sent = next((route.sent for route in self.before.routes if route.relation == relation.name), relation.name)
             best = next((rule.head.arguments for rule in self.before.rules_of(sent) if rule.aggregates), ())
-            taken = tuple(
+            arguments = tuple(
                 replace(argument, argument=variable) if isinstance(argument, typed.Aggregate) else variable
                 for argument, variable in zip((*best, *[None] * (len(variables) - len(best))), variables, strict=True)
             )
-            self.rule(f"{relation.name}_arrives", made, taken, [(received, variables)], span, "takes the live ones")
+            self.rule(
+                f"{relation.name}_arrives", proofs, arguments, [(received, variables)], span, "takes the live ones"
+            )
         if not shown:
             self.dropped.add(relation.name)
-            return made.name
+            return proofs.name
         body: tuple[typed.Term, ...] = (*variables[:-1], typed.Wildcard(PROOF, span))
         why = "takes the tuples that have a live proof"
-        self.rule(f"{relation.name}_proof", relation, variables[:-1], [(made, body)], span, why)
-        return made.name
+        self.rule(f"{relation.name}_proof", relation, variables[:-1], [(proofs, body)], span, why)
+        return proofs.name
 
     def add_identities(self, name: str, own: typed.TypedRelation) -> str:
         """Add the relation with the identities of the tuples of a relation, and the rules that number and bury them."""
@@ -267,7 +269,7 @@ class _ProofAnnotation:
         span = relation.span
         columns = [(column.name, column.type) for column in relation.columns]
         columns.append((unused("identity", {name for name, _ in columns}), typed.STRING))
-        made = self.hidden(
+        identities = self.hidden(
             f"{name}_ids",
             columns,
             keeps="identities",
@@ -275,13 +277,13 @@ class _ProofAnnotation:
             span=span,
             why=f"each tuple of {name} with its identity",
         )
-        self.behind.setdefault(name, []).append(made)
+        self.behind.setdefault(name, []).append(identities)
         variables = _variables(columns, span)
         life = typed.Variable("life", typed.STRING, span)
         prefix = typed.Binary("++", life, self.space(span), typed.STRING, span)
         self.rule(
             f"{name}_id",
-            made,
+            identities,
             variables,
             [(relation, variables[:-1]), (self.lives, _own(life))],
             span,
@@ -291,8 +293,8 @@ class _ProofAnnotation:
         first, last = (typed.Variable(name, typed.STRING, span) for name in ("first", "last"))
         gone: tuple[typed.Term, ...] = (*(typed.Wildcard(kind, span) for _, kind in columns[:-1]), first)
         same = typed.Assignment(last, first, span)
-        self.rule(f"{name}_dead", own, (first, last), [(made, gone)], span, "says which are gone", same)
-        return made.name
+        self.rule(f"{name}_dead", own, (first, last), [(identities, gone)], span, "says which are gone", same)
+        return identities.name
 
     def add_epochs(self, name: str, own: typed.TypedRelation) -> _Epochs:
         """Add the relation that counts how often the tuples of a relation have appeared, the relation of those that
@@ -301,8 +303,8 @@ class _ProofAnnotation:
         span = relation.span
         columns = [(column.name, column.type) for column in relation.columns]
         for wish in ("epoch", "last"):
-            columns.append((unused(wish, {known for known, _ in columns}), typed.STRING))
-        made = self.hidden(
+            columns.append((unused(wish, {name for name, _ in columns}), typed.STRING))
+        epochs = self.hidden(
             f"{name}_epochs",
             columns,
             keeps="epochs",
@@ -311,28 +313,28 @@ class _ProofAnnotation:
             why=f"each tuple of {name} with the number of times that it has appeared, and the number before",
         )
         ever = self.hidden(f"{name}_ever", columns[:-2], span=span, why=f"the tuples of {name} that have appeared")
-        self.behind.setdefault(name, []).extend([made, ever])
+        self.behind.setdefault(name, []).extend([epochs, ever])
         variables = _variables(columns, span)
         tuples, (epoch, last) = variables[:-2], variables[-2:]
         counted = (typed.Assignment(epoch, _string("", span), span), typed.Assignment(last, epoch, span))
-        self.rule(f"{name}_epoch", made, variables, [(relation, tuples)], span, "counts them", *counted)
+        self.rule(f"{name}_epoch", epochs, variables, [(relation, tuples)], span, "counts them", *counted)
         open_epoch = tuple(typed.Wildcard(typed.STRING, span) for _ in range(2))
-        self.rule(f"{name}_once", ever, tuples, [(made, (*tuples, *open_epoch))], span, "takes them all")
+        self.rule(f"{name}_once", ever, tuples, [(epochs, (*tuples, *open_epoch))], span, "takes them all")
         life = typed.Variable("life", typed.STRING, span)
-        found = _Epochs(made, ever, self.space(span))
+        result = _Epochs(epochs, ever, self.space(span))
         first_one, last_one = (typed.Variable(name, typed.STRING, span) for name in ("first", "until"))
-        key = found.identity(life, fact("", tuples, span))
+        key = result.identity(life, fact("", tuples, span))
         self.rule(
             f"{name}_over",
             own,
             (first_one, last_one),
-            [(made, (*tuples, open_epoch[0], last)), (self.lives, _own(life))],
+            [(epochs, (*tuples, open_epoch[0], last)), (self.lives, _own(life))],
             span,
             "says which absences are over",
             typed.Assignment(first_one, _joined(key, _string(NEVER, span)), span),
             typed.Assignment(last_one, _joined(key, last), span),
         )
-        return found
+        return result
 
     def space(self, span: Span) -> typed.Constant:
         """Return what sets the identities of a relation apart from those of others."""
@@ -365,9 +367,9 @@ class _ProofAnnotation:
         span, names = rule.span, {variable.name for variable in typed.variables_of(rule)}
 
         def variable(wish: str, kind: typed.Type) -> typed.Variable:
-            made = typed.Variable(unused(wish, names), kind, span)
-            names.add(made.name)
-            return made
+            fresh = typed.Variable(unused(wish, names), kind, span)
+            names.add(fresh.name)
+            return fresh
 
         body: list[typed.Literal] = []
         base: list[typed.Expression] = []
@@ -375,11 +377,11 @@ class _ProofAnnotation:
         negations = [x for x in rule.negations if x.atom.relation in epochs]
         for literal in rule.body:
             if isinstance(literal, typed.Atom):
-                known = literal.relation in identities
-                made = variable("id", typed.STRING) if known else variable("set", PROOF)
-                (base if known else sets).append(made)
-                name = identities[literal.relation] if known else self.proofs[literal.relation]
-                body.append(replace(literal, relation=name, terms=(*literal.terms, made)))
+                is_base = literal.relation in identities
+                support = variable("id", typed.STRING) if is_base else variable("set", PROOF)
+                (base if is_base else sets).append(support)
+                name = identities[literal.relation] if is_base else self.proofs[literal.relation]
+                body.append(replace(literal, relation=name, terms=(*literal.terms, support)))
             elif literal not in negations:
                 body.append(literal)
         if negations:
@@ -428,8 +430,8 @@ class _Epochs:
         return _joined(_joined(life, self.space), key)
 
 
-#: The epoch of a tuple that has never appeared, as long as the numbers of identities.
 NEVER = "0" * 12
+"""The epoch of a tuple that has never appeared, as long as the numbers of identities."""
 
 
 def _own(life: typed.Variable) -> tuple[typed.Term, ...]:

@@ -24,13 +24,14 @@ from dataclasses import dataclass
 
 from ..diagnostics import Diagnostics, listed
 from ..ir import typed
+from ..ir.making import Making
 from ..ir.strata import StratifiedProgram, TypedStratum
 from ..source import Span
 
 _FINE = {"min": ("<", "<="), "max": (">", ">=")}
 _WITNESS = "witness"
-#: Functions that never decrease when a numeric argument increases.
 _MONOTONE = ("least", "greatest", "floor", "ceil", "round", "int")
+"""Functions that never decrease when a numeric argument increases."""
 
 
 def check_monotone(program: StratifiedProgram, diagnostics: Diagnostics) -> StratifiedProgram:
@@ -114,7 +115,7 @@ class _Check:
                     if direction is not None:
                         values[term.name] = direction
         # Rules made by split_aggregates join on an extremum to select the tuples that attain it.
-        chooses = rule.origin.startswith(("made for an aggregate", "with "))
+        chooses = rule.made is Making.CHOICE
         for atom in rule.atoms:
             for term in atom.terms:
                 if chooses or not isinstance(term, typed.Variable) or term.name not in values:
@@ -209,16 +210,16 @@ class _Check:
         if rule.aggregates:
             what = "a witness of its extremum" if direction == _WITNESS else "a value that it computes itself"
             span, shown = argument.span, str(argument)
-            if rule.origin:  # split_aggregates has moved the grouping argument to another rule.
+            if rule.made is Making.EXTREMUM:  # split_aggregates has moved the grouping argument to another rule.
                 column = next(
                     (atom.relation, i) for atom in rule.atoms for i, term in enumerate(atom.terms) if str(term) == shown
                 )
                 span = self.filled.get(column, span)
             raise _Wrong(f"a recursion groups by {what}", span)
-        known = self.directions.setdefault((rule.head.relation, place), direction)
+        first = self.directions.setdefault((rule.head.relation, place), direction)
         self.filled.setdefault((rule.head.relation, place), argument.span)
-        if known != direction:
-            message = f"`{argument}` is a {direction} of the recursion here and a {known} in another rule"
+        if first != direction:
+            message = f"`{argument}` is a {direction} of the recursion here and a {first} in another rule"
             raise _Wrong(message, argument.span)
 
     def _unused(self, terms: Sequence[typed.Term], values: Mapping[str, str], what: str) -> None:

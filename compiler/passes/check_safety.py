@@ -22,11 +22,12 @@ from collections.abc import Iterable, Mapping
 from ..diagnostics import Diagnostics, Note
 from ..diagnostics.foreign import constant_advice
 from ..ir import typed
+from ..ir.making import Making
 from ..source import Span
 
-#: The maximum number of operators in a value and their maximum nesting depth, with assigned values inlined.
 _MOST_OPERATORS = 1000
 _DEEPEST = 100
+"""The maximum number of operators in a value and their maximum nesting depth, with assigned values inlined."""
 
 _BIND = "bind it by a positive atom or an assignment in the body"
 
@@ -145,9 +146,12 @@ class _Reporter:
         self.diagnostics = diagnostics
 
     def head(self) -> None:
-        """Report the unbound variables of the head (E0401)."""
+        """Report the unbound variables of the head (E0401), and aggregates of a fact that have none (E0520)."""
         for argument in self.rule.head.arguments:
-            if not self.rule.body and not self.rule.origin:
+            if not self.rule.body and self.rule.made is None:
+                if isinstance(argument, typed.Aggregate) and not typed.variables_of(argument):
+                    help = "write the value, or give the rule a body whose tuples it aggregates"
+                    self.report("E0520", f"`{argument}` is an aggregate, but a fact has no tuples", argument.span, help)
                 help = 'a constant is a number, a `"string"`, `true`, `false` or a date'
                 self.unbound(typed.variables_of(argument), "E0401", "is a variable, but a fact has no variables", help)
             else:
@@ -165,6 +169,6 @@ class _Reporter:
         if any(item.code == code and item.span == span for item in self.diagnostics.items):
             return
         notes: tuple[Note, ...] = ()
-        if self.rule.origin:
+        if self.rule.made is Making.ALTERNATIVE:
             notes = (Note(f"in {self.rule.origin} of the rule's disjunction"),)
         self.diagnostics.report(code, message, span, help=help, notes=notes)

@@ -22,10 +22,11 @@ from .type_rules import (
     result_of,
 )
 
-#: The types of columns, by relation and position.
 _Columns = dict[tuple[str, int], typed.Type]
-#: The result types of external functions, by name.
+"""The types of columns, by relation and position."""
+
 _Results = Mapping[str, typed.Type]
+"""The result types of external functions, by name."""
 
 
 def infer_columns(program: typed.TypedProgram, diagnostics: Diagnostics) -> _Columns:
@@ -86,14 +87,14 @@ class _Flow:
         Rules are visited in source order, in repeated turns; rules that read nothing new are skipped.
         """
         waiting = [(0, place) for place in places]  # sorted, and therefore a heap
-        known = set(waiting)
+        queued = set(waiting)
         while waiting:
             turn, place = heappop(waiting)
             if self._decide(self.rules[place]):
                 for reader in self.readers.get(self.rules[place].head.relation, ()):
                     again = (turn + (reader <= place), reader)
-                    if again not in known:
-                        known.add(again)
+                    if again not in queued:
+                        queued.add(again)
                         heappush(waiting, again)
 
     def _decide(self, rule: typed.TypedRule) -> bool:
@@ -105,8 +106,8 @@ class _Flow:
         types = variable_types(rule, columns, self.results)
         for place, argument in zip(places, rule.head.arguments, strict=True):
             if columns[place] == typed.UNKNOWN and not is_literal(argument):
-                found = argument_type(argument, types, self.results)
-                columns[place] = typed.UNKNOWN if found.open else found
+                inferred = argument_type(argument, types, self.results)
+                columns[place] = typed.UNKNOWN if inferred.open else inferred
                 changed = changed or columns[place] != typed.UNKNOWN
         return changed
 
@@ -150,13 +151,13 @@ def expression_type(expression: typed.Expression, types: Mapping[str, typed.Type
         case typed.Call() if expression.function in results:
             return results[expression.function]
         case typed.Call():
-            given = [expression_type(argument, types, results) for argument in expression.arguments]
+            argument_types = [expression_type(argument, types, results) for argument in expression.arguments]
             for outcome in (typed.BROKEN, typed.UNKNOWN):
-                if outcome in given:
+                if outcome in argument_types:
                     return outcome
             if expression.function == typed.VALUE:
-                return given[0].element or typed.BROKEN
-            match_ = match_of(expression, given)
+                return argument_types[0].element or typed.BROKEN
+            match_ = match_of(expression, argument_types)
             return typed.BROKEN if match_ is None else match_.result
         case typed.Binary():
             left = expression_type(expression.left, types, results)
@@ -174,13 +175,13 @@ def expression_type(expression: typed.Expression, types: Mapping[str, typed.Type
 
 def _literal_default(rules: tuple[typed.TypedRule, ...], place: tuple[str, int]) -> typed.Type | None:
     """Return the type that the literals in the ``rules`` of its relation give a column, None if they give none."""
-    found: typed.Type | None = typed.NOTHING
+    common: typed.Type | None = typed.NOTHING
     for rule in rules:
         if len(rule.head.arguments) > place[1]:
             argument = rule.head.arguments[place[1]]
-            if is_literal(argument) and found is not None:
-                found = _met(found, argument_type(argument, {}, {}))
-    return None if found is None or found.open else found
+            if is_literal(argument) and common is not None:
+                common = _met(common, argument_type(argument, {}, {}))
+    return None if common is None or common.open else common
 
 
 def _met(one: typed.Type, other: typed.Type) -> typed.Type | None:

@@ -19,10 +19,10 @@ def components(program: typed.TypedProgram) -> list[list[str]]:
             reads[relation.name] += [name for name in relation.guards if name in reads]
         if relation.grouped:
             reads[relation.name].append(relation.grouped[0])
-    found = strongly_connected(derived, reads)
-    member_of = {name: index for index, members in enumerate(found) for name in members}
+    parts = strongly_connected(derived, reads)
+    member_of = {name: index for index, members in enumerate(parts) for name in members}
     assert all(member_of[b] <= member_of[a] for a, targets in reads.items() for b in targets)
-    return found
+    return parts
 
 
 def is_recursive(

@@ -12,8 +12,8 @@ from ..functions import FUNCTIONS
 from ..ir import syntax, typed
 from ..source import Span
 
-#: The maximum number of typedefs between a name and its type.
 _MOST_TYPEDEFS = 100
+"""The maximum number of typedefs between a name and its type."""
 
 _TYPES = {
     "int": typed.INT,
@@ -23,8 +23,9 @@ _TYPES = {
     "date": typed.DATE,
     "timestamp": typed.TIMESTAMP,
 }
-#: The names of types; ``decimal`` and ``list`` take parameters.
 TYPE_NAMES = (*_TYPES, "decimal", "list")
+"""The names of types; ``decimal`` and ``list`` take parameters."""
+
 _FOREIGN_TYPES = {
     **dict.fromkeys(("integer", "bigint", "long", "number", "signed", "unsigned", "i64", "int64", "bit"), "int"),
     **dict.fromkeys(("double", "real", "f64", "float64"), "float"),
@@ -90,13 +91,19 @@ class Declarations:
 
     def __init__(self, program: syntax.SyntaxProgram, diagnostics: Diagnostics) -> None:
         self.program = program
+        self.files = {file.relation: file for file in program.files if file.direction == "input"}
         self.diagnostics = diagnostics
         self.typedefs: dict[str, syntax.Typedef] = {}
         self.cyclic: set[str] = set()  # typedefs that were found to lead into a cycle
         self.far = False  # whether E0711 was reported
         self.declared: dict[str, syntax.RelationDeclaration] = {}
         self.rules = [statement for statement in program.statements if isinstance(statement, syntax.RuleNode)]
-        self.made = {made.name: made for made in program.made}
+        #: The heads of rules that are no facts, by relation.
+        self.heads: dict[str, list[syntax.AtomNode]] = {}
+        for rule in self.rules:
+            if rule.body:
+                self.heads.setdefault(rule.head.relation, []).append(rule.head)
+        self.made = {relation.name: relation for relation in program.made}
 
     def relations(self) -> dict[str, typed.TypedRelation]:
         """Return the relations by name, in the order in which they are first declared or derived."""
@@ -130,10 +137,10 @@ class Declarations:
                     message = f"`{statement.name}` is a type of the language and cannot be defined"
                     self.diagnostics.report("E0202", message, statement.span)
                     continue
-                known = self.typedefs.setdefault(statement.name, statement)
-                if known is not statement:
+                definition = self.typedefs.setdefault(statement.name, statement)
+                if definition is not statement:
                     message = f"the type `{statement.name}` is defined twice"
-                    notes = (Note("first defined here", known.span),)
+                    notes = (Note("first defined here", definition.span),)
                     self.diagnostics.report("E0202", message, statement.span, notes=notes)
         for typedef in self.typedefs.values():
             self._type(typedef.type, (typedef.name,))
@@ -152,8 +159,8 @@ class Declarations:
         if name.name == "decimal":
             return self._decimal(name)
         if name.parameters:
-            meant = "decimal" if name.name.lower() == "decimal" else _FOREIGN_TYPES.get(name.name.lower())
-            help = f"write `{meant}`" if meant else None
+            foreign_name = "decimal" if name.name.lower() == "decimal" else _FOREIGN_TYPES.get(name.name.lower())
+            help = f"write `{foreign_name}`" if foreign_name else None
             self.diagnostics.report("E0210", f"the type `{name.name}` has no parameters", name.span, help=help)
             return typed.BROKEN
         if name.name in _TYPES:
@@ -175,14 +182,14 @@ class Declarations:
         foreign = _FOREIGN_TYPES.get(name.name.lower()) or _in_small_letters(name.name)
         if not self.program.complete and not foreign:  # An unreadable statement may define it.
             return typed.BROKEN
-        known = {*TYPE_NAMES, *self.typedefs}
-        help = f"write `{foreign}`" if foreign else did_you_mean(name.name, known)
+        names = {*TYPE_NAMES, *self.typedefs}
+        help = f"write `{foreign}`" if foreign else did_you_mean(name.name, names)
         self.diagnostics.report("E0209", f"there is no type `{name.name}`", name.span, help=help)
         return typed.BROKEN
 
     def functions(self) -> dict[str, typed.TypedFunction]:
         """Return the external functions by name."""
-        found: dict[str, typed.TypedFunction] = {}
+        functions: dict[str, typed.TypedFunction] = {}
         for statement in self.program.statements:
             if not isinstance(statement, syntax.FunctionDeclaration):
                 continue
@@ -190,8 +197,8 @@ class Declarations:
             if name in FUNCTIONS:
                 message = f"`{name}` is a function of the language and cannot be declared"
                 self.diagnostics.report("E0213", message, statement.span)
-            elif name in found:
-                notes = (Note("first declared here", found[name].span),)
+            elif name in functions:
+                notes = (Note("first declared here", functions[name].span),)
                 message = f"the function `{name}` is declared twice"
                 self.diagnostics.report("E0213", message, statement.span, notes=notes)
             elif not name.isidentifier() or keyword.iskeyword(name):
@@ -199,13 +206,13 @@ class Declarations:
                 self.diagnostics.report("E0213", message, statement.span)
             parameters: list[typed.TypedColumn] = []
             for column in statement.parameters:
-                if any(known.name == column.name for known in parameters):
+                if any(other.name == column.name for other in parameters):
                     message = f"the function `{name}` has two parameters called `{column.name}`"
                     self.diagnostics.report("E0205", message, column.span)
                 parameters.append(typed.TypedColumn(column.name, self._type(column.type)))
             result = self._type(statement.result)
-            found.setdefault(name, typed.TypedFunction(name, tuple(parameters), result, statement.span))
-        return found
+            functions.setdefault(name, typed.TypedFunction(name, tuple(parameters), result, statement.span))
+        return functions
 
     def _decimal(self, name: syntax.TypeName) -> typed.Type:
         help = "write the number of digits and of those after the point, as in `decimal(10,2)`"
@@ -224,7 +231,7 @@ class Declarations:
         columns: list[typed.TypedColumn] = []
         location = None
         for place, column in enumerate(declaration.columns):
-            if any(known.name == column.name for known in columns):
+            if any(other.name == column.name for other in columns):
                 message = f"the relation `{declaration.name}` has two columns called `{column.name}`"
                 self.diagnostics.report("E0205", message, column.span)
             if column.located and location is not None:
@@ -254,6 +261,7 @@ class Declarations:
             accepts_input=accepts,
             multiset=declaration.is_multiset,
             public=declaration.name,
+            file=self.files.get(declaration.name),
         )
 
     def _check_multiset(self, declaration: syntax.RelationDeclaration) -> None:
@@ -291,7 +299,7 @@ class Declarations:
         return tuple(key)
 
     def _undeclared_relation(self, first: syntax.AtomNode) -> typed.TypedRelation:
-        heads = [rule.head for rule in self.rules if rule.head.relation == first.relation and rule.body]
+        heads = self.heads.get(first.relation, ())
         named = next((head for head in heads if len(head.arguments) == len(first.arguments)), first)
         names: list[str] = []
         for place, argument in enumerate(named.arguments):
@@ -312,11 +320,11 @@ class Declarations:
             declared=False,
             public=first.relation,
         )
-        made = self.made.get(first.relation)
-        if made is None:
+        origin = self.made.get(first.relation)
+        if origin is None:
             return relation
-        closure = typed.Closure(tuple(map(str, made.steps)), made.reflexive) if made.steps else None
-        return replace(relation, span=made.span, public="", hidden=True, why=made.why, closure=closure)
+        closure = typed.Closure(tuple(map(str, origin.steps)), origin.reflexive) if origin.steps else None
+        return replace(relation, span=origin.span, public="", hidden=True, why=origin.why, closure=closure)
 
     def _outputs(self, relations: dict[str, typed.TypedRelation]) -> None:
         for statement in self.program.statements:
@@ -362,21 +370,21 @@ class Declarations:
                 if relation is None or len(relation.columns) != len(atom.arguments):
                     continue
                 if atom.location is not None:
-                    found = _Location(atom.location, None, atom.arguments[atom.location].span)
+                    location = _Location(atom.location, None, atom.arguments[atom.location].span)
                 elif atom.at is not None:
-                    found = _Location(None, atom.at, atom.at.span)
+                    location = _Location(None, atom.at, atom.at.span)
                 else:
                     continue
-                known = stated.setdefault(atom.relation, found)
-                if not known.agrees(found):
-                    message = f"`{atom.relation}` is located by {found} here, but by {known} elsewhere"
+                expected = stated.setdefault(atom.relation, location)
+                if not expected.agrees(location):
+                    message = f"`{atom.relation}` is located by {location} here, but by {expected} elsewhere"
                     help = None
-                    if found.at is not None:
-                        help = f"make the location an argument, as in `{atom.relation}(@{found.at.value})`"
-                    notes = (Note(f"located by {known} here", known.span),)
-                    self.diagnostics.report("E0601", message, found.span, help=help, notes=notes)
-                at = None if known.at is None else constant_of(known.at)
-                relations[atom.relation] = replace(relations[atom.relation], location=known.column, at=at)
+                    if location.at is not None:
+                        help = f"make the location an argument, as in `{atom.relation}(@{location.at.value})`"
+                    notes = (Note(f"located by {expected} here", expected.span),)
+                    self.diagnostics.report("E0601", message, location.span, help=help, notes=notes)
+                at = None if expected.at is None else constant_of(expected.at)
+                relations[atom.relation] = replace(relations[atom.relation], location=expected.column, at=at)
 
     def _unused(self, relations: Mapping[str, typed.TypedRelation]) -> None:
         used = {atom.relation for rule in self.rules for atom in _atoms(rule.body)}

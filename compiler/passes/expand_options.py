@@ -32,12 +32,13 @@ from itertools import product
 from ..diagnostics import Diagnostics
 from ..ir import typed
 from ..source import Span
-from .resolve import MAX_ALTERNATIVES
+from .resolve import MAX_ALTERNATIVES, as_alternative
 
-#: A type of which only is known that its values may be null.
 _OPTIONAL = typed.Type("list", element=typed.UNKNOWN, optional=True)
-#: The columns that may be null, by relation and position.
+"""A type of which only is known that its values may be null."""
+
 _Columns = set[tuple[str, int]]
+"""The columns that may be null, by relation and position."""
 
 
 def expand_options(program: typed.TypedProgram, diagnostics: Diagnostics) -> typed.TypedProgram:
@@ -119,7 +120,7 @@ class _Mistakes:
 
 @dataclass(frozen=True)
 class _Uses:
-    """Where a rule uses its variables: the columns of positive atoms, ``assigned`` variables, and those that have a
+    """The uses of a rule's variables: the columns of positive atoms, ``assigned`` variables, and those that have a
     ``value`` because the body or an aggregate needs it. Those needed by aggregates alone are not in ``body``."""
 
     places: Mapping[str, list[tuple[str, int]]]
@@ -135,7 +136,7 @@ class _Uses:
             for index, term in enumerate(atom.terms):
                 if isinstance(term, typed.Variable):
                     places.setdefault(term.name, []).append((atom.relation, index))
-        body = {name for name, found in places.items() if len(found) > 1}
+        body = {name for name, uses in places.items() if len(uses) > 1}
         assigned = set()
         for literal in rule.body:
             name = _tested(literal)
@@ -151,8 +152,8 @@ class _Uses:
 
     def may_be_null(self, columns: _Columns, *, aggregated: bool = True) -> list[str]:
         """Return the variables that may be null; ``aggregated`` says whether those of aggregates have values."""
-        known = self.value if aggregated else self.body
-        return [name for name, found in self.places.items() if name not in known and found[0] in columns]
+        certain = self.value if aggregated else self.body
+        return [name for name, uses in self.places.items() if name not in certain and uses[0] in columns]
 
     def is_bound(self, name: str) -> bool:
         """Return whether a positive atom or an assignment binds a variable."""
@@ -161,7 +162,7 @@ class _Uses:
 
 def _infer(program: typed.TypedProgram, uses: Iterable[_Uses], columns: _Columns) -> None:
     """Add the columns of undeclared relations that some rule may give a null."""
-    undeclared = {relation.name for relation in program.relations if not relation.declared and not relation.why}
+    undeclared = {relation.name for relation in program.relations if not relation.declared and not relation.hidden}
     rules = [(r, u) for r, u in zip(program.rules, uses, strict=True) if r.head.relation in undeclared]
     before = -1
     while before != len(columns):
@@ -186,11 +187,11 @@ def _check_columns(program: typed.TypedProgram, columns: _Columns, reporter: _Mi
         elif place in relation.key:
             reporter.report("E0318", f"{column} is part of the key, which cannot be null", relation.span, _PLAIN)
     for rule in program.rules:
-        if not program.relation(rule.head.relation).why:
+        if not program.relation(rule.head.relation).hidden:
             continue
         for atom in rule.read:
             for place, term in enumerate(atom.terms):
-                if (atom.relation, place) in columns and not isinstance(term, typed.Wildcard):
+                if (atom.relation, place) in columns and isinstance(term, typed.Variable):
                     column = f"column `{program.relation(atom.relation).columns[place].name}` of `{atom.relation}`"
                     message = f"{column} may be null, so no path leads along it"
                     help = "define a relation of the tuples with values, and use that"
@@ -219,7 +220,7 @@ class _Case:
         while wish in self.taken:
             wish += "_"
         self.taken.add(wish)
-        return typed.Variable(f"{wish}?", typed.UNKNOWN, span)
+        return typed.Variable(f"{wish}?", typed.UNKNOWN, span, for_argument=True)
 
 
 class _Cases:
@@ -256,8 +257,7 @@ class _Cases:
             null = frozenset(name for name, is_null in zip(split, chosen, strict=True) if is_null)
             rule = self._case(_Case(null, frozenset(self.nullable) - set(split)))
             if number > 1:
-                origin = rule.origin or f"alternative {place} of {number}"
-                rule = replace(rule, label=f"{rule.label}.{place}", origin=origin)
+                rule = as_alternative(rule, place, number)
             yield rule
 
     # ---- checks ----------------------------------------------------------------------------------------------------
@@ -271,8 +271,9 @@ class _Cases:
             elif self.used.is_bound(name) and not self.columns & set(self.used.places.get(name, ())):
                 message = f"`{name}` is never null"
                 if name in self.used.places:
-                    known, place = self.used.places[name][0]
-                    message = f"column `{self.program.relation(known).columns[place].name}` of `{known}` is never null"
+                    relation, place = self.used.places[name][0]
+                    column = self.program.relation(relation).columns[place].name
+                    message = f"column `{column}` of `{relation}` is never null"
                 help = "the type of a column that may be null ends with `?`, as in `email: string?`"
                 self.reporter.report("E0317", message, literal.span, help)
         for argument in self.rule.head.arguments:
@@ -325,9 +326,9 @@ class _Cases:
             elif isinstance(term, typed.Variable):
                 terms.append(case.option(term))
             else:
-                made = case.fresh(atom, place, term.span)
-                terms.append(made)
-                case.others.append(typed.Comparison("=", made, _some(term), term.span))
+                variable = case.fresh(atom, place, term.span)
+                terms.append(variable)
+                case.others.append(typed.Comparison("=", variable, _some(term), term.span))
         return replace(atom, terms=tuple(terms))
 
     def _negated(self, atom: typed.Atom, case: _Case) -> typed.Atom:
@@ -343,13 +344,13 @@ class _Cases:
                 value = term
                 assert isinstance(value, typed.Variable | typed.Constant)
                 if isinstance(value, typed.Variable):
-                    made = replace(value, name=f"{value.name}?")
+                    option = replace(value, name=f"{value.name}?")
                 else:
-                    made = case.fresh(atom, place, value.span)
-                known = [item.variable.name for item in case.others if isinstance(item, typed.Assignment)]
-                if made.name not in known:
-                    case.others.append(typed.Assignment(made, _some(value), value.span))
-                terms.append(made)
+                    option = case.fresh(atom, place, value.span)
+                assigned = [item.variable.name for item in case.others if isinstance(item, typed.Assignment)]
+                if option.name not in assigned:
+                    case.others.append(typed.Assignment(option, _some(value), value.span))
+                terms.append(option)
         return replace(atom, terms=tuple(terms))
 
     def _condition(self, literal: typed.Literal, case: _Case) -> None:
@@ -406,7 +407,7 @@ class _Cases:
             elif may_be or _is_null(argument):
                 what = f"`{may_be[0]}` may be null" if may_be else "this is null"
                 where = "is not in a column that may be" if isinstance(argument, typed.Variable) or not may_be else ""
-                if not relation.why:
+                if not relation.hidden:
                     self.reporter.report("E0316", *self._unfit(what, where, argument, place, may_be))
                 arguments.append(_broken(argument.span))
             else:

@@ -46,14 +46,15 @@ from itertools import product
 
 from ..diagnostics import Diagnostics, listed
 from ..ir import syntax
+from ..ir.making import Making
 from ..ir.syntax_printer import path_text, rule_text
 from ..naming import unused
 from ..source import Span
 from .split_inputs import COUNTING
 from .syntax_names import literal_names, variable_names
 
-#: The maximum length of the name of a path's relation.
 _LONGEST_NAME = 40
+"""The maximum length of the name of a path's relation."""
 
 
 def expand_paths(program: syntax.SyntaxProgram, diagnostics: Diagnostics) -> syntax.SyntaxProgram:
@@ -160,7 +161,7 @@ class _Expansion:
         self.source = program
         self.diagnostics = diagnostics
         self.domains = [statement for statement in program.statements if isinstance(statement, syntax.Domain)]
-        relations = (known for known in program.statements if isinstance(known, syntax.RelationDeclaration))
+        relations = (each for each in program.statements if isinstance(each, syntax.RelationDeclaration))
         self.multisets = {relation.name for relation in relations if relation.is_multiset}
         self.counting = False  # whether the copies that the body of the current rule matches count
         self.taken = set(_relation_names(program))
@@ -329,7 +330,13 @@ class _Expansion:
     ) -> None:
         for body in bodies:
             rule = syntax.RuleNode(
-                None, syntax.AtomNode(name, tuple(head), None, None, span), tuple(body), span, "", f"made for {why}"
+                None,
+                syntax.AtomNode(name, tuple(head), None, None, span),
+                tuple(body),
+                span,
+                "",
+                f"made for {why}",
+                Making.PATH,
             )
             self.rules.append(replace(rule, text=rule_text(rule)))
 

@@ -30,8 +30,8 @@ from ..ir.plan import FACTOR, WEIGHTED, Factor, MatrixRule, ProgramPlan, Stratum
 from ..ir.typed import variables_of
 from .plan_joins import plan_alone
 
-#: The row of a relation with one column.
 _ROW = ""
+"""The row of a relation with one column."""
 
 
 def find_matrices(program: ProgramPlan) -> ProgramPlan:
@@ -50,8 +50,8 @@ def _matrices(placed: StratumPlan) -> tuple[MatrixRule, ...]:
     if values is None or any(len(r.columns) - (r.name in values) not in (1, 2) for r in stratum.relations):
         return ()
     recursive = [p.rule for p in placed.rules if any(atom.relation in stratum.members for atom in p.rule.atoms)]
-    found = [_product(rule, stratum.members, values) for rule in recursive]
-    return tuple(product for product in found if product is not None) if None not in found else ()
+    products = [_product(rule, stratum.members, values) for rule in recursive]
+    return tuple(product for product in products if product is not None) if None not in products else ()
 
 
 def _values(placed: StratumPlan) -> Mapping[str, int] | None:
@@ -60,13 +60,13 @@ def _values(placed: StratumPlan) -> Mapping[str, int] | None:
     stratum = placed.stratum
     if stratum.kind == "ranked":
         return {}
-    found: dict[str, int] = {}
+    places: dict[str, int] = {}
     for rule in (p.rule for p in placed.rules) if stratum.kind == "extremal" else ():
         for place, argument in enumerate(rule.head.arguments):
             if isinstance(argument, typed.Aggregate) and argument.type == typed.INT:
-                found[rule.head.relation] = place
-    plain = all(relation.name in found and not relation.witnesses for relation in stratum.relations)
-    return found if found and plain else None
+                places[rule.head.relation] = place
+    plain = all(relation.name in places and not relation.witnesses for relation in stratum.relations)
+    return places if places and plain else None
 
 
 @dataclass
@@ -154,14 +154,14 @@ def _added(
     (place,) = {values[rule.head.relation]}
     best = rule.head.arguments[place]
     assert isinstance(best, typed.Aggregate)
-    wanted = best.argument
-    name = wanted.name if isinstance(wanted, typed.Variable) else ""
+    value = best.argument
+    name = value.name if isinstance(value, typed.Variable) else ""
     assigned = [x for x in rule.body if isinstance(x, typed.Assignment) and x.variable.name == name]
     literals = [x for x in rule.body if x not in own and x not in assigned]
-    total = assigned[0].value if assigned else wanted
+    total = assigned[0].value if assigned else value
     terms = _terms(total) if total is not None else []
-    taken = [atom.terms[values[atom.relation]] for atom in own]
-    names = {term.name for term in taken if isinstance(term, typed.Variable)}
+    summands = [atom.terms[values[atom.relation]] for atom in own]
+    names = {term.name for term in summands if isinstance(term, typed.Variable)}
     held = [term for term in terms if isinstance(term, typed.Variable) and term.name in names]
     weights = [term for term in terms if term not in held]
     elsewhere = [*literals, *weights, *(_without_atom(atom, values) for atom in own)]
@@ -237,27 +237,27 @@ def _groups(literals: Sequence[typed.Literal], ports: set[str]) -> list[_ChainGr
         inner = {v.name for member in group.literals for v in variables_of(member)} - ports
         homes.update(dict.fromkeys(inner, group))
     # Those of two ends come first, then what binds its variables.
-    made: list[_ChainGroup] = []
+    merged: list[_ChainGroup] = []
     for group in sorted(groups, key=lambda g: (-len(g.ends), not g.binds)):
-        host = next((other for other in made if group.ends <= other.ends), None)
+        host = next((other for other in merged if group.ends <= other.ends), None)
         if host is not None:
             host.literals += group.literals
         elif group.ends and len(group.ends) <= 2:
-            made.append(group)
+            merged.append(group)
         else:
             return None
-    return made if all(group.binds for group in made) else None
+    return merged if all(group.binds for group in merged) else None
 
 
 def _path(edges: Sequence[_ChainEdge], first: str, last: str) -> list[_ChainEdge] | None:
     """Return the edges as a path between two variables that visits no variable twice, None if they form none."""
-    left, place, path, seen = list(edges), first, list[_ChainEdge](), {first}
-    while left:
-        leading = [edge for edge in left if place in (edge.first, edge.last)]
+    remaining, place, path, seen = list(edges), first, list[_ChainEdge](), {first}
+    while remaining:
+        leading = [edge for edge in remaining if place in (edge.first, edge.last)]
         if len(leading) != 1:
             return None
         (edge,) = leading
-        left.remove(edge)
+        remaining.remove(edge)
         path.append(edge if edge.first == place else replace(edge, first=edge.last, last=edge.first))
         place = path[-1].last
         if place in seen:

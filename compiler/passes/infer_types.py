@@ -30,6 +30,7 @@ from decimal import Decimal
 from ..diagnostics import Diagnostics, Note, listed
 from ..functions import FUNCTIONS
 from ..ir import typed
+from ..ir.making import Making
 from ..source import Span
 from .column_types import infer_columns
 from .type_rules import (
@@ -185,8 +186,10 @@ class _RuleTyper:
 
     def _is_inside_path(self, variable: typed.Variable) -> bool:
         """Return whether a variable was made for a path: the rule's text lacks it, or the rule was made for one."""
+        if variable.for_argument:
+            return False
         written = re.search(rf"\b{re.escape(variable.name.rstrip('?'))}\b", self.source.text)
-        return written is None or self.source.origin.startswith("made for the")
+        return written is None or self.source.made is Making.PATH
 
     def _notes(self, value: typed.Expression, relation: typed.TypedRelation) -> tuple[Note, ...]:
         notes = []
@@ -240,29 +243,29 @@ class _RuleTyper:
     ) -> None:
         """Report values of another type than in an earlier rule (E0302), where the type of the result does not tell."""
         plain = kind.element if kind.optional and kind.element is not None else kind
-        known = self.values.setdefault((relation.name, column.name), plain)
-        alike = known.name == plain.name == "decimal" and known.scale == plain.scale
-        if typed.BROKEN in (known, plain) or alike or typed.joined(known, plain) is not None:
+        first = self.values.setdefault((relation.name, column.name), plain)
+        alike = first.name == plain.name == "decimal" and first.scale == plain.scale
+        if typed.BROKEN in (first, plain) or alike or typed.joined(first, plain) is not None:
             return
-        message = f"`{aggregate.argument}` is {plain}, but the first rule of `{relation.name}` aggregates {known} here"
+        message = f"`{aggregate.argument}` is {plain}, but the first rule of `{relation.name}` aggregates {first} here"
         help = "aggregate values of one type"
-        if known.numeric and plain.numeric:
+        if first.numeric and plain.numeric:
             help += ", such as `float(N)`"
         self.diagnostics.report("E0302", message, aggregate.span, help=help)
 
     def _check_order(self, aggregate: typed.Aggregate, relation: typed.TypedRelation) -> None:
         """Report values without an order (E0523), and those of other types than in an earlier rule (E0302)."""
         kinds = [part.value.type for part in aggregate.order]
-        known = self.orders.setdefault(relation.name, kinds)
+        first = self.orders.setdefault(relation.name, kinds)
         for place, part in enumerate(aggregate.order):
             kind = part.value.type
-            if typed.BROKEN in (kind, *known[place : place + 1]):
+            if typed.BROKEN in (kind, *first[place : place + 1]):
                 continue
             if not kind.ordered:
                 message = f"`{aggregate.function}` requires ordered values, but `{part.value}` is {kind}"
                 self.diagnostics.report("E0523", message, part.value.span)
-            elif known[place : place + 1] not in ([], [kind]):
-                message = f"`{part.value}` is {kind}, but the first rule of `{relation.name}` orders by {known[place]}"
+            elif first[place : place + 1] not in ([], [kind]):
+                message = f"`{part.value}` is {kind}, but the first rule of `{relation.name}` orders by {first[place]}"
                 self.diagnostics.report("E0302", message, part.value.span, help="order by values of one type")
 
     # ---- expressions -----------------------------------------------------------------------------------------------
@@ -289,16 +292,35 @@ class _RuleTyper:
                 return self._call(expression)
 
     def _assigned(self, variable: typed.Variable, value: typed.Expression) -> typed.Expression:
-        """Return the value of an assignment; an empty list takes the type of a column that the variable occurs in."""
+        """Return the value of an assignment; an empty list takes the type of a column that the variable occurs in, and
+        an argument of a negated atom that of its column."""
+        if variable.for_argument and (place := self._negated_place(variable)) is not None:
+            placed = self._in_column(value, *place)
+            return placed if placed.type == place[0].type else replace(placed, type=typed.BROKEN)
         if not value.type.open:
             return value
         atoms = [(negation.atom.relation, negation.atom.terms) for negation in self.source.negations]
         for relation, terms in ((self.source.head.relation, self.source.head.arguments), *atoms):
             for term, column in zip(terms, self.relations[relation].columns, strict=True):
-                taken = isinstance(term, typed.Variable) and term.name == variable.name
-                if taken and typed.joined(value.type, column.type) == column.type:
+                is_term = isinstance(term, typed.Variable) and term.name == variable.name
+                if is_term and typed.joined(value.type, column.type) == column.type:
                     return self._convert(value, column.type)
         return self._refused_list(value)
+
+    def _negated_place(self, variable: typed.Variable) -> tuple[typed.TypedColumn, typed.TypedRelation] | None:
+        """Return the column of a negated atom that a variable is in, as a column of its values if it may be null, and
+        the relation."""
+        for negation in self.source.negations:
+            relation = self.relations[negation.atom.relation]
+            for term, column in zip(negation.atom.terms, relation.columns, strict=True):
+                if isinstance(term, typed.Variable) and term.name == variable.name:
+                    return column, relation
+        for literal in self.source.body:
+            if isinstance(literal, typed.Assignment) and isinstance(literal.value, typed.ListLiteral):
+                place = self._negated_place(literal.variable) if literal.value.items == (variable,) else None
+                if place is not None and place[0].type.optional and place[0].type.element is not None:
+                    return replace(place[0], type=place[0].type.element), place[1]
+        return None
 
     def _refused_list(self, value: typed.Expression) -> typed.Expression:
         """Report a list whose type cannot be inferred (E0313), and return it with type ``broken``."""
@@ -320,21 +342,21 @@ class _RuleTyper:
     def _call(self, call: typed.Call) -> typed.Call:
         arguments = tuple(self._expression(argument) for argument in call.arguments)
         call = replace(call, arguments=arguments, type=typed.BROKEN)
-        given = [argument.type for argument in arguments]
+        types = [argument.type for argument in arguments]
         external = self.functions.get(call.function) if call.external else None
-        if typed.BROKEN in given:
+        if typed.BROKEN in types:
             return call if external is None else replace(call, type=external.result)
         if external is not None:
             return self._external_call(call, external)
         if call.function == typed.VALUE:
-            return replace(call, type=given[0].element or typed.BROKEN)
-        function, match_ = FUNCTIONS[call.function], match_of(call, given)
+            return replace(call, type=types[0].element or typed.BROKEN)
+        function, match_ = FUNCTIONS[call.function], match_of(call, types)
         if match_ is None:
             return self._wrong_arguments(call, "; ".join(map(str, function.signatures)))
-        for argument, wanted in zip(arguments, match_.arguments, strict=True):
-            if wanted.open and not match_.result.open:
+        for argument, parameter in zip(arguments, match_.arguments, strict=True):
+            if parameter.open and not match_.result.open:
                 return self._wrong_list(call, argument)
-        converted = tuple(self._convert(a, wanted) for a, wanted in zip(arguments, match_.arguments, strict=True))
+        converted = tuple(self._convert(a, parameter) for a, parameter in zip(arguments, match_.arguments, strict=True))
         return replace(call, arguments=converted, type=match_.result, partial=function.may_lack_value(match_.arguments))
 
     def _wrong_list(self, call: typed.Call, argument: typed.Expression) -> typed.Call:
@@ -342,18 +364,18 @@ class _RuleTyper:
         return call
 
     def _external_call(self, call: typed.Call, function: typed.TypedFunction) -> typed.Call:
-        wanted = [parameter.type for parameter in function.parameters]
+        parameters = [parameter.type for parameter in function.parameters]
         call = replace(call, type=function.result, partial=True)
-        if typed.BROKEN in wanted:
+        if typed.BROKEN in parameters:
             return call
-        fits = len(wanted) == len(call.arguments) and all(
-            self._fits(argument, type_) for argument, type_ in zip(call.arguments, wanted, strict=True)
+        fits = len(parameters) == len(call.arguments) and all(
+            self._fits(argument, type_) for argument, type_ in zip(call.arguments, parameters, strict=True)
         )
         if not fits:
-            types = ", ".join(map(str, wanted))
+            types = ", ".join(map(str, parameters))
             note = Note(f"`{function.name}` is declared here", function.span)
             return self._wrong_arguments(call, f"{function.name}({types}): {function.result}", note)
-        converted = tuple(self._convert(a, type_) for a, type_ in zip(call.arguments, wanted, strict=True))
+        converted = tuple(self._convert(a, type_) for a, type_ in zip(call.arguments, parameters, strict=True))
         return replace(call, arguments=converted)
 
     def _fits(self, value: typed.Expression, wanted: typed.Type) -> bool:
@@ -377,14 +399,14 @@ class _RuleTyper:
     def _binary(self, expression: typed.Binary) -> typed.Binary:
         left, right = self._expression(expression.left), self._expression(expression.right)
         left, right = self._alike(left, right)
-        found = result_of(
+        outcome = result_of(
             expression.op, as_operand(left, left.type, right.type), as_operand(right, right.type, left.type)
         )
-        if isinstance(found, Mistake):
-            self.diagnostics.report(found.code, found.message, expression.span, help=found.help)
+        if isinstance(outcome, Mistake):
+            self.diagnostics.report(outcome.code, outcome.message, expression.span, help=outcome.help)
             return replace(expression, left=left, right=right, type=typed.BROKEN)
-        left, right = self._convert(left, found.left), self._convert(right, found.right)
-        return replace(expression, left=left, right=right, type=found.result)
+        left, right = self._convert(left, outcome.left), self._convert(right, outcome.right)
+        return replace(expression, left=left, right=right, type=outcome.result)
 
     def _comparison(self, comparison: typed.Comparison) -> typed.Comparison:
         left, right = self._alike(self._expression(comparison.left), self._expression(comparison.right))

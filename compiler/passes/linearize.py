@@ -20,6 +20,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from ..ir import typed
+from ..ir.making import Making
 from ..naming import unused
 from .components import components
 
@@ -124,7 +125,10 @@ class _Rewriting:
                 self.instead[other.label] = (replace(other, head=head, origin=f"given to {hidden.name}"),)
             taking = (self.taking(hidden, relation, rule),)
             step = replace(before, relation=hidden.name)
-        self.instead[rule.label] = (*taking, replace(rule, body=(step, after), origin="made linear"))
+        self.instead[rule.label] = (
+            *taking,
+            replace(rule, body=(step, after), origin="made linear", made=Making.LINEAR),
+        )
 
     def taking(
         self, hidden: typed.TypedRelation, relation: typed.TypedRelation, rule: typed.TypedRule
@@ -151,8 +155,8 @@ def _single_atom(exits: list[typed.TypedRule], before: typed.Atom) -> typed.Atom
         return None
     atom, head = exits[0].atoms[0], exits[0].head
     variables = [term.name for term in atom.terms if isinstance(term, typed.Variable)]
-    given = [argument.name for argument in head.arguments if isinstance(argument, typed.Variable)]
-    if len(variables) != len(atom.terms) or len(set(variables)) != 2 or sorted(variables) != sorted(given):
+    head_names = [argument.name for argument in head.arguments if isinstance(argument, typed.Variable)]
+    if len(variables) != len(atom.terms) or len(set(variables)) != 2 or sorted(variables) != sorted(head_names):
         return None
-    terms = dict(zip(given, before.terms, strict=True))
+    terms = dict(zip(head_names, before.terms, strict=True))
     return replace(atom, terms=tuple(terms[name] for name in variables))

@@ -35,9 +35,9 @@ from .terms import equal_variables
 
 def localize(program: typed.TypedProgram, diagnostics: Diagnostics) -> LocalizedProgram:
     """Return the localized program; report W0810 where no literal binds the address to send to."""
-    made = _Made(program)
-    rules = tuple(_Localizer(program, rule, made, diagnostics).run() for rule in program.rules)
-    return LocalizedProgram(program, rules, tuple(made.relations))
+    sent = _Made(program)
+    rules = tuple(_Localizer(program, rule, sent, diagnostics).run() for rule in program.rules)
+    return LocalizedProgram(program, rules, tuple(sent.relations))
 
 
 class _Made:
@@ -105,8 +105,8 @@ class _Localizer:
         group = self.visit_negations(next(iter(groups.values()), _Group("", (), (), 0)))
         if not self.sends:
             # A wildcard location has a fresh variable here, which must not appear in the result.
-            known = group.location if group.location in self.places() else "_"
-            return LocalizedRule(self.rule, known if group.location else "", head_place, (), (self.rule,))
+            location = group.location if group.location in self.places() else "_"
+            return LocalizedRule(self.rule, location if group.location else "", head_place, (), (self.rule,))
         rest = [x for x in self.rule.body if not isinstance(x, typed.Atom) and x not in self.checked]
         self.parts.append(replace(self.rule, body=(*group.atoms, *_bound_by(group, rest))))
         return LocalizedRule(self.rule, group.location, head_place, tuple(self.sends), tuple(self.parts))
@@ -199,14 +199,14 @@ class _Localizer:
 
     def computable(self, group: _Group, *users: typed.Node) -> list[typed.Assignment] | None:
         """Return the assignments that ``group`` needs to bind all variables of ``users``, None if it cannot."""
-        wanted = {v.name for user in users for v in typed.variables_of(user)} - set(group.variables)
+        unbound = {v.name for user in users for v in typed.variables_of(user)} - set(group.variables)
         chosen: list[typed.Assignment] = []
         for literal in reversed(self.rule.body):
-            if isinstance(literal, typed.Assignment) and literal.variable.name in wanted:
+            if isinstance(literal, typed.Assignment) and literal.variable.name in unbound:
                 chosen.append(literal)
-                wanted.remove(literal.variable.name)
-                wanted |= {v.name for v in typed.variables_of(literal.value)} - set(group.variables)
-        return None if wanted else chosen[::-1]
+                unbound.remove(literal.variable.name)
+                unbound |= {v.name for v in typed.variables_of(literal.value)} - set(group.variables)
+        return None if unbound else chosen[::-1]
 
     def constants(self) -> Iterator[typed.Constant]:
         """Yield the constants that are locations of the rule's literals or that the rule equates with variables."""
@@ -269,9 +269,9 @@ class _Localizer:
                 carries=(*source.carries, *target.carries),
             )
             rest = tuple(met if group is target else group for group in groups if group is not source)
-            found = self.meetings(rest, hopeless)
-            if found is not None:
-                return [(source.location, target.location, self.why(source, target, possible)), *found]
+            further = self.meetings(rest, hopeless)
+            if further is not None:
+                return [(source.location, target.location, self.why(source, target, possible)), *further]
         hopeless.add(key)
         return None
 
@@ -372,10 +372,10 @@ class _Localizer:
             group = replace(group, atoms=tuple(map(self.named_atom, group.atoms)))
         address = self.address(group, place)
         assert address is not None, (str(self.rule), place)
-        wanted = address.term
-        others = [v for v in group.variables.values() if str(v) != str(wanted) and (keep is None or v.name in keep)]
-        terms = (wanted, *others)
-        position = self.sent_whole(group, wanted) if keep is None and not negations else None
+        target = address.term
+        others = [v for v in group.variables.values() if str(v) != str(target) and (keep is None or v.name in keep)]
+        terms = (target, *others)
+        position = self.sent_whole(group, target) if keep is None and not negations else None
         if position is None:
             relation, part = self.make(group, terms, address.computed, negations)
         else:
@@ -420,12 +420,12 @@ class _Localizer:
         """
         needed = self.computable(group, *negations)
         assert needed is not None, str(self.rule)
-        known = {x.variable.name for x in (*needed, *computed)} | set(group.variables)
+        bound = {x.variable.name for x in (*needed, *computed)} | set(group.variables)
         conditions: list[typed.Literal] = []
         for literal in self.rule.body:
             if isinstance(literal, typed.Comparison) and literal not in self.checked:
                 plain = all(isinstance(x, typed.Variable | typed.Constant) for x in (literal.left, literal.right))
-                if (plain or needed or computed) and {v.name for v in typed.variables_of(literal)} <= known:
+                if (plain or needed or computed) and {v.name for v in typed.variables_of(literal)} <= bound:
                     conditions.append(literal)
         # The last rule repeats equalities, because they tell it that two names are one location.
         self.checked += [x for x in conditions if isinstance(x, typed.Comparison) and x.op != "="]
@@ -470,7 +470,7 @@ class _Localizer:
         self.made.labels.add(label)
         head = typed.Head(relation.name, terms, self.rule.span)
         origin = f"sends to @{terms[0]} what {self.rule.label} needs there"
-        return typed.TypedRule(label, head, body, self.rule.span, self.rule.text, origin)
+        return typed.TypedRule(label, head, body, self.rule.span, self.rule.text, origin, named=self.rule.named)
 
     def named_atom(self, atom: typed.Atom) -> typed.Atom:
         """Return the atom with variables for its wildcards, so that different derivations stay different tuples."""

@@ -48,12 +48,12 @@ def _assign(body: Sequence[typed.Literal], diagnostics: Diagnostics) -> list[typ
         for place in pending:
             literal = literals[place]
             assert isinstance(literal, typed.Comparison)
-            found = _assignment(literal, bound)
-            if found is None and not _names(literal) <= bound:
+            assignment = _assignment(literal, bound)
+            if assignment is None and not _names(literal) <= bound:
                 continue
-            if found is not None:
-                bound.add(found.variable.name)
-                literals[place] = found
+            if assignment is not None:
+                bound.add(assignment.variable.name)
+                literals[place] = assignment
             elif literal.op == ":=":
                 literals[place] = _refuse(literal, diagnostics)
             pending.remove(place)

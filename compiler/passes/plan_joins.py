@@ -35,9 +35,9 @@ def plan_rule(deltas: RuleDeltas, kind: str, filtered: bool) -> RulePlan:
         rounds = [(lead, delta) for lead in deltas.leads for delta in lead.arriving]
     arriving = tuple(_query(of, "arriving", list(d.body), d.changed, set()) for of, d in changes)
     following = tuple(_query(of, "following", list(d.body), d.changed, set()) for of, d in rounds)
-    given = {argument.name for argument in rule.head.arguments if isinstance(argument, typed.Variable)}
+    head_variables = {argument.name for argument in rule.head.arguments if isinstance(argument, typed.Variable)}
     without = kind in ("counted", "entries", "identities", "epochs", "dead")
-    returning = None if without else _query(deltas, "returning", after, None, given)
+    returning = None if without else _query(deltas, "returning", after, None, head_variables)
     return RulePlan(rule, full, arriving, following, returning, plan_asked(deltas), filtered)
 
 
@@ -53,8 +53,8 @@ def plan_asked(deltas: RuleDeltas) -> Query:
     """Return the ``asked`` query of a rule, for the derivations of one given head."""
     literals = [versioned.literal for versioned in deltas.all[0].body] if deltas.all else []
     after = [Versioned(literal, Version.AFTER) for literal in literals]
-    given = {argument.name for argument in deltas.rule.head.arguments if isinstance(argument, typed.Variable)}
-    return _query(deltas, "asked", after, None, given)
+    head_variables = {argument.name for argument in deltas.rule.head.arguments if isinstance(argument, typed.Variable)}
+    return _query(deltas, "asked", after, None, head_variables)
 
 
 def _query(deltas: RuleDeltas, purpose: str, body: list[Versioned], first: Versioned | None, bound: set[str]) -> Query:
@@ -68,7 +68,7 @@ def _query(deltas: RuleDeltas, purpose: str, body: list[Versioned], first: Versi
 
 def _ordered(literals: list[Versioned], bound: Iterable[str]) -> Iterator[Versioned]:
     """Yield the literals in join order: always the one with the most known terms, the first of several."""
-    known = [sum(isinstance(term, typed.Constant) for term in literal.atom.terms) for literal in literals]
+    bound_terms = [sum(isinstance(term, typed.Constant) for term in literal.atom.terms) for literal in literals]
     uses: dict[str, list[int]] = {}
     for place, literal in enumerate(literals):
         for variable in typed.variables_of(literal.literal):
@@ -79,16 +79,16 @@ def _ordered(literals: list[Versioned], bound: Iterable[str]) -> Iterator[Versio
     def bind(names: Iterable[str]) -> None:
         for name in names:
             for place in uses.pop(name, ()):
-                known[place] += 1
-                heappush(waiting, (-known[place], place))
+                bound_terms[place] += 1
+                heappush(waiting, (-bound_terms[place], place))
 
-    for place, number in enumerate(known):
+    for place, number in enumerate(bound_terms):
         heappush(waiting, (-number, place))
     bind(bound)
     joined: set[int] = set()
     while waiting:
         number, place = heappop(waiting)
-        if place not in joined and -number == known[place]:
+        if place not in joined and -number == bound_terms[place]:
             joined.add(place)
             yield literals[place]
             bind(variable.name for variable in typed.variables_of(literals[place].literal))

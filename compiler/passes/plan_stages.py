@@ -35,8 +35,8 @@ from .derive_deltas import rule_deltas
 from .plan_joins import plan_asked, plan_rule
 from .terms import equal_variables
 
-#: The maximum number of rules or columns that a reason names.
 MOST_TOLD = 3
+"""The maximum number of rules or columns that a reason names."""
 
 
 @dataclass
@@ -73,14 +73,14 @@ def _fuse(stage: _Open, stratum: StratumDeltas) -> StratumPlan | None:
         if _assign(stratum.stratum, {}) is None or (not stratum.stratum.recursive and reads_it):
             return _gathered(stratum)
         return None
-    found = _assign(stratum.stratum, stage.pivots)
+    columns = _assign(stratum.stratum, stage.pivots)
     if (
-        found is None
-        or not _cuts_groups(stratum.stratum, found, stage.pivots)
-        or any(_hides_pivot(rule, found, stage.pivots) for rule in stratum.stratum.rules)
+        columns is None
+        or not _cuts_groups(stratum.stratum, columns, stage.pivots)
+        or any(_hides_pivot(rule, columns, stage.pivots) for rule in stratum.stratum.rules)
     ):
         return None
-    return _bucketed(stratum, found, stage.pivots)
+    return _bucketed(stratum, columns, stage.pivots)
 
 
 def _cuts_groups(stratum: TypedStratum, pivots: Mapping[str, int], stage: Mapping[str, int | None]) -> bool:
@@ -137,10 +137,13 @@ def candidates(stratum: TypedStratum, relation: typed.TypedRelation) -> list[int
     bucket.
     """
     rules = stratum.rules_of(relation.name)
+    computed = {place for rule in rules for place in rule.head.ranked}
+    for rule in rules:
+        computed |= {place for place, arg in enumerate(rule.head.arguments) if isinstance(arg, typed.Aggregate)}
     columns = [
         index
         for index in range(len(relation.columns))
-        if not any(isinstance(r.head.arguments[index], typed.Aggregate) or index in r.head.ranked for r in rules)
+        if index not in computed
         and (not relation.key or index in relation.key)
         and (relation.grouped is None or index in relation.grouped[1])
     ]
@@ -160,24 +163,24 @@ def _assign(stratum: TypedStratum, fixed: Mapping[str, int | None]) -> dict[str,
     This is the first consistent choice in the order of the relations and of their :func:`candidates`. Each choice is
     propagated at once to the relations that rules link to it, so backtracking is rare.
     """
-    left = {relation.name: candidates(stratum, relation) for relation in stratum.relations}
-    links: dict[str, list[_Link]] = {name: [] for name in left}
+    possible = {relation.name: candidates(stratum, relation) for relation in stratum.relations}
+    links: dict[str, list[_Link]] = {name: [] for name in possible}
     for rule in stratum.rules:
         head = rule.head.relation
         same = equal_variables(rule)
         for atom in rule.read:
-            if atom.relation not in left and fixed.get(atom.relation) is None:
+            if atom.relation not in possible and fixed.get(atom.relation) is None:
                 continue
             onwards = _carried(rule, atom, same)
-            if atom.relation not in left:
-                left[head] = [column for column in left[head] if fixed[atom.relation] in onwards[column]]
+            if atom.relation not in possible:
+                possible[head] = [column for column in possible[head] if fixed[atom.relation] in onwards[column]]
             elif atom.relation == head:
-                left[head] = [column for column in left[head] if column in onwards[column]]
+                possible[head] = [column for column in possible[head] if column in onwards[column]]
             else:
                 links[head].append((atom.relation, onwards))
                 links[atom.relation].append((head, _turned(onwards)))
-    order = list(left)
-    chosen = _narrowed(left, links, order)
+    order = list(possible)
+    chosen = _narrowed(possible, links, order)
     # The stack for backtracking: the columns left before each choice, its relation's number, and the untried columns.
     choices: list[tuple[dict[str, list[int]], int, list[int]]] = []
     number = 0
@@ -197,8 +200,8 @@ def _assign(stratum: TypedStratum, fixed: Mapping[str, int | None]) -> dict[str,
     return {name: chosen[name][0] for name in order}
 
 
-#: A relation that a rule links to another, and for each column of the other its own columns with the same term.
 _Link = tuple[str, Mapping[int, set[int]]]
+"""A relation that a rule links to another, and for each column of the other its own columns with the same term."""
 
 
 def _narrowed(
@@ -229,20 +232,20 @@ def _carried(rule: typed.TypedRule, atom: typed.Atom, same: Mapping[str, str]) -
     for place, term in enumerate(atom.terms):
         if not isinstance(term, typed.Wildcard):
             places.setdefault(same.get(str(term), str(term)), set()).add(place)
-    found: dict[int, set[int]] = {}
+    carried: dict[int, set[int]] = {}
     for column, argument in enumerate(rule.head.arguments):
         plain = isinstance(argument, typed.Variable | typed.Constant)
-        found[column] = places.get(same.get(str(argument), str(argument)), set()) if plain else set()
-    return found
+        carried[column] = places.get(same.get(str(argument), str(argument)), set()) if plain else set()
+    return carried
 
 
 def _turned(carried: Mapping[int, set[int]]) -> dict[int, set[int]]:
     """Return the inverse of ``carried``: for each column of the literal, those of the head."""
-    found: dict[int, set[int]] = {}
+    turned: dict[int, set[int]] = {}
     for column, places in carried.items():
         for place in places:
-            found.setdefault(place, set()).add(column)
-    return found
+            turned.setdefault(place, set()).add(column)
+    return turned
 
 
 def broken_literals(rule: typed.TypedRule, pivots: Mapping[str, int]) -> Iterator[typed.Atom]:
@@ -297,10 +300,10 @@ class _Gathering:
         columns = self.candidates[relation.name]
         if not columns:
             return "its primary key is an aggregate" if relation.key else "it is one group"
-        found = {column: self.clause(relation.name, column) for column in sorted(columns)}
-        if all(found.values()):
+        clauses = {column: self.clause(relation.name, column) for column in sorted(columns)}
+        if all(clauses.values()):
             broken: dict[str, list[str]] = {}
-            for column, clause in found.items():
+            for column, clause in clauses.items():
                 broken.setdefault(clause, []).append(relation.columns[column].name)
             told = [f"cut by {' or '.join(names)}, {clause}" for clause, names in broken.items()]
             return "; ".join(told[:MOST_TOLD]) + "; and so on" * (len(told) > MOST_TOLD)

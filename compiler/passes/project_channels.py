@@ -31,26 +31,26 @@ from .project_sends import narrowed, with_columns
 
 def project_channels(program: typed.TypedProgram) -> typed.TypedProgram:
     """Return a process with fewer columns in some of its inputs, and with the projections that it sends."""
-    read = {found.relation: found.columns for found in program.narrowed if not found.sent}
-    sent = [found for found in program.narrowed if found.sent]
+    read = {narrowing.relation: narrowing.columns for narrowing in program.narrowed if not narrowing.sent}
+    sent = [narrowing for narrowing in program.narrowed if narrowing.sent]
     labels = {rule.label for rule in program.rules}
     rules = [with_columns(rule, read) for rule in program.rules] if read else [*program.rules]
     relations = [narrowed(relation, read) for relation in program.relations]
-    for found in sent:
-        made, rule = _projection(program.relation(found.relation), found, unused(found.sent, labels))
+    for narrowing in sent:
+        projection, rule = _projection(program.relation(narrowing.relation), narrowing, unused(narrowing.sent, labels))
         labels.add(rule.label)
-        relations.append(made)
+        relations.append(projection)
         rules.append(rule)
     return replace(program, relations=tuple(relations), rules=tuple(rules))
 
 
 def _projection(
-    relation: typed.TypedRelation, found: Narrowed, label: str
+    relation: typed.TypedRelation, narrowing: Narrowed, label: str
 ) -> tuple[typed.TypedRelation, typed.TypedRule]:
     """Return the hidden relation that is sent in place of another, and its rule."""
-    made = typed.TypedRelation(
-        found.sent,
-        tuple(relation.columns[place] for place in found.columns),
+    projection = typed.TypedRelation(
+        narrowing.sent,
+        tuple(relation.columns[place] for place in narrowing.columns),
         "derived",
         True,
         relation.span,
@@ -59,8 +59,10 @@ def _projection(
         why=f"the columns of {relation.name} that others need",
     )
     variables = tuple(typed.Variable(f"x{n}", c.type, relation.span) for n, c in enumerate(relation.columns, 1))
-    terms = tuple(v if place in found.columns else typed.Wildcard(v.type, v.span) for place, v in enumerate(variables))
-    head = typed.Head(found.sent, tuple(variables[place] for place in found.columns), relation.span)
+    terms = tuple(
+        v if place in narrowing.columns else typed.Wildcard(v.type, v.span) for place, v in enumerate(variables)
+    )
+    head = typed.Head(narrowing.sent, tuple(variables[place] for place in narrowing.columns), relation.span)
     body = (typed.Atom(relation.name, terms, relation.span),)
     text = f"columns of {relation.name}"
-    return made, typed.TypedRule(label, head, body, relation.span, text, "sent to processes that need no others")
+    return projection, typed.TypedRule(label, head, body, relation.span, text, "sent to processes that need no others")

@@ -45,10 +45,10 @@ def project_negations(program: typed.TypedProgram) -> typed.TypedProgram:
     for rule in program.rules:
         body = tuple(projected(x) if isinstance(x, typed.Negation) else x for x in rule.body)
         rules.append(replace(rule, body=body))
-    made: dict[str, list[typed.TypedRelation]] = {}
+    projections_of: dict[str, list[typed.TypedRelation]] = {}
     for (name, _), projection in projections.items():
-        made.setdefault(name, []).append(projection)
-    relations = [one for relation in program.relations for one in (relation, *made.get(relation.name, ()))]
+        projections_of.setdefault(name, []).append(projection)
+    relations = [one for relation in program.relations for one in (relation, *projections_of.get(relation.name, ()))]
     return replace(program, relations=tuple(relations), rules=(*added, *rules))
 
 

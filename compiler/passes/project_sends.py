@@ -35,8 +35,8 @@ def project_sends(program: LocalizedProgram) -> LocalizedProgram:
     while True:
         parts = {part.label: part for rule in program.rules for part in rule.parts}.values()
         sent = (relation for relation in program.auxiliaries if relation.name not in kept)
-        found = ((relation, needed_columns(relation, parts, relation.location)) for relation in sent)
-        needed = {relation.name: places for relation, places in found if places != all_columns(relation)}
+        columns = ((relation, needed_columns(relation, parts, relation.location)) for relation in sent)
+        needed = {relation.name: places for relation, places in columns if places != all_columns(relation)}
         if not needed:
             return program
         # A column that is not sent may have been the only use of another one that is.
@@ -53,16 +53,16 @@ def _with_aggregates(program: LocalizedProgram) -> set[str]:
     """Return the relations with aggregates, and the auxiliary ones derived from them."""
     parts = [part for rule in program.rules for part in rule.parts]
     auxiliaries = {relation.name for relation in program.auxiliaries}
-    found = {part.head.relation for part in parts if part.aggregates}
+    aggregated = {part.head.relation for part in parts if part.aggregates}
     before = -1
-    while before != len(found):
-        before = len(found)
-        found |= {
+    while before != len(aggregated):
+        before = len(aggregated)
+        aggregated |= {
             part.head.relation
             for part in parts
-            if part.head.relation in auxiliaries and any(atom.relation in found for atom in part.read)
+            if part.head.relation in auxiliaries and any(atom.relation in aggregated for atom in part.read)
         }
-    return found
+    return aggregated
 
 
 def all_columns(relation: typed.TypedRelation) -> tuple[int, ...]:

@@ -24,22 +24,24 @@ name is replaced by a stand-in of type ``broken``, so that the rest of the rule 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from ..diagnostics import Diagnostics, Note
 from ..diagnostics.foreign import word_advice
 from ..functions import FUNCTIONS
 from ..ir import syntax, typed
+from ..ir.making import Making
 from ..naming import counted
 from ..source import Span
 from .declarations import Declarations, constant_of, did_you_mean, name_span
 from .order_body import order_body
 from .syntax_names import literal_names, variable_names
 
-#: The aggregate functions that a head may use.
 AGGREGATE_FUNCTIONS = ("min", "max", "sum", "count", "avg", "first")
-#: The maximum number of rules that the disjunctions of a rule may become.
+"""The aggregate functions that a head may use."""
+
 MAX_ALTERNATIVES = 256
+"""The maximum number of rules that the disjunctions of a rule may become."""
 
 
 def resolve(program: syntax.SyntaxProgram, diagnostics: Diagnostics) -> typed.TypedProgram:
@@ -106,13 +108,8 @@ class _Rules:
                 self.diagnostics.report("E0710", message, rule.head.span, help=help)
                 alternatives = alternatives[:1]
             for place, body in enumerate(alternatives, 1):
-                several = len(alternatives) > 1
-                yield self._rule(
-                    rule,
-                    body,
-                    label=f"{label}.{place}" if several else label,
-                    origin=rule.origin or (f"alternative {place} of {len(alternatives)}" if several else ""),
-                )
+                resolved = self._rule(rule, body, label)
+                yield as_alternative(resolved, place, len(alternatives)) if len(alternatives) > 1 else resolved
 
     def _labels(self) -> list[str]:
         """Return a label per rule: the user's, or the head with the rule's number there; report duplicates (E0206)."""
@@ -164,9 +161,7 @@ class _Rules:
             notes = (Note("declared here", relation.span),)
             self.diagnostics.report("E0207", message, aggregate.span, help=help, notes=notes)
 
-    def _rule(
-        self, rule: syntax.RuleNode, body: tuple[syntax.Literal, ...], *, label: str, origin: str
-    ) -> typed.TypedRule:
+    def _rule(self, rule: syntax.RuleNode, body: tuple[syntax.Literal, ...], label: str) -> typed.TypedRule:
         scope = _Scope({name for atom in (rule.head,) for name in variable_names(atom.arguments)})
         scope.names |= {name for literal in body for name in literal_names(literal)}
         literals: list[typed.Literal] = []
@@ -174,7 +169,8 @@ class _Rules:
             literals += self._literal(literal, scope)
         head = self._head(rule.head)
         ordered = order_body(literals, self.diagnostics)
-        return typed.TypedRule(label, head, ordered, rule.span, rule.text, origin)
+        named = rule.label is not None
+        return typed.TypedRule(label, head, ordered, rule.span, rule.text, rule.origin, rule.made, named)
 
     # ---- heads -----------------------------------------------------------------------------------------------------
 
@@ -276,7 +272,7 @@ class _Rules:
                 terms.append(value)
                 continue
             name = scope.fresh(f"{atom.relation.replace('.', '_')}_{place}")
-            variable = typed.Variable(name, typed.UNKNOWN, argument.span)
+            variable = typed.Variable(name, typed.UNKNOWN, argument.span, for_argument=True)
             terms.append(variable)
             added.append(typed.Comparison("=", variable, value, argument.span))
         return typed.Atom(relation, tuple(terms), atom.span), added
@@ -355,6 +351,12 @@ class _Rules:
                 message = "an aggregate is allowed only as an argument of a head"
                 self.diagnostics.report("E0520", message, span)
         return typed.Constant(False, typed.BROKEN, span)
+
+
+def as_alternative(rule: typed.TypedRule, place: int, number: int) -> typed.TypedRule:
+    """Return a rule as that of one of ``number`` alternatives; what is known of how it was made stays."""
+    origin = rule.origin or f"alternative {place} of {number}"
+    return replace(rule, label=f"{rule.label}.{place}", origin=origin, made=rule.made or Making.ALTERNATIVE)
 
 
 def _functions(head: syntax.AtomNode) -> list[str | None]:

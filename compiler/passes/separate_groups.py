@@ -30,8 +30,8 @@ from ..naming import unused
 from ..source import Span
 from .components import components, is_recursive
 
-#: The relations of recursions by name, each with that of its groups and its columns that identify a group.
 Groups = Mapping[str, tuple[str, tuple[int, ...]]]
+"""The relations of recursions by name, each with that of its groups and its columns that identify a group."""
 
 _ADVICE = "in a recursion with `sum`, `count` or `avg`, values may be computed with, compared and aggregated"
 
@@ -58,11 +58,11 @@ def separate_groups(program: typed.TypedProgram, diagnostics: Diagnostics) -> ty
 
 def _chooses(rules: Sequence[typed.TypedRule], diagnostics: Diagnostics) -> bool:
     """Report each ``first`` in the heads of a recursion (E0502); return whether there is one."""
-    found = {str(a): a.span for rule in rules for a in rule.aggregates if a.function == "first"}
-    for text, span in found.items():
+    aggregates = {str(a): a.span for rule in rules for a in rule.aggregates if a.function == "first"}
+    for text, span in aggregates.items():
         message = f"`{text}` is part of a recursion, and its order decides which tuples there are"
         diagnostics.report("E0502", message, span, help="choose the first tuples in a rule outside of the recursion")
-    return bool(found)
+    return bool(aggregates)
 
 
 def over_groups(rule: typed.TypedRule, groups: Groups) -> tuple[typed.Literal, ...]:
@@ -100,22 +100,22 @@ def _value_places(rule: typed.TypedRule, groups: Groups) -> list[tuple[str, int]
 def _values(rules: Sequence[typed.TypedRule], members: frozenset[str]) -> set[tuple[str, int]]:
     """Return the columns of a recursion that hold values, as relation and place: those that aggregates compute, and
     those that rules fill with what they compute from them."""
-    found: set[tuple[str, int]] = set()
+    values: set[tuple[str, int]] = set()
     before = -1
-    while before != len(found):
-        before = len(found)
+    while before != len(values):
+        before = len(values)
         for rule in rules:
-            hidden = _value_names(rule, found)
+            hidden = _value_names(rule, values)
             for place, argument in enumerate(rule.head.arguments):
                 used = {variable.name for variable in typed.variables_of(argument)}
                 if isinstance(argument, typed.Aggregate) or used & hidden:
-                    found.add((rule.head.relation, place))
-    return found
+                    values.add((rule.head.relation, place))
+    return values
 
 
 def _value_names(rule: typed.TypedRule, values: set[tuple[str, int]]) -> set[str]:
     """Return the names of the variables of a rule that hold values of its recursion, or what is computed from them."""
-    found = {
+    names = {
         variable.name
         for atom in rule.atoms
         for place, term in enumerate(atom.terms)
@@ -125,18 +125,18 @@ def _value_names(rule: typed.TypedRule, values: set[tuple[str, int]]) -> set[str
     for literal in rule.body:
         if isinstance(literal, typed.Assignment):
             used = {variable.name for variable in typed.variables_of(literal.value)}
-            found |= {literal.variable.name} if used & found else set()
-    return found
+            names |= {literal.variable.name} if used & names else set()
+    return names
 
 
 def _refused(rules: Sequence[typed.TypedRule], values: set[tuple[str, int]], diagnostics: Diagnostics) -> bool:
     """Report uses of values that would decide which groups there are (E0502); return whether there are any."""
-    found: dict[tuple[str, Span | None], tuple[Span, str]] = {}  # by message, and by rule where it is about one
+    problems: dict[tuple[str, Span | None], tuple[Span, str]] = {}  # by message, and by rule where it is about one
     for rule in rules:
         head, hidden = rule.head, _value_names(rule, values)
         if all((head.relation, place) in values for place, _ in enumerate(head.arguments)):
             message = f"`{head.relation}`, which is part of a recursion with an aggregate, has no column to group by"
-            found.setdefault((message, None), (head.span, "add a grouping column; it may be a constant"))
+            problems.setdefault((message, None), (head.span, "add a grouping column; it may be a constant"))
         terms = [(atom.relation, place, term) for atom in rule.atoms for place, term in enumerate(atom.terms)]
         seen = Counter(term.name for _, _, term in terms if isinstance(term, typed.Variable))
         for relation, place, term in terms:
@@ -144,19 +144,19 @@ def _refused(rules: Sequence[typed.TypedRule], values: set[tuple[str, int]], dia
                 continue
             if seen[term.name] > 1 or (relation, place) not in values:
                 message = f"the value `{term}` of the recursion is joined with another column"
-                found.setdefault((message, head.span), (term.span, _ADVICE))
+                problems.setdefault((message, head.span), (term.span, _ADVICE))
         for variable in (v for negation in rule.negations for v in typed.variables_of(negation)):
             if variable.name in hidden:
                 message = f"the value `{variable}` of the recursion is used in a negated atom"
-                found.setdefault((message, head.span), (variable.span, _ADVICE))
+                problems.setdefault((message, head.span), (variable.span, _ADVICE))
         for argument in head.arguments if rule.aggregates else ():
             used = {variable.name for variable in typed.variables_of(argument)}
             if used & hidden and not isinstance(argument, typed.Aggregate):
                 message = f"the recursion groups by `{argument}`, a value that it computes itself"
-                found.setdefault((message, head.span), (argument.span, _ADVICE))
-    for (message, _), (span, help) in found.items():
+                problems.setdefault((message, head.span), (argument.span, _ADVICE))
+    for (message, _), (span, help) in problems.items():
         diagnostics.report("E0502", message, span, help=help)
-    return bool(found)
+    return bool(problems)
 
 
 def _separated(
@@ -173,20 +173,20 @@ def _separated(
     for relation in program.relations:
         if relation.name in members:
             places = tuple(i for i, _ in enumerate(relation.columns) if (relation.name, i) not in values)
-            made = unused(f"{relation.name}_groups", names)
-            names.add(made)
-            groups[relation.name] = made, places
-            relations.append(_groups_of(relation, made, places))
-            relation = replace(relation, grouped=(made, places))
+            name = unused(f"{relation.name}_groups", names)
+            names.add(name)
+            groups[relation.name] = name, places
+            relations.append(_groups_of(relation, name, places))
+            relation = replace(relation, grouped=(name, places))
         relations.append(relation)
     added = []
     for rule in rules:
         label = unused(f"{rule.label}_groups", labels)
         labels.add(label)
-        made = groups[rule.head.relation][0]
+        name = groups[rule.head.relation][0]
         keys = tuple(argument for argument in _keys(rule, groups) if not isinstance(argument, typed.Aggregate))
-        head = typed.Head(made, keys, rule.head.span)
-        added.append(_open(replace(rule, label=label, head=head, body=over_groups(rule, groups), origin=f"for {made}")))
+        head = typed.Head(name, keys, rule.head.span)
+        added.append(_open(replace(rule, label=label, head=head, body=over_groups(rule, groups), origin=f"for {name}")))
     first = next(place for place, rule in enumerate(program.rules) if rule.head.relation in members)
     listed = (*program.rules[:first], *added, *program.rules[first:])
     return replace(program, relations=tuple(relations), rules=listed)

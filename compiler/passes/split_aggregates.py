@@ -33,6 +33,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from ..ir import typed
+from ..ir.making import Making
 from ..naming import unused
 from ..source import Span
 from .components import components, is_recursive
@@ -42,13 +43,13 @@ def split_aggregates(program: typed.TypedProgram, local: bool = True) -> typed.T
     """Return the program with plain aggregates only: over all derivations and, except in recursions across processes,
     without witnesses. Unless it is ``local``, it is to be divided among nodes, and any recursion may go across them."""
     splitting = _Splitting(program, _across(program, local) if program.recursion == "ranks" else frozenset())
-    made = {relation.name: splitting.split(relation) for relation in program.relations}
+    parts = {relation.name: splitting.split(relation) for relation in program.relations}
     rules: list[typed.TypedRule] = []
     for rule in program.rules:
-        instead = made[rule.head.relation]
+        instead = parts[rule.head.relation]
         rules += [rule] if instead is None else instead
         if instead is not None:
-            made[rule.head.relation] = []  # The new rules replace the relation's first rule; drop its others.
+            parts[rule.head.relation] = []  # The new rules replace the relation's first rule; drop its others.
     return replace(program, relations=tuple(splitting.relations), rules=tuple(rules))
 
 
@@ -101,7 +102,7 @@ class _Splitting:
         elif any(aggregate.distinct for aggregate in aggregates):
             self._split_distinct(relation, rules)
         if self.rules:
-            place = next(i for i, known in enumerate(self.relations) if known.name == relation.name)
+            place = next(i for i, other in enumerate(self.relations) if other.name == relation.name)
             self.relations[place] = replace(self.relations[place], written=tuple(rules))
         return self.rules or None
 
@@ -119,14 +120,14 @@ class _Splitting:
         for place, aggregate in enumerate(head.arguments):
             if isinstance(aggregate, typed.Aggregate) and aggregate.distinct:
                 places = [*groups, place]
-                made = self._relation(relation, relation.columns[place].name, places, f"`{aggregate}`")
-                self._distinct(relation, rules, groups, place, made)
-                parts.append((made, places))
+                part = self._relation(relation, relation.columns[place].name, places, f"`{aggregate}`")
+                self._distinct(relation, rules, groups, place, part)
+                parts.append((part, places))
         if rest:
             places = [*groups, *rest]
-            made = self._relation(relation, "rest", places, "what is aggregated over all derivations")
-            self._rules(made, rules, places)
-            parts.append((made, places))
+            part = self._relation(relation, "rest", places, "what is aggregated over all derivations")
+            self._rules(part, rules, places)
+            parts.append((part, places))
         self._joined(relation, head, parts)
 
     def _distinct(
@@ -186,8 +187,9 @@ class _Splitting:
             for i, variable in enumerate(variables)
         )
         chosen = replace(aggregate, argument=variables[place])
-        made = typed.Head(best.name, (*variables[:place], chosen), relation.span)
-        self._made(best, made, (typed.Atom(competing.name, terms, relation.span),), f"`{aggregate}` of {relation.name}")
+        best_head = typed.Head(best.name, (*variables[:place], chosen), relation.span)
+        body = (typed.Atom(competing.name, terms, relation.span),)
+        self._made(best, best_head, body, f"`{aggregate}` of {relation.name}", Making.EXTREMUM)
         self._joined(relation, head, [(best, [*groups, place]), (competing, every)])
 
     def _choose(self, relation: typed.TypedRelation, rule: typed.TypedRule, place: int) -> None:
@@ -201,7 +203,8 @@ class _Splitting:
         terms = tuple(a for a in arguments[: place + 1] if isinstance(a, typed.Variable | typed.Constant))
         plain = typed.Head(relation.name, tuple(a for a in arguments if a is not None), head.span)
         body = (typed.Atom(best.name, terms, head.span), *rule.body)
-        self.rules.append(replace(rule, head=plain, body=body, origin=f"with {best.name}"))
+        origin = f"with {best.name}"
+        self.rules.append(replace(rule, head=plain, body=body, origin=origin, made=Making.CHOICE))
 
     # ---- relations and rules ---------------------------------------------------------------------------------------
 
@@ -211,7 +214,7 @@ class _Splitting:
         """Add and return a hidden relation with some columns of ``relation``."""
         name = unused(f"{relation.name}_{part}", self.names)
         self.names.add(name)
-        made = typed.TypedRelation(
+        hidden = typed.TypedRelation(
             name,
             tuple(relation.columns[place] for place in places),
             "derived",
@@ -224,8 +227,8 @@ class _Splitting:
             why=f"{why} in {relation.name}",
             part_of=relation.name,
         )
-        self.relations.append(made)
-        return made
+        self.relations.append(hidden)
+        return hidden
 
     def _rules(self, made: typed.TypedRelation, rules: Sequence[typed.TypedRule], places: Sequence[int]) -> None:
         for rule in rules:
@@ -246,14 +249,26 @@ class _Splitting:
         """Add the rule that joins the parts of a head."""
         variables = _variables(relation, relation.span)
         body = tuple(
-            typed.Atom(made.name, tuple(variables[place] for place in places), relation.span) for made, places in parts
+            typed.Atom(part.name, tuple(variables[place] for place in places), relation.span) for part, places in parts
         )
-        self._made(relation, typed.Head(relation.name, variables, head.span), body, f"{relation.name} as a whole")
+        self._made(
+            relation,
+            typed.Head(relation.name, variables, head.span),
+            body,
+            f"{relation.name} as a whole",
+            Making.CHOICE,
+        )
 
-    def _made(self, relation: typed.TypedRelation, head: typed.Head, body: tuple[typed.Atom, ...], text: str) -> None:
-        self.rules.append(
-            typed.TypedRule(self._label(relation.name), head, body, relation.span, text, "made for an aggregate")
-        )
+    def _made(
+        self,
+        relation: typed.TypedRelation,
+        head: typed.Head,
+        body: tuple[typed.Atom, ...],
+        text: str,
+        made: Making | None = None,
+    ) -> None:
+        label, origin = self._label(relation.name), "made for an aggregate"
+        self.rules.append(typed.TypedRule(label, head, body, relation.span, text, origin, made))
 
     def _label(self, wish: str) -> str:
         label = unused(wish, self.labels)

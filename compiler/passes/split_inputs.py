@@ -44,14 +44,14 @@ from dataclasses import replace
 from ..ir import typed
 from ..naming import unused
 
-#: The aggregates whose values depend on the number of derivations, unless they are over distinct values.
 COUNTING = ("sum", "count", "avg")
+"""The aggregates whose values depend on the number of derivations, unless they are over distinct values."""
 
 
 def split_inputs(program: typed.TypedProgram) -> typed.TypedProgram:
     """Return the program without relations that are both input and derived, and without multisets."""
     splitting = _InputSplitting(program)
-    relations = [made for relation in program.relations for made in splitting.split(relation)]
+    relations = [part for relation in program.relations for part in splitting.split(relation)]
     rules = [splitting.counted(rule) for rule in program.rules]
     return replace(program, relations=tuple(relations), rules=(*splitting.rules, *rules))
 
@@ -81,10 +81,10 @@ class _InputSplitting:
             public=relation.name,
             why=f"the tuples of {relation.name} that come from outside",
         )
-        made = [hidden, replace(relation, accepts_input=False, multiset=False)]
+        parts = [hidden, replace(relation, accepts_input=False, multiset=False)]
         terms: tuple[typed.Term, ...] = variables_for(relation)
         if relation.multiset:
-            made[0] = hidden = _with_copies(hidden)
+            parts[0] = hidden = _with_copies(hidden)
             terms = (*terms, typed.Wildcard(typed.INT, relation.span))
         self._rule(
             f"{relation.name}_input",
@@ -97,8 +97,8 @@ class _InputSplitting:
             facts = self.program.rules_of(relation.name)
             self.copies[relation.name] = hidden
             if facts:
-                made.append(self._all_copies(relation, hidden, facts))
-        return made
+                parts.append(self._all_copies(relation, hidden, facts))
+        return parts
 
     def _all_copies(
         self, relation: typed.TypedRelation, hidden: typed.TypedRelation, facts: Sequence[typed.TypedRule]

@@ -30,8 +30,8 @@ from ..ir.routes import RoutedRelation
 from ..ir.spanning import Spanning
 from ..naming import unused
 
-#: The types of addresses.
 ADDRESSES = ("int", "string")
+"""The types of addresses."""
 
 
 def split_nodes(localized: LocalizedProgram, diagnostics: Diagnostics) -> typed.TypedProgram:
@@ -74,19 +74,16 @@ class _NodeSplitting:
                 message = f"`{rule.rule.label}` reads several locations, and no literal has the address of the others"
                 help = "join the locations by a literal that has both addresses"
                 self.diagnostics.report("E0740", message, rule.rule.span, help=help)
-        everywhere = self.everywhere()
+        everywhere, chosen = self.everywhere(), self.check_addresses()
         for relation in self.relations.values():
+            if relation.part_of in chosen:
+                continue
             if relation.location is not None:
                 kind = relation.columns[relation.location].type
-                if kind.name not in ADDRESSES:
+                if kind.name not in ADDRESSES and relation.name not in chosen:
                     message = f"the address of `{relation.name}` is of type `{kind}`"
                     help = f"addresses of nodes are of type {' or '.join(ADDRESSES)}"
                     self.diagnostics.report("E0740", message, relation.span, help=help)
-                ranked = [rule for rule in self.before.program.rules_of(relation.name) if rule.head.ranked]
-                if any(relation.location in rule.head.ranked for rule in ranked):
-                    message = f"the tuples that `{relation.name}` ranks are at different nodes"
-                    help = "write the address before `first`, so that all tuples of a group are at one node"
-                    self.diagnostics.report("E0740", message, ranked[0].head.span, help=help)
                 if relation.key and relation.location not in relation.key:
                     address = relation.columns[relation.location].name
                     message = f"two nodes may have tuples of `{relation.name}` with the same primary key"
@@ -102,18 +99,41 @@ class _NodeSplitting:
                     help = "negate it at one location, which another literal binds"
                 self.diagnostics.report("E0740", message, relation.span, help=help)
 
+    def check_addresses(self) -> set[str]:
+        """Report addresses that aggregates compute or choose, for which no node has all tuples of a group; return the
+        relations with such addresses."""
+        addressed: set[str] = set()
+        for relation in self.relations.values():
+            heads = [rule.head for rule in relation.written or self.before.program.rules_of(relation.name)]
+            if relation.location is None or relation.part_of or not heads:
+                continue
+            head, address = heads[0], heads[0].arguments[relation.location]
+            if isinstance(address, typed.Aggregate):
+                message = f"the address of `{relation.name}` is `{address}`, so no node has all that it aggregates"
+                help = "derive it in a relation with another address, and from that this one by another rule"
+            elif relation.location in relation.witnesses:
+                does = "ranks" if head.ranked else "chooses from"
+                message = f"the tuples that `{relation.name}` {does} are at different nodes"
+                function = next(a.function for a in head.arguments if isinstance(a, typed.Aggregate))
+                help = f"write the address before `{function}`, so that all tuples of a group are at one node"
+            else:
+                continue
+            self.diagnostics.report("E0740", message, head.span, help=help)
+            addressed.add(relation.name)
+        return addressed
+
     def everywhere(self) -> set[str]:
         """Return the relations without location that every node can derive from inputs that all have."""
-        found = {r.name for r in self.relations.values() if r.role == "input" and r.location is None and r.at is None}
+        names = {r.name for r in self.relations.values() if r.role == "input" and r.location is None and r.at is None}
         before = -1
-        while before != len(found):
-            before = len(found)
+        while before != len(names):
+            before = len(names)
             for relation in self.relations.values():
                 rules = self.before.program.rules_of(relation.name)
                 nowhere = relation.location is None and relation.at is None and relation.role == "derived"
-                if nowhere and all(atom.relation in found for rule in rules for atom in rule.read):
-                    found.add(relation.name)
-        return found
+                if nowhere and all(atom.relation in names for rule in rules for atom in rule.read):
+                    names.add(relation.name)
+        return names
 
     def program(self) -> typed.TypedProgram:
         """Return the program of a node."""
@@ -154,9 +174,9 @@ class _NodeSplitting:
             rule = self.bindings(rule, relation)
             relation = self.relations[rule.head.relation]
         if relation.name not in self.routes:
-            taken = {*self.relations, *(name for route in self.routes.values() for name in (route.sent, route.arrived))}
+            names = {*self.relations, *(name for route in self.routes.values() for name in (route.sent, route.arrived))}
             base = relation.name
-            while f"{base}_sent" in taken or f"{base}_arrived" in taken:
+            while f"{base}_sent" in names or f"{base}_arrived" in names:
                 base += "_"
             self.routes[relation.name] = RoutedRelation(
                 relation.name, f"{base}_sent", f"{base}_arrived", relation.location, relation.at
@@ -192,15 +212,20 @@ class _NodeSplitting:
         span = rule.span
         rule = with_names(rule)
         bound = {variable.name: variable for variable in typed.variables_of(rule)}
-        address: typed.Expression | typed.Aggregate | typed.Constant | None = relation.at
+        address: typed.Expression | typed.Aggregate | None = relation.at
         if relation.location is not None:
             address = rule.head.arguments[relation.location]
-        assert isinstance(address, typed.Variable | typed.Constant)
+        assert address is not None and not isinstance(address, typed.Aggregate)
+        term = address
+        if not isinstance(term, typed.Variable | typed.Constant):
+            term = typed.Variable(unused("address", bound), address.type, address.span)
+            arguments = (term if at == relation.location else a for at, a in enumerate(rule.head.arguments))
+            rule = replace(rule, head=replace(rule.head, arguments=tuple(arguments)))
         others = [v for v in bound.values() if not isinstance(address, typed.Variable) or v.name != address.name]
         names: list[str] = []
         for wish in ["address", *(variable.name for variable in others)]:
             names.append(unused(wish, names))
-        made = typed.TypedRelation(
+        binding = typed.TypedRelation(
             unused(f"{rule.label}_values", self.relations),
             tuple(typed.TypedColumn(n, t.type) for n, t in zip(names, (address, *others), strict=True)),
             "derived",
@@ -211,33 +236,33 @@ class _NodeSplitting:
             hidden=True,
             why=f"what {rule.label} aggregates",
         )
-        self.relations[made.name] = made
+        self.relations[binding.name] = binding
         label = unused(f"{rule.label}_values", self.labels)
         self.labels.add(label)
-        terms = (address, *others)
-        read = typed.Atom(made.name, terms, span)
+        read = typed.Atom(binding.name, (term, *others), span)
         self.rules.append(replace(rule, body=(read,), origin="at the node of its address"))
-        return replace(rule, label=label, head=typed.Head(made.name, terms, span), origin="sends what is aggregated")
+        head = typed.Head(binding.name, (address, *others), span)
+        return replace(rule, label=label, head=head, origin="sends what is aggregated")
 
     def recursions(self) -> tuple[Spanning, ...]:
         """Return the recursions that go through other nodes."""
-        names = [*self.relations, *(made.name for made in self.sent.values())]
+        names = [*self.relations, *(sent.name for sent in self.sent.values())]
         reads: dict[str, list[str]] = {name: [] for name in names}
         for rule in self.rules:
             reads[rule.head.relation] += [atom.relation for atom in rule.read]
-        for name, made in self.sent.items():
-            reads[name].append(made.name)
-        taken, found = set(names), []
+        for name, sent in self.sent.items():
+            reads[name].append(sent.name)
+        taken_names, parts = set(names), []
         for members in strongly_connected(names, reads):
-            arriving = frozenset(name for name, made in self.sent.items() if made.name in members)
+            arriving = frozenset(name for name, sent in self.sent.items() if sent.name in members)
             if len(members) > 1 and arriving:
-                told, heard = (unused(name, taken) for name in ("dead", "dead_elsewhere"))
-                taken |= {told, heard}
+                told, heard = (unused(name, taken_names) for name in ("dead", "dead_elsewhere"))
+                taken_names |= {told, heard}
                 extremal = {rule.head.relation for rule in self.rules if rule.aggregates}
-                found.append(
+                parts.append(
                     Spanning(frozenset(members), extremal.intersection(members), told, (heard,), arriving)  # type: ignore[arg-type]
                 )
-        return tuple(found)
+        return tuple(parts)
 
     def with_values(self, part: Spanning) -> Spanning:
         """Return a recursion in which what is sent of the least or greatest values of groups, to be joined elsewhere,
@@ -250,7 +275,7 @@ class _NodeSplitting:
                 relation, sent = self.pair(name)
                 if name not in part.members or rule.aggregates or relation == sent or name != sent:
                     continue
-                values = {found for atom in rule.atoms if atom.relation in extremal for found in self.values(atom)}
+                values = {v for atom in rule.atoms if atom.relation in extremal for v in self.values(atom)}
                 if len(values) != 1:
                     continue
                 ((function, value, witnesses),) = values

@@ -35,8 +35,8 @@ from ..source import SourceFile, Span
 
 T = TypeVar("T")
 
-#: The statements outside of processes; all processes of a file share them.
 _SHARED = (syntax.Typedef, syntax.FunctionDeclaration)
+"""The statements outside of processes; all processes of a file share them."""
 
 
 @dataclass(frozen=True)
@@ -51,8 +51,8 @@ class ProcessSyntax:
     @cached_property
     def declared(self) -> dict[str, syntax.RelationDeclaration]:
         """Return the first declaration of each declared relation, by name."""
-        found = [s for s in self.statements if isinstance(s, syntax.RelationDeclaration)]
-        return {declaration.name: declaration for declaration in reversed(found)}
+        declarations = [s for s in self.statements if isinstance(s, syntax.RelationDeclaration)]
+        return {declaration.name: declaration for declaration in reversed(declarations)}
 
     @cached_property
     def derived(self) -> dict[str, Span]:
@@ -66,24 +66,24 @@ class ProcessSyntax:
 
     def imports(self) -> dict[str, Span]:
         """Return the relations of other processes that this one mentions, with the span of the first mention."""
-        found: dict[str, Span] = {}
+        spans: dict[str, Span] = {}
         for statement in self.statements:
             for name, span in mentioned(statement):
                 if not self.owns(name):
-                    found.setdefault(name, span)
-        return found
+                    spans.setdefault(name, span)
+        return spans
 
 
 def split_processes(programs: Sequence[syntax.SyntaxProgram], diagnostics: Diagnostics) -> tuple[ProcessSyntax, ...]:
     """Return the processes of all programs in source order; a file without process blocks is one process."""
-    found: list[ProcessSyntax] = []
+    processes: list[ProcessSyntax] = []
     for program in programs:
-        found += _blocks(program, diagnostics) if program.processes else _file(program, diagnostics)
+        processes += _blocks(program, diagnostics) if program.processes else _file(program, diagnostics)
     first: dict[str, ProcessSyntax] = {}
-    for process in found:
-        known = first.setdefault(process.name, process)
-        if known is not process:
-            notes = (Note("the first one is here", known.span),)
+    for process in processes:
+        earlier = first.setdefault(process.name, process)
+        if earlier is not process:
+            notes = (Note("the first one is here", earlier.span),)
             message = f"there are two processes called `{process.name}`"
             diagnostics.report("E0731", message, process.span, notes=notes)
     for process in first.values():
@@ -207,19 +207,19 @@ def mentioned(node: object) -> Iterator[tuple[str, Span]]:
 
 def rewritten(node: T, name: Callable[[str], str], values: Mapping[str, syntax.ConstantNode]) -> T:
     """Return a syntax node with relations renamed by ``name`` and variables replaced by ``values``."""
-    made: Any = node
+    copy: Any = node
     if isinstance(node, tuple):
-        made = tuple(rewritten(part, name, values) for part in node)
+        copy = tuple(rewritten(part, name, values) for part in node)
     elif isinstance(node, syntax.VariableNode) and node.name in values:
-        made = replace(values[node.name], span=node.span)
+        copy = replace(values[node.name], span=node.span)
     elif is_dataclass(node) and not isinstance(node, Span | type):
         changes = {f.name: rewritten(getattr(node, f.name), name, values) for f in fields(node)}
         if isinstance(node, syntax.AtomNode | syntax.PathStep):
             changes["relation"] = name(node.relation)
         elif isinstance(node, syntax.RelationDeclaration | syntax.OutputDirective):
             changes["name"] = name(node.name)
-        made = replace(node, **changes)
-    result: T = made
+        copy = replace(node, **changes)
+    result: T = copy
     return result
 
 

@@ -22,16 +22,16 @@ def is_literal(argument: typed.Expression | typed.Aggregate) -> bool:
 
 def element_type(items: Sequence[typed.Expression], types: Sequence[typed.Type]) -> typed.Type | None:
     """Return the element type of a list of items with these types, None if there is none."""
-    found = typed.NOTHING
+    common = typed.NOTHING
     for outcome in (typed.BROKEN, typed.UNKNOWN):
         if outcome in types:
             return outcome
     for type_ in types_beside(items, types):
-        met = typed.joined(found, type_) or common_type(found, type_)
+        met = typed.joined(common, type_) or common_type(common, type_)
         if met is None:
             return None
-        found = met
-    return found
+        common = met
+    return common
 
 
 def types_beside(values: Sequence[typed.Expression], types: Sequence[typed.Type]) -> list[typed.Type]:
@@ -118,8 +118,8 @@ def common_type(left: typed.Type, right: typed.Type) -> typed.Type | None:
     met = typed.joined(left, right)
     if met is not None or not (left.numeric and right.numeric):
         return met
-    found = result_of("%", left, right)
-    return found.result if isinstance(found, Arithmetic) else None
+    outcome = result_of("%", left, right)
+    return outcome.result if isinstance(outcome, Arithmetic) else None
 
 
 def as_decimal(type_: typed.Type) -> typed.Type:

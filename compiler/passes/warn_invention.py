@@ -9,7 +9,8 @@ This rule derives ever larger costs around a cycle. The job's limit on rounds st
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from decimal import Decimal
 
 from ..diagnostics import Diagnostics
 from ..functions import FUNCTIONS
@@ -23,7 +24,8 @@ def warn_invention(program: StratifiedProgram, diagnostics: Diagnostics) -> Stra
     that stratum's tuples.
 
     Values that a body atom also contains, and results of modulo, come from a finite set. So do values of a rule that
-    extends a list of the recursion only by elements that the list does not contain, as for paths without cycles. In a
+    extends a list of the recursion only by elements that the list does not contain, as for paths without cycles, and of
+    one that compares what it counts, or all that it computes with, with constants. In a
     recursion by ``min`` or ``max``, the value converges if costs are not negative, but witnesses may grow forever.
     """
     for stratum in program.strata:
@@ -32,7 +34,7 @@ def warn_invention(program: StratifiedProgram, diagnostics: Diagnostics) -> Stra
         chosen = _chosen(stratum)
         for rule in stratum.rules:
             for place, value, span in inventions(rule, stratum.members):
-                if (rule.head.relation, place) not in chosen:
+                if (rule.head.relation, place) not in chosen and not _is_bounded(rule, value, stratum.members):
                     diagnostics.report(
                         "W0803",
                         f"the recursion computes `{value}` from its own tuples and may not end",
@@ -51,11 +53,66 @@ def inventions(rule: typed.TypedRule, members: Collection[str]) -> Iterator[tupl
     if _lengthens_without_repeating(rule, values, recursive, outside):
         return
     for place, argument in enumerate(rule.head.arguments):
-        value: typed.Node = argument
-        while isinstance(value, typed.Variable) and value.name in values:
-            value = values[value.name]
-        if _is_new(value) and _feeds(value, values, recursive):
+        value = _resolved(argument, values)
+        if _is_new(value) and _variables(value, values) & recursive:
             yield place, value, argument.span
+
+
+def _is_bounded(rule: typed.TypedRule, value: typed.Node, members: Collection[str]) -> bool:
+    """Return whether comparisons with constants leave only finitely many values for an expression of a head: if it, or
+    all that it takes from the recursion, has a bound on both sides, or if it adds to a variable of the recursion what
+    is not negative, or subtracts it, and one of these has a bound on that side."""
+    values = {x.variable.name: x.value for x in rule.body if isinstance(x, typed.Assignment)}
+    bounds: dict[str, set[str]] = {}
+    for literal in rule.body:
+        if isinstance(literal, typed.Comparison) and literal.op != "!=":
+            for one, other, greater in ((literal.left, literal.right, ">"), (literal.right, literal.left, "<")):
+                if not typed.variables_of(other):
+                    sides = {"<", ">"} if literal.op == "=" else {">" if literal.op[0] == greater else "<"}
+                    bounds.setdefault(str(one), set()).update(sides)
+                    if _is_natural(other) and ">" in sides:
+                        bounds[str(one)].add("natural")
+    names = [name for name, assigned in values.items() if _resolved(assigned, values) == value]
+    own = set().union(*(bounds.get(name, set()) for name in (str(value), *names)))
+    recursive = {v.name for a in rule.atoms if a.relation in members for v in typed.variables_of(a)}
+    used = _variables(value, values) & recursive
+    exact = isinstance(value, typed.Binary | typed.Negate) and str(value.type) != "float"
+    if exact and any({"<", ">"} <= sides for sides in (own, _common(bounds.get(name, set()) for name in used))):
+        return True
+    if not isinstance(value, typed.Binary) or value.op not in "+-":
+        return False
+    side = "<" if value.op == "+" else ">"
+    pairs = [(value.left, value.right), *([(value.right, value.left)] if value.op == "+" else [])]
+    return any(
+        (_is_natural(step) or "natural" in bounds.get(str(step), set()))
+        and not _variables(step, values) & recursive
+        and side in own | bounds.get(str(counted), set())
+        for counted, step in pairs
+    )
+
+
+def _resolved(value: typed.Node, values: Mapping[str, typed.Expression]) -> typed.Node:
+    """Return the expression that a variable is assigned."""
+    while isinstance(value, typed.Variable) and value.name in values:
+        value = values[value.name]
+    return value
+
+
+def _variables(value: typed.Node, values: Mapping[str, typed.Expression]) -> set[str]:
+    """Return the variables that an expression uses, directly or through assignments."""
+    names = {variable.name for variable in typed.variables_of(value)}
+    return names.union(*(_variables(values[name], values) for name in names if name in values))
+
+
+def _is_natural(value: typed.Node) -> bool:
+    """Return whether an expression is a constant that is not negative."""
+    return isinstance(value, typed.Constant) and isinstance(value.value, int | Decimal) and value.value >= 0
+
+
+def _common(found: Iterable[set[str]]) -> set[str]:
+    """Return what is in all of some sets; nothing if there are none."""
+    listed = list(found)
+    return set.intersection(*listed) if listed else set()
 
 
 _UNBOUNDED = "the job stops with an error after --max-rounds rounds; "
@@ -65,23 +122,23 @@ _WITHOUT_COST = "on a cycle without cost, it grows forever; alternatively, apply
 
 def _chosen(stratum: TypedStratum) -> set[tuple[str, int]]:
     """Return the columns, as relation and position, that hold the values a recursive ``min`` or ``max`` compares."""
-    found: set[tuple[str, int]] = set()
+    chosen: set[tuple[str, int]] = set()
     before = -1
-    while before != len(found):
-        before = len(found)
+    while before != len(chosen):
+        before = len(chosen)
         for rule in stratum.rules:
             for place, argument in enumerate(rule.head.arguments):
                 if isinstance(argument, typed.Aggregate):
-                    found.add((rule.head.relation, place))
-                if (rule.head.relation, place) in found:
+                    chosen.add((rule.head.relation, place))
+                if (rule.head.relation, place) in chosen:
                     names = {variable.name for variable in typed.variables_of(argument)}
-                    found |= {
+                    chosen |= {
                         (atom.relation, at)
                         for atom in rule.atoms
                         for at, term in enumerate(atom.terms)
                         if atom.relation in stratum.members and str(term) in names
                     }
-    return found
+    return chosen
 
 
 def _is_new(value: typed.Node) -> bool:
@@ -101,10 +158,11 @@ def _is_new(value: typed.Node) -> bool:
     return False
 
 
-#: Functions that add an element to a list, with the argument positions of the list and of the element.
 _ADDING = {"f_concatPath": (1, 0), "f_concat": (1, 0), "array_prepend": (0, 1), "array_append": (0, 1)}
-#: Functions that tell whether a list contains an element, with the result if it does not.
+"""Functions that add an element to a list, with the argument positions of the list and of the element."""
+
 _HOLDING = {"f_inPath": False, "array_contains": False, "f_member": 0}
+"""Functions that tell whether a list contains an element, with the result if it does not."""
 
 
 def _lengthens_without_repeating(
@@ -123,14 +181,12 @@ def _lengthens_without_repeating(
         if isinstance(value, typed.Constant) and value.value == _HOLDING[call.function]
     }
     for argument in rule.head.arguments:
-        added: typed.Expression | typed.Aggregate = argument
-        while isinstance(added, typed.Variable) and added.name in values:
-            added = values[added.name]
+        added = _resolved(argument, values)
         if not isinstance(added, typed.Call):
             continue
         for items, item in _additions(added, values):
-            known = isinstance(items, typed.Variable) and items.name in recursive
-            if known and str(item) in outside and (str(items), str(item)) in absent:
+            is_recursive = isinstance(items, typed.Variable) and items.name in recursive
+            if is_recursive and str(item) in outside and (str(items), str(item)) in absent:
                 return True
     return False
 
@@ -145,14 +201,6 @@ def _additions(
         yield items, item
     if call.function == "f_concat":
         for one, other in (call.arguments, call.arguments[::-1]):
-            made: typed.Expression = one
-            while isinstance(made, typed.Variable) and made.name in values:
-                made = values[made.name]
-            if isinstance(made, typed.Call) and made.function == "f_append":
-                yield other, made.arguments[0]
-
-
-def _feeds(value: typed.Node, values: dict[str, typed.Expression], recursive: set[str]) -> bool:
-    """Return whether ``value`` uses a variable of the recursion, directly or through assignments."""
-    names = {variable.name for variable in typed.variables_of(value)}
-    return bool(names & recursive) or any(_feeds(values[name], values, recursive) for name in names if name in values)
+            value = _resolved(one, values)
+            if isinstance(value, typed.Call) and value.function == "f_append":
+                yield other, value.arguments[0]

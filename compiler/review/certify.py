@@ -12,8 +12,8 @@ from itertools import product
 
 from ..ir.delta import DeltaProgram, DeltaRule, RuleDeltas, Version
 
-#: Rules with more body literals are certified by the form of their delta rules, not monomial by monomial.
 MOST_EXPANDED = 12
+"""Rules with more body literals are certified by the form of their delta rules, not monomial by monomial."""
 
 
 @dataclass(frozen=True)
@@ -67,8 +67,8 @@ def certify_rule(deltas: RuleDeltas) -> Certificate:
 
 
 def _covers(delta: DeltaRule, chosen: tuple[bool, ...]) -> bool:
-    wanted = {Version.DELTA: (True,), Version.BEFORE: (False,), Version.AFTER: (False, True)}
-    return all(change in wanted[v.version] for v, change in zip(delta.body, chosen, strict=True))
+    changes = {Version.DELTA: (True,), Version.BEFORE: (False,), Version.AFTER: (False, True)}
+    return all(change in changes[v.version] for v, change in zip(delta.body, chosen, strict=True))
 
 
 def _grouped(deltas: RuleDeltas, last: int) -> tuple[str, tuple[int, ...]]:

@@ -21,6 +21,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 
 from flintlog.targets.pyspark.load import load_program
+from flintlog.targets.pyspark.upgrades import DEFINED_DIFFERENTLY, expected_upgrade, strata_of, tables_read
 
 from ..diagnostics import Diagnostic
 from ..ir import topology, typed
@@ -48,7 +49,6 @@ from .comparison import (
 )
 from .explain import PlanExplainer
 from .matching import SourceRule, paired, same_rules, source_rules, ways
-from .upgrades import expected_upgrade, strata_of, tables_read
 
 
 def compare(old: Compilation, new: Compilation, process: bool = False) -> ProgramComparison:
@@ -63,8 +63,8 @@ def compare_processes(old: Processes, new: Processes) -> ProcessesComparison:
     changes += [ProcessChange("removed", name) for name in was if name not in now]
     for name in now:
         if name in was:
-            found = compare(was[name], now[name], process=True)
-            changes += [] if found.same else [ProcessChange("changed", name, found)]
+            difference = compare(was[name], now[name], process=True)
+            changes += [] if difference.same else [ProcessChange("changed", name, difference)]
     before, after = _carried(old.topology), _carried(new.topology)
     channels = []
     for key in dict.fromkeys([*before, *after]):
@@ -187,8 +187,8 @@ class _Comparer:
     def all_causes(self) -> dict[str, dict[str, None]]:
         """Return the relations of the new program, hidden ones included, whose tuples may differ, with all causes."""
         program = self.new.typed
-        known = {relation.name for relation in self.old.typed.relations}
-        causes = {r.name: dict.fromkeys(self.own_causes(r)) if r.name in known else {} for r in program.relations}
+        old_names = {relation.name for relation in self.old.typed.relations}
+        causes = {r.name: dict.fromkeys(self.own_causes(r)) if r.name in old_names else {} for r in program.relations}
         reads: dict[str, set[str]] = {}
         for rule in program.rules:
             reads.setdefault(rule.head.relation, set()).update(atom.relation for atom in rule.read)
@@ -200,10 +200,18 @@ class _Comparer:
                     more = {cause: None for cause in causes[read] if cause not in causes[name]}
                     causes[name].update(more)
                     changed = changed or bool(more)
-        return {name: found for name, found in causes.items() if found}
+        return {name: clauses for name, clauses in causes.items() if clauses}
 
     def own_causes(self, relation: typed.TypedRelation) -> Iterator[str]:
         """Yield why a relation of both programs may have different tuples, apart from what it reads."""
+        yield from self.changed_declaration(relation)
+        rules = self.old.typed.rules_of(relation.name), self.new.typed.rules_of(relation.name)
+        if relation.hidden and not same_rules(*rules, reorder=True, types=False):
+            yield f"the paths of `{relation.name}` have changed"
+        yield from self.changed_definition(relation.name)
+
+    def changed_declaration(self, relation: typed.TypedRelation) -> Iterator[str]:
+        """Yield what differs in the declaration of a relation such that its tuples may."""
         name = relation.name
         old = self.old.typed.relation(name)
         for detail in _details(old, relation):
@@ -216,12 +224,12 @@ class _Comparer:
                     yield f"`{name}` has a different key"
                 case "role" if (_is_input(old), old.multiset) != (_is_input(relation), relation.multiset):
                     yield f"`{name}` is {role_of(relation)}, was {role_of(old)}"
+
+    def changed_definition(self, name: str) -> Iterator[str]:
+        """Yield which rules of a relation, and functions that these call, have changed."""
         for change in self.rules:
             if change.change != "rewritten" and name in {r.relation for r in (change.old, change.new) if r}:
                 yield f"rule `{change.rule.label}` is {change.change}"
-        rules = self.old.typed.rules_of(name), self.new.typed.rules_of(name)
-        if relation.hidden and not same_rules(*rules, reorder=True, types=False):
-            yield f"the paths of `{name}` have changed"
         called = {call.function for rule in self.new.typed.rules_of(name) for call in typed.calls_in(rule)}
         for function in self.functions:
             if function.name in called:
@@ -229,21 +237,21 @@ class _Comparer:
 
     def readers(self) -> tuple[ReaderChange, ...]:
         """Return the changes of published relations in the order of the new program, then those no longer published."""
-        found = []
+        changes = []
         for name, relation in self.now.items():
             if not relation.output:
                 continue
             before = self.was.get(name)
             if before is None or not before.output:
-                found.append(ReaderChange("new", name))
+                changes.append(ReaderChange("new", name))
                 continue
             details = tuple(d for d in _details(before, relation) if d.what not in ("role", "symmetric"))
             causes = tuple(self.causes.get(name, ()))
-            found.append(ReaderChange("stays", name, details, "may differ" if causes else "same", causes))
+            changes.append(ReaderChange("stays", name, details, "may differ" if causes else "same", causes))
         for name, relation in self.was.items():
             if relation.output and not (name in self.now and self.now[name].output):
-                found.append(ReaderChange("gone", name))
-        return tuple(found)
+                changes.append(ReaderChange("gone", name))
+        return tuple(changes)
 
     # ---- upgrade ---------------------------------------------------------------------------------------------------
 
@@ -283,38 +291,38 @@ class _Comparer:
         )
 
     def why_recomputed(self, name: str, reasons: tuple[str, ...]) -> tuple[str, ...]:
-        """Return the reasons, with what differs in the definition in place of "it is defined differently"."""
-        if "it is defined differently" not in reasons:
+        """Return the reasons, with what differs in the definition in place of the one that says no more."""
+        if DEFINED_DIFFERENTLY not in reasons:
             return reasons
-        found = [cause for cause in self.own_causes(self.now[name]) if cause.startswith(("rule", "function"))]
-        found += [f"its {detail.what} has changed" for detail in _details(self.was[name], self.now[name])]
+        differences = [*self.changed_definition(name)]
+        differences += [f"its {detail.what} has changed" for detail in _details(self.was[name], self.now[name])]
         layout = next((c for c in self.layouts if c.relation == name and c.old is not None), None)
         if layout is not None and layout.old is not None:
             old, new = layout.old, layout.new
-            found += ["it is maintained differently"] if old.kind != new.kind else []
-            found += (
+            differences += ["it is maintained differently"] if old.kind != new.kind else []
+            differences += (
                 ["it is divided into buckets differently"]
                 if (old.bucketed, old.column) != (new.bucketed, new.column)
                 else []
             )
-        if not found and any(c.relation == name and c.old is None and c.helper for c in self.layouts):
-            found = ["what it reads is rewritten"]
-        if not found:
-            found = ["its rules are equivalent but written differently, and an upgrade compares their text"]
-        return tuple(dict.fromkeys(x for r in reasons for x in (found if r == "it is defined differently" else [r])))
+        if not differences and any(c.relation == name and c.old is None and c.helper for c in self.layouts):
+            differences = ["what it reads is rewritten"]
+        if not differences:
+            differences = ["its rules are equivalent but written differently, and an upgrade compares their text"]
+        return tuple(dict.fromkeys(x for r in reasons for x in (differences if r is DEFINED_DIFFERENTLY else [r])))
 
     # ---- warnings --------------------------------------------------------------------------------------------------
 
     def warnings(self) -> tuple[Warned, ...]:
         """Return new warnings, then those that are gone; warnings are compared without variable names."""
-        found = []
+        changes = []
         for change, these, others in (("new", self.new, self.old), ("gone", self.old, self.new)):
-            known = Counter(_warnings(others).values())
+            counts = Counter(_warnings(others).values())
             for warning, key in _warnings(these).items():
-                known[key] -= 1
-                if known[key] < 0:
-                    found.append(Warned(change, warning.code, warning.message, str(warning.span)))
-        return tuple(found)
+                counts[key] -= 1
+                if counts[key] < 0:
+                    changes.append(Warned(change, warning.code, warning.message, str(warning.span)))
+        return tuple(changes)
 
 
 def _warnings(compilation: Compilation) -> dict[Diagnostic, tuple[str, str]]:
@@ -350,19 +358,19 @@ def role_of(relation: typed.TypedRelation) -> str:
 
 def _details(old: typed.TypedRelation, new: typed.TypedRelation) -> tuple[Detail, ...]:
     """Return the differences between two declarations of a relation."""
-    found = list(_column_details(old.columns, new.columns))
-    renamed = {d.old: d.new for d in found if d.what == "column renamed"}
+    details = list(_column_details(old.columns, new.columns))
+    renamed = {d.old: d.new for d in details if d.what == "column renamed"}
     was, now = _location(old), _location(new)
     if renamed.get(was.removeprefix("@"), was.removeprefix("@")) != now.removeprefix("@"):
-        found.append(Detail("location", "", was, now))
+        details.append(Detail("location", "", was, now))
     keys = [tuple(relation.columns[i].name for i in relation.key) for relation in (old, new)]
     if tuple(renamed.get(name, name) for name in keys[0]) != keys[1]:
-        found.append(Detail("key", "", ", ".join(keys[0]), ", ".join(keys[1])))
+        details.append(Detail("key", "", ", ".join(keys[0]), ", ".join(keys[1])))
     if role_of(old) != role_of(new):
-        found.append(Detail("role", "", role_of(old), role_of(new)))
+        details.append(Detail("role", "", role_of(old), role_of(new)))
     if old.symmetric != new.symmetric:
-        found.append(Detail("symmetric", "", *("yes" if r.symmetric else "no" for r in (old, new))))
-    return tuple(found)
+        details.append(Detail("symmetric", "", *("yes" if r.symmetric else "no" for r in (old, new))))
+    return tuple(details)
 
 
 def _location(relation: typed.TypedRelation) -> str:
@@ -398,13 +406,13 @@ def _column_details(old: Sequence[typed.TypedColumn], new: Sequence[typed.TypedC
 def _layouts(compilation: Compilation) -> dict[str, Layout]:
     """Return the layouts of the derived relations of a program."""
     explainer = PlanExplainer(compilation)
-    found = {}
+    layouts = {}
     for stage in compilation.plan.stages:
         for planned in stage.strata:
             stratum = planned.stratum
             for pivot in planned.pivots:
                 column = "" if pivot.column is None else explainer.relations[pivot.relation].columns[pivot.column].name
-                found[pivot.relation] = Layout(
+                layouts[pivot.relation] = Layout(
                     stratum.kind,
                     explainer.kind(stratum),
                     tuple(relation.name for relation in stratum.relations),
@@ -412,7 +420,7 @@ def _layouts(compilation: Compilation) -> dict[str, Layout]:
                     column,
                     pivot.reason,
                 )
-    return found
+    return layouts
 
 
 def _stages(compilation: Compilation) -> tuple[StageText, ...]:

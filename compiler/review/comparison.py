@@ -30,9 +30,9 @@ class RuleChange:
     @property
     def rule(self) -> WrittenRule:
         """Return the new rule, or the old one if there is no new one."""
-        found = self.new or self.old
-        assert found is not None
-        return found
+        present = self.new or self.old
+        assert present is not None
+        return present
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from flintlog.targets.pyspark.view import visible
+from flintlog.targets.pyspark.python import visible
 
 from ..diagnostics import listed
 from ..ir.strata import METHODS
@@ -25,11 +25,11 @@ from .comparison import (
     WrittenRule,
 )
 
-#: The width of text, in columns.
 WIDTH = 100
+"""The width of text, in columns."""
 
-#: How many causes to list, at most.
 MOST_TOLD = 4
+"""How many causes to list, at most."""
 
 
 @dataclass(frozen=True)
@@ -112,12 +112,12 @@ def _document(found: ProgramComparison) -> dict[str, Any]:
     return {"same_meaning": found.same_meaning, **asdict(found)}
 
 
-#: The report functions by the format's name on the command line.
 REPORTS: Mapping[str, Callable[[ProgramComparison | ProcessesComparison, str, str], str]] = {
     "text": text_report,
     "markdown": markdown_report,
     "json": json_report,
 }
+"""The report functions by the format's name on the command line."""
 
 
 def _code(text: str) -> str:
@@ -323,11 +323,11 @@ def _about_layouts(found: ProgramComparison) -> Iterator[_Item]:
             for sign, stages in (("-", old_stages), ("+", new_stages))
             for number, stage in enumerate(stages, 1)
         )
-        known = {(stage.strata, stage.reason) for stage in old_stages}
+        old_reasons = {(stage.strata, stage.reason) for stage in old_stages}
         why = [
             f"stage {number}: {stage.reason[:1].lower()}{stage.reason[1:].rstrip('.')}"
             for number, stage in enumerate(new_stages, 1)
-            if stage.reason and (stage.strata, stage.reason) not in known
+            if stage.reason and (stage.strata, stage.reason) not in old_reasons
         ]
         yield _Item("stages", "; ".join([text, *why]), lines)
 
@@ -351,7 +351,7 @@ def _about_upgrade(upgrade: Upgrade) -> Iterator[_Item]:
         ("given", "`--input {0}=PATH`: `{0}` has different columns than its stored rows"),
         ("empty", "`--input {0}=PATH`, or `{0}` starts empty: it is new as an input"),
     ):
-        for name in (name for name, found in inputs.items() if found == need):
+        for name in (name for name, kind in inputs.items() if kind == need):
             yield _Item("needs" if need == "given" else "takes", text.format(name))
     if upgrade.functions:
         names = listed(f"`{name}`" for name in upgrade.functions)

@@ -13,20 +13,21 @@ from itertools import groupby
 from ..diagnostics import in_a_line, listed
 from ..ir import typed
 from ..ir.localized import LocalizedRule
+from ..ir.making import Making
 from ..ir.plan import StagePlan, StratumPlan
 from ..ir.strata import TypedStratum
 from ..passes.linearize import is_transitive, rules_that_need
 from ..passes.plan_stages import broken_literals, candidates
 from ..pipeline import Compilation
 
-#: The width of lines in columns, and the most that a line with a rule may have.
 WIDTH, MOST_WIDE = 92, 100
+"""The width of lines in columns, and the most that a line with a rule may have."""
 
-#: The most relations or rules to describe individually.
 MOST_TOLD = 4
+"""The most relations or rules to describe individually."""
 
-#: The roles of relations, as they are told.
 _ROLES = ("input", "multiset", "derived", "output")
+"""The roles of relations, as they are told."""
 
 
 def explain(compilation: Compilation) -> str:
@@ -89,17 +90,23 @@ class PlanExplainer:
 
     def entry(self, text: str, place: str, indent: int = 2) -> str:
         """Return a line with the source position on its right, or below it if there is no room."""
-        left = " " * indent + text
-        if len(left) + len(place) > MOST_WIDE - 2:
-            return f"{left}\n{place.rjust(WIDTH)}".rstrip()
-        return f"{left.ljust(WIDTH - len(place) - 2)}  {place}".rstrip()
+        line = " " * indent + text
+        if len(line) + len(place) > MOST_WIDE - 2:
+            return f"{line}\n{place.rjust(WIDTH)}".rstrip()
+        return f"{line.ljust(WIDTH - len(place) - 2)}  {place}".rstrip()
 
     # ---- rewritings --------------------------------------------------------------------------------------------------
 
     def about_rewritings(self) -> Iterator[str]:
         """Yield how the compiler rewrote rules, and why it could not make some transitive rules linear."""
-        written = {rule.label: rule for rule in self.compilation.typed.rules}
         yield from self.about_disjunctions()
+        yield from self.about_inputs()
+        yield from self.about_proofs()
+        yield from self.about_changed_rules()
+        yield from self.about_transitive_rules()
+
+    def about_inputs(self) -> Iterator[str]:
+        """Yield what became of inputs that are multisets, or are derived, too."""
         for relation in self.program.relations:
             if relation.hidden and relation.role == "input" and relation.public:
                 name = relation.public
@@ -117,6 +124,9 @@ class PlanExplainer:
                     "derives it."
                 )
                 yield ""
+
+    def about_proofs(self) -> Iterator[str]:
+        """Yield which relations have proofs, because their recursion spans processes."""
         proved = [r.annotates for r in self.program.relations if r.keeps == "proofs"]
         if proved:
             yield from _paragraph(
@@ -126,11 +136,15 @@ class PlanExplainer:
                 "recursion."
             )
             yield ""
+
+    def about_changed_rules(self) -> Iterator[str]:
+        """Yield which rules were made linear, or negate a projection."""
+        written = {rule.label: rule for rule in self.compilation.typed.rules}
         for rule in self.program.rules:
             before = written.get(rule.label)
             if before is None or before.body == rule.body:
                 continue
-            if rule.origin == "made linear":
+            if rule.made is Making.LINEAR:
                 name = rule.head.relation
                 exits = self.exits(rule)
                 yield from _paragraph(
@@ -151,6 +165,9 @@ class PlanExplainer:
                     f"{old.atom.relation} by one that differs only in these is not a change:"
                 )
                 yield from self.was_and_is(before, rule)
+
+    def about_transitive_rules(self) -> Iterator[str]:
+        """Yield why some transitive rules could not be made linear."""
         for rule in self.program.rules:
             if is_transitive(rule):
                 using = rules_that_need(self.program, rule)
@@ -382,9 +399,9 @@ class PlanExplainer:
             relation = stratum.relations[0]
             reasons: dict[str, list[str]] = {}
             for column in sorted(candidates(stratum, relation)):
-                found = self.first_broken(stratum, {**fixed, relation.name: column})
-                reasons.setdefault(found, []).append(relation.columns[column].name)
-            why = [f"cut by {' or '.join(columns)}, {found}" for found, columns in reasons.items()]
+                reason = self.first_broken(stratum, {**fixed, relation.name: column})
+                reasons.setdefault(reason, []).append(relation.columns[column].name)
+            why = [f"cut by {' or '.join(columns)}, {reason}" for reason, columns in reasons.items()]
         else:
             why = [self.first_broken(stratum, {**fixed, **{p.relation: p.column or 0 for p in planned.pivots}})]
         read = dict.fromkeys(x.relation for r in stratum.rules for x in r.read if x.relation in fixed)

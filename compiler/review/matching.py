@@ -22,11 +22,11 @@ from ..ir import syntax, typed
 from ..pipeline import Compilation
 from .comparison import WrittenRule
 
-#: The least ``difflib`` similarity ratio at which one rule counts as a changed version of another.
 SIMILAR = 0.5
+"""The least ``difflib`` similarity ratio at which one rule counts as a changed version of another."""
 
-#: How many pairs of literals to try before two rules count as different.
 MOST_TRIED = 20_000
+"""How many pairs of literals to try before two rules count as different."""
 
 
 def alike(one: typed.TypedRule, other: typed.TypedRule, reorder: bool = True, types: bool = True) -> bool:
@@ -76,17 +76,17 @@ class _Match:
             if self.tried > MOST_TRIED:
                 return False
             others = tuple(other for other in left if other != index)
-            for known in self.match(self.bodies[0][place], self.bodies[1][index], names):
-                if self.rest(place + 1, others, known):
+            for binding in self.match(self.bodies[0][place], self.bodies[1][index], names):
+                if self.rest(place + 1, others, binding):
                     return True
         return False
 
     def match(self, one: _Node, other: _Node, names: Mapping[str, str]) -> Iterator[Mapping[str, str]]:
         """Yield the extensions of ``names`` under which two nodes are equal."""
         if one.kind[0] == other.kind[0] == "variable":
-            name, wanted = str(one.kind[1]), str(other.kind[1])
-            if names.get(name, wanted) == wanted and (name in names or wanted not in names.values()):
-                yield {**names, name: wanted}
+            name, new_name = str(one.kind[1]), str(other.kind[1])
+            if names.get(name, new_name) == new_name and (name in names or new_name not in names.values()):
+                yield {**names, name: new_name}
         elif one.kind == other.kind and len(one.parts) == len(other.parts):
             yield from self.all_parts(one.parts, other.parts, names)
             if one.symmetric:
@@ -99,8 +99,8 @@ class _Match:
         if not one:
             yield names
             return
-        for known in self.match(one[0], other[0], names):
-            yield from self.all_parts(one[1:], other[1:], known)
+        for binding in self.match(one[0], other[0], names):
+            yield from self.all_parts(one[1:], other[1:], binding)
 
 
 def _numbered(rule: typed.TypedRule) -> list[typed.Literal]:
@@ -188,13 +188,13 @@ def _without_label(rule: typed.TypedRule) -> str:
 
 def same_rules(one: Sequence[typed.TypedRule], other: Sequence[typed.TypedRule], reorder: bool, types: bool) -> bool:
     """Return whether the rules of two lists are pairwise alike, in some order."""
-    left = list(other)
+    remaining = list(other)
     for rule in one:
-        found = next((candidate for candidate in left if alike(rule, candidate, reorder, types)), None)
-        if found is None:
+        match = next((candidate for candidate in remaining if alike(rule, candidate, reorder, types)), None)
+        if match is None:
             return False
-        left.remove(found)
-    return not left
+        remaining.remove(match)
+    return not remaining
 
 
 def source_rules(compilation: Compilation) -> list[SourceRule]:
@@ -206,15 +206,15 @@ def source_rules(compilation: Compilation) -> list[SourceRule]:
     for rule in program.rules:
         if rule.head.relation not in hidden:
             groups.setdefault((rule.span, rule.head.relation), []).append(rule)
-    made = []
+    written_rules = []
     for (_, relation), rules in groups.items():
         first = rules[0]
-        given = labels.get(first.span)
-        text = re.sub(r"^\s*[\w.]+\s*:(?![-=])\s*", "", " ".join(first.text.split())) if given else first.text
-        name = given or (first.label.rpartition(".")[0] if len(rules) > 1 else first.label)
+        label = labels.get(first.span)
+        text = re.sub(r"^\s*[\w.]+\s*:(?![-=])\s*", "", " ".join(first.text.split())) if label else first.text
+        name = label or (first.label.rpartition(".")[0] if len(rules) > 1 else first.label)
         written = WrittenRule(name, relation, " ".join(text.split()), str(first.span))
-        made.append(SourceRule(written, given is not None, tuple(rules)))
-    return made
+        written_rules.append(SourceRule(written, label is not None, tuple(rules)))
+    return written_rules
 
 
 def paired(old: list[SourceRule], new: list[SourceRule]) -> list[tuple[SourceRule, SourceRule]]:
@@ -238,9 +238,9 @@ def paired(old: list[SourceRule], new: list[SourceRule]) -> list[tuple[SourceRul
     )
     for test in tests:
         for one in tuple(left):
-            found = next((other for other in right if test(one, other)), None)
-            if found is not None:
-                pair(one, found)
+            match = next((other for other in right if test(one, other)), None)
+            if match is not None:
+                pair(one, match)
     ranked = sorted(
         (
             (-_similarity(one, other), i, j, one, other)
@@ -268,13 +268,13 @@ def ways(one: SourceRule, other: SourceRule) -> tuple[str, ...]:
         ways.append("label")
     if one.resolved == other.resolved or one.written.text == other.written.text:
         return tuple(ways)
-    found = []
+    differences = []
     names = [{v.name for rule in rules.rules for v in typed.variables_of(rule)} for rules in (one, other)]
     if names[0] != names[1] or (one.means(other, reorder=False) and _shape(one) == _shape(other)):
-        found.append("variables")
+        differences.append("variables")
     if not one.means(other, reorder=False):
-        found.append("order")
-    return (*ways, *(found or ["notation"]))
+        differences.append("order")
+    return (*ways, *(differences or ["notation"]))
 
 
 def _shape(source: SourceRule) -> str:

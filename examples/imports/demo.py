@@ -31,11 +31,11 @@ from rich.table import Table
 HERE = Path(__file__).parent
 PROGRAM = HERE / "imports.dl"
 
-#: Modules whose numbers are always reported, as far as the running Python has them.
 WELL_KNOWN = ("json", "csv", "typing")
+"""Modules whose numbers are always reported, as far as the running Python has them."""
 
-#: How many tuples of a change are shown.
 SHOWN = 3
+"""How many tuples of a change are shown."""
 
 console = Console(highlight=False) if sys.stdout.isatty() else Console(highlight=False, width=110)
 

@@ -26,17 +26,17 @@ from pathlib import Path
 
 Edge = tuple[str, str]
 
-#: Folders below the library that hold no modules of it.
 FOREIGN = frozenset({"site-packages", "dist-packages", "__pycache__", "lib-dynload"})
+"""Folders below the library that hold no modules of it."""
 
-#: Modules that a heavily imported module could do without, first choice first.
 DEFERRABLE = ("csv", "plistlib", "statistics", "pdb", "netrc", "secrets", "ipaddress", "difflib")
+"""Modules that a heavily imported module could do without, first choice first."""
 
-#: Old modules that a release might remove, first choice first.
 REMOVABLE = ("optparse", "getopt", "fileinput", "sched", "pprint")
+"""Old modules that a release might remove, first choice first."""
 
-#: Modules that others might take up, first choice first.
 ADOPTABLE = ("tomllib", "json", "sqlite3", "graphlib", "zoneinfo", "wave")
+"""Modules that others might take up, first choice first."""
 
 
 @dataclass(frozen=True)

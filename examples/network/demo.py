@@ -22,7 +22,7 @@ from pathlib import Path
 
 import flintlog
 from flintlog.compiler.review.report.topology import Flow, run_flows, total
-from flintlog.runtime.inputs.values import hashable
+from flintlog.runtime.kernel.values import hashable
 from rich.console import Console
 from rich.live import Live
 from rich.table import Table
@@ -35,13 +35,17 @@ from picture import Link, Moment, Sample, draw
 HERE = Path(__file__).parent
 PROGRAM = HERE / "network.dl"
 NODES = HERE / "nodes.csv"
-#: The seconds after which a node that says nothing is gone, and longer ones for nodes on Spark, which share the cores.
 LEASE, SPARK_LEASE = 3.0, 15.0
+"""The seconds after which a node that says nothing is gone, and longer ones for nodes on Spark, which share the
+cores."""
+
 POLL = 0.2
-#: The seconds for which nothing must happen until all is quiet.
 CALM = 0.5
-#: The best paths from here are drawn.
+"""The seconds for which nothing must happen until all is quiet."""
+
 HOME = "Amsterdam"
+"""The best paths from here are drawn."""
+
 LINKS: dict[Link, int] = {
     ("Amsterdam", "Copenhagen"): 11,
     ("Amsterdam", "Essen"): 2,
@@ -325,8 +329,8 @@ def main() -> int:
     shutil.rmtree(folder, ignore_errors=True)
     compiling = ["flintlog", "compile", PROGRAM, "--target", "processes", "--nodes", NODES, "-o", folder / "jobs"]
     console.print(f"[bold]{' '.join(map(str, compiling))}", soft_wrap=True)
-    # With the runtime in a file of its own, which Python compiles once, nodes start sooner.
-    subprocess.run([*compiling, "--runtime", "beside"], check=True)
+    # With the installed runtime, which Python compiles once, nodes start sooner.
+    subprocess.run([*compiling, "--runtime", "installed"], check=True)
     lease = SPARK_LEASE if options.on == "spark" else LEASE
     given = ["--lease", str(lease), "--poll", str(POLL), "--on", options.on]
     processes = Processes(folder / "jobs", folder / "run", given)

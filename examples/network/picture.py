@@ -9,7 +9,6 @@ from xml.sax.saxutils import escape
 
 Link = tuple[str, str]
 
-#: Where cities are in a panel, from its left and top edge, as shares of its size.
 PLACES = {
     "Amsterdam": (0.06, 0.40),
     "Copenhagen": (0.62, 0.06),
@@ -18,10 +17,12 @@ PLACES = {
     "Frankfurt": (0.42, 0.94),
     "Essen": (0.24, 0.66),
 }
+"""Where cities are in a panel, from its left and top edge, as shares of its size."""
+
 WIDTH, LEFT, LANE, TOP = 1080, 100, 40, 64
 PANEL, PANEL_GAP, PANELS_IN_A_ROW = 190, 70, 4
-#: The seconds of a bar.
 BAR = 0.5
+"""The seconds of a bar."""
 
 STYLE = """
   svg { --text: #1f2328; --soft: #59636e; --page: #ffffff; --line: #d1d9e0; --blue: #0b5cad; --red: #b42318;

@@ -18,15 +18,14 @@ from typing import Any
 Row = tuple[Any, ...]
 Rows = dict[str, list[Row]]
 
-#: The input relations, with their columns.
 COLUMNS = {
     "post": ("id", "at", "author"),
     "comment": ("id", "at", "parent", "author"),
     "likes": ("who", "comment"),
     "friend": ("one", "other"),
 }
+"""The input relations, with their columns."""
 
-#: What a line of a table says: the relation and the row. Texts, and names of users, are left out.
 READERS: Mapping[str, Callable[..., tuple[str, Row]]] = {
     "Posts": lambda id, at, text, by: ("post", (int(id), datetime.fromisoformat(at), int(by))),
     "Comments": lambda id, at, text, by, parent: (
@@ -36,6 +35,7 @@ READERS: Mapping[str, Callable[..., tuple[str, Row]]] = {
     "Likes": lambda who, comment: ("likes", (int(who), int(comment))),
     "Friends": lambda one, other: ("friend", (int(one), int(other))),
 }
+"""What a line of a table says: the relation and the row. Texts, and names of users, are left out."""
 
 
 def facts(folder: Path) -> Rows:

@@ -10,11 +10,11 @@ import pandas as pd
 import polars as pl
 import pyarrow as pa
 import pytest
-from flintlog.runtime.arrow import arrow_type
+from flintlog.runtime.engines.arrow import arrow_type
 
 from golden_tests.checks import REFUSALS, insertions
 from golden_tests.harness import Row, frozen_row
-from golden_tests.nightly import seeds
+from golden_tests.nightly import by_day, seeds
 from golden_tests.oracle.batches import Batch, apply, diff
 from golden_tests.oracle.evaluate import evaluate
 from golden_tests.oracle.language import Relation, parse
@@ -54,7 +54,8 @@ def read(rows: flintlog.Rows, place: int) -> set[Row]:
     return set(found)
 
 
-@pytest.mark.parametrize("seed", seeds(10, 600))
+@by_day(1)
+@pytest.mark.parametrize("seed", seeds(4, 8))
 def test_seeds(seed: int) -> None:
     """Facts, then batches: outputs and net changes, and nothing after a batch that is refused."""
     made = scenario_of(seed)

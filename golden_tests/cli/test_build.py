@@ -15,6 +15,7 @@ import pytest
 from flintlog.targets.signature import is_edited, is_generated
 
 from golden_tests.cli.test_commands import REACH, REFUSED, flintlog, written
+from golden_tests.nightly import AT_NIGHT
 
 NETWORK = """
 process A {
@@ -226,7 +227,7 @@ def test_depfile(project: Path) -> None:
         ('programs = ["network.dl"]\ntargt = "x"', "targt is not an option; did you mean `target`?"),
         (
             'programs = [{path = "network.dl", target = "flink"}]',
-            "programs[0].target must be one of pyspark, processes",
+            "programs[0].target must be one of pyspark, database, processes",
         ),
         ('programs = [{path = "network.dl", outside = ["S"]}]', 'programs[0].outside requires target = "processes"'),
         (
@@ -263,8 +264,13 @@ def test_one_file_of_two_programs(project: Path) -> None:
     found = flintlog("build")
     assert found.exit_code == 2
     assert "rules/reach.dl and other/reach.dl both become jobs/reach.py" in found.stderr
+    written(project / "flintlog.toml", 'programs = ["rules/reach.dl", "rules/*.dl"]\nformat = false\n')
+    found = flintlog("build")
+    assert found.exit_code == 2
+    assert "rules/reach.dl and rules/reach.dl both become jobs/reach.py" in found.stderr
 
 
+@AT_NIGHT
 def test_watch(project: Path) -> None:
     """Builds again when a program changes, a new one comes or one is refused, until it is ended."""
     with (project / "log").open("wb") as log:

@@ -20,14 +20,14 @@ from flintlog.compiler.review.compare import compare
 from flintlog.compiler.review.comparison import ProgramComparison
 from flintlog.compiler.review.comparison_text import REPORTS, text_report
 from flintlog.compiler.review.matching import alike
-from flintlog.compiler.review.upgrades import expected_upgrade
 from flintlog.compiler.source import SourceFile
 from flintlog.targets.pyspark.emit import emit_script
 from flintlog.targets.pyspark.load import load_program
+from flintlog.targets.pyspark.upgrades import expected_upgrade
 
 from golden_tests.frontend.golden import compare as compare_text
 from golden_tests.harness import VERSION, load_script
-from golden_tests.nightly import one_in
+from golden_tests.nightly import by_day, one_in
 from golden_tests.oracle.programs import FEATURES, random_scenario
 
 if TYPE_CHECKING:
@@ -318,6 +318,7 @@ def assert_upgrades_agree(old: Compilation, new: Compilation) -> None:
     assert found.drops == planned.dropped
 
 
+@by_day(4)
 @pytest.mark.parametrize("seed", one_in(range(12), 3))
 def test_upgrades_of_programs_nobody_wrote(seed: int) -> None:
     """To the same with its rules in another order, with a rule more, and to another program."""

@@ -31,7 +31,7 @@ def test_explanation(case: Path, update_golden: bool) -> None:
 
 def test_processes() -> None:
     """Of a program of processes each process is told about, and certified."""
-    path = str(CASES[0].parents[2] / "processes" / "cases" / "reach_over_two" / "program.dl")
+    path = str(CASES[0].parents[2] / "addons" / "processes" / "cases" / "reach_over_two" / "program.dl")
     told = CliRunner().invoke(cli.main, ["explain", path], catch_exceptions=False)
     assert told.exit_code == 0
     assert "How process A of program.dl is evaluated and maintained\n" in told.stdout

@@ -18,8 +18,8 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 from flintlog.compiler import cli
-from flintlog.compiler.local.interactive import Interactive
 from flintlog.compiler.pipeline import compile_program
+from flintlog.local.interactive import Interactive
 from flintlog.runtime.local.facts import read_facts
 from flintlog.runtime.local.session import Session
 from flintlog.targets.pyspark.load import load_program

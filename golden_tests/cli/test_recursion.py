@@ -9,6 +9,7 @@ import pytest
 from flintlog.compiler.cli.options import REFUSED
 
 from golden_tests.cli.test_commands import flintlog, written
+from golden_tests.nightly import AT_NIGHT
 
 MESH = "input relation e(x: int, y: int)\noutput p.\np(X, Y) :- e(X, Y).\np(X, Y) :- e(X, Z), p(Z, Y).\n"
 EDGES = [(x, y) for x in range(4) for y in range(4) if x != y]
@@ -74,6 +75,7 @@ def test_uncovered_recursion(tmp_path: Path) -> None:
     assert "E0504" in refused.output
 
 
+@AT_NIGHT
 def test_nodes(program: str, tmp_path: Path) -> None:
     """Nodes of a located program are simulated and compiled with derivation sets; too many of a node are refused."""
     located = str(

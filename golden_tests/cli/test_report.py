@@ -203,7 +203,7 @@ def test_processes() -> None:
 
 def test_recursion_over_processes() -> None:
     """What is recursive through another process only is said to be so."""
-    path = ROOT / "golden_tests" / "processes" / "cases" / "reach_over_two" / "program.dl"
+    path = ROOT / "golden_tests" / "addons" / "processes" / "cases" / "reach_over_two" / "program.dl"
     page = report_page(compile_any(path), UNFORMATTED, {})
     check(page)
     assert "part of a recursion over several processes" in " ".join(page.split())

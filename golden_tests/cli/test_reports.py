@@ -14,11 +14,13 @@ from flintlog.compiler.diagnostics import CODES, LONGEST_EXCERPT
 from flintlog.compiler.diagnostics import index as error_index
 from flintlog.compiler.dialects import DIALECTS, FLINTLOG
 
-from golden_tests.cli.test_commands import ERRORS, REACH, REFUSED, WARNED, flintlog, written
-from golden_tests.dialects import packed
+from golden_tests import packed
+from golden_tests.cli.test_commands import REACH, REFUSED, WARNED, flintlog, written
+from golden_tests.frontend.test_errors import CASES, REPORTED
+from golden_tests.language import test_error_index as explanations
+from golden_tests.packed import Case
 
-DIALECT_CASES = Path(packed.__file__).parent
-PROGRAMS = sorted(ERRORS.glob("*/program.dl"))
+DIALECT_CASES = Path(packed.__file__).parent / "dialects"
 
 
 def document(form: str, *programs: Path, code: int) -> Any:
@@ -68,16 +70,15 @@ def test_json(tmp_path: Path) -> None:
     assert all(name in flintlog("check", "--help").stdout for name in unbound)
 
 
-def needs_options(case: Path) -> bool:
+def needs_options(case: Case) -> bool:
     """Whether a case is compiled in another way than the command does by itself."""
-    marks = ("derivation_sets", "nodes", "one_script", "too_long")
-    return any((case / name).exists() for name in marks) or any(case.glob("process_*.dl"))
+    return "[" in case.shows or any(heading.startswith("file process_") for heading in case.parts)
 
 
-def test_json_says_what_the_text_says() -> None:
+def test_json_says_what_the_text_says(tmp_path: Path) -> None:
     """All golden errors: the same diagnostics and notes in the same order, at the places that the carets show."""
-    for program in (path for path in PROGRAMS if not needs_options(path.parent)):
-        text = (program.parent / "expected.txt").read_text(encoding="utf-8")
+    for case in (case for _, case in CASES if not needs_options(case)):
+        text, program = case.parts[REPORTED], packed.written(case, ".dl", tmp_path)
         found = document("json", program, code=1 if "error[" in text else 0)["diagnostics"]
         headlines = [f"{item['severity']}[{item['code']}]: {item['message']}" for item in found]
         assert headlines == re.findall(r"^(?:error|warning)\[.*", text, re.MULTILINE)
@@ -233,23 +234,26 @@ def check_value(value: Any, kind: Any, path: str) -> None:
 
 #: Codes that need other options, or several files; and those of files that read of processes which are not there: these
 #: belong together with files that have processes of these names.
-OTHERWISE = {"E0126", "E0504", "E0704", "E0734", "E0735", "E0736", "E0740"}
+OTHERWISE = {"E0126", "E0504", "E0704", "E0734", "E0735", "E0736", "E0740", "W0811", "W0812"}
 
 
 def test_sarif_is_valid_for_all_golden_errors(tmp_path: Path) -> None:
-    """One log for all of them, in every dialect, but those of command files and of other options: what JSON says, in
-    SARIF's words."""
+    """One log for all of them, and for the wrong programs of explanations, in every dialect, but those of command files
+    and of other options: what JSON says, in SARIF's words."""
     foreign = [
         packed.written(case, dialect.suffixes[0], tmp_path)
         for dialect in DIALECTS.values()
         if dialect is not FLINTLOG
         for case in packed.cases_of(DIALECT_CASES / dialect.name / "refused.txt")
     ]
-    log = document("sarif", *PROGRAMS, *foreign, code=1)
+    expected = {code for code in CODES if code[1:3] != "09"} - OTHERWISE
+    explained = [explanations.written(explanations.section(code).wrong, tmp_path / code) for code in sorted(expected)]
+    programs = [*(packed.written(case, ".dl", tmp_path) for _, case in CASES), *foreign, *explained]
+    log = document("sarif", *programs, code=1)
     check_log(log)
     (run,) = log["runs"]
-    found = document("json", *PROGRAMS, *foreign, code=1)["diagnostics"]
-    assert {item["code"] for item in found} == {code for code in CODES if code[1:3] != "09"} - OTHERWISE
+    found = document("json", *programs, code=1)["diagnostics"]
+    assert {item["code"] for item in found} == expected
     for item, result in zip(found, run["results"], strict=True):
         assert (result["ruleId"], result["level"]) == (item["code"], item["severity"])
         text = result["message"]["text"].replace("{{", "{").replace("}}", "}").replace("\\[", "[")

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from golden_tests.nightly import AT_NIGHT
-from golden_tests.stores.test_stores import World, check, walk
+from golden_tests.store.remote.test_stores import World, check, walk
 
 
 @AT_NIGHT

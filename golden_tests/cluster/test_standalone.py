@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import subprocess
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -65,11 +65,12 @@ def cluster(tmp_path: Path) -> Iterator[Cluster]:
     made.stop()
 
 
-def submit(cluster: Cluster, script: Path, *arguments: str) -> subprocess.Popen[str]:
+def submit(cluster: Cluster, script: Path, *arguments: str, py_files: Sequence[Path] = ()) -> subprocess.Popen[str]:
     """Start a command of a job on the cluster."""
+    sent = [word for path in py_files for word in ("--py-files", path)]
     small = ("--driver-memory", "512m", "--executor-memory", "512m", "--conf", "spark.ui.enabled=false")
     return subprocess.Popen(
-        [SPARK_SUBMIT, "--master", cluster.url, *small, script, *arguments, "--json"],
+        [SPARK_SUBMIT, "--master", cluster.url, *small, *sent, script, *arguments, "--json"],
         env=cluster.environment,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
@@ -150,15 +151,12 @@ reachable(X, Z) :- reachable(X, Y), link(Y, Z).
 @AT_NIGHT
 def test_ways_to_the_runtime(cluster: Cluster, tmp_path: Path) -> None:
     """In client mode, a script that contains its runtime, one with the runtime beside it, and one that imports the
-    installed runtime work on one state in turn; executors get the code from the driver."""
+    installed runtime work on one state in turn; executors get the code from the driver, which may be sent it."""
     write_links(tmp_path / "rows" / "link.csv", [("+", row) for row in sorted(LINKS)])
     state = ("--state", str(tmp_path / "state"))
     scripts = {}
     for way in RUNTIMES:
-        made = compile_source(SourceFile("reach.dl", REACH), CompileOptions(runtime=way))
-        (tmp_path / way).mkdir()
-        for name, text in made.files.items():
-            (tmp_path / way / name).write_text(text, encoding="utf-8")
+        compile_source(SourceFile("reach.dl", REACH), CompileOptions(runtime=way)).write(tmp_path / way)
         scripts[way] = tmp_path / way / "reach.py"
     said(submit(cluster, scripts["standalone"], "init", *state, "--input", str(tmp_path / "rows"), "--buckets", "2"))
     links = set(LINKS)
@@ -170,7 +168,9 @@ def test_ways_to_the_runtime(cluster: Cluster, tmp_path: Path) -> None:
         program = language.parse(REACH)
         reachable = evaluate(program, {"link": links})["reachable"]
         assert result["rows"] == {"link": len(links), "reachable": len(reachable)}, way
-    assert said(submit(cluster, scripts["beside"], "verify", *state))["differences"] == []
+    (archive,) = (tmp_path / "beside").glob("*.zip")
+    sent = archive.rename(tmp_path / archive.name)
+    assert said(submit(cluster, scripts["beside"], "verify", *state, py_files=[sent]))["differences"] == []
 
 
 def expected(links: set[tuple[int, int]]) -> dict[str, set[tuple[Any, ...]]]:

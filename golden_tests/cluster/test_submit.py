@@ -16,6 +16,7 @@ import pyspark
 import pytest
 
 from golden_tests.harness import compile_text, load_script
+from golden_tests.nightly import AT_NIGHT
 
 SPARK_SUBMIT = Path(pyspark.__file__).parent / "bin" / "spark-submit"
 
@@ -78,6 +79,7 @@ def test_a_batch(script: Path) -> None:
     assert (verified["differences"], verified["rows"]) == ([], {"link": 2, "reachable": 3})
 
 
+@AT_NIGHT
 def test_a_refused_batch(script: Path) -> None:
     """It ends before a session begins; the last line of standard output says what was refused, as JSON."""
     code, lines, errors, events = apply_with_spark(script, "op,src,dst\n-,1,x\n")

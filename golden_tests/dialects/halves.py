@@ -87,7 +87,9 @@ def _batch(op: str, changes: list[tuple[str, Row]]) -> Batch:
 
 
 def rows_of(program: syntax.SyntaxProgram) -> str:
-    """Return the rows of the outputs that the oracle finds, one a line in order; or what it refuses."""
+    """Return the rows of the outputs that the oracle finds, one a line in order, for a program that the compiler takes;
+    or what it refuses."""
+    run_passes(program, Diagnostics())
     bare, facts = without_facts(program)
     read = language.parse(syntax_text(bare))
     try:

@@ -16,9 +16,9 @@ from flintlog.targets.pyspark.emit import emit_script
 from golden_tests.checks import Checked, insertions
 from golden_tests.harness import VERSION, RoundsJob
 from golden_tests.nightly import AT_NIGHT
+from golden_tests.packed import cases_of
 
 from .halves import without_facts
-from .packed import cases_of
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

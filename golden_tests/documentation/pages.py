@@ -42,7 +42,7 @@ PAGES = [
 ]
 
 #: Where commands seem to run, on pages that show whole paths.
-SHOWN_FOLDER = "/home/you/access"
+SHOWN_FOLDER = "/home/you/work"
 
 
 @dataclass(frozen=True)

@@ -10,6 +10,8 @@ import sys
 from pathlib import Path
 from types import ModuleType
 
+from flintlog.compiler.diagnostics import index
+
 from golden_tests.documentation.pages import ROOT
 
 DOCS = ROOT / "docs"
@@ -17,6 +19,12 @@ PICTURES = DOCS / "site" / "pictures"
 
 #: The pages, by their paths in ``docs/``.
 PAGES = sorted(path.relative_to(DOCS).as_posix() for path in DOCS.rglob("*.md"))
+
+
+def text_of(name: str) -> str:
+    """A page before mkdocs reads it, that of errors with its sections."""
+    text = (DOCS / name).read_text(encoding="utf-8")
+    return index.page(text) if name == index.PAGE else text
 
 
 def hooks() -> ModuleType:
@@ -51,4 +59,4 @@ def picture_of(diagram: str) -> Path:
 def diagrams() -> list[str]:
     """The Mermaid diagrams of all pages."""
     blocks = re.compile(r"^```mermaid\n(.*?)^```$", re.MULTILINE | re.DOTALL)
-    return [text for name in PAGES for text in blocks.findall((DOCS / name).read_text(encoding="utf-8"))]
+    return [text for name in PAGES for text in blocks.findall(text_of(name))]

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import ast
 import re
-from collections.abc import Iterator
+import subprocess
+import tomllib
 from pathlib import Path
 
 from flintlog.compiler.pipeline import STAGES
@@ -17,42 +17,46 @@ TOUR = (ROOT / "docs" / "development.md").read_text(encoding="utf-8")
 GUIDE = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
 
 
-def room_of(parts: tuple[str, ...], rooms: set[str]) -> str:
-    """The room of a module; empty for a module at the top of ``compiler/`` and for the templates."""
-    return next((room for end in (2, 1) if (room := "/".join(parts[:end]) + "/") in rooms), "")
+PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["tool"]
+#: The rooms of the table by row, and the files in which to begin.
+ROOMS = [(in_code(cells[0]), in_code(cells[2])) for cells in table(TOUR, "rooms")]
 
 
-def imported(path: Path) -> Iterator[tuple[str, ...]]:
-    """The modules of the project that a module imports, as paths from the root of the repository."""
-    package = path.relative_to(ROOT).parent.parts
-    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
-        if isinstance(node, ast.ImportFrom) and node.level:
-            base = package[: len(package) - node.level + 1]
-            for name in [node.module] if node.module else [alias.name for alias in node.names]:
-                yield (*base, *name.split("."))
-        elif isinstance(node, ast.ImportFrom) and (node.module or "").startswith("flintlog."):
-            yield tuple(str(node.module).split(".")[1:])
+def place_of(module: str) -> str:
+    """The folder of a package, or the file of a module, in the repository."""
+    path = Path(*module.split(".")[1:])
+    path = path if (ROOT / path).exists() or (ROOT / path.with_suffix(".py")).exists() else Path("api", path)
+    return f"{path}/" if (ROOT / path).is_dir() else f"{path}.py"
 
 
 def test_rooms() -> None:
-    """Each folder of the compiler is in the table, and no module imports from a room that the table does not allow."""
-    rows = {in_code(cells[0])[0]: cells[2] for cells in table(TOUR, "rooms")}
-    rooms = {
-        f"compiler/{path.name}/" for path in (ROOT / "compiler").iterdir() if path.is_dir() and path.name[0] not in "_."
-    }
-    assert rows.keys() == rooms | {"runtime/", "targets/"}
-    for folder in ("compiler", "runtime", "targets"):
-        for path in (ROOT / folder).rglob("*.py"):
-            room = room_of(path.relative_to(ROOT).parts[:-1], {*rows})
-            if room and rows[room] != "everything":
-                found = {room_of(parts, {*rows}) for parts in imported(path)} - {"", room}
-                assert found <= set(in_code(rows[room])), path.relative_to(ROOT)
+    """The table has every folder with modules, and the rooms of each contract line by line, highest first."""
+    rooms = {room for row, _ in ROOMS for room in row}
+    assert len(rooms) == sum(len(row) for row, _ in ROOMS)
+    listed = subprocess.run(["git", "ls-files"], cwd=ROOT, capture_output=True, text=True, check=True).stdout
+    folders = {f"{Path(name).parts[0]}/" for name in listed.splitlines() if "/" in name and not name.startswith(".")}
+    packages = {place_of(package) for package in PROJECT["setuptools"]["packages"]}
+    assert (folders | packages) - {"./", "compiler/", "runtime/", "templates/"} <= rooms
+    for contract in PROJECT["importlinter"]["contracts"]:
+        if contract["type"] == "layers":
+            lines = [{place_of(room.strip()) for room in layer.split("|")} for layer in contract["layers"]]
+            lines = [line for line in lines if line != {"runtime/"}]
+            below = {room for line in lines for room in line}
+            assert [{*row} for row, _ in ROOMS if {*row} <= below] == lines
 
 
-def test_the_runtime_imports_nothing_else_of_the_project() -> None:
-    """Neither the compiler nor the targets."""
-    for path in (ROOT / "runtime").rglob("*.py"):
-        assert {parts[0] for parts in imported(path)} <= {"runtime"}, path.relative_to(ROOT)
+def test_where_to_begin() -> None:
+    """The files that the table names are there."""
+    for rooms, files in ROOMS:
+        folders = [ROOT / folder for room in rooms for folder in (room, Path(room).parts[0])]
+        assert [file for file in files if not any((folder / file).is_file() for folder in folders)] == []
+
+
+def test_folders_of_tests() -> None:
+    """The guide has each folder of tests once."""
+    named = [folder for cells in table(GUIDE, "folders of tests") for folder in in_code(cells[1])]
+    folders = [f"{path.parent.name}/" for path in (ROOT / "golden_tests").glob("*/__init__.py")]
+    assert sorted(named) == sorted([*folders, "cases/", "errors/", "store/remote/"])
 
 
 def test_flow() -> None:

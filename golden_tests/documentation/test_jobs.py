@@ -72,7 +72,7 @@ def rows(mark: str) -> list[list[str]]:
 
 def parsers(module: ModuleType) -> dict[str, argparse.ArgumentParser]:
     """The commands of a job."""
-    line: argparse.ArgumentParser = module.command_line(module.PROGRAM)
+    line: argparse.ArgumentParser = module.command_line(module.PROGRAM, module.commands_of(module.PROGRAM))
     (commands,) = (action for action in line._actions if isinstance(action, argparse._SubParsersAction))
     return dict(commands.choices)
 

@@ -11,18 +11,25 @@ from flintlog.compiler.diagnostics import CompileError
 from flintlog.compiler.source import SourceFile
 
 from golden_tests.documentation.pages import COMMAND, PAGES, ROOT, follow, pieces
+from golden_tests.nightly import AT_NIGHT
 
 #: Pages whose commands run in the repository, because they use its files.
 IN_REPOSITORY = ("docs/review.md",)
 
-#: What else tests these: every example of docs/errors.md is a case of golden_tests/errors, and the tutorial is followed
-#: by golden_tests/integrations/test_tutorial.py, in processes of its own.
-ELSEWHERE = ("docs/errors.md", "docs/tutorial.md")
+#: The tutorial is followed by golden_tests/integrations/test_tutorial.py, in processes of its own.
+ELSEWHERE = ("docs/tutorial.md",)
+
+#: Guides whose commands run at night. By day those of three other guides run, one of which has tables.
+LONG = [
+    f"docs/guides/{name}.md" for name in ("blast_radius", "fraud_rings", "lineage", "routing_tables", "stable_entities")
+]
 
 UNFORMATTED = CompileOptions(format=False)
 
 
-@pytest.mark.parametrize("name", [name for name in PAGES if name not in ELSEWHERE])
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=AT_NIGHT if name in LONG else ()) for name in PAGES if name not in ELSEWHERE]
+)
 def test_commands(name: str, tmp_path: Path, update_golden: bool, request: pytest.FixtureRequest) -> None:
     """What stands below a command is what it prints, on a page that has commands."""
     page = (ROOT / name).read_text(encoding="utf-8")

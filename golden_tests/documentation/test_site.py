@@ -21,7 +21,7 @@ from mkdocs.config import load_config
 
 from golden_tests.documentation.pages import COMMAND, ROOT, pieces
 from golden_tests.documentation.pages import PAGES as SHOWN
-from golden_tests.documentation.site import DOCS, PAGES, PICTURES, build, diagrams, hooks, picture_of
+from golden_tests.documentation.site import DOCS, PAGES, PICTURES, build, diagrams, hooks, picture_of, text_of
 
 BLOCKS = ("h1", "h2", "h3", "h4", "h5", "h6", "li", "pre", "td", "th")
 OUTER = ("p", "ul", "ol", "table", "tr", "div")
@@ -114,9 +114,11 @@ def test_headings_have_the_anchors_of_a_code_host(site: Path) -> None:
 
 @cache
 def anchors(page: Path) -> list[str]:
-    """The anchors that a code host gives to the headings of a page: lower case, no punctuation, hyphens for spaces."""
-    found: list[str] = []
-    for heading in re.findall(r"^#+ (.*)$", outside_blocks(page.read_text(encoding="utf-8")), re.MULTILINE):
+    """The anchors of a page on a code host: its own, and those of headings: lower case, no punctuation, hyphens for
+    spaces."""
+    text = outside_blocks(page.read_text(encoding="utf-8"))
+    found: list[str] = re.findall(r'<a id="([^"]*)"></a>', text)
+    for heading in re.findall(r"^#+ (.*)$", text, re.MULTILINE):
         text = re.sub(r"\[([^]]*)\]\([^)]*\)", r"\1", heading.replace("`", ""))
         anchor = re.sub(r"[^\w\- ]", "", text.strip().lower()).replace(" ", "-")
         assert anchor not in found, f"{page.name} has two headings {heading!r}, whose anchors differ from host to host"
@@ -141,7 +143,7 @@ def test_nothing_comes_from_other_hosts(site: Path) -> None:
 @pytest.mark.parametrize("name", PAGES)
 def test_site_says_what_a_code_host_shows(name: str, site: Path) -> None:
     """The same headings, paragraphs, list items, cells and blocks, though mkdocs has another reader of Markdown."""
-    text = (DOCS / name).read_text(encoding="utf-8")
+    text = text_of(name)
     text = re.sub(r"^\*\*`[^`\n]+`\*\*\n\n(?=```)", "", text, flags=re.MULTILINE)
     text = re.sub(r"^```mermaid\n.*?^```$", "", text, flags=re.MULTILINE | re.DOTALL)
     host = Seen.of(MarkdownIt("commonmark", {"html": True}).enable("table").render(text)).texts
@@ -224,7 +226,7 @@ def test_programs_are_coloured(site: Path) -> None:
 def test_files_are_named(site: Path) -> None:
     """The path above a block is its title."""
     for name in PAGES:
-        files = [piece.what for piece in pieces((DOCS / name).read_text(encoding="utf-8")) if piece.mark == "file"]
+        files = [piece.what for piece in pieces(text_of(name)) if piece.mark == "file"]
         titles = re.findall(r'<span class="filename">([^<]*)</span>', read(site, name))
         assert [title for title in titles if title in files] == files
         assert "<strong><code>" not in "".join(f"<strong><code>{file}" for file in files if file not in titles)
@@ -233,7 +235,7 @@ def test_files_are_named(site: Path) -> None:
 def test_commands_can_be_copied(site: Path) -> None:
     """The button of a console copies its commands."""
     for name in PAGES:
-        consoles = [p.text for p in pieces((DOCS / name).read_text(encoding="utf-8")) if p.language == "console"]
+        consoles = [p.text for p in pieces(text_of(name)) if p.language == "console"]
         copied = re.findall(r'class="language-console highlight" data-copy="([^"]*)"', read(site, name))
         assert [unescape(text) for text in copied] == [
             "\n".join(command for command, _ in COMMAND.findall(console)) for console in consoles

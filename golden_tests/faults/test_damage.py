@@ -15,6 +15,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from golden_tests.faults.world import World
+from golden_tests.nightly import by_day
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -90,6 +91,7 @@ def check_refusals(world: World, path: Path, capsys: pytest.CaptureFixture[str],
     assert {file: file.stat().st_size for file in world.state.rglob("*") if file.is_file()} == before
 
 
+@by_day(6)
 @pytest.mark.parametrize("kind", ["base", "changes"])
 @pytest.mark.parametrize("relation", ["reachable", "link"])
 @pytest.mark.parametrize("how", DAMAGES)

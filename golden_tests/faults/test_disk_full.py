@@ -16,7 +16,7 @@ import pytest
 
 from golden_tests.faults.world import World
 from golden_tests.harness import compile_text, load_script
-from golden_tests.nightly import AT_NIGHT
+from golden_tests.nightly import AT_NIGHT, by_day
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -63,7 +63,7 @@ def run(world: World, capsys: pytest.CaptureFixture[str]) -> Run:
 
 
 def leave(disk: Path, pages: int) -> None:
-    """Fill a file system so that so many pages are left."""
+    """Fill a file system until a number of pages are left."""
     (disk / "filler").unlink(missing_ok=True)
     free = os.statvfs(disk)
     (disk / "filler").write_bytes(b"x" * (free.f_bfree * free.f_bsize - pages * PAGE))
@@ -77,6 +77,7 @@ def give_back(disk: Path) -> None:
 ON_SPARK = [AT_NIGHT, pytest.mark.xdist_group("spark")]
 
 
+@by_day(1)
 @pytest.mark.parametrize(
     ("on", "engine", "step"),
     [

@@ -19,7 +19,7 @@ import pytest
 
 from golden_tests.faults.runner import Kill
 from golden_tests.faults.world import Runner, World, class_archive
-from golden_tests.nightly import AT_NIGHT, START
+from golden_tests.nightly import AT_NIGHT, START, by_day
 
 KILLS = 10
 
@@ -41,7 +41,8 @@ CHOSEN: list[tuple[str, dict[str, Any], Kill | None]] = [
 def archive(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Classes for the JVMs."""
     scratch = tmp_path_factory.mktemp("archive")
-    folder = request.config.cache.mkdir("jvm") if request.config.cache else scratch
+    cache = getattr(request.config, "cache", None)
+    folder = cache.mkdir("jvm") if cache else scratch
     return class_archive(folder, scratch / "world")
 
 
@@ -112,6 +113,7 @@ class Killer:
         self.kill(command, settings, Kill(place, self.rng.randrange(steps)) if steps else None)
 
 
+@by_day(1)
 def test_killed_at_any_moment(world: World, request: pytest.FixtureRequest) -> None:
     """The chosen kills."""
     killer = Killer(world)
@@ -120,8 +122,8 @@ def test_killed_at_any_moment(world: World, request: pytest.FixtureRequest) -> N
     # What was to be killed may have been done before.
     while len(killer.kills) < KILLS:
         killer.kill("apply", {}, None)
-    if request.config.cache:
-        request.config.cache.set("flintlog/kills", killer.kills)
+    if cache := getattr(request.config, "cache", None):
+        cache.set("flintlog/kills", killer.kills)
 
 
 @AT_NIGHT
@@ -194,6 +196,7 @@ def test_one_process_of_several_is_killed(command: str, kill: Kill, on_spark: Wo
     assert world.check(finished=True) == before + 1
 
 
+@by_day(1)
 def test_two_jobs_at_once(world: World) -> None:
     """Two processes apply batches to one state; one of the two is killed in one of the rounds. Whoever does not win is
     told so, and every batch is there once in the end."""

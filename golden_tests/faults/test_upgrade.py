@@ -11,7 +11,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from golden_tests.harness import Row, compile_text, load_script, stored_tuples
-from golden_tests.nightly import AT_NIGHT
+from golden_tests.nightly import AT_NIGHT, by_day
 from golden_tests.oracle import batches, evaluate, language
 
 if TYPE_CHECKING:
@@ -177,6 +177,7 @@ CHANGES = {
 }
 
 
+@by_day(3)
 @pytest.mark.parametrize("change", CHANGES)
 def test_only_what_changed_is_recomputed(change: str, make: Make) -> None:
     """What depends on it follows its net changes."""
@@ -200,6 +201,7 @@ def test_an_upgrade_by_spark(spark: SparkSession, tmp_path: Path) -> None:
     assert states.upgrade(turned.replace("mark(D, _)", "mark(D, W), W > 2"))[0] == {"reachable", "marked"}
 
 
+@by_day(1)
 @pytest.mark.parametrize(("buckets", "few"), [(3, 0), pytest.param(1, 300_000, marks=AT_NIGHT)])
 def test_upgrades_one_after_the_other(buckets: int, few: int, make: Make) -> None:
     """There and back again, however the state is cut."""
@@ -225,6 +227,7 @@ def test_upgrades_one_after_the_other(buckets: int, few: int, make: Make) -> Non
     assert states.upgrade(keyed, inputs=given)[0] == {"mark", "marked", "total", "unseen"}
 
 
+@by_day(1)
 def test_other_columns(make: Make) -> None:
     """Rows of an input with other columns have to be given; what reads a relation with other columns is recomputed."""
     states = make()
@@ -244,6 +247,7 @@ def test_other_columns(make: Make) -> None:
     )
 
 
+@by_day(1)
 def test_an_unchanged_program(make: Make, capsys: pytest.CaptureFixture[str]) -> None:
     """Another comment changes nothing, and nothing is written."""
     states = make()
@@ -258,6 +262,7 @@ def test_an_unchanged_program(make: Make, capsys: pytest.CaptureFixture[str]) ->
     assert capsys.readouterr().out == "nothing to do: no definition has changed\n"
 
 
+@by_day(1)
 def test_other_commands_name_upgrade(make: Make, capsys: pytest.CaptureFixture[str]) -> None:
     """They do not work on a state of another version."""
     states = make()
@@ -275,6 +280,7 @@ def test_other_commands_name_upgrade(make: Make, capsys: pytest.CaptureFixture[s
     assert out[-2:] == ["recomputed: marked", "kept: link, mark, reachable, total, unseen"]
 
 
+@by_day(1)
 def test_compact(make: Make, capsys: pytest.CaptureFixture[str]) -> None:
     """No file of changes is left, no tuple has changed, and the next batch goes on from there."""
     check_compact(make(), "auto", capsys)

@@ -15,6 +15,7 @@ from flintlog.compiler.ir.typed import variables_of
 from flintlog.compiler.source import SourceFile
 
 from golden_tests.frontend.golden import front, rendered
+from golden_tests.nightly import NIGHTLY
 from golden_tests.oracle.programs import random_program
 
 PROGRAMS = sorted((Path(__file__).parent / "programs").glob("*/program.dl"))
@@ -101,7 +102,7 @@ def test_accepted_program_meets_the_contract(path: Path) -> None:
 
 def test_random_programs_meet_the_contract() -> None:
     """Programs nobody wrote."""
-    for seed in range(200):
+    for seed in range(200 if NIGHTLY else 60):
         _, resolved, diagnostics = front(random_program(random.Random(1000 + seed)).replace(":=", "="))
         if not diagnostics.failed:
             check_program(resolved)

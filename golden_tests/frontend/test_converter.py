@@ -30,9 +30,9 @@ def test_dialects() -> None:
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.parent.name)
 def test_own_programs(case: Path) -> None:
     """Programs in Flintlog's own language are printed, too: once more printed, they stay as they are."""
-    text = convert(case)
+    text, warnings, _ = convert(case)
     source = SourceFile("again.dl", text)
-    assert convert(source) == text
+    assert convert(source)[:2] == (text, warnings)
     if "include" not in case.read_text(encoding="utf-8"):
         assert comments_of(source) == comments_of(SourceFile("program.dl", case.read_text(encoding="utf-8")))
 
@@ -49,7 +49,7 @@ p(X) :- e(X), // not a string
         X != "// a string".
 // last
 """
-    assert convert(SourceFile("a.dl", program)) == (
+    assert convert(SourceFile("a.dl", program))[0] == (
         """// first
 // of e
 input relation e(x: string)
@@ -66,12 +66,17 @@ p(X) :- e(X), X != "// a string".
 
 
 def test_command(tmp_path: Path) -> None:
-    """The program is printed, and not changed; one with errors is not printed."""
+    """The program is printed, and not changed, with warnings beside it; one with errors is not printed."""
     path = tmp_path / "a.dl"
     path.write_text("input relation e(x: int)\noutput p. p(X):-e(X).\n")
     done = CliRunner().invoke(main, ["fmt", "--to", "flintlog", str(path)])
     assert (done.exit_code, done.stdout) == (0, "input relation e(x: int)\noutput p.\np(X) :- e(X).\n")
     assert "p(X):-e(X)" in path.read_text()
+    other = tmp_path / "a.ddlog"
+    other.write_text("#[cold]\ninput relation E(x: string)\noutput relation P(x: string)\nP(x) :- E(x).\n")
+    done = CliRunner().invoke(main, ["fmt", "--to", "flintlog", str(other)])
+    assert done.stdout == "input relation E(x: string)\noutput relation P(x: string)\nP(x) :- E(x).\n"
+    assert done.exit_code == 0 and "warning[W0811]: the attribute `cold` is ignored" in done.stderr
     path.write_text("p(X :- e(X).")
     wrong = CliRunner().invoke(main, ["fmt", "--to", "flintlog", str(path)])
     assert (wrong.exit_code, wrong.stdout) == (1, "") and "E0101" in wrong.stderr

@@ -1,4 +1,9 @@
-"""Programs that are refused: every diagnostic of a case of ``golden_tests/errors``, word for word."""
+"""Programs that are refused: every diagnostic of the cases in ``golden_tests/errors``, word for word.
+
+A file has the cases whose first diagnostic is of its kind. ``[nodes]`` compiles a program as one for nodes,
+``[derivation-sets]`` with these. The examples of the explanations of codes are
+further cases, of ``golden_tests/language/test_error_index.py``.
+"""
 
 from __future__ import annotations
 
@@ -7,71 +12,52 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from flintlog.compiler.diagnostics import CODES, CompileError, Diagnostics
-from flintlog.compiler.frontend.reader import MOST_CHARACTERS
+from flintlog.compiler.diagnostics import CompileError, Diagnostics
 from flintlog.compiler.ir.syntax import RECURSIONS
 from flintlog.compiler.nodes import compile_nodes
-from flintlog.compiler.pipeline import compile_program
 from flintlog.compiler.processes import compile_any, compile_processes
-from flintlog.compiler.source import SourceFile
 
-from golden_tests.frontend.golden import compare, front, rendered
+from golden_tests.frontend.golden import front, rendered
+from golden_tests.packed import Case, cases_of, check, written
 
 ERRORS = Path(__file__).parents[1] / "errors"
-CASES = sorted(path.parent for path in ERRORS.glob("*/program.dl"))
+FILES = sorted(ERRORS.glob("*.txt"))
+CASES = [(file, case) for file in FILES for case in cases_of(file)]
+REPORTED = "reported"
 
 
-def diagnose(case: Path) -> str:
-    """What the compiler reports about a case: a program of one process or of several, in one file or in more.
-
-    Where there is a file ``one_script``, it is compiled as a program of one process; where there is one ``nodes``, for
-    nodes; where there is one ``derivation_sets``, with these; where there is one ``too_long``, with so many empty lines
-    behind it that it is.
-    """
-    files = [case / "program.dl", *case.glob("process_*.dl")]
+def diagnose(case: Case, folder: Path) -> str:
+    """What the compiler reports about a case, a program of one process or of several, written below a folder."""
+    main = written(case, ".dl", folder)
+    processes = sorted(main.parent.glob("process_*.dl"))
     try:
-        if (case / "too_long").exists():
-            text = files[0].read_text(encoding="utf-8") + "\n" * MOST_CHARACTERS
-            compile_program(SourceFile("program.dl", text))
-        if len(files) > 1:
-            found, sources = compile_processes(files).warnings, ()
-        elif (case / "one_script").exists():
-            found, sources = compile_program(files[0]).warnings, ()
-        elif (case / "nodes").exists():
-            found, sources = compile_nodes(files[0]).warnings, ()
+        if processes:
+            found, sources = compile_processes([main, *processes]).warnings, ()
+        elif "[nodes]" in case.shows:
+            found, sources = compile_nodes(main).warnings, ()
         else:
-            sets = (case / "derivation_sets").exists()
-            compiled = compile_any(files[0], recursion=RECURSIONS[1] if sets else RECURSIONS[0])
+            compiled = compile_any(main, recursion=RECURSIONS["[derivation-sets]" in case.shows])
             found, sources = compiled.warnings, compiled.sources
     except CompileError as error:
         found, sources = error.diagnostics, error.sources
-    program = front(case / "program.dl")[0]
+    program = front(main)[0]
     return rendered(Diagnostics(list(found)), replace(program, sources=sources or program.sources))
 
 
-@pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
-def test_diagnostics(case: Path, update_golden: bool) -> None:
+@pytest.mark.parametrize(("file", "case"), CASES, ids=lambda value: getattr(value, "name", ""))
+def test_diagnostics(file: Path, case: Case, tmp_path: Path, update_golden: bool) -> None:
     """All that is reported, with carets and help."""
-    text = diagnose(case)
+    text = diagnose(case, tmp_path)
     assert text, "nothing was reported"
-    compare(text, case / "expected.txt", update_golden)
+    check(file, case, {REPORTED: text}, update_golden)
 
 
 def test_messages_are_single_sentences_in_the_words_of_the_language() -> None:
     """No message ends in a dot, holds two sentences or names a token."""
     tokens = re.compile(r"\b(NAME|QUALIFIED|LPAR|RPAR|LSQB|RSQB|COMMA|SEMICOLON|END|IF|Token|Tree)\b")
-    for case in CASES:
-        for line in (case / "expected.txt").read_text(encoding="utf-8").splitlines():
+    for _, case in CASES:
+        for line in case.parts[REPORTED].splitlines():
             if re.match(r"(error|warning)\[", line):
                 message = line.split(": ", 1)[1]
                 assert not message.endswith(".") and ". " not in message, line
                 assert not tokens.search(re.sub(r"`[^`]*`", "", message)), line
-
-
-def test_every_code_has_a_case() -> None:
-    """A code without a case would be documented by nothing; those of command files have theirs among the replays, and
-    those of other languages among the dialects."""
-    cases = [*CASES, ERRORS.parent / "replay" / "mistakes"]
-    files = [*(case / "expected.txt" for case in cases), *ERRORS.parent.glob("dialects/*/refused.txt")]
-    expected = "".join(file.read_text(encoding="utf-8") for file in files)
-    assert [code for code in CODES if f"[{code}]" not in expected] == []

@@ -10,7 +10,8 @@ from typing import Any
 
 import pytest
 from flintlog.compiler.editor import highlighting
-from flintlog.compiler.frontend.statements import KEYWORDS, ORDER_WORDS, _parser
+from flintlog.compiler.frontend.parser import _parser
+from flintlog.compiler.frontend.words import KEYWORDS, ORDER_WORDS
 from flintlog.compiler.passes.declarations import TYPE_NAMES
 from flintlog.compiler.passes.resolve import AGGREGATE_FUNCTIONS
 from pygments.lexers import get_lexer_by_name, get_lexer_for_filename

@@ -69,7 +69,7 @@ def test_github_steps(project: Path) -> None:
     workflow = yaml.safe_load((EXAMPLE / "github-workflow.yml").read_text(encoding="utf-8"))
     commands = [step["run"] for step in workflow["jobs"]["jobs"]["steps"] if "run" in step]
     install, check, build = commands
-    assert install == "pip install flintlog"
+    assert install == "pip install wheels/flintlog-*.whl"
     run(project, "bash", "-e", "-c", check)
     assert json.loads((project / "flintlog.sarif").read_text(encoding="utf-8"))["version"] == "2.1.0"
     assert "is missing" in run(project, "bash", "-e", "-c", build, expect=1).stderr

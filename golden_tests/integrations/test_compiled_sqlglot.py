@@ -24,6 +24,16 @@ def test_golden_scripts() -> None:
         [sys.executable, "-c", loaded], capture_output=True, text=True, check=True, env=surroundings
     )
     assert Path(printed.stdout.strip()).suffix in (".so", ".pyd")
-    pytest = [sys.executable, "-m", "pytest", "-q", "-n", "0", "golden_tests/test_cases.py", "-k", "test_script"]
+    pytest = [
+        sys.executable,
+        "-m",
+        "pytest",
+        "-q",
+        "-n",
+        "0",
+        "golden_tests/language/test_cases.py",
+        "-k",
+        "test_script or words_of_printers",
+    ]
     done = subprocess.run(pytest, cwd=ROOT, capture_output=True, text=True, env=surroundings)
     assert done.returncode == 0, done.stdout + done.stderr

@@ -94,9 +94,11 @@ def test_commands_are_copied(browser: Browser, server: str) -> None:
     """From a console its commands, without prompts and what they print; from another block all of it."""
     with browser.open(f"{server}/tutorial.html") as visit:
         visit.page.context.grant_permissions(["clipboard-read", "clipboard-write"])
-        copied = copy(visit, ".language-console", "explain --state")
+        copied = copy(visit, ".language-console", "flintlog job explain")
         assert [line.split()[:3] for line in copied.splitlines()] == [
-            ["python", "jobs/groups.py", command] for command in ("apply", "apply", "show", "explain", "verify")
+            *(["python", "jobs/groups.py", command] for command in ("apply", "apply", "show")),
+            ["flintlog", "job", "explain"],
+            ["python", "jobs/groups.py", "verify"],
         ]
         assert copy(visit, ".language-text", "user,grp") == "user,grp\nada,compiler\nlin,storage"
         assert visit.faults() == []

@@ -6,9 +6,13 @@ import importlib.util
 from pathlib import Path
 from types import ModuleType
 
-from flintlog.runtime.parts import FUNCTIONS_OF_PARTS
+from flintlog.runtime.store.extensions import FUNCTIONS_OF_PARTS
 from flintlog.targets.bundle import bundle
-from flintlog.targets.runtimes import FUNCTIONS, PART_MODULES
+from flintlog.targets.runtimes import PART_MODULES
+
+from golden_tests.harness import whole_modules
+
+BASIC_FUNCTIONS = ("init", "apply", "status", "relation", "verify")
 
 HEADER = '"""A job for tests."""\n\nfrom __future__ import annotations\n'
 
@@ -127,18 +131,16 @@ def write_rows(root: str, name: str, relation: Relation, rows: list[tuple[Any, .
 
 
 def run_stages(
-    executor: Any,
-    program: Program,
+    request: Request,
     before: Manifest | None,
     staged: dict[str, list[str]],
-    root: str,
     attempt: str,
-    options: Options,
-    log: Log,
-    initial: bool,
+    initial: bool = False,
+    rebuilt: frozenset[str] = frozenset(),
     also: tuple[Any, ...] = (),
 ) -> Outcome:
     """Applies staged changes to inputs; derived relations are copies of them."""
+    program, root, options = request.program, str(request.root), request.options
     relations: dict[str, StoredRelation] = {}
     changes: dict[str, tuple[str, ...]] = {}
     counts: dict[str, tuple[int, int]] = {}
@@ -195,7 +197,7 @@ def script_text(program: str = PROGRAM, fakes: str = FAKES) -> str:
 JOB = Job(PROGRAM)
 main = JOB.main
 """
-    end += "".join(f"{name} = JOB.{name}\n" for name in (*FUNCTIONS, *FUNCTIONS_OF_PARTS))
+    end += "".join(f"{name} = JOB.{name}\n" for name in (*BASIC_FUNCTIONS, *FUNCTIONS_OF_PARTS))
     end += """
 if __name__ == "__main__":
     sys.exit(main())
@@ -203,7 +205,7 @@ if __name__ == "__main__":
     return "\n\n".join(
         [
             HEADER,
-            bundle(("job", *(module for modules in PART_MODULES.values() for module in modules))),
+            bundle(whole_modules("job.job", *(name for names in PART_MODULES.values() for name in names))),
             program,
             fakes,
             end,

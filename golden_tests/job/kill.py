@@ -37,7 +37,7 @@ def fork() -> int:
 
 
 def in_child(work: Callable[[], None], seconds: int = 0) -> int:
-    """Runs ``work`` in a child process, for at most so many ``seconds`` if given; returns how it ended, as
+    """Runs ``work`` in a child process, for at most ``seconds`` if given; returns how it ended, as
     :func:`os.waitpid` says it."""
     child = fork()
     if child == 0:

@@ -15,7 +15,7 @@ import pytest
 from click.testing import CliRunner
 from flintlog.compiler import cli
 
-from golden_tests.feeds.world import FeedWorld, refusal
+from golden_tests.addons.feeds.world import FeedWorld, refusal
 
 PROGRAM = """
 input relation item(id: int, name: string?, size: decimal(6,2))
@@ -57,6 +57,8 @@ FILES = [
     ("?delimiter=%7C", "id|name|size\n1|a|1.5\n2||2\n", {(1, "a"), (2, None)}),
     ("?header=no", "1,a,1.5\n2,,2\n", {(1, "a"), (2, None)}),
     ("?header=no", '\ufeff1,"a",1.5\n2,,2\n', {(1, "a"), (2, None)}),
+    ("?header=false", "1,a,1.5\n2,,2\n", {(1, "a"), (2, None)}),
+    ("?header=true", "id,name,size\n1,a,1.5\n2,,2\n", {(1, "a"), (2, None)}),
     ("?header=no", "\ufeff1,a,1.5\n2,,2\n", {(1, "a"), (2, None)}),
     ("?columns=size,id,name", "1.5,1,a\n2,2,\n", {(1, "a"), (2, None)}),
     ("?null=NA", 'id,name,size\n1,"NA",1.5\n2,NA,2\n', {(1, "NA"), (2, None)}),
@@ -93,6 +95,7 @@ def test_dialects(world: FeedWorld, number: int, suffix: str) -> None:
         ("?delimiter='&quote='", "id\n", "cannot be both the delimiter and the quote"),
         ("?header=maybe", "id\n", "header=maybe must be yes or no"),
         ("?header=yes&columns=a", "id\n", "leave out header=yes"),
+        ("?header=true&columns=a", "id\n", "leave out header=true"),
         ("?columns=a,,b", "id\n", "has an empty name"),
         ("?null=a,b", "id\n", "contains a delimiter"),
         ("?null=a&nul=b", "id\n", '"nul" is no option of CSV files; these are delimiter, quote, header, columns, null'),

@@ -19,7 +19,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from golden_tests.nightly import seeds
+from golden_tests.nightly import by_day, seeds
 
 
 def words(text: str, *more: str) -> list[str]:
@@ -165,7 +165,8 @@ def strict(job: ModuleType, monkeypatch: pytest.MonkeyPatch) -> ModuleType:
     return job
 
 
-@pytest.mark.parametrize("seed", seeds(1, 5))
+@by_day(3)
+@pytest.mark.parametrize("seed", seeds(1, 2))
 @pytest.mark.parametrize("kind", TEXTS)
 def test_text(kind: str, seed: int, strict: ModuleType, tmp_path: Path) -> None:
     """In CSV, without quotes and with them."""
@@ -188,7 +189,8 @@ def field(value: str, quoted: bool) -> str:
     return value
 
 
-@pytest.mark.parametrize("seed", seeds(1, 5))
+@by_day(3)
+@pytest.mark.parametrize("seed", seeds(1, 2))
 @pytest.mark.parametrize("kind", TEXTS)
 def test_json(kind: str, seed: int, strict: ModuleType, tmp_path: Path) -> None:
     """In JSON lines: strings, and whatever else may stand there."""
@@ -233,6 +235,7 @@ COLUMNS = {
 }
 
 
+@by_day(4)
 @pytest.mark.parametrize("kind", COLUMNS)
 def test_typed_values(kind: str, strict: ModuleType, spark: Any, tmp_path: Path) -> None:
     """In Parquet, with all messages; and in a table, whose values are refused as well."""

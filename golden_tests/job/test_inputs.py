@@ -72,6 +72,15 @@ def test_a_header_alone_is_an_empty_relation(way: str, stage: Stage, write: Writ
     assert stage("link", write("link.csv", "src,dst\n")) == []
 
 
+def test_facts_of_souffle(way: str, stage: Stage, write: Write, job: ModuleType) -> None:
+    """Lines with tabs, without a header and quotes; an empty file is an empty relation."""
+    for name in ("link.facts", "link.tsv"):
+        assert stage("link", write(name, "1\t2\r\n3\t4\n5\t6")) == links((1, 2, "+"), (3, 4, "+"), (5, 6, "+"))
+    assert stage("link", write("link.facts", "")) == []
+    path = write("link.facts", "1\t2\n\n3,4\n")
+    assert refusal(job, stage, "link", path) == [f"{path}, row {row}: 1 fields instead of 2" for row in (2, 3)]
+
+
 def test_a_byte_order_mark_is_not_part_of_the_header(way: str, stage: Stage, write: Write) -> None:
     """Spreadsheets write one."""
     assert stage("link", write("link.csv", "\ufeffsrc,dst\n1,2\n")) == links((1, 2, "+"))
@@ -311,11 +320,19 @@ def test_a_name_that_is_no_text(stage: Stage, write: Write) -> None:
     assert stage("price", write("price\udcff.csv", "item,op\nfirst,1\n")) == prices("first")
 
 
+@pytest.mark.parametrize("beginning", ["\n", "\r\n", "\n\n", "\ufeff\n"])
+def test_empty_lines_above_the_header(beginning: str, stage: Stage, write: Write) -> None:
+    """They are none, however the file is read."""
+    for quote in ("", '"'):
+        path = write("price.csv", f"{beginning}item,op\n{quote}first{quote},1\n")
+        assert stage("price", path) == prices("first")
+
+
 def test_csv_split_by_arrow_and_line_by_line_agree(
     way: str, stage: Stage, write: Write, job: ModuleType, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Random files, with and without quotes, with all line ends and blanks."""
-    source = random.Random(20240229)
+    """Random files, with and without quotes, with all line ends and blanks, also before the header."""
+    source, beginnings = random.Random(20240229), ("", "", "\n", "\r\n", "\r", "\n\n", " \n", "\ufeff", "\ufeff\n")
 
     def outcome(path: str, plain: bool) -> object:
         with monkeypatch.context() as patch:
@@ -330,7 +347,8 @@ def test_csv_split_by_arrow_and_line_by_line_agree(
         quotes = 3 if number % 2 else 0
         weights = [8, quotes, 2, 1, 1, 1, 1, 1]
         lines = ["".join(source.choices('a",\n \r\té', weights, k=source.randrange(12))) for _ in range(4)]
-        path = write(f"price{number}.csv", "item,op\n" + "".join(f"{line},1\n" for line in lines))
+        beginning = beginnings[number % len(beginnings)]
+        path = write(f"price{number}.csv", f"{beginning}item,op\n" + "".join(f"{line},1\n" for line in lines))
         assert outcome(path, True) == outcome(path, False), Path(path).read_bytes()
 
 
@@ -639,7 +657,7 @@ def test_columns_of_text_are_read_as_values_are(kind: str, job: ModuleType) -> N
         (
             "link.txt",
             "src,dst\n1,2\n",
-            [" does not have the suffix of a known format (.csv, .json, .jsonl, .ndjson, .parquet)"],
+            [" does not have the suffix of a known format (.csv, .json, .jsonl, .ndjson, .parquet, .facts, .tsv)"],
         ),
     ],
 )
@@ -893,7 +911,10 @@ def test_a_column_that_looks_like_operations(
         without_it(job.shown(name)),
     ]
     assert stage("link", path, op=name, all_inserts=False) == links((1, 2, "-"))
-    assert stage("link", path, all_inserts=True) == links((1, 2, "+"))
+    assert refusal(job, stage, "link", path, all_inserts=True) == [
+        f"{path}: column {job.shown(name)} looks like operations, which are not read",
+        f"pass --op-column {job.shown(name)} if it holds them, or rename or remove it if it does not",
+    ]
     assert refusal(job, stage, "link", path, initial=True, all_inserts=False) == [
         f"{path}: column {job.shown(name)} looks like operations, but initial rows are all insertions",
         "remove such a column, or pass --all-inserts if it does not hold operations",
@@ -1014,8 +1035,7 @@ def test_random_changes_come_to_what_they_say(mode: str, job: ModuleType, tmp_pa
         folder = tmp_path / f"{number}"
         folder.mkdir()
         values = [[item, op, shape.operations[name], *([at] if shape.order else [])] for item, op, name, at in rows]
-        table = next(job.row_tables(iter(values), job.staged_schema(shape)))
-        pq.write_table(table, folder / "rows.parquet")
+        write_staged(job, values, shape, folder)
         expected = net_of(rows, mode)
         problems = job.Problems()
         with job.Netting() as netting:
@@ -1033,10 +1053,17 @@ def test_few_changes_need_no_database(job: ModuleType, tmp_path: Path) -> None:
     for number, (rows, needed) in enumerate([(apart, False), (both, True), (update, True), (apart * 300, True)]):
         folder = tmp_path / f"{number}"
         folder.mkdir()
-        pq.write_table(next(job.row_tables(iter(rows), job.staged_schema(shape))), folder / "rows.parquet")
+        write_staged(job, rows, shape, folder)
         with job.Netting() as netting:
             netted = job.net_changes([], folder, shape, job.Problems(), netting)
             assert (netting._engine is not None) == (netted != folder) == needed
+
+
+def write_staged(job: ModuleType, rows: list[list[Any]], shape: Any, folder: Path) -> None:
+    """Write staged rows to a file in a folder."""
+    schema = job.staged_schema(shape)
+    columns = [pa.array(values, field.type) for values, field in zip(zip(*rows, strict=True), schema, strict=True)]
+    pq.write_table(pa.Table.from_arrays(columns, schema=schema), folder / "rows.parquet")
 
 
 def net_of(rows: list[tuple[str, int, str, int]], mode: str) -> dict[tuple[str, int], str] | None:

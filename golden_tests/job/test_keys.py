@@ -50,6 +50,39 @@ def forget(job: ModuleType) -> Iterator[None]:
         ("abfs://c@a.dfs.core.windows.net/x?sv=1&sig=a%2Fb", "abfs://c@a.dfs.core.windows.net/x?sv=1&sig=***"),
         ("s3://bucket/x?access_key=A&secretKey=B", "s3://bucket/x?access_key=***&secretKey=***"),
         ("kafka://user:password@host:9092/net", "kafka://***@host:9092/net"),
+        ("https://maps.example/x?key=AIzaSyD4&q=1", "https://maps.example/x?key=***&q=1"),
+        ("https://h/x?api-key=a1&apiKey=b2&x-api-key=c3", "https://h/x?api-key=***&apiKey=***&x-api-key=***"),
+        ("https://h/cb#access_token=abc&state=7", "https://h/cb#access_token=***&state=7"),
+        ("https://h/x?access%5Fkey=abc&n=1", "https://h/x?access%5Fkey=***&n=1"),
+        (
+            "https://b.s3.amazonaws.com/x?AWSAccessKeyId=A&Expires=1",
+            "https://b.s3.amazonaws.com/x?AWSAccessKeyId=***&Expires=1",
+        ),
+        (
+            "https://a.blob/x?sp=r&se=2030&spr=https&sv=2022&sr=b&sig=a%2Bb%3D",
+            "https://a.blob/x?sp=r&se=2030&spr=https&sv=2022&sr=b&sig=***",
+        ),
+        (
+            "https://g/x?X-Goog-Algorithm=1&X-Goog-Credential=2&X-Goog-Signature=3",
+            "https://g/x?X-Goog-Algorithm=1&X-Goog-Credential=***&X-Goog-Signature=***",
+        ),
+        (
+            "Protocol=https;AccountName=n;AccountKey=abc+/==;EndpointSuffix=s",
+            "Protocol=https;AccountName=n;AccountKey=***;EndpointSuffix=s",
+        ),
+        (
+            "s3://b/x?session_token=t&sessionToken=u&SESSIONTOKEN=v",
+            "s3://b/x?session_token=***&sessionToken=***&SESSIONTOKEN=***",
+        ),
+        (
+            "https://h/x?client_secret=t&clientSecret=u&refresh-token=v",
+            "https://h/x?client_secret=***&clientSecret=***&refresh-token=***",
+        ),
+        (
+            "jdbc:mysql://h/d?sslTrustStorePassword=a&pass=b&dbpwd=c",
+            "jdbc:mysql://h/d?sslTrustStorePassword=***&pass=***&dbpwd=***",
+        ),
+        ("http://h/x?auth=abc&Authorization=def", "http://h/x?auth=***&Authorization=***"),
     ],
 )
 def test_what_is_hidden(text: str, shown: str, job: ModuleType) -> None:
@@ -71,6 +104,12 @@ def test_what_is_hidden(text: str, shown: str, job: ModuleType) -> None:
         "reachable(@1, 12:30@x)",
         "STATE/published/pair/changes/batch=2024-01-01T00:00@x",
         "kafka://broker1:9092,broker2:9092/net",
+        "?key=id, but the primary key of orders is nr",
+        "orders=kafka-debezium://b1:9092,b2:9092/shop.orders?key=id,part&settings=/etc/kafka.json",
+        "kafka-debezium://b1:9092/shop.orders?settings=f&key=id",
+        "https://h/x?design=1&author=me&keyspace=k&signal=2&partition_key=p&primaryKey=q&sort_keys=1&monkey=3",
+        "https://h/x?max_tokens=5&tokenizer=x&secretary=y&insight=1&compass=n&bypass=1&assign=2&oauthor=3&keys=4",
+        "csv:/data/x.csv?quote=none&header=yes",
     ],
 )
 def test_what_is_not_hidden(text: str, job: ModuleType) -> None:
@@ -82,6 +121,21 @@ def test_a_library_quotes_a_key_without_its_uri(job: ModuleType) -> None:
     """It is known from the location that was given."""
     job.remember_keys(f"s3://{KEYS}@bucket/x")
     assert job.without_keys(f'Invalid bucket name "{KEYS}@bucket", {SECRET}') == 'Invalid bucket name "***@bucket", ***'
+
+
+def test_a_library_quotes_a_value_without_its_name(job: ModuleType) -> None:
+    """Signatures are known from the location, too; what a topic's source calls its key is none."""
+    job.remember_keys(f"https://account.blob/x?sp=r&sig={SECRET}")
+    job.remember_keys("kafka-debezium://b:9092/orders?key=number")
+    assert job.without_keys(f"the signature {SECRET} of number 1") == "the signature *** of number 1"
+
+
+def test_parts_of_a_refusal(job: ModuleType) -> None:
+    """What a task reports of it has no keys either."""
+    said = (f"s3://{KEYS}@bucket/a is empty", f"; try s3://{KEYS}@bucket/b", f"\n  s3://{KEYS}@c/d", f"\n  {KEYS}@e")
+    job.remember_keys(f"s3://{KEYS}@bucket/x")
+    error = job.Refused(*said)
+    assert SECRET not in repr([error.parts, error.plain, error.without_state, str(error)])
 
 
 @pytest.mark.parametrize("query", [False, True])

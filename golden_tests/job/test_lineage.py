@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from golden_tests.feeds.world import FeedWorld, append, links, make_table
+from golden_tests.addons.feeds.world import FeedWorld, append, links, make_table
 
 #: Variables by which the client is configured, all of which a test must not have from elsewhere.
 VARIABLES = ("CONFIG", "URL", "NAMESPACE", "PARENT_ID", "DISABLED", "API_KEY")
@@ -131,7 +131,8 @@ def test_a_batch_that_is_none(world: FeedWorld, tmp_path: Path) -> None:
     log = job.Log(quiet=True)
     lineage = job.Lineage(job.PROGRAM, log)
     record = job.FeedRecord("table:db.link", position={"reads": 2})
-    about = (tmp_path, "apply", "link@1..2", None, "published", None, {"link": record})
+    request = job.Request(job.PROGRAM, job.LocalExecutor(), tmp_path, log)
+    about = (request, None, job.Batch("link@1..2", feeds={"link": record}))
     lineage.begin(*about)
     lineage.fail(job.NothingDiffers())
     lineage.close()
@@ -151,7 +152,8 @@ def test_a_server_that_does_not_answer(
 ) -> None:
     """No batch waits for it, the command only for some time; what waits is bounded."""
     job, release, taken = world.job, threading.Event(), []
-    lineage = job.Lineage(job.PROGRAM, job.Log(quiet=True))
+    log = job.Log(quiet=True)
+    lineage, request = job.Lineage(job.PROGRAM, log), job.Request(job.PROGRAM, job.LocalExecutor(), tmp_path, log)
 
     def emit(event: Any) -> None:
         taken.append(event)
@@ -160,7 +162,7 @@ def test_a_server_that_does_not_answer(
     monkeypatch.setattr(lineage.client, "emit", emit)
     monkeypatch.setattr(job, "SECONDS_TO_SEND", 0.1)
     for _ in range(job.EVENTS_WAITING):
-        lineage.begin(tmp_path, "apply", "x", None, "published", {}, {})
+        lineage.begin(request, None, job.Batch("x"))
         lineage.fail(job.JobError("refused"))
     threading.Timer(0.5, release.set).start()
     lineage.close()

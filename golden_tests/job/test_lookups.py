@@ -10,7 +10,7 @@ import pytest
 
 from golden_tests.checks import Checked
 from golden_tests.harness import LocalJob, compile_text
-from golden_tests.nightly import one_in, seeds
+from golden_tests.nightly import AT_NIGHT, by_day, one_in, seeds
 from golden_tests.oracle.batches import Batch
 from golden_tests.random_search import checked_batches, scenario_of
 
@@ -70,6 +70,7 @@ BATCHES: dict[str, Batch] = {
 }
 
 
+@by_day(1)
 @pytest.mark.parametrize("buckets", one_in([3, 1, 2], 3))
 def test_only_what_is_needed_is_read(buckets: int, tmp_path: Path) -> None:
     """State and changes are those of recomputation, although most rows are never read."""
@@ -102,6 +103,7 @@ def test_only_what_is_needed_is_read(buckets: int, tmp_path: Path) -> None:
         }
 
 
+@by_day(1)
 @pytest.mark.parametrize("buckets", [1, 2])
 def test_aggregates_without_groups(buckets: int, tmp_path: Path) -> None:
     """A tuple that was replaced by a batch before stays away."""
@@ -128,15 +130,16 @@ def noted(job: LocalJob) -> tuple[Counter[str], Counter[str]]:
         return done
 
     def watched_reduce(self: Any, name: str, *arguments: Any) -> None:
-        before = self._later.get(name)
+        before = self.tables[name].later
         reduce(self, name, *arguments)
-        reduced.update([name] * (self._later.get(name) != before))
+        reduced.update([name] * (self.tables[name].later != before))
 
     engine.look_up, engine.reduce = watched_look_up, watched_reduce
     return looked_up, reduced
 
 
-@pytest.mark.parametrize("seed", seeds(4, 600))
+@AT_NIGHT
+@pytest.mark.parametrize("seed", seeds(1, 8))
 def test_random_programs(seed: int, tmp_path: Path) -> None:
     """The same for random programs; those without joins look nothing up."""
     scenario = scenario_of(seed, seed % 2 == 0)

@@ -34,6 +34,7 @@ def job() -> Iterator[Any]:
     del sys.modules[module.__name__]
 
 
+@AT_NIGHT
 @pytest.mark.parametrize(("batches", "kept"), [(30, 5), pytest.param(300, 20, marks=AT_NIGHT)])
 def test_many_batches(batches: int, kept: int, job: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Each takes a link out of a ring or puts it back; a reader looks all the time and sees one commit or another."""
@@ -76,7 +77,7 @@ def test_many_batches(batches: int, kept: int, job: Any, tmp_path: Path, monkeyp
     assert not failed, failed
     assert {*seen} <= {(12, 144), (11, 66)}, {*seen}
     assert job.verify(None, state, log=log)["differences"] == []
-    # Two manifests, so many marks, and what the last two commits are made of.
+    # Two manifests, their marks, and what the last two commits are made of.
     settled = files[2 * kept :]
     assert max(settled[len(settled) // 2 :]) <= max(settled[: len(settled) // 2]) + 4, files
     if batches >= 200:

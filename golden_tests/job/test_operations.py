@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import datetime
 import shutil
 import signal
 import sys
 import threading
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -16,7 +18,7 @@ import pytest
 
 from golden_tests.harness import compile_text, load_script, tuples_in
 from golden_tests.job.kill import STEPS, in_child, kill_at
-from golden_tests.nightly import AT_NIGHT
+from golden_tests.nightly import AT_NIGHT, by_day
 
 PROGRAM = """
 input relation link(src: int, dst: int)
@@ -194,6 +196,81 @@ def test_commits_of_some_time(job: Any, tmp_path: Path, monkeypatch: pytest.Monk
     assert world.rows(as_of=5) == world.rows()
 
 
+class Clock(datetime.datetime):
+    """The time, a number of hours later."""
+
+    hours = 0
+
+    @classmethod
+    def now(cls, tz: datetime.tzinfo | None = None) -> datetime.datetime:
+        """The time in a time zone."""
+        return datetime.datetime.now(tz) + datetime.timedelta(hours=cls.hours)
+
+
+@pytest.fixture
+def clock(job: Any, monkeypatch: pytest.MonkeyPatch) -> type[Clock]:
+    """The clock of the job."""
+    monkeypatch.setattr(job, "datetime", Clock)
+    monkeypatch.setattr(Clock, "hours", 0)
+    return Clock
+
+
+@pytest.mark.parametrize("hours", [101 * 24, 40_000, -2, -40_000])
+def test_a_clock_far_from_the_last_commit(hours: int, job: Any, clock: type[Clock], tmp_path: Path) -> None:
+    """It is refused before it gives up earlier commits, or keeps later ones; one may say that it is right."""
+    world = World(job, tmp_path, "90m")
+    world.apply("a", "3,4,+")
+    clock.hours = hours
+    for go in (lambda: world.apply("b", "4,5,+"), lambda: job.vacuum(world.state, log=world.log)):
+        said = world.refusal(go)
+        assert said.startswith("the clock of this machine says ") and "one of them is wrong" in said
+    far = said.split("--max-clock-jump ")[1].split("`")[0]
+    assert far == {101 * 24: "102d", 40_000: "1667d", -2: "2h", -40_000: "1667d"}[hours]
+    assert job.status(world.state)["commit"] == 2 and not list(Path(world.state, "data").glob("000000000003-*"))
+    job.compact(None, world.state, log=world.log)
+    assert "one of them is wrong" in world.refusal(lambda: job.vacuum(world.state, max_clock_jump="1h", log=world.log))
+    done = job.vacuum(world.state, max_clock_jump=far, log=world.log)
+    assert (done["applied"], done["kept_from"]) == (True, 2)
+    for number in range(4):
+        clock.hours += 1
+        world.apply(f"c{number}", f"{number},9,+")
+    manifest = job.read_manifest(Path(world.state))
+    assert manifest.time == max(manifest.time, job.read_manifest(Path(world.state), 3).time)
+    assert manifest.kept_from == manifest.commit - 2
+    assert job.verify(None, world.state)["differences"] == []
+
+
+def test_clocks_that_do_no_harm(job: Any, clock: type[Clock], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Small differences, months without batches, other time zones, and commits that are not kept for some time."""
+    world = World(job, tmp_path, "7d")
+    for number, hours in enumerate((0, -0.9, 99 * 24)):
+        clock.hours = hours  # type: ignore[assignment]
+        world.apply(f"b{number}", f"{number},9,+")
+    for zone in ("Pacific/Kiritimati", "Pacific/Pago_Pago"):
+        monkeypatch.setenv("TZ", zone)
+        time.tzset()
+        world.apply(zone, "5,6,+")
+    monkeypatch.undo()
+    time.tzset()
+    times = [job.read_manifest(Path(world.state), number).time for number in range(1, 7)]
+    assert times == sorted(times)
+    counted = World(job, tmp_path / "counted", "3")
+    clock.hours = 40_000
+    monkeypatch.setattr(job, "datetime", Clock)
+    assert counted.apply("a", "3,4,+")["applied"]
+    monkeypatch.setattr(job, "datetime", datetime.datetime)
+    assert counted.apply("b", "3,4,-")["applied"]
+    assert "one of them is wrong" in counted.refusal(lambda: job.vacuum(counted.state, keep="7d", log=counted.log))
+
+
+@pytest.mark.parametrize("jump", ["", "0d", "-1d", "7", "inf", "1e9d", "99999999999d", "7d\n"])
+def test_what_is_no_distance_in_time(jump: str, job: Any, world: World) -> None:
+    """It is refused."""
+    assert "is not a distance in time" in world.refusal(
+        lambda: job.vacuum(world.state, max_clock_jump=jump, log=world.log)
+    )
+
+
 def test_an_upgrade_is_undone_by_the_script_before(world: World, job: Any) -> None:
     """Its state is the one before; what other versions of the program published is taken back."""
     other: Any = load_script(compile_text(PROGRAM.replace("link(Z, Y).", "link(Z, Y), X != Y."), "net.dl")[1])
@@ -332,8 +409,9 @@ EXPECTED: dict[Callable[[World], None], Rows] = {
 }
 
 
+@by_day(2)
 @pytest.mark.parametrize("command", EXPECTED)
-@pytest.mark.parametrize("apart", [67, pytest.param(1, marks=AT_NIGHT)])
+@pytest.mark.parametrize("apart", [137, pytest.param(1, marks=AT_NIGHT)])
 def test_killed(command: Callable[[World], None], apart: int, job: Any, tmp_path: Path) -> None:
     """At whatever step: the same command brings it to its end, and a batch after it is applied and published."""
     built = tmp_path / "built"

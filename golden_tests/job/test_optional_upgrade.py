@@ -12,6 +12,7 @@ from flintlog.compiler.source import SourceFile
 from flintlog.targets.pyspark.emit import emit_script
 
 from golden_tests.harness import VERSION, load_script
+from golden_tests.nightly import by_day
 
 if TYPE_CHECKING:
     from types import ModuleType
@@ -56,6 +57,7 @@ def tuples(module: ModuleType, place: Any, state: str, name: str) -> list[Any]:
     return sorted(json.dumps(list(row.values()), default=str) for row in rows)
 
 
+@by_day(1)
 @pytest.mark.parametrize(("where", "command"), [("here", "upgrade"), ("here", "rebuild"), ("spark", "upgrade")])
 def test_stored_rows_stay(where: str, command: str, tmp_path: Path, request: pytest.FixtureRequest) -> None:
     """The state is that of the new version built from the same rows, and takes nulls from there on."""

@@ -13,23 +13,23 @@ import pyarrow.parquet as pq
 import pytest
 from flintlog.compiler.pipeline import compile_program
 from flintlog.compiler.source import SourceFile
-from flintlog.runtime import publish
-from flintlog.runtime.cli import run_command
-from flintlog.runtime.commands.apply import apply_batch
-from flintlog.runtime.commands.init import init_state
-from flintlog.runtime.commands.rebuild import rebuild_state
-from flintlog.runtime.commands.recover import recover_state
-from flintlog.runtime.commands.status import state_status
-from flintlog.runtime.errors import JobError
-from flintlog.runtime.executors import LocalExecutor
-from flintlog.runtime.locations import LONGEST_LOCATION, is_location, location_folder
-from flintlog.runtime.log import Log
-from flintlog.runtime.manifest import read_state
-from flintlog.runtime.model import Program
+from flintlog.runtime.addons.operations.rebuild import rebuild_state
+from flintlog.runtime.addons.operations.recover import recover_state
+from flintlog.runtime.job.apply import apply_batch
+from flintlog.runtime.job.init import init_state
+from flintlog.runtime.job.job import run_command
+from flintlog.runtime.job.status import state_status
+from flintlog.runtime.kernel.errors import JobError
+from flintlog.runtime.kernel.model import Program
+from flintlog.runtime.store import publish
+from flintlog.runtime.store.executors import LocalExecutor
+from flintlog.runtime.store.manifest import read_state
+from flintlog.runtime.store.published_names import LONGEST_LOCATION, is_location, location_folder
+from flintlog.runtime.system.log import Log
 from flintlog.targets.pyspark.load import load_program
 
 from golden_tests.job.kill import in_child, kill_at
-from golden_tests.nightly import AT_NIGHT
+from golden_tests.nightly import AT_NIGHT, by_day
 
 ODD = ["a/b", "..", ".", "", "'", '"', "a,b", "é", "日本", "%2F", "a=b", "A", "a", "x" * 300, "é" * 200, "\n", " ", "^"]
 ODD += [
@@ -197,9 +197,9 @@ def test_names_of_folders() -> None:
 
 def test_many_locations(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A file for each, written one after the other, also where rows of one are in several batches of rows."""
-    from flintlog.runtime import cutting
+    from flintlog.runtime.store import partitioning
 
-    monkeypatch.setattr(cutting, "ROWS_CUT_AT_ONCE", 100)
+    monkeypatch.setattr(partitioning, "ROWS_CUT_AT_ONCE", 100)
     monkeypatch.setattr(publish, "ROWS_CUT_AT_ONCE", 100)
     job = Job(tmp_path)
     rng = random.Random(1)
@@ -318,7 +318,8 @@ def published(event: str, arguments: tuple[object, ...]) -> bool:
     return event in ("open", "os.rename", "os.mkdir", "os.link") and "/near/" in str(arguments)
 
 
-@pytest.mark.parametrize("stride", [7, pytest.param(1, marks=AT_NIGHT)])
+@by_day(1)
+@pytest.mark.parametrize("stride", [41, pytest.param(1, marks=AT_NIGHT)])
 def test_kills(stride: int, tmp_path: Path) -> None:
     """Killed before any access to the published files, the next command publishes all of them, once."""
     killed, step = True, 1

@@ -21,11 +21,11 @@ from flintlog.compiler.pipeline import compile_program
 from flintlog.compiler.source import SourceFile
 from flintlog.targets.pyspark.emit import emit_script
 
-from golden_tests.feeds.envelopes import MemoryTopic
-from golden_tests.feeds.world import RECORDED, FeedWorld, applied, refusal
+from golden_tests.addons.feeds.envelopes import MemoryTopic
+from golden_tests.addons.feeds.world import RECORDED, FeedWorld, applied, refusal
 from golden_tests.harness import VERSION, compile_text, load_script
 from golden_tests.job.kill import STEPS, in_child, kill_at
-from golden_tests.nightly import AT_NIGHT, seeds
+from golden_tests.nightly import AT_NIGHT, by_day, seeds
 
 SET = """
 input relation item(id: int, shop: string, size: int, price: decimal(4,1), note: string?)
@@ -225,9 +225,10 @@ def set_aside(folder: Path) -> list[dict[str, Any]]:
     return [json.loads(line) for file in files for line in file.read_text("utf-8").split("\n") if line]
 
 
+@by_day(2)
 @pytest.mark.parametrize("form", KINDS)
 @pytest.mark.parametrize("keyed", [True, False])
-@pytest.mark.parametrize("seed", seeds(1, 200))
+@pytest.mark.parametrize("seed", seeds(1, 4))
 def test_as_without_bad_rows(
     make: Made, form: str, keyed: bool, seed: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -477,7 +478,8 @@ def job() -> Iterator[Any]:
     del sys.modules[module.__name__]
 
 
-@pytest.mark.parametrize("apart", [11, pytest.param(1, marks=AT_NIGHT)])
+@by_day(1)
+@pytest.mark.parametrize("apart", [61, pytest.param(1, marks=AT_NIGHT)])
 def test_killed(apart: int, job: Any, tmp_path: Path) -> None:
     """At whatever step in the state and in the folder: the rows are visible once, with the commit and not before."""
     built, now = tmp_path / "built", tmp_path / "now"

@@ -8,11 +8,12 @@ import pytest
 
 from golden_tests.job import assemble
 from golden_tests.job.stalls import PROGRAM, Race, Steps
-from golden_tests.nightly import AT_NIGHT
+from golden_tests.nightly import AT_NIGHT, by_day
 
 KEPT = 2
 
 
+@by_day(1)
 @pytest.mark.parametrize(
     ("count", "apart"), [(KEPT + 1, 6), *(pytest.param(count, 1, marks=AT_NIGHT) for count in (1, 2, KEPT + 1))]
 )
@@ -26,6 +27,7 @@ def test_stalled_at_each_step(count: int, apart: int, tmp_path: Path) -> None:
     assert step > 50
 
 
+@by_day(1)
 @pytest.mark.parametrize("named", ["os.mkdir /data", "os.link", ".published"])
 def test_stopped_at_chosen_steps(named: str, tmp_path: Path) -> None:
     """A process gets SIGSTOP and SIGCONT: when its data folder appears, before the commit, and while it publishes."""

@@ -17,7 +17,7 @@ import pytest
 
 from golden_tests.harness import tuples_in
 from golden_tests.job import assemble
-from golden_tests.nightly import AT_NIGHT
+from golden_tests.nightly import AT_NIGHT, by_day
 
 Write = Callable[[str, str | bytes], str]
 
@@ -306,6 +306,7 @@ def test_a_crash_between_commit_and_publication(
     assert len(list((built / "published/pair/changes/batch=x").iterdir())) == 1
 
 
+@by_day(1)
 @pytest.mark.parametrize("apart", [4, pytest.param(1, marks=AT_NIGHT)])
 def test_killed_at_every_step(apart: int, tmp_path: Path) -> None:
     """SIGKILL at each step that ``apply`` takes on the file system; by day at some of them."""
@@ -477,7 +478,7 @@ def test_a_damaged_manifest_is_named(job: ModuleType, built: Path, write: Write,
     assert job.recover(str(built), log=quiet)["commit"] == 3
     path = write("state/manifest/000000000004.json", '{"format": 99}')
     for command in (job.status, job.recover):
-        with pytest.raises(job.JobError, match=r"4\.json has format 99; this job reads formats 1, 2 and 3"):
+        with pytest.raises(job.JobError, match=r"4\.json has format 99, and this job reads format 3: use"):
             command(str(built))
 
 

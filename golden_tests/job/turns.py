@@ -66,7 +66,7 @@ class Turns:
             column.name: pa.array([row[place] for row in rows], arrow_type(column.type.removesuffix("?")))
             for place, column in enumerate(relation.columns)
         }
-        operation = self.job.operation_column(relation)
+        operation = self.job.operation_column(relation.columns)
         if signs is not None or not columns:
             columns[operation] = pa.array(signs or ["+"] * len(rows), pa.string())
         path = self.folder / f"{stem}.parquet"
@@ -249,7 +249,7 @@ class Turns:
 
 
 def take_turns(seed: int, folder: Path, steps: int, spark: Any = None, make: type[Turns] = Turns) -> None:
-    """Run a random program that the oracle takes, and so many commands on its state."""
+    """Run a random program that the oracle takes, and a number of commands on its state."""
     rng = random.Random(seed)
     scenario = scenario_of(seed, nasty=seed % 2 == 1, nulls=seed % 3 == 0)
     job: Any = load_script(compile_text(scenario.text)[1])

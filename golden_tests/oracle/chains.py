@@ -32,7 +32,7 @@ class ChainBuilder:
     def group(self, first: str, last: str) -> list[str]:
         """Literals between two variables."""
         rng, inner = self.rng, self.variable()
-        found = rng.choice(
+        return rng.choice(
             [
                 [f"e({first}, {last})"],
                 [f"e({last}, {first})"],
@@ -45,7 +45,6 @@ class ChainBuilder:
                 [f"f({first})", f"f({last})"],
             ]
         )
-        return found
 
     def exits(self, name: str) -> str:
         """A rule of a relation that is not recursive."""

@@ -292,6 +292,11 @@ def tokens(text: str) -> Iterator[Token]:
 Conjunction = tuple[Literal, ...]
 
 
+def unescaped(escape: re.Match[str]) -> str:
+    """The character that an escape stands for; an unknown one stays as it is."""
+    return chr(int(escape[1], 16)) if escape[1] else ESCAPES.get(escape[2], escape[0])
+
+
 class Parser:
     """Recursive descent over the tokens of one program."""
 
@@ -744,7 +749,8 @@ class Parser:
             return Constant(int(text), text)
         if token.kind == "string":
             self.take()
-            return Constant(re.sub(r"\\(.)", lambda m: ESCAPES.get(m[1], m[0]), token.text[1:-1]), token.text)
+            text = re.sub(r"\\(?:u([0-9a-fA-F]{4})|(.))", unescaped, token.text[1:-1])
+            return Constant(text, token.text)
         if token.kind == "date":
             self.take()
             return Constant(date.fromisoformat(token.text[5:-1]), token.text)

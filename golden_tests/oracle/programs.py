@@ -11,13 +11,16 @@ modulo a constant, and strings are only made longer outside of it.
 
 from __future__ import annotations
 
+import json
 import random
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import date, datetime
-from decimal import Decimal
+from decimal import Decimal, localcontext
 from typing import Any, TypeVar
+
+from sqlglot.generator import Generator
 
 from .batches import Batch, Change, Rows, apply, key_of
 from .language import Program, Relation, Row, parse
@@ -72,12 +75,14 @@ MORE_FEATURES = frozenset(
         "multisets",
         "timestamps",
         "firsts",
+        "types",
     }
 )
 """What they show when asked: ``@`` on the first column of every relation, columns behind ``min`` or ``max``,
 ``count<distinct X>``, ``min`` inside recursion, columns of lists, calls of functions, names that mean something to
 an engine, to Python or to the job (``names.py``), several facts of a relation in a row, columns whose values may be
-null, inputs whose copies count, columns of timestamps, and the first few of an order."""
+null, inputs whose copies count, columns of timestamps, the first few of an order, and columns of every type, which may
+be null, with the ends of 64 bits and strings that mean something to an engine or a file format."""
 
 DOMAIN = 5
 """Integer columns of inputs and integer constants are drawn from 0 to ``DOMAIN`` - 1."""
@@ -101,6 +106,22 @@ VALUES: dict[str, Sequence[Any]] = {
     ),
 }
 """What input columns are filled with, per type without its parameters."""
+
+#: The types of columns that "types" adds.
+TYPES = (
+    *("bool", "date", "decimal(10,2)", "float", "timestamp", "bool?", "date?", "decimal(10,2)?", "float?"),
+    *("timestamp?", "list<int>?", "int?", "string?"),
+)
+#: What the columns of :data:`WILD` are filled with.
+WILD_VALUES: dict[str, Sequence[Any]] = {
+    "int": (2**63 - 1, -(2**63), 0, -1, 2**53 + 1),
+    "string": (
+        *("", "'", '"', "%", "_", "\\", "a\nb", "\t", ",", "null", "NULL", " a", "{x}", "$1", "--"),
+        *("a\u0308", "\U0001f600", "\ufeff", Generator().SENTINEL_LINE_BREAK),
+    ),
+}
+#: The relation with such values.
+WILD = "wild"
 
 
 @dataclass
@@ -130,6 +151,15 @@ POOLS = {
     "int?": ("N", "O"),
     "string?": ("P", "Q"),
     "timestamp": ("V", "W"),
+    "bool": ("BA", "BB"),
+    "bool?": ("BN", "BO"),
+    "date": ("DA", "DB"),
+    "date?": ("DN", "DO"),
+    "decimal(10,2)": ("EA", "EB"),
+    "decimal(10,2)?": ("EN", "EO"),
+    "float?": ("FN", "FO"),
+    "timestamp?": ("VN", "VO"),
+    "list<int>?": ("LN", "LO"),
 }
 ASSIGNED = {"int": ("A", "B"), "string": ("C", "D"), "list<int>": ("K",)}
 
@@ -262,6 +292,12 @@ class Builder:
                 self.input("oo", ("int", "int?", "int?") if self.located else ("int?", "int?"))
             if self.chance(40, "strings"):
                 self.input("so", ("int", "string?"))
+        if "types" in self.features:
+            for name in ("ty", "tz")[: self.number(1, 2, 60)]:
+                columns = [self.pick(TYPES) for _ in range(self.number(1, 3, 60))]
+                self.input(name, ("int", *columns), "primary key (c0)" if self.chance(20, "keys") else "")
+            if self.chance(60, "strings"):
+                self.input(WILD, ("int", "string"))
         nodes = any(relation.name == "f" for relation in self.lower)
         self.domain = self.chance(30, "paths", *(() if nodes else ("wildcards",)))
         if self.domain:
@@ -344,6 +380,8 @@ class Builder:
             if not (self.located and column == 0) and self.chance(35, "timestamps")
             else "float"
             if not (self.located and column == 0) and floats and self.chance(15)
+            else self.pick(TYPES)
+            if not (self.located and column == 0) and self.chance(50, "types")
             else self.pick(("int?", "int?", "string?"))
             if not (self.located and column == 0) and self.chance(35, "nulls")
             else "int"
@@ -427,7 +465,7 @@ class Builder:
             self.insert(body, self.comparison(body))
         if self.chance(25, "functions"):
             self.insert(body, self.condition(body))
-        if self.chance(45, "nulls"):
+        if self.chance(45, "nulls") or self.chance(45, "types"):
             self.insert(body, self.null_test(body))
         for _ in range(self.number(0, 2, 25) if "negation" in self.features else 0):
             self.insert(body, self.negated(self.below(), body))
@@ -488,7 +526,7 @@ class Builder:
 
     def null_test(self, body: Body) -> str | None:
         """A test of a variable that may be null."""
-        names = [(name, kind) for kind in ("int?", "string?") for name in body.bound[kind]]
+        names = [(name, kind) for kind in POOLS if kind.endswith("?") for name in body.bound[kind]]
         if not names:
             return None
         name, kind = self.pick(names)
@@ -537,12 +575,17 @@ class Builder:
             case "int":
                 return str(self.pick(VALUES["int"]))
             case "string":
-                return f'"{self.pick(VALUES["string"])}"'
+                wild = self.chance(30, "types")
+                return json.dumps(self.pick(WILD_VALUES["string"] if wild else VALUES["string"]), ensure_ascii=False)
             case "list<int>":
                 return str(list(self.pick(VALUES["list<int>"][:1] + VALUES["list<int>"][2:])))
             case "timestamp":
                 text = str(self.pick(VALUES["timestamp"]))
                 return f'timestamp"{text.rstrip("0") if "." in text else text}"'
+            case "bool":
+                return self.pick(("false", "true"))
+            case "date":
+                return f'date"{self.pick(VALUES["date"])}"'
         return str(self.pick(VALUES["float"]))
 
     def constant_atom(self, relation: Signature) -> str:
@@ -594,7 +637,7 @@ class Builder:
             right = self.constant(type_name.removesuffix("?"))
         else:
             right = self.expression(body, recursive=False)
-        op = self.pick(("!=", "<", "<=", ">", ">=", "="))
+        op = self.pick(("!=", "<", "<=", ">", ">=", "=") if not type_name.startswith("bool") else ("!=", "="))
         return f"{right} {op} {left}" if op != "=" and self.chance(15) else f"{left} {op} {right}"
 
     def expression(self, body: Body, recursive: bool) -> str:
@@ -977,8 +1020,20 @@ class Carrier:
 
 
 def values_of(type_name: str) -> Sequence[Any]:
-    """What a column of this type is filled with; KeyError for a type that is not in :data:`VALUES`."""
-    return VALUES[type_name.split("(")[0]]
+    """What a column of this type is filled with; KeyError for a type that is not known."""
+    if type_name in VALUES:
+        return VALUES[type_name]
+    if type_name.endswith("?"):
+        return (None, *values_of(type_name.removesuffix("?")))
+    if type_name.startswith("list<"):
+        items = values_of(type_name.removeprefix("list<").removesuffix(">"))
+        return ((), (items[0],), (items[-1], items[0]))
+    if type_name.startswith("decimal("):
+        precision, scale = map(int, type_name.removeprefix("decimal(").removesuffix(")").split(","))
+        with localcontext(prec=40):
+            found = [value.quantize(Decimal(1).scaleb(-scale)) for value in VALUES["decimal"]]
+        return [value for value in dict.fromkeys(found) if abs(value) < 10 ** (precision - scale)] or [Decimal(0)]
+    return VALUES[type_name]
 
 
 def in_order(row: Row) -> list[tuple[bool, Any]]:
@@ -989,7 +1044,8 @@ def in_order(row: Row) -> list[tuple[bool, Any]]:
 def build_row(builder: Builder, relation: Relation) -> Row:
     """A row of the relation's types."""
     assert relation.columns is not None
-    return tuple(builder.pick(values_of(column.type)) for column in relation.columns)
+    values = WILD_VALUES.__getitem__ if relation.name == WILD else values_of
+    return tuple(builder.pick(values(column.type)) for column in relation.columns)
 
 
 def build_inputs(builder: Builder, program: Program, most: int) -> dict[str, set[Row] | Counter[Row]]:

@@ -21,7 +21,7 @@ ROOT = Path(__file__).parents[2]
 API = "api"
 
 #: Folders of the repository that are packages below ``flintlog``.
-BELOW = ("compiler", "docs", "runtime", "targets", "templates")
+BELOW = ("compiler", "runtime", "targets", "templates")
 
 FOLDERS = (API, *BELOW)
 
@@ -32,7 +32,7 @@ METADATA = ("README.md", "LICENSE")
 IN_SOURCES = ("CHANGELOG.md", "CONTRIBUTING.md", "requirements-dev.txt")
 
 #: What the project's files in a wheel end with.
-SUFFIXES = (".py", ".lark", ".jinja", "docs/errors.md", "py.typed")
+SUFFIXES = (".py", ".lark", ".jinja", ".txt", "py.typed")
 
 
 @dataclass(frozen=True)

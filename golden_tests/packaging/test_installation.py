@@ -8,6 +8,7 @@ import zipfile
 from pathlib import Path
 
 from golden_tests.harness import EXAMPLES
+from golden_tests.nightly import AT_NIGHT, by_day
 from golden_tests.packaging.installations import (
     FOLDERS,
     ROOT,
@@ -43,6 +44,7 @@ def test_wheel_holds_exactly_the_files_of_the_tree(wheel: Path) -> None:
     assert sorted(names) == sorted(project_files())
 
 
+@by_day(1)
 def test_nothing_but_flintlog_is_importable(installation: Installation, tmp_path: Path) -> None:
     """No top-level name of the repository leaks, and every package of ``flintlog`` comes from this installation."""
     names = [*FOLDERS, "golden_tests", "examples", "benchmarks"]
@@ -66,7 +68,8 @@ def test_import_loads_nothing_else(installation: Installation, tmp_path: Path) -
 
 
 USE = """
-import flintlog, flintlog.compiler.cli, flintlog.docs, flintlog.runtime.model, flintlog.targets, flintlog.templates
+import flintlog, flintlog.compiler.cli, flintlog.targets, flintlog.templates
+import flintlog.runtime.kernel.model
 assert set(flintlog.__all__) <= set(dir(flintlog))
 assert all(getattr(flintlog, name) is not None for name in flintlog.__all__)
 program = "input relation a(x: int)\\noutput relation b(x: int)\\nb(X + 1) :- a(X).\\n"
@@ -75,6 +78,7 @@ print(flintlog.evaluate(program, {"a": [(1,)]})["b"].to_list())
 """
 
 
+@by_day(1)
 def test_library_works(installation: Installation, tmp_path: Path) -> None:
     """The public names are there, beside the packages of the tree."""
     assert run(installation.python, "-c", USE, cwd=tmp_path).strip() == "[(2,)]"
@@ -88,6 +92,7 @@ def test_command_explains_itself(installation: Installation, tmp_path: Path) -> 
     assert run(installation.python, "-m", "flintlog", "--help", cwd=tmp_path) == said
 
 
+@AT_NIGHT
 def test_every_installation_compiles_the_examples_alike(
     wheel_installation: Installation, editable_installation: Installation, tmp_path: Path
 ) -> None:

@@ -63,7 +63,7 @@ def test_source_distribution(tmp_path: Path) -> None:
     (archive,) = tmp_path.glob("*.tar.gz")
     with tarfile.open(archive) as opened:
         names = {name.partition("/")[2] for name in opened.getnames()}
-    assert {*METADATA, *IN_SOURCES, "pyproject.toml", "runtime/job.py", "compiler/frontend/flintlog.lark"} <= names
+    assert {*METADATA, *IN_SOURCES, "pyproject.toml", "runtime/job/job.py", "compiler/frontend/flintlog.lark"} <= names
 
 
 def test_ranges_end() -> None:

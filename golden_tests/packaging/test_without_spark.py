@@ -53,10 +53,8 @@ def without_java(python: Path) -> dict[str, str]:
 
 def write_script(folder: Path, text: str, runtime: str = "standalone") -> Path:
     """Compile a program, and return its script."""
-    options = CompileOptions(format=False, runtime=runtime)
-    folder.mkdir(exist_ok=True)
-    for name, content in compile_source(SourceFile("job.dl", text), options).files.items():
-        (folder / name).write_text(content, encoding="utf-8")
+    options = CompileOptions(format=False, runtime=runtime, parts=("explain", "operations"))
+    compile_source(SourceFile("job.dl", text), options).write(folder)
     return folder / "job.py"
 
 

@@ -1,4 +1,4 @@
-"""``flintlog replay``: one folder per case under ``cases/``, with a program, commands, and what is printed.
+"""``flintlog replay``: in ``cases.txt``, each case has a program, commands, and what is printed.
 
 ``mistakes/`` has one program, commands with a mistake each behind a heading, and what is said of them.
 """
@@ -19,19 +19,22 @@ import pytest
 from click.testing import CliRunner
 from flintlog.compiler import cli
 from flintlog.compiler.diagnostics import CompileError, render
-from flintlog.compiler.local.dat.printer import value_text
-from flintlog.compiler.local.dat.reader import COMMANDS, Reader
-from flintlog.compiler.local.dat.replay import Replay
 from flintlog.compiler.pipeline import compile_program
 from flintlog.compiler.source import SourceFile
+from flintlog.local.dat.printer import value_text
+from flintlog.local.dat.reader import COMMANDS, Reader
+from flintlog.local.dat.replay import Replay
+from flintlog.runtime.kernel.model import Program
 from flintlog.runtime.local.session import Session
-from flintlog.runtime.model import Program
 from flintlog.targets.pyspark.load import load_program
 
 from golden_tests.frontend.golden import compare
+from golden_tests.nightly import by_day
+from golden_tests.packed import Case, cases_of, check, written
 
 HERE = Path(__file__).parent
-CASES = sorted(path.parent for path in HERE.glob("cases/*/program.dl"))
+FILE = HERE / "cases.txt"
+CASES = cases_of(FILE)
 
 
 def replayed(program: Path, commands: Path | str, *options: str | Path) -> str:
@@ -43,16 +46,17 @@ def replayed(program: Path, commands: Path | str, *options: str | Path) -> str:
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
-def test_cases(case: Path, update_golden: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_cases(case: Case, update_golden: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """What is printed is what is expected."""
-    monkeypatch.chdir(case)
+    monkeypatch.chdir(written(case, ".dl", tmp_path).parent)
     options = ["--functions", "functions.py"] if Path("functions.py").exists() else []
-    compare(replayed(Path("program.dl"), Path("changes.dat"), *options), case / "expected.txt", update_golden)
+    printed = replayed(Path("program.dl"), Path("changes.dat"), *options)
+    check(FILE, case, {"printed": printed}, update_golden)
 
 
 def test_cases_show_all_commands() -> None:
     """Each command stands in some case, but timestamp, which prints another number each time."""
-    text = "\n".join((case / "changes.dat").read_text(encoding="utf-8") for case in CASES)
+    text = "\n".join(case.parts["file changes.dat"] for case in CASES)
     assert [word for word in COMMANDS if not re.search(rf"\b{word}\b", text)] == ["timestamp"]
 
 
@@ -226,6 +230,7 @@ def test_a_person_who_types_may_go_on(program: Path) -> None:
     assert process.returncode == 1
 
 
+@by_day(1)
 @pytest.mark.parametrize("command", ["run", "replay"])
 def test_nobody_reads_to_the_end(command: str, tmp_path: Path) -> None:
     """A closed pipe ends the command without a word."""
@@ -283,7 +288,7 @@ def test_without_duckdb(command: str, program: Path) -> None:
     result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     assert (result.returncode, result.stdout) == (2, "")
     assert result.stderr == (
-        'error: this command requires DuckDB, which is not installed: pip install "flintlog[run]"\n'
+        "error: this command requires DuckDB, which is not installed: pip install duckdb pyarrow numpy\n"
     )
 
 
@@ -304,7 +309,9 @@ def test_files_that_cannot_be_read(name: str, program: Path) -> None:
 
 def test_functions_must_be_given(tmp_path: Path) -> None:
     """Where the program has external functions, and only there; before anything else is done."""
-    case = HERE / "cases" / "functions_that_fail"
+    case, keys = (
+        written(case, ".dl", tmp_path).parent for case in CASES if case.name in ("functions_that_fail", "keys")
+    )
     assert replayed(case / "program.dl", case / "changes.dat") == (
         "error: program.dl needs Python functions; pass their file with --functions FILE: half(int): int\nexit code 1\n"
     )
@@ -313,7 +320,6 @@ def test_functions_must_be_given(tmp_path: Path) -> None:
     assert replayed(case / "program.dl", case / "changes.dat", "--functions", empty) == (
         f"error: {empty} has no function half; program.dl declares half(int): int\nexit code 1\n"
     )
-    keys = HERE / "cases" / "keys"
     assert replayed(keys / "program.dl", keys / "changes.dat", "--functions", empty) == (
         "error: program.dl declares no `extern function`, but functions were given\nexit code 1\n"
     )

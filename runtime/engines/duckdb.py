@@ -7,30 +7,36 @@ through the operations of an engine.
 from __future__ import annotations
 
 import contextlib
+import importlib.util
 import math
 import re
 import sys
 import time
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, NamedTuple
 
-from ..errors import JobError, OutOfMemory, Passing, full_disk
-from ..files import READ_FILES, checked_file
-from ..model import Both, Column, Relation, Stratum
-from ..sql import no_rows
-from .engine import out_of_range
-from .instances import INSTANCES, Database
+from ..kernel.engine import out_of_range
+from ..kernel.errors import JobError, OutOfMemory, Passing, full_disk
+from ..kernel.model import Both, Column, ExternalFunction, Relation, Stratum
+from ..kernel.sql import no_rows, sql_type
+from ..system.checksums import READ_FILES, checked_file
+from ..system.permissions import share_like_parent
+from ..system.places import files_of_buckets, is_local
+from .instances import INSTANCES, Database, local_folder
 
 MOST_REMOVED, FEW_REMOVED = 3, 100_000
 """A table stays for the next batch if the rows that were ever inserted are at most this many times its present rows,
 apart from this many."""
 
 NAMED = re.compile(r"(?:'[^']*'|\bAS\s+\w+|\w+\.\w+)|(\w+)")
-"""Finds the words of a statement that may be tables: no text, since folders of the state have the names of relations,
-and neither aliases nor columns of a table."""
+"""Matches the words of a statement that may be tables: no quoted text, since folders of the state have the names of
+relations, no aliases, and no columns of a table."""
 
 MOST_REMEMBERED = 2000
-"""Of so many statements it is remembered which tables they may name: most come again with the next batch."""
+"""For at most this many statements the engine remembers which tables they may name: most statements come again with the
+next batch."""
 
 MANY_ROWS = 500_000
 """A table with fewer rows is joined as a whole: that takes no longer than to find out which rows are needed."""
@@ -40,7 +46,7 @@ MOST_MET, MOST_VALUES_MET = 0.05, 0.5
 share of the values in it."""
 
 FEW_LEFT = 1000
-"""Tables of at most so many rows are left in a database that is kept; to remove them would take longer than to replace
+"""Tables of at most this many rows are left in a database that is kept; removing them would take longer than replacing
 them."""
 
 
@@ -53,8 +59,38 @@ class NoRows(NamedTuple):
         return no_rows(self.columns, DuckEngine.name)
 
 
+@dataclass
+class DuckTable:
+    """A table or a view, as the engine knows it: its ``rows``, the query that makes it ``later``, when a statement
+    names it, and the query of a ``view`` in any case.
+
+    In the database, ``created`` rows were inserted since it is there; None if it is not. Row IDs are numbers of
+    insertions: ``numbered`` is the next one, -1 if nothing is known of its rows; those below ``read`` were read from
+    files, and those below ``ordered`` are in their order. Of a deferred table over files, ``selected`` returns a query
+    for the rows that meet a condition, and only rows to be changed are needed if these are at most ``reducible``.
+    ``conditions`` may be asked for, and are ``counted`` then. ``values`` estimates how many there are, by column. The
+    rows are in the ``order`` of these columns, except that large parts may have changed places. ``source`` identifies
+    rows that are kept for the next batch."""
+
+    rows: int = 0
+    later: str | NoRows | None = None
+    view: str | None = None
+    created: int | None = None
+    numbered: int = -1
+    read: int = 0
+    ordered: int = 0
+    selected: Callable[[str], str] | None = None
+    reducible: int = 0
+    conditions: Sequence[str] = ()
+    counted: Mapping[str, int] | None = None
+    values: Mapping[str, int] | None = None
+    order: tuple[str, ...] = ()
+    source: object = None
+
+
 class DuckEngine:
-    """DuckDB in memory, with ``threads`` threads, within ``memory_limit``, spilling to the folder ``spill``.
+    """DuckDB in memory, with ``threads`` threads, within ``memory_limit``. Its statements reach the files of the state
+    in the local folder ``state``, and those in a ``folder`` of its own, to which it spills.
 
     Views, empty tables and tables over files are created when a statement names them: a batch that changes little
     leaves most of them alone, and a statement costs as much as the work on a small table.
@@ -66,9 +102,11 @@ class DuckEngine:
     most_rows_to_leap = math.inf
     seconds_of_statement = 0.0015
     threads = 1
+    sharing = 0
 
-    def __init__(self, memory_limit: str = "", spill: str = "", threads: int = 1) -> None:
-        """Open a database; ``memory_limit`` is in DuckDB's syntax (``2GB``), empty for DuckDB's default."""
+    def __init__(self, memory_limit: str = "", threads: int = 1, state: str = "", spills: bool = True) -> None:
+        """Open a database; ``memory_limit`` is in DuckDB's syntax (``2GB``), empty for DuckDB's default. Without
+        ``spills``, it fails when that is used up."""
         self.threads = threads
         settings = {"threads": str(threads), "preserve_insertion_order": "false", "error_on_division_by_zero": "true"}
         # A common subexpression of two TRYs would be computed outside of both, and its error not caught. Of similar
@@ -77,42 +115,27 @@ class DuckEngine:
         # A checkpoint would change the row IDs.
         settings |= {"checkpoint_threshold": "'1000TB'"} if self.row_id else {}
         settings |= {"memory_limit": f"'{memory_limit}'"} if memory_limit else {}
-        settings |= {"temp_directory": f"'{spill}'"} if spill else {}
         try:
-            self._open(INSTANCES.take(settings), spill)
+            self._open(INSTANCES.take(settings, state, local_folder() if spills else ""))
         except ImportError as error:
             raise JobError(without_duckdb()) from error
 
-    def _open(self, instance: Database, spill: str = "", shared: bool = False) -> None:
+    def _open(self, instance: Database, shared: bool = False) -> None:
         """Begin with an empty database in an instance, which others may use later or, if it is ``shared``, use now."""
         self.instance, self._shared = instance, shared
         self.connection, self._database = instance.attach()
         #: Whether nothing but tables and settings was changed in the instance.
         self.reusable = True
-        self._start(spill)
+        self._start(instance.folder)
 
     def _start(self, folder: str) -> None:
         """Begin with an empty database."""
         self.folder = folder
         self.resources = contextlib.ExitStack()
-        self._rows: dict[str, int] = {}
-        self._views: dict[str, str] = {}
-        self._later: dict[str, str | NoRows] = {}
-        self._selected: dict[str, Callable[[str], str]] = {}
-        self._reducible: dict[str, int] = {}
-        self._read: dict[str, int] = {}
-        self._made: dict[str, int] = {}
-        self._numbered: dict[str, int] = {}
-        self._ordered: dict[str, int] = {}
-        self._conditions: dict[str, Sequence[str]] = {}
-        self._counted: dict[str, dict[str, int]] = {}
-        self._values: dict[str, dict[str, int]] = {}
-        self._sources: dict[str, object] = {}
+        self.tables: dict[str, DuckTable] = {}
         self._named: dict[str, tuple[str, ...]] = {}
         #: What is kept in memory beside tables, by stratum: its ``bytes``, and ``tables`` without which it is dropped.
         self.resident: dict[str, Any] = {}
-        #: Tables whose rows are in the order of some columns, with these; large parts may change places.
-        self.in_order: dict[str, tuple[str, ...]] = {}
         #: How many seconds queries have taken to follow changes, by stratum, for the choice to keep something beside.
         self.spent: dict[str, float] = {}
         self.statements = 0
@@ -122,12 +145,6 @@ class DuckEngine:
         self.failed_calls: Callable[[], str] = str
         #: Maps a file that a statement names to one that DuckDB can open.
         self.fetch: Callable[[str], str] = checked_file
-
-    def _known(self) -> tuple[dict[str, Any], ...]:
-        """Return all that is known of tables and views."""
-        noted = self._read, self._made, self._numbered, self._ordered, self._values, self._sources
-        counts = self._conditions, self._counted
-        return self._rows, self._views, self._later, self._selected, self._reducible, *noted, *counts
 
     def close(self) -> None:
         """Discard the database, and what was opened for it."""
@@ -185,14 +202,18 @@ class DuckEngine:
                 self._named.clear()
             names = self._named[sql] = tuple(dict.fromkeys(NAMED.findall(sql)))
         for name in names:
-            if name in self._views:
-                self._make_named(self._views[name])
-            if name in self._later:
-                kind = "VIEW" if name in self._views else "TABLE"
+            table = self.tables.get(name)
+            if table is None:
+                continue
+            if table.view is not None:
+                self._make_named(table.view)
+            if table.later is not None:
+                kind = "TABLE" if table.view is None else "VIEW"
                 before, started = self._reading, time.thread_time()
-                self.run(f"CREATE OR REPLACE {kind} {name} AS {self._later.pop(name)}")
+                query, table.later = table.later, None
+                self.run(f"CREATE OR REPLACE {kind} {name} AS {query}")
                 if kind == "TABLE":
-                    self._made[name] = self._rows[name]
+                    table.created = table.rows
                     # What it names itself was read meanwhile.
                     self._reading = before + time.thread_time() - started
 
@@ -212,10 +233,10 @@ class DuckEngine:
         """Return the query itself, and the whole table as its only part. If a few rows meet a large table, return a
         table of them, and the stored rows that may agree with one of them by their values in single columns: these are
         faster to compare than rows, and most row groups of a table are skipped if it is sorted by such a column."""
-        table = relation.table
-        if table in self._later or self.rows(table) < MANY_ROWS or after > MOST_MET * self.rows(table):
+        table = relation.tables
+        if self.tables[table].later is not None or self.rows(table) < MANY_ROWS or after > MOST_MET * self.rows(table):
             return f"({derived})", [table]
-        few, row = f"{table}__derived", f", {self.row_id}" if self.row_id else ""
+        few, row = table.derived, f", {self.row_id}" if self.row_id else ""
         if self.table(few, derived) > MOST_MET * self.rows(table):
             return few, [table]
         tests = [f"{name} IN (SELECT {name} FROM {few})" for name in self._selective(relation, few, columns)]
@@ -232,28 +253,28 @@ class DuckEngine:
         shares = {column: count / values[column] for column, count in zip(chosen, counts, strict=True)}
         return [column for column, share in shares.items() if share <= MOST_VALUES_MET]
 
-    def _number_of_values(self, relation: Relation) -> dict[str, int]:
+    def _number_of_values(self, relation: Relation) -> Mapping[str, int]:
         """Return how many values columns of a relation have, as DuckDB estimates; it does not for lists."""
-        table, names = relation.table, [column.sql for column in relation.tuple_columns]
-        if table not in self._values:
-            stats = self.run(f"SELECT {', '.join(f'stats({name})' for name in names)} FROM {table} LIMIT 1")
-            known = {name: found.get("approx_unique") for row in stats for name, found in zip(names, row, strict=True)}
-            self._values[table] = {name: number for name, number in known.items() if number}
-        return self._values[table]
+        table, names = self.tables[relation.tables], [column.sql for column in relation.tuple_columns]
+        if table.values is None:
+            stats = self.run(f"SELECT {', '.join(f'stats({name})' for name in names)} FROM {relation.table} LIMIT 1")
+            estimates = {
+                name: column.get("approx_unique") for row in stats for name, column in zip(names, row, strict=True)
+            }
+            table.values = {name: number for name, number in estimates.items() if number}
+        return table.values
 
     def table(self, name: str, sql: str | Both, counts: Sequence[str] = ()) -> int:
         """Run a query now and keep its rows as a table; return their number."""
         self.replace(name, counts)
         self.note_rows(name, int(self.run(f"CREATE OR REPLACE TABLE {name} AS {self.text(sql)}")[0][0]))
-        return self._rows[name]
+        return self.tables[name].rows
 
     def replace(self, name: str, counts: Sequence[str] = ()) -> None:
-        """Forget what is known of a table that will be made anew."""
+        """Forget everything about a table that will be made anew."""
         self.forget(name)
-        for known in (self._later, self._read, self._ordered, self._values, self.in_order):
-            known.pop(name, None)
-        self._conditions[name] = counts
-        self._counted.pop(name, None)
+        before = self.tables.get(name, DuckTable())
+        self.tables[name] = DuckTable(created=before.created, conditions=counts)
         self.statements += 1
 
     def forget(self, name: str) -> None:
@@ -262,37 +283,109 @@ class DuckEngine:
             del self.resident[stratum]
 
     def note_rows(self, name: str, rows: int) -> None:
-        """Note that a table was made with so many rows."""
-        self._rows[name] = self._made[name] = self._numbered[name] = rows
+        """Note that a table was made with ``rows`` rows."""
+        table = self.tables[name]
+        table.rows = table.created = table.numbered = rows
+
+    def files(self, paths: Sequence[str], columns: Sequence[Column] = ()) -> str:
+        """Return a FROM item for the rows of Parquet files; ``columns`` must be given if their columns differ."""
+        listed = ", ".join("'" + path.replace("'", "''") + "'" for path in paths)
+        # Folders above the state called `name=value` must not be read as columns.
+        by_name = ", union_by_name = true" if columns else ""
+        return f"read_parquet([{listed}], hive_partitioning = false{by_name})"
+
+    def lay_over(
+        self, name: str, base: tuple[str, int], changes: tuple[str, int], columns: Sequence[str], rows: int
+    ) -> bool:
+        """Return False: a query over both takes less time."""
+        return False
+
+    def write(
+        self, sql: str, bucket: str, order: Sequence[str], state: Path, folder: str, buckets: int
+    ) -> tuple[Path, dict[int, list[Path]]]:
+        """Write the rows of a query to Parquet files, one for each bucket: below ``state``, or below a folder of this
+        engine's if that is in a store."""
+        base = state if is_local(state) else Path(self.folder, "written")
+        place = base / folder
+        place.parent.mkdir(parents=True, exist_ok=True)
+        escaped = str(place).replace("'", "''")
+        ordered = f" ORDER BY {', '.join(order)}" if order else ""
+        # Version 2 stores the differences of numbers: files are smaller, and faster to write and to read.
+        form = "FORMAT parquet, PARQUET_VERSION v2, COMPRESSION zstd"
+        if bucket.isdigit():
+            self.run(f"COPY ({sql}{ordered}) TO '{escaped}.parquet' ({form})")
+            return base, {int(bucket): [Path(f"{place}.parquet")]}
+        rows = f"SELECT q.*, CAST({bucket} AS INT) AS _bucket FROM ({sql}) AS q{ordered}"
+        self.run(f"COPY ({rows}) TO '{escaped}' ({form}, PARTITION_BY (_bucket))")
+        share_like_parent(place)
+        return base, files_of_buckets(place)
+
+    def define(self, declared: ExternalFunction, call: Callable[..., Any]) -> None:
+        """Let queries call a function, with Arrow arrays of arguments. Raise JobError if NumPy is missing."""
+        import inspect
+
+        import pyarrow as pa
+
+        from .arrow import arrow_type
+
+        if importlib.util.find_spec("numpy") is None:
+            raise JobError(
+                f"NumPy is not installed for {sys.executable}: install it; DuckDB needs it to call {declared}"
+            )
+
+        def on_arrays(*columns: Any) -> Any:
+            values = zip(*(column.to_pylist() for column in columns), strict=True)
+            return pa.array([call(*row) for row in values], arrow_type(declared.result))
+
+        # DuckDB inspects the signature, and SQL passes one argument even to a function without parameters.
+        kinds = declared.parameters or ("bool",)
+        places = [inspect.Parameter(f"x{n}", inspect.Parameter.POSITIONAL_OR_KEYWORD) for n in range(len(kinds))]
+        on_arrays.__signature__ = inspect.Signature(places)  # type: ignore[attr-defined]
+        self.reusable = False
+        self.connection.create_function(
+            declared.sql,
+            on_arrays,
+            [sql_type(kind, "duckdb") for kind in kinds],
+            sql_type(declared.result, "duckdb"),
+            type="arrow",
+            null_handling="special",
+            side_effects=False,
+        )
 
     def later(
         self, name: str, sql: str | NoRows, rows: int, selected: Callable[[str], str] | None = None, reducible: int = 0
     ) -> None:
         """Create a table over files once a statement names it."""
         self.forget(name)
-        self._sources.pop(name, None)
-        self.in_order.pop(name, None)
-        self._later[name], self._rows[name] = sql, rows
-        self._conditions.pop(name, None)
-        self._read[name] = self._numbered[name] = self._ordered[name] = rows
-        self._selected.pop(name, None)
-        self._reducible[name] = reducible
-        if selected:
-            self._selected[name] = selected
+        before = self.tables.get(name, DuckTable())
+        self.tables[name] = DuckTable(
+            rows,
+            sql,
+            # What was a view stays one in the database.
+            view=None if before.view is None else str(sql),
+            created=before.created,
+            numbered=rows,
+            read=rows,
+            ordered=rows,
+            selected=selected,
+            reducible=reducible,
+        )
 
     def look_up(self, name: str, of: str, condition: str) -> bool:
         """Make a table of the rows of a deferred table that meet a condition, from its files."""
-        if self.keeps or of not in self._later or of not in self._selected:
+        table = self.tables[of]
+        if self.keeps or table.later is None or table.selected is None:
             return False
-        self.table(name, self._selected[of](condition))
+        self.table(name, table.selected(condition))
         return True
 
     def reduce(self, name: str, changes: str, columns: Sequence[str], most: int) -> None:
         """Read only those rows of a deferred table that agree with a row of ``changes``, if they are all it needs."""
-        if not self.keeps and name in self._later and name in self._selected and 0 < most <= self._reducible[name]:
+        table = self.tables[name]
+        if not self.keeps and table.later is not None and table.selected is not None and 0 < most <= table.reducible:
             same = " AND ".join(f"stored.{column} = changed.{column}" for column in columns)
-            self._later[name] = self._selected[name](f"EXISTS (SELECT 1 FROM {changes} AS changed WHERE {same})")
-            self._read[name] = 0
+            table.later = table.selected(f"EXISTS (SELECT 1 FROM {changes} AS changed WHERE {same})")
+            table.read = 0
 
     def empty(self, name: str, columns: Iterable[Column]) -> None:
         """Create a table without rows once a statement names it."""
@@ -307,8 +400,9 @@ class DuckEngine:
 
     def view(self, name: str, sql: str, rows: int | None = None) -> None:
         """Create a view of a query once a statement names it."""
-        if self._views.get(name) != sql:
-            self._views[name] = self._later[name] = sql
+        table = self.tables.setdefault(name, DuckTable())
+        if table.view != sql:
+            table.view = table.later = sql
 
     def snapshot(self, name: str, sql: str, rows: int) -> str:
         """Return the name of a table, made once a statement names it: joins are planned by the statistics of tables."""
@@ -321,18 +415,21 @@ class DuckEngine:
 
     def rows(self, name: str) -> int:
         """Return the number of rows of a table."""
-        return self._rows[name]
+        table = self.tables[name]
+        if table.numbered < 0:
+            raise KeyError(name)
+        return table.rows
 
     def counted(self, name: str, condition: str) -> int | None:
         """Return how many rows of a table meet one of the conditions that were given when it was made; all of them are
         counted at once, when this is first asked."""
-        conditions = self._conditions.get(name, ())
-        if condition not in conditions:
+        table = self.tables.get(name)
+        if table is None or condition not in table.conditions:
             return None
-        if name not in self._counted:
-            counts = ", ".join(f"COUNT(CASE WHEN {one} THEN 1 END)" for one in conditions)
-            self._counted[name] = dict(zip(conditions, self.run(f"SELECT {counts} FROM {name}")[0], strict=True))
-        return self._counted[name][condition]
+        if table.counted is None:
+            counts = ", ".join(f"COUNT(CASE WHEN {one} THEN 1 END)" for one in table.conditions)
+            table.counted = dict(zip(table.conditions, self.run(f"SELECT {counts} FROM {name}")[0], strict=True))
+        return table.counted[condition]
 
     def add(self, name: str, of: str, columns: str = "*", condition: str = "TRUE") -> None:
         """Append the rows of a table that meet a condition to another."""
@@ -343,12 +440,12 @@ class DuckEngine:
     def insert(self, name: str, sql: str) -> None:
         """Append the rows of a query to a table."""
         self.statements += 1
-        self._conditions.pop(name, None)
-        self.in_order.pop(name, None)
+        table = self.tables[name]
+        table.conditions, table.order = (), ()
         added = int(self.run(f"INSERT INTO {name} BY NAME {sql}")[0][0])
-        self._rows[name] += added
-        self._numbered[name] += added
-        self._made[name] += added
+        table.rows += added
+        table.numbered += added
+        table.created = (table.created or 0) + added
 
     def remove(
         self, name: str, keys: str, columns: Sequence[str], count: int | None = None, numbered: bool = False
@@ -361,27 +458,34 @@ class DuckEngine:
                 same = f"CASE WHEN {matches} THEN TRUE ELSE error('a row of {name} has moved') END"
                 matches = f"{name}.{self.row_id} = {keys}._row AND {same}"
             self.statements += 1
-            self._conditions.pop(name, None)
+            table = self.tables[name]
+            table.conditions = ()
             removed = int(self.run(f"DELETE FROM {name} USING {keys} WHERE {matches}")[0][0])
             assert count is None or removed == count, f"rows of {name} are not those that were looked up"
-            self._rows[name] -= removed
+            table.rows -= removed
 
     def rename(self, name: str, to: str) -> None:
         """Rename a table, replacing the table of that name."""
         for renamed in (name, to):
             self.forget(renamed)
-            self.in_order.pop(renamed, None)
-            self._conditions.pop(renamed, None)
-        self._rows[to], self._read[to] = self._rows.pop(name), self._read.pop(name, 0)
-        self._numbered[to], self._ordered[to] = self._numbered.pop(name, 0), self._ordered.pop(name, 0)
-        if name in self._later:
-            self._later[to] = self._later.pop(name)
+        table, replaced = self.tables.pop(name), self.tables.get(to, DuckTable())
+        self.tables[to] = DuckTable(
+            table.rows,
+            table.later,
+            created=replaced.created if table.later is not None else table.created,
+            numbered=table.numbered,
+            read=table.read,
+            ordered=table.ordered,
+            selected=table.selected,
+            reducible=table.reducible,
+        )
+        if table.later is not None:
+            if table.created is not None:
+                self.tables[name] = DuckTable(created=table.created)
             return
-        self._later.pop(to, None)
-        if to in self._made:
+        if replaced.created is not None:
             self.run(f"DROP TABLE {to}")
         self.run(f"ALTER TABLE {name} RENAME TO {to}")
-        self._made[to] = self._made.pop(name)
 
     def arrays(self, sql: str) -> dict[str, Any]:
         """Return the rows of a query as NumPy arrays, by column."""
@@ -413,47 +517,53 @@ class DuckEngine:
         """Return SQL for the rows inserted since a table was read: row IDs follow the order of insertion."""
         if not self.row_id:
             return name
-        return f"(SELECT * FROM {name} WHERE {self.row_id} >= {self._read.get(name, 0)})"
+        return f"(SELECT * FROM {name} WHERE {self.row_id} >= {self.tables[name].read})"
 
     def holds(self, name: str, source: object) -> bool:
         """Return whether a table has been kept since an earlier batch, with the rows of ``source``."""
-        return name in self._sources and self._sources[name] == source
+        table = self.tables.get(name)
+        return table is not None and table.source is not None and table.source == source
 
     def kept(self, name: str) -> bool:
         """Return whether a table has been kept since an earlier batch."""
-        return name in self._sources and name not in self._later
+        table = self.tables.get(name)
+        return table is not None and table.source is not None and table.later is None
 
     def inserted(self, name: str) -> int:
         """Return how many rows were ever inserted into a table, which is the row ID of the next one."""
-        return self._numbered[name]
+        return self.tables[name].numbered
 
     def scattered(self, name: str) -> int:
         """Return how many rows of a table were inserted since it was last read from files, which are sorted."""
-        return self._numbered.get(name, 0) - self._ordered.get(name, 0)
+        table = self.tables.get(name, DuckTable())
+        return max(table.numbered, 0) - table.ordered
 
     def clear(self, tables: Collection[str] = ()) -> None:
         """Discard everything but ``tables``, which stay for the next batch as if they had been read then. What takes
         little memory stays until it is made again, but is not known any more."""
         self.resident = {name: held for name, held in self.resident.items() if held.tables <= {*tables}}
-        for name in [name for name, rows in self._made.items() if rows > FEW_LEFT and name not in tables]:
-            self.connection.execute(f"DROP TABLE {name}")
-            del self._made[name]
-        self._sources = {}
-        self.in_order.clear()
-        self._selected.clear()
-        self._values.clear()
-        self._conditions.clear()
-        self._later = {name: sql for name, sql in self._later.items() if name in tables or name in self._views}
-        for known in (self._rows, self._read, self._numbered, self._ordered):
-            for name in [name for name in known if name not in tables]:
-                del known[name]
-        self._read.update(self._numbered)
+        for name, table in [*self.tables.items()]:
+            if name in tables:
+                self.tables[name] = DuckTable(
+                    table.rows, table.later, table.view, table.created, table.numbered, table.numbered, table.ordered
+                )
+                continue
+            if table.created is not None and table.created > FEW_LEFT:
+                self.connection.execute(f"DROP TABLE {name}")
+                table.created = None
+            if table.view is not None:
+                self.tables[name] = DuckTable(later=table.later, view=table.view, created=table.created)
+            elif table.created is not None:
+                self.tables[name] = DuckTable(created=table.created)
+            else:
+                del self.tables[name]
 
     def keep(self, name: str, source: object) -> None:
         """Note that a table has the rows of ``source``, unless it is still to be read or mostly removed rows."""
-        read = name in self._rows and name in self._made and name not in self._later
-        if read and self._numbered[name] <= MOST_REMOVED * self._rows[name] + FEW_REMOVED:
-            self._sources[name] = source
+        table = self.tables.get(name, DuckTable())
+        read = table.numbered >= 0 and table.created is not None and table.later is None
+        if read and table.numbered <= MOST_REMOVED * table.rows + FEW_REMOVED:
+            table.source = source
 
     def memory(self) -> int:
         """Return the memory that the database uses, and what is kept beside it, in bytes."""

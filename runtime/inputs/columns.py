@@ -1,32 +1,26 @@
-"""Convert Arrow columns of input files to the program's types, a column at a time.
+"""Convert the columns of sources to the program's types.
 
-A conversion succeeds only if the readers of :mod:`.values` would certainly accept every value with the same result.
-Otherwise the caller reads the rows one by one, which finds what is wrong, or that nothing is.
+A column is converted as a whole if the readers of :mod:`.values` would certainly accept every value with the same
+result. Otherwise its values are read one by one, which finds what is wrong, or that nothing is.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from datetime import date, datetime, timedelta
+from decimal import Decimal
+from types import NoneType
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from ..arrow import arrow_type, optional_array, string_array
-from ..sql import element_type, is_list, is_optional, plain_type
-from .values import (
-    BLANKS,
-    FLOATING,
-    INTEGER,
-    InputShape,
-    Unfit,
-    beyond_years,
-    decimal_size,
-    read_operation,
-    shown,
-)
+from ..engines.arrow import arrow_type, optional_array, place_array, string_array
+from ..kernel.sql import decimal_size, element_type, is_list, is_optional, plain_type
+from ..kernel.values import shown
+from .typed_values import FLOATING, reader, unfit_moment
+from .values import BLANKS, INTEGER, Absent, Digits, InputShape, Unfit, read_operation
 
-#: Text that Arrow parses as the readers do; other accepted forms are left to them.
 FORMS = {
     "int": INTEGER,
     "float": FLOATING,
@@ -35,6 +29,52 @@ FORMS = {
     "timestamp": r"[0-9]{4}-[0-9]{2}-[0-9]{2}[T ][0-9]{2}:[0-9]{2}:[0-9]{2}(?:\.[0-9]{1,6})?",
     "order": "[+-]?[0-9]{1,38}",
 }
+"""Text that Arrow parses as the readers do; other accepted forms are left to them."""
+
+STAGED_TYPES = {"operation": "string", "order": "decimal(38,0)"}
+"""The types as which operations and orders are staged."""
+
+WRITTEN_AS_TEXT = ("string", "operation", "date", "timestamp", "order")
+"""The types, besides decimals, whose values are text in JSON, or may be."""
+
+NUMBERS = ("int", "float", "order")
+"""The types, besides decimals, whose values are numbers in JSON, or may be."""
+
+
+def read_column(column: Any, kind: str, shape: InputShape, text: bool, count: int) -> tuple[Any, dict[int, str]]:
+    """Return a column of ``count`` values, as SourceRows has it, as an Arrow array of staged values, with nulls for
+    those that do not fit; and the reasons of these, by place."""
+    try:
+        return whole_column(column, kind, shape, text, count), {}
+    except (ValueError, OverflowError, pa.ArrowException):
+        read, values, reasons = reader(kind, shape, text), [], {}
+    for place, value in enumerate(objects_of(column, text, shape.exact, count)):
+        try:
+            values.append(read(value))
+        except ValueError as error:
+            values.append(None)
+            reasons[place] = str(error)
+    return pa.array(values, arrow_type(STAGED_TYPES.get(kind, kind))), reasons
+
+
+def whole_column(column: Any, kind: str, shape: InputShape, text: bool, count: int) -> Any:
+    """Convert a column of ``count`` values, as SourceRows has it, as a whole; raise as :func:`staged_values`."""
+    if not isinstance(column, list):
+        if column is None:
+            return pa.repeat(string_array(["+"])[0], count)
+        return (text_values if text else staged_values)(column, kind, shape)
+    types, plain = {*map(type, column)}, plain_type(kind)
+    if types == {Absent} and kind == "operation":
+        return pa.repeat(string_array(["+"])[0], count)
+    types.discard(NoneType)
+    if types <= {str} and (text or plain in WRITTEN_AS_TEXT or plain.startswith("decimal")):
+        return text_values(string_array(column), kind, shape)
+    # Numbers of JSON are read like those in text; of other sources, ints have to be exact, and decimals may have to.
+    if types <= {int, Digits, Decimal} and not shape.exact and (plain in NUMBERS or plain.startswith("decimal")):
+        return text_values(string_array(None if v is None else str(v) for v in column), kind, shape)
+    if types <= {bool} and plain == "bool":
+        return staged_values(pa.array(column, pa.bool_()), kind, shape)
+    raise ValueError("objects of other types")
 
 
 def staged_values(column: Any, kind: str, shape: InputShape) -> Any:
@@ -54,20 +94,23 @@ def staged_values(column: Any, kind: str, shape: InputShape) -> Any:
         ends = pa.concat_arrays([pa.array([0], pa.int32()), pc.cumulative_sum_checked(sizes)])
         items = staged_values(column.flatten(), element_type(kind), shape)
         return pa.ListArray.from_arrays(ends, items)
-    found = arrow_kind(column.type)
+    arrow_name = arrow_kind(column.type)
     if kind == "operation":
         return operations(column, shape)
-    if kind == "order" and found in ("date", "timestamp"):
-        moments = staged_values(column, found, shape).cast(pa.timestamp("us"))
+    if kind == "order" and arrow_name in ("date", "timestamp"):
+        moments = staged_values(column, arrow_name, shape).cast(pa.timestamp("us"))
         return moments.cast(pa.int64()).cast(arrow_type("decimal(38,0)"))
     if kind == "float":
-        return finite((column.cast(pa.string()) if found == "decimal" else column).cast(pa.float64(), safe=False))
-    if kind.startswith("decimal") and found == "int":
+        if arrow_name == "decimal" and shape.exact:
+            raise ValueError("it may be rounded")
+        numbers = (column.cast(pa.string()) if arrow_name == "decimal" else column).cast(pa.float64(), safe=False)
+        if arrow_name == "int":
+            check_unrounded(numbers, column)
+        return finite(numbers)
+    if kind.startswith("decimal") and arrow_name == "int":
         column = column.cast(pa.decimal128(38, decimal_size(kind)[1]))
-    # Nanoseconds are truncated to microseconds.
-    exact = found != "timestamp" or column.type.unit != "ns"
-    wanted = arrow_type("decimal(38,0)" if kind == "order" else kind)
-    return representable(column.cast(wanted, safe=exact), kind)
+    exact = shape.exact or arrow_name != "timestamp" or column.type.unit != "ns"
+    return representable(column.cast(arrow_type(STAGED_TYPES.get(kind, kind)), safe=exact), kind)
 
 
 def text_values(column: Any, kind: str, shape: InputShape) -> Any:
@@ -91,7 +134,7 @@ def text_values(column: Any, kind: str, shape: InputShape) -> Any:
         text = pc.replace_substring_regex(text, r"^\+", "")
     if kind == "float":
         return finite(text.cast(pa.float64()))
-    return representable(text.cast(arrow_type("decimal(38,0)" if kind == "order" else kind)), kind)
+    return representable(text.cast(arrow_type(STAGED_TYPES.get(kind, kind))), kind)
 
 
 def decimal_form(precision: int, scale: int) -> str:
@@ -101,9 +144,9 @@ def decimal_form(precision: int, scale: int) -> str:
 
 def operations(names: Any, shape: InputShape) -> Any:
     """Return how a column of operation names is staged."""
-    known = names.dictionary_encode()
-    signs = [read_operation(shape, name) for name in known.dictionary.to_pylist()]
-    return string_array(signs).take(known.indices)
+    encoded = names.dictionary_encode()
+    signs = [read_operation(shape, name) for name in encoded.dictionary.to_pylist()]
+    return string_array(signs).take(encoded.indices)
 
 
 def finite(numbers: Any) -> Any:
@@ -112,6 +155,14 @@ def finite(numbers: Any) -> Any:
     if not pc.all(pc.is_finite(numbers), min_count=0).as_py():
         raise ValueError("not finite")
     return numbers
+
+
+def check_unrounded(numbers: Any, column: Any) -> None:
+    """Raise an error unless doubles are the integers of an Arrow column."""
+    least_beyond = 2.0 ** (column.type.bit_width - pa.types.is_signed_integer(column.type))
+    below = pc.all(pc.less(numbers, least_beyond), min_count=0).as_py()
+    if not below or not numbers.cast(column.type).equals(column):
+        raise ValueError("rounded")
 
 
 def representable(column: Any, kind: str) -> Any:
@@ -145,19 +196,51 @@ def arrow_kind(kind: Any) -> str:
 # Values one by one
 
 
-def arrow_values(column: Any) -> list[Any]:
-    """Return an Arrow column as Python objects, Unfit for a value that has none; timestamps are cut to microseconds."""
+def objects_of(column: Any, text: bool, exact: bool, count: int) -> list[Any]:
+    """Return a column of ``count`` values, as SourceRows has it, as Python objects; ``exact`` as in InputShape."""
+    if column is None:
+        return [Absent.ABSENT] * count
+    if isinstance(column, list):
+        return column
+    return column.to_pylist() if text else arrow_values(column, exact)
+
+
+def values_at(column: Any, places: Sequence[int]) -> Any:
+    """Return the values of a column, as SourceRows has it, at some places."""
+    if column is None or isinstance(column, list):
+        return column and [column[place] for place in places]
     try:
+        return column.take(place_array(places))
+    except pa.ArrowNotImplementedError:  # views of strings, for one
+        return pa.concat_arrays([column.slice(0, 0), *(column.slice(place, 1) for place in places)])
+
+
+def null_places(column: Any, nulls: bool = True, absent: bool = False) -> set[int]:
+    """Return the places of the ``nulls`` in a column, as SourceRows has it, and of values that are ``absent``."""
+    if isinstance(column, list):
+        marks = [mark for mark, wanted in ((None, nulls), (Absent.ABSENT, absent)) if wanted]
+        return {place for mark in marks for place, value in enumerate(column) if value is mark}
+    if column is None or not nulls or not column.null_count:
+        return set()
+    return {place for place, null in enumerate(column.is_null().to_pylist()) if null}
+
+
+def arrow_values(column: Any, exact: bool = False) -> list[Any]:
+    """Return an Arrow column as Python objects, Unfit for a value that has none; timestamps are cut to microseconds,
+    unless values are to be ``exact``."""
+    try:
+        # A dictionary does not check the numbers of its entries unless it is decoded.
+        plain = column.dictionary_decode() if pa.types.is_dictionary(column.type) else column
         # Only nanoseconds may be truncated; coarser units that overflow microseconds must fail.
-        kept = column.cast(in_micros(column.type), safe=not in_nanoseconds(column.type))
+        kept = plain.cast(in_micros(plain.type), safe=exact or not in_nanoseconds(plain.type))
         values: list[Any] = kept.to_pylist()
         return values
-    except (ValueError, OverflowError, pa.ArrowException):
+    except (ValueError, OverflowError, IndexError, pa.ArrowException):
         if len(column) > 1:
             parts = (column.slice(place, 1) for place in range(len(column)))
-            return [value for part in parts for value in arrow_values(part)]
+            return [value for part in parts for value in arrow_values(part, exact)]
     if arrow_kind(column.type).startswith("list<"):
-        return [arrow_values(column.flatten())]
+        return [arrow_values(column.flatten(), exact)]
     return [unfit(column)]
 
 
@@ -165,29 +248,32 @@ def unfit(column: Any) -> Any:
     """Return the only value of an Arrow column that ``to_pylist`` rejects; Unfit if Python has no object for it."""
     kind = column.type
     if pa.types.is_dictionary(kind):
-        return unfit(column.dictionary_decode())
+        try:
+            column = column.dictionary_decode()
+        except IndexError:
+            number = str(column.indices[0])
+            return Unfit(number, f"entry {number} of a dictionary with {len(column.dictionary)}")
+        return unfit(column)
     if arrow_kind(kind) == "string":
         return text_of(column.cast(pa.large_string()).view(pa.large_binary())[0].as_py())
     number = column.cast(pa.int32() if pa.types.is_date32(kind) else pa.int64())[0].as_py()
     if pa.types.is_date(kind):
         return day_of(number if pa.types.is_date32(kind) else number // 86_400_000)
+    if kind.unit == "ns":
+        moment = datetime(1970, 1, 1) + timedelta(microseconds=number // 1000)
+        return unfit_moment(f"{moment.isoformat(' ', 'microseconds')}{number % 1000:03}", finer=True)
     days, rest = divmod(number * {"s": 10**6, "ms": 1000, "us": 1}[kind.unit], 86_400_000_000)
     day, clock = day_of(days), datetime(1970, 1, 1) + timedelta(microseconds=rest)
-    return datetime.combine(day, clock.time()) if isinstance(day, date) else unfit_text(f"{day} {clock.time()}")
+    return datetime.combine(day, clock.time()) if isinstance(day, date) else unfit_moment(f"{day} {clock.time()}")
 
 
 def day_of(number: int) -> date | Unfit:
     """Return the date ``number`` days after 1970-01-01; Unfit outside the years 1 to 9999."""
     # The calendar repeats every 400 years.
     cycles, days = divmod(number, 146_097)
-    found = date(1970, 1, 1) + timedelta(days)
-    year = found.year + 400 * cycles
-    return found.replace(year=year) if 1 <= year <= 9999 else unfit_text(f"{year:0{4 + (year < 0)}}{found:-%m-%d}")
-
-
-def unfit_text(text: str) -> Unfit:
-    """Return the Unfit value for a date or timestamp outside the years 1 to 9999."""
-    return Unfit(text, str(beyond_years(Unfit(text, ""))))
+    day = date(1970, 1, 1) + timedelta(days)
+    year = day.year + 400 * cycles
+    return day.replace(year=year) if 1 <= year <= 9999 else unfit_moment(f"{year:0{4 + (year < 0)}}{day:-%m-%d}")
 
 
 def text_of(content: bytes) -> str | Unfit:

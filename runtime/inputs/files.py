@@ -2,27 +2,29 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterator, Mapping, Sequence
+import errno
+import functools
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-import pyarrow as pa
-
-from ..errors import JobError, Refused, reason
-from ..model import Program, Relation
-from ..places import input_place, without_scheme
-from .aside import Aside
-from .dialects import DIALECT_OPTIONS, USUAL, Dialect, split_dialect
-from .frames import arrow_table, is_pandas
-from .nulls import LeftOut
-from .paths import files_at, format_of, opened_file, relation_name, unknown_format
-from .records import Problems, operation_column, refused
+from ..kernel.errors import JobError, Refused, reason
+from ..kernel.model import Program, Relation
+from ..store.extensions import FURTHER
+from ..store.manifest import Manifest
+from ..store.published_names import operation_column
+from ..store.set_aside import Aside, LeftOut
+from ..system.places import forget_clients, input_place, scheme_of
+from .dialects import USUAL, Dialect
+from .paths import data_files, files_at, named_places, opened_file
+from .records import Problems, refused
 from .values import InputShape, Sequences
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
+    import pyarrow as pa
+
+    from ..spark.types import DataFrame
 
 Source: TypeAlias = "str | DataFrame | pa.Table"
 
@@ -30,10 +32,12 @@ Source: TypeAlias = "str | DataFrame | pa.Table"
 @dataclass(frozen=True)
 class InputFile:
     """A source of rows of a relation: a file (``place`` is its path or URI), a Spark table (its name) or a DataFrame.
-    ``size`` is in bytes; ``dialect`` and ``partition`` are as in :class:`~.tables.DataFile`."""
+    Its ``format`` is ``csv``, ``json``, ``parquet``, ``table``, ``frame`` or ``arrow``, and its ``size`` in bytes. The
+    ``dialect`` tells how a CSV file is written. ``partition`` has the columns and values in the names of its folders,
+    None for null, as far as the relation has these columns."""
 
     relation: Relation
-    place: Source
+    place: Source | Path
     format: str
     size: int = 0
     dialect: Dialect = USUAL
@@ -41,13 +45,13 @@ class InputFile:
 
     def __str__(self) -> str:
         """Return the name of the source for messages."""
-        if isinstance(self.place, str):
-            return f"table {self.place}" if self.format == "table" else self.place
+        if isinstance(self.place, str | Path):
+            return f"table {self.place}" if self.format == "table" else str(self.place)
         return f"the DataFrame given for {self.relation.name}"
 
     def open(self) -> Any:
         """Open a file for reading bytes."""
-        return opened_file(input_place(str(self.place)))
+        return opened_file(self.place if isinstance(self.place, Path) else input_place(str(self.place)))
 
 
 @dataclass(frozen=True)
@@ -65,9 +69,30 @@ class Reading:
     aside: Aside | None = None
     sequences: Sequences | None = None
 
+    def in_order(self, root: Path, before: Manifest, names: Iterable[str]) -> Reading:
+        """Return how to read changes of the input relations ``names``: if they have an order and a primary key, with
+        the sequences that the state keeps. Raise JobError if these are by another order column."""
+        return FURTHER["sequences"](self, root, before, names) if "sequences" in FURTHER else self
+
+    def with_sequences(self, staged: dict[str, list[str]]) -> tuple[Relation, ...]:
+        """Add the new sequences that reading has led to, if any, to what is ``staged`` by table; return the relations
+        that they are stored in."""
+        if self.sequences is None:
+            return ()
+        staged.update(self.sequences.staged)
+        return tuple(self.sequences.relations)
+
+    @property
+    def told(self) -> dict[str, Any]:
+        """How rows were read, as members of Batch."""
+        told: dict[str, Any] = {"left_out": self.left_out, "aside": self.aside}
+        if self.sequences:
+            told |= {"sequences": self.sequences.records, "late": self.sequences.late}
+        return told
+
     def shape(self, relation: Relation) -> InputShape:
         """Return what to read for a relation."""
-        operation = operation_column(relation, self.op_column, self.initial and self.all_inserts)
+        operation = operation_column(relation.columns, self.op_column, self.initial and self.all_inserts)
         return InputShape(
             relation,
             operation,
@@ -86,34 +111,33 @@ def input_files(relation: Relation, place: Source, problems: Problems) -> Iterat
     Missing or empty files and unknown formats are added to ``problems``. Behind a place, options may say how CSV files
     are written."""
     if not isinstance(place, str):
-        yield InputFile(relation, place, "arrow" if isinstance(place, pa.Table) else "frame")
+        yield InputFile(relation, place, "arrow" if type(place).__module__.startswith("pyarrow.") else "frame")
         return
     if place.startswith("table:"):
         yield InputFile(relation, place.removeprefix("table:"), "table")
         return
-    place, dialect = split_dialect(place)
+    listed = functools.partial(found_files, columns=[column.name for column in relation.columns])
+    for name, format_name, size, dialect, partition in data_files(relation.file, place, problems, listed):
+        yield InputFile(relation, name, format_name, size, dialect, partition)
+
+
+def found_files(location: str, columns: Collection[str] | None = None) -> list[tuple[str, int, dict[str, str | None]]]:
+    """Return what :func:`files_at` tells of a path or URI; raise Refused if that cannot be read."""
     try:
-        found = list(files_at(input_place(place), relation))
-    except (OSError, ValueError) as error:
-        raise refused(f"{place} cannot be read: {reason(error)}") from error
-    if not found:
-        problems.add(f"{place} does not exist, or is a folder without files{unknown_options(place)}")
-    formats = [format_of(name, dialect) for name, _, _ in found]
-    if dialect.given and found and "csv" not in formats:
-        problems.add(f"{place} has no CSV file, and ?{dialect.given} says how those are written")
-    for (name, size, partition), format_name in zip(found, formats, strict=True):
-        if not format_name:
-            problems.add(f"{name} {unknown_format()}")
-        elif size == 0:
-            problems.add(f"{name} is empty")
-        else:
-            yield InputFile(relation, name, format_name, size, dialect, partition)
-
-
-def unknown_options(place: str) -> str:
-    """Return the known options, as text for messages, if a place seems to have other ones."""
-    known = ", ".join(DIALECT_OPTIONS)
-    return f"; options behind a place are {known}" if re.search(r"\?[a-z]+=", place) else ""
+        return list(files_at(input_place(location), columns))
+    except JobError:
+        raise
+    except Exception as error:
+        # Clients of stores have errors of their own.
+        advice = ""
+        if isinstance(error, OSError) and error.errno == errno.ELOOP:
+            advice = ": a link leads to itself; remove it, or let it lead to a file"
+        elif "credential" in type(error).__name__.lower():
+            forget_clients(location)
+            advice = f": give keys for {scheme_of(location)}: in the variables or the files that its client reads"
+            if scheme_of(location) in ("s3", "s3a"):
+                advice += ", such as AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY"
+        raise refused(f"{location} cannot be read: {reason(error)}{advice}") from error
 
 
 # What is given for which relation
@@ -133,8 +157,9 @@ def relation_sources(
             for name, places in given.items()
         }
     sources: dict[str, list[Source]] = {}
+    inputs = {relation.name: relation.file for relation in program.relations if relation.kind == "input"}
     for item in [given] if isinstance(given, str) else given:
-        for name, place in named_places(program, item):
+        for name, place in named_places(inputs, item):
             sources.setdefault(name, []).append(place)
     return sources
 
@@ -147,33 +172,12 @@ def given_source(name: str, given: Any) -> Source:
         return source
     if isinstance(given, Path):
         return str(given)
+    from .frames import arrow_table, is_pandas
+
     table = arrow_table(given)
     if table is None:
         kind = type(given).__name__
-        known = f"{name} is given as a path, a DataFrame of Spark, pandas or Polars, or an Arrow table"
+        forms = f"{name} is given as a path, a DataFrame of Spark, pandas or Polars, or an Arrow table"
         mixed = "has values in one column that Arrow has no common type for"
-        raise Refused(f"{known}, and this {kind} {mixed if is_pandas(given) else 'is none of these'}")
+        raise Refused(f"{forms}, and this {kind} {mixed if is_pandas(given) else 'is none of these'}")
     return table
-
-
-def named_places(program: Program, item: str) -> Iterator[tuple[str, str]]:
-    """Yield the relations and places that a command-line argument stands for; raise JobError if there are none."""
-    inputs = {relation.name for relation in program.relations if relation.kind == "input"}
-    name, separator, place = item.partition("=")
-    if separator and (name in inputs or (re.fullmatch(r"[\w.]+", name) and not Path(item).exists())):
-        yield name, place
-        return
-    bare, dialect = split_dialect(item)
-    behind = f"?{dialect.given}" if dialect.given else ""
-    path = Path(without_scheme(bare) or bare)
-    if not path.exists():
-        raise JobError(f"{item} does not exist on this machine; pass data that is elsewhere as RELATION={item}")
-    if not path.is_dir() or relation_name(path) in inputs:
-        yield relation_name(path), f"{path}{behind}"
-        return
-    entries = sorted(e for e in path.iterdir() if relation_name(e) in inputs or not e.name.startswith(("_", ".")))
-    if not entries:
-        raise JobError(f"{path} is empty; it must contain a file or folder named after each relation")
-    for entry in entries:
-        # Options for CSV do not concern folders and files of other formats.
-        yield relation_name(entry), f"{entry}{behind if entry.is_dir() or format_of(entry.name) == 'csv' else ''}"

@@ -7,13 +7,14 @@ from collections.abc import Iterator
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
-from ..arrow import arrow_type
-from ..model import Relation
-from ..sql import plain_type
+from ..engines.arrow import ROWS_AT_ONCE, arrow_type
+from ..kernel.model import Relation
+from ..kernel.sql import plain_type
 from .columns import arrow_kind
-from .records import Problems, Warn
-from .tables import ROWS_AT_ONCE, arrow_tables
+from .records import Problems, Warn, refused
+from .tables import arrow_tables
 from .values import InputShape
 
 
@@ -30,12 +31,15 @@ def arrow_table(rows: Any) -> Any:
             if not names:
                 return pa.table({"row": pa.nulls(len(rows))}).select([])
             return pa.Table.from_pandas(rows, preserve_index=False)
-        except (pa.ArrowException, ValueError, TypeError, OverflowError):
+        except Exception:
             return None  # Reading row by row finds the wrong value.
-    if hasattr(rows, "to_arrow"):
-        return rows.to_arrow()
-    if hasattr(rows, "__arrow_c_stream__") or hasattr(rows, "__arrow_c_array__"):
-        return pa.table(rows)
+    try:
+        if hasattr(rows, "to_arrow"):
+            return rows.to_arrow()
+        if hasattr(rows, "__arrow_c_stream__") or hasattr(rows, "__arrow_c_array__"):
+            return pa.table(rows)
+    except pa.ArrowException as error:
+        raise refused(f"a {type(rows).__name__} cannot be read as Arrow data: {error}") from error
     return None
 
 
@@ -46,17 +50,19 @@ def is_pandas(rows: Any) -> bool:
 
 def with_types(relation: Relation, table: Any) -> Any:
     """Return an Arrow table with the relation's types where those of the columns only say that values are missing: of
-    columns that hold nothing else or empty lists only, and of ints that pandas keeps as floats beside missing values.
-    So the missing values are refused, and not the types."""
+    columns that hold nothing else or empty lists only, and of ints that pandas keeps as floats beside missing values,
+    unless it may have rounded them. So the missing values are refused, and not the types."""
     for column in relation.columns:
         if table.schema.names.count(column.name) != 1:
             continue
-        found = table.column(column.name)
-        whole = plain_type(column.type) == "int" and found.null_count and pa.types.is_floating(found.type)
-        if whole or arrow_kind(found.type).replace("list<", "").rstrip(">") == "null":
+        values = table.column(column.name)
+        whole = plain_type(column.type) == "int" and values.null_count and pa.types.is_floating(values.type)
+        if whole and pc.any(pc.greater(pc.abs(values), 2.0**53)).as_py():
+            continue
+        if whole or arrow_kind(values.type).replace("list<", "").rstrip(">") == "null":
             with contextlib.suppress(pa.ArrowException):
                 place = table.schema.get_field_index(column.name)
-                table = table.set_column(place, column.name, found.cast(arrow_type(plain_type(column.type))))
+                table = table.set_column(place, column.name, values.cast(arrow_type(plain_type(column.type))))
     return table
 
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import tempfile
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -11,17 +9,18 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from ..engines.arrow import ROWS_AT_ONCE
 from ..engines.duckdb import DuckEngine
-from ..places import rows_of_file
-from .again import tables_again
+from ..kernel.values import hashable, shown
+from ..system.machine import available_cores
+from ..system.places import rows_of_file
 from .files import InputFile
-from .nulls import removes_keys
+from .origins import rows_again, table_rows
 from .records import PROBLEMS_LISTED, Problems
-from .tables import ROWS_AT_ONCE
-from .values import REMOVE_KEY, InputShape, hashable, shown
+from .values import REMOVE_KEY, InputShape
 
 if TYPE_CHECKING:
-    from ..kept import KeptEngines
+    from ..store.resident import KeptEngines
 
 
 class Netting:
@@ -39,9 +38,7 @@ class Netting:
         if self._engine is None:
             self._engine = self.kept.take(NETTING) if self.kept else None
         if self._engine is None:
-            spill = tempfile.TemporaryDirectory(prefix="flintlog-", ignore_cleanup_errors=True)
-            self._engine = DuckEngine(spill=spill.name, threads=os.cpu_count() or 1)
-            self._engine.resources.enter_context(spill)
+            self._engine = DuckEngine(threads=available_cores())
         return self._engine
 
     def __enter__(self) -> Netting:
@@ -56,7 +53,7 @@ class Netting:
 
 
 FEW_CHANGES = 1000
-"""Up to so many changes are compared here, which takes less than to open a database for them."""
+"""At most this many changes are compared in Python, which takes less time than opening a database for them."""
 
 NETTING = ("netting",)
 """The key of the database that is kept for ``net_changes``."""
@@ -120,9 +117,9 @@ def have_one_sign(files: Iterable[Path]) -> bool:
             footer = pq.read_metadata(content)
         names = [footer.schema.column(place).path for place in range(footer.num_columns)]
         for number in range(footer.num_row_groups):
-            found = footer.row_group(number).column(names.index("_op")).statistics
-            known = found is not None and found.has_min_max
-            signs |= {found.min, found.max} if known else {"+", "-"}
+            statistics = footer.row_group(number).column(names.index("_op")).statistics
+            has_signs = statistics is not None and statistics.has_min_max
+            signs |= {statistics.min, statistics.max} if has_signs else {"+", "-"}
     return signs <= {"+"} or signs <= {"-"}
 
 
@@ -138,7 +135,7 @@ def unordered_query(columns: str, shape: InputShape) -> str:
     images = """"n +" + "n -" = 0 AND "n <" <= "n >\""""
     doubt = f"""WHEN "n -" + "n <" > 0 AND "n +" + "n >" > 0 AND NOT ({images}) THEN '?'"""
     counts = ", ".join(f"""COUNT(*) FILTER (_op = '{sign}') AS "n {sign}\"""" for sign in "+-<>")
-    gone, removal = (f"WHEN {REMOVES} THEN '{REMOVE_KEY}'", REMOVAL) if removes_keys(shape) else ("", "")
+    gone, removal = (f"WHEN {REMOVES} THEN '{REMOVE_KEY}'", REMOVAL) if shape.removes_keys else ("", "")
     kind = f"CASE {gone} {'' if shape.net else doubt} WHEN \"n +\" + \"n >\" > 0 THEN '+' ELSE '-' END AS _op"
     return f"""SELECT {columns}, {kind}
         FROM (SELECT {columns}{removal}, {counts} FROM rows GROUP BY {columns}{removal and f", {REMOVES}"})"""
@@ -148,7 +145,7 @@ def ordered_query(columns: str, key: str, shape: InputShape) -> str:
     """Return SQL for the net changes of a batch with an order. Among changes with the same order, deletions come
     first."""
     removal = REMOVE_KEY if shape.relation.key else "-"
-    gone, removed = (f"WHEN {REMOVES} THEN '{REMOVE_KEY}'", REMOVAL) if removes_keys(shape) else ("", "")
+    gone, removed = (f"WHEN {REMOVES} THEN '{REMOVE_KEY}'", REMOVAL) if shape.removes_keys else ("", "")
     return f"""SELECT {columns}, CASE
                 {gone} WHEN "newest of key" IS NULL THEN '-' WHEN "last -" > "last +" THEN '{removal}' ELSE '+'
             END AS _op
@@ -162,11 +159,11 @@ def ordered_query(columns: str, key: str, shape: InputShape) -> str:
 
 
 def write_query(engine: DuckEngine, files: Sequence[Path], sql: str, path: Path) -> None:
-    """Write what a query makes of the ``rows`` of staged files to a file."""
+    """Write the result of a query over the ``rows`` of staged files to a file."""
     engine.connection.register("rows", reader_of(files))
-    found: Any = engine.connection.sql(sql).to_arrow_reader(ROWS_AT_ONCE)
-    with path.open("wb") as content, pq.ParquetWriter(content, found.schema) as writer:
-        for batch in found:
+    reader: Any = engine.connection.sql(sql).to_arrow_reader(ROWS_AT_ONCE)
+    with path.open("wb") as content, pq.ParquetWriter(content, reader.schema) as writer:
+        for batch in reader:
             writer.write_batch(batch)
     engine.connection.unregister("rows")
 
@@ -196,18 +193,13 @@ def reader_of(files: Sequence[Path]) -> Any:
     return pa.RecordBatchReader.from_batches(schema, batches())
 
 
-def table_rows(table: Any) -> Iterator[tuple[Any, ...]]:
-    """Return an iterator over the rows of an Arrow table."""
-    return zip(*(column.to_pylist() for column in table.columns), strict=True)
-
-
 # Messages
 
 
 def note_ties(rows: Iterable[tuple[Any, ...]], count: int, shape: InputShape, problems: Problems) -> None:
     """Add a problem for each key whose last row is ambiguous because two rows have the same order; ``count`` in all."""
-    known = {column.sql: column.name for column in shape.relation.columns}
-    columns = [known[name] for name in shape.relation.key]
+    names = {column.sql: column.name for column in shape.relation.columns}
+    columns = [names[name] for name in shape.relation.key]
     before = problems.count
     for key in rows:
         problems.add(f"{shape.relation.name}: two rows with {row_text(columns, key)} and the same {shape.order}")
@@ -239,15 +231,11 @@ def row_text(columns: Sequence[str], values: Sequence[Any]) -> str:
 def places_of_rows(
     files: Iterable[InputFile], rows: Iterable[tuple[Any, ...]], shape: InputShape
 ) -> dict[tuple[tuple[Any, ...], str], str]:
-    """Return where each of ``rows`` is first deleted (``-``) and first inserted (``+``), as text for messages. Rows of
-    tables and DataFrames have no numbers."""
-    wanted = set(rows)
-    found: dict[tuple[tuple[Any, ...], str], str] = {}
-    for file in files:
-        tables = tables_again(file, shape)
-        for number, (*values, sign) in enumerate((row for table in tables for row in table_rows(table)), start=1):
-            row = tuple(map(hashable, values))
-            if row in wanted:
-                side = "-" if sign in ("-", "<") else "+"
-                found.setdefault((row, side), f" ({file}, row {number})")
-    return found
+    """Return where each of ``rows`` is first deleted (``-``) and first inserted (``+``), as text for messages."""
+    sought = set(rows)
+    places: dict[tuple[tuple[Any, ...], str], str] = {}
+    for place, (*values, sign) in rows_again(files, shape):
+        row = tuple(map(hashable, values))
+        if row in sought:
+            places.setdefault((row, "-" if sign in ("-", "<") else "+"), place)
+    return places

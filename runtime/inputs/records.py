@@ -1,4 +1,4 @@
-"""Parse CSV and JSON records, and check rows value by value."""
+"""Parse the records of CSV and JSON, and match the columns of sources."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any
 
-from ..errors import JobError, Refused
-from ..model import Program, Relation
-from ..sql import element_type, is_list, is_optional, plain_type
+from ..kernel.errors import JobError, Refused
+from ..kernel.model import Program, Relation
+from ..kernel.sql import element_type, is_list, is_optional, plain_type
+from ..kernel.values import shown
 from .dialects import USUAL, Dialect, better_delimiter
-from .nulls import any_value, as_removal, key_places, never_null, removes_keys
-from .values import BLANKS, OPERATION_NAMES, Absent, InputShape, Reader, Unreadable, json_decoder, reader, shown
+from .values import BLANKS, OPERATION_NAMES, Absent, InputShape, RowShape, Unreadable, json_decoder
 
 PROBLEMS_LISTED = 5
 
@@ -27,7 +27,7 @@ LONGEST_RECORD = 64 * 1024 * 1024
 Warn = Callable[[str], None]
 
 Record = list[Any] | str
-"""The values of a row in the order of InputShape.names, or a message why there are none: Unreadable if only this row is
+"""The values of a row in the order of RowShape.names, or a message why there are none: Unreadable if only this row is
 concerned."""
 
 # The kinds of typed values that a column type accepts, if not only its own.
@@ -58,7 +58,7 @@ class Problems:
         if self.count:
             more = self.count > len(self.listed)
             problems = [*self.listed, *([f"... {self.count} problems in all"] if more else [])]
-            raise Refused(str(refused(*problems, *self.advice)), str(refused(*problems)))
+            raise Refused(str(refused(*problems)), options="".join(f"\n  {line}" for line in self.advice))
 
 
 def refused(*lines: str) -> Refused:
@@ -66,129 +66,27 @@ def refused(*lines: str) -> Refused:
     return Refused("refused, nothing has changed:" + "".join(f"\n  {line}" for line in lines))
 
 
-NO_OPERATION = "\0"
-"""The name of the operation column where no column is one."""
-
-
-def operation_column(relation: Relation, wanted: str = "op", none: bool = False) -> str:
-    """Return the name of the operation column, distinct from the relation's own columns; NO_OPERATION if ``none``."""
-    if none:
-        return NO_OPERATION
-    taken = {column.name for column in relation.columns}
-    while wanted in taken:
-        wanted = "_" + wanted
-    return wanted
-
-
 def input_relation(program: Program, name: str) -> Relation:
     """Return the input relation called ``name``; raise JobError if there is none."""
     for relation in program.relations:
         if relation.kind == "input" and relation.name == name:
             return relation
+    raise no_input(program, name)
+
+
+def no_input(program: Any, name: str) -> JobError:
+    """Return the error for a name that no input relation of a program has, which is one of any methods."""
     inputs = ", ".join(sorted(r.name for r in program.relations if r.kind == "input")) or "none"
     if any(relation.name == name and not relation.hidden for relation in program.relations):
-        raise JobError(f"{name} is not an input relation; {program.name} has these: {inputs}")
-    raise JobError(f"there is no relation {name}; the input relations of {program.name}: {inputs}")
+        return JobError(f"{name} is not an input relation; {program.name} has these: {inputs}")
+    return JobError(f"there is no relation {name}; the input relations of {program.name}: {inputs}")
 
 
-# Rows
-
-
-def checked_rows(
-    records: Iterable[Record], file: str, text: bool, shape: InputShape, problems: Problems, first: int = 1
-) -> Iterator[list[Any]]:
-    """Yield valid rows as they are staged; set others aside, or add their problems. Rows are numbered from
-    ``first``; if that is 0, they have no numbers, and messages tell them by their values. ``text`` says that all values
-    are text."""
-    readers = [reader(type_name, shape, text) for type_name in shape.types]
-    wanted, removing = never_null(shape), removal_readers(readers, shape)
-    by_key = key_readers(readers, shape) if shape.sequences is not None else []
-    for number, record in enumerate(records, start=first):
-        if isinstance(record, str):
-            if shape.aside is not None and isinstance(record, Unreadable):
-                shape.aside.add(shape.relation, file, number, [("", str(record))], record.raw)
-            else:
-                problems.add(f"{file}, row {number}: {record}")
-            if shape.numbered:
-                yield [None] * len(shape.staged)
-            continue
-        left_out, used = any(record[place] is None for place in wanted), readers
-        if by_key and deletes_key(record, readers, shape):
-            left_out, used = False, by_key
-        if left_out:
-            if shape.numbered:
-                yield [None] * len(shape.staged)
-                continue
-            assert shape.left_out is not None
-            shape.left_out[shape.relation.name] += 1
-            if not removing or any(record[place] is None for place in key_places(shape)):
-                continue
-            used = removing
-        try:
-            values = [read(value) for read, value in zip(used, record, strict=True)]
-        except ValueError:
-            present = {name: v for name, v in zip(shape.names, record, strict=True) if v is not Absent.ABSENT}
-            found = row_problems(shape, used, record)
-            if shape.numbered:
-                yield [None] * len(shape.staged)
-            if shape.aside is not None:
-                if left_out and shape.left_out is not None:
-                    shape.left_out[shape.relation.name] -= 1
-                shape.aside.add(shape.relation, file, number if first else 0, found, present)
-                continue
-            named = ", ".join(f"{name} {shown(value)}" for name, value in present.items())
-            where = f"{file}, row {number}" if first else f"{file}, a row with {named}"
-            problems.add(*(f"{where}, column {name}: {reason}" for name, reason in found))
-            continue
-        if left_out:
-            removal = as_removal(values, shape)
-            if removal:
-                yield removal
-            continue
-        # A relation without columns is stored with one constant column.
-        yield values if shape.relation.columns else [True, *values]
-
-
-def removal_readers(readers: Sequence[Reader], shape: InputShape) -> list[Reader]:
-    """Return readers of the values by which a row that is left out removes a key: those of the key and the operation,
-    and any values for other columns. Empty if such rows remove nothing."""
-    return key_readers(readers, shape) if removes_keys(shape) else []
-
-
-def key_readers(readers: Sequence[Reader], shape: InputShape) -> list[Reader]:
-    """Return readers of the key and the operation, and any values for other columns."""
-    kept = {*key_places(shape), *range(len(shape.relation.columns), len(shape.types))}
-    values = map(any_value, (column.type for column in shape.relation.columns))
-    others: list[Reader] = [lambda _, value=value: value for value in values]  # type: ignore[misc]
-    return [read if place in kept else others[place] for place, read in enumerate(readers)]
-
-
-def deletes_key(record: Sequence[Any], readers: Sequence[Reader], shape: InputShape) -> bool:
-    """Return whether a record is a deletion that lacks values outside the key. A null of an optional column is one."""
-    columns, key = shape.relation.columns, key_places(shape)
-    size = len(columns)
-    others = [(record[place], is_optional(columns[place].type)) for place in range(size) if place not in key]
-    if all(value is not Absent.ABSENT and (value is not None or optional) for value, optional in others):
-        return False
-    try:
-        return bool(readers[size](record[size]) == "-")
-    except ValueError:
-        return False
-
-
-def row_problems(shape: InputShape, readers: list[Reader], record: list[Any]) -> list[tuple[str, str]]:
-    """Return the column of each invalid value of a row, and what is wrong with it."""
-    found = []
-    for name, read, value in zip(shape.names, readers, record, strict=True):
-        try:
-            read(value)
-        except ValueError as error:
-            found.append((name, str(error)))
-    return found
+# Columns
 
 
 def match_columns(
-    found: list[str], file: str, shape: InputShape, problems: Problems, warn: Warn
+    found: list[str], file: str, shape: RowShape, problems: Problems, warn: Warn
 ) -> list[int | None] | None:
     """Return the positions of the wanted columns among those of a file, with None for an absent operation column. Add
     problems and return None if a column is missing or ambiguous."""
@@ -210,11 +108,18 @@ def match_columns(
     return places if problems.count == before else None
 
 
-def check_operations(found: Iterable[str], file: str, shape: InputShape, problems: Problems) -> None:
+def check_operations(found: Iterable[str], file: str, shape: RowShape, problems: Problems) -> None:
     """Add a problem for a file that has columns ``found`` but no operation column, unless ``all_inserts`` is set or the
-    rows are initial and no column looks like operations."""
+    rows are initial and no column looks like operations. With ``all_inserts``, no column of changes may look like them:
+    its deletions would be insertions."""
     similar = [name for name in found if looks_like_operation(name) and name not in shape.names]
-    if shape.all_inserts or (shape.initial and not similar):
+    if shape.initial and (shape.all_inserts or not similar):
+        return
+    if shape.all_inserts:
+        problems.add(*(f"{file}: column {shown(name)} looks like operations, which are not read" for name in similar))
+        if similar:
+            named = f"--op-column {shown(similar[0])}"
+            problems.advice[f"pass {named} if it holds them, or rename or remove it if it does not"] = None
         return
     if shape.initial:
         problems.add(f"{file}: column {shown(similar[0])} looks like operations, but initial rows are all insertions")
@@ -232,40 +137,30 @@ def check_operations(found: Iterable[str], file: str, shape: InputShape, problem
 
 def looks_like_operation(name: str) -> bool:
     """Return whether a column has a usual name of operation columns, regardless of case and punctuation."""
-    return re.sub(r"[\W_]+", "", name).lower() in OPERATION_NAMES
+    return bool(OPERATION_NAMES.fullmatch(re.sub(r"[\W_]+", "", name).lower()))
+
+
+# CSV
 
 
 def csv_records(
-    lines: Iterator[str],
-    file: str,
-    shape: InputShape,
-    problems: Problems,
-    warn: Warn,
-    dialect: Dialect = USUAL,
-    constant: Mapping[str, str | None] = NOTHING,
+    records: Iterator[list[str | None] | str], width: int, places: Sequence[int | None], constant: Sequence[str | None]
 ) -> Iterator[Record]:
-    """Yield the records of a CSV file after its header, with the values of further columns that are ``constant``."""
-    records = split_csv(lines, dialect)
-    header = csv_header(records, shape, dialect)
-    places = match_header(header, file, shape, problems, warn, dialect, constant)
-    if places is None:
-        return
-    further = [*constant.values()]
+    """Yield the records of a CSV file, whose header has a ``width``, with the values at ``places``. Behind its own, a
+    record has ``constant`` ones."""
     for record in records:
         if isinstance(record, str):
             yield record
-        elif len(record) != len(header):
-            yield Unreadable(f"{len(record)} fields instead of {len(header)}", record)
+        elif len(record) != width:
+            yield Unreadable(f"{len(record)} fields instead of {width}", record)
         else:
-            values = [*record, *further]
+            values = [*record, *constant]
             yield [Absent.ABSENT if place is None else values[place] for place in places]
 
 
-def csv_header(
-    records: Iterator[list[str | None] | str], shape: InputShape, dialect: Dialect
-) -> list[str | None] | str:
+def csv_header(records: Iterator[list[str | None] | str], shape: RowShape, dialect: Dialect) -> list[str | None] | str:
     """Return the header, which is the first of the records, unless the file has none."""
-    if dialect.header:
+    if dialect.header and not dialect.plain:
         return next(records, NO_HEADER)
     return [*dialect.columns] or [column.name for column in shape.relation.columns]
 
@@ -273,7 +168,7 @@ def csv_header(
 def match_header(
     header: list[str | None] | str,
     file: str,
-    shape: InputShape,
+    shape: RowShape,
     problems: Problems,
     warn: Warn,
     dialect: Dialect = USUAL,
@@ -285,15 +180,27 @@ def match_header(
         problems.add(f"{file}, header: {header}")
         return None
     columns = [name or "" for name in header]
-    wanted = [column.name for column in shape.relation.columns if column.name not in constant]
-    if wanted and not any(name.lower() in {*map(str.lower, columns)} for name in shape.names):
-        found, wanted_text = ", ".join(columns), ", ".join(wanted)
-        problems.add(f"{file} has no header: it starts with {shown(found)}, not with the columns {wanted_text}")
-        better = better_delimiter(dialect.delimiter.join(columns), wanted)
+    needed = [column.name for column in shape.relation.columns if column.name not in constant]
+    if needed and not any(name.lower() in {*map(str.lower, columns)} for name in shape.names):
+        header_text, needed_text = ", ".join(columns), ", ".join(needed)
+        problems.add(f"{file} has no header: it starts with {shown(header_text)}, not with the columns {needed_text}")
+        better = better_delimiter(dialect.delimiter.join(columns), needed)
         if better:
             problems.advice[f"the columns are there with another delimiter: add {better} to the place"] = None
         return None
     return match_columns([*columns, *constant], file, shape, problems, warn)
+
+
+def plain_records(lines: Iterator[str], shape: RowShape, dialect: Dialect) -> Iterator[list[str | None] | str]:
+    """Yield the fields of each line of a plain file; the one row without columns is written ``()``."""
+    if dialect.header:
+        next(lines, "")
+    for line in lines:
+        text = line.rstrip("\r\n")
+        if shape.relation.columns:
+            yield [*text.split(dialect.delimiter)]
+        else:
+            yield [] if text == "()" else Unreadable(f"{shown(text)} instead of (), the one row without columns", text)
 
 
 def split_csv(lines: Iterator[str], dialect: Dialect = USUAL) -> Iterator[list[str | None] | str]:
@@ -349,18 +256,35 @@ def split_quoted(record: str, dialect: Dialect) -> list[str | None] | str | None
             return fields
 
 
+# JSON
+
+
+class Members:
+    """The members of the records of a JSON file: those that are ``unused``, and by whether a row has an operation the
+    ``first`` such row."""
+
+    def __init__(self) -> None:
+        """Start without records."""
+        self.unused: dict[str, None] = {}
+        self.first: dict[bool, int] = {}
+
+    def check(self, file: str, shape: RowShape, problems: Problems, warn: Warn) -> None:
+        """Add a problem if operations are missing that should be there, and warn of unused members."""
+        if len(self.first) == 2:
+            row, other = self.first[False], self.first[True]
+            problems.add(f"{file}, row {row}, column {shape.operation}: missing, but row {other} has it")
+        elif False in self.first:
+            check_operations(sorted(self.unused), file, shape, problems)
+        for name in sorted(self.unused):
+            warn(f"{file}: column {name} is not used")
+
+
 def json_records(
-    lines: Iterator[str],
-    file: str,
-    shape: InputShape,
-    problems: Problems,
-    warn: Warn,
-    constant: Mapping[str, Any] = NOTHING,
+    lines: Iterator[str], shape: RowShape, constant: Mapping[str, Any], members: Members
 ) -> Iterator[Record]:
-    """Yield the records of a JSON Lines file, with the values of further columns that are ``constant``."""
-    unused: dict[str, None] = {}
-    # The numbers of the first row with an operation (True) and of the first one without (False).
-    first: dict[bool, int] = {}
+    """Yield the records of a JSON Lines file, with the values of further columns that are ``constant``; note their
+    ``members``."""
+    names = shape.names
     for number, line in enumerate((line for line in lines if line.strip(BLANKS)), start=1):
         try:
             record = json_decoder().decode(line)
@@ -374,26 +298,23 @@ def json_records(
                 yield Unreadable(f"{twice} is a member and in the name of the folder", line.strip(BLANKS))
             elif isinstance(record, dict):
                 record |= constant
-                unused |= dict.fromkeys(record.keys() - shape.names)
-                first.setdefault(shape.operation in record, number)
-                yield [record.get(name, Absent.ABSENT) for name in shape.names]
+                members.unused |= dict.fromkeys(record.keys() - names)
+                members.first.setdefault(shape.operation in record, number)
+                yield [record.get(name, Absent.ABSENT) for name in names]
             else:
                 yield Unreadable("not a JSON object", line.strip(BLANKS))
-    if len(first) == 2:
-        problems.add(f"{file}, row {first[False]}, column {shape.operation}: missing, but row {first[True]} has it")
-    elif False in first:
-        check_operations(sorted(unused), file, shape, problems)
-    for name in sorted(unused):
-        warn(f"{file}: column {name} is not used")
+
+
+# Types
 
 
 def check_kinds(kinds: Mapping[str, str], file: str, shape: InputShape, problems: Problems) -> bool:
     """Return whether the relation accepts the column types of a typed source; add problems for those it does not."""
     before = problems.count
-    for name, wanted in zip(shape.names, shape.types, strict=True):
-        lacking = shape.left_out is not None and wanted not in ("operation", "order") and kinds.get(name) == "null"
-        if name in kinds and not lacking and not takes(wanted, kinds[name]):
-            problems.add(f"{file}: column {name} has the type {kinds[name]} and should be {wanted}")
+    for name, kind in zip(shape.names, shape.types, strict=True):
+        lacking = shape.left_out is not None and kind not in ("operation", "order") and kinds.get(name) == "null"
+        if name in kinds and not lacking and not takes(kind, kinds[name]):
+            problems.add(f"{file}: column {name} has the type {kinds[name]} and should be {kind}")
     return problems.count == before
 
 

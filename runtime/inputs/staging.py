@@ -7,15 +7,15 @@ from pathlib import Path
 
 import pyarrow.parquet as pq
 
-from ..executors import Executor
-from ..log import Log
-from ..model import Program
+from ..kernel.model import Program
+from ..store.executors import Executor
+from ..store.extensions import FURTHER
+from ..system.log import Log
+from .checks import staged_schema
 from .files import InputFile, Reading, Source, input_files
-from .frames import tables_of_frame
 from .net import Netting, net_changes
+from .origins import tables_of_source
 from .records import Problems, input_relation
-from .spark import spark_tables
-from .tables import staged_schema, staged_tables
 from .values import InputShape
 
 
@@ -57,12 +57,10 @@ def stage_relation(
         pq.ParquetWriter(content, staged_schema(shape), use_dictionary=False) as writer,
     ):
         for number, file in enumerate(files):
-            if file.format == "arrow":
-                tables = tables_of_frame(file.place, str(file), shape, problems, log.warn)
-            elif file.format in ("table", "frame"):
+            if file.format in ("table", "frame"):
                 raw = folder / f"raw-{number}"
-                tables = spark_tables(executor, file, shape, raw, problems, log.warn)
+                tables = FURTHER["spark_tables"](executor, file, shape, raw, problems, log.warn)
             else:
-                tables = staged_tables(file, shape, problems, log.warn)
+                tables = tables_of_source(file, shape, problems, log.warn)
             for table in tables:
                 writer.write_table(table)

@@ -2,35 +2,26 @@
 
 from __future__ import annotations
 
-import contextlib
 import functools
 import json
-import math
 import re
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
-from datetime import UTC, date, datetime, timedelta
-from decimal import Context, Decimal, InvalidOperation
+from datetime import date, datetime
+from decimal import Decimal, InvalidOperation
 from enum import Enum
 from typing import Any, Protocol
 
-from ..model import Column, Relation
-from ..sql import element_type, is_list, is_optional, plain_type
+from ..kernel.errors import JobError
+from ..kernel.model import Column, Relation
+from ..kernel.sql import decimal_size, is_list, is_optional, plain_type
+from ..kernel.values import shown
+from ..store.set_aside import Aside
 
 OPERATIONS = {
-    "+": "+",
-    "insert": "+",
-    "upsert": "+",
-    "update": "+",
-    "c": "+",
-    "r": "+",
-    "u": "+",
-    "update_postimage": "+",
-    "-": "-",
-    "delete": "-",
-    "d": "-",
-    "update_preimage": "-",
+    **dict.fromkeys(("+", "insert", "upsert", "update", "c", "r", "u", "update_postimage"), "+"),
+    **dict.fromkeys(("-", "delete", "d", "update_preimage"), "-"),
 }
 
 NEED_KEY = ("update", "u")  # these do not say which row they replace
@@ -38,30 +29,9 @@ NEED_KEY = ("update", "u")  # these do not say which row they replace
 IMAGES = {"update_preimage": "<", "update_postimage": ">"}
 """How the two halves of an update are staged until contradictions have been checked."""
 
-OPERATION_NAMES = (
-    "action",
-    "actiontype",
-    "cdcop",
-    "cdcoperation",
-    "cdctype",
-    "change",
-    "changekind",
-    "changeop",
-    "changeoperation",
-    "changetype",
-    "delete",
-    "deleted",
-    "dml",
-    "dmlop",
-    "dmltype",
-    "isdeleted",
-    "op",
-    "opcode",
-    "operation",
-    "operationtype",
-    "ops",
-    "optype",
-    "rowkind",
+OPERATION_NAMES = re.compile(
+    "action(type)?|cdc(op(eration)?|type)|change(kind|type|op(eration)?)?|delete|(is)?deleted|dml(op|type)?|"
+    "op(s|code|type|eration(type)?)?|rowkind"
 )
 """Usual names of operation columns, in lower case and without punctuation."""
 
@@ -71,17 +41,10 @@ Reader = Callable[[Any], Any]
 
 BLANKS = " \t\r\n"
 
+EXACT_DIGITS = 16
+"""Every whole number with fewer digits is a float."""
+
 INTEGER = r"[+-]?[0-9]+"
-
-EXACT = r"[+-]?(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)"
-
-FLOATING = EXACT + r"(?:[eE][+-]?[0-9]+)?"
-
-DAY = r"(?!0000)[0-9]{4}-[0-9]{2}-[0-9]{2}"
-
-MOMENT = DAY + r"[T ][0-9]{2}:[0-9]{2}(?::[0-9]{2}(?:\.[0-9]{1,6})?)?"
-
-ZONE = r"(?:Z|[+-][0-9]{2}:[0-9]{2})"
 
 
 class Absent(Enum):
@@ -109,17 +72,72 @@ class Unreadable(str):
 
     def __new__(cls, message: str, raw: Any) -> Unreadable:
         """Return the message with the record."""
-        made = super().__new__(cls, message)
-        made.raw = raw
-        return made
+        unreadable = super().__new__(cls, message)
+        unreadable.raw = raw
+        return unreadable
 
 
-class BadRows(Protocol):
-    """Takes bad rows."""
+class Digits(int):
+    """A whole number as JSON has it, in digits that may be meant for a float: as such, it is the nearest one."""
 
-    def add(self, relation: Relation, file: str, row: int, found: Sequence[tuple[str, str]], values: Any) -> None:
-        """Take a row: its number, 0 if it has none; by column, empty for the whole row, what is wrong; and the values
-        by column, or what is there instead."""
+
+@dataclass(frozen=True)
+class RowShape:
+    """The columns to read from a source: the relation's columns, the operation and, if changes are ordered, their
+    order. Of the relation, which is one of any methods, only ``name``, ``columns`` and ``key`` are read.
+
+    ``net`` is ``insert`` if a row that an unordered batch deletes and inserts is to stay; otherwise such a batch is
+    refused. With ``all_inserts``, all rows of a source without operations are insertions, and no column of ``initial``
+    rows is taken for their operation, whatever its name.
+
+    Rows with a null in a column that is never null are refused, or counted in ``left_out``. If changes come with
+    ``whole_rows``, before and after, both sides are left out alike.
+    """
+
+    relation: Any
+    operation: str
+    order: str
+    initial: bool
+    net: str = ""
+    all_inserts: bool = False
+    left_out: Counter[str] | None = None
+    whole_rows: bool = False
+
+    @property
+    def names(self) -> list[str]:
+        """Return the columns to look for; all but the operation are required."""
+        columns = [column.name for column in self.relation.columns]
+        return [*columns, self.operation, *([self.order] if self.order else [])]
+
+    @property
+    def types(self) -> list[str]:
+        """Return the types of ``names``: those of the columns, ``operation`` and ``order``."""
+        columns = [column.type for column in self.relation.columns]
+        return [*columns, "operation", *(["order"] if self.order else [])]
+
+    @property
+    def operations(self) -> dict[str, str]:
+        """Return the accepted operations in lower case, with the signs by which they are staged."""
+        signs = {k: v for k, v in OPERATIONS.items() if self.relation.key or k not in NEED_KEY}
+        if self.initial:
+            return {name: sign for name, sign in signs.items() if sign == "+"}
+        return signs if self.order or self.net else {**signs, **IMAGES}
+
+    @property
+    def never_null(self) -> list[int]:
+        """Return the places of the columns in which a null leaves a row out."""
+        never = [place for place, column in enumerate(self.relation.columns) if not is_optional(column.type)]
+        return [] if self.left_out is None else never
+
+    @property
+    def key_places(self) -> list[int]:
+        """Return the places of the columns of the primary key."""
+        return [place for place, column in enumerate(self.relation.columns) if column.sql in self.relation.key]
+
+    @property
+    def removes_keys(self) -> bool:
+        """Return whether an insertion that is left out removes the row with its key, which is now one with a null."""
+        return self.left_out is not None and bool(self.relation.key) and not self.initial and not self.whole_rows
 
 
 class Sequences(Protocol):
@@ -136,57 +154,26 @@ class Sequences(Protocol):
 
 
 @dataclass(frozen=True)
-class InputShape:
-    """The columns to read from a source: the relation's columns, the operation and, if changes are ordered, their
-    order.
+class InputShape(RowShape):
+    """The columns to read from a source whose rows are staged in files.
 
-    ``net`` is ``insert`` if a row that an unordered batch deletes and inserts is to stay; otherwise such a batch is
-    refused. With ``all_inserts``, all rows of a source without operations are insertions, and no column of ``initial``
-    rows is taken for their operation, whatever its name.
-
-    Rows with a null in a column that is never null are refused, or counted in ``left_out``. If changes come with
-    ``whole_rows``, before and after, both sides are left out alike. With ``numbered``, a row that is left out is staged
-    as nulls, so that the numbers of the others tell their places. Rows with other values that do not fit are
-    refused, or set ``aside``. With ``sequences`` of the relation's keys, a deletion needs the key only.
+    With ``numbered``, a row that is left out is staged as nulls, so that the numbers of the others tell their places.
+    Rows with other values that do not fit are refused, or set ``aside``. With ``sequences`` of the relation's keys, a
+    deletion needs the key only. Timestamps are cut to microseconds, and decimals rounded to floats; if values are to be
+    ``exact``, these do not fit.
     """
 
     relation: Relation
-    operation: str
-    order: str
-    initial: bool
-    net: str = ""
-    all_inserts: bool = False
-    left_out: Counter[str] | None = None
-    whole_rows: bool = False
     numbered: bool = False
-    aside: BadRows | None = None
+    aside: Aside | None = None
     sequences: Sequences | None = None
-
-    @property
-    def names(self) -> list[str]:
-        """Return the columns to look for; all but the operation are required."""
-        columns = [column.name for column in self.relation.columns]
-        return [*columns, self.operation, *([self.order] if self.order else [])]
-
-    @property
-    def types(self) -> list[str]:
-        """Return the types of ``names``: those of the columns, ``operation`` and ``order``."""
-        columns = [column.type for column in self.relation.columns]
-        return [*columns, "operation", *(["order"] if self.order else [])]
+    exact: bool = False
 
     @property
     def staged(self) -> list[Column]:
         """Return the columns of the staged file."""
         columns = [*self.relation.row_columns, Column("_op", "string", "_op")]
         return [*columns, Column("_order", "decimal(38,0)", "_order")] if self.order else columns
-
-    @property
-    def operations(self) -> dict[str, str]:
-        """Return the accepted operations in lower case, with the signs by which they are staged."""
-        known = {k: v for k, v in OPERATIONS.items() if self.relation.key or k not in NEED_KEY}
-        if self.initial:
-            return {name: sign for name, sign in known.items() if sign == "+"}
-        return known if self.order or self.net else {**known, **IMAGES}
 
 
 @functools.cache
@@ -210,7 +197,9 @@ def exact_number(digits: str) -> Decimal | float:
 
 def whole_number(digits: str) -> int | Decimal:
     """Parse a number without a point; as a Decimal if it is long, since Python limits the digits of ``int()``."""
-    return int(digits) if len(digits) < 100 else Decimal(digits)
+    if len(digits) < EXACT_DIGITS:
+        return int(digits)
+    return Digits(digits) if len(digits) < 100 else Decimal(digits)
 
 
 def refuse_constant(name: str) -> None:
@@ -226,45 +215,52 @@ def distinct_members(members: list[tuple[str, Any]]) -> dict[str, Any]:
     return record
 
 
+NULLS_CHOICES = ("refuse", "skip")
+"""The ways to treat rows that have nulls where none are allowed. With ``skip``, a relation has the rows of its source
+without such nulls, whatever happened to the others: so a deletion of such a row is left out, too."""
+
+
+NOT_TAKEN = {
+    "left_out": ("row", "with nulls left out"),
+    "late": ("late change", "ignored"),
+    "set_aside": ("row", "set aside"),
+}
+"""The members of manifests and results that tell of changes that a batch has not taken, each with a noun for these and
+what became of them."""
+
+
+def not_taken_text(member: str, number: int) -> str:
+    """Return a number of changes that a batch has not taken as text."""
+    noun, fate = NOT_TAKEN[member]
+    return f"{number:,} {noun}{'' if number == 1 else 's'} {fate}"
+
+
+def left_out_counts(nulls: str) -> Counter[str] | None:
+    """Return where to count the rows that are left out; None if they are refused. Raise JobError for another choice."""
+    if nulls not in NULLS_CHOICES:
+        raise JobError(f"nulls must be {' or '.join(NULLS_CHOICES)}, not {shown(nulls)}")
+    return Counter() if nulls == "skip" else None
+
+
+def any_value(kind: str) -> Any:
+    """Return a value of a type, for columns whose values do not matter."""
+    if is_list(kind) or is_optional(kind):
+        return []
+    if kind.startswith("decimal"):
+        return Decimal(0).scaleb(-decimal_size(kind)[1])
+    examples: dict[str, Any] = {"int": 0, "float": 0.0, "bool": False, "string": "", "date": date(1970, 1, 1)}
+    return datetime(1970, 1, 1) if kind == "timestamp" else examples[kind]
+
+
 # Values
 
 
-def reader(type_name: str, shape: InputShape, text: bool) -> Reader:
-    """Return a function that converts a source value to the staged one, or raises ValueError with the reason.
-
-    ``text`` says that all values of the source are text, as in CSV.
-    """
-    if type_name == "operation":
-        return functools.partial(read_operation, shape)
-    return value_reader(type_name, text)
-
-
-def value_reader(type_name: str, text: bool = False) -> Reader:
-    """Return a function that converts the value of a column, or an order, or raises ValueError with the reason."""
+def value_reader(type_name: str, text: bool = False, exact: bool = False) -> Reader:
+    """Return a function that converts the value of a column, or raises ValueError with the reason. ``text`` says that
+    all values of the source are text, as in CSV; ``exact`` is as in InputShape."""
     if is_optional(type_name):
-        return functools.partial(read_optional, value_reader(plain_type(type_name), text))
-    if type_name == "string":
-        return read_string_field if text else read_string
-    if is_list(type_name):
-        return functools.partial(read_list, value_reader(element_type(type_name)), text)
-    convert = {
-        "int": read_int,
-        "float": read_float,
-        "bool": read_bool,
-        "date": read_date,
-        "timestamp": read_timestamp,
-        "order": read_order,
-    }.get(type_name)
-    if convert is None:
-        convert = functools.partial(read_decimal, *decimal_size(type_name))
-    from_text = text or type_name.startswith(("decimal", "date", "timestamp", "order"))
-    return functools.partial(read_value, convert, from_text)
-
-
-def decimal_size(type_name: str) -> tuple[int, int]:
-    """Return precision and scale of ``decimal(p,s)``."""
-    precision, scale = re.findall("[0-9]+", type_name)
-    return int(precision), int(scale)
+        return functools.partial(read_optional, value_reader(plain_type(type_name), text, exact))
+    return READERS[re.split("[(<]", type_name)[0]](type_name, text, exact)
 
 
 def read_value(convert: Reader, from_text: bool, value: Any) -> Any:
@@ -283,12 +279,6 @@ def check_present(value: Any) -> None:
         raise ValueError("null" if value is None else "missing")
     if isinstance(value, Unfit):
         raise ValueError(value.reason)
-
-
-def shown(value: object) -> str:
-    """Return a value as text for messages, at most 60 characters of it."""
-    text = json.dumps(value, ensure_ascii=False) if isinstance(value, str) else str(value)
-    return text if len(text) <= 60 else f"{text[:57]}..."
 
 
 def wrong_type(value: object, type_name: str) -> ValueError:
@@ -320,59 +310,11 @@ def read_int(value: Any) -> int:
     if isinstance(value, str) and re.fullmatch(INTEGER, value):
         value = whole_number(value)
     whole = isinstance(value, int) and not isinstance(value, bool)
-    if not whole and not (isinstance(value, Decimal) and value == value.to_integral_value()):
+    if not whole and not (isinstance(value, Decimal) and value.is_finite() and value == value.to_integral_value()):
         raise wrong_type(value, "int")
     if not -(2**63) <= value < 2**63:
         raise ValueError(f"{shown(value)} does not fit 64 bits")
     return int(value)
-
-
-def read_float(value: Any) -> float:
-    """Read a finite double, with -0.0 as 0.0."""
-    if isinstance(value, bool) or (isinstance(value, str) and not re.fullmatch(FLOATING, value)):
-        raise wrong_type(value, "float")
-    try:
-        number = float(value)
-    except (TypeError, OverflowError, ValueError) as error:
-        raise wrong_type(value, "float") from error
-    if not math.isfinite(number):
-        raise ValueError(f"{shown(value)} is not a finite float")
-    return number or 0.0
-
-
-def read_decimal(precision: int, scale: int, value: Any) -> Decimal:
-    """Read a decimal whose digits fit the precision and scale; nothing is rounded."""
-    type_name = f"decimal({precision},{scale})"
-    if isinstance(value, str) and re.fullmatch(EXACT, value):
-        value = Decimal(value)
-    if isinstance(value, bool) or not isinstance(value, int | Decimal):
-        raise wrong_type(value, type_name)
-    try:
-        exact = Decimal(value).quantize(Decimal(1).scaleb(-scale), context=Context(prec=precision))
-    except InvalidOperation as error:
-        raise ValueError(f"{shown(value)} has too many digits for {type_name}") from error
-    if exact != value:
-        raise ValueError(f"{shown(value)} has too many digits for {type_name}")
-    return exact
-
-
-def read_list(read: Reader, text: bool, value: Any) -> list[Any]:
-    """Read a list; in text, a JSON array."""
-    check_present(value)
-    if text:
-        try:
-            value = json_decoder().decode(value)
-        except (ValueError, RecursionError) as error:
-            raise ValueError(f"{shown(value)} is not a JSON array") from error
-    if not isinstance(value, list):
-        raise wrong_type(value, "list")
-    items = []
-    for number, item in enumerate(value, start=1):
-        try:
-            items.append(read(item))
-        except ValueError as error:
-            raise ValueError(f"element {number}: {error}") from error
-    return items
 
 
 def read_optional(read: Reader, value: Any) -> list[Any]:
@@ -380,88 +322,7 @@ def read_optional(read: Reader, value: Any) -> list[Any]:
     return [] if value is None else [read(value)]
 
 
-def plain_value(value: Any, kind: str) -> Any:
-    """Return a stored value of type ``kind`` as users see it: None for null."""
-    return (value[0] if value else None) if is_optional(kind) else value
-
-
-def stored_value(value: Any, kind: str) -> Any:
-    """Return a value of type ``kind``, None for null, as it is stored."""
-    return ([] if value is None else [value]) if is_optional(kind) else value
-
-
-def plain_row(columns: Sequence[Column], row: Sequence[Any]) -> tuple[Any, ...]:
-    """Return stored values of columns as users see them."""
-    return tuple(plain_value(value, column.type) for value, column in zip(row, columns, strict=True))
-
-
-def stored_row(columns: Sequence[Column], row: Sequence[Any]) -> tuple[Any, ...]:
-    """Return values of columns, None for null, as they are stored."""
-    return tuple(stored_value(value, column.type) for value, column in zip(row, columns, strict=True))
-
-
-def hashable(value: Any) -> Any:
-    """Return a value with its lists as tuples."""
-    return tuple(map(hashable, value)) if isinstance(value, list) else value
-
-
-def read_bool(value: Any) -> bool:
-    """Read a boolean; in text, true or false."""
-    known = {"true": True, "false": False}.get(value.lower()) if isinstance(value, str) else value
-    if not isinstance(known, bool):
-        raise wrong_type(value, "bool")
-    return known
-
-
-def read_date(value: Any) -> date:
-    """Read a date; in text, YYYY-MM-DD."""
-    if isinstance(value, str) and re.fullmatch(DAY, value):
-        with contextlib.suppress(ValueError):
-            return date.fromisoformat(value)
-    if not isinstance(value, date) or isinstance(value, datetime):
-        raise wrong_type(value, "date")
-    return value
-
-
-def read_timestamp(value: Any) -> datetime:
-    """Read a timestamp; in text, YYYY-MM-DD HH:MM:SS, in UTC unless it has a time zone."""
-    moment = value
-    if isinstance(value, str) and re.fullmatch(f"{MOMENT}{ZONE}?", value):
-        with contextlib.suppress(ValueError):
-            moment = datetime.fromisoformat(value)
-    if not isinstance(moment, datetime):
-        raise wrong_type(value, "timestamp")
-    try:
-        return moment if moment.tzinfo is None else moment.astimezone(UTC).replace(tzinfo=None)
-    except OverflowError as error:
-        raise beyond_years(value) from error
-
-
-def beyond_years(value: object) -> ValueError:
-    """Return the error for a date or timestamp outside the years 1 to 9999 in UTC."""
-    return ValueError(f"{shown(value)} is not in the years 1 to 9999 in UTC")
-
-
-def read_order(value: Any) -> int:
-    """Read the order of a change: a whole number, or a timestamp as microseconds since 1970."""
-    if isinstance(value, str) and re.fullmatch(INTEGER, value):
-        value = Decimal(value)
-    if isinstance(value, int | Decimal) and not isinstance(value, bool):
-        if -(10**38) < value < 10**38 and value == int(value):
-            return int(value)
-        raise wrong_type(value, "whole number or timestamp")
-    if isinstance(value, str) and re.fullmatch(DAY, value):
-        value = f"{value} 00:00"
-    if isinstance(value, date) and not isinstance(value, datetime):
-        value = datetime.combine(value, datetime.min.time())
-    try:
-        return (read_timestamp(value) - datetime(1970, 1, 1)) // timedelta(microseconds=1)
-    except ValueError as error:
-        beyond = isinstance(error.__cause__, OverflowError)
-        raise error if beyond else wrong_type(value, "whole number or timestamp") from error
-
-
-def read_operation(shape: InputShape, value: Any) -> str:
+def read_operation(shape: RowShape, value: Any) -> str:
     """Return the sign by which an operation is staged; a row without an operation is an insertion."""
     if value is Absent.ABSENT:
         return "+"
@@ -475,3 +336,10 @@ def read_operation(shape: InputShape, value: Any) -> str:
     if name in OPERATIONS:
         raise ValueError(f"{shown(value)} of a relation without a primary key; delete the old row, insert the new one")
     raise ValueError(f"unknown operation {shown(value)}")
+
+
+READERS: dict[str, Callable[[str, bool, bool], Reader]] = {
+    "string": lambda kind, text, exact: read_string_field if text else read_string,
+    "int": lambda kind, text, exact: functools.partial(read_value, read_int, text),
+}
+"""What makes the reader of a type, by its name. The module of types that not all programs have registers theirs."""

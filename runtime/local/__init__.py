@@ -1,5 +1,7 @@
-"""Run programs in one process, on tables in memory; what explains live proofs registers itself."""
+"""Run programs in one process, on tables in memory, with all methods and with explanations of live proofs."""
 
-from .. import basefacts
+from ..explain import base_facts
+from ..inputs import external_functions
+from ..kernel import methods
 
-__all__ = ["basefacts"]
+__all__ = ["base_facts", "external_functions", "methods"]

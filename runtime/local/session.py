@@ -9,22 +9,26 @@ import contextlib
 import itertools
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from ..engines.duckdb import DuckEngine
-from ..errors import JobError
-from ..explain import MOST_PROOF_TUPLES, Explainer
-from ..functions import supply
-from ..inputs.values import REMOVE_KEY, plain_row, stored_row
-from ..limits import telling_culprits
-from ..maintenance.changes import REMOVALS, resolve_input
-from ..maintenance.choice import maintain
-from ..maintenance.recount import recount
-from ..maintenance.run import Bucket, Choice, Run
-from ..model import MOST_ENTRIES, MOST_ROUNDS, Column, FunctionSource, Program, Relation
-from ..printing import named_values
-from ..sql import is_optional, names, sql_type, stored_type
-from ..tuples import parse_tuple
+from ..explain.limits import tell_culprit
+from ..explain.proofs import MOST_PROOF_TUPLES, Explainer
+from ..inputs.tuples import parse_tuple
+from ..inputs.values import REMOVE_KEY
+from ..kernel.changes import REMOVALS, changes_of, net_changes_sql, no_changes, resolve_input
+from ..kernel.errors import JobError, OutOfMemory, Refused
+from ..kernel.model import MOST_ENTRIES, MOST_ROUNDS, Column, FunctionSource, Program, Relation
+from ..kernel.recount import recount
+from ..kernel.recursion import CULPRITS, telling_culprits
+from ..kernel.run import Bucket, Choice, Run
+from ..kernel.sql import is_optional, names, sql_type, stored_type
+from ..kernel.strategy import maintain
+from ..kernel.values import named_values, plain_row, stored_row
+from ..store.extensions import supply
+
+CULPRITS["told"] = tell_culprit
 
 ROWS_PER_TABLE = 50_000
 
@@ -38,14 +42,21 @@ Changes = Mapping[str, Any]
 
 def refusal(error: JobError) -> str:
     """Return why a batch is refused, without what applies only to a job with its state and options."""
-    said = str(error).replace("; the batch was refused and the state is unchanged", "")
-    return said.replace("; pass the column that determines it with --order-column", "")
+    return error.without_state if isinstance(error, Refused) else str(error)
 
 
 class MemoryEngine(DuckEngine):
     """DuckDB with transactions, and tables made of Python rows or Arrow tables."""
 
+    memory_limit = ""
     row_id = ""  # Within a transaction, DuckDB 2.0 may move rows or fail on row IDs.
+
+    @classmethod
+    def within(cls, memory_limit: str) -> MemoryEngine:
+        """Return an engine that may use this much memory, and gives up if that does not suffice."""
+        engine = cls(memory_limit, spills=False)
+        engine.memory_limit = memory_limit
+        return engine
 
     def beside(self) -> MemoryEngine:
         """Return an engine with a database of its own in the same instance of DuckDB."""
@@ -54,9 +65,18 @@ class MemoryEngine(DuckEngine):
         return other
 
     @contextlib.contextmanager
+    def computing(self, what: str) -> Iterator[None]:
+        """If memory runs out in the body, say what was computed, and which limit was set."""
+        try:
+            yield
+        except OutOfMemory as error:
+            limit = f"--memory-limit {self.memory_limit} is" if self.memory_limit else "the memory is"
+            raise OutOfMemory(f"{limit} too little to compute {what}: {error}") from error
+
+    @contextlib.contextmanager
     def transaction(self, keep: bool = True) -> Iterator[None]:
         """Execute the body as a whole or not at all; roll it back in any case unless ``keep``."""
-        before = [dict(known) for known in self._known()]
+        before = {name: replace(table) for name, table in self.tables.items()}
         self.connection.execute("BEGIN TRANSACTION")
         kept = False
         try:
@@ -74,16 +94,14 @@ class MemoryEngine(DuckEngine):
                 # A failed transaction may have ended already.
                 with contextlib.suppress(Exception):
                     self.connection.execute("ROLLBACK")
-                for known, was in zip(self._known(), before, strict=True):
-                    known.clear()
-                    known.update(was)
+                self.tables = before
 
     def fill(self, name: str, columns: Sequence[Column], rows: Iterable[Sequence[Any]]) -> int:
         """Make a table of Python rows, if there are any; return their number."""
         self.replace(name)
         # Pass decimals as text: for a list, DuckDB would use the precision and scale of its first element.
         texts = ["decimal" in column.type for column in columns]
-        made = ", ".join(
+        casts = ", ".join(
             f"CAST(UNNEST(CAST(${number} AS {travels}[])) AS {kind}) AS {column.sql}"
             for number, (column, text) in enumerate(zip(columns, texts, strict=True), 1)
             for kind in [sql_type(column.type, self.name)]
@@ -98,14 +116,15 @@ class MemoryEngine(DuckEngine):
                 for column, text in zip(zip(*chunk, strict=True), texts, strict=True)
             ]
             into = "INSERT INTO {}" if done else "CREATE OR REPLACE TABLE {} AS"
-            self.connection.execute(f"{into.format(name)} SELECT {made}", values)
+            self.connection.execute(f"{into.format(name)} SELECT {casts}", values)
             done += len(chunk)
         self.note_rows(name, done) if done else self.empty(name, columns)
         return done
 
     def note_count(self, name: str, condition: str, rows: int) -> None:
         """Note how many rows of a table meet a condition."""
-        self._conditions[name], self._counted[name] = [condition], {condition: rows}
+        table = self.tables[name]
+        table.conditions, table.counted = [condition], {condition: rows}
 
     def take(self, name: str, columns: Sequence[Column], rows: Any) -> None:
         """Make a table of the rows of an Arrow table."""
@@ -178,19 +197,22 @@ class Session:
         run = Run(self.engine, Bucket(), not self.batches, self.max_rounds, self.max_entries, note, choice)
         for relation in self.program.relations:
             if relation.kind == "input":
-                self.stage(relation, changes.get(relation.table, ()))
-                resolve_input(self.engine, relation)
+                with self.engine.computing(f"the input relation {relation.name}"):
+                    self.stage(relation, changes.get(relation.table, ()))
+                    resolve_input(self.engine, relation)
         strata = [stratum for stage in self.program.stages for stratum in stage.strata]
         with telling_culprits(self.engine, self.program.relations, strata):
             for stratum in strata:
-                clocks[stratum.name] = maintain(run, stratum, clocks.get(stratum.name, 0))
+                computed = dict.fromkeys(relation.name for relation in stratum.relations)
+                with self.engine.computing(f"{', '.join(computed)} (stratum {stratum.name})"):
+                    clocks[stratum.name] = maintain(run, stratum, clocks.get(stratum.name, 0))
         return clocks, choice, rounds
 
     def stage(self, relation: Relation, changes: Any) -> None:
         """Make table r__changes of an input relation; raise JobError if a row is both deleted and inserted, unless
         its copies count."""
         columns = [*relation.row_columns, Column("_op", "string", "_op")]
-        table, known = f"{relation.table}__changes", names(relation.row_columns)
+        table, row_columns = relation.tables.changes, names(relation.row_columns)
         kinds: Counter[str] = Counter()
         if not hasattr(changes, "num_rows"):
             rows = self.engine.fill(table, columns, counted_rows(changes, kinds))
@@ -202,8 +224,8 @@ class Session:
             self.engine.empty(table, columns)
         if len(kinds) < 2 or relation.copy:
             return
-        given = f"{table} WHERE _op <> '{REMOVE_KEY}'"
-        both = f"SELECT {known} FROM {given} GROUP BY {known} HAVING COUNT(DISTINCT _op) > 1"
+        whole_rows = f"{table} WHERE _op <> '{REMOVE_KEY}'"
+        both = f"SELECT {row_columns} FROM {whole_rows} GROUP BY {row_columns} HAVING COUNT(DISTINCT _op) > 1"
         for row in self.engine.first(both, 1):
             text = named_values(relation, row)
             raise JobError(f"{relation.name}: {text or '()'} is both deleted and inserted")
@@ -213,23 +235,19 @@ class Session:
         return [("+", row) for row in self.rows(relation)] if self.batches == 1 else self._net_changes(relation)
 
     def _net_changes(self, relation: Relation) -> list[tuple[str, Row]]:
-        if not any(self.engine.rows(f"{relation.table}__{name}") for name in ("lost", "gained")):
+        if not changes_of(self.engine, relation.change):
             return []
-        columns, table = names(relation.tuple_columns), relation.table
-        found = self.engine.run(
-            f"SELECT {columns}, '-' AS _op FROM {table}__lost UNION ALL "
-            f"SELECT {columns}, '+' AS _op FROM {table}__gained ORDER BY {columns}"
-        )
+        rows = self.engine.run(f"{net_changes_sql(relation)} ORDER BY {names(relation.tuple_columns)}")
         shown = relation.term_columns
-        return [(row[-1], plain_row(shown, row[: len(shown)])) for row in found]
+        return [(op, plain_row(shown, row[: len(shown)])) for op, *row in rows]
 
     def rows(self, relation: Relation) -> list[Row]:
         """Return the tuples of a relation, sorted."""
         if not self.engine.rows(relation.table):
             return []
         columns = names(relation.tuple_columns)
-        found = self.engine.run(f"SELECT {columns} FROM {relation.table} ORDER BY {columns}")
-        return [plain_row(relation.term_columns, row[: len(relation.term_columns)]) for row in found]
+        stored = self.engine.run(f"SELECT {columns} FROM {relation.table} ORDER BY {columns}")
+        return [plain_row(relation.term_columns, row[: len(relation.term_columns)]) for row in stored]
 
     def explain(self, text: str, limit: int = MOST_PROOF_TUPLES) -> dict[str, Any]:
         """Return why a tuple in program syntax is there or not, like the job's ``explain``."""
@@ -243,7 +261,7 @@ class Session:
         there."""
         with self.engine.transaction(keep=False):
             self._maintain({relation.table: [("-", row)]})
-            if not self.engine.rows(f"{relation.table}__lost"):
+            if not self.engine.rows(relation.change.lost):
                 return None
             return [
                 (other, op, changed)
@@ -254,15 +272,14 @@ class Session:
 
     def differences(self) -> list[dict[str, Any]]:
         """Recount the relations from the rules and return what is wrong, with the first tuples of each finding."""
-        found = []
+        findings = []
         with self.engine.transaction(keep=False):
             for relation in self.program.relations:
-                for name in ("lost", "gained"):
-                    self.engine.empty(f"{relation.table}__{name}", relation.tuple_columns)
+                no_changes(self.engine, relation)
             for stratum in (stratum for stage in self.program.stages for stratum in stage.strata):
                 for finding in recount(self.engine, stratum, Bucket()):
                     rows = self.engine.first(finding.sql, 10)
                     if rows:
                         named = {"relation": finding.relation, "problem": finding.problem}
-                        found.append({**named, "tuples": rows})
-        return found
+                        findings.append({**named, "tuples": rows})
+        return findings

@@ -5,7 +5,7 @@ from __future__ import annotations
 import csv
 from pathlib import Path
 
-from flintlog.runtime.processes.partition import Partition
+from flintlog.runtime.addons.processes.partition import Partition
 
 MOST_NODES = 1_000
 """The most nodes that a program can be divided among; each pair of them has channels."""
@@ -31,12 +31,12 @@ def read_nodes(text: str) -> Partition:
         raise WrongNodes(f"{text}: not a CSV file: {error}") from error
     if not rows or [name.strip() for name in rows[0]] != ["address", "node"]:
         raise WrongNodes(f"{text}: the first line must be address,node")
-    found: dict[str, int] = {}
+    node_of: dict[str, int] = {}
     for number, row in enumerate(rows[1:], 2):
         if len(row) != 2 or not row[1].strip().isdecimal() or int(row[1]) >= MOST_NODES:
             raise WrongNodes(f"{text}:{number}: expected an address and the number of a node below {MOST_NODES}")
-        if found.setdefault(row[0], int(row[1])) != int(row[1]):
-            raise WrongNodes(f"{text}:{number}: {row[0]} belongs to node {found[row[0]]} already")
-    if not found:
+        if node_of.setdefault(row[0], int(row[1])) != int(row[1]):
+            raise WrongNodes(f"{text}:{number}: {row[0]} belongs to node {node_of[row[0]]} already")
+    if not node_of:
         raise WrongNodes(f"{text}: has no nodes")
-    return Partition(max(found.values()) + 1, found)
+    return Partition(max(node_of.values()) + 1, node_of)

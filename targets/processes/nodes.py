@@ -1,8 +1,6 @@
-"""The view of the nodes of a located program."""
+"""The nodes of a located program, and their topology."""
 
 from __future__ import annotations
-
-from dataclasses import dataclass
 
 from flintlog.compiler.graphs import reached
 from flintlog.compiler.ir import typed
@@ -17,55 +15,8 @@ from flintlog.compiler.ir.topology import (
     TopologyChannel,
     TopologyProcess,
 )
-from flintlog.runtime.processes.nodes import Nodes, Route
-from flintlog.runtime.processes.partition import Address, Partition
-
-from ..pyspark.view import quote, section
-
-
-@dataclass(frozen=True)
-class NodesView:
-    """The section of the nodes: its heading ``rule``, the arguments of ``Partition``, those of ``Route`` for each
-    route, the relations ``fed`` from outside, those ``at`` one address, and the one with the ``lives`` of nodes, if
-    there is one."""
-
-    rule: str
-    count: str
-    known: str
-    routes: tuple[str, ...]
-    fed: tuple[str, ...]
-    at: str
-    lives: str
-
-
-def nodes_view(nodes: Nodes) -> NodesView:
-    """Return the section of the nodes of a program."""
-    known = ", ".join(f"{quote(address)}: {node}" for address, node in nodes.partition.known.items())
-    at = ", ".join(f"{quote(name)}: {literal(address)}" for name, address in nodes.at.items())
-    return NodesView(
-        section("the nodes"),
-        str(nodes.partition.count),
-        known and f"{{{known}}}",
-        tuple(map(route_arguments, nodes.routes)),
-        tuple(map(quote, nodes.fed)),
-        at and f"{{{at}}}",
-        nodes.lives and quote(nodes.lives),
-    )
-
-
-def route_arguments(route: Route) -> str:
-    """Return the arguments of ``Route``, as Python source."""
-    columns = ", ".join(map(quote, route.columns)) + "," * (len(route.columns) == 1)
-    parts = [*map(quote, (route.relation, route.output, route.input)), f"({columns})"]
-    parts += [f"location={route.location}"] if route.location is not None else []
-    parts += [f"at={literal(route.at)}"] if route.at is not None else []
-    parts += [f"needs=({', '.join(map(quote, route.needs))},)"] if route.needs else []
-    return ", ".join([*parts, *["dead=True"] * route.dead])
-
-
-def literal(address: Address) -> str:
-    """Return an address as Python source."""
-    return quote(address) if isinstance(address, str) else str(address)
+from flintlog.runtime.addons.processes.nodes import Nodes, Route
+from flintlog.runtime.addons.processes.partition import Address, Partition
 
 
 def nodes_of(program: typed.TypedProgram, partition: Partition) -> Nodes:
@@ -86,9 +37,9 @@ def nodes_of(program: typed.TypedProgram, partition: Partition) -> Nodes:
     carriers = {route.input for route in routes}
     inputs = [relation for relation in program.relations if relation.role == "input"]
     lives = next((relation.name for relation in inputs if relation.keeps == "lives"), "")
-    given = [r for r in inputs if r.name not in carriers and r.name != lives]
-    constants = {r.public or r.name: address_of(r.at) for r in given if r.at is not None}
-    return Nodes(partition, tuple(routes), tuple(r.public or r.name for r in given), lives, constants)
+    fed = [r for r in inputs if r.name not in carriers and r.name != lives]
+    constants = {r.public or r.name: address_of(r.at) for r in fed if r.at is not None}
+    return Nodes(partition, tuple(routes), tuple(r.public or r.name for r in fed), lives, constants)
 
 
 def address_of(constant: typed.Constant) -> Address:
@@ -132,19 +83,19 @@ def topology_of(nodes: Nodes, program: typed.TypedProgram) -> Topology:
 
 def nodes_topology(nodes: Nodes, program: typed.TypedProgram, whole: LocalizedProgram) -> NodesTopology:
     """Return what the nodes of a ``whole`` program have in common; each runs ``program``."""
-    known = {relation.name: relation for relation in program.relations}
+    relations = {relation.name: relation for relation in program.relations}
     recursive = {relation.name for relation in program.relations if relation.annotates}
-    feeds = [NodeFeed(name, holder(known[name], "each node"), known[name].columns) for name in nodes.fed]
+    feeds = [NodeFeed(name, holder(relations[name], "each node"), relations[name].columns) for name in nodes.fed]
     routes = []
     located = {found.relation: found for found in program.routes}
     for route in nodes.routes:
-        made = {located[route.relation].sent, route.output} if not route.dead else set()
-        rules = [name for rule in program.rules if rule.head.relation in made for name in served(rule, whole)]
+        sent = {located[route.relation].sent, route.output} if not route.dead else set()
+        rules = [name for rule in program.rules if rule.head.relation in sent for name in served(rule, whole)]
         to = "all others"
         if not route.dead:
-            at = located[route.relation].at or known[route.output].columns[route.location or 0].name
+            at = located[route.relation].at or relations[route.output].columns[route.location or 0].name
             to = f"the node of {at}"
-        columns = known[route.output].columns
+        columns = relations[route.output].columns
         routes.append(NodeRoute(route.relation, to, columns, tuple(dict.fromkeys(rules)), route.output in recursive))
     return NodesTopology(
         tuple(nodes.name(number) for number in range(nodes.partition.count)),
@@ -161,8 +112,8 @@ def nodes_topology(nodes: Nodes, program: typed.TypedProgram, whole: LocalizedPr
 def served(rule: typed.TypedRule, whole: LocalizedProgram) -> list[str]:
     """Return the labels of the rules of a program that a rule of its nodes is part of: it may only send what they need
     elsewhere, or what they aggregate there."""
-    parts = [found.rule.label for found in whole.rules if rule.label in {part.label for part in found.parts}]
-    return parts or [found.rule.label for found in whole.rules if found.rule.span == rule.span]
+    parts = [other.rule.label for other in whole.rules if rule.label in {part.label for part in other.parts}]
+    return parts or [other.rule.label for other in whole.rules if other.rule.span == rule.span]
 
 
 def holder(relation: typed.TypedRelation, otherwise: str) -> str:

@@ -1,70 +1,92 @@
-"""The view of a process: what its script prints in addition to that of a job, as ready strings."""
+"""The view of a process: what its script describes in addition to that of a job."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from flintlog.compiler.graphs import reached
 from flintlog.compiler.ir import plan, typed
 from flintlog.compiler.ir.topology import Topology, TopologyChannel
 
-from ..pyspark.view import quote, section
+if TYPE_CHECKING:
+    from flintlog.runtime.addons.processes.partition import Pattern
+
+SIMPLE = ("int", "string", "bool")
+"""The types whose values have one form in all engines."""
+
+
+@dataclass(frozen=True)
+class ChannelView:
+    """A channel, with the fields of ``Channel`` in the runtime, which needs PyArrow."""
+
+    relation: str
+    sender: str
+    reader: str
+    output: str
+    input: str
+    columns: tuple[str, ...]
+    needs: tuple[str, ...]
+    dead: bool
+    patterns: tuple[Pattern, ...]
 
 
 @dataclass(frozen=True)
 class ProcessView:
-    """The section of a process: its heading ``rule``, its name, the arguments of ``Channel`` for each channel, the
-    relations ``fed`` from outside, and the one with the ``lives`` of processes, if there is one."""
+    """A process: its name, its channels, the relations ``fed`` from outside, and the one with the ``lives`` of
+    processes, if there is one."""
 
-    rule: str
     name: str
-    receives: tuple[str, ...]
-    sends: tuple[str, ...]
+    receives: tuple[ChannelView, ...]
+    sends: tuple[ChannelView, ...]
     fed: tuple[str, ...]
     lives: str
 
 
 def process_view(name: str, topology: Topology, plans: Mapping[str, plan.ProgramPlan]) -> ProcessView:
-    """Return the section of the process called ``name``."""
+    """Return the process called ``name``."""
     return ProcessView(
-        rule=section("the process"),
-        name=quote(name),
-        receives=tuple(channel_arguments(c, topology, plans) for c in topology.channels if c.reader == name),
-        sends=tuple(channel_arguments(c, topology, plans) for c in topology.channels if c.sender == name),
-        fed=tuple(quote(feed.relation) for feed in topology.feeds if feed.reader == name),
-        lives=next((quote(r.name) for r in plans[name].program.relations if r.keeps == "lives"), ""),
+        name=name,
+        receives=tuple(channel_view(c, topology, plans) for c in topology.channels if c.reader == name),
+        sends=tuple(channel_view(c, topology, plans) for c in topology.channels if c.sender == name),
+        fed=tuple(feed.relation for feed in topology.feeds if feed.reader == name),
+        lives=next((r.name for r in plans[name].program.relations if r.keeps == "lives"), ""),
     )
 
 
-def channel_arguments(channel: TopologyChannel, topology: Topology, plans: Mapping[str, plan.ProgramPlan]) -> str:
-    """Return the arguments of ``Channel`` for a channel, as Python source."""
-    names = [channel.relation, channel.sender, channel.reader]
-    names += [sent_name(channel, plans[channel.sender]), carried(channel, plans[channel.reader])]
-    sent = next(r for r in plans[channel.sender].program.relations if (r.public or r.name) == names[3])
-    columns = ", ".join(quote(column.name) for column in sent.columns) + "," * (len(sent.columns) == 1)
-    needs = needed(channel, topology, plans)
-    listed = f", needs=({', '.join(map(quote, needs))},)" if needs else ""
-    found = patterns(names[4], plans[channel.reader].program)
-    only = f", patterns=({', '.join(found)},)" if found else ""
-    return f"{', '.join(map(quote, names))}, ({columns}){listed}{', dead=True' * channel.dead}{only}"
+def channel_view(channel: TopologyChannel, topology: Topology, plans: Mapping[str, plan.ProgramPlan]) -> ChannelView:
+    """Return a channel as its ends know it."""
+    output, read = sent_name(channel, plans[channel.sender]), carried(channel, plans[channel.reader])
+    sent = next(r for r in plans[channel.sender].program.relations if (r.public or r.name) == output)
+    return ChannelView(
+        channel.relation,
+        channel.sender,
+        channel.reader,
+        output,
+        read,
+        columns=tuple(column.name for column in sent.columns),
+        needs=tuple(needed(channel, topology, plans)),
+        dead=channel.dead,
+        patterns=patterns(read, plans[channel.reader].program),
+    )
 
 
-def patterns(name: str, program: typed.TypedProgram) -> list[str]:
-    """Return the patterns of the tuples of an input that the literals of a program can match, as Python source; none if
-    a literal matches all. Values are integers, strings and booleans, which have one form in all engines."""
+def patterns(name: str, program: typed.TypedProgram) -> tuple[Pattern, ...]:
+    """Return the patterns of the tuples of an input that the literals of a program can match; none if a literal matches
+    all."""
     relation = next(r.name for r in program.relations if r.role == "input" and (r.public or r.name) == name)
-    found: dict[str, None] = {}
-    for atom in (atom for rule in program.rules for atom in rule.read if atom.relation == relation):
-        pairs = [
-            f"({place}, {quote(term.value) if isinstance(term.value, str) else term.value})"
+    by_literal = [
+        tuple(
+            (place, term.value)
             for place, term in enumerate(atom.terms)
-            if isinstance(term, typed.Constant) and term.type.name in ("int", "string", "bool")
-        ]
-        if not pairs:
-            return []
-        found[f"({', '.join(pairs)},)"] = None
-    return list(found)
+            if isinstance(term, typed.Constant) and isinstance(term.value, int | str) and term.type.name in SIMPLE
+        )
+        for rule in program.rules
+        for atom in rule.read
+        if atom.relation == relation
+    ]
+    return tuple(dict.fromkeys(by_literal)) if all(by_literal) else ()
 
 
 def needed(channel: TopologyChannel, topology: Topology, plans: Mapping[str, plan.ProgramPlan]) -> list[str]:
@@ -94,8 +116,8 @@ def inputs_of(name: str, program: typed.TypedProgram) -> list[str]:
     """Return the public names of the inputs from which a relation of a program is derived."""
     start = next(relation.name for relation in program.relations if name == (relation.public or relation.name))
     read = ((rule.head.relation, atom.relation) for rule in program.rules for atom in rule.read)
-    found = {start} | reached([start], read)
-    return [r.public or r.name for r in program.relations if r.name in found and r.role == "input"]
+    behind = {start} | reached([start], read)
+    return [r.public or r.name for r in program.relations if r.name in behind and r.role == "input"]
 
 
 def sent_name(channel: TopologyChannel, program: plan.ProgramPlan) -> str:
@@ -108,5 +130,5 @@ def carried(channel: TopologyChannel, program: plan.ProgramPlan) -> str:
     derivations."""
     if not channel.entries:
         return channel.relation
-    found = next(r for r in program.program.relations if r.annotates == channel.relation)
-    return found.public or found.name
+    entries = next(r for r in program.program.relations if r.annotates == channel.relation)
+    return entries.public or entries.name

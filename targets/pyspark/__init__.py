@@ -14,12 +14,10 @@ class PySpark:
     description = "a PySpark script that builds and maintains the program's relations"
 
     def emit(self, program: plan.ProgramPlan, options: EmitOptions) -> dict[str, str]:
-        """Return the script, named after the program's main file, and the runtime file if ``options`` ask for one."""
-        from ..runtimes import runtime_files
+        """Return the script, named after the program's main file."""
         from .emit import make_script
 
-        script = make_script(program, options)
-        return {f"{module_name(program.program.sources[0].name)}.py": script.text, **runtime_files(options)}
+        return {f"{module_name(program.program.sources[0].name)}.py": make_script(program, options).text}
 
 
 TARGET: Target = PySpark()

@@ -14,13 +14,15 @@ from decimal import Decimal
 
 import sqlglot
 from flintlog.compiler.ir import typed
+from flintlog.runtime.kernel.table_names import TableName
 
-from .dialects import ORDERED_SUM, Sql, print_sql
+from .print_sql import ORDERED_SUM, Sql, print_sql
 
-#: Up to here, floats represent all integers.
 EXACT_FLOATS = 2**53
-#: With more digits after the point, the number of the last one's units in 1 is not a 64-bit integer.
+"""Up to here, floats represent all integers."""
+
 MOST_DIGITS_OF_UNITS = 18
+"""With more digits after the point, the number of the last one's units in 1 is not a 64-bit integer."""
 
 
 @dataclass(frozen=True)
@@ -103,7 +105,7 @@ class AggregateColumn:
 class Group:
     """An aggregate relation in SQL: its table, the columns that it groups by, and those that it computes."""
 
-    table: str
+    table: TableName
     groups: tuple[str, ...]
     columns: tuple[AggregateColumn, ...]
 
@@ -126,13 +128,13 @@ class Group:
     def compute(self) -> Sql:
         """Return the query for rows of groups from all their derivations, in ``TABLE__rows``."""
         extremes = [column for column in self.columns if column.extreme]
-        source = f"{self.table}__rows AS q"
+        source = f"{self.table.rows} AS q"
         if extremes:
             groups = columns_of(self.groups, "r.")
             best = ", ".join(
                 f"{c.function.upper()}(r.{c.name}) OVER (PARTITION BY {groups}) AS _best_{c.name}" for c in extremes
             )
-            source = f"(SELECT r.*, {best} FROM {self.table}__rows AS r) AS q"
+            source = f"(SELECT r.*, {best} FROM {self.table.rows} AS r) AS q"
         parts = [f"q.{name}" for name in self.groups]
         hidden = ["COUNT(*) AS _rows"]
         for column in self.columns:
@@ -168,14 +170,14 @@ class Group:
         gained += [f"COUNT(CASE WHEN d.{c.name} = b.{c.name} THEN 1 END) AS _ties_{c.name}" for c in extremes]
         gained += [f"MIN(b.{c.name}) AS {c.name}" for c in extremes]
         best = ", ".join([keys, *(f"{c.function.upper()}({c.name}) AS {c.name}" for c in extremes)])
-        joined = f" JOIN (SELECT {best} FROM {table}__plus GROUP BY {keys}) AS b USING ({keys})" if extremes else ""
+        joined = f" JOIN (SELECT {best} FROM {table.plus} GROUP BY {keys}) AS b USING ({keys})" if extremes else ""
         old = f" JOIN {table} AS s USING ({keys})" if extremes else ""
         return printed(
-            f"WITH _lost AS (SELECT {columns_of(self.groups, 'd.')}, {', '.join(lost)} FROM {table}__minus AS d{old} "
+            f"WITH _lost AS (SELECT {columns_of(self.groups, 'd.')}, {', '.join(lost)} FROM {table.minus} AS d{old} "
             f"GROUP BY {columns_of(self.groups, 'd.')}), "
-            f"_gained AS (SELECT {columns_of(self.groups, 'd.')}, {', '.join(gained)} FROM {table}__plus AS d{joined} "
+            f"_gained AS (SELECT {columns_of(self.groups, 'd.')}, {', '.join(gained)} FROM {table.plus} AS d{joined} "
             f"GROUP BY {columns_of(self.groups, 'd.')}), "
-            f"_folded AS (SELECT {self._folded()} FROM {table}__reached AS k "
+            f"_folded AS (SELECT {self._folded()} FROM {table.reached} AS k "
             f"LEFT JOIN {table} AS s ON {matches(self.groups, 's')} "
             f"LEFT JOIN _lost AS l ON {matches(self.groups, 'l')} "
             f"LEFT JOIN _gained AS p ON {matches(self.groups, 'p')}) "

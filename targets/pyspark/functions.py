@@ -11,8 +11,10 @@ Spark's functions count characters and elements in 32 bits. Larger counts are cl
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from functools import cache
+from itertools import islice
 
 import sqlglot
 from flintlog.compiler.ir import typed
@@ -24,6 +26,7 @@ _DATE = "'^[0-9]{4}-[0-9]{2}-[0-9]{2}$'"
 _INTEGER = "^[+-]?[0-9]+"
 _FLOATING = "^[+-]?([0-9]+(\\.[0-9]*)?|\\.[0-9]+)([eE][+-]?[0-9]+)?"
 _LONGEST = 1_000_000
+_MOST = 2**31
 _FIRST_DAY, _LAST_DAY = -719162, 2932896  # 0001-01-01 and 9999-12-31, in days since 1970
 
 
@@ -90,6 +93,7 @@ DUCKDB = _BOTH | {
     # For derivation sets and optional values only; programs cannot call these.
     "in_set": "LIST_CONTAINS(a, b)",
     "value?": "LIST_EXTRACT(a, 1)",
+    "item?": "LIST_EXTRACT(a, b)",
     "or_null?": "COALESCE(a, 'null')",
     "pick": "CASE WHEN LIST_CONTAINS(b, c) THEN LIST_SORT(LIST_APPEND(a, c)) ELSE a END",
     "set_of": "LIST_SORT(LIST_DISTINCT(a))",
@@ -169,6 +173,7 @@ DUCKDB = _BOTH | {
 SPARK = _BOTH | {
     "in_set": "ARRAY_CONTAINS(a, b)",
     "value?": "TRY_ELEMENT_AT(a, 1)",
+    "item?": "TRY_ELEMENT_AT(a, b)",
     "or_null?": "COALESCE(a, 'null')",
     "pick": "CASE WHEN ARRAY_CONTAINS(b, c) THEN ARRAY_SORT(CONCAT(a, ARRAY(c))) ELSE a END",
     "set_of": "ARRAY_SORT(ARRAY_DISTINCT(a))",
@@ -242,9 +247,9 @@ for _table in (DUCKDB, SPARK):
         _table[_name] = _table[_same]
 
 
-#: Marks a call of a function of the language before printing, whose name is its key in ``DUCKDB`` and ``SPARK``. Node
-#: types of our own cannot be had where sqlglot is compiled.
 _OF_LANGUAGE = "of_language"
+"""Marks a call of a function of the language before printing, whose name is its key in ``DUCKDB`` and ``SPARK``. Node
+types of our own cannot be had where sqlglot is compiled."""
 
 
 def call_tree(call: typed.Call, arguments: Sequence[exp.Expr], external: Mapping[str, str]) -> exp.Expr:
@@ -254,6 +259,9 @@ def call_tree(call: typed.Call, arguments: Sequence[exp.Expr], external: Mapping
         return exp.Anonymous(this=external[name], expressions=list(arguments) or [exp.true()])
     if name in ("greatest", "least"):
         return exp.Anonymous(this=name.upper(), expressions=list(arguments)) if len(types) > 1 else arguments[0]
+    place = call.arguments[-1] if name == "element_at" else None
+    if isinstance(place, typed.Constant) and isinstance(place.value, int) and 0 < abs(place.value) < _MOST:
+        return item_tree(arguments[0], place.value)
     if name == "concat_ws":
         return exp.Anonymous(this="CONCAT_WS", expressions=list(arguments))
     if name == "concat":
@@ -269,8 +277,43 @@ def call_tree(call: typed.Call, arguments: Sequence[exp.Expr], external: Mapping
     return exp.Anonymous(this=key, expressions=list(arguments), **{_OF_LANGUAGE: True})
 
 
+def item_tree(of: exp.Expr, place: int) -> exp.Expr:
+    """Return the tree of the item of a list at a place, from 1 or, counted from its end, from -1."""
+    number = exp.Literal.number(place)
+    return exp.Anonymous(this="item?", expressions=[of, number], **{_OF_LANGUAGE: True})
+
+
+MOST_COPIED = 100
+"""So many nodes at most are printed more than once, where a value is used several times."""
+
+
+def is_large(tree: exp.Expr) -> bool:
+    """Return whether a tree is too large for copies of it: a copy of copies of copies never ends."""
+    return len(list(islice(tree.walk(), MOST_COPIED + 1))) > MOST_COPIED
+
+
+def named_value(name: str) -> exp.Expr:
+    """Return the tree of a value that :func:`let_tree` names."""
+    return exp.Column(this=exp.Identifier(this=name))
+
+
+def let_tree(name: str, value: exp.Expr, tree: exp.Expr) -> exp.Expr:
+    """Return a tree in which a value has a name, so that it is computed, and printed, once."""
+    return exp.Anonymous(this=f"{_LET}{name}", expressions=[value, tree], **{_OF_LANGUAGE: True})
+
+
+_LET = "let?"
+"""Begins the name of a call that names a value: the item of a list of one, as neither engine has an expression for
+it."""
+
+
 @cache
 def _template(engine: str, key: str) -> exp.Expr:
+    if key.startswith(_LET):
+        name = key.removeprefix(_LET)
+        duckdb = f"LIST_EXTRACT(LIST_TRANSFORM([a], LAMBDA {name} : b), 1)"
+        text = duckdb if engine == "duckdb" else f"ELEMENT_AT(TRANSFORM(ARRAY(a), {name} -> b), 1)"
+        return sqlglot.parse_one(text, dialect=engine)
     table = DUCKDB if engine == "duckdb" else SPARK
     return sqlglot.parse_one(table.get(key) or table[key.partition(":")[0]], dialect=engine)
 
@@ -284,15 +327,28 @@ def expanded(tree: exp.Expr, engine: str) -> exp.Expr:
     if not tree.args.get(_OF_LANGUAGE):
         return tree
     arguments = dict(zip("abc", tree.expressions, strict=False))
-    found = _template(engine, tree.this).copy()
-    for column in [c for c in found.find_all(exp.Column) if c.name in arguments]:
+    expansion = _template(engine, tree.this).copy()
+    columns = [c for c in expansion.find_all(exp.Column) if c.name in arguments]
+    uses = Counter(column.name for column in columns)
+    repeated = {name: value for name, value in arguments.items() if uses[name] > 1 and is_large(value)}
+    lets = {name: f"_w{place}" for place, name in enumerate(repeated, _unused(tree))} if repeated else {}
+    arguments |= {name: named_value(let) for name, let in lets.items()}
+    for column in columns:
         argument: exp.Expr = arguments[column.name].copy()
         if isinstance(column.parent, exp.Binary | exp.Unary | exp.Predicate):
             argument = _operand(argument)
-        if column is found:
+        if column is expansion:
             return argument
         column.replace(argument)
-    return _operand(found)
+    for name, let in lets.items():
+        expansion = expanded(let_tree(let, repeated[name], expansion), engine)
+    return _operand(expansion)
+
+
+def _unused(tree: exp.Expr) -> int:
+    """Return a number that no name of a value inside a tree has."""
+    names = (identifier.name for identifier in tree.find_all(exp.Identifier))
+    return 1 + max((int(name[2:]) for name in names if name[:2] == "_w" and name[2:].isdecimal()), default=0)
 
 
 def _operand(tree: exp.Expr) -> exp.Expr:

@@ -36,7 +36,7 @@ class Names:
             for relation in program.relations
         }
         functions = apart({function.name: function.name for function in program.functions})
-        called = {name: f"external__{made}" for name, made in functions.items()}
+        called = {name: f"external__{stored_name}" for name, stored_name in functions.items()}
         outputs = {r.name: shortened(r.public or r.name) for r in program.relations if r.output}
         projections = {r.name: r.projects for r in program.relations if r.projects is not None}
         shown = {relation.name: relation.shown_as for relation in program.relations if relation.shown_as}

@@ -8,8 +8,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from flintlog.runtime.kernel.table_names import TableName
+
 from .aggregates import columns_of, matches, printed
-from .dialects import Sql
+from .print_sql import Sql
 
 
 @dataclass(frozen=True)
@@ -29,7 +31,7 @@ class Ranking:
     """A relation with the first rows of each group in SQL: its table, the columns that it groups by, that of the place,
     those that are ranked, those that it is ordered by, and the number of rows that a group has at most."""
 
-    table: str
+    table: TableName
     groups: tuple[str, ...]
     place: str
     ranked: tuple[str, ...]
@@ -50,7 +52,7 @@ class Ranking:
 
     def compute(self) -> Sql:
         """Return the query for rows of groups from all their derivations, in ``TABLE__rows``."""
-        rows = f"SELECT DISTINCT {columns_of((*self.groups, *self.competing))} FROM {self.table}__rows"
+        rows = f"SELECT DISTINCT {columns_of((*self.groups, *self.competing))} FROM {self.table.rows}"
         return printed(f"SELECT {self._stored('r.')} FROM ({self._placed(rows)}) AS r WHERE {self._first}")
 
     def fold(self) -> Sql:
@@ -60,13 +62,13 @@ class Ranking:
         table = self.table
         every = (*self.groups, *self.competing)
         lost = " AND ".join(f"s.{name} = d.{name}" for name in every)
-        kept = f"SELECT {columns_of(every, 's.')} FROM {table} AS s JOIN {table}__reached AS k ON "
-        kept += f"{matches(self.groups, 's')} UNION SELECT {columns_of(every)} FROM {table}__plus"
+        kept = f"SELECT {columns_of(every, 's.')} FROM {table} AS s JOIN {table.reached} AS k ON "
+        kept += f"{matches(self.groups, 's')} UNION SELECT {columns_of(every)} FROM {table.plus}"
         fresh = f"SELECT {columns_of(every, 'f.')} FROM ({kept}) AS f LEFT JOIN _lost AS k ON "
         fresh += f"{matches(self.groups, 'f')} WHERE k.{self.groups[0]} IS NULL"
         return printed(
             f"WITH _lost AS (SELECT DISTINCT {columns_of(self.groups, 's.')} FROM {table} AS s "
-            f"JOIN {table}__minus AS d ON {lost}) "
+            f"JOIN {table.minus} AS d ON {lost}) "
             f"SELECT {self._stored('r.')}, 1 AS _rows, FALSE AS _stale FROM ({self._placed(fresh)}) AS r "
             f"WHERE {self._first} UNION ALL "
             f"SELECT {self._stored('s.')}, 1 AS _rows, TRUE AS _stale FROM {table} AS s "

@@ -9,17 +9,20 @@ whatever the join order.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence, Set
 from functools import cache, reduce
+from itertools import product
 
 from flintlog.compiler.ir import typed
 from flintlog.compiler.ir.delta import Version, Versioned
 from flintlog.compiler.ir.plan import Query
+from flintlog.runtime.kernel.table_names import TableName
 from sqlglot import exp
 
-from .dialects import Sql, bare, constant_tree, print_sql, sql_type, wide_remainder
-from .functions import call_tree
+from .expressions import ExpressionBuilder, all_of, with_type
+from .functions import item_tree
 from .names import Names
+from .print_sql import Sql, print_sql, sql_type
 
 
 def table(name: str, alias: str) -> exp.Table:
@@ -33,7 +36,7 @@ def column_of(name: str, alias: str) -> exp.Expr:
 
 
 def again(value: exp.Expr) -> exp.Expr:
-    """A value for another place of a tree; of a column ``copy`` would make much ado."""
+    """Return a value for another place of a tree. Copying a column by ``copy`` is slow."""
     return exp.Column(**value.args) if type(value) is exp.Column else value.copy()
 
 
@@ -46,10 +49,11 @@ def _is_quoted(name: str) -> bool:
     return bool(exp.to_identifier(name).args["quoted"])
 
 
-#: The placeholder for the facts of a query, until their text replaces it; no other text has braces.
 FACTS = "{facts}"
-#: Columns of facts after their values: the label and the source place of the rule.
+"""The placeholder for the facts of a query, until their text replaces it; no other text has braces."""
+
 FACT_RULE, FACT_PLACE = "_rule", "_at"
+"""Columns of facts after their values: the label and the source place of the rule."""
 
 
 COMPARISONS: dict[str, type[exp.Binary]] = {
@@ -60,14 +64,19 @@ COMPARISONS: dict[str, type[exp.Binary]] = {
     ">": exp.GT,
     ">=": exp.GTE,
 }
-_ARITHMETIC: dict[str, type[exp.Binary]] = {"+": exp.Add, "-": exp.Sub, "*": exp.Mul, "%": exp.Mod}
 
 
-#: The names of the columns that a ``first`` orders by.
+MOST_DOUBTS = 3
+"""The most doubtful equalities that are split: for each of them, the number of queries doubles."""
+
+Select = tuple[exp.Expr, tuple[str, ...], tuple[str, ...]]
+"""The tree of a query for a head, and its ``partial`` and ``narrow`` columns (see :class:`Sql`)."""
+
 ORDERED_BY = "_by_{}"
+"""The names of the columns that a ``first`` orders by."""
 
 
-class QueryBuilder:
+class QueryBuilder(ExpressionBuilder):
     """Builds the SQL of a query in a stratum of ``kind`` with relations ``members``. ``pivot`` is the head column that
     determines the bucket, where the bucket must be known even if a condition of the rule has no value; ``beside`` are
     the head columns that do not identify what derivations are listed by: witnesses of an extremum, or values."""
@@ -81,22 +90,25 @@ class QueryBuilder:
         pivot: int | None = None,
         beside: Sequence[int] = (),
     ) -> None:
-        self.query, self.names, self.kind, self.members, self.pivot = query, names, kind, members, pivot
+        super().__init__(names.functions, query.conditions)
+        self.query, self.names, self.kind, self.members = query, names, kind, members
+        self.pivot, self.beside = pivot, beside
         self.head = query.rule.head
-        self.values: dict[str, exp.Expr] = {}
-        self.uncertain: set[str] = set()
-        self.assigned: dict[str, typed.Expression] = {}
         self.fits_required = True
         self.ranks: list[exp.Expr] = []
         self.copies: list[exp.Expr] = []
         self.tables: list[tuple[exp.Expr, list[exp.Expr]]] = []
         self.conditions: list[exp.Expr] = []
         self.required: list[exp.Expr] = []
-        self.aliases = _aliases([names.tables[versioned.atom.relation] for versioned in query.joins])
+        #: The places of equalities that may lack a value among the conditions, with those among the required ones.
+        self.doubtful: dict[int, int] = {}
+        # In a subquery, Spark takes the name of a column for the column, whatever tables around it are called.
+        inner = {column.lower() for negated in query.negations for column in names.columns[negated.atom.relation]}
+        self.aliases = _aliases([names.tables[versioned.atom.relation] for versioned in query.joins], inner)
         self.ranked = kind in ("ranked", "extremal")
         # The table that lists the wanted heads: dead tuples, or groups.
         self.list = "dead" if kind in ("ranked", "proofs") else "groups"
-        self.listed = unlike(self.list, self.aliases)
+        self.listed = unlike(self.list, (*self.aliases, *inner))
         #: The arguments of the head by which derivations are listed, with their places; of a tuple with a proof, the
         #: proof may be another one, and so may the witnesses of an extremum.
         apart = {*beside, *self.head.ranked}
@@ -110,7 +122,42 @@ class QueryBuilder:
         return self.query.purpose == "returning"
 
     def build(self) -> Sql:
-        """Return the query: joins in the planned order, then conditions and absences, then the head."""
+        """Return the query.
+
+        Engines cannot hash an equality that also holds where a side has no value. If no other one connects its tables,
+        it holds only between values here, and a further query finds the derivations in which a side has none.
+        """
+        self.collect()
+        apart = self.unconnected()[:MOST_DOUBTS]
+        outcomes = product(*map(self.outcomes, apart))
+        selects = [self.given(dict(zip(apart, outcome, strict=True))) for outcome in outcomes]
+        trees: list[exp.Expr] = [tree for tree, _, _ in selects]
+        _, partial, narrow = selects[-1]
+        united = reduce(lambda one, other: exp.Union(this=one, expression=other, distinct=False), trees)
+        return print_sql(united, partial, narrow)
+
+    def outcomes(self, place: int) -> list[str]:
+        """Return what may become of a doubtful equality: it holds, which is empty, or one of its sides has no value."""
+        sides = self.conditions[place].this.args
+        return ["", *(side for side in ("this", "expression") if isinstance(sides[side], exp.Try))]
+
+    def given(self, outcomes: Mapping[int, str]) -> Select:
+        """Return the query for the derivations with these outcomes of doubtful equalities, by their places."""
+        if not outcomes:
+            return self.select()
+        builder = QueryBuilder(self.query, self.names, self.kind, self.members, self.pivot, self.beside)
+        builder.collect()
+        for place, side in outcomes.items():
+            equality = builder.conditions[place].this
+            lacking = exp.Is(this=equality.args[side], expression=exp.Null()) if side else None
+            builder.conditions[place] = lacking or equality
+        if not any(outcomes.values()):
+            certain = {self.doubtful[place] for place in outcomes}
+            builder.required = [needed for place, needed in enumerate(builder.required) if place not in certain]
+        return builder.select()
+
+    def collect(self) -> None:
+        """Collect the joins in the planned order, then conditions and absences."""
         if self.returning:
             self.join_listed()
         if self.query.facts:
@@ -123,17 +170,76 @@ class QueryBuilder:
             self.match_computed()
         for versioned in self.query.negations:
             self.conditions.append(self.absence(versioned))
+
+    def select(self) -> Select:
+        """Return the query for the head. Equalities stand where the last of their tables is joined."""
         columns, partial, narrow = self.select_list()
+        tables = {source.alias: (source, list[exp.Expr]()) for source in self.ordered_tables()}
+        conditions: list[exp.Expr] = []
+        joins = [(source.alias, match) for source, matches in self.tables for match in matches]
+        for own, condition in (*joins, *(("", condition) for condition in self.conditions)):
+            joined = _tables_of(condition) if isinstance(condition, exp.EQ | exp.Is) else set[str]()
+            if isinstance(condition, exp.Is):
+                # Not in WHERE, to which DuckDB 2.0 does not come before it has joined all for an absence of lists.
+                joined |= set(list(tables)[:2])
+            if len(joined) > 1:
+                own = next(alias for alias in reversed(tables) if alias in joined)
+            (tables[own][1] if own else conditions).append(condition)
         select = exp.select(*columns, copy=False)
-        if self.tables:
-            (first, matches), *others = self.tables
+        if tables:
+            (first, matches), *others = tables.values()
             select.set("from_", exp.From(this=first))
-            self.conditions = [*matches, *self.conditions]
+            conditions = [*matches, *conditions]
             kinds = ({"on": all_of(matches)} if matches else {"kind": "CROSS"} for _, matches in others)
             select.set("joins", [exp.Join(this=of, **kind) for (of, _), kind in zip(others, kinds, strict=True)])
-        if self.conditions:
-            select.set("where", exp.Where(this=all_of(self.conditions)))
-        return print_sql(select, partial, narrow)
+        if conditions:
+            select.set("where", exp.Where(this=all_of(conditions)))
+        return select, partial, narrow
+
+    def ordered_tables(self) -> list[exp.Expr]:
+        """Return the tables in the planned order, but each behind those that equalities connect it with: where DuckDB
+        finds no better order, it keeps this one. The first one is the one behind which the fewest tables have no
+        equality, and these as late as can be."""
+        planned = {source.alias: source for source, _ in self.tables}
+        keys: dict[str, list[set[str]]] = {alias: [] for alias in planned}
+        for one, other in map(_sides, self.equalities()):
+            for table, others in ((one, other), (other, one)):
+                if len(table) == 1 and others and not table & others:
+                    keys[next(iter(table))].append(others)
+        best, fewest = list(planned), (len(planned), 0)
+        for first in planned:
+            order, products = [first], list[int]()
+            waiting = [alias for alias in planned if alias != first]
+            while waiting:
+                ready = (alias for alias in waiting if any(others.issubset(order) for others in keys[alias]))
+                chosen = next(ready, None)
+                if chosen is None:
+                    products.append(-len(order))
+                order.append(chosen or waiting[0])
+                waiting.remove(order[-1])
+            best, fewest = min((best, fewest), (order, (len(products), sum(products[:1]))), key=lambda pair: pair[1])
+            if not products:
+                break
+        return [planned[alias] for alias in best]
+
+    def equalities(self) -> list[exp.EQ]:
+        """Return the equalities that hold in every derivation."""
+        conditions = [*(match for _, matches in self.tables for match in matches), *self.conditions]
+        return [condition for condition in conditions if isinstance(condition, exp.EQ)]
+
+    def unconnected(self) -> list[int]:
+        """Return the places of the doubtful equalities without which no equality would connect some of the tables."""
+        if not self.doubtful:
+            return []
+        equalities = self.equalities()
+        cut_off: list[int] = []
+        groups = _connected([{source.alias} for source, _ in self.tables], equalities)
+        doubtful = {place: self.conditions[place].this for place in self.doubtful}
+        while connecting := [place for place, e in doubtful.items() if len(_connected(groups, [e])) < len(groups)]:
+            cut_off.append(connecting[0])
+            equalities.append(doubtful[connecting[0]])
+            groups = _connected(groups, equalities)
+        return cut_off
 
     def column(self, alias: str, relation: str, index: int) -> exp.Expr:
         """Return a column of a joined table."""
@@ -142,7 +248,7 @@ class QueryBuilder:
     def table_name(self, versioned: Versioned) -> str:
         """Return the name of the table that holds a literal's relation in its version."""
         version = {Version.BEFORE: "before", Version.DELTA: "delta", Version.AFTER: "after"}[versioned.version]
-        return f"{self.names.tables[versioned.atom.relation]}__{'absent_' if versioned.negated else ''}{version}"
+        return TableName(self.names.tables[versioned.atom.relation]).beside(f"{'absent_' * versioned.negated}{version}")
 
     def join_listed(self) -> None:
         """Start from the table of dead heads, or of groups of an aggregate, whose derivations are wanted."""
@@ -154,7 +260,7 @@ class QueryBuilder:
                     matches.append(exp.EQ(this=column, expression=again(self.values[argument.name])))
                 else:
                     self.values[argument.name] = column
-        name = f"{self.names.tables[self.head.relation]}__{self.list}"
+        name = TableName(self.names.tables[self.head.relation]).beside(self.list)
         self.tables.append((table(name, self.listed), matches))
 
     def join_facts(self) -> str:
@@ -164,14 +270,14 @@ class QueryBuilder:
         matches: list[exp.Expr] = []
         for name, argument in zip(columns, self.head.arguments, strict=True):
             assert isinstance(argument, typed.Variable)
-            given = column_of(name, alias)
+            fact_value = column_of(name, alias)
             if argument.name in self.values:
-                matches.append(exp.EQ(this=given, expression=again(self.values[argument.name])))
+                matches.append(exp.EQ(this=fact_value, expression=again(self.values[argument.name])))
             else:
                 # Engines infer the narrowest type that holds the values.
-                self.values[argument.name] = exp.cast(given, sql_type(argument.type))
-        known = [_identifier(name) for name in (*columns, *self.fact_columns)]
-        named = exp.TableAlias(this=_identifier(alias), columns=known)
+                self.values[argument.name] = exp.cast(fact_value, sql_type(argument.type))
+        aliases = [_identifier(name) for name in (*columns, *self.fact_columns)]
+        named = exp.TableAlias(this=_identifier(alias), columns=aliases)
         self.tables.append((exp.Table(this=exp.Identifier(this=FACTS, quoted=False), alias=named), matches))
         return alias
 
@@ -214,34 +320,60 @@ class QueryBuilder:
         if isinstance(condition, typed.Assignment):
             name = condition.variable.name
             if name in self.values:
-                matches = exp.EQ(this=self.values[name].copy(), expression=self.tried(condition.value))
-                self.conditions.append(matches)
+                if condition.variable.type.name == "list" and not self.is_uncertain(condition.value):
+                    self.conditions += self.equal_lists(condition.variable, condition.value)
+                else:
+                    matches = exp.EQ(this=self.expression(condition.variable), expression=self.tried(condition.value))
+                    self.conditions.append(matches)
                 return
-            self.values[name] = _typed(self.expression(condition.value), condition.value.type)
+            self.values[name] = self.shared(with_type(self.tree(condition.value), condition.value.type))
             if self.is_uncertain(condition.value):
                 self.uncertain.add(name)
                 self.assigned[name] = condition.value
                 if not any(isinstance(a, typed.Variable) and a.name == name for a in self.head.arguments):
-                    value = exp.Try(this=self.values[name].copy())
+                    value = exp.Try(this=self.expression(condition.variable))
                     self.required.append(exp.Is(this=value, expression=exp.Not(this=exp.Null())))
                     self.fits_required = self.fits_required and self.only_fits(condition.value)
+            return
+        certain = not (self.is_uncertain(condition.left) or self.is_uncertain(condition.right))
+        if certain and condition.op == "=" and condition.left.type.name == "list":
+            self.conditions += self.equal_lists(condition.left, condition.right)
             return
         # Wrap each side in TRY, not the comparison: DuckDB turns X + 1 < Y into X < Y - 1, which hides an overflow.
         sides = self.tried(condition.left), self.tried(condition.right)
         comparison: exp.Expr = COMPARISONS[condition.op](this=sides[0], expression=sides[1])
         if isinstance(condition.left, typed.Call) and condition.op == "=" and isinstance(sides[1], exp.Boolean):
             comparison = sides[0] if sides[1].this else exp.Not(this=sides[0])
-        if not (self.is_uncertain(condition.left) or self.is_uncertain(condition.right)):
-            if condition.left.type.name == "list":
+        if certain:
+            if condition.left.type.name == "list" and condition.op != "!=":
                 # DuckDB 2.0 would merge two such comparisons into BETWEEN, which it then rejects for lists.
                 comparison = exp.Coalesce(this=comparison, expressions=[exp.false()])
             self.conditions.append(comparison)
         elif self.returning and self.kind == "ranked":
             self.conditions.append(comparison)
         else:
+            if isinstance(comparison, exp.EQ):
+                self.doubtful[len(self.conditions)] = len(self.required)
             self.conditions.append(exp.Coalesce(this=comparison, expressions=[exp.true()]))
             self.required.append(comparison.copy())
             self.fits_required = False
+
+    def equal_lists(self, left: typed.Expression, right: typed.Expression) -> list[exp.Expr]:
+        """Return the conditions that two lists, neither without a value, are equal. Items are compared where these are
+        better keys for joins: the one item of an optional value, and items from several tables."""
+        for literal, other in ((left, right), (right, left)):
+            if isinstance(literal, typed.ListLiteral) and literal.items:
+                items = [self.expression(item) for item in literal.items]
+                if literal.type.optional:
+                    value = typed.Call(typed.VALUE, (other,), literal.items[0].type, literal.span)
+                    return [exp.EQ(this=self.expression(value), expression=items[0])]
+                if len(set[str]().union(*map(_tables_of, items))) > 1:
+                    size = typed.Call("size", (other,), typed.INT, literal.span)
+                    sizes = exp.EQ(this=self.expression(size), expression=exp.Literal.number(len(items)))
+                    other_items = [item_tree(self.expression(other), place) for place, _ in enumerate(items, 1)]
+                    pairs = zip(other_items, items, strict=True)
+                    return [sizes, *(exp.EQ(this=one, expression=item) for one, item in pairs)]
+        return [exp.EQ(this=self.expression(left), expression=self.expression(right))]
 
     def absence(self, versioned: Versioned) -> exp.Expr:
         """Return the condition that no tuple matches a negated literal."""
@@ -271,20 +403,20 @@ class QueryBuilder:
             columns.append(exp.alias_(exp.true(), "_unit"))
         for index, argument in enumerate(self.head.arguments):
             name = self.names.columns[relation][index]
-            wanted = argument.argument if isinstance(argument, typed.Aggregate) else argument
-            for made, by in self.ordered(argument):
-                columns.append(exp.alias_(_typed(self.tried(by), by.type), made))
+            operand = argument.argument if isinstance(argument, typed.Aggregate) else argument
+            for order, by in self.ordered(argument):
+                columns.append(exp.alias_(with_type(self.tried(by), by.type), order))
                 if self.is_uncertain(by):
-                    partial.append(made)
-                    narrow += [made] if self.only_fits(by) else []
-            if wanted is None:
+                    partial.append(order)
+                    narrow += [order] if self.only_fits(by) else []
+            if operand is None:
                 continue
-            value = _typed(self.tried(wanted), wanted.type)
-            if isinstance(wanted, typed.Constant) and not isinstance(value, exp.Cast):
-                value = exp.cast(value, sql_type(wanted.type))
-            if self.is_uncertain(wanted) and not (self.returning and self.kind == "ranked"):
+            value = with_type(self.tried(operand), operand.type)
+            if isinstance(operand, typed.Constant) and not isinstance(value, exp.Cast):
+                value = exp.cast(value, sql_type(operand.type))
+            if self.is_uncertain(operand) and not (self.returning and self.kind == "ranked"):
                 partial.append(name)
-                if self.only_fits(wanted):
+                if self.only_fits(operand):
                     narrow.append(name)
             if index != self.pivot and not isinstance(argument, typed.Aggregate):
                 spare.append(len(columns))
@@ -318,164 +450,30 @@ class QueryBuilder:
             return exp.cast(exp.Literal.number(0), sql_type(typed.INT))
         return self.ranks[0] if len(self.ranks) == 1 else exp.Anonymous(this="GREATEST", expressions=self.ranks)
 
-    def is_uncertain(self, expression: typed.Expression | typed.Term) -> bool:
-        """Return whether an expression may have no value."""
-        match expression:
-            case typed.Binary(op="++"):
-                return self.is_uncertain(expression.left) or self.is_uncertain(expression.right)
-            case typed.ListLiteral():
-                return any(map(self.is_uncertain, expression.items))
-            case typed.Call():
-                return expression.partial or any(map(self.is_uncertain, expression.arguments))
-            case typed.Binary() | typed.Negate():
-                return True
-            case typed.Convert():
-                return self.is_uncertain(expression.operand) or _is_narrowing(expression)
-            case typed.Variable():
-                return expression.name in self.uncertain
-            case _:
-                return False
 
-    def only_fits(self, expression: typed.Expression | typed.Term) -> bool:
-        """Return whether an expression lacks a value only if one does not fit its type: exact decimal arithmetic."""
-        match expression:
-            case typed.Variable() if expression.name in self.assigned:
-                return self.only_fits(self.assigned[expression.name])
-            case typed.Convert():
-                return self.only_fits(expression.operand)
-            case typed.Binary(op="+" | "-" | "*") if expression.type.name == "decimal":
-                return self.only_fits(expression.left) and self.only_fits(expression.right)
-            case typed.Negate() if expression.type.name == "decimal":
-                return self.only_fits(expression.operand)
-        return not self.is_uncertain(expression)
-
-    def tried(self, expression: typed.Expression | typed.Term) -> exp.Expr:
-        """Return an expression that is NULL where it has no value."""
-        tree = self.expression(expression)
-        return exp.Try(this=tree) if self.is_uncertain(expression) else tree
-
-    def expression(self, expression: typed.Expression | typed.Term) -> exp.Expr:
-        """Return an expression that may raise the errors of the engine."""
-        match expression:
-            case typed.Variable():
-                return self.values[expression.name].copy()
-            case typed.Constant():
-                return constant_tree(expression)
-            case typed.Convert():
-                given = self.expression(expression.operand)
-                if expression.type == typed.FLOAT and _is_large_integer(expression.operand.type):
-                    given = exp.cast(given, sql_type(typed.STRING))
-                # Not exp.cast, which treats decimals of all sizes as one type.
-                return exp.Cast(this=given, to=sql_type(expression.type))
-            case typed.Negate() if expression.type.name == "float":
-                return exp.Sub(this=_zero(), expression=_grouped(self.expression(expression.operand), "-", right=True))
-            case typed.Negate():
-                return exp.Neg(this=_grouped(self.expression(expression.operand), "*", right=True))
-            case typed.Binary():
-                return self.binary(expression)
-            case typed.ListLiteral():
-                items = [_typed(self.expression(item), item.type) for item in expression.items]
-                made: exp.Expr = exp.Array(expressions=items)
-                if not items:
-                    made = exp.cast(made, sql_type(expression.type))
-                return self.with_values(made, expression.items, items)
-            case typed.Call():
-                arguments = [_typed(self.expression(part), part.type) for part in expression.arguments]
-                call = call_tree(expression, arguments, self.names.functions)
-                if expression.type.name == "decimal":
-                    call = exp.Cast(this=call, to=sql_type(expression.type))
-                return self.with_values(call, expression.arguments, arguments)
-        raise AssertionError(expression)
-
-    def with_values(self, tree: exp.Expr, parts: Sequence[typed.Expression], trees: Sequence[exp.Expr]) -> exp.Expr:
-        """Return a tree that is NULL if one of its uncertain parts is, as lists and functions need not be."""
-        there: list[exp.Expr] = [
-            exp.Is(this=_grouped(part.copy(), "*", right=True), expression=exp.Not(this=exp.Null()))
-            for source, part in zip(parts, trees, strict=True)
-            if self.is_uncertain(source)
-        ]
-        return exp.Case(ifs=[exp.If(this=all_of(there), true=tree)]) if there else tree
-
-    def binary(self, expression: typed.Binary) -> exp.Expr:
-        """Return an operation of exactly its type. Floats that are not finite become NULL, and -0.0 becomes 0.0."""
-        left, right = self.expression(expression.left), self.expression(expression.right)
-        if not right.find(exp.Column, exp.Cast):
-            left = _typed(left, expression.left.type)
-        if expression.type == typed.INT and (_adds_constant(left) or _adds_constant(right)):
-            left, right = _tried_apart(left), _tried_apart(right)
-        left = _grouped(left, expression.op, right=False)
-        right = _grouped(right, expression.op, right=True)
-        if expression.op == "++":
-            return exp.DPipe(this=left, expression=right)
-        if expression.op == "/":
-            if expression.type.name == "int":
-                return exp.IntDiv(this=left, expression=right)
-            result: exp.Expr = exp.Div(this=left, expression=right)
-        elif expression.op == "%" and expression.type.name == "int" and not _is_positive(expression.right):
-            result = wide_remainder(left, right)
-        else:
-            if expression.op == "*" and _is_narrow(expression):
-                left = exp.cast(bare(left), exp.DataType.build(f"DECIMAL(19, {expression.left.type.scale})"))
-            result = _ARITHMETIC[expression.op](this=left, expression=right)
-        if expression.type.name == "decimal":
-            return exp.Cast(this=result, to=sql_type(expression.type))
-        if expression.type.name == "float":
-            if expression.op in ("*", "/", "%"):
-                result = exp.Add(this=result, expression=_zero())
-            for outside in ("Infinity", "-Infinity", "NaN"):
-                value = exp.cast(exp.Literal.string(outside), sql_type(typed.FLOAT))
-                result = exp.Nullif(this=result, expression=value)
-        return result
+def _tables_of(tree: exp.Expr) -> set[str]:
+    """Return the aliases of the tables whose columns a tree has."""
+    return {column.table for column in tree.find_all(exp.Column) if column.table}
 
 
-def _is_large_integer(type_: typed.Type) -> bool:
-    """Return whether a type has integers of over 64 bits, which DuckDB 2.0 does not round to the nearest float."""
-    return type_.name == "decimal" and type_.scale == 0 and type_.precision > 18
+def _sides(equality: exp.EQ) -> tuple[set[str], set[str]]:
+    """Return the aliases of the tables on each side of an equality."""
+    return _tables_of(equality.this), _tables_of(equality.expression)
 
 
-def _zero() -> exp.Expr:
-    """Return the float 0, which added to -0.0 makes 0.0: the two are equal but print differently."""
-    return exp.Literal.number("0E0")
+def _connected(groups: list[set[str]], equalities: Sequence[exp.EQ]) -> list[set[str]]:
+    """Return groups of tables, merged where an equality compares a value of one with a value of another."""
+    for equality in equalities:
+        ends = [group for side in _sides(equality) for group in groups if side and side <= group]
+        if len(ends) == 2 and ends[0] is not ends[1]:
+            groups = [group for group in groups if group not in ends] + [ends[0] | ends[1]]
+            return _connected(groups, equalities)
+    return groups
 
 
 def _one() -> exp.Expr:
     """Return the number of copies of a derivation that uses no entries."""
     return exp.cast(exp.Literal.number(1), sql_type(typed.INT))
-
-
-def _is_positive(expression: typed.Expression) -> bool:
-    """Return whether an expression is a positive integer literal."""
-    return isinstance(expression, typed.Constant) and isinstance(expression.value, int) and expression.value > 0
-
-
-def _is_narrowing(conversion: typed.Convert) -> bool:
-    """Return whether a conversion is to a decimal with too few integer digits for some numbers."""
-    wanted, given = conversion.type, conversion.operand.type
-    digits = 19 if given == typed.INT else given.precision - given.scale
-    return wanted.name == "decimal" and wanted.precision - wanted.scale < digits
-
-
-def _is_narrow(product: typed.Binary) -> bool:
-    """Return whether DuckDB would compute a product of decimals in 18 digits although it may have more."""
-    digits = (product.left.type.precision, product.right.type.precision)
-    return product.type.name == "decimal" and max(digits) <= 18 < sum(digits)
-
-
-_CHAINED = (exp.Add, exp.Sub, exp.Mul)
-
-
-def _adds_constant(tree: exp.Expr) -> bool:
-    """Return whether a tree is a number literal, or a sum, difference or product with one."""
-    tree = bare(tree.this if isinstance(tree, exp.Cast | exp.Neg) else tree)
-    if isinstance(tree, _CHAINED):
-        return _adds_constant(tree.expression) or _adds_constant(tree.this)
-    return isinstance(tree, exp.Literal)
-
-
-def _tried_apart(tree: exp.Expr) -> exp.Expr:
-    """Return an operand in a TRY of its own: DuckDB would turn (X + 1) + 2 into X + 3, which overflows elsewhere."""
-    inner = bare(tree.this if isinstance(tree, exp.Cast | exp.Neg) else tree)
-    return exp.Try(this=bare(tree)) if isinstance(inner, _CHAINED) else tree
 
 
 def unlike(alias: str, taken: Iterable[str]) -> str:
@@ -489,33 +487,15 @@ def _unlike(alias: str, known: set[str]) -> str:
     return alias
 
 
-def _aliases(tables: list[str]) -> list[str]:
-    """Return an alias for each joined table: its name, numbered if a table is joined several times."""
+def _aliases(tables: list[str], taken: Set[str]) -> list[str]:
+    """Return an alias for each joined table: its name, numbered if a table is joined several times or the name is
+    ``taken``, which names of columns in subqueries are."""
     times, seen = Counter(tables), Counter[str]()
-    known = {name.lower() for name in tables}
+    known = {name.lower() for name in tables} | taken
     aliases: list[str] = []
     for name in tables:
         seen[name] += 1
-        aliases.append(_unlike(f"{name}_{seen[name]}", known) if times[name] > 1 else name)
+        plain = times[name] == 1 and name.lower() not in taken
+        aliases.append(name if plain else _unlike(f"{name}_{seen[name]}", known))
         known.add(aliases[-1].lower())
     return aliases
-
-
-def _typed(tree: exp.Expr, type_: typed.Type) -> exp.Expr:
-    """Return an expression, cast to 64 bits if it has only integer literals, for which engines would take 32."""
-    literals = type_ == typed.INT and not tree.find(exp.Column, exp.Cast)
-    return exp.cast(tree, sql_type(type_)) if literals else tree
-
-
-def all_of(conditions: list[exp.Expr]) -> exp.Expr:
-    """Return the conjunction of conditions, without parentheses."""
-    return reduce(lambda left, right: exp.And(this=left, expression=right), conditions)
-
-
-def _grouped(tree: exp.Expr, op: str, right: bool) -> exp.Expr:
-    """Return a tree as an operand of ``op``, in parentheses if it binds less tightly."""
-    additive = isinstance(tree, exp.Add | exp.Sub | exp.DPipe)
-    tight = op in ("*", "/", "%")
-    multiplicative = isinstance(tree, exp.Mul | exp.Div | exp.IntDiv | exp.Mod)
-    loose = (additive and (tight or right)) or (multiplicative and tight) or isinstance(tree, exp.Neg)
-    return exp.paren(tree, copy=False) if loose else tree

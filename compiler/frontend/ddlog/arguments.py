@@ -10,7 +10,7 @@ from .types import RecordType
 
 def arguments_by_field(scope: RuleScope, tree: Node, record: RecordType) -> dict[str, Node]:
     """Return the arguments of an atom or constructor by the names of fields."""
-    given: dict[str, Node] = {}
+    arguments: dict[str, Node] = {}
     positional = 0
     whole = [part for part in trees(tree) if part.data != "qualified"]
     for part in whole:
@@ -27,11 +27,13 @@ def arguments_by_field(scope: RuleScope, tree: Node, record: RecordType) -> dict
                 raise scope.refuse("E0203", message, tree)
             name = record.fields[positional][0]
             positional += 1
-        given[name] = inner
+        if name in arguments:
+            raise scope.refuse("E0203", f"the field `{name}` of `{record.constructor}` is given twice", part)
+        arguments[name] = inner
     if positional and positional < len(record.fields) and positional == len(whole):
         message = _misfit(record, len(whole))
         raise scope.refuse("E0203", message, tree, "name the fields, as in `.x = 1`, to leave others out")
-    return given
+    return arguments
 
 
 def _misfit(record: RecordType, given: int) -> str:

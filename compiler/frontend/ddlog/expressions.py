@@ -13,19 +13,18 @@ from ...source import Span
 from ..feeding import Node, child, tokens_in, trees
 from ..syntax_errors import LeftOut
 from .arguments import arguments_by_field
-from .library import LIBRARY
-from .numbers import closed, constant, constant_int, has_literal, integer, is_literal, negative_constant
+from .library import IDENTITIES, LIBRARY, in_library
+from .numbers import closed, constant, constant_int, has_literal, is_literal, negative_constant
 from .operators import combined, converted, joined_bits, masked, negated, shifted, sliced
 from .scope import RuleScope
 from .strings import EmbeddedExpression, joined, string_parts
-from .types import BOOL, STRING, EnumType, IntType, ListType, RecordType, Type
+from .tokens import integer
+from .types import BOOL, STRING, EnumType, IntType, ListType, RecordType, Type, is_open
 from .values import Value, call
 from .world import DeclaredFunction
 
 _COMPARISONS = {"==": "=", "!=": "!=", "<": "<", "<=": "<=", ">": ">", ">=": ">="}
 _OPPOSITE = {"=": "!=", "!=": "=", "<": ">=", "<=": ">", ">": "<=", ">=": "<"}
-#: How deep calls of functions may be nested.
-_MOST_CALLS = 50
 _COUNT = IntType(64, False)
 
 
@@ -40,6 +39,10 @@ class Expressions:
 
     def condition(self, tree: Node, wanted: bool = True) -> None:
         """Add a condition to the body, or its negation."""
+        with self.scope.deeper(tree):
+            self._condition(tree, wanted)
+
+    def _condition(self, tree: Node, wanted: bool) -> None:
         span = self.scope.span(tree)
         match str(tree.data):
             case "tuple" if len(trees(tree)) == 1:
@@ -57,10 +60,21 @@ class Expressions:
                     self.scope.literals.append(syntax.Disjunction((one, other), span))
             case "comparison":
                 self._comparison(tree, wanted)
+            case "call" | "method" if functions := self._functions(tree):
+                function, values = self._matching(functions, tree)
+                if function.body is not None and function.result == BOOL:
+                    with self.scope.inside(function, values, tree):
+                        self.condition(function.body, wanted)
+                else:
+                    self._holds(self._called(function, values, tree), wanted, tree)
             case _:
-                value = self.expect(self.value(tree, BOOL), BOOL, tree)
-                truth = syntax.ConstantNode(wanted, "bool", span)
-                self.scope.compare("=", next(value.leaves()), truth, span)
+                self._holds(self.value(tree, BOOL), wanted, tree)
+
+    def _holds(self, value: Value, wanted: bool, tree: Node) -> None:
+        """Add to the body that a value is true, or that it is false."""
+        span = self.scope.span(tree)
+        truth = syntax.ConstantNode(wanted, "bool", span)
+        self.scope.compare("=", next(self.expect(value, BOOL, tree).leaves()), truth, span)
 
     def _comparison(self, tree: Node, wanted: bool) -> None:
         first, token, second = tree.children
@@ -75,6 +89,9 @@ class Expressions:
         if len(pairs) == 1 or op == "=":
             for one, other in pairs:
                 self.scope.compare(op, one, other, span)
+        elif op == "!=" and not pairs:
+            never = syntax.ConstantNode(False, "bool", span)
+            self.scope.compare("=", never, replace(never, value=True), span)
         elif op == "!=":
             parts = tuple((syntax.ComparisonNode(op, one, other, span),) for one, other in pairs)
             self.scope.literals.append(syntax.Disjunction(parts, span))
@@ -90,6 +107,10 @@ class Expressions:
         else:
             left = self.value(first, expected)
             right = self.value(second, left.type)
+        return self.of_one_type(left, right, first, second)
+
+    def of_one_type(self, left: Value, right: Value, first: Node, second: Node) -> tuple[Value, Value]:
+        """Return two values; report E0305 if they are not of one type."""
         left, right = closed(self.scope, left, right.type, first), closed(self.scope, right, left.type, second)
         if left.type != right.type:
             message = f"the values are of types {left.type} and {right.type}"
@@ -108,6 +129,10 @@ class Expressions:
 
     def value(self, tree: Node, expected: Type | None = None) -> Value:
         """Return a value; ``expected`` is the type of number literals and vectors that do not say theirs."""
+        with self.scope.deeper(tree):
+            return self._value(tree, expected)
+
+    def _value(self, tree: Node, expected: Type | None) -> Value:
         span = self.scope.span(tree)
         match str(tree.data):
             case "constant" if tokens_in(tree, "STRING"):
@@ -128,6 +153,10 @@ class Expressions:
                 return self._call(tree, expected)
             case "cast":
                 return self._cast(tree)
+            case "ascription":
+                inner, kind = trees(tree)
+                type_ = self.scope.world.type(kind, self.scope.module)
+                return self.expect(self.value(inner, type_), type_, tree)
             case "slice":
                 return self._slice(tree)
             case "negative":
@@ -137,7 +166,7 @@ class Expressions:
             case "choice":
                 condition, first, second = trees(tree)
                 return self._choice(
-                    lambda wanted: self.condition(condition, wanted),
+                    self._decision(condition),
                     lambda: self.value(first, expected),
                     lambda type_: self.value(second, type_),
                     tree,
@@ -166,14 +195,14 @@ class Expressions:
             help = "bind it by a positive atom or by `var`, from left to right"
             raise self.scope.refuse("E0403", message, tree, help)
         value = self.scope.variables[name]
-        return _placed(value, self.scope.span(tree)) if self.scope.calls == 0 else value
+        return _placed(value, self.scope.span(tree)) if not self.scope.inner else value
 
     # ---- operators -------------------------------------------------------------------------------------------------
 
     def _negative(self, tree: Node, expected: Type | None) -> Value:
-        found = negative_constant(self.scope, tree, expected)
-        if found is not None:
-            return found
+        value = negative_constant(self.scope, tree, expected)
+        if value is not None:
+            return value
         (inner,) = trees(tree)
         return negated(self.scope, self.value(inner, expected), tree)
 
@@ -184,11 +213,17 @@ class Expressions:
             return shifted(self.scope, self.value(first, expected), token, constant_int(second), tree)
         if token.type in ("BITAND", "BAR", "CARET"):
             return masked(self.scope, self.value(first, expected), token, constant_int(second), tree)
-        if str(token) == "++" and not has_literal(first) and not has_literal(second):
-            bits = joined_bits(self.value(first), self.value(second), self.scope.span(tree))
+        if str(token) == "++" and not has_literal(first):
+            left = self.value(first)
+            right = self.value(second, left.type if isinstance(left.type, ListType) else None)
+            bits = joined_bits(left, right, self.scope.span(tree))
             if bits is not None:
                 return bits
-        left, right = self.alike(first, second, expected)
+            if left.type == STRING:
+                right = Value(STRING, self.text(right, second))
+            left, right = self.of_one_type(left, right, first, second)
+        else:
+            left, right = self.alike(first, second, expected)
         return combined(self.scope, str(token), left, right, tree)
 
     def _slice(self, tree: Node) -> Value:
@@ -210,9 +245,9 @@ class Expressions:
         inner = trees(tree)
         if len(inner) == 1:
             return self.value(inner[0], expected)
-        wanted = [type_ for _, type_ in expected.fields] if isinstance(expected, RecordType) else []
-        known = wanted if len(wanted) == len(inner) else [None] * len(inner)
-        parts = tuple(self.value(part, type_) for part, type_ in zip(inner, known, strict=True))
+        fields = [type_ for _, type_ in expected.fields] if isinstance(expected, RecordType) else []
+        types = fields if len(fields) == len(inner) else [None] * len(inner)
+        parts = tuple(self.value(part, type_) for part, type_ in zip(inner, types, strict=True))
         return Value(RecordType("", tuple((str(n), part.type) for n, part in enumerate(parts))), None, parts)
 
     def _construction(self, tree: Node) -> Value:
@@ -221,41 +256,54 @@ class Expressions:
         enumeration = self.scope.world.enumeration(name, self.scope.module)
         if enumeration is not None:
             word = str(tokens_in(name, "UPPER")[0])
+            arguments_by_field(self.scope, tree, RecordType(word, ()))
             return Value(enumeration, syntax.ConstantNode(word, "string", self.scope.span(tree)))
         record = self.scope.world.constructor(name, self.scope.module)
-        given = arguments_by_field(self.scope, tree, record)
+        arguments = arguments_by_field(self.scope, tree, record)
         for field_, _ in record.fields:
-            if field_ not in given:
+            if field_ not in arguments:
                 raise self.scope.refuse("E0203", f"the field `{field_}` of `{record.constructor}` is missing", tree)
         parts = []
         for field_, type_ in record.fields:
-            parts.append(self.expect(self.value(given[field_], type_), type_, given[field_]))
+            parts.append(self.expect(self.value(arguments[field_], type_), type_, arguments[field_]))
         return Value(record, None, tuple(parts))
 
     def _vector(self, tree: Node, expected: Type | None) -> Value:
-        element = expected.element if isinstance(expected, ListType) else None
-        items = []
+        expected_element = expected.element if isinstance(expected, ListType) else None
+        element = None if expected_element is None or is_open(expected_element) else expected_element
+        values = []
         for part in trees(tree):
-            value = self.value(part, element)
-            element = element or value.type
-            items.append(self.expect(value, element, part))
+            values.append(self.value(part, element))
+            if element is None and not is_open(values[-1].type):
+                element = values[-1].type
+        element = element or expected_element or next((value.type for value in values), None)
         if element is None or isinstance(element, RecordType):
             message = (
                 "the type of this vector is unknown" if element is None else "vectors of records are not supported"
             )
             raise self.scope.refuse("E0783", message, tree)
+        items = [self.expect(value, element, part) for value, part in zip(values, trees(tree), strict=True)]
         leaves = tuple(leaf for item in items for leaf in item.leaves())
         return Value(ListType(element), syntax.ListNode(leaves, self.scope.span(tree)))
 
     def _member(self, tree: Node) -> Value:
         value = self.value(trees(tree)[0])
         name = tokens_in(tree, "LOWER", "INT")[0]
-        found = value.field(str(name))
-        if found is None:
+        member = value.field(str(name))
+        if member is None:
             raise self.scope.refuse("E0302", f"a value of type {value.type} has no field `{name}`", tree)
-        return found
+        return member
 
     # ---- choices ---------------------------------------------------------------------------------------------------
+
+    def _decision(self, tree: Node) -> Callable[[bool], object]:
+        """Return what adds a condition to the body, or its negation; a value is computed once for both."""
+        while tree.data == "tuple" and len(trees(tree)) == 1:
+            (tree,) = trees(tree)
+        if tree.data in ("comparison", "conjunction", "disjunction", "negation"):
+            return lambda wanted: self.condition(tree, wanted)
+        value = self.value(tree, BOOL)
+        return lambda wanted: self._holds(value, wanted, tree)
 
     def _choice(
         self,
@@ -265,28 +313,31 @@ class Expressions:
         tree: Node,
     ) -> Value:
         """Return variables for one of two values; the body says which one."""
-        span, found = self.scope.span(tree), []
+        span, values = self.scope.span(tree), []
 
         def case(wanted: bool, value: Callable[[], Value]) -> tuple[syntax.Literal, ...]:
             def work() -> None:
                 condition(wanted)
-                found.append(value())
+                values.append(value())
 
             return self.scope.captured(work)
 
         one = case(True, first)
-        other = case(False, lambda: second(found[0].type))
-        found = [closed(self.scope, found[0], found[1].type, tree), closed(self.scope, found[1], found[0].type, tree)]
-        if found[0].type != found[1].type:
-            message = f"the cases are of types {found[0].type} and {found[1].type}"
+        other = case(False, lambda: second(values[0].type))
+        values = [
+            closed(self.scope, values[0], values[1].type, tree),
+            closed(self.scope, values[1], values[0].type, tree),
+        ]
+        if values[0].type != values[1].type:
+            message = f"the cases are of types {values[0].type} and {values[1].type}"
             raise self.scope.refuse("E0305", message, tree)
-        chosen = self.scope.variable("chosen", found[0].type, span)
+        chosen = self.scope.variable("chosen", values[0].type, span)
         alternatives = tuple(
             (
                 *literals,
                 *(syntax.ComparisonNode("=", v, e, span) for v, e in zip(chosen.leaves(), value.leaves(), strict=True)),
             )
-            for literals, value in zip((one, other), found, strict=True)
+            for literals, value in zip((one, other), values, strict=True)
         )
         self.scope.literals.append(syntax.Disjunction(alternatives, span))
         return chosen
@@ -297,9 +348,14 @@ class Expressions:
         name = tokens_in(tree, "LOWER")[0]
         prefix = "".join(tokens_in(tree, "SCOPED"))
         arguments, span = trees(tree), self.scope.span(tree)
-        function = self.scope.world.function(name, prefix, self.scope.module)
-        if function is not None:
-            return self._called(function, arguments, tree)
+        if functions := self._functions(tree):
+            return self._called(*self._matching(functions, tree), tree)
+        if str(name) in self.scope.world.broken:
+            raise LeftOut
+        if not in_library(prefix):
+            raise self.scope.refuse("E0785", f"there is no function `{prefix}{name}`", name)
+        if str(name) in IDENTITIES and len(arguments) == 1:
+            return self.value(arguments[0], expected)
         if str(name) in ("min", "max") and len(arguments) == 2:
             left, right = self.alike(arguments[0], arguments[1], expected)
             if isinstance(left.type, RecordType):
@@ -316,36 +372,71 @@ class Expressions:
             value = self.value(arguments[0])
             if isinstance(value.type, ListType):
                 element = value.type.element
-                item = self.expect(self.value(arguments[1], element), element, arguments[1])
+                item = self.value(arguments[1], element)
+                if is_open(element) and not is_open(item.type):
+                    value = self.expect(value, ListType(item.type), arguments[0])
+                else:
+                    item = self.expect(item, element, arguments[1])
                 return Value(BOOL, call("array_contains", *value.leaves(), *item.leaves(), span=span))
-        if str(name) in LIBRARY and not prefix and len(arguments) == len(LIBRARY[str(name)][1]):
-            made, types, result = LIBRARY[str(name)]
+        library_name = f"string_{name.removeprefix('istring_')}" if name.startswith("istring_") else str(name)
+        function, types, result = LIBRARY.get(library_name, ("", (), STRING))
+        if function and len(arguments) == len(types):
             pairs = zip(arguments, types, strict=True)
             values = [self.expect(self.value(argument, type_), type_, argument) for argument, type_ in pairs]
-            return Value(result, call(made, *(next(value.leaves()) for value in values), span=span))
-        if str(name) in self.scope.world.broken:
-            raise LeftOut
+            return Value(result, call(function, *(next(value.leaves()) for value in values), span=span))
         help = "declare it as `extern function`, and give a Python function of that name"
         if str(name) == "group_by":
             help = "write `var x = y.group_by(z).sum()` as a literal of its own"
         raise self.scope.refuse("E0785", f"the function `{name}` is not supported", name, help)
 
-    def _called(self, function: DeclaredFunction, arguments: Sequence[Node], tree: Node) -> Value:
-        if len(arguments) != len(function.parameters):
-            takes = counted(len(function.parameters), "argument")
-            message = f"`{function.name}` takes {takes}, not {len(arguments)}"
-            raise self.scope.refuse("E0312", message, tree)
+    def _functions(self, tree: Node) -> list[DeclaredFunction]:
+        """Return the functions of the program that a call may mean."""
+        name, prefix = str(tokens_in(tree, "LOWER")[0]), "".join(tokens_in(tree, "SCOPED"))
+        return self.scope.world.functions_of(name, prefix, self.scope.module)
+
+    def is_log(self, tree: Node) -> bool:
+        """Return whether a call is one of the library's ``log``, which is true and has no effect on rows."""
+        named_log = tokens_in(tree, "LOWER")[0] == "log" and "".join(tokens_in(tree, "SCOPED")) in ("", "log::")
+        return named_log and len(trees(tree)) == 3 and not self._functions(tree)
+
+    def _matching(self, functions: Sequence[DeclaredFunction], tree: Node) -> tuple[DeclaredFunction, list[Value]]:
+        """Return which of the ``functions``, which have the same name, a call means, and the arguments."""
+        arguments, name = trees(tree), functions[0].name
+        fitting = [function for function in functions if len(function.parameters) == len(arguments)]
+        if len(fitting) > 1:
+            fitting = self._chosen(fitting, arguments)
+        if len(fitting) != 1 and len(functions) == 1:
+            takes = counted(len(functions[0].parameters), "argument")
+            raise self.scope.refuse("E0312", f"`{name}` takes {takes}, not {len(arguments)}", tree)
+        if len(fitting) != 1:
+            which = "more than one function" if fitting else "no function"
+            raise self.scope.refuse("E0312", f"{which} called `{name}` takes these arguments", tree)
         values = []
-        for argument, (_, type_) in zip(arguments, function.parameters, strict=True):
+        for argument, (_, type_) in zip(arguments, fitting[0].parameters, strict=True):
             values.append(self.expect(self.value(argument, type_), type_, argument))
+        return fitting[0], values
+
+    def _called(self, function: DeclaredFunction, values: Sequence[Value], tree: Node) -> Value:
+        """Return the value of a call of a function."""
         if function.body is None:
             leaves = [leaf for value in values for leaf in value.leaves()]
             return Value(function.result, call(function.name, *leaves, span=self.scope.span(tree)))
-        if self.scope.calls >= _MOST_CALLS:
-            raise self.scope.refuse("E0785", f"calls of `{function.name}` are nested too deeply", tree)
-        names = [name for name, _ in function.parameters]
-        with self.scope.inside(function, dict(zip(names, values, strict=True))):
+        with self.scope.inside(function, values, tree):
             return self.expect(self.value(function.body, function.result), function.result, function.body)
+
+    def _chosen(self, functions: Sequence[DeclaredFunction], arguments: Sequence[Node]) -> list[DeclaredFunction]:
+        """Return those of several functions whose parameters are of the types of the arguments."""
+        types: list[Type] = []
+        self.scope.captured(lambda: types.extend(self.value(argument).type for argument in arguments))
+
+        def takes(function: DeclaredFunction) -> bool:
+            pairs = zip(types, (type_ for _, type_ in function.parameters), strict=True)
+            return all(
+                one == other or (isinstance(one, IntType) and one.open and isinstance(other, IntType))
+                for one, other in pairs
+            )
+
+        return [function for function in functions if takes(function)]
 
     # ---- strings ---------------------------------------------------------------------------------------------------
 
@@ -354,15 +445,11 @@ class Expressions:
         if value.type == STRING:
             return next(value.leaves())
         name = value.type.name if isinstance(value.type, RecordType | EnumType) else ""
-        for wanted in (f"{name}2string", "to_string"):
-            function = self.scope.world.function(Token("LOWER", wanted), "", self.scope.module) if name else None
-            if (
-                function is not None
-                and function.body is not None
-                and [t for _, t in function.parameters] == [value.type]
-            ):
-                with self.scope.inside(function, {function.parameters[0][0]: value}):
-                    return next(self.value(function.body, STRING).leaves())
+        for converter in (f"{name}2string", "to_string") if name else ():
+            for function in self.scope.world.functions_of(converter, "", self.scope.module):
+                if function.body is not None and [t for _, t in function.parameters] == [value.type]:
+                    with self.scope.inside(function, [value], tree):
+                        return next(self.expect(self.value(function.body, STRING), STRING, function.body).leaves())
         if isinstance(value.type, IntType) or value.type == BOOL:
             return call("string", next(value.leaves()), span=self.scope.span(tree))
         help = "join the parts that are strings, integers or truth values"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from decimal import Decimal, InvalidOperation
 
 from lark import Token
@@ -9,7 +10,8 @@ from lark import Token
 from ...ir import syntax
 from ..feeding import Node, trees
 from .scope import RuleScope
-from .types import BOOL, DOUBLE, OPEN, IntType, Type
+from .tokens import integer, of_digits
+from .types import BOOL, DOUBLE, MOST_BITS, OPEN, IntType, ListType, Type, is_open
 from .values import Value, number, wrapped
 
 
@@ -32,8 +34,11 @@ def constant(scope: RuleScope, tree: Node, expected: Type | None) -> Value:
             base = {"d": 10, "h": 16, "o": 8, "b": 2}[digits[0].lower()]
             type_ = expected if isinstance(expected, IntType) else OPEN
             if width:
-                type_ = IntType(int(width.replace("_", "")), signed)
-            return Value(type_, fitting(scope, int(digits[1:].replace("_", "")[:60], base), type_, tree))
+                bits = of_digits(width, 10)
+                if not 1 <= bits <= MOST_BITS:
+                    raise scope.refuse("E0783", f"there are no integers of {width} bits", token)
+                type_ = IntType(bits, signed)
+            return Value(type_, fitting(scope, of_digits(digits[1:], base), type_, tree))
     try:
         decimal = Decimal(token.replace("_", ""))
         fits = abs(float(decimal)) < float("inf") and (float(decimal) == 0) == (decimal == 0)
@@ -63,13 +68,36 @@ def fitting(scope: RuleScope, value: int, type_: IntType, tree: Node) -> syntax.
 
 
 def closed(scope: RuleScope, value: Value, type_: Type, tree: Node) -> Value:
-    """Return a number whose type is open as one of ``type_``, if that is a type of integers."""
+    """Return a number whose type is open as one of ``type_``, if that is a type of integers, and a vector of such
+    numbers as one of theirs. Those of a vector that is no literal cannot be wrapped; they become what holds them all,
+    ``bigint`` or ``signed<64>``."""
+    if isinstance(value.type, ListType):
+        return _closed_vector(scope, value, type_, tree)
     if not (isinstance(value.type, IntType) and value.type.open and isinstance(type_, IntType)) or type_.open:
         return value
     expression = next(value.leaves())
     if isinstance(expression, syntax.ConstantNode) and isinstance(expression.value, int):
         return Value(type_, fitting(scope, expression.value, type_, tree))
     return Value(type_, wrapped(expression, type_, scope.span(tree)))
+
+
+def _closed_vector(scope: RuleScope, value: Value, type_: Type, tree: Node) -> Value:
+    if not isinstance(value.type, ListType) or not isinstance(type_, ListType) or not is_open(value.type):
+        return value
+    expression, element = next(value.leaves()), value.type.element
+    if isinstance(expression, syntax.ListNode):
+        items = [closed(scope, Value(element, item), type_.element, tree) for item in expression.items]
+        if all(item.type == type_.element for item in items):
+            leaves = tuple(leaf for item in items for leaf in item.leaves())
+            return Value(type_, replace(expression, items=leaves))
+    return Value(type_, expression) if _holds(type_, value.type) else value
+
+
+def _holds(type_: Type, numbers: Type) -> bool:
+    """Return whether a type can hold all vectors of numbers whose type is open."""
+    if isinstance(type_, ListType) and isinstance(numbers, ListType):
+        return _holds(type_.element, numbers.element)
+    return numbers == OPEN and isinstance(type_, IntType) and type_.least <= OPEN.least and OPEN.most <= type_.most
 
 
 def is_literal(tree: Node) -> bool:
@@ -95,10 +123,3 @@ def constant_int(tree: Node) -> int | None:
     if isinstance(token, Token) and token.type == "INT":
         return integer(str(token))
     return None
-
-
-def integer(text: str) -> int:
-    """Return the value of digits; of very many, a number that is too large as well."""
-    digits = text.replace("_", "").lower()
-    base = {"0x": 16, "0b": 2, "0o": 8}.get(digits[:2], 10)
-    return int(digits[:100] if base == 10 else digits[2:200], base)

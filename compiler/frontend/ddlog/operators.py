@@ -79,7 +79,7 @@ def masked(scope: RuleScope, value: Value, token: Token, mask: int | None, tree:
 
 
 def sliced(scope: RuleScope, value: Value, high: int, low: int, tree: Node) -> Value:
-    """Return the bits from ``low`` to ``high`` of an unsigned number, as a number of so many bits."""
+    """Return the bits from ``low`` to ``high`` of an unsigned number, as a number with that number of bits."""
     type_, span = value.type, scope.span(tree)
     if not isinstance(type_, IntType) or type_.signed or not low <= high < (type_.bits or 0) or high > 61:
         raise scope.refuse("E0784", "this slice of bits is not supported", tree, "give the bits of an unsigned number")

@@ -23,6 +23,7 @@ from ..feeding import Node, child, span_of, tokens_in, trees
 from ..files import Files
 from ..syntax_errors import LeftOut, end_of, start_of
 from .grammar import GRAMMAR
+from .library import MODULES
 from .refusals import refused
 from .rules import Rules
 from .tokens import tokens
@@ -30,12 +31,16 @@ from .types import IntType, ListType, RecordType, Type, leaves
 from .values import binary, call, number
 from .world import DeclaredFunction, DeclaredRelation, ModuleFile, World, key_of, plain_name
 
-#: The suffixes of the files of modules, in the order in which they are tried.
 _SUFFIXES = (".dl", ".ddlog")
+"""The suffixes of the files of modules, in the order in which they are tried."""
+
 _STARTS = (
     *("typedef", "relation", "multiset", "stream", "input", "output", "internal", "import", "function", "extern"),
     *("apply", "for", "index", "transformer"),
 )
+_MOST_NESTED = 300
+"""How deep the constructs of a statement may be nested."""
+
 _ROLES = ("input", "output", "internal")
 _KINDS = ("relation", "multiset", "stream")
 
@@ -54,8 +59,10 @@ class _DdlogReading:
     diagnostics: Diagnostics
     files: Files
     world: World
-    found: list[tuple[Node, ModuleFile]] = field(default_factory=list)
+    parsed: list[tuple[Node, ModuleFile]] = field(default_factory=list)
     names: dict[str, str] = field(default_factory=dict)
+    constructors: set[tuple[str, str]] = field(default_factory=set)
+    """The constructors of types, by module and name."""
 
     # ---- files and statements --------------------------------------------------------------------------------------
 
@@ -64,7 +71,7 @@ class _DdlogReading:
         if not self.files.add(source):
             return
         self.names[source.name] = name
-        all_tokens = list(tokens(source, self.diagnostics))
+        all_tokens = list(self._without_attributes(source, list(tokens(source, self.diagnostics))))
         place, imports = 0, []
         own: list[Node] = []
         while place < len(all_tokens):
@@ -77,7 +84,26 @@ class _DdlogReading:
             if tree is not None:
                 own.append(tree)
         module = ModuleFile(name, source, tuple(imports))
-        self.found += [(tree, module) for tree in own]
+        self.parsed += [(tree, module) for tree in own]
+
+    def _without_attributes(self, source: SourceFile, found: Sequence[Token]) -> Iterator[Token]:
+        """Yield the tokens besides those of attributes, ``#[size = 8]``, which are reported."""
+        place = 0
+        while place < len(found):
+            if found[place].type != "ATTRIBUTE":
+                yield found[place]
+                place += 1
+                continue
+            stop = _closed(found, place)
+            if stop is None:
+                span = span_of(source, found[place])
+                self.diagnostics.report("E0104", "this `#[` is not closed", span, help="close it with `]`")
+                return
+            names = [str(found[n]) for n in range(place + 1, stop) if found[n - 1].type in ("ATTRIBUTE", "COMMA")]
+            span = source.span(start_of(found[place]), end_of(found[stop - 1]))
+            for name in names:
+                self.world.ignore(f"the attribute `{name}`", span)
+            place = stop
 
     def _import(self, source: SourceFile, found: Sequence[Token], start: int) -> tuple[int, str | None]:
         """Read the module that an import names; return the place after it and its name, None if there is none."""
@@ -99,8 +125,8 @@ class _DdlogReading:
             return place, None
         span = source.span(start_of(found[start]), end_of(found[max(start, place - 1)]))
         path = posixpath.relpath("/".join(name.split("::")), posixpath.dirname(self.files.sources[0].name) or ".")
-        for known, module in self.names.items():
-            if module == name and known != source.name:
+        for source_name, module in self.names.items():
+            if module == name and source_name != source.name:
                 return place, name
         quiet = Files(Diagnostics(), self.files.load, list(self.files.sources))
         base = self.files.sources[0]
@@ -109,13 +135,15 @@ class _DdlogReading:
             if loaded is not None:
                 self.read(loaded, name)
                 return place, name
-        self.files.include(f"{path}{_SUFFIXES[0]}", base, span)
+        if name in MODULES:
+            help = "what Flintlog has of the library is known without it"
+            self.world.ignore(f"the import of `{name}`, a part of DDlog's library,", span, help)
+        else:
+            self.files.include(f"{path}{_SUFFIXES[0]}", base, span)
         return place, None
 
     def _statement(self, source: SourceFile, found: Sequence[Token], start: int) -> tuple[int, Node | None]:
         """Return the place after the statement at ``start``, and its tree if it has no errors."""
-        if found[start].type == "ATTRIBUTE":
-            return _closed(found, start), None
         stop = _end_of_statement(found, start, source)
         statement = list(_tagged(found[start:stop]))
         refusal = refused(statement, source)
@@ -130,6 +158,12 @@ class _DdlogReading:
         if isinstance(tree, int):
             self._broken(statement)
             return (start + tree if tree < len(statement) else stop), None
+        if (deep := _too_deep(tree)) is not None:
+            message = f"this is nested more than {_MOST_NESTED} constructs deep"
+            help = "compute a part of it in a separate relation"
+            self.diagnostics.report("E0711", message, source.span(deep.meta.start_pos, deep.meta.end_pos), help=help)
+            self._broken(statement)
+            return stop, None
         return stop, tree
 
     def _broken(self, statement: Sequence[Token]) -> None:
@@ -143,43 +177,59 @@ class _DdlogReading:
 
     def statements(self) -> Iterator[syntax.Statement]:
         """Yield the statements of the program."""
-        for tree, module in self.found:
+        for tree, module in self.parsed:
             self._declare_type(tree, module)
-        relations = [(tree, module) for tree, module in self.found if tree.data == "relation"]
+        relations = [(tree, module) for tree, module in self.parsed if tree.data == "relation"]
         rows: list[tuple[Node, ModuleFile, DeclaredRelation]] = []
         for tree, module in relations:
             try:
                 rows.append((tree, module, self._relation(tree, module)))
             except LeftOut:
                 self.world.broken.add(str(tokens_in(tree, "UPPER")[0]))
-        for tree, module in self.found:
-            with suppress(LeftOut):
-                yield from self._declare_function(tree, module)
+        for tree, module in self.parsed:
+            if tree.data in ("function", "external"):
+                try:
+                    yield from self._declare_function(tree, module)
+                except LeftOut:
+                    self.world.broken.add(str(tokens_in(tree, "LOWER")[0]))
         rules = Rules(self.world, {relation.name for _, _, relation in rows})
         declared = {id(tree): relation for tree, _, relation in rows}
-        for tree, module in self.found:
+        for tree, module in self.parsed:
             with suppress(LeftOut):
                 if tree.data == "relation" and id(tree) in declared:
                     yield from self._declaration(tree, module, declared[id(tree)], rules)
                 elif tree.data == "rule":
                     yield from rules.translate(tree, module)
+        self._report_unused()
 
     def _declare_type(self, tree: Node, module: ModuleFile) -> None:
         if tree.data != "typedef":
             return
-        name_tree, made = trees(tree)
-        name = str(name_tree.children[0])
-        if made.data == "variants" and any(child(part, "field") is not None for part in trees(made)):
-            token = name_tree.children[0]
-            assert isinstance(token, Token)
+        name_tree, body = trees(tree)
+        (token,) = tokens_in(name_tree)
+        name = str(token)
+        if (module.name, name) in self.world.typedefs:
+            self.world.refuse("E0202", f"the type `{name}` is declared twice", span_of(module.source, token))
+            return
+        constructors = trees(body) if body.data == "variants" else [body] * (body.data == "constructor")
+        for constructor in (tokens_in(part, "UPPER")[0] for part in constructors):
+            if (module.name, str(constructor)) in self.constructors:
+                span = span_of(module.source, constructor)
+                self.world.refuse(
+                    "E0789", f"the constructor `{constructor}` is declared twice", span, "rename one of them"
+                )
+                self.world.broken.add(name)
+                return
+            self.constructors.add((module.name, str(constructor)))
+        if body.data == "variants" and any(child(part, "field") is not None for part in trees(body)):
             message = f"`{name}` has several constructors with fields, which is not supported"
             help = "use a column with the name of the case, and columns for what the cases have"
             self.diagnostics.report("E0783", message, span_of(module.source, token), help=help)
             self.world.broken.add(name)
             return
-        self.world.typedefs[module.name, name] = (made, module)
-        if made.data == "constructor":
-            self.world.constructors[module.name, str(tokens_in(made, "UPPER")[0])] = (made, module)
+        self.world.typedefs[module.name, name] = (body, module)
+        if body.data == "constructor":
+            self.world.constructors[module.name, str(tokens_in(body, "UPPER")[0])] = (body, module)
 
     def _relation(self, tree: Node, module: ModuleFile) -> DeclaredRelation:
         """Take in a relation."""
@@ -188,29 +238,34 @@ class _DdlogReading:
         span = span_of(module.source, token)
         types = [part for part in trees(tree) if part.data in ("named", "applied", "tuple_type")]
         if types:
-            row = self.world.type(types[0], module)
-            if not isinstance(row, RecordType):
-                row = RecordType(name, (("value", row),), name)
+            whole = self.world.type(types[0], module)
+            named = isinstance(whole, RecordType) and whole.constructor
+            row = whole if isinstance(whole, RecordType) and named else RecordType(name, (("value", whole),), name)
         else:
-            row = RecordType(name, tuple(self.world.fields(tree, module)), name)
-        known = self.world.relations.get((module.name, name))
-        if known is not None:
+            if (module.name, name) in self.world.typedefs:
+                help = f"write `{name}[{name}]` for a relation whose rows are of the type"
+                raise self.world.refuse("E0202", f"`{name}` is a type already", span, help)
+            whole = row = RecordType(name, tuple(self.world.fields(tree, module)), name)
+        earlier = self.world.relations.get((module.name, name))
+        if earlier is not None:
             raise self.world.refuse("E0202", f"the relation `{name}` is declared twice", span)
-        relation = DeclaredRelation(module.known_as(name), row, span)
+        relation = DeclaredRelation(module.known_as(name), whole, row, span)
         self.world.relations[module.name, name] = relation
         return relation
 
     def _declare_function(self, tree: Node, module: ModuleFile) -> Iterator[syntax.Statement]:
-        if tree.data not in ("function", "external"):
-            return
         name = tokens_in(tree, "LOWER")[0]
+        span = span_of(module.source, name)
         parameters = tuple(self.world.fields(tree, module))
         others = [part for part in trees(tree) if part.data != "field"]
         result = self.world.type(others[0], module)
         body = others[1] if tree.data == "function" else None
-        self.world.functions[module.name, str(name)] = DeclaredFunction(str(name), parameters, result, body, module)
+        function = DeclaredFunction(str(name), parameters, result, body, module)
+        overloads = self.world.functions.setdefault((module.name, str(name)), [])
+        if any([type_ for _, type_ in other.parameters] == [type_ for _, type_ in parameters] for other in overloads):
+            help = "rename one of them, or let them take values of different types"
+            raise self.world.refuse("E0789", f"the function `{name}` is declared twice", span, help)
         if body is None:
-            span = span_of(module.source, name)
             if any(isinstance(type_, RecordType) for type_ in (result, *(type_ for _, type_ in parameters))):
                 help = "pass its fields"
                 raise self.world.refuse(
@@ -222,6 +277,18 @@ class _DdlogReading:
             )
             text = module.source.text[tree.meta.start_pos : tree.meta.end_pos]
             yield syntax.FunctionDeclaration(str(name), columns, _type_name(result, span), span, text)
+        overloads.append(function)
+
+    def _report_unused(self) -> None:
+        """Report the types and functions of the main file that nothing uses, and which are not translated therefore."""
+        for tree, module in self.parsed:
+            if tree.data not in ("typedef", "function") or module.name:
+                continue
+            kind, head = ("function", tree) if tree.data == "function" else ("type", trees(tree)[0])
+            (name,) = tokens_in(head, "LOWER", "UPPER")
+            if id(trees(tree)[-1]) not in self.world.used:
+                message = f"nothing uses the {kind} `{name}`, so it is not checked"
+                self.diagnostics.report("W0812", message, span_of(module.source, name))
 
     def _declaration(
         self, tree: Node, module: ModuleFile, relation: DeclaredRelation, rules: Rules
@@ -268,6 +335,9 @@ class _DdlogReading:
             return
         row = str(tokens_in(key, "LOWER")[0])
         (expression,) = trees(key)
+        columns: list[syntax.KeyColumn] = []
+        first = f".{relation.row.fields[0][0]}" if relation.whole == relation.row and relation.row.fields else ""
+        help = f"write the fields of the row, as in `({row}) {row}{first}`"
         for part in trees(expression) if expression.data == "tuple" else [expression]:
             path: list[str] = []
             place: Node = part
@@ -275,18 +345,17 @@ class _DdlogReading:
                 path.insert(0, str(tokens_in(place, "LOWER", "INT")[0]))
                 place = trees(place)[0]
             span = module.source.span(part.meta.start_pos, part.meta.end_pos)
-            type_: Type | None = relation.row
+            type_: Type | None = relation.whole
             for name in path:
                 type_ = dict(type_.fields).get(name) if isinstance(type_, RecordType) else None
+            path = path if relation.whole == relation.row else ["value", *path]
             if place.data != "variable" or place.children[0] != row or not path or type_ is None:
-                help = (
-                    f"write the fields of the row, as in `({row}) {row}.{relation.row.fields[0][0]}`"
-                    if relation.row.fields
-                    else None
-                )
                 raise self.world.refuse("E0204", "a primary key consists of fields of the row", span, help)
-            for name, _ in leaves(type_, "_".join(path)):
-                yield syntax.KeyColumn(name, span)
+            columns += [syntax.KeyColumn(name, span) for name, _ in leaves(type_, "_".join(path))]
+        if not columns:
+            span = module.source.span(key.meta.start_pos, key.meta.end_pos)
+            raise self.world.refuse("E0204", "this primary key has no columns", span, help)
+        yield from columns
 
 
 def _range_check(
@@ -335,16 +404,27 @@ def _first_on_line(found: Sequence[Token], place: int, source: SourceFile) -> bo
     return place == 0 or "\n" in source.text[end_of(found[place - 1]) : start_of(found[place])]
 
 
-def _closed(found: Sequence[Token], start: int) -> int:
-    """Return the place after the bracket that closes the one at ``start``, or the end."""
+def _too_deep(tree: Node) -> Node | None:
+    """Return a tree that is nested too deeply in another one for those who walk through it, None if there is none."""
+    waiting = [(tree, 0)]
+    while waiting:
+        node, depth = waiting.pop()
+        if depth > _MOST_NESTED:
+            return node
+        waiting += [(inner, depth + 1) for inner in trees(node)]
+    return None
+
+
+def _closed(found: Sequence[Token], start: int) -> int | None:
+    """Return the place after the bracket that closes the one at ``start``, None if there is none."""
     depth = 0
     for place in range(start, len(found)):
         depth += (found[place].type in ("LPAR", "LSQB", "LBRACE", "ATTRIBUTE")) - (
             found[place].type in ("RPAR", "RSQB", "RBRACE")
         )
-        if depth <= 0 and place > start:
+        if depth <= 0:
             return place + 1
-    return len(found)
+    return None
 
 
 def _end_of_statement(found: Sequence[Token], start: int, source: SourceFile) -> int:
@@ -356,7 +436,7 @@ def _end_of_statement(found: Sequence[Token], start: int, source: SourceFile) ->
         if place > start and depth <= 0 and _first_on_line(found, place, source):
             starts = str(token) in _STARTS and token.type == "LOWER"
             rule = declares and (token.type in ("UPPER", "SCOPED") or token.type == "BITAND")
-            if starts or token.type == "ATTRIBUTE" or (rule and found[place - 1].type not in ("BAR", "EQUAL", "COLON")):
+            if starts or (rule and found[place - 1].type not in ("BAR", "EQUAL", "COLON")):
                 return place
         depth += (token.type in ("LPAR", "LSQB", "LBRACE")) - (token.type in ("RPAR", "RSQB", "RBRACE"))
         if token.type == "END" and (depth <= 0 or not declares):
@@ -388,6 +468,8 @@ def _tagged(statement: Sequence[Token]) -> Iterator[Token]:
     relation = first in (*_ROLES, *_KINDS)
     while place < len(statement):
         token = statement[place]
+        if token.type == "UPPER" and token == "Inspect" and statement[place - 1].type in ("IF", "COMMA"):
+            token = _as(token, "INSPECT")
         follows = str(statement[place + 1]) if place + 1 < len(statement) else ""
         if relation and token == "primary" and follows == "key":
             yield _as(token, "PRIMARY")

@@ -44,9 +44,9 @@ def refused(tokens: Sequence[Token], source: SourceFile) -> Refusal | None:
         help = "use a type that Flintlog has" if following == "type" else _STATEMENTS["apply"][2]
         return Refusal("E0782", f"an external {following} is not supported", help, first)
     for place, token in enumerate(tokens):
-        found = _within(tokens, place)
-        if found is not None:
-            return found
+        refusal = _within(tokens, place)
+        if refusal is not None:
+            return refusal
         if token.type == "KIND" and token == "stream":
             help = "write `relation`, and delete its rows by changes when they have been seen"
             return Refusal("E0780", "streams, whose rows last for one transaction, are not supported", help, token)

@@ -12,7 +12,7 @@ The elements of a vector, ``var x = FlatMap(v)``, come from a relation that coun
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 
 from lark import Token, Tree
 
@@ -24,13 +24,14 @@ from ..feeding import Node, child, span_of, tokens_in, trees
 from ..syntax_errors import LeftOut
 from .arguments import arguments_by_field
 from .expressions import Expressions
+from .library import in_library
+from .numbers import closed
 from .scope import RuleScope
 from .types import DOUBLE, IntType, ListType, RecordType, Type
 from .values import Value, binary, call, number, wrapped
 from .world import DeclaredRelation, ModuleFile, World
 
 _COUNT = IntType(64, False)
-#: What groups can be reduced to: the aggregate of Flintlog, and whether it is over distinct values.
 _REDUCTIONS = {
     "count": ("count", False),
     "size": ("count", False),
@@ -39,6 +40,7 @@ _REDUCTIONS = {
     "min": ("min", False),
     "max": ("max", False),
 }
+"""The ways to reduce groups: the aggregate of Flintlog, and whether it is over distinct values."""
 
 
 @dataclass
@@ -47,7 +49,6 @@ class Rules:
 
     world: World
     taken: set[str]
-    made: list[syntax.RuleNode] = field(default_factory=list)
 
     def translate(self, tree: Node, module: ModuleFile) -> list[syntax.RuleNode]:
         """Return the rules that a rule stands for: one per head, and those of helper relations before them."""
@@ -78,14 +79,14 @@ class _Rule:
         """Return all rules."""
         for item in self.items:
             self.item(item)
-        found = []
+        rules = []
         for head in self.heads:
             before = list(self.scope.literals)
             atom = self.head(head)
             body = tuple(self.scope.literals)
-            found.append(syntax.RuleNode(None, atom, body, self.span, self.text))
+            rules.append(syntax.RuleNode(None, atom, body, self.span, self.text))
             self.scope.literals = before
-        return [*self.helpers, *found]
+        return [*self.helpers, *rules]
 
     def head(self, tree: Node) -> syntax.AtomNode:
         """Return the atom of a head."""
@@ -93,17 +94,17 @@ class _Rule:
         values = []
         if tree.data == "whole":
             inner = trees(tree)[1]
-            value = self.expressions.value(inner, relation.row)
-            if value.type != relation.row and not _same(value.type, relation.row):
-                self.expressions.expect(value, relation.row, inner)
+            value = closed(self.scope, self.expressions.value(inner, relation.whole), relation.whole, inner)
+            if not _same(value.type, relation.whole):
+                self.expressions.expect(value, relation.whole, inner)
             values.append(value)
         else:
-            given = arguments_by_field(self.scope, tree, relation.row)
+            arguments = arguments_by_field(self.scope, tree, relation.row)
             for name, type_ in relation.row.fields:
-                if name not in given:
+                if name not in arguments:
                     raise self.scope.refuse("E0203", f"the field `{name}` of `{relation.name}` is missing", tree)
-                value = self.expressions.value(given[name], type_)
-                values.append(self.expressions.expect(value, type_, given[name]))
+                value = self.expressions.value(arguments[name], type_)
+                values.append(self.expressions.expect(value, type_, arguments[name]))
         leaves = tuple(leaf for value in values for leaf in value.leaves())
         return syntax.AtomNode(relation.name, leaves, None, None, self.scope.span(tree))
 
@@ -111,13 +112,13 @@ class _Rule:
         """Return the relation of an atom; report E0201 if there is none."""
         name = child(tree, "qualified")
         assert name is not None
-        found = self.world.relation(name, self.module)
-        if found is None:
+        relation = self.world.relation(name, self.module)
+        if relation is None:
             token = tokens_in(name, "UPPER")[0]
             if str(token) in self.world.broken:
                 raise LeftOut
             raise self.world.refuse("E0201", f"there is no relation `{token}`", span_of(self.source, token))
-        return found
+        return relation
 
     # ---- literals --------------------------------------------------------------------------------------------------
 
@@ -128,17 +129,23 @@ class _Rule:
                 self.scope.literals.append(self.atom(tree)[0])
             case "binding":
                 atom = trees(tree)[0]
-                name = str(tokens_in(tree, "LOWER")[0])
+                name = self.scope.new_to_scope(tokens_in(tree, "LOWER")[0])
                 literal, value = self.atom(atom, name)
                 self.scope.literals.append(literal)
                 self.scope.variables[name] = value
             case "negation" if trees(tree)[0].data in ("atom", "whole"):
-                known = dict(self.scope.variables)
+                bound = dict(self.scope.variables)
                 negated, _ = self.atom(trees(tree)[0])
-                self.scope.variables = known
+                for name in (name for name in self.scope.variables if name not in bound):
+                    help = "bind it before, or write `_`"
+                    raise self.scope.refuse("E0403", f"`{name}` is not bound before this negation", tree, help)
                 self.scope.literals.append(syntax.NegationNode(negated, self.scope.span(tree)))
             case "assignment":
                 self.assignment(tree)
+            case "inspect":
+                self.world.ignore("`Inspect`, with its expression,", self.scope.span(tree))
+            case "call" if self.expressions.is_log(tree):
+                self.world.ignore("a call of `log`", self.scope.span(tree))
             case _:
                 self.expressions.condition(tree)
 
@@ -147,14 +154,16 @@ class _Rule:
         relation = self.relation(tree)
         span = self.scope.span(tree)
         if tree.data == "whole":
-            row = self.pattern(trees(tree)[1], relation.row)
+            row = self.pattern(trees(tree)[1], relation.whole)
+            row = self.named(row, name) if name else row
         else:
-            given = arguments_by_field(self.scope, tree, relation.row)
+            arguments = arguments_by_field(self.scope, tree, relation.row)
             parts = []
             for field_, type_ in relation.row.fields:
-                part = self.pattern(given[field_], type_) if field_ in given else _wildcard(type_, span)
-                parts.append(self.named(part, f"{name}_{field_}") if name else part)
-            row = Value(relation.row, None, tuple(parts))
+                part = self.pattern(arguments[field_], type_) if field_ in arguments else _wildcard(type_, span)
+                called = f"{name}_{field_}" if relation.whole == relation.row else name
+                parts.append(self.named(part, called) if name else part)
+            row = Value(relation.row, None, tuple(parts)) if relation.whole == relation.row else parts[0]
         return syntax.AtomNode(relation.name, tuple(row.leaves()), None, None, span), row
 
     def named(self, value: Value, name: str) -> Value:
@@ -173,11 +182,14 @@ class _Rule:
             case "wildcard":
                 return _wildcard(type_, span)
             case "declared":
-                return self.scope.bind(str(tokens_in(tree, "LOWER")[0]), type_, span)
+                word = self.scope.new_to_scope(tokens_in(tree, "LOWER")[0])
+                return self.scope.bind(word, self.of_type(tree, type_), span)
+            case "ascription":
+                return self.pattern(trees(tree)[0], self.of_type(tree, type_))
             case "variable" if str(tree.children[0]) not in self.scope.variables:
                 return self.scope.bind(str(tree.children[0]), type_, span)
             case "named_pattern":
-                word = str(tokens_in(tree, "LOWER")[0])
+                word = self.scope.new_to_scope(tokens_in(tree, "LOWER")[0])
                 self.scope.variables[word] = self.named(self.pattern(trees(tree)[0], type_), word)
                 return self.scope.variables[word]
             case "tuple" if len(trees(tree)) == 1:
@@ -192,13 +204,30 @@ class _Rule:
                 assert name is not None
                 record = self.world.constructor(name, self.module)
                 if _same(record, type_):
-                    given = arguments_by_field(self.scope, tree, record)
+                    arguments = arguments_by_field(self.scope, tree, record)
                     parts = (
-                        self.pattern(given[field_], kind) if field_ in given else _wildcard(kind, span)
+                        self.pattern(arguments[field_], kind) if field_ in arguments else _wildcard(kind, span)
                         for field_, kind in record.fields
                     )
                     return Value(type_, None, tuple(parts))
         return self.expressions.expect(self.expressions.value(tree, type_), type_, tree)
+
+    def of_type(self, tree: Node, type_: Type) -> Type:
+        """Return the type that a pattern says, by default ``type_``; report E0302 if it is another one."""
+        if not (said := self.said(tree)) or _same(said, type_):
+            return type_
+        if isinstance(said, IntType) and isinstance(type_, IntType) and type_.open:
+            return said
+        raise self.scope.refuse("E0302", f"this is of type {type_}, but {said} is needed", tree)
+
+    def said(self, tree: Node) -> Type | None:
+        """Return the type that a pattern says, None if it does not."""
+        if tree.data == "tuple":
+            parts = [self.said(part) for part in trees(tree)]
+            fields = tuple((str(place), part) for place, part in enumerate(parts) if part)
+            return parts[0] if len(parts) == 1 else RecordType("", fields) if len(fields) == len(parts) else None
+        typed = tree.data == "ascription" or (tree.data == "declared" and trees(tree))
+        return self.world.type(trees(tree)[-1], self.module) if typed else None
 
     def assignment(self, tree: Node) -> None:
         """Add ``var x = value`` or ``pattern = value`` to the body."""
@@ -211,10 +240,13 @@ class _Rule:
             inner = trees(right)[0]
             if inner.data == "method" and tokens_in(inner, "LOWER")[0] == "group_by":
                 of, *keys = trees(inner)
+                function = tokens_in(right, "LOWER")[0]
+                if len(trees(right)) > 1:
+                    raise self.scope.refuse("E0786", f"`{function}` of a group takes no arguments", right)
                 if len(keys) != 1:
                     help = "write the variables as a tuple, as in `group_by((x, y))`, or `()` for none"
                     raise self.scope.refuse("E0786", "`group_by` takes one argument", inner, help)
-                self.aggregate(left, keys[0], of, tokens_in(right, "LOWER")[0], right)
+                self.aggregate(left, keys[0], of, function, right)
                 return
         if left.data == "variable":
             name = str(left.children[0])
@@ -222,7 +254,9 @@ class _Rule:
                 help = "compare with `==`"
                 raise self.scope.refuse("E0781", f"`{name}` cannot be assigned a second time", tree, help)
             raise self.scope.refuse("E0113", "a new variable is declared by `var`", left, f"write `var {name} = ...`")
-        value = self.expressions.value(right)
+        said = self.said(left)
+        value = self.expressions.value(right, said)
+        value = closed(self.scope, value, said, right) if said else value
         expected = self.pattern(left, value.type)
         for one, other in zip(expected.leaves(), value.leaves(), strict=True):
             if not isinstance(one, syntax.WildcardNode):
@@ -231,8 +265,10 @@ class _Rule:
     def is_aggregate(self, tree: Node) -> bool:
         """Return whether an atom is one of the operators ``FlatMap`` and ``Aggregate``."""
         name = child(tree, "qualified")
-        word = str(tokens_in(name, "UPPER")[0]) if name is not None else ""
-        return word in ("FlatMap", "Aggregate") and name is not None and self.world.relation(name, self.module) is None
+        if name is None or tokens_in(tree, "BITAND") or tokens_in(name, "SCOPED"):
+            return False
+        operator = str(tokens_in(name, "UPPER")[0]) in ("FlatMap", "Aggregate")
+        return operator and self.world.relation(name, self.module) is None
 
     # ---- groups and vectors ----------------------------------------------------------------------------------------
 
@@ -248,7 +284,8 @@ class _Rule:
             function = tokens_in(arguments[1], "LOWER")[0]
             reduction = Token.new_borrow_pos("LOWER", str(function).removeprefix("group_"), function)
             values = trees(arguments[1])
-            if str(reduction) not in _REDUCTIONS or len(values) != 1:
+            scope = "".join(tokens_in(arguments[1], "SCOPED"))
+            if str(reduction) not in _REDUCTIONS or len(values) != 1 or not in_library(scope):
                 raise self.unknown(function)
             self.aggregate(left, arguments[0], values[0], reduction, tree)
         else:
@@ -265,18 +302,25 @@ class _Rule:
         span = self.scope.span(whole)
         value = self.expressions.value(tree)
         leaves = tuple(value.leaves())
-        argument: syntax.Expression | None = None
-        if name != "count" or distinct:
-            if len(leaves) != 1:
-                help = "apply it to one field"
-                raise self.scope.refuse("E0786", f"`{function}` of several values is not supported", tree, help)
-            argument = leaves[0]
+        several = len(leaves) != 1
+        if several and name != "count":
+            help = "apply it to one field"
+            raise self.scope.refuse("E0786", f"`{function}` of several values is not supported", tree, help)
         if name == "sum" and not (isinstance(value.type, IntType) or value.type == DOUBLE):
             raise self.scope.refuse("E0786", f"`sum` requires numbers, but these are {value.type}", tree)
         kept: dict[str, Value] = {}
         for key in self.keys(keys):
             kept[str(key.children[0])] = self.expressions.value(key)
         groups = tuple(leaf for key in kept.values() for leaf in key.leaves())
+        if several and distinct:
+            values = self.helper(f"{self.name}_values")
+            self.help(syntax.AtomNode(values, (*groups, *leaves), None, None, span), tuple(self.scope.literals))
+            kept = {key: self.kept(of, key) for key, of in kept.items()}
+            groups = tuple(leaf for key in kept.values() for leaf in key.leaves())
+            self.scope.literals = []
+            self.read(values, (*groups, *(syntax.WildcardNode(span) for _ in leaves)), span)
+            distinct = False
+        argument = leaves[0] if name != "count" or distinct else None
         helper = self.helper(f"{self.name}_by_{'_'.join(kept)}" if kept else f"{self.name}_total")
         aggregate = syntax.AggregateNode(name, argument, distinct, span)
         self.help(syntax.AtomNode(helper, (*groups, aggregate), None, None, span), tuple(self.scope.literals))
@@ -286,13 +330,13 @@ class _Rule:
         groups = tuple(leaf for key in self.scope.variables.values() for leaf in key.leaves())
         if name == "sum" and isinstance(type_, IntType):
             total = syntax.VariableNode(self.scope.new("total"), span)
-            found = self.pattern(left, type_)
+            result = self.pattern(left, type_)
             self.read(helper, (*groups, total), span)
-            (one,) = found.leaves()
+            (one,) = result.leaves()
             self.scope.compare("=", one, wrapped(total, type_, span), span)
             return
-        found = self.pattern(left, type_)
-        self.read(helper, (*groups, *found.leaves()), span)
+        result = self.pattern(left, type_)
+        self.read(helper, (*groups, *result.leaves()), span)
 
     def kept(self, value: Value, name: str) -> Value:
         """Return a value of which only the variables are known, which keep their names."""
@@ -307,16 +351,16 @@ class _Rule:
     def keys(self, tree: Node) -> list[Node]:
         """Return the variables that groups are formed by."""
         parts = trees(tree) if tree.data == "tuple" else [tree]
-        found: list[Node] = []
+        variables: list[Node] = []
         for part in parts:
             if part.data == "tuple":
-                found += self.keys(part)
+                variables += self.keys(part)
             elif part.data == "variable":
-                found.append(part)
+                variables.append(part)
             else:
                 help = "name the value by `var` first"
                 raise self.scope.refuse("E0786", "groups are formed by variables", part, help)
-        return found
+        return variables
 
     def elements(self, left: Node, tree: Node, whole: Node) -> None:
         """Let a helper relation count through a vector, and read its elements."""
@@ -344,14 +388,14 @@ class _Rule:
             syntax.ComparisonNode("<", place, size, span),
         )
         self.help(syntax.AtomNode(helper, further, None, None, span), body)
-        found = self.pattern(left, value.type.element)
-        self.read(helper, (items, syntax.WildcardNode(span), *found.leaves()), span)
+        element = self.pattern(left, value.type.element)
+        self.read(helper, (items, syntax.WildcardNode(span), *element.leaves()), span)
 
     def helper(self, name: str) -> str:
         """Return the name of a new relation."""
-        made = unused(name, self.whole.taken)
-        self.whole.taken.add(made)
-        return made
+        relation = unused(name, self.whole.taken)
+        self.whole.taken.add(relation)
+        return relation
 
     def help(self, head: syntax.AtomNode, body: tuple[syntax.Literal, ...]) -> None:
         """Add a rule of a helper relation."""

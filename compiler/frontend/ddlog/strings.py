@@ -23,8 +23,8 @@ from .values import binary
 from .world import World
 
 _ESCAPES = {"n": "\n", "t": "\t", "r": "\r", "\\": "\\", '"': '"', "'": "'", "0": "\0", "$": "$"}
-#: A line of a string that goes on in the next one.
 _CONTINUED = re.compile(r"\\\s+\\")
+"""A line of a string that goes on in the next one."""
 
 
 @dataclass(frozen=True)
@@ -89,16 +89,16 @@ def _unescaped(text: str, start: int, source: SourceFile, world: World) -> str:
 
 def joined(parts: Iterable[syntax.Expression]) -> syntax.Expression:
     """Return the parts of a string as one; texts side by side are one text."""
-    made: syntax.Expression | None = None
+    whole: syntax.Expression | None = None
     for part in parts:
-        if made is None:
-            made = part
-        elif isinstance(part, syntax.ConstantNode) and isinstance(made, syntax.ConstantNode):
-            made = replace(made, value=f"{made.value}{part.value}")
+        if whole is None:
+            whole = part
+        elif isinstance(part, syntax.ConstantNode) and isinstance(whole, syntax.ConstantNode):
+            whole = replace(whole, value=f"{whole.value}{part.value}")
         else:
-            made = binary("++", made, part, part.span)
-    assert made is not None
-    return made
+            whole = binary("++", whole, part, part.span)
+    assert whole is not None
+    return whole
 
 
 def _escaped(text: str) -> bool:

@@ -72,9 +72,9 @@ _TOKEN = re.compile(
   | (?P<STRING>[is]?"(?:[^"\\]|\\.)*")
   | (?P<OPEN_STRING>"[^\n]*)
   | (?P<GENERIC>'[A-Z]\w*)
-  | (?P<SIZED>[0-9_]*'(?:s?[dD][0-9_]+|s?[hH][0-9A-Fa-f_]+|s?[oO][0-7_]+|s?[bB][01_]+))
+  | (?P<SIZED>(?:[0-9][0-9_]*)?'s?(?:[dD][0-9][0-9_]*|[hH][0-9A-Fa-f][0-9A-Fa-f_]*|[oO][0-7][0-7_]*|[bB][01][01_]*))
   | (?P<NUMBER>[0-9][0-9_]*(?:\.[0-9]+(?:[eE][+-]?[0-9]+)?|[eE][+-]?[0-9]+)(?![0-9A-Za-z_]))
-  | (?P<INT>(?:0x[0-9A-Fa-f_]+|0b[01_]+|0o[0-7_]+|[0-9][0-9_]*)(?![0-9A-Za-z_]))
+  | (?P<INT>(?:0x[0-9A-Fa-f][0-9A-Fa-f_]*|0b[01][01_]*|0o[0-7][0-7_]*|[0-9][0-9_]*)(?![0-9A-Za-z_]))
   | (?P<WILDCARD>_(?![A-Za-z0-9_]))
   | (?P<UPPER>[A-Z][A-Za-z0-9_]*)
   | (?P<LOWER>[a-z_][A-Za-z0-9_]*)
@@ -83,8 +83,8 @@ _TOKEN = re.compile(
     """,
     re.VERBOSE | re.DOTALL,
 )
-#: Types that take parameters: `>>` may end two of them.
-_APPLIED = ("Vec", "Set", "Map", "Ref", "Option", "Intern", "bit", "signed", "Group", "Result")
+_APPLIED = ("Vec", "Set", "Map", "Ref", "Option", "Intern", "IObj", "bit", "signed", "Group", "Result")
+"""Types that take parameters: `>>` may end two of them."""
 
 
 @dataclass
@@ -110,12 +110,12 @@ def tokens(source: SourceFile, diagnostics: Diagnostics, start: int = 0, end: in
             continue
         token = Token(kind, word, match.start(), end_pos=place)
         if kind == "OPEN":
-            found = _end_of_comment(text, place, stop)
-            if found is None:
+            end_of_comment = _end_of_comment(text, place, stop)
+            if end_of_comment is None:
                 span = span_of(source, token)
                 diagnostics.report("E0106", "this comment is never closed", span, help="end it with `*/`")
                 return
-            place = found
+            place = end_of_comment
             continue
         if kind == "RAW":
             token = Token("STRING", word, match.start(), end_pos=place)
@@ -162,3 +162,15 @@ def _end_of_comment(text: str, place: int, stop: int) -> int | None:
         if depth == 0:
             return match.end()
     return None
+
+
+def integer(text: str) -> int:
+    """Return the value of an integer without a width."""
+    base = {"0x": 16, "0b": 2, "0o": 8}.get(text[:2].lower(), 10)
+    return of_digits(text if base == 10 else text[2:], base)
+
+
+def of_digits(digits: str, base: int) -> int:
+    """Return the value of digits; of very many, a number that is too large as well."""
+    # 200 digits of any base are more than an integer of Flintlog has bits.
+    return int(digits.replace("_", "").lstrip("0")[:200] or "0", base)

@@ -80,14 +80,17 @@ class EnumType:
 Type = IntType | PlainType | ListType | RecordType | EnumType
 
 BOOL, STRING, DOUBLE = PlainType("bool"), PlainType("string"), PlainType("float")
+MOST_BITS, MOST_COLUMNS = 65_535, 1000
+"""The greatest width of an integer, and how many columns a value may have."""
+
 BIGINT, OPEN = IntType(None, True), IntType(None, True, open=True)
 
-#: Types by their names; ``usize`` has 64 bits, as on most machines.
 NAMED: dict[str, Type] = {
     "bigint": BIGINT,
     "bool": BOOL,
     "string": STRING,
     "istring": STRING,
+    "IString": STRING,
     "double": DOUBLE,
     "usize": IntType(64, False),
     "isize": IntType(64, True),
@@ -95,6 +98,12 @@ NAMED: dict[str, Type] = {
     **{f"s{bits}": IntType(bits, True) for bits in (8, 16, 32, 64, 128)},
     **{f"i{bits}": IntType(bits, True) for bits in (8, 16, 32, 64, 128)},
 }
+"""Types by their names; ``usize`` has 64 bits, as on most machines."""
+
+
+def is_open(type_: Type) -> bool:
+    """Return whether nothing says which integers the values of a type are, or hold."""
+    return is_open(type_.element) if isinstance(type_, ListType) else isinstance(type_, IntType) and type_.open
 
 
 def leaves(type_: Type, name: str) -> Iterator[tuple[str, Type]]:
@@ -104,3 +113,8 @@ def leaves(type_: Type, name: str) -> Iterator[tuple[str, Type]]:
             yield from leaves(inner, f"{name}_{field}")
     else:
         yield name, type_
+
+
+def width(type_: Type) -> int:
+    """Return how many columns hold a value, and one for a record without any."""
+    return max(1, sum(width(inner) for _, inner in type_.fields)) if isinstance(type_, RecordType) else 1

@@ -58,6 +58,11 @@ class Assembly:
         self.inference = Inference(self.functions, self.relations)
         #: The names of relations.
         self.taken = {*self.relations, *self.derived, *(a.relation for r in self.rules for a in atoms_of(r.body))}
+        #: The labels of rules, without the hyphens that NDlog allows in them.
+        self.labels = {rule.label: rule.label for rule in self.rules if rule.label and "-" not in rule.label}
+        for rule in self.rules:
+            if rule.label and rule.label not in self.labels:
+                self.labels[rule.label] = unused(rule.label.replace("-", "_"), self.labels.values())
 
     def _table(self, table: Materialized) -> None:
         """Take in a table; report a second one (E0202), and soft state (E0750)."""
@@ -96,7 +101,7 @@ class Assembly:
         if name in refused or (not head and (name in FUNCTIONS or name in self.functions or name.startswith("f_"))):
             return
         refused.add(name)
-        places = ", ".join(str(place + 1) for place in range(max(len(atom.arguments), 1)))
+        places = ", ".join(str(place + 1) for place in range(len(atom.arguments)))
         message = f"`{name}` is not materialized, so its tuples are events, which views do not have"
         help = f"if they are to stay, write `materialize({name}, infinity, infinity, keys({places})).`"
         self.diagnostics.report("E0751", message, atom.span.start(name), help=help)
@@ -134,7 +139,8 @@ class Assembly:
                         for other, choice in choices.items()
                         if component is not None and components.get(other) == component
                     }
-                    yield replace(rule, head=head, body=tuple(_renamed(literal, inside) for literal in rule.body))
+                    body = tuple(_renamed(literal, inside) for literal in rule.body)
+                    yield replace(rule, label=rule.label and self.labels[rule.label], head=head, body=body)
                     if name in choices and self._is_last(statement):
                         yield from choices[name]
                 case _:
@@ -202,7 +208,8 @@ class Assembly:
         place = self._location(declared.name)
         if place is not None and not any(column.located for column in columns):
             columns = tuple(replace(c, located=index == place) for index, c in enumerate(columns))
-        return replace(declared, columns=columns, is_output=declared.is_output or declared.name in self.outputs)
+        at = declared.at or next((atom.at for atom in self.atoms.get(declared.name, ()) if atom.at is not None), None)
+        return replace(declared, columns=columns, is_output=declared.is_output or declared.name in self.outputs, at=at)
 
     def _location(self, name: str) -> int | None:
         """Return the column that atoms mark as the location."""
@@ -254,7 +261,7 @@ class Assembly:
         location = self._location(name)
         span = table.span
         variables = tuple(syntax.VariableNode(variable, span) for variable in names)
-        made: list[syntax.RuleNode] = []
+        choices: list[syntax.RuleNode] = []
         read = unused(f"{name}_ties", self.taken)
         self.taken.add(read)
         for witness in range(place + 1, width):
@@ -266,9 +273,9 @@ class Assembly:
             head = syntax.AtomNode(written, arguments, location, None, span)
             body = (syntax.AtomNode(read, variables, location, None, span),)
             rule = syntax.RuleNode(None, head, body, span, "")
-            made.append(replace(rule, text=rule_text(rule)))
+            choices.append(replace(rule, text=rule_text(rule)))
             read = written
-        return tuple(made)
+        return tuple(choices)
 
     def _components(self) -> dict[str, int]:
         """Return the number of the recursion of each relation that is part of one."""
@@ -277,11 +284,11 @@ class Assembly:
         for rule in self.rules:
             edges[rule.head.relation] = edges.get(rule.head.relation, [])
             edges[rule.head.relation] += [atom.relation for atom in atoms_of(rule.body) if atom.relation in edges]
-        found: dict[str, int] = {}
+        numbers: dict[str, int] = {}
         for number, component in enumerate(strongly_connected(list(edges), edges)):
             if len(component) > 1 or component[0] in edges[component[0]]:
-                found |= dict.fromkeys(component, number)
-        return found
+                numbers |= dict.fromkeys(component, number)
+        return numbers
 
 
 def _first(choice: Sequence[syntax.RuleNode]) -> str:
@@ -330,9 +337,9 @@ def column_names(atoms: Sequence[syntax.AtomNode]) -> list[str]:
     one there."""
     names: list[str] = []
     for place in range(len(atoms[0].arguments)):
-        found = [name for atom in atoms if (name := _variable(atom, place))]
-        new = [name for name in found if name not in names]
-        names.append(unused((new or found or [f"x{place + 1}"])[0], names))
+        candidates = [name for atom in atoms if (name := _variable(atom, place))]
+        new = [name for name in candidates if name not in names]
+        names.append(unused((new or candidates or [f"x{place + 1}"])[0], names))
     return names
 
 

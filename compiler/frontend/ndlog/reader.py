@@ -15,15 +15,15 @@ from ...source import SourceFile
 from ..classify import Classifier
 from ..feeding import Grammar, span_of
 from ..files import Files
-from ..statements import parse_statements
+from ..parser import parse_statements
 from ..syntax_errors import LeftOut
 from .program import Assembly, Read
 from .refusals import refused
-from .tokens import Inclusion, Preprocessor
+from .tokens import Inclusion, Preprocessor, label_length
 from .translate import Translator
 
-#: How a line begins that NDlog takes for a comment, and Flintlog for a declaration.
 DECLARES = "//:"
+"""How a line begins that NDlog takes for a comment, and Flintlog for a declaration."""
 
 _WORDS = {
     "DOT": "`.`",
@@ -73,9 +73,9 @@ class _NdlogReading:
                     if statement:
                         self._statement(source, statement)
                         statement = []
-                    found = self.files.include(token.path, source, span_of(source, token.token))
-                    if found is not None:
-                        self.read(found)
+                    included = self.files.include(token.path, source, span_of(source, token.token))
+                    if included is not None:
+                        self.read(included)
                     continue
                 statement.append(token)
                 if token.type == "DOT":
@@ -135,16 +135,16 @@ class _NdlogReading:
 def _tagged(tokens: Sequence[Token]) -> Iterator[Token]:
     """Yield the tokens of a statement, with its keywords and its label marked."""
     first, following = tokens[0], tokens[1].type if len(tokens) > 1 else ""
-    start = 0
     if following == "LPAR" and str(first) in ("materialize", "watch", "watchmod"):
         yield _as(first, "MATERIALIZE" if first == "materialize" else "WATCH")
         for token in tokens[1:]:
             yield _as(token, "KEYS") if token == "keys" and first == "materialize" else token
         return
-    if first.type in ("NAME", "VARIABLE") and following in ("NAME", "COLON"):
-        yield _as(first, "LABEL")
-        start = 1 + (following == "COLON")
-    yield from tokens[start:]
+    length = label_length(tokens)
+    if length:
+        label = "".join(tokens[:length])
+        yield Token("LABEL", label, first.start_pos, end_pos=tokens[length - 1].end_pos)
+    yield from tokens[length + (length > 0 and tokens[length].type == "COLON") :]
 
 
 def _as(token: Token, kind: str) -> Token:

@@ -7,13 +7,13 @@ from collections.abc import Sequence
 from lark import Token
 
 from ..feeding import Refusal
+from .tokens import label_length
 
 _WEIGHT = "compute the probability in a column of its own, with a rule for each factor"
 _SAYS = "omit the principals: nodes of a network trust each other"
 _RANDOM = "a view depends on its inputs alone: take such values from an input relation"
 _EXTERN = "declare a function of your own in a line such as `//: extern function f_sha1(x: string): string`"
 
-#: Functions of RapidNet that Flintlog lacks, and what to do instead.
 FUNCTIONS = {
     "f_now": _RANDOM,
     "f_rand": _RANDOM,
@@ -31,6 +31,7 @@ FUNCTIONS = {
     "f_pIdb": "`explain` of a job shows the derivations of a tuple",
     "f_pRule": "`explain` of a job shows the derivations of a tuple",
 }
+"""Functions of RapidNet that Flintlog lacks, and what to do instead."""
 
 _STATEMENTS = {
     "trace": "omit it, and publish the relation by `watch`",
@@ -44,7 +45,7 @@ _STATEMENTS = {
 def refused(tokens: Sequence[Token]) -> Refusal | None:
     """Return the first construct of a statement that is refused, None if there is none."""
     return _statement(tokens) or next(
-        (found for place in range(len(tokens)) if (found := _within(tokens, place)) is not None), None
+        (refusal for place in range(len(tokens)) if (refusal := _within(tokens, place)) is not None), None
     )
 
 
@@ -65,8 +66,7 @@ def _statement(tokens: Sequence[Token]) -> Refusal | None:
     if word == "At" and following == "VARIABLE" and _kind(tokens, 2) == "COLON":
         message = "`At` gives rules the context of a node, which SeNDlog has"
         return Refusal("E0754", message, "mark the location by `@` in each atom, and omit it", first)
-    labelled = first.type in ("NAME", "VARIABLE") and following in ("NAME", "NUMBER", "INT", "COLON")
-    start = 1 if labelled and word != "delete" else 0
+    start = 0 if word == "delete" else label_length(tokens)
     start += _kind(tokens, start) == "COLON"
     if _kind(tokens, start) in ("NUMBER", "INT") and _kind(tokens, start + 1) == "NAME":
         message = f"the rule has the weight {tokens[start]}, and rules have no probabilities"

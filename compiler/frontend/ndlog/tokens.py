@@ -20,8 +20,8 @@ from ...source import SourceFile
 from ..feeding import span_of
 from ..syntax_errors import LeftOut
 
-#: The maximum number of tokens of a file that macros may lead to.
 MOST_TOKENS = 100_000
+"""The maximum number of tokens of a file that macros may lead to."""
 
 _OPERATORS = {
     ":-": "IF",
@@ -81,6 +81,9 @@ _TOKEN = re.compile(
     """,
     re.VERBOSE,
 )
+_PARTS_OF_LABELS = ("NAME", "VARIABLE", "INT")
+"""The tokens that may follow a hyphen in a label."""
+
 _WORDS = {"true": "TRUE", "false": "FALSE"}
 _DIRECTIVE = re.compile(r"#\s*([A-Za-z]*)\s*((?:\\\n|[^\n])*)")
 _DEFINE = re.compile(r"([A-Za-z_][A-Za-z0-9_]*)(\(([^)]*)\))?\s*((?:\\\n|[^\n])*)")
@@ -180,19 +183,19 @@ class Preprocessor:
                 self._count(token, source)
                 yield token
                 continue
-            given: Mapping[str, Sequence[Token]] = {}
+            arguments: Mapping[str, Sequence[Token]] = {}
             last = token
             if macro.parameters is not None:
-                found, index = self._arguments(tokens, index, source, token)
+                texts, index = self._arguments(tokens, index, source, token)
                 last = tokens[index - 1]
-                if len(found) != len(macro.parameters):
-                    message = f"the macro `{macro.name}` takes {len(macro.parameters)} arguments, not {len(found)}"
+                if len(texts) != len(macro.parameters):
+                    message = f"the macro `{macro.name}` takes {len(macro.parameters)} arguments, not {len(texts)}"
                     self.diagnostics.report("E0759", message, span_of(source, token))
                     raise LeftOut
-                given = dict(zip(macro.parameters, found, strict=True))
+                arguments = dict(zip(macro.parameters, texts, strict=True))
             body: list[Token] = []
             for part in macro.body:
-                body += given.get(str(part), [_at(part, token, last)])
+                body += arguments.get(str(part), [_at(part, token, last)])
                 self._count(token, source)
             yield from self._expanded(body, source, active | {macro.name})
 
@@ -200,17 +203,17 @@ class Preprocessor:
         self, tokens: Sequence[Token], start: int, source: SourceFile, name: Token
     ) -> tuple[list[list[Token]], int]:
         """Return the arguments of a macro whose parenthesis is at ``start``, and the index after the closing one."""
-        found: list[list[Token]] = [[]]
+        arguments: list[list[Token]] = [[]]
         depth = 0
         for index in range(start, len(tokens)):
             token = tokens[index]
             depth += (token.type in ("LPAR", "LSQB")) - (token.type in ("RPAR", "RSQB"))
             if depth == 0:
-                return ([] if found == [[]] else found), index + 1
+                return ([] if arguments == [[]] else arguments), index + 1
             if depth == 1 and token.type == "COMMA":
-                found.append([])
+                arguments.append([])
             elif index > start:
-                found[-1].append(token)
+                arguments[-1].append(token)
         message = f"the arguments of the macro `{name}` are not closed"
         self.diagnostics.report("E0759", message, span_of(source, name))
         raise LeftOut
@@ -222,6 +225,16 @@ class Preprocessor:
             message = f"the macros of this file stand for more than {MOST_TOKENS:,} words"
             self.diagnostics.report("E0759", message, span_of(source, token))
             raise LeftOut
+
+
+def label_length(tokens: Sequence[Token]) -> int:
+    """Return how many tokens the label of a statement has, such as ``r2`` or ``r2-1``; 0 if there is none."""
+    if tokens[0].type not in ("NAME", "VARIABLE"):
+        return 0
+    length = 1
+    while length + 1 < len(tokens) and tokens[length].type == "MINUS" and tokens[length + 1].type in _PARTS_OF_LABELS:
+        length += 2
+    return length if length < len(tokens) and tokens[length].type in ("NAME", "COLON", "NUMBER", "INT") else 0
 
 
 def _at(token: Token, first: Token, last: Token) -> Token:

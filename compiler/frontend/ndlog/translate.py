@@ -159,7 +159,7 @@ class Translator:
     def _atom(self, tree: Node, head: bool = False) -> syntax.AtomNode:
         name = tokens_in(tree, "NAME")[0]
         self._check_function(name)
-        location = None
+        location, at = None, child(tree, "constant")
         arguments: list[syntax.Expression] = []
         for place, argument in enumerate(part for part in trees(tree) if part.data == "argument"):
             inner = trees(argument)[0]
@@ -174,7 +174,8 @@ class Translator:
                 arguments.append(self._aggregate(inner))
             else:
                 arguments.append(self._expression(inner))
-        return syntax.AtomNode(str(name), tuple(arguments), location, None, self._span(tree))
+        place_ = None if at is None else self._constant(tokens_in(at)[0], self._span(at), "")
+        return syntax.AtomNode(str(name), tuple(arguments), location, place_, self._span(tree))
 
     # ---- expressions -----------------------------------------------------------------------------------------------
 
@@ -218,7 +219,7 @@ class Translator:
         name, span = tokens_in(tree, "NAME")[0], self._span(tree)
         self._check_function(name)
         atom = self._atom(tree)
-        if atom.location is not None:
+        if atom.location is not None or atom.at is not None:
             help = "write `@` before an argument of an atom"
             raise self._refuse("E0120", "a location specifier is not allowed here", span, help)
         if str(name) in self.functions:

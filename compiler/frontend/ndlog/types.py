@@ -7,13 +7,14 @@ int if it is computed with or compared with an integer, otherwise a string, as a
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+import heapq
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 
+from ...functions import FUNCTIONS, VARIABLES
 from ...ir import syntax
 from ...source import Span
 
-#: The types of keys in RapidNet.
 KEY_TYPES = {
     **dict.fromkeys(("int32", "uint32", "int64", "uint64", "int", "uint"), "int"),
     **dict.fromkeys(("double", "real", "float"), "float"),
@@ -21,35 +22,45 @@ KEY_TYPES = {
     "bool": "bool",
     "list": "list",
 }
+"""The types of keys in RapidNet."""
 
-#: The result types of functions; ``first`` and ``second`` are the types of arguments, ``element`` of a list's elements.
 _RESULTS = {
-    **dict.fromkeys(("f_size", "f_member", "size", "length", "year", "month", "day", "sign", "floor", "ceil"), "int"),
-    **dict.fromkeys(("int", "instr", "array_position", "bit_count", "pmod", "datediff"), "int"),
-    **dict.fromkeys(("float", "sqrt", "round"), "float"),
-    **dict.fromkeys(("string", "upper", "lower", "trim", "substring", "replace", "md5", "concat_ws"), "string"),
-    **dict.fromkeys(("split_part", "left", "right", "array_join"), "string"),
-    **dict.fromkeys(("f_inPath", "contains", "startswith", "endswith", "array_contains"), "bool"),
-    **dict.fromkeys(("f_first", "f_last", "element_at", "array_min", "array_max"), "element"),
+    **{
+        name: result.name
+        for name, function in FUNCTIONS.items()
+        for result in [function.signatures[0].result]
+        if result.name not in VARIABLES and result.element is None
+    },
+    **dict.fromkeys(("f_first", "f_last", "element_at", "array_min", "array_max", "flatten"), "element"),
     **dict.fromkeys(("slice", "reverse", "array_sort", "array_distinct", "abs", "greatest", "least"), "first"),
+    **dict.fromkeys(("concat", "array_append", "array_prepend", "array_remove"), "first"),
     "f_concatPath": "second",
 }
-#: Functions whose first argument is a list, with the place of the argument that may be one of its elements.
+"""The result types of functions; ``first`` and ``second`` are the types of arguments, ``element`` of a list's
+elements."""
+
 _OF_LISTS = {
-    **dict.fromkeys(("f_size", "size", "f_first", "f_last", "slice"), None),
+    **dict.fromkeys(("f_size", "size", "f_first", "f_last", "slice", "arrays_overlap", "flatten"), None),
     **dict.fromkeys(("f_member", "f_inPath", "array_contains", "array_position"), 1),
+    **dict.fromkeys(("array_append", "array_prepend", "array_remove"), 1),
     **dict.fromkeys(("element_at", "array_sort", "array_distinct", "array_min", "array_max", "array_join"), None),
 }
+"""Functions whose first argument is a list, with the place of the argument that may be one of its elements."""
+
+_OF_ONE_TYPE = ("concat", "arrays_overlap")
+"""Functions whose arguments are all of one type."""
 
 
 @dataclass
 class _Class:
-    """Knowledge of things of one type: its ``kind``, the class of the ``element`` of a list, and whether it may be
-    a number."""
+    """Knowledge of things of one type: its ``kind``, the class of the ``element`` of a list, whether it may be
+    a number, and whether it is an address. While its kind is open, ``users`` are the steps that wait for it."""
 
     kind: str = ""
     element: int | None = None
     numeric: bool = False
+    located: bool = False
+    users: list[int] = field(default_factory=list)
 
 
 @dataclass(frozen=True)
@@ -59,6 +70,15 @@ class _Arithmetic:
     op: str
     left: int
     right: int
+    result: int
+
+
+@dataclass(frozen=True)
+class _Joined:
+    """A call of ``f_concat``: its arguments, the first of which may be an element, and its result."""
+
+    first: int
+    second: int
     result: int
 
 
@@ -73,8 +93,12 @@ class Inference:
         self.columns: dict[tuple[str, int], int] = {}
         self.variables: dict[tuple[int, str], int] = {}
         self.arithmetic: list[_Arithmetic] = []
-        #: The first argument, the second and the result of ``f_concat``, whose first argument may be an element.
-        self.joined: list[tuple[int, int, int]] = []
+        self.joined: list[_Joined] = []
+        self.steps: list[_Joined | _Arithmetic] = []
+        #: The steps through which something may follow from what has been decided, by round and place, and the last one
+        #: that was looked at: rounds go through the steps in order.
+        self.pending: list[tuple[int, int]] = []
+        self.last = (0, -1)
         self.results: dict[int, int] = {}
         self.operands: dict[int, tuple[int, int]] = {}
 
@@ -104,19 +128,41 @@ class Inference:
         return self.classes[self.root(place)].kind
 
     def join(self, one: int, other: int) -> bool:
-        """Make two classes one, unless they are of different types; return whether that is new."""
+        """Make two classes one, unless they are of different types or one is a list of the other; return whether that
+        is new."""
         one, other = self.root(one), self.root(other)
         first, second = self.classes[one], self.classes[other]
         if one == other or (first.kind and second.kind and first.kind != second.kind):
             return False
+        if other in self._elements(one) or one in self._elements(other):
+            return False
         elements = (first.element, second.element)
         self.parents[other] = one
+        self._share_users(first, second)
         first.kind = first.kind or second.kind
         first.numeric = first.numeric or second.numeric
+        first.located = first.located or second.located
         first.element = elements[0] if elements[0] is not None else elements[1]
         if elements[0] is not None and elements[1] is not None:
             self.join(elements[0], elements[1])
         return True
+
+    def _share_users(self, first: _Class, second: _Class) -> None:
+        """Give the steps that wait for one of two classes to the first, or let them go on if the other is known."""
+        few, many = sorted((first.users, second.users), key=len)
+        many += few
+        first.users, second.users = many, []
+        if first.kind or second.kind:
+            self._look_at(many)
+            first.users = []
+
+    def _elements(self, place: int) -> Iterator[int]:
+        """Yield the classes of the elements of a list, of their elements, and so on."""
+        element = self.classes[place].element
+        while element is not None:
+            element = self.root(element)
+            yield element
+            element = self.classes[element].element
 
     def column(self, relation: str, place: int) -> int:
         """Return the class of a column."""
@@ -158,7 +204,10 @@ class Inference:
             self._call(number, syntax.CallNode(atom.relation, atom.arguments, atom.span))
             return
         for place, argument in enumerate(atom.arguments):
-            self.join(self.column(atom.relation, place), self._of(number, argument))
+            column = self.column(atom.relation, place)
+            self.join(column, self._of(number, argument))
+            if place == atom.location:
+                self.classes[self.root(column)].located = True
 
     def _of(self, number: int, expression: syntax.Expression) -> int:
         """Return the class of an expression."""
@@ -196,108 +245,148 @@ class Inference:
                 return self._call(number, expression)
 
     def _call(self, number: int, call: syntax.CallNode) -> int:
-        given = [self._of(number, argument) for argument in call.arguments]
+        arguments = [self._of(number, argument) for argument in call.arguments]
         if call.name in self.functions:
             function = self.functions[call.name]
-            for argument, parameter in zip(given, function.parameters, strict=False):
+            for argument, parameter in zip(arguments, function.parameters, strict=False):
                 self.join(argument, self._declared(parameter.type))
             return self._declared(function.result)
         element = self.new()
-        if call.name in _OF_LISTS and given:
-            self.join(given[0], self.new("list", element))
+        if call.name in _OF_LISTS and arguments:
+            self.join(arguments[0], self.new("list", element))
             place = _OF_LISTS[call.name]
-            if place is not None and place < len(given):
-                self.join(element, given[place])
+            if place is not None and place < len(arguments):
+                self.join(element, arguments[place])
         if call.name in ("f_init", "f_append"):
-            for argument in given:
+            for argument in arguments:
                 self.join(element, argument)
             return self.new("list", element)
-        if call.name == "f_concatPath" and len(given) == 2:
-            self.join(given[1], self.new("list", element))
-            self.join(element, given[0])
-        if call.name == "f_concat" and len(given) == 2:
+        if call.name in _OF_ONE_TYPE:
+            for argument in arguments[1:]:
+                self.join(arguments[0], argument)
+        if call.name == "flatten":
+            self.join(element, self.new("list"))
+        if call.name == "split":
+            return self.new("list", self.new("string"))
+        if call.name == "f_concatPath" and len(arguments) == 2:
+            self.join(arguments[1], self.new("list", element))
+            self.join(element, arguments[0])
+        if call.name == "f_concat" and len(arguments) == 2:
             result = self.new("list")
-            self.joined.append((given[0], given[1], result))
+            self.joined.append(_Joined(arguments[0], arguments[1], result))
             return result
         kind = _RESULTS.get(call.name, "")
         if kind in ("first", "second"):
-            wanted = 0 if kind == "first" else 1
-            return given[wanted] if wanted < len(given) else self.new()
+            place_of_result = 0 if kind == "first" else 1
+            return arguments[place_of_result] if place_of_result < len(arguments) else self.new()
         return element if kind == "element" else self.new(kind)
 
     # ---- solution --------------------------------------------------------------------------------------------------
 
     def solve(self) -> None:
-        """Decide the type of everything."""
-        while self._spread() or self._assume():
-            pass
+        """Decide the type of everything. What is decided stays so: a step is looked at again only when the kind of a
+        class in it becomes known."""
+        self.steps += [*self.joined, *self.arithmetic]
+        for number, step in enumerate(self.steps):
+            classes = (step.first,) if isinstance(step, _Joined) else (step.left, step.right, step.result)
+            for class_ in (self.classes[self.root(place)] for place in classes):
+                if not class_.kind:
+                    class_.users.append(number)
+        self._look_at(range(len(self.steps)))
+        self._spread()
+        for operation in self.arithmetic:
+            while self._assume_operation(operation):
+                self._spread()
+        for call in self.joined:
+            while self._assume_joined(call):
+                self._spread()
+        for place, parent in enumerate(self.parents):
+            if parent == place and self._decide(place, "int" if self.classes[place].numeric else "string"):
+                self._spread()
 
-    def _spread(self) -> bool:
-        """Follow what is known through operations; return whether anything was decided."""
-        changed = False
-        for first, second, result in self.joined:
-            kind = self.known(first)
-            changed |= self.join(second, result)
+    def _look_at(self, steps: Iterable[int]) -> None:
+        """Let steps be looked at: those behind the last one in this round, the others in the next."""
+        number, last = self.last
+        for step in steps:
+            heapq.heappush(self.pending, (number if step > last else number + 1, step))
+
+    def _spread(self) -> None:
+        """Follow what is known through operations."""
+        while self.pending:
+            self.last = heapq.heappop(self.pending)
+            self._follow(self.steps[self.last[1]])
+        self.last = (self.last[0] + 1, -1)
+
+    def _follow(self, step: _Joined | _Arithmetic) -> None:
+        """Decide or join what follows through one step."""
+        if isinstance(step, _Joined):
+            kind = self.known(step.first)
+            self.join(step.second, step.result)
             if kind == "list":
-                changed |= self.join(first, result)
+                self.join(step.first, step.result)
             elif kind:
-                element = self.classes[self.root(result)].element
+                element = self.classes[self.root(step.result)].element
                 assert element is not None
-                changed |= self.join(element, first)
-        for step in self.arithmetic:
-            kinds = [self.known(step.left), self.known(step.right)]
-            if step.op == "+" and "string" in (*kinds, self.known(step.result)):
-                changed |= self._decide(step.result, "string")
-            elif "float" in kinds:
-                changed |= self._decide(step.result, "float")
-            elif kinds == ["int", "int"]:
-                changed |= self._decide(step.result, "int")
-        return changed
+                self.join(element, step.first)
+            return
+        kinds = [self.known(step.left), self.known(step.right)]
+        if step.op == "+" and "string" in (*kinds, self.known(step.result)):
+            self._decide(step.result, "string")
+        elif "float" in kinds:
+            self._decide(step.result, "float")
+        elif kinds == ["int", "int"]:
+            self._decide(step.result, "int")
 
     def _decide(self, place: int, kind: str) -> bool:
-        found = self.classes[self.root(place)]
-        if found.kind:
+        class_ = self.classes[self.root(place)]
+        if class_.kind:
             return False
-        found.kind = kind
+        class_.kind = kind
+        self._look_at(class_.users)
+        class_.users = []
         return True
 
     def _decide_all(self, places: Iterable[int], kind: str) -> bool:
         """Decide the types of all ``places`` that are open; return whether there was one."""
         return sum(self._decide(place, kind) for place in places) > 0
 
-    def _assume(self) -> bool:
-        """Decide one open type by what is usual; return whether there was one."""
-        for first, _, result in self.joined:
-            if not self.known(first):
-                return self.join(first, result)
-        for step in self.arithmetic:
-            places = (step.left, step.right, step.result)
-            kinds = [self.known(place) for place in places]
-            if all(kinds):
-                continue
-            if self.known(step.result) == "string":
-                texts = [place for place in places[:2] if not self._is_number(place)]
-                return self._decide_all(texts, "string") or self._decide_all(places[:2], "int")
-            # An integer constant takes the type of the other side.
-            return self._decide_all(places, "float" if "float" in kinds else "int")
-        for place in range(len(self.classes)):
-            if self.parents[place] == place and not self.classes[place].kind:
-                return self._decide(place, "int" if self.classes[place].numeric else "string")
-        return False
+    def _assume_operation(self, step: _Arithmetic) -> bool:
+        """Decide an open type of an operation by what is usual; return whether there was one."""
+        places = (step.left, step.right, step.result)
+        kinds = [self.known(place) for place in places]
+        if all(kinds):
+            return False
+        if self.known(step.result) == "string":
+            texts = [place for place in places[:2] if not self._is_number(place)]
+            return self._decide_all(texts, "string") or self._decide_all(places[:2], "int")
+        # An integer constant takes the type of the other side.
+        return self._decide_all(places, "float" if "float" in kinds else "int")
+
+    def _assume_joined(self, step: _Joined) -> bool:
+        """Join the first argument of ``f_concat``, if it is open, with the result or its elements; return whether that
+        is new."""
+        class_ = self.classes[self.root(step.first)]
+        if class_.kind:
+            return False
+        # Addresses and numbers are elements, and so is what the list has among its elements already.
+        if not class_.located and not class_.numeric and self.join(step.first, step.result):
+            return True
+        element = self.classes[self.root(step.result)].element
+        return element is not None and self.join(element, step.first)
 
     def _is_number(self, place: int) -> bool:
         return self.classes[self.root(place)].numeric
 
     def type_of(self, relation: str, place: int, span: Span) -> syntax.TypeName:
         """Return the type of a column, to be written in a declaration at ``span``."""
-        return self._type(self.column(relation, place), span, 0)
+        return self._type(self.column(relation, place), span)
 
-    def _type(self, place: int, span: Span, depth: int) -> syntax.TypeName:
-        found = self.classes[self.root(place)]
-        if found.kind != "list" or depth > 50:
-            return syntax.TypeName(found.kind or "string", (), None, span)
-        assert found.element is not None
-        return syntax.TypeName("list", (), self._type(found.element, span, depth + 1), span)
+    def _type(self, place: int, span: Span) -> syntax.TypeName:
+        class_ = self.classes[self.root(place)]
+        if class_.kind != "list":
+            return syntax.TypeName(class_.kind or "string", (), None, span)
+        assert class_.element is not None
+        return syntax.TypeName("list", (), self._type(class_.element, span), span)
 
     # ---- strings ---------------------------------------------------------------------------------------------------
 

@@ -12,7 +12,7 @@ Rules of relations that are added keep the place and the text of the clause that
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from decimal import Decimal
 
@@ -36,8 +36,9 @@ from .scopes import (
 )
 from .values import Values
 
-#: How many alternatives a clause with aggregates or records may have.
 _MOST_ALTERNATIVES = 1_000
+"""How many alternatives a clause with aggregates or records may have."""
+
 _FLOAT_ZERO = Decimal("0.0")
 _AGGREGATES = {"count": "count", "sum": "sum", "min": "min", "max": "max", "mean": "avg"}
 
@@ -62,8 +63,8 @@ class Clauses:
         literals: tuple[tree.Literal, ...] = (given.body,) if given.body else ()
         for conjunction in _bodies(given):
             for head in given.heads:
-                taken = {plain_name(name) for name in variables_of((*given.heads, *literals))}
-                clause = ClauseVariables(given, taken)
+                names = {plain_name(name) for name in variables_of((*given.heads, *literals))}
+                clause = ClauseVariables(given, names)
                 self.values.note_types((*conjunction, *given.heads), clause)
                 yield from self._rule(head, conjunction, clause)
 
@@ -72,7 +73,7 @@ class Clauses:
         name = self.names.name(head.relation)
         before: list[tree.Literal] = []
         arguments = [_without_aggregates(argument, before, clause) for argument in head.arguments]
-        literals, made = self._body((*body, *before), clause, name)
+        literals, helpers = self._body((*body, *before), clause, name, variables_of(arguments))
         declared = self.program.relations[head.relation]
         if "eqrel" in declared.tags:
             name = self.names.pairs(declared.name, self.program.is_input(declared.name))
@@ -90,32 +91,33 @@ class Clauses:
                 value = variable
             values[extreme.column] = syntax.AggregateNode(extreme.function, value, False, value.span)
         atom = syntax.AtomNode(name, tuple(values), None, None, head.span)
-        yield from made
+        yield from helpers
         yield syntax.RuleNode(None, atom, literals, clause.origin.span, clause.origin.text)
 
     def _body(
-        self, body: tree.Body, clause: ClauseVariables, name: str
+        self, body: tree.Body, clause: ClauseVariables, name: str, used: Collection[str] = ()
     ) -> tuple[tuple[syntax.Literal, ...], list[syntax.Statement]]:
         """Return the literals of a conjunction, and the statements of relations that they need. ``name`` begins the
-        names of these."""
+        names of these; ``used`` are the variables of the head."""
         plain: list[tree.Literal] = []
         aggregates: list[tuple[str, tree.AggregateTerm]] = []
         for literal in body:
             plain += _extracted(literal, aggregates, clause)
-        made: list[syntax.Statement] = []
-        found: list[syntax.Literal] = []
+        statements: list[syntax.Statement] = []
+        translated: list[syntax.Literal] = []
         results = {variable for variable, _ in aggregates}
         for place, literal in enumerate(plain):
             # What is bound without this literal, which may bind more.
             grounded = bound_in((*plain[:place], *plain[place + 1 :]), results) if _has_record(literal) else set()
-            found += self.literals.literal(literal, clause, grounded)
+            translated += self.literals.literal(literal, clause, grounded)
         for place, (variable, aggregate) in enumerate(aggregates):
             others = {other for index, (other, _) in enumerate(aggregates) if index != place}
             outer = bound_in(tuple(plain), others)
+            _check_witnesses(aggregate, outer | {variable}, variables_of(plain) | {*used})
             literal_, helpers = self._aggregate(variable, aggregate, tuple(plain), outer, clause, name)
-            made += helpers
-            found.append(literal_)
-        return without_truths(found), made
+            statements += helpers
+            translated.append(literal_)
+        return without_truths(translated), statements
 
     # ---- aggregates ------------------------------------------------------------------------------------------------
 
@@ -136,45 +138,45 @@ class Clauses:
             raise NoEquivalent(
                 "E0772", "an aggregate of aggregates is not supported", span, "compute the inner one in a relation"
             )
-        taken = {plain_name(v) for v in variables_of(given.body) | target | set(shared)}
-        inner_clause = ClauseVariables(origin, taken, dict(clause.types))
+        names = {plain_name(v) for v in variables_of(given.body) | target | set(shared)}
+        inner_clause = ClauseVariables(origin, names, dict(clause.types))
         self.values.note_types(given.body, inner_clause)
-        made: list[syntax.Statement] = []
-        found_bodies = conjunctions(tree.Alternatives((given.body,), span), 1)
-        if found_bodies is None:
+        statements: list[syntax.Statement] = []
+        bodies = conjunctions(tree.Alternatives((given.body,), span), 1)
+        if bodies is None:
             # Tuples for which several alternatives hold would count several times.
             help = "write a relation with a rule for each alternative, and aggregate over that"
             raise NoEquivalent("E0772", "an aggregate over alternatives is not supported", span, help)
-        (body,) = found_bodies
+        (body,) = bodies
         # The inner variables must be bound inside; those of the outer rule that are not are bound by its tuples.
         missing = [v for v in shared if v not in bound_in(body, set())]
         if missing:
             context, helpers = self._context(shared, outer, clause, name)
-            made += helpers
+            statements += helpers
             body = (context, *body)
         key = shape(given), tuple(shared), origin.span
-        known = None if missing else self.aggregated.get(key)
-        helper = known or self.names.helper(f"{name}_{given.function}")
+        earlier = None if missing else self.aggregated.get(key)
+        helper = earlier or self.names.helper(f"{name}_{given.function}")
         if not missing:
             self.aggregated[key] = helper
-        literals, helpers = self._body(body, inner_clause, helper) if known is None else ((), [])
-        made += helpers
+        literals, helpers = self._body(body, inner_clause, helper) if earlier is None else ((), [])
+        statements += helpers
         group = tuple(syntax.VariableNode(plain_name(v), span) for v in shared)
         value = None if given.target is None else self.values.value(given.target, "", inner_clause)
         aggregate = syntax.AggregateNode(_AGGREGATES[given.function], value, False, span)
         head = syntax.AtomNode(helper, (*group, aggregate), None, None, span)
         purpose = f"for {name}"
-        if known is None:
-            made.append(syntax.RuleNode(None, head, literals, origin.span, origin.text, purpose))
+        if earlier is None:
+            statements.append(syntax.RuleNode(None, head, literals, origin.span, origin.text, purpose))
         result = syntax.VariableNode(plain_name(variable), span)
-        found = syntax.AtomNode(helper, (*group, result), None, None, span)
+        atom = syntax.AtomNode(helper, (*group, result), None, None, span)
         if given.function not in ("count", "sum"):
-            return found, made
+            return atom, statements
         is_float = given.target is not None and self.values.primitive_type(given.target, inner_clause) == "float"
         zero = syntax.ConstantNode(_FLOAT_ZERO, "float", span) if is_float else syntax.ConstantNode(0, "int", span)
-        none = syntax.NegationNode(replace(found, arguments=(*group, syntax.WildcardNode(span))), span)
+        none = syntax.NegationNode(replace(atom, arguments=(*group, syntax.WildcardNode(span))), span)
         empty = (none, syntax.ComparisonNode("=", result, zero, span))
-        return syntax.Disjunction(((found,), empty), span), made
+        return syntax.Disjunction(((atom,), empty), span), statements
 
     def _context(
         self, shared: Sequence[str], outer: tree.Body, clause: ClauseVariables, name: str
@@ -190,6 +192,15 @@ class Clauses:
         return tree.AtomLiteral(full, tuple(tree.VariableTerm(v, span) for v in shared), span), [*helpers, rule]
 
 
+def _check_witnesses(aggregate: tree.AggregateTerm, outer: Collection[str], used: Collection[str]) -> None:
+    """Refuse variables that only an aggregate binds, and that are used outside of it."""
+    for node in walk((aggregate,)):
+        if isinstance(node, tree.VariableTerm) and node.name in used and node.name not in outer:
+            message = f"`{node.name}` is a witness of this aggregate: it has a value inside of it only"
+            help = "look the witness up by the result, with another atom beside the aggregate"
+            raise NoEquivalent("E0772", message, node.span, help)
+
+
 def _bodies(given: tree.Clause) -> tuple[tree.Body, ...]:
     """Return the bodies that a clause has rules for: one, or one for each alternative if these have aggregates or
     records, whose variables are those of an alternative."""
@@ -197,11 +208,11 @@ def _bodies(given: tree.Clause) -> tuple[tree.Body, ...]:
         return ((),)
     if not depends_on_alternative((*given.heads, given.body)):
         return given.body.alternatives if len(given.body.alternatives) == 1 else ((given.body,),)
-    found = conjunctions(given.body, _MOST_ALTERNATIVES, keep=True)
-    if found is None:
+    bodies = conjunctions(given.body, _MOST_ALTERNATIVES, keep=True)
+    if bodies is None:
         message = f"this clause has more than {_MOST_ALTERNATIVES:,} alternatives"
         raise NoEquivalent("E0710", message, given.span, "write several clauses")
-    return found
+    return bodies
 
 
 def _extracted(
@@ -242,6 +253,8 @@ def _without_aggregates(argument: tree.Argument, before: list[tree.Literal], cla
         case tree.CallTerm():
             inner = tuple(_without_aggregates(a, before, clause) for a in argument.arguments)
             return replace(argument, arguments=inner)
+        case tree.CastTerm():
+            return replace(argument, value=_without_aggregates(argument.value, before, clause))
         case tree.RecordTerm() if argument.items is not None:
             items = tuple(_without_aggregates(a, before, clause) for a in argument.items)
             return replace(argument, items=items)
@@ -250,11 +263,11 @@ def _without_aggregates(argument: tree.Argument, before: list[tree.Literal], cla
 
 def _order(outer: tree.Body) -> Callable[[str], tuple[int, str]]:
     """Return a key that sorts variables by where they first occur in a body."""
-    found: dict[str, int] = {}
+    places: dict[str, int] = {}
     for node in walk(outer):
         if isinstance(node, tree.VariableTerm):
-            found.setdefault(node.name, len(found))
-    return lambda name: (found.get(name, len(found)), name)
+            places.setdefault(node.name, len(places))
+    return lambda name: (places.get(name, len(places)), name)
 
 
 def _has_record(literal: tree.Literal) -> bool:

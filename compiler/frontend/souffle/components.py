@@ -10,81 +10,109 @@ becomes
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, TypeVar, cast
+from typing import Any, cast
 
 from ...diagnostics import Diagnostics
 from ...naming import counted
 from ...source import Span
 from . import tree
+from .scopes import Node, changed
 
-#: How deep instances may be nested; deeper ones contain themselves.
 _DEEPEST = 50
-
-Node = TypeVar("Node", bound=tree.Argument | tree.Literal)
+"""How deep instances may be nested; deeper ones contain themselves."""
 
 
 @dataclass
 class _Names:
-    """The names of the program or of one instance, whose full names begin with ``prefix``. ``bound`` has the arguments
-    of the instance by parameter."""
+    """The names of the program or of one instance, whose full names begin with ``prefix``. ``outer`` has the names
+    around the instance, ``home`` those around its component. ``bound`` has the arguments of the instance by parameter,
+    and ``members`` its statements.
+    """
 
     prefix: str = ""
     outer: _Names | None = None
+    home: _Names | None = None
     relations: set[str] = field(default_factory=set)
     types: set[str] = field(default_factory=set)
     components: dict[str, tuple[tree.Component, _Names]] = field(default_factory=dict)
     instances: dict[str, _Names] = field(default_factory=dict)
-    bound: Mapping[str, str] = field(default_factory=dict)
+    bound: Bound = field(default_factory=dict)
+    members: Sequence[_Member] = ()
+    made_by: tree.Init | None = None
 
     def relation(self, name: str) -> str:
-        """Return the full name of a relation that is called ``name`` here."""
-        first, _, rest = name.partition(".")
+        """Return the full name of a relation that is called ``name`` here: of the innermost one around this place."""
         scope: _Names | None = self
         while scope is not None:
-            if rest and first in scope.instances:
-                return scope.instances[first].relation_inside(rest)
-            if not rest and name in scope.relations:
-                return scope.prefix + name
+            holder, last = scope._holder(name)
+            if holder is not None and last in holder.relations:
+                return holder.prefix + last
             scope = scope.outer
         return name
 
-    def relation_inside(self, name: str) -> str:
-        """Return the full name of a relation of this instance."""
-        first, _, rest = name.partition(".")
-        return self.instances[first].relation_inside(rest) if rest and first in self.instances else self.prefix + name
-
-    def type(self, name: str, bound: Mapping[str, str]) -> str:
+    def type(self, name: str, bound: Bound) -> str:
         """Return the full name of a type that is called ``name`` in a component whose parameters are ``bound``."""
         if name in bound:
-            return bound[name]
-        first, _, rest = name.partition(".")
+            return bound[name].type()
         scope: _Names | None = self
         while scope is not None:
-            if rest and first in scope.instances:
-                return scope.instances[first].prefix + rest
-            if name in scope.types:
-                return scope.prefix + name
-            if name in scope.bound:
-                return scope.bound[name]
+            holder, last = scope._holder(name)
+            if holder is not None and last in holder.types:
+                return holder.prefix + last
             scope = scope.outer
+        scope = self.home
+        while scope is not None:
+            if name in scope.bound:
+                return scope.bound[name].type()
+            scope = scope.home
         return name
 
-    def component(self, name: str, bound: Mapping[str, str]) -> tuple[tree.Component, _Names] | None:
+    def _holder(self, name: str) -> tuple[_Names | None, str]:
+        """Return the names of the instance that ``name`` is qualified by, None if there is none, and its last part."""
+        *path, last = name.split(".")
+        scope: _Names | None = self
+        for part in path:
+            scope = scope and scope.instances.get(part)
+        return scope, last
+
+    def component(self, name: str, bound: Bound) -> tuple[tree.Component, _Names] | None:
         """Return a component with the scope that declares it."""
-        name = bound.get(name, name)
+        if name in bound:
+            return bound[name].component()
         scope: _Names | None = self
         while scope is not None:
             if name in scope.components:
                 return scope.components[name]
-            name = scope.bound.get(name, name)
-            scope = scope.outer
+            if name in scope.bound:
+                return scope.bound[name].component()
+            scope = scope.home
         return None
 
 
-#: A statement of a component with the arguments of the component it stands in, and whether it was overridden.
-_Member = tuple[tree.Statement, Mapping[str, str]]
+@dataclass(frozen=True)
+class _Argument:
+    """The meaning of a parameter: ``name`` in a scope, in a component whose parameters are ``bound``."""
+
+    name: str
+    scope: _Names
+    bound: Bound
+
+    def type(self) -> str:
+        """Return the full name of the type."""
+        return self.scope.type(self.name, self.bound)
+
+    def component(self) -> tuple[tree.Component, _Names] | None:
+        """Return the component with the scope that declares it."""
+        return self.scope.component(self.name, self.bound)
+
+
+Bound = Mapping[str, _Argument]
+"""The arguments of a component by parameter."""
+
+_Member = tuple[tree.Statement, Bound]
+"""A statement of a component, with the arguments of the component that it stands in."""
 
 
 class _Instantiation:
@@ -92,12 +120,16 @@ class _Instantiation:
 
     def __init__(self, diagnostics: Diagnostics) -> None:
         self.diagnostics = diagnostics
+        self.endless = False
 
-    def expand(self, members: Sequence[_Member], scope: _Names, depth: int = 0) -> Iterator[tree.Statement]:
-        """Yield the statements of a program or instance, and those of its instances, with full names."""
-        if depth > _DEEPEST:
+    def collect(self, members: Sequence[_Member], scope: _Names, depth: int = 0) -> None:
+        """Collect the names of a program or instance, and those of its instances."""
+        if depth > _DEEPEST and not self.endless:
+            self.endless = True  # Two instances in each would be as many as two to the power of the depth.
             self._report("a component contains an instance of itself", members[0][0].span)
+        if self.endless:
             return
+        scope.members = members
         for statement, _ in members:
             match statement:
                 case tree.Declaration():
@@ -106,64 +138,74 @@ class _Instantiation:
                     scope.types.add(statement.name)
                 case tree.Component():
                     scope.components[statement.applied.name] = (statement, scope)
-        inner: dict[int, list[tree.Statement]] = {}
-        for index, (statement, bound) in enumerate(members):
+        instances = [
+            (statement, bound, component)
+            for statement, bound in members
+            if isinstance(statement, tree.Init) and (component := self._instance(statement, scope, bound)) is not None
+        ]
+        # All instances are known before one of them is searched for names.
+        for statement, bound, component in instances:
+            inner = scope.instances[statement.name]
+            assert inner.home is not None
+            inner.bound = self._arguments(component, statement.applied, scope, bound)
+            self.collect(self._members(component, inner.bound, inner, inner.home, ()), inner, depth + 1)
+
+    def _instance(self, init: tree.Init, scope: _Names, bound: Bound) -> tree.Component | None:
+        """Take in an instance, and return its component; None after reporting that it cannot be one."""
+        declared = scope.component(init.applied.name, bound)
+        if declared is None:
+            self._report(f"there is no component `{init.applied.name}`", init.applied.span)
+            return None
+        if init.name in scope.instances:
+            self._report(f"there are two instances `{init.name}`", init.span)
+            return None
+        component, home = declared
+        scope.instances[init.name] = _Names(f"{scope.prefix}{init.name}.", scope, home, made_by=init)
+        return component
+
+    def statements(self, scope: _Names) -> Iterator[tree.Statement]:
+        """Yield the statements of a program or instance, and those of its instances, with full names."""
+        for statement, bound in scope.members:
             if isinstance(statement, tree.Init):
-                inner[index] = list(self._instance(statement, scope, bound, depth))
-        for index, (statement, bound) in enumerate(members):
-            if isinstance(statement, tree.Init):
-                yield from inner[index]
+                instance = scope.instances.get(statement.name)
+                if instance is not None and instance.made_by is statement:
+                    yield from self.statements(instance)
             elif isinstance(statement, tree.Override):
                 if not scope.prefix:
                     self._report("`.override` is used outside of a component", statement.span)
             elif not isinstance(statement, tree.Component):
                 yield _renamed(statement, scope, bound)
 
-    def _instance(
-        self, init: tree.Init, scope: _Names, bound: Mapping[str, str], depth: int
-    ) -> Iterator[tree.Statement]:
-        found = scope.component(init.applied.name, bound)
-        if found is None:
-            self._report(f"there is no component `{init.applied.name}`", init.applied.span)
-            return
-        component, outer = found
-        arguments = self._arguments(component, init.applied, lambda name: scope.type(name, bound))
-        made = _Names(f"{scope.prefix}{init.name}.", outer, bound=arguments)
-        scope.instances[init.name] = made
-        yield from self.expand(self._members(component, arguments, outer, ()), made, depth + 1)
-
-    def _arguments(
-        self, component: tree.Component, applied: tree.Applied, resolve: Callable[[str], str]
-    ) -> Mapping[str, str]:
-        """Return the arguments of a component by parameter."""
-        wanted, given = component.applied.arguments, applied.arguments
-        if len(wanted) != len(given):
-            message = (
-                f"the component `{component.applied.name}` has {counted(len(wanted), 'parameter')}, not {len(given)}"
-            )
+    def _arguments(self, component: tree.Component, applied: tree.Applied, scope: _Names, bound: Bound) -> Bound:
+        """Return the arguments of a component by parameter; they are names in ``scope``."""
+        parameters, arguments = component.applied.arguments, applied.arguments
+        if len(parameters) != len(arguments):
+            number = counted(len(parameters), "parameter")
+            message = f"the component `{component.applied.name}` has {number}, not {len(arguments)}"
             self._report(message, applied.span)
-        return {name: resolve(argument) for name, argument in zip(wanted, given, strict=False)}
+        return {name: _Argument(argument, scope, bound) for name, argument in zip(parameters, arguments, strict=False)}
 
     def _members(
-        self, component: tree.Component, arguments: Mapping[str, str], scope: _Names, below: tuple[str, ...]
+        self, component: tree.Component, arguments: Bound, instance: _Names, home: _Names, below: tuple[str, ...]
     ) -> list[_Member]:
-        """Return the statements of a component, behind those of its bases that it does not override."""
+        """Return the statements of a component, which ``home`` declares, behind those of its bases that it does not
+        override."""
         name = component.applied.name
         if name in below:
             self._report(f"the component `{name}` inherits from itself", component.span)
             return []
         overridden = {s.relation for s in component.statements if isinstance(s, tree.Override)}
-        found: list[_Member] = []
+        members: list[_Member] = []
         for base in component.bases:
-            known = scope.component(base.name, arguments)
-            if known is None:
+            declared = home.component(base.name, arguments)
+            if declared is None:
                 self._report(f"there is no component `{base.name}`", base.span)
                 continue
-            given = self._arguments(known[0], base, lambda name: scope.type(name, arguments))
-            inherited = self._members(known[0], given, known[1], (*below, name))
+            base_arguments = self._arguments(declared[0], base, instance, arguments)
+            inherited = self._members(declared[0], base_arguments, instance, declared[1], (*below, name))
             self._check_overridden(overridden, inherited, component)
-            found += [(s, bound) for s, bound in inherited if _head(s) not in overridden]
-        return found + [(statement, arguments) for statement in component.statements]
+            members += [(kept, bound) for s, bound in inherited for kept in _kept(s, overridden)]
+        return members + [(statement, arguments) for statement in component.statements]
 
     def _check_overridden(self, overridden: set[str], inherited: list[_Member], component: tree.Component) -> None:
         """Report what is overridden although its declaration does not allow it."""
@@ -183,17 +225,23 @@ class _Instantiation:
 
 def expanded(statements: Iterable[tree.Statement], diagnostics: Diagnostics) -> tuple[tree.Statement, ...]:
     """Return the statements of a program without components, with those of their instances."""
-    return tuple(_Instantiation(diagnostics).expand([(statement, {}) for statement in statements], _Names()))
+    program, running = _Names(), _Instantiation(diagnostics)
+    running.collect([(statement, {}) for statement in statements], program)
+    return tuple(running.statements(program))
 
 
-def _head(statement: tree.Statement) -> str | None:
-    """Return the relation that a clause derives."""
+def _kept(statement: tree.Statement, overridden: Collection[str]) -> Iterator[tree.Statement]:
+    """Yield a statement of a base component without the heads of relations that are overridden; nothing if it has no
+    others."""
     if isinstance(statement, tree.Clause):
-        return statement.heads[0].relation
-    return statement.less.relation if isinstance(statement, tree.Subsumption) else None
+        heads = tuple(head for head in statement.heads if head.relation not in overridden)
+        if heads:
+            yield replace(statement, heads=heads)
+    elif not (isinstance(statement, tree.Subsumption) and statement.less.relation in overridden):
+        yield statement
 
 
-def _renamed(statement: tree.Statement, scope: _Names, bound: Mapping[str, str]) -> tree.Statement:
+def _renamed(statement: tree.Statement, scope: _Names, bound: Bound) -> tree.Statement:
     """Return a statement with the full names of its relations and types."""
 
     def column(given: tree.Attribute) -> tree.Attribute:
@@ -210,37 +258,21 @@ def _renamed(statement: tree.Statement, scope: _Names, bound: Mapping[str, str])
         case tree.Directive():
             return replace(statement, relation=scope.relation(statement.relation))
         case tree.Clause():
-            heads = tuple(with_relations(head, scope.relation) for head in statement.heads)
-            body = statement.body and with_relations(statement.body, scope.relation)
+            heads = tuple(_with_names(head, scope, bound) for head in statement.heads)
+            body = statement.body and _with_names(statement.body, scope, bound)
             return replace(statement, heads=heads, body=body)
         case tree.Subsumption():
-            less, greater = (with_relations(atom, scope.relation) for atom in (statement.less, statement.greater))
-            body = statement.body and with_relations(statement.body, scope.relation)
+            less, greater = (_with_names(atom, scope, bound) for atom in (statement.less, statement.greater))
+            body = statement.body and _with_names(statement.body, scope, bound)
             return replace(statement, less=less, greater=greater, body=body)
     return statement
 
 
-def with_relations(node: Node, name: Callable[[str], str]) -> Node:
-    """Return a literal or argument with other names of relations."""
-    made: Any = node
-    match node:
-        case tree.AtomLiteral():
-            made = replace(node, relation=name(node.relation), arguments=_each(node.arguments, name))
-        case tree.ComparisonLiteral():
-            made = replace(node, left=with_relations(node.left, name), right=with_relations(node.right, name))
-        case tree.NegationLiteral():
-            made = replace(node, literal=with_relations(node.literal, name))
-        case tree.Alternatives():
-            made = replace(node, alternatives=tuple(_each(part, name) for part in node.alternatives))
-        case tree.RecordTerm() if node.items is not None:
-            made = replace(node, items=_each(node.items, name))
-        case tree.CallTerm():
-            made = replace(node, arguments=_each(node.arguments, name))
-        case tree.AggregateTerm():
-            target = node.target and with_relations(node.target, name)
-            made = replace(node, target=target, body=_each(node.body, name))
-    return cast(Node, made)
-
-
-def _each(nodes: tuple[Node, ...], name: Callable[[str], str]) -> tuple[Node, ...]:
-    return tuple(with_relations(node, name) for node in nodes)
+def _with_names(node: Node, scope: _Names, bound: Bound) -> Node:
+    """Return a literal or argument with the full names of its relations and types."""
+    named: Any = changed(node, lambda part: _with_names(part, scope, bound))
+    if isinstance(named, tree.AtomLiteral):
+        named = replace(named, relation=scope.relation(named.relation))
+    elif isinstance(named, tree.CastTerm):
+        named = replace(named, type=scope.type(named.type, bound))
+    return cast(Node, named)

@@ -1,4 +1,4 @@
-"""What a Soufflé program declares: its relations and types, and what directives and subsumptions say of relations.
+"""Declarations of a Soufflé program: its relations and types, and what directives and subsumptions say of relations.
 
     .decl shortest(x: number, n: number)
     .output shortest(filename="out.csv")
@@ -23,7 +23,9 @@ from .types import Types
 
 _MIRRORED = {"<": ">", ">": "<", "<=": ">=", ">=": "<="}
 _DIRECTED = ("input", "output", "printsize")
-_OPTIONS = ("IO", "filename", "name", "delimiter", "delimeter", "headers", "attributeNames")
+_OPTIONS = ("IO", "filename", "delimiter", "delimeter", "headers")
+_PLACES = {"input": ("file",), "output": ("file", "stdout")}
+"""The places of rows, of inputs and of outputs; `flintlog run` prints those of outputs that have no file."""
 
 
 @dataclass
@@ -45,9 +47,9 @@ class RelationNames:
 
     def helper(self, name: str) -> str:
         """Return a name that no relation has, and take it."""
-        found = unused(name, self.taken)
-        self.taken.add(found)
-        return found
+        relation = unused(name, self.taken)
+        self.taken.add(relation)
+        return relation
 
     def admit(self, helper: str) -> str:
         """Return what atoms that are added to clauses call an added relation; no program can write it."""
@@ -129,6 +131,9 @@ class DeclaredProgram:
                     self.derived |= {head.relation for head in statement.heads}
                 case tree.Subsumption():
                     self._subsumption(statement)
+        for relation, declared in self.relations.items():
+            if "input" in declared.tags:
+                self._file(tree.Directive("input", relation, (), declared.span), {}, names.name(relation))
 
     def _directive(self, directive: tree.Directive, names: RelationNames) -> None:
         """Note what is read, written or counted, and where."""
@@ -141,7 +146,7 @@ class DeclaredProgram:
         self.directed[directive.relation].add(directive.kind)
         options = {}
         for key, value, span in directive.options:
-            if key == "IO" and value not in ("file", "stdin", "stdout", "stdoutprintsize"):
+            if key == "IO" and value not in _PLACES.get(directive.kind, (value,)):
                 help = "read the rows from files, or from the tables that jobs can read"
                 self.diagnostics.report("E0767", f"`IO={value}` is not supported", span, help=help)
                 return
@@ -152,7 +157,7 @@ class DeclaredProgram:
             self._file(directive, options, names.name(directive.relation))
 
     def _file(self, directive: tree.Directive, options: dict[str, str], name: str) -> None:
-        """Note the file of a relation if it is not the usual one: tab-separated, and named after the relation."""
+        """Note the file of a relation: by default tab-separated, and named after the relation."""
         suffix = "facts" if directive.kind == "input" else "csv"
         file = options.get("filename", f"{directive.relation}.{suffix}")
         separator = options.get("delimiter", options.get("delimeter", "\t"))
@@ -166,17 +171,21 @@ class DeclaredProgram:
             help = "write its path in the folder that `--facts` or `--out` names"
             self.diagnostics.report("E0767", f"`{file}` is outside of the folder of the facts", place, help=help)
             return
-        usual = (f"{name}.{suffix}", "\t", False)
-        if (file, separator, headers) != usual:
-            self.files.append(syntax.RelationFile(name, directive.kind, file, separator, headers))
+        relation_file = syntax.RelationFile(name, directive.kind, file, separator, headers)
+        if any((other.relation, other.direction) == (name, directive.kind) for other in self.files):
+            help = "write one directive, or derive another relation from this one"
+            message = f"there are two files of {directive.kind} rows of `{directive.relation}`"
+            self.diagnostics.report("E0767", message, directive.span, help=help)
+        elif directive.kind == "input" or not relation_file.is_usual:
+            self.files.append(relation_file)
 
     def _subsumption(self, given: tree.Subsumption) -> None:
         """Note that a relation keeps only the least or greatest value of a column; refuse other subsumptions."""
         extreme = _extreme(given)
         relation = given.less.relation
-        known = self.extremes.get(relation)
+        earlier = self.extremes.get(relation)
         help = "rewrite it so that two tuples differ in one column, and the smaller or the greater value is kept"
-        if extreme is None or (known is not None and known != extreme):
+        if extreme is None or (earlier is not None and earlier != extreme):
             self.diagnostics.report(
                 "E0765", "only subsumption that is a minimum or a maximum is supported", given.span, help=help
             )

@@ -10,8 +10,9 @@ from ...ir import syntax
 from ...source import Span
 
 _ARITHMETIC = ("+", "-", "*", "/", "%")
-#: Functors that only have another name here.
 _RENAMED = {"strlen": "length", "max": "greatest", "min": "least", "to_string": "string"}
+"""Functors that only have another name here."""
+
 _CASTS = {
     **dict.fromkeys(("to_number", "to_unsigned", "ftoi"), "int"),
     **dict.fromkeys(("to_float", "itof", "utof"), "float"),
@@ -42,10 +43,10 @@ def called(function: str, values: Sequence[syntax.Expression], kinds: Sequence[s
         if number:
             message = f"`cat` joins symbols, but this is of type {number[1]}"
             raise NoEquivalent("E0309", message, number[0].span, "write `to_string(...)` around it")
-        made = values[0]
+        joined = values[0]
         for value in values[1:]:
-            made = syntax.BinaryNode("++", made, value, span)
-        return made
+            joined = syntax.BinaryNode("++", joined, value, span)
+        return joined
     if function == "substr" and len(values) == 3:
         text, begin, size = values
         if isinstance(begin, syntax.ConstantNode) and isinstance(begin.value, int):
@@ -70,10 +71,10 @@ def _power(base: syntax.Expression, exponent: syntax.Expression, span: Span) -> 
     if not isinstance(power, int) or not 1 <= power <= _LARGEST_POWER:
         help = f"only constant exponents from 1 to {_LARGEST_POWER} are read; {_EXTERN}"
         raise NoEquivalent("E0764", "the functor `^` is not supported with this exponent", span, help)
-    made = base
+    product = base
     for _ in range(power - 1):
-        made = syntax.BinaryNode("*", made, base, span)
-    return made
+        product = syntax.BinaryNode("*", product, base, span)
+    return product
 
 
 def text_test(
@@ -87,7 +88,7 @@ def text_test(
     if not isinstance(left, syntax.ConstantNode) or not isinstance(left.value, str):
         raise NoEquivalent("E0764", "`match` with a pattern that is not a constant is not supported", span, help)
     pattern = left.value
-    begins, ends = pattern.startswith(".*"), pattern.endswith(".*") and len(pattern) > 3
+    begins, ends = pattern.startswith(".*"), pattern.endswith(".*") and len(pattern) > 2
     plain = pattern[2 * begins : len(pattern) - 2 * ends]
     if not _PLAIN.fullmatch(plain):
         raise NoEquivalent("E0764", f"`match` with the pattern `{pattern}` is not supported", span, help)

@@ -43,7 +43,7 @@ class Literals:
             case tree.Alternatives():
                 parts = []
                 for part in literal.alternatives:
-                    parts.append(tuple(made for inner in part for made in self.literal(inner, clause, grounded)))
+                    parts.append(tuple(one for inner in part for one in self.literal(inner, clause, grounded)))
                 if len(parts) == 1:
                     return list(parts[0])
                 return [syntax.Disjunction(tuple(parts), literal.span)]
@@ -53,8 +53,8 @@ class Literals:
                     self.values.value(argument, self.program.column_type(atom.relation, place), clause)
                     for place, argument in enumerate(atom.arguments)
                 )
-                made = syntax.AtomNode(self.names.name(atom.relation), arguments, None, None, atom.span)
-                return [syntax.NegationNode(made, literal.span)]
+                negated = syntax.AtomNode(self.names.name(atom.relation), arguments, None, None, atom.span)
+                return [syntax.NegationNode(negated, literal.span)]
             case tree.NegationLiteral():
                 return self.literal(positive(literal), clause, grounded)
 
@@ -117,7 +117,7 @@ class Literals:
         assert record.items is not None
         size = syntax.CallNode("size", (variable,), span)
         op = ">=" if layout.records else "="
-        found: list[syntax.Literal] = [syntax.ComparisonNode(op, size, _int(layout.least, span), span)]
+        literals: list[syntax.Literal] = [syntax.ComparisonNode(op, size, _int(layout.least, span), span)]
         place: syntax.Expression = _int(1, span)
         order = [*layout.values, *layout.records]
         while order and isinstance(record.items[order[-1]], tree.WildcardTerm):
@@ -132,14 +132,14 @@ class Literals:
                 number = syntax.VariableNode(clause.fresh("size"), item.span)
                 element = syntax.CallNode("element_at", (variable, place), span)
                 value = self.values.decoded(element, layout, "number")
-                found.append(syntax.ComparisonNode("=", number, value, item.span))
+                literals.append(syntax.ComparisonNode("=", number, value, item.span))
                 place = _plus(place, _int(1, span))
                 part = syntax.CallNode("slice", (variable, place, number), span)
                 place = _plus(place, number)
             else:
                 part = syntax.CallNode("slice", (variable, place, size), span)
-            found += self._item(item, part, field.type, clause)
-        return found
+            literals += self._item(item, part, field.type, clause)
+        return literals
 
     def _item(
         self, item: tree.Argument, part: syntax.Expression, kind: str, clause: ClauseVariables
@@ -156,8 +156,8 @@ class Literals:
 
 def without_truths(literals: list[syntax.Literal]) -> tuple[syntax.Literal, ...]:
     """Return a body without comparisons that always hold, unless it has no others."""
-    found = tuple(literal for literal in literals if literal != _truth(True, literal.span))
-    return found or tuple(literals)
+    others = tuple(literal for literal in literals if literal != _truth(True, literal.span))
+    return others or tuple(literals)
 
 
 def _truth(value: bool, span: Span) -> syntax.ComparisonNode:

@@ -42,7 +42,6 @@ _ESCAPES = {
     "t": "\t",
     "v": "\v",
 }
-#: What tokens are called in messages.
 _NAMES = {
     "IDENT": "a name",
     "QUALIFIED": "a name",
@@ -62,6 +61,8 @@ _NAMES = {
     "SUBTYPE": "`<:`",
     "GREATER": "`>`",
 }
+"""The names of tokens in messages."""
+
 _VALUES = frozenset({"IDENT", "STRING", "NUMBER"})
 
 
@@ -177,12 +178,12 @@ class _SouffleStatements:
             if token.type == "END" or (token.type == "CLOSE" and index == self.next + 1):
                 break
         try:
-            found = parser.feed_eof()
+            statement = parser.feed_eof()
         except UnexpectedToken:
             self._complain(index, parser)
             return None
         self.next = index
-        return cast(Node, found)
+        return cast(Node, statement)
 
     def _parser(self, until: int) -> Any:
         """Return a parser that has read the tokens of the statement before index ``until``."""
@@ -274,10 +275,10 @@ class Builder:
             if child.data == "choice":
                 help = "`min` or `max` in a head chooses one tuple of a group, the same in each evaluation"
                 self.refuse("E0762", "`choice-domain` is not supported", _tokens(child)[0], help)
-        found = tuple(self._column(child) for child in _trees(columns))
+        attributes = tuple(self._column(child) for child in _trees(columns))
         text = self._text()
         for name in _tokens(names):
-            yield tree.Declaration(str(name), found, tags, self.span(name), text)
+            yield tree.Declaration(str(name), attributes, tags, self.span(name), text)
 
     def _column(self, node: Node) -> tree.Attribute:
         name, kind = _tokens(node)[0], _tokens(_trees(node)[0])[0]
@@ -299,9 +300,9 @@ class Builder:
     def _directive(self, node: Node) -> Iterator[tree.Directive]:
         kind = str(_tokens(node)[0]).removeprefix(".")
         for directed in _trees(node):
-            name, *given = _trees(directed)
+            name, *nodes = _trees(directed)
             options = []
-            for option in given:
+            for option in nodes:
                 key, value = (token for token in _tokens(option) if token.type != "EQUALS")
                 text = self._string(value) if value.type == "STRING" else str(value)
                 options.append((str(key), text, self.span(key)))
@@ -373,15 +374,16 @@ class Builder:
             case "record":
                 return tree.RecordTerm(self._arguments(_trees(node)[0]), span)
             case "cast":
-                return self._argument(_trees(node)[0])
+                value, kind = _trees(node)
+                return tree.CastTerm(self._argument(value), str(_tokens(kind)[0]), span)
             case "call":
-                found = _trees(node)
-                given = (
-                    self._arguments(found[0])
-                    if found and found[0].data == "args"
-                    else tuple(map(self._argument, found))
+                children = _trees(node)
+                arguments = (
+                    self._arguments(children[0])
+                    if children and children[0].data == "args"
+                    else tuple(map(self._argument, children))
                 )
-                return tree.CallTerm(str(_tokens(node)[0]), given, span)
+                return tree.CallTerm(str(_tokens(node)[0]), arguments, span)
             case "binary":
                 left, right = (self._argument(child) for child in _trees(node))
                 return tree.CallTerm(str(_tokens(node)[0]), (left, right), span)

@@ -19,7 +19,6 @@ from ...source import SourceFile, Span
 
 _DIRECTIVE = re.compile(r"^[ \t]*#", re.MULTILINE)
 
-#: What directives cannot do without.
 _NEEDED = {
     "define": "a name",
     "undef": "a name",
@@ -28,12 +27,14 @@ _NEEDED = {
     "if": "a condition",
     "elif": "a condition",
 }
+"""The operands that directives require."""
 
-#: Returns the file that an include names, given the including file and the place of the include; None after reporting
-#: that there is none, or if it was read before.
 Include = Callable[[str, SourceFile, int], SourceFile | None]
-#: Reports a mistake with a message and its place.
+"""Returns the file that an include names, given the including file and the place of the include; None after reporting
+that there is none, or if it was read before."""
+
 Report = Callable[[str, Span], None]
+"""Reports a mistake with a message and its place."""
 
 
 @dataclass(frozen=True)
@@ -115,8 +116,8 @@ def _use(source: SourceFile, macro: str, line: int, after: int) -> int:
     """Return where a macro is used: behind what precedes it, or else in its line."""
     begin = sum(len(text) + 1 for text in source.lines[: line - 1])
     pattern = re.compile(rf"\b{re.escape(macro)}\b")
-    found = pattern.search(source.text, max(begin, after)) or pattern.search(source.text, begin)
-    return found.start() if found else begin
+    use = pattern.search(source.text, max(begin, after)) or pattern.search(source.text, begin)
+    return use.start() if use else begin
 
 
 def _preprocessor(main: SourceFile, include: Include, report: Report) -> Any:
@@ -172,11 +173,11 @@ def _preprocessor(main: SourceFile, include: Include, report: Report) -> Any:
             if len(name) <= 2 or (name[0], name[-1]) not in (('"', '"'), ("<", ">")):
                 self.on_error(tokens[0].source, tokens[0].lineno, "`#include` needs a file in quotes or angle brackets")
                 return
-            found = include(name[1:-1], source, tokens[0].lexpos)
-            if found is None:
+            included = include(name[1:-1], source, tokens[0].lexpos)
+            if included is None:
                 return
-            self.files[found.name] = found
-            yield from self.parsegen(found.text, found.name, found.name)
+            self.files[included.name] = included
+            yield from self.parsegen(included.text, included.name, included.name)
 
         def on_error(self, file: str, line: int, message: str) -> None:
             """Report a mistake in a directive."""

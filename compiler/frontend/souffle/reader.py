@@ -9,6 +9,7 @@ from ...source import SourceFile, Span
 from ..files import Files
 from . import tree
 from .components import expanded
+from .inlining import inlined
 from .lowering import lowered
 from .parser import Included, parse
 from .preprocess import preprocessed
@@ -17,9 +18,9 @@ from .preprocess import preprocessed
 def read(main: SourceFile, diagnostics: Diagnostics, load: Load) -> syntax.SyntaxProgram:
     """Read a program; see :data:`~flintlog.compiler.dialects.Read`."""
     files = Files(diagnostics, load)
-    statements = expanded(_statements(main, files), diagnostics)
-    made, named = lowered(statements, diagnostics)
-    return syntax.SyntaxProgram(made, tuple(files.sources), files=named)
+    statements = inlined(expanded(_statements(main, files), diagnostics), diagnostics)
+    lowered_statements, named = lowered(statements, diagnostics)
+    return syntax.SyntaxProgram(lowered_statements, tuple(files.sources), files=named)
 
 
 def _statements(source: SourceFile, files: Files) -> list[tree.Statement]:
@@ -27,8 +28,8 @@ def _statements(source: SourceFile, files: Files) -> list[tree.Statement]:
 
     def include(path: str, source: SourceFile, place: int) -> SourceFile | None:
         """Return the file of an ``#include``."""
-        found = files.include(path, source, source.span(place, place + len(path) + 2))
-        return found if found is not None and files.add(found) else None
+        included = files.include(path, source, source.span(place, place + len(path) + 2))
+        return included if included is not None and files.add(included) else None
 
     def mistake(message: str, span: Span) -> None:
         """Report a mistake in a line of the preprocessor."""
@@ -36,13 +37,13 @@ def _statements(source: SourceFile, files: Files) -> list[tree.Statement]:
 
     if not files.add(source):
         return []
-    made: list[tree.Statement] = []
+    statements: list[tree.Statement] = []
     for statement in parse(preprocessed(source, include, mistake), files.diagnostics):
         if not isinstance(statement, Included):
-            made.append(statement)
+            statements.append(statement)
             continue
         including = next(s for s in files.sources if s.name == statement.span.file)
-        found = files.include(statement.path, including, statement.span)
-        if found is not None:
-            made += _statements(found, files)
-    return made
+        included = files.include(statement.path, including, statement.span)
+        if included is not None:
+            statements += _statements(included, files)
+    return statements

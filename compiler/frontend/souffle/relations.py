@@ -72,8 +72,8 @@ def size_statements(
     some = syntax.AtomNode(counted, (syntax.WildcardNode(span),), None, None, span)
     zero = syntax.ConstantNode(0, "int", span)
     yield syntax.RuleNode(None, count, (every,), span, text, f"the size of {full}")
-    found = replace(some, arguments=(n,))
-    yield syntax.RuleNode(None, syntax.AtomNode(size, (n,), None, None, span), (found,), span, text)
+    counted_atom = replace(some, arguments=(n,))
+    yield syntax.RuleNode(None, syntax.AtomNode(size, (n,), None, None, span), (counted_atom,), span, text)
     none = (syntax.NegationNode(some, span),)
     yield syntax.RuleNode(None, syntax.AtomNode(size, (zero,), None, None, span), none, span, text)
 

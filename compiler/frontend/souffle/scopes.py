@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field, fields, is_dataclass, replace
+from typing import Any, TypeVar, cast
 
 from ...naming import unused
 from . import tree
 
 Part = tree.Argument | tree.Literal
+Node = TypeVar("Node", bound=tree.Argument | tree.Literal)
 _RESERVED = ("not", "true", "false", "null")
 
 
@@ -24,9 +26,9 @@ class ClauseVariables:
 
     def fresh(self, name: str) -> str:
         """Return a variable that the clause does not have yet."""
-        found = unused(name, self.taken)
-        self.taken.add(found)
-        return found
+        variable = unused(name, self.taken)
+        self.taken.add(variable)
+        return variable
 
 
 def parts_of(node: Part) -> tuple[Part, ...]:
@@ -42,9 +44,32 @@ def parts_of(node: Part) -> tuple[Part, ...]:
             return node.left, node.right
         case tree.NegationLiteral():
             return (node.literal,)
+        case tree.CastTerm():
+            return (node.value,)
         case tree.Alternatives():
             return tuple(itertools.chain(*node.alternatives))
     return ()
+
+
+def changed(node: Node, change: Callable[[Any], Any]) -> Node:
+    """Return a literal or an argument with its direct parts changed."""
+    result: Any = node
+    match node:
+        case tree.AtomLiteral() | tree.CallTerm():
+            result = replace(node, arguments=tuple(map(change, node.arguments)))
+        case tree.ComparisonLiteral():
+            result = replace(node, left=change(node.left), right=change(node.right))
+        case tree.NegationLiteral():
+            result = replace(node, literal=change(node.literal))
+        case tree.Alternatives():
+            result = replace(node, alternatives=tuple(tuple(map(change, part)) for part in node.alternatives))
+        case tree.RecordTerm() if node.items is not None:
+            result = replace(node, items=tuple(map(change, node.items)))
+        case tree.CastTerm():
+            result = replace(node, value=change(node.value))
+        case tree.AggregateTerm():
+            result = replace(node, target=node.target and change(node.target), body=tuple(map(change, node.body)))
+    return cast(Node, result)
 
 
 def walk(nodes: Iterable[Part], into_aggregates: bool = True) -> Iterator[Part]:
@@ -105,19 +130,21 @@ def bound_in(body: tree.Body, known: set[str]) -> set[str]:
 
 def _bound_by(arguments: Iterable[tree.Argument]) -> set[str]:
     """Return the variables that arguments of an atom bind: themselves, and items of records."""
-    found: set[str] = set()
+    variables: set[str] = set()
     for argument in arguments:
         if isinstance(argument, tree.VariableTerm):
-            found.add(argument.name)
+            variables.add(argument.name)
         elif isinstance(argument, tree.RecordTerm):
-            found |= _bound_by(argument.items or ())
-    return found
+            variables |= _bound_by(argument.items or ())
+        elif isinstance(argument, tree.CastTerm):
+            variables |= _bound_by((argument.value,))
+    return variables
 
 
 def plain_name(name: str) -> str:
     """Return a name without question marks, which names of the language cannot have, and unlike its reserved words."""
-    found = name.replace("?", "") or "x"
-    return f"{found}_" if found in _RESERVED else found
+    plain = name.replace("?", "") or "x"
+    return f"{plain}_" if plain in _RESERVED else plain
 
 
 def positive(negation: tree.NegationLiteral) -> tree.Literal:
@@ -143,8 +170,8 @@ def positive(negation: tree.NegationLiteral) -> tree.Literal:
 
 
 def _negated(literal: tree.Literal) -> tree.Literal:
-    made = tree.NegationLiteral(literal, literal.span)
-    return made if isinstance(literal, tree.AtomLiteral) else positive(made)
+    negation = tree.NegationLiteral(literal, literal.span)
+    return negation if isinstance(literal, tree.AtomLiteral) else positive(negation)
 
 
 def conjunctions(group: tree.Alternatives, most: int, keep: bool = False) -> tuple[tree.Body, ...] | None:
@@ -152,16 +179,16 @@ def conjunctions(group: tree.Alternatives, most: int, keep: bool = False) -> tup
 
     With ``keep``, groups without aggregates and records stay as they are.
     """
-    found: list[tree.Body] = []
+    bodies: list[tree.Body] = []
     for part in group.alternatives:
-        made: list[tree.Body] = [()]
+        bodies_of_part: list[tree.Body] = [()]
         for literal in part:
             literal = positive(literal) if isinstance(literal, tree.NegationLiteral) else literal
             inner: tuple[tree.Body, ...] | None = ((literal,),)
             if isinstance(literal, tree.Alternatives) and not (keep and not depends_on_alternative((literal,))):
                 inner = conjunctions(literal, most, keep)
-            if inner is None or len(made) * len(inner) > most:
+            if inner is None or len(bodies_of_part) * len(inner) > most:
                 return None
-            made = [(*one, *other) for one in made for other in inner]
-        found += made
-    return tuple(found) if len(found) <= most else None
+            bodies_of_part = [(*one, *other) for one in bodies_of_part for other in inner]
+        bodies += bodies_of_part
+    return tuple(bodies) if len(bodies) <= most else None

@@ -61,7 +61,16 @@ class AggregateTerm:
     span: Span
 
 
-Argument = VariableTerm | WildcardTerm | ConstantTerm | RecordTerm | CallTerm | AggregateTerm
+@dataclass(frozen=True)
+class CastTerm:
+    """``as(value, type)``."""
+
+    value: Argument
+    type: str
+    span: Span
+
+
+Argument = VariableTerm | WildcardTerm | ConstantTerm | RecordTerm | CallTerm | AggregateTerm | CastTerm
 
 # ---- literals ------------------------------------------------------------------------------------------------------
 
@@ -112,8 +121,8 @@ class Alternatives:
 
 
 Literal = AtomLiteral | ComparisonLiteral | TruthLiteral | NegationLiteral | Alternatives
-#: A conjunction.
 Body = tuple[Literal, ...]
+"""A conjunction."""
 
 # ---- statements ----------------------------------------------------------------------------------------------------
 

@@ -18,10 +18,11 @@ from ...source import Span
 from . import tree
 from .functors import NoEquivalent
 
-#: The primitive types by name, with those of the language.
 PRIMITIVES = {"number": "int", "unsigned": "int", "float": "float", "symbol": "string"}
-#: Names of types in the language, which aliases must not have.
+"""The primitive types by name, with those of the language."""
+
 _TAKEN = ("int", "float", "string", "bool", "date", "timestamp", "decimal", "list")
+"""Names of types in the language, which aliases must not have."""
 
 
 @dataclass(frozen=True)
@@ -64,29 +65,29 @@ class Types:
         """Return the primitive type that a type is an alias of, ``record``, or an empty text if it is unknown."""
         seen: set[str] = set()
         while name not in PRIMITIVES:
-            found = self.declared.get(name)
-            if found is None or name in seen:
+            declaration = self.declared.get(name)
+            if declaration is None or name in seen:
                 return ""
-            if found.fields is not None:
+            if declaration.fields is not None:
                 return "record"
             seen.add(name)
-            name = found.parts[0][0]
+            name = declaration.parts[0][0]
         return name
 
     def fields(self, name: str) -> tuple[tree.Attribute, ...]:
         """Return the fields of a record type, none of other types."""
-        found = self._record(name)
-        return found.fields or () if found else ()
+        record = self._record(name)
+        return record.fields or () if record else ()
 
     def _record(self, name: str) -> tree.TypeDeclaration | None:
         """Return the declaration of the record type that ``name`` is an alias of."""
         seen: set[str] = set()
         while name in self.declared and name not in seen:
-            found = self.declared[name]
-            if found.fields is not None:
-                return found
+            declaration = self.declared[name]
+            if declaration.fields is not None:
+                return declaration
             seen.add(name)
-            name = found.parts[0][0]
+            name = declaration.parts[0][0]
         return None
 
     def layout(self, name: str, span: Span) -> RecordLayout:
@@ -128,12 +129,12 @@ class Types:
                 if inner is not None:
                     beside[declared.name].add(inner.name)
                     beside[inner.name].add(declared.name)
-        found, waiting = {record.name}, [record.name]
+        connected, waiting = {record.name}, [record.name]
         while waiting:
-            new = beside[waiting.pop()] - found
-            found |= new
+            new = beside[waiting.pop()] - connected
+            connected |= new
             waiting += new
-        return [declared for declared in every if declared.name in found]
+        return [declared for declared in every if declared.name in connected]
 
     def type_name(self, column: tree.Attribute) -> syntax.TypeName:
         """Return the type of a column."""
@@ -152,16 +153,16 @@ class Types:
         span = declared.span
         if declared.fields is not None:
             layout = self.layout(declared.name, span)
-            made = syntax.TypeName("list", (), syntax.TypeName(layout.element, (), None, span), span)
-            yield syntax.Typedef(self.names[declared.name], made, span)
+            list_type = syntax.TypeName("list", (), syntax.TypeName(layout.element, (), None, span), span)
+            yield syntax.Typedef(self.names[declared.name], list_type, span)
             return
         kinds = []
         for name, place in declared.parts:
             kind = self.kind(name)
             if not kind:
-                known = name in self.declared
-                message = f"the type `{name}` refers to itself" if known else f"there is no type `{name}`"
-                self.diagnostics.report("E0208" if known else "E0209", message, place)
+                cyclic = name in self.declared
+                message = f"the type `{name}` refers to itself" if cyclic else f"there is no type `{name}`"
+                self.diagnostics.report("E0208" if cyclic else "E0209", message, place)
                 return
             kinds.append(self._record(name) or kind)
         if any(kind != kinds[0] for kind in kinds):

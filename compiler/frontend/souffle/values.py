@@ -45,8 +45,26 @@ class Values:
                 kinds = tuple(self.primitive_type(inner, clause) for inner in argument.arguments)
                 values = tuple(self.value(inner, "", clause) for inner in argument.arguments)
                 return called(argument.function, values, kinds, span)
+            case tree.CastTerm():
+                self._check_cast(argument, clause)
+                return self.value(argument.value, argument.type, clause)
             case tree.AggregateTerm():
                 raise AssertionError(argument)
+
+    def _check_cast(self, cast: tree.CastTerm, clause: ClauseVariables) -> None:
+        """Refuse a cast between values that are not stored alike, of which Soufflé keeps the bits."""
+        types = self.program.types
+        if not types.kind(cast.type):
+            raise NoEquivalent("E0209", f"there is no type `{cast.type}`", cast.span)
+        value_type = self.declared_type(cast.value, clause)
+        if isinstance(cast.value, tree.RecordTerm):
+            value_type = cast.type if types.kind(cast.type) == "record" else "record"
+        kinds = [types.kind(cast.type), types.kind(value_type) or self.primitive_type(cast.value, clause)]
+        fields = [[field.type for field in types.fields(name)] for name in (cast.type, value_type)]
+        if (kinds[0] != kinds[1] and set(kinds) != {"number", "unsigned"}) or fields[0] != fields[1]:
+            message = f"`as` between `{value_type or kinds[1] or 'an unknown type'}` and `{cast.type}` is not supported"
+            help = "it keeps the bits of a value: convert it, as by `to_float` or `to_string`, or omit `as`"
+            raise NoEquivalent("E0764", message, cast.span, help)
 
     # ---- types -----------------------------------------------------------------------------------------------------
 
@@ -54,6 +72,8 @@ class Values:
         """Return the primitive type of an argument, empty if it is unknown."""
         if isinstance(argument, tree.ConstantTerm):
             return argument.kind
+        if isinstance(argument, tree.CastTerm):
+            return self.program.types.kind(argument.type)
         if isinstance(argument, tree.CallTerm):
             if argument.function in ("to_float", "itof", "utof"):
                 return "float"
@@ -67,6 +87,8 @@ class Values:
 
     def declared_type(self, argument: tree.Argument, clause: ClauseVariables) -> str:
         """Return the declared type of an argument, empty if it is unknown."""
+        if isinstance(argument, tree.CastTerm):
+            return argument.type
         return clause.types.get(argument.name, "") if isinstance(argument, tree.VariableTerm) else ""
 
     def note_types(self, literals: Iterable[tree.Literal], clause: ClauseVariables) -> None:
@@ -126,7 +148,7 @@ class Values:
             return syntax.ListNode((), span)
         values = [self.value(i, f.type, clause) for i, f in zip(record.items, layout.fields, strict=True)]
         items = [self._encoded(values[index], layout, layout.fields[index].type) for index in layout.values]
-        made: syntax.Expression | None = None
+        prefix: syntax.Expression | None = None
         for index in layout.records:
             value = values[index]
             size: syntax.Expression = syntax.CallNode("size", (value,), span)
@@ -137,8 +159,8 @@ class Values:
             if isinstance(value, syntax.ListNode):
                 items += value.items
             else:
-                made, items = _joined(_joined(made, items, span), value, span), []
-        return _joined(made, items, span) or syntax.ListNode((), span)
+                prefix, items = _joined(_joined(prefix, items, span), value, span), []
+        return _joined(prefix, items, span) or syntax.ListNode((), span)
 
 
 def _joined(

@@ -9,8 +9,8 @@ from ...ir.localized import LocalizedRule
 from ...ir.strata import StratifiedProgram, TypedStratum
 from . import layered
 
-#: The most rules to name on an edge.
 MOST_NAMED = 3
+"""The most rules to name on an edge."""
 
 
 @dataclass(frozen=True)
@@ -82,7 +82,7 @@ def program_graph(
         if name in sizes:
             words = sizes[name]
         nodes.append(layered.Node(name, relation.public or name, words, stratum.name if stratum else name))
-    lines = {ends: _lines(found, href) for ends, found in connections.items()}
+    lines = {ends: _lines(connection, href) for ends, connection in connections.items()}
     drawn = layered.draw(
         nodes, [layered.Edge(*ends, tuple(text for text, _, _ in said)) for ends, said in lines.items()]
     )
@@ -99,30 +99,30 @@ def program_graph(
     edges = []
     for curve in drawn.curves:
         ends = curve.edge.source, curve.edge.target
-        found = connections[ends]
+        connection = connections[ends]
         labels = tuple(
             Label(text, curve.x, curve.y + layered.LINE * number, leads, sent)
             for number, (text, leads, sent) in enumerate(lines[ends])
         )
-        negated = all(not positive for positive in found.rules.values())
-        title = f"{curve.edge.source} to {curve.edge.target}: {', '.join(found.rules)}"
-        edges.append(EdgeView(curve.path, labels, negated, bool(found.sent), title))
+        negated = all(not positive for positive in connection.rules.values())
+        title = f"{curve.edge.source} to {curve.edge.target}: {', '.join(connection.rules)}"
+        edges.append(EdgeView(curve.path, labels, negated, bool(connection.sent), title))
     areas = tuple(drawn.blocks.items())
     return GraphView(drawn.width, drawn.height, tuple(views), areas, tuple(edges))
 
 
 def _connections(program: StratifiedProgram) -> dict[tuple[str, str], _Connection]:
     """Return the connections between relations, by source and target."""
-    found: dict[tuple[str, str], _Connection] = {}
+    connections: dict[tuple[str, str], _Connection] = {}
     for localized in program.localized.rules:
         rule = localized.rule
         positive = {atom.relation for atom in rule.atoms}
         for atom in rule.read:
-            connection = found.setdefault((atom.relation, rule.head.relation), _Connection({}, {}))
-            known = connection.rules.get(rule.label, False)
-            connection.rules[rule.label] = known or atom.relation in positive
+            connection = connections.setdefault((atom.relation, rule.head.relation), _Connection({}, {}))
+            is_positive = connection.rules.get(rule.label, False)
+            connection.rules[rule.label] = is_positive or atom.relation in positive
             connection.sent.update(dict.fromkeys(_travels(localized, atom.relation)))
-    return found
+    return connections
 
 
 def _travels(localized: LocalizedRule, relation: str) -> list[str]:

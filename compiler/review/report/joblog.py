@@ -13,9 +13,9 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
-#: An event, which may follow a Spark progress bar on its line, and one of its fields: a word or a JSON string.
 _EVENT = re.compile(r"\bevent=(?=\S)")
 _FIELD = re.compile(r'([\w]+)=("(?:[^"\\]|\\.)*"|[^\s"=]+)')
+"""An event, which may follow a Spark progress bar on its line, and one of its fields: a word or a JSON string."""
 
 
 @dataclass(frozen=True)
@@ -112,9 +112,9 @@ def has_events(text: str) -> bool:
 
 def _events(lines: Iterable[str]) -> Iterator[dict[str, str]]:
     for line in lines:
-        found = _EVENT.search(line)
-        if found:
-            fields = _FIELD.findall(line, found.start())
+        event = _EVENT.search(line)
+        if event:
+            fields = _FIELD.findall(line, event.start())
             yield {name: json.loads(value) if value.startswith('"') else value for name, value in fields}
 
 
@@ -124,12 +124,13 @@ class _Reader:
 
     stages: list[StageRun] = field(default_factory=list)
     sizes: list[Size] = field(default_factory=list)
-    #: The event of the current stage, and the rounds by number for each of its strata and phases.
     stage: dict[str, str] | None = None
     phases: dict[tuple[str, str], dict[int, Round]] = field(default_factory=dict)
+    """The event of the current stage, and the rounds by number for each of its strata and phases."""
+
     scratch: dict[str, str] = field(default_factory=dict)
-    #: The time of the last event of each bucket, on the clock of its task.
     clocks: dict[str, float] = field(default_factory=dict)
+    """The time of the last event of each bucket, on the clock of its task."""
 
     def take(self, event: dict[str, str]) -> LoggedRun | None:
         """Process an event; return the run if this was its last event."""
@@ -166,8 +167,8 @@ class _Reader:
         self.clocks[bucket] = now
         rounds = self.phases.setdefault((event["stratum"], event["phase"]), {})
         number, tuples, seconds = int(event["round"]), int(event["tuples"]), max(0.0, now - before)
-        known = rounds.get(number, Round(number, 0, 0.0))
-        rounds[number] = Round(number, known.tuples + tuples, max(known.seconds, seconds))
+        earlier = rounds.get(number, Round(number, 0, 0.0))
+        rounds[number] = Round(number, earlier.tuples + tuples, max(earlier.seconds, seconds))
 
     def finish(self, event: dict[str, str]) -> None:
         """End the current stage, if any, at the time of ``event``."""

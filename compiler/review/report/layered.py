@@ -11,15 +11,18 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
 
-#: The widths of a character in titles and in labels, the heights of a node and a line, and the distances.
 CHARACTER, SMALL_CHARACTER, NODE_HEIGHT, LINE = 8.0, 6.6, 40.0, 14.0
 GAP, PADDING, MARGIN, LAYER_GAP = 26.0, 16.0, 12.0, 46.0
-#: The nodes per row of a block, and the numbers of ordering and moving passes.
+"""The widths of a character in titles and in labels, the heights of a node and a line, and the distances."""
+
 ROW, ORDERINGS, MOVES = 4, 12, 10
-#: How far an edge within a block bends to its left, relative to its length.
+"""The nodes per row of a block, and the numbers of ordering and moving passes."""
+
 BEND = 0.22
-#: The possible positions of a label on its edge, best first.
+"""How far an edge within a block bends to its left, relative to its length."""
+
 SPOTS = (0.5, 0.42, 0.58, 0.34, 0.66, 0.26, 0.74, 0.18, 0.82)
+"""The possible positions of a label on its edge, best first."""
 
 
 @dataclass(frozen=True)
@@ -208,10 +211,10 @@ class _Layout:
             cell = self.cells[name]
             if len(members) > 1:
                 blocks[name] = Box(cell.x - cell.width / 2, self.top(cell), cell.width, cell.height)
-        curves, taken = [], list(nodes.values())
+        curves, boxes = [], list(nodes.values())
         for index, edge in enumerate(self.edges):
-            curves.append(self.curve(index, edge, nodes, taken))
-        right = max([box.x + box.width for box in taken], default=0.0)
+            curves.append(self.curve(index, edge, nodes, boxes))
+        right = max([box.x + box.width for box in boxes], default=0.0)
         right = max([right, *(cell.x + cell.width / 2 for row in self.rows for cell in row)])
         return Drawing(right + MARGIN, y - LAYER_GAP + MARGIN if tops else 0.0, nodes, blocks, tuple(curves))
 
@@ -246,9 +249,9 @@ class _Layout:
                     near = cell.above if down else cell.below
                     keys[id(cell)] = sum(places[id(other)] for other in near) / len(near) if near else float(i)
                 row.sort(key=lambda cell: keys[id(cell)])
-            found = self.crossings()
-            if found < fewest:
-                best, fewest = [list(row) for row in self.rows], found
+            crossings = self.crossings()
+            if crossings < fewest:
+                best, fewest = [list(row) for row in self.rows], crossings
         self.rows = best
 
     def crossings(self) -> int:
@@ -270,11 +273,11 @@ class _Layout:
                 x += cell.room + GAP
         for turn in range(MOVES):
             for row in self.rows if turn % 2 == 0 else reversed(self.rows):
-                wanted = []
+                targets = []
                 for cell in row:
                     near = [*cell.above, *cell.below] if turn > 1 else (cell.above if turn % 2 == 0 else cell.below)
-                    wanted.append(sum(other.x for other in near) / len(near) if near else cell.x)
-                for cell, x in zip(row, apart(wanted, [cell.room for cell in row]), strict=True):
+                    targets.append(sum(other.x for other in near) / len(near) if near else cell.x)
+                for cell, x in zip(row, apart(targets, [cell.room for cell in row]), strict=True):
                     cell.x = x
         left = min((cell.x - cell.room / 2 for row in self.rows for cell in row), default=0.0)
         for row in self.rows:

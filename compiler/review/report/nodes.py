@@ -11,11 +11,11 @@ from ...naming import counted
 from .layered import Box, bent
 from .topology import BEND, RADIUS, WIDTH, Flow, total
 
-#: With more nodes there is no room for a picture, and a table of pairs is too wide.
 MOST_DRAWN = 24
+"""With more nodes there is no room for a picture, and a table of pairs is too wide."""
 
-#: The size of a node, and the widths of lines: between nodes that sent the fewest tuples and the most.
 SIZE, THIN, THICK = (76.0, 34.0), 1.0, 7.0
+"""The size of a node, and the widths of lines: between nodes that sent the fewest tuples and the most."""
 
 
 @dataclass(frozen=True)
@@ -29,7 +29,7 @@ class NodeEdge:
 
 @dataclass(frozen=True)
 class NodesPageView:
-    """What a page shows of nodes: a picture, if what they sent is known and they are few enough; their feeds; a table
+    """The view of nodes on a page: a picture, if what they sent is known and they are few enough; their feeds; a table
     of what they send each other; and, of a run, a table of what each has sent each of them."""
 
     size: int
@@ -57,7 +57,7 @@ def nodes_view(topology: NodesTopology, flowed: Mapping[str, Flow]) -> NodesPage
         relations.setdefault(relation, []).append(flow)
         for to in (reader, "all"):
             pairs.setdefault((sender, to), []).append(flow)
-    found = {pair: total(each) for pair, each in pairs.items()}
+    totals = {pair: total(each) for pair, each in pairs.items()}
     boxes = _boxes(names)
     readers = ("all", *names) if flowed else ()
     return NodesPageView(
@@ -66,7 +66,7 @@ def nodes_view(topology: NodesTopology, flowed: Mapping[str, Flow]) -> NodesPage
         count=counted(len(topology.names), "node"),
         outputs=", ".join(topology.outputs),
         nodes=tuple(boxes.items()),
-        edges=tuple(_edges(boxes, found)) if flowed else (),
+        edges=tuple(_edges(boxes, totals)) if flowed else (),
         feeds=tuple((f.relation, f.to, ", ".join(map(str, f.columns))) for f in topology.feeds),
         routes=tuple(
             (
@@ -76,7 +76,7 @@ def nodes_view(topology: NodesTopology, flowed: Mapping[str, Flow]) -> NodesPage
             for route in topology.routes
         ),
         readers=readers,
-        senders=tuple((name, tuple(_cell(found.get((name, to))) for to in readers)) for name in topology.names)
+        senders=tuple((name, tuple(_cell(totals.get((name, to))) for to in readers)) for name in topology.names)
         if flowed
         else (),
         recursions=tuple(", ".join(members) for members in topology.recursions),
@@ -86,12 +86,12 @@ def nodes_view(topology: NodesTopology, flowed: Mapping[str, Flow]) -> NodesPage
 
 def _boxes(names: tuple[str, ...]) -> dict[str, Box]:
     """Return the boxes of nodes on a circle, the first at the top."""
-    found = {}
+    boxes = {}
     for number, name in enumerate(names):
         angle = 2 * math.pi * number / len(names) - math.pi / 2
         x, y = WIDTH / 2 + 1.3 * RADIUS * math.cos(angle), RADIUS + 40 + RADIUS * math.sin(angle)
-        found[name] = Box(x - SIZE[0] / 2, y - SIZE[1] / 2, *SIZE)
-    return found
+        boxes[name] = Box(x - SIZE[0] / 2, y - SIZE[1] / 2, *SIZE)
+    return boxes
 
 
 def _edges(boxes: Mapping[str, Box], sent: Mapping[tuple[str, str], Flow]) -> Iterator[NodeEdge]:

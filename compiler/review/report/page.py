@@ -19,8 +19,8 @@ from .nodes import nodes_view
 from .topology import Flow, TopologyView, flows, topology_view
 from .view import Link, ProgramView, ProgramViewer, Sources, SourceView, styles
 
-#: The Pygments styles for code on light and dark pages, chosen for legibility.
 LIGHT, DARK = "default", "github-dark"
+"""The Pygments styles for code on light and dark pages, chosen for legibility."""
 
 
 @dataclass(frozen=True)

@@ -15,10 +15,10 @@ from .layered import Box, bent
 
 WIDTH, RADIUS, SIZE, BEND = 860, 270, (128.0, 46.0), 0.16
 
-#: A message sent, in the log of a process.
 _SENT = re.compile(
     r"event=sent .*?channel=(?P<channel>\S+) kind=(?P<kind>\S+) .*?inserted=(?P<inserted>\d+) deleted=(?P<deleted>\d+)"
 )
+"""A message sent, in the log of a process."""
 
 
 @dataclass
@@ -46,31 +46,31 @@ def run_flows(root: Path) -> dict[str, Flow]:
     of a process is elsewhere, its status says what it has sent since it was started. Raise OSError if a log cannot be
     read."""
     logs = run_logs(root)
-    found = flows(logs.values())
+    totals = flows(logs.values())
     for path in sorted((root / "status").glob("*.json")):
         if path.stem not in logs and path.is_file():
             try:
                 sends = json.loads(path.read_text(encoding="utf-8"))["sends"]
-                found |= {channel: Flow(**said["total"]) for channel, said in sends.items()}
+                totals |= {channel: Flow(**said["total"]) for channel, said in sends.items()}
             except (OSError, ValueError, TypeError, LookupError, AttributeError):
                 # It is being replaced, or something else has this name.
                 continue
-    return found
+    return totals
 
 
 def flows(logs: Iterable[str]) -> dict[str, Flow]:
     """Return what processes sent, according to their logs, by channel; empty without logs."""
-    found: dict[str, Flow] = {}
+    by_channel: dict[str, Flow] = {}
     for log in logs:
         for line in log.splitlines():
             sent = _SENT.search(line)
             if sent:
-                flow = found.setdefault(sent["channel"], Flow())
+                flow = by_channel.setdefault(sent["channel"], Flow())
                 flow.messages += 1
                 flow.snapshots += sent["kind"] == "snapshot"
                 flow.inserted += int(sent["inserted"])
                 flow.deleted += int(sent["deleted"])
-    return found
+    return by_channel
 
 
 @dataclass(frozen=True)
@@ -104,7 +104,7 @@ class ChannelRow:
 
 @dataclass(frozen=True)
 class TopologyView:
-    """What a page shows of a topology: the picture, the table of channels, and recursions across processes."""
+    """The view of a topology on a page: the picture, the table of channels, and recursions across processes."""
 
     width: int
     height: int
@@ -132,7 +132,7 @@ def topology_view(topology: Topology, flowed: Mapping[str, Flow], anchors: Mappi
         nodes=tuple(
             ProcessNode(name, box, anchors.get(name, ""), fed[name], box.y > highest) for name, box in boxes.items()
         ),
-        edges=tuple(_edge(boxes[sender], boxes[reader], found) for (sender, reader), found in between.items()),
+        edges=tuple(_edge(boxes[sender], boxes[reader], channels) for (sender, reader), channels in between.items()),
         rows=tuple(_row(channel, flowed) for channel in topology.channels),
         flowed=bool(flowed),
         recursions=tuple(", ".join(names) for names in topology.recursions),
@@ -142,12 +142,12 @@ def topology_view(topology: Topology, flowed: Mapping[str, Flow], anchors: Mappi
 def _boxes(names: list[str]) -> dict[str, Box]:
     """Return the boxes of processes on a circle, the first at the top."""
     radius = RADIUS if len(names) > 2 else 150
-    found = {}
+    boxes = {}
     for number, name in enumerate(names):
         angle = 2 * math.pi * number / max(1, len(names)) - math.pi / 2
         x, y = WIDTH / 2 + 1.15 * radius * math.cos(angle), radius + 110 + radius * math.sin(angle)
-        found[name] = Box(x - SIZE[0] / 2, y - SIZE[1] / 2, *SIZE)
-    return found
+        boxes[name] = Box(x - SIZE[0] / 2, y - SIZE[1] / 2, *SIZE)
+    return boxes
 
 
 def _edge(start: Box, end: Box, channels: list[TopologyChannel]) -> ChannelEdge:

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from flintlog.targets.pyspark import view as script
 from flintlog.targets.pyspark.emit import Script
 from flintlog.targets.pyspark.names import Names
+from flintlog.targets.pyspark.python import section
 from markupsafe import Markup
 from pygments import highlight
 from pygments.formatters import HtmlFormatter
@@ -28,8 +29,8 @@ from ..explain import explain
 from .graph import GraphView, program_graph
 from .joblog import LoggedRun, Phase
 
-#: How many runs to show, the last ones, and how many rounds, the first ones.
 MOST_RUNS, MOST_BARS = 12, 120
+"""How many runs to show, the last ones, and how many rounds, the first ones."""
 
 
 @dataclass(frozen=True)
@@ -225,9 +226,9 @@ class ProgramViewer:
         #: Line numbers in the script, by the name of the constant, relation or stratum defined there.
         self.defined: dict[str, int] = {}
         for number, line in enumerate(self.text, 1):
-            found = re.match(r"([A-Z_][A-Z0-9_]*) = |    (\w+) = (?:Relation|Stratum)\(", line)
-            if found:
-                self.defined.setdefault(found[1] or found[2], number)
+            definition = re.match(r"([A-Z_][A-Z0-9_]*) = |    (\w+) = (?:Relation|Stratum)\(", line)
+            if definition:
+                self.defined.setdefault(definition[1] or definition[2], number)
         self.script_links: dict[int, list[Link]] = {}
         self.localized: dict[str, LocalizedRule] = {rule.rule.label: rule for rule in compilation.localized.rules}
         self.certificates: dict[str, Certificate] = {c.deltas.rule.label: c for c in certify(compilation.delta)}
@@ -241,7 +242,7 @@ class ProgramViewer:
     def view(self) -> ProgramView:
         """Return the complete view."""
         compilation = self.compilation
-        views = {stratum.name: stratum for stratum in self.made.view.strata}
+        views = {view.stratum.name: view for view in self.made.view.strata}
         relations = {view.name: view for view in self.relation_views()}
         stages = []
         for number, stage in enumerate(compilation.plan.stages, 1):
@@ -287,12 +288,12 @@ class ProgramViewer:
     def relation_views(self) -> Iterable[RelationReport]:
         """Yield the views of all relations, and link their declarations to them."""
         views = [*self.made.view.inputs, *(view for s in self.made.view.strata for view in s.relations)]
-        known = {view.table: view for view in views}
+        by_table = {view.relation.table: view for view in views}
         tables = Names.of(self.program).tables
         pivots = {p.relation: p for stage in self.compilation.plan.stages for s in stage.strata for p in s.pivots}
         for relation in self.program.relations:
             anchor = self.anchor("relation", relation.name)
-            view = known[script.quote(tables[relation.name])]
+            view = by_table[tables[relation.name]]
             pivot = pivots.get(relation.name)
             note = relation.why
             if pivot is not None:
@@ -320,7 +321,7 @@ class ProgramViewer:
             name=stratum.name,
             kind=f"{'recursive' if stratum.recursive else 'not recursive'}: {METHODS[stratum.kind]}",
             relations=tuple(relations[relation.name] for relation in stratum.relations),
-            rules=tuple(self.rule(made, rule) for made, rule in zip(view.rules, planned.rules, strict=True)),
+            rules=tuple(self.rule(rule_view, rule) for rule_view, rule in zip(view.rules, planned.rules, strict=True)),
             queries=tuple(map(self.query, view.queries)),
             script=self.script_link(view.variable, Link(stratum.name, f"#{anchor}")),
         )
@@ -397,7 +398,7 @@ class ProgramViewer:
 
     def script(self) -> tuple[tuple[SourceLine, ...], ...]:
         """Return the parts of the script specific to the program: its head, and the sections before the runtime."""
-        sections = [number for number, line in enumerate(self.text) if line == self.made.view.inputs_rule]
+        sections = [number for number, line in enumerate(self.text) if line == section("inputs")]
         begin = sections[-1]
         end = next(n for n in range(begin, len(self.text)) if self.text[n].startswith("# ---- the runtime "))
         head = next(number for number, line in enumerate(self.text) if line.startswith("from __future__"))
@@ -440,8 +441,8 @@ class ProgramViewer:
             (100 * done.tuples / most, f"round {done.number}: {done.tuples:,} tuples, {_seconds(done.seconds)}")
             for done in phase.rounds[:MOST_BARS]
         )
-        known = {stratum.name for stratum in self.compilation.strata.strata}
-        href = f"#{self.anchor('stratum', phase.stratum)}" if phase.stratum in known else ""
+        names = {stratum.name for stratum in self.compilation.strata.strata}
+        href = f"#{self.anchor('stratum', phase.stratum)}" if phase.stratum in names else ""
         return PhaseView(
             Link(phase.stratum, href),
             phase.name,
@@ -490,10 +491,10 @@ def styles(name: str) -> str:
     formatter = HtmlFormatter(style=name)
     rules = []
     for line in formatter.get_style_defs(".code").splitlines():  # type: ignore[no-untyped-call]
-        found = re.match(r"(\.code \.(?!err\b)\w+) \{ (.*?) \}", line)
-        color = re.search(r"(?<!-)color: #?\w+", found[2]) if found else None
-        if found and color:
-            rules.append(f"{found[1]} {{ {color[0]} }}")
+        style = re.match(r"(\.code \.(?!err\b)\w+) \{ (.*?) \}", line)
+        color = re.search(r"(?<!-)color: #?\w+", style[2]) if style else None
+        if style and color:
+            rules.append(f"{style[1]} {{ {color[0]} }}")
     return "\n".join(rules)
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from golden_tests.feeds.world import FeedWorld, applied, refusal
+from golden_tests.addons.feeds.world import FeedWorld, applied, refusal
 from golden_tests.integrations.connectors.lane import ConnectorLane, usual_changes
 from golden_tests.integrations.environments import WANTED
 from golden_tests.nightly import seeds

@@ -1,0 +1,211 @@
+"""Views in one SQLite file or in memory, kept exact in this process: ``flintlog.open``."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from flintlog.runtime.database import decimals, external
+from flintlog.runtime.database.reading import GivenChanges, RowReading, StoredChange, input_named
+from flintlog.runtime.database.schema import logged
+from flintlog.runtime.database.state import MEMORY, DatabaseState, open_file_state, telling_errors
+from flintlog.runtime.inputs.records import Problems
+from flintlog.runtime.kernel.errors import JobError
+from flintlog.runtime.kernel.model import MOST_ROUNDS
+from flintlog.runtime.rows import methods
+from flintlog.runtime.rows.model import RowRelation
+from flintlog.runtime.store.extensions import supply
+from flintlog.runtime.store.published_names import check_batch
+from flintlog.runtime.store.retention import checked_keep
+from flintlog.targets.database.lower import lower_rows
+
+from .evaluation import Change, Functions, Rows
+from .programs import Program, compilation_of
+
+if TYPE_CHECKING:
+    from flintlog.compiler import Compiled
+
+assert methods and decimals and external, "registered"
+
+RelationChanges = Mapping[str, Iterable[Sequence[Any]]]
+"""Changes by relation: rows, each behind its operation: ``+`` or ``-``."""
+
+
+def open(
+    program: Program | Compiled,
+    path: str | Path = MEMORY,
+    *,
+    functions: Functions | None = None,
+    max_rounds: int = MOST_ROUNDS,
+    keep: str | int | None = None,
+    include_path: Sequence[str | Path] = (),
+    dialect: str = "",
+) -> View:
+    """Open the state of a program in an SQLite file, or in memory, and keep its relations exact in this process.
+
+    A file that is not there is made, without rows. Scripts of ``--target database`` have states of the same kind, and
+    both can take turns on one file. ``keep`` says how many commits a new state keeps the changes of, or for how long,
+    such as ``7d``. The other parameters are those of :class:`Session`.
+
+    Raises :class:`~flintlog.JobError` for a file that is no state of this program.
+    """
+    lowered = lower_rows(compilation_of(program, "ranks", include_path, dialect).plan)
+    given = functions if functions is None or isinstance(functions, Mapping) else str(functions)
+    supplied, kept, place = supply(lowered, given), checked_keep(keep), str(path)
+    new = place == MEMORY or not Path(place).exists() or not Path(place).stat().st_size
+    state = open_file_state(lowered, place, supplied, max_rounds, new)
+    if new:
+        state.keep = kept or state.keep
+        with state.transaction():
+            state.apply({}, None, "init")
+    return View(state)
+
+
+class View:
+    """The relations of a program in an SQLite file or in memory. It can be used in a ``with`` statement.
+
+    It belongs to the thread that has opened it: as of a connection of :mod:`sqlite3`, a use in another thread is an
+    error. Each thread can open a view of its own on the same file; their batches wait for each other.
+    """
+
+    def __init__(self, state: DatabaseState) -> None:
+        """Take a state, which is closed with the view."""
+        self._state = state
+        self._listeners: list[tuple[str, Callable[[Change], None]]] = []
+
+    def __enter__(self) -> View:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Close the file."""
+        self._state.close()
+
+    @property
+    def commit(self) -> int:
+        """The number of the last commit, also of another process."""
+        with telling_errors(self._state.path):
+            self._state.refresh()
+        return self._state.commit.number
+
+    def apply(
+        self,
+        changes: RelationChanges | None = None,
+        /,
+        *,
+        batch: str | None = None,
+        **further: Iterable[Sequence[Any]],
+    ) -> dict[str, Change]:
+        """Apply a batch, which is durable when this returns, and return the net changes of the output relations that
+        changed. ``changes``, or keywords, are rows by relation, each behind its operation:
+        ``view.apply(link=[("+", 1, 2), ("-", 2, 3)])``. A ``batch`` whose ID the state has changes nothing.
+
+        Raises :class:`~flintlog.JobError` for a batch that is refused; the state is as before then.
+        """
+        state, program = self._state, self._state.program
+        given = {**(changes or {}), **further}
+        problems = Problems()
+        rows = {}
+        for name, of in given.items():
+            relation = input_named(program, name)
+            rows[relation.table] = checked_changes(relation, of, problems)
+        problems.refuse()
+        if batch is not None:
+            check_batch(batch)
+        with state.transaction():
+            if state.known_batch(batch):
+                return {}
+            state.apply(rows, batch)
+        net = {
+            relation.name: self._change(relation, state.net_changes(relation))
+            for relation in program.relations
+            if relation.output and not relation.hidden
+        }
+        for name, listener in self._listeners:
+            if net[name]:
+                listener(net[name])
+        return {name: change for name, change in net.items() if change}
+
+    def on_change(self, name: str, listener: Callable[[Change], None]) -> None:
+        """Call ``listener`` with the net changes of an output relation, behind each batch of this view that changes
+        it."""
+        relation = self._state.program.relation(name)
+        if not relation.output:
+            raise JobError(f"{name} is not an output relation")
+        self._listeners.append((name, listener))
+
+    def __getitem__(self, name: str) -> Rows:
+        """Return the rows of a relation."""
+        relation = self._state.program.relation(name)
+        with telling_errors(self._state.path):
+            return rows_of_relation(relation, self._state.rows(relation))
+
+    def sql(self, query: str, parameters: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
+        """Return the rows of a query of SQLite's SQL, in which relations are views with their names. A query cannot
+        change anything."""
+        connection = self._state.connection
+        with telling_errors(self._state.path):
+            connection.execute("PRAGMA query_only = ON")
+            try:
+                return connection.execute(query, parameters).fetchall()
+            finally:
+                connection.execute("PRAGMA query_only = OFF")
+
+    def changes(self, since: int) -> Iterator[tuple[int, str, str, tuple[Any, ...]]]:
+        """Yield the changes of inputs and outputs in the commits behind a number: the commit, the relation, the
+        operation and the row. Raises :class:`~flintlog.JobError` if they are not kept."""
+        state, last = self._state, self.commit
+        if since < state.forgotten:
+            raise JobError(f"changes are kept from commit {state.forgotten} on")
+        found = [
+            (commit, relation.name, op, row[: len(relation.columns)])
+            for relation in logged(state.program)
+            for commit, op, row in state.stored_changes(relation, since, last)
+        ]
+        return iter(sorted(found, key=lambda change: change[0]))
+
+    def verify(self) -> list[dict[str, Any]]:
+        """Recount all relations from the rules and return what is wrong, which is nothing."""
+        with telling_errors(self._state.path):
+            return self._state.differences()
+
+    @staticmethod
+    def _change(relation: RowRelation, changes: Iterable[tuple[str, tuple[Any, ...]]]) -> Change:
+        """Return the net changes of a relation."""
+        sides: dict[str, list[tuple[Any, ...]]] = {"+": [], "-": []}
+        for op, row in changes:
+            sides[op].append(row)
+        return Change(rows_of_relation(relation, sides["+"]), rows_of_relation(relation, sides["-"]))
+
+
+def checked_changes(relation: RowRelation, rows: Iterable[Sequence[Any]], problems: Problems) -> list[StoredChange]:
+    """Return net changes as they are stored; add what is wrong with them."""
+    given, width = GivenChanges(relation, RowReading().shape(relation), problems), len(relation.columns)
+    lacking = f"it must have an operation and {width} values"
+    records = (
+        lacking if isinstance(row, str) or len(row) != width + 1 else [*map(listed_items, row[1:]), row[0]]
+        for row in rows
+    )
+    given.take(records, f"the changes of {relation.name}", False)
+    return given.net()
+
+
+def listed_items(value: Any) -> Any:
+    """Return a value with tuples as lists."""
+    return [listed_items(item) for item in value] if isinstance(value, list | tuple) else value
+
+
+def rows_of_relation(relation: RowRelation, rows: Iterable[tuple[Any, ...]]) -> Rows:
+    """Return rows in order, null first."""
+    width = len(relation.columns)
+    return Rows(relation, sorted((row[:width] for row in rows), key=in_order))
+
+
+def in_order(value: Any) -> Any:
+    """Return a value by which rows with nulls can be ordered."""
+    if isinstance(value, tuple | list):
+        return [in_order(item) for item in value]
+    return (value is not None, value) if value is not None else (False,)

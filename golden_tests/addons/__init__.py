@@ -1,0 +1,1 @@
+"""Tests of add-ons that have no folder of their own."""

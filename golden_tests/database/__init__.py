@@ -1,0 +1,1 @@
+"""Tests of states in one SQLite file, and of scripts that keep them."""

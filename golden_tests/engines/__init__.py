@@ -1,0 +1,1 @@
+"""Tests of the engines: all of them find the same."""

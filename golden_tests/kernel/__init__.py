@@ -1,0 +1,1 @@
+"""Tests of the kernel: the methods that maintain strata, in whatever engine."""

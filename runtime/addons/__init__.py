@@ -1,0 +1,1 @@
+"""Parts of the runtime that few jobs need, each registered by its modules."""

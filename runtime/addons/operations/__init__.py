@@ -1,0 +1,1 @@
+"""Commands for operators: archives, changes, history, revert, rollback and vacuum."""

@@ -1,0 +1,42 @@
+"""All add-ons: importing this module registers them."""
+
+from __future__ import annotations
+
+from ..inputs import external_functions, sequences
+from . import derivations, explain, lineage, micro_batch, quarantine
+from .feeds import feeding, folder, iceberg, messages, sources, spark_delta, spark_table, topic
+from .matrices import selection
+from .operations import archive, changes, compact, history, rebuild, recover, revert, rollback, upgrade, vacuum
+from .tables import delta
+from .tables import iceberg as iceberg_tables
+
+__all__ = [
+    "archive",
+    "changes",
+    "compact",
+    "delta",
+    "derivations",
+    "explain",
+    "external_functions",
+    "feeding",
+    "folder",
+    "history",
+    "iceberg",
+    "iceberg_tables",
+    "lineage",
+    "messages",
+    "micro_batch",
+    "quarantine",
+    "rebuild",
+    "recover",
+    "revert",
+    "rollback",
+    "selection",
+    "sequences",
+    "sources",
+    "spark_delta",
+    "spark_table",
+    "topic",
+    "upgrade",
+    "vacuum",
+]

@@ -1,0 +1,1 @@
+"""Output relations kept as tables of other formats, brought up to date after each commit."""

@@ -1,0 +1,248 @@
+"""The command line of a program whose state is one SQLite file."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from ..job.command import Command, CommandCall, run_commands
+from ..job.parsers import (
+    add_format,
+    add_functions,
+    add_nulls,
+    add_printing,
+    add_rounds,
+    option,
+    positive,
+    seconds_option,
+    several,
+)
+from ..job.report import tuples_text
+from ..rows.model import RowProgram
+from .commands import (
+    apply_given,
+    backup_file,
+    changes_file,
+    follow_folder,
+    history_file,
+    init_file,
+    revert_file,
+    show_file,
+    status_file,
+    verify_file,
+)
+
+add_state_file = several(
+    add_printing, option("--state", required=True, metavar="FILE", help="the SQLite file of the state")
+)
+
+add_log = option("--log", dest="log_file", metavar="FILE", help="append one line per event to this file")
+
+add_batch_options = several(
+    option("--op-column", default="op", metavar="NAME", help="the operation column (default: op)"),
+    option("--net", choices=["insert"], help="keep rows that are both deleted and inserted (default: refuse them)"),
+    option(
+        "--all-inserts",
+        action="store_true",
+        help="insert the rows of files without an operation column (default: refuse these files)",
+    ),
+    add_nulls,
+)
+
+add_work = several(add_state_file, add_log, add_functions, add_rounds)
+
+
+def report_file_status(result: Mapping[str, Any]) -> Iterator[str]:
+    """Yield the lines that describe the state."""
+    yield f"{result['program']}: commit {result['commit']}, batch {result['batch']}, {result['bytes']:,} bytes"
+    for name, rows in result["rows"].items():
+        yield f"  {name}: {tuples_text(rows)}"
+    yield f"changes are kept from commit {result['kept_from']} on"
+
+
+def report_file_verify(result: Mapping[str, Any]) -> Iterator[str]:
+    """Yield the first ten differences and their number, or a line that says that the state is exact."""
+    for difference in result["differences"][:10]:
+        yield "  ".join(f"{name}: {value}" for name, value in difference.items())
+    if result["differences"]:
+        yield f"{len(result['differences'])} differences; restore the file from a copy, or build a new one with `init`"
+    else:
+        rows = tuples_text(sum(result["rows"].values()))
+        yield f"commit {result['commit']} is exact: {rows}, {result['seconds']:.1f} s"
+
+
+def report_file_history(result: Mapping[str, Any]) -> Iterator[str]:
+    """Yield a line for each commit, and lines for what it changed."""
+    for record in result["commits"]:
+        notes = [f"reverts {record['reverts']}"] if "reverts" in record else []
+        notes += [] if record["kept"] else ["not kept"]
+        told = f"; {', '.join(notes)}" if notes else ""
+        moment = record["time"].replace("T", " ").partition(".")[0]
+        yield f"commit {record['commit']}: {record['batch']}, {record['command']}, {moment}{told}"
+        for name, change in record["changes"].items():
+            yield f"  {name} +{change['inserted']:,} -{change['deleted']:,}"
+    yield f"changes are kept from commit {result['kept_from']} on"
+
+
+def report_backup(result: Mapping[str, Any]) -> Iterator[str]:
+    """Yield a line about the copy."""
+    yield f"{result['file']} has commit {result['commit']}, {result['bytes']:,} bytes, {result['seconds']:.1f} s"
+
+
+FILE_COMMANDS = (
+    Command(
+        "init",
+        "build a state",
+        "Build the state from rows of the input relations, in a new SQLite file.",
+        (
+            add_work,
+            option(
+                "--input",
+                dest="inputs",
+                action="append",
+                default=[],
+                metavar="REL=PATH|DIR",
+                help="the rows of an input relation (CSV, JSON Lines, or a folder of such files), or a folder with a "
+                "file or folder for each relation; can be repeated",
+            ),
+            option("--all-inserts", action="store_true", help="treat no column of the rows as an operation column"),
+            add_nulls,
+            option(
+                "--keep",
+                metavar="N|TIME",
+                help="how many commits keep their changes, or for how long, such as 7d, 12h or 90m (default: 1000)",
+            ),
+        ),
+        lambda call: init_file(call.program, log=call.log, **call.options),
+    ),
+    Command(
+        "apply",
+        "apply a batch of changes",
+        "Apply a batch of changes in one transaction. A change has the columns of its relation and an operation: + or "
+        "-, insert or delete, Debezium's c, u, d and r, or Delta's _change_type.",
+        (
+            add_work,
+            option(
+                "--changes",
+                action="append",
+                metavar="DIR|FILE|REL=PATH",
+                help="a file or folder named after its relation, a folder of these, or REL=PATH; can be repeated",
+            ),
+            option(
+                "--batches",
+                metavar="DIR",
+                help="a folder of batches: apply each subfolder, in the order of their names; its name is the ID of "
+                "the batch",
+            ),
+            option(
+                "--batch",
+                metavar="ID",
+                help="the ID of the batch; applying an ID again changes nothing (default: a new ID)",
+            ),
+            add_batch_options,
+        ),
+        lambda call: apply_given(call.program, told=call.tell, log=call.log, **call.options),
+    ),
+    Command(
+        "follow",
+        "apply batches as they arrive",
+        "Apply the batches in a folder, and those that arrive there, until SIGTERM or SIGINT. Give a batch a name that "
+        "begins with a dot while it is being written.",
+        (
+            add_work,
+            option(
+                "--batches",
+                required=True,
+                metavar="DIR",
+                help="a folder: each subfolder is a batch, and its name is the ID of the batch",
+            ),
+            option(
+                "--poll",
+                type=seconds_option,
+                default=0.5,
+                metavar="SECONDS",
+                help="the interval at which to look for batches (default: %(default)s)",
+            ),
+            add_batch_options,
+        ),
+        lambda call: follow_folder(call.program, told=call.tell, log=call.log, **call.options),
+    ),
+    Command(
+        "status",
+        "describe the state",
+        "Print what the state contains.",
+        (add_state_file,),
+        lambda call: status_file(call.program, **call.options),
+        report_file_status,
+    ),
+    Command(
+        "show",
+        "print a relation",
+        "Print the tuples of a relation.",
+        (
+            add_state_file,
+            option("relation", metavar="REL", help="the relation"),
+            option("--at", metavar="LOCATION", help="print only the tuples at this location"),
+            option("--support", action="store_true", help="also print the support and rank stored with the tuples"),
+            add_format("tuples"),
+        ),
+        lambda call: show_file(call.program, form=call.form(), **call.options),
+    ),
+    Command(
+        "verify",
+        "compare the state with the rules",
+        "Check the file, recount all derivations from the rules and compare them with the state. Exit with 1 if they "
+        "differ.",
+        (add_state_file, add_log, add_functions),
+        lambda call: verify_file(call.program, log=call.log, **call.options),
+        report_file_verify,
+    ),
+    Command(
+        "changes",
+        "print the changes of a relation",
+        "Print by what rows an input or an output differs between two commits.",
+        (
+            add_state_file,
+            option("relation", metavar="REL", help="the relation"),
+            option("--since", type=positive, required=True, metavar="COMMIT", help="the earlier commit"),
+            option("--until", type=positive, metavar="COMMIT", help="the later commit (default: the last one)"),
+            add_format("changes"),
+        ),
+        lambda call: changes_file(call.program, form=call.form(), **call.options),
+    ),
+    Command(
+        "history",
+        "list the commits",
+        "List the last commits, the newest first: what made each of them, when, and what it changed.",
+        (add_state_file, option("--limit", type=positive, metavar="N", help="list at most N commits")),
+        lambda call: history_file(call.program, **call.options),
+        report_file_history,
+    ),
+    Command(
+        "revert",
+        "undo a batch",
+        "Undo what one batch has done to the inputs, as a batch of its own.",
+        (
+            add_work,
+            option("reverted", metavar="BATCH", help="the ID of the batch to undo"),
+            option("--batch", metavar="ID", help="the ID of the new batch (default: a new ID)"),
+        ),
+        lambda call: revert_file(call.program, log=call.log, **call.options),
+    ),
+    Command(
+        "backup",
+        "copy the state",
+        "Copy the state, as of its last commit, to a new file, while others may read it and write to it.",
+        (add_state_file, option("--to", required=True, metavar="FILE", help="the new file")),
+        lambda call: backup_file(call.program, **call.options),
+        report_backup,
+    ),
+)
+"""The commands of scripts whose state is a database."""
+
+
+def run_file_command(program: RowProgram, argv: Sequence[str] | None = None) -> int:
+    """Run the command that ``argv``, by default the command line, asks for; return its exit code."""
+    commands = {command.name: command for command in FILE_COMMANDS}
+    return run_commands(program, commands, functools.partial(CommandCall, program), argv)

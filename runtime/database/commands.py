@@ -1,0 +1,462 @@
+"""The commands of a job whose state is one SQLite file, as functions."""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import itertools
+import os
+import sqlite3
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from ..inputs.values import value_reader
+from ..job.batch_folder import BatchFolder, until_signal
+from ..kernel.errors import JobError, Passing, Refused
+from ..kernel.model import MOST_ROUNDS, FunctionSource
+from ..kernel.values import plain_value, shown
+from ..rows.batch import RowChanges
+from ..rows.model import RowProgram, RowRelation
+from ..rows.stored import encoded, encoded_row
+from ..rows.tables import ROW_PARTS, quoted_sql
+from ..store.extensions import supply
+from ..store.published_names import check_batch, operation_column
+from ..store.retention import checked_keep
+from ..system.log import Log
+from ..system.printing import RowPrinter
+from ..system.transient_errors import Troubles
+from .reading import RowReading, StoredChange, read_batch
+from .schema import logged
+from .state import CommitRecord, DatabaseState, open_file_state, telling_errors
+
+Result = dict[str, Any]
+"""What a command returns, and prints as JSON."""
+
+
+def init_file(
+    program: RowProgram,
+    state: str,
+    inputs: str | Sequence[str] = (),
+    all_inserts: bool = False,
+    nulls: str = "refuse",
+    keep: str | int | None = None,
+    max_rounds: int = MOST_ROUNDS,
+    functions: FunctionSource = None,
+    log: Log | None = None,
+) -> Result:
+    """Build the state from rows of the input relations; raise JobError if there is one."""
+    started, log = time.monotonic(), log or Log()
+    reading = RowReading(True, all_inserts=all_inserts, nulls=nulls)
+    kept, supplied = checked_keep(keep), supply(program, functions)
+    check_folder(state)
+    with open_file_state(program, state, supplied, max_rounds, new=True) as database:
+        database.keep = kept or database.keep
+        changes = read_batch(program, inputs, reading, log)
+        try:
+            return commit_batch(database, None, "init", lambda: changes, log, started, reading.left_out)
+        except Refused as error:
+            # Without advice for those who have a state.
+            raise Refused(error.without_state) from error
+
+
+def check_folder(state: str) -> None:
+    """Raise JobError if a file cannot be made at a place, or would be a folder."""
+    path = Path(state).absolute()
+    if not path.parent.is_dir():
+        raise JobError(f"{path.parent} is not a folder, in which {path.name} could be made")
+    if path.is_dir():
+        raise JobError(f"{state} is a folder; the state of this program is a file")
+
+
+def apply_file(
+    program: RowProgram,
+    state: str,
+    changes: str | Sequence[str],
+    batch: str | None = None,
+    op_column: str = "op",
+    net: str | None = None,
+    all_inserts: bool = False,
+    nulls: str = "refuse",
+    max_rounds: int = MOST_ROUNDS,
+    functions: FunctionSource = None,
+    log: Log | None = None,
+) -> Result:
+    """Apply a batch of changes in one transaction. A batch whose ID is there already changes nothing."""
+    reading = RowReading(False, op_column, net, all_inserts, nulls)
+    with open_file_state(program, state, supply(program, functions), max_rounds) as database:
+        return apply_to(database, changes, batch, reading, log or Log())
+
+
+def apply_to(
+    database: DatabaseState, changes: str | Sequence[str], batch: str | None, reading: RowReading, log: Log
+) -> Result:
+    """Apply a batch of changes to an opened state."""
+    started = time.monotonic()
+    if batch is not None:
+        check_batch(batch)
+        with telling_errors(database.path):
+            if database.known_batch(batch):
+                return known_batch_summary(database, batch, log)
+    rows = read_batch(database.program, changes, reading, log)
+    return commit_batch(database, batch, "apply", lambda: rows, log, started, reading.left_out)
+
+
+def commit_batch(
+    database: DatabaseState,
+    batch: str | None,
+    command: str,
+    changes: Callable[[], RowChanges],
+    log: Log,
+    started: float,
+    left_out: Mapping[str, int] | None = None,
+    reverts: str | None = None,
+) -> Result:
+    """Apply changes in one transaction, unless there is a commit of the batch, and return the result; ``started`` is
+    the start of the command by ``time.monotonic()``."""
+    with database.transaction():
+        # Another process may have applied it meanwhile.
+        known = database.known_batch(batch)
+        record = database.commit if known else database.apply(changes(), batch, command, reverts)
+    if known:
+        return known_batch_summary(database, str(batch), log)
+    return {
+        "program": database.program.name,
+        "batch": record.batch,
+        "commit": record.number,
+        "applied": True,
+        "changes": changes_said(database.program, record),
+        "rows": rows_said(database.program, record),
+        "published": {},
+        "steps": [],
+        "seconds": round(time.monotonic() - started, 3),
+        **({"left_out": dict(left_out)} if left_out else {}),
+        **({"reverts": reverts} if reverts is not None else {}),
+    }
+
+
+def known_batch_summary(database: DatabaseState, batch: str, log: Log) -> Result:
+    """Return the result of a command that commits nothing, since the state has applied its batch before."""
+    log.event("known", batch=batch)
+    database.refresh()
+    number = database.commit.number
+    return {"program": database.program.name, "batch": batch, "commit": number, "applied": False}
+
+
+def changes_said(program: RowProgram, record: CommitRecord) -> dict[str, dict[str, int]]:
+    """Return how many tuples of each relation a commit has inserted and deleted."""
+    return {
+        relation.name: dict(zip(("inserted", "deleted"), record.changes[relation.table], strict=True))
+        for relation in program.relations
+        if relation.table in record.changes and not relation.hidden
+    }
+
+
+def rows_said(program: RowProgram, record: CommitRecord) -> dict[str, int]:
+    """Return how many tuples each relation has."""
+    return {relation.name: record.rows[relation.table] for relation in program.relations if not relation.hidden}
+
+
+# Folders of batches
+
+
+def apply_given(
+    program: RowProgram,
+    state: str,
+    changes: Sequence[str] | None,
+    batches: str | None,
+    batch: str | None,
+    told: Callable[[Result], None],
+    log: Log,
+    max_rounds: int,
+    functions: FunctionSource = None,
+    **options: Any,
+) -> None:
+    """Apply a batch, or the batches of a folder, and call ``told`` with the results."""
+    if not batches:
+        if not changes:
+            raise JobError("give the changes with --changes, or a folder of batches with --batches")
+        further = {**options, "max_rounds": max_rounds, "functions": functions, "log": log}
+        told(apply_file(program, state, changes, batch, **further))
+        return
+    if batch:
+        raise JobError("--batch cannot be combined with --batches, whose folders name their batches")
+    with open_file_state(program, state, supply(program, functions), max_rounds) as database:
+        folder = waiting_batches(database, batches)
+        for waiting in folder.waiting():
+            told(apply_waiting(database, folder, waiting, log, options))
+
+
+def follow_folder(
+    program: RowProgram,
+    state: str,
+    batches: str,
+    poll: float,
+    told: Callable[[Result], None],
+    log: Log,
+    max_rounds: int,
+    functions: FunctionSource = None,
+    **options: Any,
+) -> None:
+    """Apply the batches of a folder, and those that arrive in it, until a signal; call ``told`` with the results."""
+    ended, troubles = until_signal(), Troubles(log)
+    supplied = supply(program, functions)
+    with contextlib.suppress(KeyboardInterrupt), open_file_state(program, state, supplied, max_rounds) as database:
+        folder = waiting_batches(database, batches)
+        log.event("follow", folder=batches, known=len(folder.known))
+        while not ended.is_set():
+            try:
+                waiting = folder.waiting(complete=False)
+                for batch in waiting:
+                    told(apply_waiting(database, folder, batch, log, options))
+                    troubles.over()
+                    if ended.is_set():
+                        return
+            except Passing as error:
+                ended.wait(troubles.note(str(error)))
+                continue
+            if not waiting:
+                ended.wait(poll)
+
+
+def waiting_batches(database: DatabaseState, batches: str) -> BatchFolder:
+    """Return the batches of a folder that the state does not have."""
+    given = database.connection.execute("SELECT batch FROM _commits WHERE NOT generated")
+    return BatchFolder(batches, (batch for (batch,) in given))
+
+
+def apply_waiting(
+    database: DatabaseState, folder: BatchFolder, batch: str, log: Log, options: Mapping[str, Any]
+) -> Result:
+    """Apply a batch of a folder and return its result; raise JobError, naming the batch, if that fails."""
+    try:
+        result = apply_to(database, folder.place(batch), batch, RowReading(False, **options), log)
+    except JobError as error:
+        raise type(error)(f"batch {batch}: {error}") from error
+    folder.known.add(batch)
+    return result
+
+
+# Reading
+
+
+def status_file(program: RowProgram, state: str) -> Result:
+    """Return what the state contains."""
+    with open_file_state(program, state) as database:
+        pages, size = (
+            database.connection.execute(f"PRAGMA {name}").fetchone()[0] for name in ("page_count", "page_size")
+        )
+        return {
+            "program": program.name,
+            "compiler": program.compiler,
+            "commit": database.commit.number,
+            "batch": database.commit.batch,
+            "rows": rows_said(program, database.commit),
+            "keep": database.keep,
+            "kept_from": database.forgotten,
+            "bytes": pages * size,
+        }
+
+
+def verify_file(program: RowProgram, state: str, functions: FunctionSource = None, log: Log | None = None) -> Result:
+    """Check the file, then recount every relation from the rules themselves, not from their delta rules;
+    ``differences`` of the result is empty if the state is exact."""
+    started, log = time.monotonic(), log or Log()
+    with open_file_state(program, state, supply(program, functions)) as database, telling_errors(state):
+        log.event("verify", commit=database.commit.number)
+        damage = [text for (text,) in database.connection.execute("PRAGMA integrity_check(10)") if text != "ok"]
+        if damage:
+            raise JobError(f"{state} is damaged: {damage[0]}; restore it from a copy")
+        differences = [*database.differences(), *count_differences(database)]
+        return {
+            "program": program.name,
+            "commit": database.commit.number,
+            "rows": rows_said(program, database.commit),
+            "differences": differences,
+            "seconds": round(time.monotonic() - started, 3),
+        }
+
+
+def count_differences(database: DatabaseState) -> Iterator[Result]:
+    """Yield the relations that have another number of tuples than the last commit says."""
+    for relation in database.program.relations:
+        table, told = database.tables.tables[relation.table], database.commit.rows[relation.table]
+        count = database.tables.count(table.name)
+        if count != told:
+            yield {"relation": relation.name, "problem": f"{told:,} tuples are recorded", "tuples": [count]}
+
+
+def show_file(
+    program: RowProgram, state: str, relation: str, form: str, limit: int | None, at: str | None, support: bool
+) -> None:
+    """Print the tuples of a relation, in order."""
+    shown_one = program.relation(relation)
+    with open_file_state(program, state) as database, telling_errors(state):
+        where, values = place_condition(shown_one, at)
+        kept = database.tables.tables[shown_one.table].hidden if support else ()
+        hidden = [column for column in kept if column in ("_support", "_rank")]
+        names = [column.name for column in shown_one.term_columns if shown_one.columns]
+        rows = database.rows(shown_one, where, values, hidden)
+        RowPrinter(form).print([*names, *hidden], itertools.islice(rows, limit))
+
+
+def place_condition(relation: RowRelation, at: str | None) -> tuple[str, list[Any]]:
+    """Return the condition that selects the tuples at a location, and its values; raise JobError for a relation that
+    has none."""
+    if at is None or at == relation.at:
+        return "", []
+    if relation.at is not None:
+        raise JobError(f"{relation.name} is at {relation.at} only, not at {shown(at)}")
+    place = next((column for column in relation.columns if column.sql == relation.location), None)
+    if place is None:
+        raise JobError(f"{relation.name} has no location")
+    try:
+        value = value_reader(place.type, True)(at)
+    except ValueError as error:
+        raise JobError(f"{relation.name} cannot be located at {shown(at)}: {error}") from error
+    return f" WHERE {quoted_sql(place.sql)} = ?", [encoded(plain_value(value, place.type), place.type)]
+
+
+def changes_file(
+    program: RowProgram, state: str, relation: str, since: int, until: int | None, form: str, limit: int | None
+) -> None:
+    """Print by what rows a relation differs in commit ``until`` (default: the last) from commit ``since``."""
+    changed = program.relation(relation)
+    with open_file_state(program, state) as database, telling_errors(state):
+        changes = net_between(database, changed, since, until)
+        names = [column.name for column in changed.columns]
+        RowPrinter(form).print([operation_column(changed.columns), *names], itertools.islice(changes, limit))
+
+
+def net_between(
+    database: DatabaseState, relation: RowRelation, since: int, until: int | None
+) -> Iterator[tuple[Any, ...]]:
+    """Yield the rows by which a relation differs between two commits, each behind its operation. Raise JobError unless
+    the changes between them are kept."""
+    if relation not in [*logged(database.program)]:
+        raise JobError(f"{relation.name} is neither an input nor an output; changes are kept of those only")
+    last = database.commit.number
+    until = last if until is None else until
+    for number in (since, until):
+        if not database.forgotten <= number <= last:
+            raise JobError(
+                f"commit {number} is not kept: {database.path} has the changes from commit {database.forgotten} "
+                f"to {last}"
+            )
+    sign = 1 if until >= since else -1
+    net: dict[tuple[Any, ...], int] = {}
+    rows: dict[tuple[Any, ...], tuple[Any, ...]] = {}
+    for _, op, row in database.stored_changes(relation, min(since, until), max(since, until)):
+        key = encoded_row(relation.term_columns, row)
+        rows[key] = row
+        net[key] = net.get(key, 0) + (sign if op == "+" else -sign)
+    for op, sign in (("-", -1), ("+", 1)):
+        yield from ((op, *rows[key]) for key, count in net.items() if count == sign)
+
+
+def history_file(program: RowProgram, state: str, limit: int | None = None) -> Result:
+    """Return the last commits of a state, at most ``limit``, the newest first."""
+    with open_file_state(program, state) as database, telling_errors(state):
+        last = database.commit.number
+        first = max(1, last - limit + 1) if limit is not None else 1
+        records = [
+            {
+                "commit": record.number,
+                "batch": record.batch,
+                "command": record.command,
+                "time": record.time,
+                "changes": changes_said(program, record),
+                "kept": record.number >= database.forgotten,
+                **({"reverts": record.reverts} if record.reverts is not None else {}),
+            }
+            for record in database.commits(first)
+        ]
+        return {
+            "program": program.name,
+            "commit": last,
+            "keep": database.keep,
+            "kept_from": database.forgotten,
+            "commits": records[::-1],
+        }
+
+
+# Going back
+
+
+def revert_file(
+    program: RowProgram,
+    state: str,
+    reverted: str,
+    batch: str | None = None,
+    max_rounds: int = MOST_ROUNDS,
+    functions: FunctionSource = None,
+    log: Log | None = None,
+) -> Result:
+    """Apply, as a batch of its own, the inverse of what the batch ``reverted`` has changed in the inputs. Raise Refused
+    if a later batch has changed a row with a primary key that it changed."""
+    started, supplied = time.monotonic(), supply(program, functions)
+    if batch is not None:
+        check_batch(batch)
+    with open_file_state(program, state, supplied, max_rounds) as database:
+        changes = functools.partial(inverse_changes, database, reverted)
+        return commit_batch(database, batch, "revert", changes, log or Log(), started, reverts=reverted)
+
+
+def inverse_changes(database: DatabaseState, batch: str) -> dict[str, list[StoredChange]]:
+    """Return the changes of stored rows by table that undo those of a batch. Raise JobError if they are not kept."""
+    record = database.commit_of_batch(batch)
+    if record is None:
+        raise JobError(f"{database.path} has no commit of batch {shown(batch)}; `history` lists them")
+    number = record.number
+    if number <= database.forgotten:
+        raise JobError(
+            f"batch {shown(batch)} is commit {number}, and the state before it is not kept: {database.path} has the "
+            f"changes from commit {database.forgotten} on"
+        )
+    inverse = {"+": "-", "-": "+"}
+    found: dict[str, list[StoredChange]] = {}
+    for relation in database.program.relations:
+        if relation.kind != "input":
+            continue
+        width = len(relation.columns)
+        changes = [(op, row[:width]) for _, op, row in database.stored_changes(relation, number - 1, number)]
+        if not changes:
+            continue
+        if relation.key:
+            later = database.stored_changes(relation, number, database.commit.number)
+            ROW_PARTS["later changes"](relation, [row for _, row in changes], later, batch)
+        columns = relation.columns
+        found[relation.table] = [(inverse[op], encoded_row(columns, row) or (1,)) for op, row in changes]
+    return found
+
+
+def backup_file(program: RowProgram, state: str, to: str) -> Result:
+    """Copy the state, as of its last commit, to a new file, while others may read it and write to it."""
+    started = time.monotonic()
+    check_folder(to)
+    if Path(to).exists():
+        raise JobError(f"{to} exists already")
+    with open_file_state(program, state) as database, telling_errors(state):
+        part = f"{to}.part"
+        target = sqlite3.connect(part, isolation_level=None)
+        try:
+            target.execute("PRAGMA synchronous = FULL")
+            database.connection.backup(target)
+            (commit,) = target.execute("SELECT MAX(number) FROM _commits").fetchone()
+        finally:
+            target.close()
+        try:
+            os.link(part, to)
+        except FileExistsError as error:
+            raise Passing(f"{to} was made by another process meanwhile") from error
+        finally:
+            Path(part).unlink()
+        seconds = round(time.monotonic() - started, 3)
+        return {
+            "program": program.name,
+            "commit": commit,
+            "file": to,
+            "bytes": Path(to).stat().st_size,
+            "seconds": seconds,
+        }

@@ -1,0 +1,237 @@
+"""Read the rows of a batch from CSV and JSON files of this machine, one by one, and reduce them to net changes."""
+
+from __future__ import annotations
+
+import functools
+import itertools
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from ..inputs.dialects import Dialect
+from ..inputs.paths import ListedFile, data_files, files_at, named_places, opened_file, text_lines, typed_partition
+from ..inputs.records import (
+    PROBLEMS_LISTED,
+    Members,
+    Problems,
+    Record,
+    Warn,
+    csv_header,
+    csv_records,
+    json_records,
+    match_header,
+    no_input,
+    plain_records,
+    split_csv,
+)
+from ..inputs.values import REMOVE_KEY, Reader, RowShape, left_out_counts, read_operation, value_reader
+from ..kernel.errors import JobError
+from ..kernel.values import hashable, plain_value, shown
+from ..rows.model import RowProgram, RowRelation
+from ..rows.stored import encoded
+from ..store.published_names import operation_column
+from ..system.log import Log
+from ..system.places import without_scheme
+
+StoredChange = tuple[str, tuple[Any, ...]]
+"""An operation, and a row of values as they are stored."""
+
+
+@dataclass
+class RowReading:
+    """How to read rows: as the ``initial`` ones of a state or as changes, and the name of their operation column.
+    ``net`` and ``all_inserts`` are as in RowShape; rows with ``nulls`` are refused, or counted in ``left_out``."""
+
+    initial: bool = False
+    op_column: str = "op"
+    net: str | None = None
+    all_inserts: bool = False
+    nulls: str = "refuse"
+    left_out: Counter[str] | None = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.left_out = left_out_counts(self.nulls)
+
+    def shape(self, relation: RowRelation) -> RowShape:
+        """Return what to read for a relation."""
+        operation = operation_column(relation.columns, self.op_column, self.initial and self.all_inserts)
+        return RowShape(relation, operation, "", self.initial, self.net or "", self.all_inserts, self.left_out)
+
+
+def read_batch(
+    program: RowProgram, given: str | Sequence[str], reading: RowReading, log: Log
+) -> dict[str, list[StoredChange]]:
+    """Return the net changes of stored rows by table. Rows are given as ``REL=PATH``, as files or folders named after
+    relations, or as a folder of these. Raise Refused, naming the rows, if anything is wrong."""
+    sources: dict[str, list[str]] = {}
+    files_named = {name: relation.file for name, relation in program.inputs.items()}
+    for item in [given] if isinstance(given, str) else given:
+        for name, place in named_places(files_named, item):
+            sources.setdefault(name, []).append(place)
+    problems = Problems()
+    changes: dict[str, list[StoredChange]] = {}
+    for name, places in sources.items():
+        relation = input_named(program, name)
+        read = GivenChanges(relation, reading.shape(relation), problems)
+        files = [file for place in places for file in rows_files(relation, place, problems)]
+        log.event("read", relation=name, files=len(files), bytes=sum(file.size for file in files))
+        for file in files:
+            read.take_file(file, log.warn)
+        changes[relation.table] = read.net()
+    problems.refuse()
+    return changes
+
+
+def input_named(program: RowProgram, name: str) -> RowRelation:
+    """Return the input relation called ``name``; raise JobError if there is none."""
+    if name in program.inputs:
+        return program.inputs[name]
+    raise no_input(program, name)
+
+
+# Files
+
+
+class RowsFile(NamedTuple):
+    """A file of rows, which prints as its path. ``partition`` has columns and values from the names of its folders."""
+
+    path: str
+    format: str
+    size: int
+    dialect: Dialect
+    partition: Mapping[str, str | None]
+
+    def __str__(self) -> str:
+        return self.path
+
+    def open(self) -> Any:
+        """Open the file for reading bytes."""
+        return opened_file(Path(self.path))
+
+
+def rows_files(relation: RowRelation, place: str, problems: Problems) -> Iterator[RowsFile]:
+    """Yield the files behind a place given for a relation. Raise JobError for a URI."""
+
+    def files_here(place: str) -> list[ListedFile]:
+        path = without_scheme(place)
+        if path is None:
+            raise JobError(
+                f"{place} is not on this machine, and a state in a database reads files of this machine only"
+            )
+        return list(files_at(Path(path), [column.name for column in relation.columns]))
+
+    return itertools.starmap(RowsFile, data_files(relation.file, place, problems, files_here))
+
+
+# Changes
+
+
+class GivenChange(NamedTuple):
+    """A change as it is read: its operation, its row, and where it stands."""
+
+    op: str
+    row: tuple[Any, ...]
+    place: object
+    number: int
+
+
+class GivenChanges:
+    """The changes of a relation, in the order in which they are read; what is wrong with them is added to
+    ``problems``."""
+
+    def __init__(self, relation: RowRelation, shape: RowShape, problems: Problems) -> None:
+        self.relation, self.shape, self.problems = relation, shape, problems
+        self.changes: list[GivenChange] = []
+
+    def take_file(self, file: RowsFile, warn: Warn) -> None:
+        """Take the rows of a file."""
+        lines, shape, problems = text_lines(file, file.open), self.shape, self.problems
+        if file.format == "json":
+            constant, members = typed_partition(file, file.partition, shape, problems), Members()
+            if constant is not None:
+                self.take(json_records(lines, shape, constant, members), file, False)
+                members.check(str(file), shape, problems, warn)
+        elif file.format == "csv":
+            dialect = file.dialect
+            fields = plain_records(lines, shape, dialect) if dialect.plain else split_csv(lines, dialect)
+            header = csv_header(fields, shape, dialect)
+            places = match_header(header, str(file), shape, problems, warn, dialect, file.partition)
+            if places is not None:
+                self.take(csv_records(fields, len(header), places, [*file.partition.values()]), file, True)
+        else:
+            problems.add(f"{file}: a state in a database reads CSV and JSON, not {file.format}")
+
+    def take(self, records: Iterable[Record], place: object, text: bool) -> None:
+        """Take the records that fit, at a place; ``text`` says that all their values are text, as in CSV."""
+        readers: list[Reader] = [value_reader(column.type, text) for column in self.relation.columns]
+        readers.append(functools.partial(read_operation, self.shape))
+        never, keys, width = self.shape.never_null, self.shape.key_places, len(self.relation.columns)
+        for number, record in enumerate(records, 1):
+            chosen: Sequence[int] = range(width + 1)
+            if isinstance(record, str):
+                self.problems.add(f"{place}, row {number}: {record}")
+                continue
+            if any(record[i] is None for i in never):
+                assert self.shape.left_out is not None
+                self.shape.left_out[self.relation.name] += 1
+                if not self.shape.removes_keys or any(record[i] is None for i in keys):
+                    continue
+                chosen = [*keys, width]
+            values: list[Any] = [None] * (width + 1)
+            before = self.problems.count
+            for i in chosen:
+                try:
+                    values[i] = readers[i](record[i])
+                except ValueError as error:
+                    self.problems.add(f"{place}, row {number}, column {self.shape.names[i]}: {error}")
+            if self.problems.count > before:
+                continue
+            op = values.pop()
+            if len(chosen) <= width:
+                # An insertion that is left out for a null removes the row with its key.
+                if op not in "+>":
+                    continue
+                op = REMOVE_KEY
+            self.changes.append(GivenChange(op, tuple(values), place, number))
+
+    def net(self) -> list[StoredChange]:
+        """Return the net changes as they are stored, at most one for each row, unless its copies are counted. A row
+        that is both deleted and inserted is a problem, unless it belongs to an update that changes nothing or
+        ``shape.net`` says that it stays."""
+        if self.relation.copy:
+            return [(change.op, self.stored(change.row)) for change in self.changes]
+        changes: dict[tuple[Any, ...], list[GivenChange]] = {}
+        for change in self.changes:
+            changes.setdefault(hashable([*change.row]), []).append(change)
+        net, contradicted = [], []
+        for key, of in changes.items():
+            ops = "".join(change.op for change in of)
+            inserted, deleted = {"+", ">"} & {*ops}, {"-", "<"} & {*ops}
+            images = not {"+", "-"} & {*ops} and ops.count("<") <= ops.count(">")
+            if inserted and deleted and not images and not self.shape.net:
+                contradicted.append(key)
+            op = REMOVE_KEY if REMOVE_KEY in ops else "+" if inserted else "-"
+            net.append((op, self.stored(of[0].row)))
+        for key in sorted(contradicted)[:PROBLEMS_LISTED]:
+            self.note_contradiction(changes[key])
+        if contradicted:
+            self.problems.count += max(len(contradicted) - PROBLEMS_LISTED, 0)
+            self.problems.advice["their order is unknown: pass --net insert to keep such rows"] = None
+        return net
+
+    def stored(self, row: Sequence[Any]) -> tuple[Any, ...]:
+        """Return a row as it is stored; one without columns has a constant."""
+        of = zip(row, (column.type for column in self.relation.columns), strict=True)
+        return tuple(v if v is None else encoded(plain_value(v, kind), kind) for v, kind in of) or (1,)
+
+    def note_contradiction(self, changes: Sequence[GivenChange]) -> None:
+        """Add a problem for a row that is both deleted and inserted, with the places of both."""
+        values = zip(self.relation.columns, hashable([*changes[0].row]), strict=True)
+        text = ", ".join(f"{column.name} = {shown(value)}" for column, value in values) or "the row ()"
+        deleted, inserted = (next(c for c in changes if c.op in ops) for ops in ("-<", "+>"))
+        self.problems.add(
+            f"{self.relation.name}: {text} is both deleted ({deleted.place}, row {deleted.number}) and inserted "
+            f"({inserted.place}, row {inserted.number})"
+        )

@@ -1,0 +1,162 @@
+"""What is in the file of a state, and the check that nothing else is.
+
+Users read views with the names and columns of the program's relations. The names of all other tables begin with an
+underscore; ``docs/database.md`` says which of them stay as they are.
+"""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+from collections.abc import Callable, Iterator, Sequence
+
+from ..kernel.errors import JobError
+from ..kernel.model import Column
+from ..kernel.sql import is_list, is_optional, plain_type
+from ..kernel.values import shown
+from ..rows.batch import definitions
+from ..rows.model import UNIT_COLUMN, RowProgram, RowRelation
+from ..rows.tables import RowTables, quoted_sql
+
+APPLICATION_ID = 0x464C4E54
+"""What tells a file of Flintlog from other databases: FLNT."""
+
+SCHEMA_VERSION = 1
+"""The version of what is in a file."""
+
+READABLE: dict[str, Callable[[str, str], str]] = {}
+"""SQL for stored decimals as people read them, by name and type; its module registers it."""
+
+COMMITS = """CREATE TABLE _commits (
+    number INTEGER PRIMARY KEY, batch TEXT NOT NULL UNIQUE, generated INTEGER NOT NULL, command TEXT NOT NULL,
+    reverts TEXT, time TEXT NOT NULL, clock INTEGER NOT NULL, rows TEXT NOT NULL, changes TEXT NOT NULL
+)"""
+"""A row for each commit: the ID of its batch, and whether the state has generated it; the command that made it, and the
+batch that it reverts; its time; the greatest rank; and by table, as JSON, the number of its tuples, and of those that
+were inserted and deleted."""
+
+SETTINGS = "CREATE TABLE _settings (name TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID"
+"""What the file is of: the name of the program and its hash, its relations and functions; and how many commits keep
+their changes, and up to which they are forgotten."""
+
+
+def view_name(relation: RowRelation) -> str:
+    """Return the name of the view of a relation: that of its table, but SQLite keeps some names for itself."""
+    return f"relation_{relation.table}" if relation.table.lower().startswith("sqlite_") else relation.table
+
+
+def logged(program: RowProgram) -> Iterator[RowRelation]:
+    """Yield the relations whose net changes are kept: outputs, and inputs, which a revert restores."""
+    for relation in program.relations:
+        if (relation.output and not relation.hidden) or relation.kind == "input":
+            yield relation
+
+
+def changes_table(relation: RowRelation) -> str:
+    """Return the name of the table of the net changes of a relation in SQL."""
+    return quoted_sql(f"_stored_changes_of_{relation.table}")
+
+
+def expected_schema(tables: RowTables) -> dict[tuple[str, str], str]:
+    """Return the definitions of all that a file has, by types and names."""
+    made = {("table", "_commits"): COMMITS, ("table", "_settings"): SETTINGS}
+    made |= {(kind, name): sql for kind, name, sql in definitions(tables)}
+    for relation in logged(tables.program):
+        table = tables.tables[relation.table]
+        columns = table.typed(table.columns)
+        name = f"_stored_changes_of_{relation.table}"
+        made["table", name] = (
+            f"CREATE TABLE {quoted_sql(name)} (_commit INTEGER NOT NULL, _op TEXT NOT NULL, {columns})"
+        )
+        index = f"{name}__1"
+        made["index", index] = f"CREATE INDEX {quoted_sql(index)} ON {quoted_sql(name)} (_commit)"
+        made["view", f"_changes_of_{relation.table}"] = view_of(
+            f"_changes_of_{relation.table}", relation, name, ("_commit", "_op")
+        )
+    for relation in tables.program.relations:
+        if not relation.hidden:
+            name = view_name(relation)
+            made["view", name] = view_of(name, relation, f"_rows_of_{relation.table}")
+    return made
+
+
+def view_of(name: str, relation: RowRelation, table: str, first: Sequence[str] = ()) -> str:
+    """Return the definition of a view with the values of a relation's columns as people read them."""
+    columns = relation.columns or (UNIT_COLUMN,)
+    names = [*first, *(quoted_sql(column.sql) for column in columns)]
+    values = [*first, *(readable_value(column) for column in columns)]
+    return f"CREATE VIEW {quoted_sql(name)} ({', '.join(names)}) AS SELECT {', '.join(values)} FROM {quoted_sql(table)}"
+
+
+def readable_value(column: Column) -> str:
+    """Return SQL for a stored value as people read it, in functions that each SQLite has."""
+    name, kind = quoted_sql(column.sql), plain_type(column.type)
+    value = name
+    if kind.startswith("decimal") and not is_list(kind):
+        value = READABLE["decimal"](name, kind)
+    return f"CASE WHEN {name} = x'' THEN NULL ELSE {value} END" if is_optional(column.type) else value
+
+
+def relation_records(program: RowProgram) -> str:
+    """Return what tells the relations of one version of a program from those of others, as JSON by name."""
+    records: dict[str, object] = {}
+    for relation in program.relations:
+        columns = [[column.name, column.type] for column in relation.columns]
+        records[relation.name] = [relation.kind, columns, [*relation.key], relation.definition]
+    return json.dumps(records, sort_keys=True)
+
+
+def check_settings(program: RowProgram, settings: dict[str, str], path: str) -> None:
+    """Raise JobError if a file is of another program, or of another version of it."""
+    written, own = json.loads(settings["relations"]), json.loads(relation_records(program))
+    if written == own:
+        return
+    differ = sorted(name for name in written.keys() | own.keys() if written.get(name) != own.get(name))
+    listed = ", ".join(names_told(program, differ))
+    raise JobError(
+        f"{path} was written by another program, {shown(settings['program'])}, or by another version of it: {listed} "
+        "differ; build a new file with `init`"
+    )
+
+
+def names_told(program: RowProgram, names: Sequence[str]) -> list[str]:
+    """Return names of relations as users know them, at most ten."""
+    hidden = {relation.name: relation.shown_as for relation in program.relations if relation.hidden}
+    known = [*dict.fromkeys(name for name in (hidden.get(name, name) for name in names) if name)]
+    return [*known[:10], *(["..."] if len(known) > 10 else [])] or ["its rules"]
+
+
+def is_empty(connection: sqlite3.Connection) -> bool:
+    """Return whether a database has nothing in it."""
+    return connection.execute("SELECT 1 FROM sqlite_schema LIMIT 1").fetchone() is None
+
+
+def check_schema(connection: sqlite3.Connection, tables: RowTables, path: str) -> None:
+    """Raise JobError unless a file is a state of the program, and has nothing but what the program puts there: a table
+    or a trigger of somebody else might do anything."""
+    (application,) = connection.execute("PRAGMA application_id").fetchone()
+    (version,) = connection.execute("PRAGMA user_version").fetchone()
+    if application != APPLICATION_ID:
+        raise JobError(f"{path} is an SQLite database, but not the state of a Flintlog program")
+    if version != SCHEMA_VERSION:
+        newer = (
+            "a newer version of Flintlog: compile the program with that one"
+            if version > SCHEMA_VERSION
+            else ("an older version of Flintlog: build a new file with `init`")
+        )
+        raise JobError(f"{path} was written by {newer}")
+    there = {(kind, name): sql for kind, name, sql in connection.execute("SELECT type, name, sql FROM sqlite_schema")}
+    known = {("table", "_settings"): SETTINGS}
+    if there.get(("table", "_settings")) != SETTINGS:
+        raise JobError(f"{path} is damaged, or was changed by another program: it has no table _settings of a state")
+    check_settings(tables.program, dict(connection.execute("SELECT name, value FROM _settings")), path)
+    known = expected_schema(tables)
+    # SQLite's own: the indexes of unique columns, and what ANALYZE leaves.
+    own = {key for key, sql in there.items() if key[1].startswith("sqlite_") and (sql is None or key[0] == "table")}
+    foreign = [key for key, sql in there.items() if key not in own and known.get(key) != sql]
+    missing = [key for key in known if key not in there]
+    if foreign or missing:
+        kind, name = (foreign or missing)[0]
+        what = "has" if foreign else "lacks"
+        strange = ", which the program has not made or has made otherwise" if foreign else ""
+        raise JobError(f"{path} {what} the {kind} {shown(name)}{strange}: it was changed by another program")

@@ -1,0 +1,375 @@
+"""A state in one SQLite file: a batch is one transaction."""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+import json
+import sqlite3
+from collections.abc import Callable, Iterator, Sequence
+from datetime import timedelta
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from ..kernel.errors import JobError, Passing, Refused
+from ..kernel.model import MOST_ROUNDS
+from ..rows.batch import RowChanges, maintain_all, row_tables
+from ..rows.model import RowProgram, RowRelation
+from ..rows.recount import row_differences
+from ..rows.stored import decoded_row, define_functions
+from ..rows.tables import RowTables, listed
+from ..store.retention import UNITS, moment_after, moment_text, parsed_moment
+from .schema import (
+    APPLICATION_ID,
+    SCHEMA_VERSION,
+    changes_table,
+    check_schema,
+    expected_schema,
+    is_empty,
+    logged,
+    relation_records,
+)
+
+SETTINGS_OF_CONNECTIONS = (
+    "trusted_schema = OFF",
+    "cell_size_check = ON",
+    "temp_store = MEMORY",
+    "automatic_index = OFF",
+    "cache_size = -65536",  # 64 MiB
+)
+"""Nothing of a file is executed that might be somebody else's; work tables are in memory; and joins use the indexes
+that the compiler has chosen."""
+
+LOCK_SECONDS = 30.0
+"""How long a command waits for another one that writes to the file."""
+
+COMMITS_LOGGED = "1000"
+"""How many commits keep their changes unless a state says otherwise."""
+
+MEMORY = ":memory:"
+
+LOCKED = (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED)
+FULL = (sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR, sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_READONLY)
+
+
+BATCHES = {"apply": "batch"}
+"""What generated IDs call batches, if not by the command."""
+
+EXTERNAL: dict[str, Callable[..., None]] = {}
+"""What defines external functions for a connection; its module registers it."""
+
+
+class CommitRecord(NamedTuple):
+    """A commit, as _commits has it: its number, the ID of its batch and whether the state has ``generated`` it, the
+    command that made it, the batch that it reverts, its time in UTC, the greatest rank, and by table the number of its
+    tuples and how many were inserted and deleted."""
+
+    number: int
+    batch: str
+    generated: bool
+    command: str
+    reverts: str | None
+    time: str
+    clock: int
+    rows: dict[str, int]
+    changes: dict[str, list[int]]
+
+
+def commit_of_row(row: Sequence[Any]) -> CommitRecord:
+    """Return a commit as _commits has it."""
+    return CommitRecord._make((*row[:-2], json.loads(row[-2]), json.loads(row[-1])))
+
+
+@contextlib.contextmanager
+def telling_errors(path: str) -> Iterator[None]:
+    """Raise errors of SQLite as those of a job."""
+    try:
+        yield
+    except sqlite3.DatabaseError as error:
+        code = getattr(error, "sqlite_errorcode", 0) & 0xFF
+        if code in LOCKED:
+            raise Passing(f"another process has locked {path}; it was waited for, for {LOCK_SECONDS:.0f} s") from error
+        if code == sqlite3.SQLITE_NOTADB:
+            raise JobError(f"{path} is not an SQLite database") from error
+        if code == sqlite3.SQLITE_CORRUPT:
+            raise JobError(f"{path} is damaged: {error}; restore it from a copy") from error
+        if code in FULL:
+            raise Passing(f"{path} cannot be read or written: {error}") from error
+        if code == sqlite3.SQLITE_TOOBIG:
+            raise Refused(f"a value is too large for SQLite: {error}") from error
+        raise
+
+
+class DatabaseState:
+    """The relations of a program in an SQLite file, or in memory.
+
+    Like its connection, it belongs to the thread that has made it.
+    """
+
+    def __init__(
+        self, program: RowProgram, path: str, supplied: Any | None = None, max_rounds: int = MOST_ROUNDS
+    ) -> None:
+        """Open a file, which may be empty; see :func:`open_file_state`."""
+        self.program, self.path, self.supplied = program, path, supplied
+        with telling_errors(path):
+            self.connection = sqlite3.connect(path, LOCK_SECONDS, isolation_level=None, cached_statements=4000)
+            for setting in SETTINGS_OF_CONNECTIONS:
+                self.connection.execute(f"PRAGMA {setting}")
+        self.connection.setlimit(sqlite3.SQLITE_LIMIT_ATTACHED, 0)
+        self.tables: RowTables = row_tables(program, self.connection)
+        self.tables.max_rounds = max_rounds
+        define_functions(self.connection)
+        self.failures: list[str] = []
+        if supplied is not None:
+            EXTERNAL["define"](self.connection, program, supplied, self.failures)
+        self.last: CommitRecord | None = None
+        self.keep = COMMITS_LOGGED
+
+    def __enter__(self) -> DatabaseState:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Close the file."""
+        with telling_errors(self.path):
+            self.connection.close()
+
+    # ---- opening ---------------------------------------------------------------------------------------------------
+
+    def make_schema(self) -> None:
+        """Put the tables and views of the program into an empty database, in the transaction that is open."""
+        execute = self.connection.execute
+        execute(f"PRAGMA application_id = {APPLICATION_ID}")
+        execute(f"PRAGMA user_version = {SCHEMA_VERSION}")
+        for sql in expected_schema(self.tables).values():
+            execute(sql)
+        settings = {
+            "program": self.program.name,
+            "sha256": self.program.sha256,
+            "compiler": self.program.compiler,
+            "relations": relation_records(self.program),
+            "keep": self.keep,
+            "forgotten": "1",
+            "functions": json.dumps(dict(self.supplied.sources) if self.supplied else {}),
+        }
+        self.connection.executemany("INSERT INTO _settings VALUES (?, ?)", settings.items())
+
+    def read_settings(self) -> None:
+        """Read the last commit, and what the file says of itself; raise JobError if it is of other functions."""
+        settings = dict(self.connection.execute("SELECT name, value FROM _settings"))
+        self.keep = settings["keep"]
+        if self.supplied:
+            self.supplied.check(json.loads(settings["functions"]))
+        self.refresh()
+
+    def refresh(self) -> None:
+        """Read the last commit again: another process may have made one."""
+        row = self.connection.execute("SELECT * FROM _commits ORDER BY number DESC LIMIT 1").fetchone()
+        if row is None:
+            raise JobError(f"{self.path} is damaged: it has no commit")
+        self.last = commit_of_row(row)
+        self.tables.clock = self.last.clock
+
+    @property
+    def forgotten(self) -> int:
+        """The commit up to which changes are not kept."""
+        (text,) = self.connection.execute("SELECT value FROM _settings WHERE name = 'forgotten'").fetchone()
+        return int(text)
+
+    @property
+    def commit(self) -> CommitRecord:
+        """The last commit."""
+        assert self.last is not None
+        return self.last
+
+    # ---- batches ---------------------------------------------------------------------------------------------------
+
+    @contextlib.contextmanager
+    def transaction(self) -> Iterator[None]:
+        """Make what the body does one transaction, or nothing if it fails."""
+        made, clock, last = set(self.tables.made), self.tables.clock, self.last
+        with telling_errors(self.path):
+            self.connection.execute("BEGIN IMMEDIATE")
+            try:
+                if self.last is not None:
+                    self.refresh()
+                yield
+                self.connection.execute("COMMIT")
+            except BaseException:
+                if self.connection.in_transaction:
+                    self.connection.execute("ROLLBACK")
+                self.tables.made, self.tables.clock, self.last = made, clock, last
+                raise
+
+    def apply(
+        self, changes: RowChanges, batch: str | None, command: str = "apply", reverts: str | None = None
+    ) -> CommitRecord:
+        """Apply changes of stored rows by table in the transaction that is open, and return the new commit; the first
+        one makes the tables. Without the ID of a ``batch``, generate one. Raise Refused for a batch that cannot be
+        applied."""
+        before = self.last
+        if before is None:
+            self.make_schema()
+        self.failures.clear()
+        try:
+            maintain_all(self.tables, changes, before is None)
+        except Refused as error:
+            fault, advice, details, options, about = error.parts
+            failed = "".join(f"\n  {failure}" for failure in dict.fromkeys(self.failures))
+            raise Refused(fault, advice, f"{details}{failed}", options, about) from error
+        counts, rows = {}, dict(before.rows) if before else {}
+        for relation in self.program.relations:
+            table = self.tables.tables[relation.table]
+            rows[relation.table] = rows.get(relation.table, 0) + table.gained - table.lost
+            if table.gained or table.lost:
+                counts[relation.table] = [table.gained, table.lost]
+        record = self.last = CommitRecord(
+            before.number + 1 if before else 1,
+            batch or self.new_batch(command),
+            batch is None,
+            command,
+            reverts,
+            moment_after(before.time if before else ""),
+            self.tables.clock,
+            rows,
+            counts,
+        )
+        marks = ", ".join("?" * len(record))
+        values = (*record[:-2], json.dumps(rows), json.dumps(counts))
+        self.connection.execute(f"INSERT INTO _commits VALUES ({marks})", values)
+        self.log_changes(record.number)
+        self.forget_changes(record.number, record.time)
+        return record
+
+    def log_changes(self, number: int) -> None:
+        """Keep the net changes of a commit; those of the first one are its rows."""
+        if number == 1:
+            return
+        for relation in logged(self.program):
+            table = self.tables.tables[relation.table]
+            columns = listed(table.columns)
+            for op, count, suffix in (("-", table.lost, "lost"), ("+", table.gained, "gained")):
+                if count:
+                    self.connection.execute(
+                        f"INSERT INTO {changes_table(relation)} (_commit, _op, {columns}) "
+                        f"SELECT ?, ?, {columns} FROM {table.work(suffix)}",
+                        (number, op),
+                    )
+
+    def forget_changes(self, number: int, time: str) -> None:
+        """Delete the changes of commits that are not kept any more; the commits themselves stay."""
+        if self.keep.isdigit():
+            oldest = number - int(self.keep) + 1
+        else:
+            since = moment_text(parsed_moment(time) - timedelta(**{UNITS[self.keep[-1]]: int(self.keep[:-1])}))
+            (oldest,) = self.connection.execute("SELECT MIN(number) FROM _commits WHERE time >= ?", (since,)).fetchone()
+        if oldest - 1 > self.forgotten:
+            for relation in logged(self.program):
+                self.connection.execute(f"DELETE FROM {changes_table(relation)} WHERE _commit < ?", (oldest,))
+            self.connection.execute("UPDATE _settings SET value = ? WHERE name = 'forgotten'", (str(oldest - 1),))
+
+    def commit_of_batch(self, batch: str) -> CommitRecord | None:
+        """Return the commit of a batch, None if there is none."""
+        row = self.connection.execute("SELECT * FROM _commits WHERE batch = ?", (batch,)).fetchone()
+        return row and commit_of_row(row)
+
+    def known_batch(self, batch: str | None) -> bool:
+        """Return whether a batch with this ID was applied; raise JobError if the state has generated the ID itself."""
+        found = self.commit_of_batch(batch) if batch is not None else None
+        if found and found.generated:
+            raise JobError(f"{batch} is an ID that this state generated for another batch; choose a different one")
+        return found is not None
+
+    def new_batch(self, command: str) -> str:
+        """Return an ID that no batch has: what the batch is, and the number of the next commit, or a higher one."""
+        if self.last is None:
+            return command
+        names = (f"{BATCHES.get(command, command)}-{i:06d}" for i in itertools.count(self.commit.number + 1))
+        return next(name for name in names if not self.commit_of_batch(name))
+
+    # ---- reading ---------------------------------------------------------------------------------------------------
+
+    def net_changes(self, relation: RowRelation) -> Iterator[tuple[str, tuple[Any, ...]]]:
+        """Yield the net changes of a relation in the last batch that this object has applied."""
+        table, columns = self.tables.tables[relation.table], relation.term_columns
+        for op, count, suffix in (("-", table.lost, "lost"), ("+", table.gained, "gained")):
+            if count:
+                for row in self.connection.execute(f"SELECT {listed(table.columns)} FROM {table.work(suffix)}"):
+                    yield op, decoded_row(columns, row[: len(columns)])
+
+    def rows(
+        self, relation: RowRelation, where: str = "", values: Sequence[Any] = (), hidden: Sequence[str] = ()
+    ) -> Iterator[tuple[Any, ...]]:
+        """Yield the tuples of a relation in the order of their stored values, each with some of its ``hidden`` columns;
+        ``where`` is SQL that chooses some, by ``values``."""
+        table, columns = self.tables.tables[relation.table], relation.term_columns
+        query = f"SELECT {listed((*table.columns, *hidden))} FROM {table.name}{where} ORDER BY {listed(table.columns)}"
+        for row in self.connection.execute(query, values):
+            yield (*decoded_row(columns, row[: len(columns)]), *row[len(table.columns) :])
+
+    def commits(self, first: int = 1) -> Iterator[CommitRecord]:
+        """Yield the commits from a number on."""
+        query = "SELECT * FROM _commits WHERE number >= ? ORDER BY number"
+        return map(commit_of_row, self.connection.execute(query, (first,)))
+
+    def stored_changes(self, relation: RowRelation, after: int, to: int) -> Iterator[tuple[int, str, tuple[Any, ...]]]:
+        """Yield the net changes of a relation in the commits behind one up to another, with their numbers."""
+        table, columns = self.tables.tables[relation.table], relation.term_columns
+        query = (
+            f"SELECT _commit, _op, {listed(table.columns)} FROM {changes_table(relation)} "
+            "WHERE _commit > ? AND _commit <= ? ORDER BY _commit, rowid"
+        )
+        for commit, op, *values in self.connection.execute(query, (after, to)):
+            yield commit, op, decoded_row(columns, values[: len(columns)])
+
+    def differences(self) -> list[dict[str, Any]]:
+        """Recount the relations from the rules and return what is wrong; the file stays as it is."""
+        self.connection.execute("BEGIN")
+        made = set(self.tables.made)
+        try:
+            for table in self.tables.tables.values():
+                table.lost = table.gained = 0
+            return row_differences(self.tables)
+        finally:
+            self.connection.execute("ROLLBACK")
+            self.tables.made = made
+
+
+def open_file_state(
+    program: RowProgram, path: str, supplied: Any | None = None, max_rounds: int = MOST_ROUNDS, new: bool = False
+) -> DatabaseState:
+    """Return the state in a file. Raise JobError if there is none, or if it is of another program; for a ``new`` one,
+    if there is one. That has no commit: the first batch makes everything in it."""
+    absent = JobError(f"there is no state in {path}; `init` builds one")
+    if not new and not Path(path).is_file():
+        raise absent
+    state = DatabaseState(program, path, supplied, max_rounds)
+    try:
+        with telling_errors(path):
+            if new:
+                if not is_empty(state.connection):
+                    raise JobError(f"there is a database in {path} already; `apply` changes the state of a program")
+                use_log(state)
+            else:
+                if is_empty(state.connection):
+                    raise absent
+                check_schema(state.connection, state.tables, path)
+                state.read_settings()
+            state.connection.execute("PRAGMA synchronous = FULL")
+    except BaseException:
+        state.connection.close()
+        raise
+    return state
+
+
+def use_log(state: DatabaseState) -> None:
+    """Let commits be appended to a log beside the file, which readers do not wait for."""
+    if state.path != MEMORY:
+        (mode,) = state.connection.execute("PRAGMA journal_mode = WAL").fetchone()
+        if mode != "wal":
+            raise JobError(
+                f"{state.path} is where SQLite can keep no write-ahead log, such as on a network file system: put it "
+                "on a disk of this machine"
+            )

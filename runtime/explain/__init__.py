@@ -1,0 +1,1 @@
+"""Explanations: why a tuple is there or not, and what stopped a recursion."""

@@ -1,0 +1,1 @@
+"""Jobs: their commands, one module each, and the command line."""

@@ -1,1 +1,0 @@
-"""Outputs: output relations kept as tables of other formats, brought up to date after each commit."""

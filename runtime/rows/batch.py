@@ -1,0 +1,132 @@
+"""A batch on the tables of a program: net changes of inputs in, net changes of all relations out."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
+
+from ..kernel.errors import UNCHANGED, Refused
+from .deltas import literals
+from .model import UNIT_COLUMN, RowProgram, RowRelation, RowStratum
+from .tables import LAYOUTS, NEW_ROWS, OLD_ROWS, ROW_METHODS, ROW_PARTS, RowTable, RowTables, listed, quoted_sql, same
+
+SQLITE_TYPES = {"int": "INTEGER", "bool": "INTEGER", "float": "REAL"}
+
+BEGINNING = "_beginning"
+"""The table whose only row was gained when the state was made: rules without positive literals follow from it."""
+
+RowChanges = Mapping[str, Iterable[tuple[str, tuple[Any, ...]]]]
+"""The changes of inputs by table: pairs of an operation and a stored row."""
+
+
+def row_tables(program: RowProgram, connection: sqlite3.Connection) -> RowTables:
+    """Return the tables of a program, which may not be there yet."""
+    strata = {relation.table: stratum for stratum in program.strata for relation in stratum.relations}
+    orders = dict(program.orders)
+    tables = {}
+    for relation in program.relations:
+        columns = tuple(column.sql for column in relation.tuple_columns)
+        stratum = strata.get(relation.table)
+        key, hidden = LAYOUTS[stratum.kind](stratum, relation, columns) if stratum else (columns, ())
+        types = {c.sql: SQLITE_TYPES.get(c.type, "TEXT") for c in relation.tuple_columns}
+        # A null is a blob, and an exact sum may be text.
+        types |= {c.sql: "BLOB" for c in relation.tuple_columns if c.type.endswith("?") or c.type.startswith("decimal")}
+        types |= {name: "BLOB" for name in hidden if name.startswith("_sum_")}
+        tables[relation.table] = RowTable(relation, columns, key, hidden, orders[relation.table], types)
+    beginning = RowRelation(BEGINNING, BEGINNING, (), "input", "", hidden=True)
+    tables[BEGINNING] = RowTable(beginning, ("_unit",), ("_unit",), (), (("_unit",),), {"_unit": "INTEGER"})
+    return RowTables(program, connection, tables)
+
+
+def definitions(tables: RowTables) -> Iterator[tuple[str, str, str]]:
+    """Yield the type, the name and the definition of each stored table and index."""
+    for table in tables.tables.values():
+        first = [c for c in table.orders[0] if c in table.key]
+        key = [*first, *(c for c in table.key if c not in first)]
+        columns = [*key, *(c for c in table.state if c not in key)]
+        made = f"CREATE TABLE {table.name} ({table.typed(columns)}, PRIMARY KEY ({listed(key)})) WITHOUT ROWID"
+        yield "table", table.bare, made
+        for number, order in enumerate(table.orders[1:], 1):
+            index = f"{table.bare}__{number}"
+            yield "index", index, f"CREATE INDEX {quoted_sql(index)} ON {table.name} ({listed(order)})"
+
+
+def maintain_all(tables: RowTables, changes: RowChanges, initial: bool = False) -> None:
+    """Apply the changes of inputs to all relations, ``initial`` ones to empty relations."""
+    for table in tables.tables.values():
+        table.version, table.lost, table.gained = OLD_ROWS, 0, 0
+    given = dict(changes)
+    if initial:
+        given[BEGINNING] = [("+", (1,))]
+    for name, rows in given.items():
+        resolve(tables, tables.tables[name], rows)
+    for stratum in tables.program.strata:
+        reads = (tables.tables[name] for rule in stratum.rules for name in literals(rule))
+        if any(table.lost or table.gained for table in reads):
+            maintain_stratum(tables, stratum)
+    for name in tables.tables:
+        tables.move(name, NEW_ROWS)
+
+
+def resolve(tables: RowTables, table: RowTable, changes: Iterable[tuple[str, tuple[Any, ...]]]) -> None:
+    """Note what an input relation loses and gains by changes: pairs of an operation and a stored row, whose values
+    behind the key may be None where the operation is ``x``, which removes whatever row has the key."""
+    relation = table.relation
+    columns = tuple(column.sql for column in relation.columns or (UNIT_COLUMN,))
+    given = tables.make(table.work("changes"), f"{table.typed(columns)}, _op TEXT")
+    marks = ", ".join("?" * (len(columns) + 1))
+    tables.connection.executemany(f"INSERT INTO {given} VALUES ({marks})", ((*row, op) for op, row in changes))
+    for suffix in ("lost", "gained"):
+        tables.work_table(table, suffix, table.columns)
+    if relation.copy:
+        ROW_PARTS["copies"](tables, table, given)
+    else:
+        resolve_rows(tables, table, given)
+    table.lost, table.gained = tables.count(table.work("lost")), tables.count(table.work("gained"))
+
+
+def resolve_rows(tables: RowTables, table: RowTable, given: str) -> None:
+    """Note the rows that are lost and gained by changes of a set, or of rows with a primary key."""
+    columns, relation = listed(table.columns), table.relation
+    if relation.key:
+        ROW_PARTS["given key"](tables, table, f"SELECT DISTINCT {columns} FROM {given} WHERE _op = '+'")
+    tables.execute(
+        f"INSERT INTO {table.work('gained')} ({columns}) SELECT DISTINCT {columns} FROM {given} AS c WHERE _op = '+' "
+        f"AND NOT EXISTS (SELECT 1 FROM {table.name} AS s WHERE {same(table.columns, 's', 'c')})"
+    )
+    inserted = f"SELECT 1 FROM {given} AS p WHERE _op = '+' AND {same(table.columns, 'p', 's')}"
+    ways = [(f"_op = '-' AND {same(table.columns, 'c', 's')}")]
+    if relation.key:
+        ways.append(f"_op IN ('+', 'x') AND {same(relation.key, 'c', 's')}")
+    for way in ways:
+        tables.execute(
+            f"INSERT OR IGNORE INTO {table.work('lost')} ({columns}) SELECT {listed(table.columns, 's')} "
+            f"FROM {given} AS c CROSS JOIN {table.name} AS s WHERE {way} AND NOT EXISTS ({inserted})"
+        )
+
+
+def maintain_stratum(tables: RowTables, stratum: RowStratum) -> None:
+    """Bring the relations of a stratum up to date; raise Refused for a value that is none, or a key that is not."""
+    try:
+        ROW_METHODS[stratum.kind](tables, stratum)
+    except sqlite3.IntegrityError as error:
+        raise lacking_value(stratum, str(error)) from error
+    for relation in stratum.relations:
+        if relation.key:
+            tables.move(relation.table, NEW_ROWS)
+            ROW_PARTS["derived key"](tables, tables.tables[relation.table])
+
+
+def lacking_value(stratum: RowStratum, error: str) -> Refused:
+    """Return the error for a derivation that needs a value which arithmetic or a function does not give, or for a sum;
+    ``error`` is SQLite's, which names the work table and the column."""
+    names = [relation for relation in stratum.relations if f" _rows_of_{relation.table}__" in error]
+    relation = (names or stratum.relations)[0]
+    column = error.rpartition(".")[2]
+    aggregated = {a.column: a.function for a in stratum.aggregates_of(relation.table)}
+    if aggregated.get(column) in ("sum", "avg") and "__next." in error:
+        return Refused(f"{relation.source}: a sum of {relation.name} does not fit its type", UNCHANGED)
+    rules = ", ".join(f"{rule.label} ({rule.source})" for rule in stratum.rules if rule.head == relation.table)
+    fault = "arithmetic overflow or division by zero, or a function without a value,"
+    return Refused(f"{fault} in {rules}, for a tuple of {relation.name}", UNCHANGED)

@@ -1,0 +1,20 @@
+"""All methods for rows, for programs that are compiled and run in one process."""
+
+from __future__ import annotations
+
+from . import acyclic, aggregate, copies, counted, decimals, extremal, functions, keys, lists, ranked, sums, units
+
+__all__ = [
+    "acyclic",
+    "aggregate",
+    "copies",
+    "counted",
+    "decimals",
+    "extremal",
+    "functions",
+    "keys",
+    "lists",
+    "ranked",
+    "sums",
+    "units",
+]

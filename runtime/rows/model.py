@@ -1,0 +1,166 @@
+"""The relations and rules of a program as methods for rows evaluate them: one piece of SQL for each part of a rule."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from ..kernel.errors import JobError
+from ..kernel.model import Column, ExternalFunction, NamedFile
+
+UNIT_COLUMN = Column("_unit", "bool", "_unit")
+"""What a relation without columns is stored with."""
+
+
+@dataclass(frozen=True)
+class RowRelation:
+    """A relation. ``kind`` is ``input``, or says what is kept with its tuples. Of each group a recursive relation may
+    keep only the ``best`` tuple, by MIN or MAX of a column. ``location`` is the location column, of a relation without
+    columns ``at`` the constant location. ``definition`` is a hash of its rules. Users know a hidden relation as
+    ``shown_as``. Of an input that is a multiset, each copy of a row is a tuple, with its number in column ``copy``. The
+    program may name the ``file`` of an input."""
+
+    name: str
+    table: str
+    columns: tuple[Column, ...]
+    kind: str
+    source: str
+    output: bool = False
+    hidden: bool = False
+    key: tuple[str, ...] = ()
+    location: str = ""
+    at: str | None = None
+    best: tuple[str, str] | None = None
+    definition: str = ""
+    shown_as: str = ""
+    copy: str = ""
+    file: NamedFile | None = None
+
+    @property
+    def term_columns(self) -> tuple[Column, ...]:
+        """The columns for which a literal of a rule has terms."""
+        return (*self.columns, Column(self.copy, "int", self.copy)) if self.copy else self.columns
+
+    @property
+    def tuple_columns(self) -> tuple[Column, ...]:
+        """The columns that identify a tuple; a relation without columns is stored with one constant column."""
+        return self.term_columns or (UNIT_COLUMN,)
+
+
+@dataclass(frozen=True)
+class RowSource:
+    """A positive literal of a rule: its table, and the alias that the SQL of the rule has for it."""
+
+    table: str
+    alias: str
+
+
+@dataclass(frozen=True)
+class Absence:
+    """A negated literal of a rule: no row of a table, under an alias, may meet the condition. For a delta of the
+    literal itself, ``matches`` are the equalities with what positive literals bind, without the alias's own."""
+
+    table: str
+    alias: str
+    condition: str
+
+
+@dataclass(frozen=True)
+class Aggregated:
+    """A column of a head that is aggregated: its name, the function, and the type and scale of what it adds up."""
+
+    column: str
+    function: str
+    type: str = ""
+    scale: int = 0
+
+
+@dataclass(frozen=True)
+class RowRanking:
+    """How a relation has the first rows of each group: the column of the place, what it ranks, by the types and
+    directions of what it is ordered by, and of how many rows."""
+
+    place: str
+    ranked: tuple[str, ...]
+    order: tuple[tuple[str, bool], ...]
+    limit: int
+
+
+@dataclass(frozen=True)
+class RowRule:
+    """A rule in SQL. ``values`` are the values of the head's columns, NULL where arithmetic has none: of an aggregated
+    column, the value that is aggregated; ``ordered`` those by which a head is ranked. ``where`` are the conditions that
+    hold together with the sources. ``joins`` has the order in which the sources are joined, by their places: for each
+    literal, the positive ones first, that of its changes, and behind these that for wanted heads."""
+
+    label: str
+    source: str
+    head: str
+    values: tuple[str, ...]
+    sources: tuple[RowSource, ...]
+    where: tuple[str, ...] = ()
+    absences: tuple[Absence, ...] = ()
+    ordered: tuple[str, ...] = ()
+    joins: tuple[tuple[int, ...], ...] = ()
+    text: str = ""
+
+
+@dataclass(frozen=True)
+class RowGrouping:
+    """A relation of a recursion that orders its groups: its table, and the table ``of`` the groups that there may be,
+    whose columns are ``groups`` in the same order.
+    ``marks`` derive the groups in which derivations change with relations below; ``leads`` derive, behind a group of
+    this relation, the group that it depends on, a row of the table ``of`` at the place that they begin with."""
+
+    table: str
+    of: str
+    groups: tuple[str, ...]
+    marks: tuple[RowRule, ...]
+    leads: tuple[tuple[RowRule, int], ...]
+
+
+@dataclass(frozen=True)
+class RowStratum:
+    """A strongly connected component: its relations and rules, and the kind of its method. ``aggregated`` are the
+    columns that it aggregates, by table."""
+
+    name: str
+    kind: str
+    relations: tuple[RowRelation, ...]
+    rules: tuple[RowRule, ...]
+    aggregated: tuple[tuple[str, tuple[Aggregated, ...]], ...] = ()
+    ranking: RowRanking | None = None
+    groupings: tuple[RowGrouping, ...] = ()
+
+    def aggregates_of(self, table: str) -> tuple[Aggregated, ...]:
+        """Return the columns that are aggregated in a table."""
+        return dict(self.aggregated).get(table, ())
+
+
+@dataclass(frozen=True)
+class RowProgram:
+    """A compiled program; its relations and strata are in the order of evaluation. ``orders`` has for each table the
+    orders of columns by which it is searched, that of its primary key first."""
+
+    name: str
+    sha256: str
+    compiler: str
+    relations: tuple[RowRelation, ...]
+    strata: tuple[RowStratum, ...]
+    orders: tuple[tuple[str, tuple[tuple[str, ...], ...]], ...]
+    functions: tuple[ExternalFunction, ...] = ()
+
+    @property
+    def inputs(self) -> dict[str, RowRelation]:
+        """The input relations by their names."""
+        return {relation.name: relation for relation in self.relations if relation.kind == "input"}
+
+    def relation(self, name: str) -> RowRelation:
+        """Return the relation that users call ``name``; raise JobError if there is none."""
+        shown = {relation.name: relation for relation in self.relations if not relation.hidden}
+        if name not in shown:
+            raise JobError(f"there is no relation {name} in {self.name}; it has {', '.join(sorted(shown))}")
+        return shown[name]
+
+
+WHOLE_GROUP = "_unit"
+"""The column of a group that is all there is."""

@@ -1,0 +1,1 @@
+"""The machine of a job: files, the terminal, cores and memory."""

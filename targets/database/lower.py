@@ -1,0 +1,324 @@
+"""Lower plans to the rules that methods for rows evaluate."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import fields, replace
+
+from flintlog.compiler.ir import plan, typed
+from flintlog.runtime.kernel import model
+from flintlog.runtime.rows.batch import BEGINNING
+from flintlog.runtime.rows.model import (
+    Absence,
+    Aggregated,
+    RowGrouping,
+    RowProgram,
+    RowRanking,
+    RowRelation,
+    RowRule,
+    RowSource,
+    RowStratum,
+)
+
+from ..pyspark.lower import lower
+from ..pyspark.names import Names
+from .expressions import SqliteExpressions, quoted
+
+ROW_KINDS = ("counted", "ranked", "extremal", "aggregate", "acyclic")
+"""The kinds of strata that there are methods for."""
+
+
+def lower_rows(program: plan.ProgramPlan, compiler: str = "") -> RowProgram:
+    """Return the program of a plan, for rows. Raise ValueError if it keeps what there are no methods for."""
+    check_kinds(program)
+    columnar = lower(program, compiler, spark=False).program
+    names = Names.of(program.program)
+    by_table = {relation.table: relation for relation in columnar.relations}
+    kept = [field.name for field in fields(RowRelation)]
+    relations = {t: RowRelation(**{name: getattr(r, name) for name in kept}) for t, r in by_table.items()}
+    strata = tuple(stratum_of(planned, names, relations) for stage in program.stages for planned in stage.strata)
+    return RowProgram(
+        columnar.name,
+        columnar.sha256,
+        columnar.compiler,
+        tuple(relations.values()),
+        strata,
+        tuple(orders_of(program, names, by_table).items()),
+        columnar.functions,
+    )
+
+
+def check_kinds(program: plan.ProgramPlan) -> None:
+    """Raise ValueError for a program that keeps derivation sets or live proofs."""
+    for stage in program.stages:
+        for planned in stage.strata:
+            if planned.stratum.kind not in ROW_KINDS:
+                raise ValueError("the target database keeps neither derivation sets nor live proofs")
+
+
+def stratum_of(planned: plan.StratumPlan, names: Names, relations: Mapping[str, RowRelation]) -> RowStratum:
+    """Return a stratum."""
+    source = planned.stratum
+    own = tuple(relations[names.tables[relation.name]] for relation in source.relations)
+    aggregated: dict[str, tuple[Aggregated, ...]] = {}
+    if source.kind in ("aggregate", "extremal", "acyclic"):
+        for rule in source.rules:
+            aggregated[names.tables[rule.head.relation]] = tuple(
+                Aggregated(column, argument.function, str(argument.argument.type) if argument.argument else "")
+                for column, argument in zip(names.columns[rule.head.relation], rule.head.arguments, strict=True)
+                if isinstance(argument, typed.Aggregate) and not argument.limit
+            )
+    rules = tuple(rule_of(rule, names) for rule in source.rules)
+    return RowStratum(
+        source.name,
+        source.kind,
+        own,
+        rules,
+        tuple(aggregated.items()),
+        ranking_of(source.rules[0], names) if source.rules else None,
+        tuple(grouping_of(relation, planned, names) for relation in source.relations if relation.grouped),
+    )
+
+
+def grouping_of(relation: typed.TypedRelation, planned: plan.StratumPlan, names: Names) -> RowGrouping:
+    """Return how the groups of a relation depend on others."""
+    assert relation.grouped is not None
+    table, marks, leads = names.tables[relation.name], [], []
+    for rule in planned.rules:
+        if rule.rule.head.relation != relation.name:
+            continue
+        if rule.arriving:
+            marks.append(rule_of(rule.arriving[0].rule, names, table))
+        for query in rule.following:
+            ends = len(relation.grouped[1]) + len(query.joins[0].atom.terms)
+            head = query.rule.head
+            lead = replace(query.rule, head=replace(head, arguments=head.arguments[:ends]))
+            place = next(i for i, atom in enumerate(lead.atoms) if atom is query.joins[0].literal)
+            leads.append((rule_of(lead, names, table), place))
+    groups = tuple(names.columns[relation.name][place] for place in relation.grouped[1])
+    return RowGrouping(table, names.tables[relation.grouped[0]], groups, tuple(marks), tuple(leads))
+
+
+def ranking_of(rule: typed.TypedRule, names: Names) -> RowRanking | None:
+    """Return how the relation of a rule has the first rows of each group, if it has."""
+    if not rule.head.ranked:
+        return None
+    columns = names.columns[rule.head.relation]
+    place, first = next((i, a) for i, a in enumerate(rule.head.arguments) if isinstance(a, typed.Aggregate))
+    order = tuple((str(part.value.type), part.descending) for part in first.order)
+    return RowRanking(columns[place], tuple(columns[i] for i in rule.head.ranked), order, first.limit)
+
+
+def rule_of(rule: typed.TypedRule, names: Names, head: str = "") -> RowRule:
+    """Return a rule in SQL; ``head`` is the table of a head that is none of the program's relations."""
+    values: dict[str, str] = {}
+    where: list[str] = []
+    sources: list[RowSource] = []
+    lacking: list[str] = []
+    doubtful: set[str] = set()
+    seen: dict[str, int] = {}
+    expressions = SqliteExpressions(values)
+
+    def alias_of(table: str) -> str:
+        seen[table] = seen.get(table, 0) + 1
+        return table if seen[table] == 1 else f"{table}__{seen[table]}"
+
+    for literal in rule.body:
+        if isinstance(literal, typed.Atom):
+            table = names.tables[literal.relation]
+            sources.append(RowSource(table, alias_of(table)))
+            for column, term in zip(names.columns[literal.relation], literal.terms, strict=True):
+                own = f"{quoted(sources[-1].alias)}.{quoted(column)}"
+                if isinstance(term, typed.Constant):
+                    where.append(f"{own} = {expressions.value(term)}")
+                elif isinstance(term, typed.Variable) and term.name in values:
+                    where.append(f"{own} = {values[term.name]}")
+                elif isinstance(term, typed.Variable):
+                    values[term.name] = own
+    if not sources:
+        sources.append(RowSource(BEGINNING, BEGINNING))
+    absences = []
+    for literal in rule.body:
+        match literal:
+            case typed.Assignment(variable=variable, value=value) if variable.name not in values:
+                values[variable.name] = expressions.value(value)
+                if not certain(value, doubtful):
+                    doubtful.add(variable.name)
+            case typed.Assignment(variable=variable, value=value):
+                where.append(
+                    condition(values[variable.name], "=", expressions.value(value), lacking, certain(value, doubtful))
+                )
+            case typed.Comparison(op=op, left=left, right=right):
+                one, other = (expressions.value(side) for side in (left, right))
+                if op not in ("=", "!=") and left.type.element is not None:
+                    one, other = f"_compare({one}, {other})", "0"
+                where.append(condition(one, op, other, lacking, certain(left, doubtful) and certain(right, doubtful)))
+            case typed.Negation(atom=atom):
+                alias = alias_of(names.tables[atom.relation])
+                tests = [
+                    f"{quoted(alias)}.{quoted(column)} = {expressions.value(term)}"
+                    for column, term in zip(names.columns[atom.relation], atom.terms, strict=True)
+                    if not isinstance(term, typed.Wildcard)
+                ]
+                absences.append(Absence(names.tables[atom.relation], alias, " AND ".join(tests) or "TRUE"))
+    heads = [head_value(argument, expressions) for argument in rule.head.arguments] or ["1"]
+    ordered = [
+        expressions.value(part.value)
+        for argument in rule.head.arguments
+        if isinstance(argument, typed.Aggregate)
+        for part in argument.order
+    ]
+    if lacking:
+        heads[0] = f"iif({' OR '.join(f'({test}) IS NULL' for test in lacking)}, NULL, {heads[0]})"
+    return RowRule(
+        rule.label,
+        str(rule.span),
+        head or names.tables[rule.head.relation],
+        tuple(heads),
+        tuple(sources),
+        tuple(where),
+        tuple(absences),
+        tuple(ordered),
+        joins_of(rule),
+        rule.text,
+    )
+
+
+def head_value(argument: typed.Expression | typed.Aggregate, expressions: SqliteExpressions) -> str:
+    """Return the value of a head's argument; of an aggregate, that of its argument."""
+    if isinstance(argument, typed.Aggregate):
+        return expressions.value(argument.argument) if argument.argument is not None else "1"
+    return expressions.value(argument)
+
+
+def condition(left: str, op: str, right: str, lacking: list[str], certain: bool) -> str:
+    """Return a comparison; note one that may have no value, which keeps its derivation for the head to be refused."""
+    text = f"{left} {'<>' if op == '!=' else op} {right}"
+    if certain:
+        return text
+    lacking.append(text)
+    return f"({text}) IS NOT FALSE"
+
+
+def certain(expression: typed.Expression | typed.Term, doubtful: set[str]) -> bool:
+    """Return whether an expression has a value, whatever its variables are; ``doubtful`` ones may have none."""
+    match expression:
+        case typed.Constant():
+            return True
+        case typed.Variable():
+            return expression.name not in doubtful
+        case typed.Binary(op="++") | typed.ListLiteral():
+            return all(certain(part, doubtful) for part in typed.parts_of(expression))  # type: ignore[arg-type]
+        case typed.Call():
+            return not expression.partial and all(certain(part, doubtful) for part in expression.arguments)
+    return False
+
+
+def orders_of(
+    program: plan.ProgramPlan, names: Names, by_table: Mapping[str, model.Relation]
+) -> dict[str, tuple[tuple[str, ...], ...]]:
+    """Return the orders of columns by which each table is searched; that of its primary key is the first.
+
+    Joins go from what is known to the literal with the most columns bound. Each search needs an order that begins with
+    the columns bound, in any order of their own: the fewest orders that serve all searches of a table are a minimum
+    cover by chains of the sets of columns (Subotić et al., VLDB 2018), which a greedy search finds here.
+    """
+    needs: dict[str, set[frozenset[int]]] = {table: set() for table in by_table}
+    for table, relation in by_table.items():
+        places = {column.sql: place for place, column in enumerate(relation.tuple_columns)}
+        needs[table] |= {frozenset(places[column] for column in relation.key)} if relation.key else set()
+    for stage in program.stages:
+        for planned in stage.strata:
+            for rule in planned.stratum.rules:
+                for start in starts_of(rule):
+                    for literal, bound in searches(rule, start):
+                        if bound:
+                            needs[names.tables[literal.relation]].add(bound)
+    return {table: chosen_orders(by_table[table], needs[table]) for table in by_table}
+
+
+def starts_of(rule: typed.TypedRule) -> list[typed.Atom | None]:
+    """Return what the joins of a rule may begin with: a changed literal, the positive ones first, or wanted heads."""
+    return [*rule.atoms, *(negation.atom for negation in rule.negations), None]
+
+
+def joins_of(rule: typed.TypedRule) -> tuple[tuple[int, ...], ...]:
+    """Return the order in which the positive literals of a rule are joined, for each of what it may begin with; of a
+    rule without any, that of the one table that it has instead."""
+    places = {id(atom): place for place, atom in enumerate(rule.atoms)}
+    if not places:
+        return ((), *((0,) for _ in starts_of(rule)))
+    return tuple(
+        tuple(places[id(atom)] for atom, _ in searches(rule, start) if id(atom) in places) for start in starts_of(rule)
+    )
+
+
+def searches(rule: typed.TypedRule, start: typed.Atom | None) -> Iterator[tuple[typed.Atom, frozenset[int]]]:
+    """Yield the literals of a rule in the order of their joins, each with the places of the columns that are bound:
+    the positive ones without that at the start, then negated ones."""
+    head = () if start is not None else rule.head.arguments
+    known = {term.name for term in (start.terms if start else head) if isinstance(term, typed.Variable)}
+    equal = [*equalities(rule)]
+
+    def bound(atom: typed.Atom) -> frozenset[int]:
+        alike = known | {name for name, needed in equal if needed <= known}
+        return frozenset(
+            place
+            for place, term in enumerate(atom.terms)
+            if isinstance(term, typed.Constant) or (isinstance(term, typed.Variable) and term.name in alike)
+        )
+
+    waiting = [atom for atom in rule.atoms if atom is not start]
+    while waiting:
+        for literal in rule.body:
+            if isinstance(literal, typed.Assignment) and known >= {v.name for v in typed.variables_of(literal.value)}:
+                known.add(literal.variable.name)
+        best = max(waiting, key=lambda atom: (len(bound(atom)), -len(atom.terms)))
+        yield best, bound(best)
+        waiting.remove(best)
+        known |= {variable.name for variable in typed.variables_of(best)}
+    for negation in rule.negations:
+        if negation.atom is not start:
+            places = enumerate(negation.atom.terms)
+            yield negation.atom, frozenset(place for place, term in places if not isinstance(term, typed.Wildcard))
+
+
+def equalities(rule: typed.TypedRule) -> Iterator[tuple[str, set[str]]]:
+    """Yield the variables that equal a certain expression by a comparison, each with the variables of that."""
+    for literal in rule.body:
+        if isinstance(literal, typed.Comparison) and literal.op == "=":
+            for one, other in ((literal.left, literal.right), (literal.right, literal.left)):
+                if isinstance(one, typed.Variable) and certain(other, set()):
+                    yield one.name, {variable.name for variable in typed.variables_of(other)}
+
+
+def chosen_orders(relation: model.Relation, needs: Iterable[frozenset[int]]) -> tuple[tuple[str, ...], ...]:
+    """Return the orders of a table's columns that serve searches by these sets of columns."""
+    columns = [column.sql for column in relation.tuple_columns]
+    key = [i for i, name in enumerate(columns) if name not in unkeyed(relation)]
+    chains: list[list[frozenset[int]]] = []
+    for need in sorted(needs, key=lambda need: (len(need), sorted(need))):
+        chain = next((chain for chain in chains if chain[-1] <= need), None)
+        if chain is None:
+            chains.append([need])
+        else:
+            chain.append(need)
+    # The primary key must serve one chain within the columns of the key.
+    chains.sort(key=lambda chain: (not chain[-1] <= {*key}, -len(chain)))
+    orders = []
+    for chain in chains:
+        order: list[int] = []
+        for need in chain:
+            order += sorted(need - {*order})
+        orders.append(order)
+    first = orders.pop(0) if orders and {*orders[0]} <= {*key} else []
+    first += [i for i in key if i not in first]
+    others = [order for order in orders if order != first[: len(order)]]
+    return tuple(tuple(columns[i] for i in order) for order in (first, *others))
+
+
+def unkeyed(relation: model.Relation) -> tuple[str, ...]:
+    """Return the columns of a relation that its primary key leaves out: those that an aggregate computes."""
+    if relation.best:
+        return (relation.best[1], *relation.witnesses)
+    return relation.aggregated if relation.kind == "aggregate" and not relation.witnesses else ()

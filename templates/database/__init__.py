@@ -1,0 +1,1 @@
+"""Templates of scripts whose state is a database."""
