@@ -119,7 +119,14 @@ class Traced:
         """Start it; ``scratch`` is a folder for traces. Skips the test where there is no strace."""
         self.scratch, self.strace = scratch, strace()
         scratch.mkdir(parents=True, exist_ok=True)
-        environment = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[2]), "PYTHONHASHSEED": "0"}
+        self.temporary = scratch / "temporary"
+        self.temporary.mkdir(exist_ok=True)
+        environment = {
+            **{name: value for name, value in os.environ.items() if name != "SPARK_LOCAL_DIRS"},
+            "PYTHONPATH": str(Path(__file__).parents[2]),
+            "PYTHONHASHSEED": "0",
+            "TMPDIR": str(self.temporary),
+        }
         self.log = scratch / "log"
         with self.log.open("wb") as log:
             self.process = subprocess.Popen(
@@ -146,6 +153,9 @@ class Traced:
             "scratch": str(self.scratch),
             "strace": self.strace,
         }
+        # What a killed command has left there has a name that the same seed gives again.
+        for left in self.temporary.iterdir():
+            shutil.rmtree(left)
         assert self.process.stdin is not None and self.process.stdout is not None
         print(json.dumps(request), file=self.process.stdin, flush=True)
         said = json.loads(self.process.stdout.readline() or "null")
