@@ -11,8 +11,8 @@ import pytest
 from flintlog.runtime.engines.options import Options
 from flintlog.runtime.spark.executor import SparkExecutor
 from flintlog.runtime.store.executors import LocalExecutor
-from flintlog.runtime.store.task import Task
-from flintlog.runtime.store.tasks import duck_engine
+from flintlog.runtime.store.run_tasks import duck_engine
+from flintlog.runtime.store.task_records import Task
 from flintlog.runtime.system import machine
 
 GIB = 2**30

@@ -14,8 +14,8 @@ from flintlog.runtime.engines.duckdb import DuckEngine
 from flintlog.runtime.engines.instances import Instances, closed_connection, open_database
 from flintlog.runtime.engines.options import Options
 from flintlog.runtime.local.session import MemoryEngine
-from flintlog.runtime.store.task import Task
-from flintlog.runtime.store.tasks import open_engine
+from flintlog.runtime.store.run_tasks import open_engine
+from flintlog.runtime.store.task_records import Task
 
 READING = [
     "FROM read_text('{out}/secret.csv')",

@@ -26,8 +26,8 @@ from ..kernel.values import Known, Values, hashable, plain_row, plain_value, sql
 from ..store.commits import from_chosen_commit, from_last_commit
 from ..store.extensions import FURTHER
 from ..store.manifest import Manifest, read_manifest
-from ..store.task import Task
-from ..store.tasks import duck_engine
+from ..store.run_tasks import duck_engine
+from ..store.task_records import Task
 from ..store.versions import check_program
 from ..system.machine import available_cores
 from ..system.places import given_place, is_local

@@ -22,8 +22,8 @@ from ..store.executors import Executor
 from ..store.extensions import FURTHER, supply
 from ..store.manifest import Manifest
 from ..store.reading import bucket_files, stored_rows
-from ..store.task import Task
-from ..store.tasks import choose_engine, duck_engine
+from ..store.run_tasks import choose_engine, duck_engine
+from ..store.task_records import Task
 from ..store.versions import check_program
 from ..system.log import Log
 from ..system.machine import available_cores

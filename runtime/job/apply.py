@@ -24,7 +24,7 @@ from ..store.manifest import Manifest
 from ..store.request import Batch, Request
 from ..store.set_aside import quarantine_at
 from ..store.stages import run_stages
-from ..store.task import Outcome
+from ..store.task_records import Outcome
 from ..system.log import Log
 from ..system.transient_errors import obstacles_pass
 from .batch_folder import BatchFolder, batches_known

@@ -21,7 +21,7 @@ from ..store.request import Batch
 from ..store.retention import checked_keep
 from ..store.set_aside import quarantine_at
 from ..store.stages import run_stages
-from ..store.task import Outcome
+from ..store.task_records import Outcome
 from ..system.log import Log
 from ..system.places import is_local
 from ..system.transient_errors import obstacles_pass

@@ -16,8 +16,8 @@ from ..kernel.sql import is_optional, names, sql_type
 from ..store.data_files import check_files
 from ..store.manifest import Manifest, StoredRelation
 from ..store.reading import load_computed
-from ..store.task import Task
-from ..store.tasks import duck_engine
+from ..store.run_tasks import duck_engine
+from ..store.task_records import Task
 from ..system.log import describe
 from ..system.places import is_local
 from .engine import columns_schema, ship_functions_by_value

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 from ..kernel.run import Bucket
 from ..store.executors import as_json
-from ..store.task import Task
-from ..store.tasks import choice_for, compute
+from ..store.run_tasks import choice_for, compute
+from ..store.task_records import Task
 from ..store.writing import write_computed
 from ..system.log import Log, describe
 from ..system.places import place_of

@@ -47,7 +47,7 @@ from .request import Batch, Request, Watcher
 from .retention import checked_moment, from_commit, is_given_up, kept_after, moment_after
 from .sealed_records import sealed
 from .set_aside import file_set_aside
-from .task import Outcome
+from .task_records import Outcome
 from .versions import check_program, columns_record, program_record, stored_input
 
 READ_AGAIN = 5

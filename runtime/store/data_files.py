@@ -15,8 +15,8 @@ from ..system.places import files_under, is_local
 from .batches import last_commit, lost_race
 from .manifest import Manifest
 from .reading import bucket_files, stored_rows
-from .task import Task
-from .tasks import duck_engine
+from .run_tasks import duck_engine
+from .task_records import Task
 
 
 def check_stored(root: Path, manifest: Manifest, files: Sequence[str], whole: bool = False) -> None:

@@ -17,7 +17,7 @@ from ..kernel.model import Column, Relation
 from ..kernel.run import Bucket
 from ..kernel.sql import names, no_rows, tuple_names
 from .manifest import StoredBucket, StoredRelation
-from .task import Task
+from .task_records import Task
 
 COMPACT_SHARE = 0.25
 """Changes are written to change files until they exceed this share of the base rows; then the base is rewritten."""

@@ -14,7 +14,7 @@ from typing import TypeAlias
 from ..engines.duckdb import DuckEngine
 from .manifest import StoredRelation
 from .reading import source_of
-from .task import Task
+from .task_records import Task
 
 KEPT_SHARE = 0.25
 """Databases are kept as long as they need no more than this share of the machine's memory in total. It comes on top of

@@ -19,8 +19,8 @@ from .extensions import FURTHER
 from .manifest import Manifest, StoredRelation
 from .reading import new_bucket
 from .request import Request
-from .task import Outcome, Task
-from .tasks import FEW_ROWS, ROWS_OF_THREAD, choose_engine, collect_reports, run_task, watched
+from .run_tasks import FEW_ROWS, ROWS_OF_THREAD, choose_engine, collect_reports, run_task, watched
+from .task_records import Outcome, Task
 
 REPORTED = ("bucket", "seconds", "rounds", "scratch", "algebra")
 """The members of the reports of tasks that the manifest keeps."""

@@ -21,7 +21,7 @@ from ..system.checksums import checksum
 from ..system.places import is_local, place_of, rows_of_file, sync
 from .manifest import StoredBucket
 from .reading import COMPACT_SHARE, base_order, bucket_files, latest_changes, new_bucket
-from .task import Task, WrittenRelation
+from .task_records import Task, WrittenRelation
 
 MERGE_RATIO = 3
 """A change file is merged with the one written after it unless it has more than this many times its rows."""

@@ -18,7 +18,7 @@ from ...store.executors import Executor
 from ...store.extensions import FURTHER
 from ...store.manifest import NO_TABLES, FeedRecord, commit_numbers, read_state
 from ...store.request import Batch
-from ...store.task import Outcome
+from ...store.task_records import Outcome
 from ...system.log import Log
 from ...system.transient_errors import obstacles_pass
 from ..tables.tables import check_tables, given_tables, tables_at

@@ -32,7 +32,7 @@ from ...spark.inputs import spark_tables
 from ...store.data_files import stored_engine
 from ...store.manifest import Manifest, StoredRelation
 from ...store.published_names import operation_column
-from ...store.task import Outcome
+from ...store.task_records import Outcome
 from ...system.log import Log
 from ...system.places import rows_of_file
 from .condition import unusable_condition

@@ -23,7 +23,7 @@ from ...store.manifest import FeedRecord, Manifest, connected_files, is_stream
 from ...store.request import Batch, Request
 from ...store.set_aside import Aside, LeftOut
 from ...store.stages import run_stages
-from ...store.task import Outcome
+from ...store.task_records import Outcome
 from ...system.log import Log
 from ...system.transient_errors import Troubles
 from .definitions import connected_feeds, given_sources, remove_connected

@@ -25,8 +25,8 @@ from ...store.extensions import FURTHER
 from ...store.manifest import Manifest
 from ...store.reading import base_order, bucket_files, new_bucket, stored_rows
 from ...store.request import Batch, Request
-from ...store.task import Outcome, Task
-from ...store.tasks import choose_engine, duck_engine
+from ...store.run_tasks import choose_engine, duck_engine
+from ...store.task_records import Outcome, Task
 from ...store.writing import write_parts
 from ...system.log import Log
 from ...system.transient_errors import obstacles_pass

@@ -17,7 +17,7 @@ from ...store.data_files import check_stored, stored_engine, stored_files
 from ...store.executors import Executor
 from ...store.manifest import Manifest, StoredRelation
 from ...store.publish import write_renamed
-from ...store.task import Task
+from ...store.task_records import Task
 from ...store.versions import as_stored, columns_record, stored_input, takes_stored
 from ...store.writing import keep_file, write_parts, write_staged
 from ...system.log import Log

@@ -27,7 +27,7 @@ from ...store.publish import finish_publication
 from ...store.request import Batch
 from ...store.set_aside import quarantine_at
 from ...store.stages import run_stages
-from ...store.task import Outcome
+from ...store.task_records import Outcome
 from ...store.versions import has_columns_of, under_own_tables
 from ...system.log import Log
 from ...system.transient_errors import obstacles_pass

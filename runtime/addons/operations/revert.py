@@ -26,7 +26,7 @@ from ...store.manifest import Manifest
 from ...store.request import Batch
 from ...store.retention import kept_commit, oldest_kept, recorded_commits
 from ...store.stages import run_stages
-from ...store.task import Outcome
+from ...store.task_records import Outcome
 from ...store.versions import check_program
 from ...system.log import Log
 from ...system.places import place_of

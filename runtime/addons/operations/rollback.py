@@ -22,7 +22,7 @@ from ...store.manifest import Manifest, read_state
 from ...store.publish import finish_publication
 from ...store.request import Batch
 from ...store.retention import kept_commit
-from ...store.task import Outcome
+from ...store.task_records import Outcome
 from ...store.versions import check_program, has_columns_of, under_own_tables
 from ...system.log import Log
 from ...system.transient_errors import obstacles_pass

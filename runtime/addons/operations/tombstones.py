@@ -16,7 +16,7 @@ from ...store.data_files import check_stored, stored_engine, stored_files
 from ...store.manifest import Manifest, SequenceRecord
 from ...store.request import Request
 from ...store.stages import run_stages
-from ...store.task import Outcome
+from ...store.task_records import Outcome
 from ...store.writing import write_staged
 
 SEQUENCE_UNITS = {"": 1, "d": 86_400_000_000, "h": 3_600_000_000, "m": 60_000_000}

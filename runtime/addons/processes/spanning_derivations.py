@@ -21,8 +21,8 @@ from ...store.commits import READ_AGAIN
 from ...store.extensions import supply
 from ...store.manifest import Manifest, read_state
 from ...store.retention import is_given_up
-from ...store.task import Task
-from ...store.tasks import duck_engine
+from ...store.run_tasks import duck_engine
+from ...store.task_records import Task
 from ...store.versions import check_program
 from ...system.machine import available_cores
 from ..explain import stored_in

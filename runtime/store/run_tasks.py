@@ -26,7 +26,7 @@ from .manifest import StoredRelation
 from .reading import bucket_files, load_changes, load_computed, load_external, load_former
 from .resident import KeptEngines, key_of
 from .sealed_records import from_json
-from .task import Outcome, Task, WrittenRelation
+from .task_records import Outcome, Task, WrittenRelation
 from .writing import write_computed
 
 MOST_BUCKET_ROWS = 150_000_000
