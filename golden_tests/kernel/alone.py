@@ -215,8 +215,8 @@ if __name__ == "__main__":
     sys.meta_path.insert(0, Nothing())
     from flintlog.runtime.kernel import methods, model
     from flintlog.runtime.kernel.changes import resolve_input
+    from flintlog.runtime.kernel.method_interface import Bucket, Choice, Run
     from flintlog.runtime.kernel.recount import recount
-    from flintlog.runtime.kernel.run import Bucket, Choice, Run
     from flintlog.runtime.kernel.sql import names, sql_type
     from flintlog.runtime.kernel.strategy import maintain
     from flintlog.runtime.kernel.values import plain_row, stored_row

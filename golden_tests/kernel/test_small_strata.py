@@ -9,8 +9,8 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from flintlog.runtime.kernel.method_interface import Choice, Effect
 from flintlog.runtime.kernel.model import Relation
-from flintlog.runtime.kernel.run import Choice, Effect
 from flintlog.runtime.kernel.strategy import (
     DECAY,
     FEW_TUPLES,

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any
 from ..engines.options import Options
 from ..kernel.changes import no_changes
 from ..kernel.engine import Engine
+from ..kernel.method_interface import Bucket
 from ..kernel.model import FunctionSource, Program
 from ..kernel.recount import recount
-from ..kernel.run import Bucket
 from ..spark.engine import SparkEngine
 from ..spark.executor import executor_of
 from ..store.commits import from_last_commit, relation_rows

@@ -27,8 +27,8 @@ from .changes import (
 )
 from .engine import Engine
 from .errors import UNCHANGED, Refused
+from .method_interface import METHODS, Bucket, Finding, Method, Run
 from .model import Column, Delta, Grouping, Relation, Rule, Stratum
-from .run import METHODS, Bucket, Finding, Method, Run
 from .sql import names, union
 from .table_names import TableName
 from .values import hashable, sql_constant, tuple_text

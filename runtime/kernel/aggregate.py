@@ -20,8 +20,8 @@ from .changes import (
 )
 from .engine import Engine
 from .errors import UNCHANGED, Refused
+from .method_interface import METHODS, Bucket, Finding, Method, Run
 from .model import Both, Relation, Stratum
-from .run import METHODS, Bucket, Finding, Method, Run
 from .sql import names, tuple_names, union
 from .values import named_values
 

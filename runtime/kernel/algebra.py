@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from .errors import JobError
+from .method_interface import Run
 from .model import Stratum
-from .run import Run
 
 RECURSIONS: dict[str, Callable[[Run, Stratum, int], int | None]] = {}
 """How ``matrices`` compute a stratum, or follow changes of it, from a clock to a new one; None if they do not."""

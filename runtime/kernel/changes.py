@@ -17,8 +17,8 @@ from typing import Any
 
 from .engine import Engine
 from .errors import UNCHANGED, Refused
+from .method_interface import Bucket
 from .model import Both, Delta, Relation, Rule, Stratum
-from .run import Bucket
 from .sql import bucket_number, names, no_rows, tuple_names, union
 from .table_names import Change
 from .values import named_values

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from .changes import all_derivations, arriving, changes_of, check_defined, look_up_below, no_changes, show_versions
 from .engine import Engine
+from .method_interface import METHODS, Bucket, Finding, Method, Run
 from .model import Relation, Stratum
-from .run import METHODS, Bucket, Finding, Method, Run
 from .sql import names, tuple_names, union
 from .supports import check_supports, matching, support_findings
 

@@ -9,9 +9,9 @@ from __future__ import annotations
 
 from .changes import all_derivations, arriving, changes_below, no_changes, note_changes, show_versions
 from .engine import Engine
+from .method_interface import PRICE_OF_ROUND, Bucket, Effect, Finding, Run
 from .model import Column, Relation, Stratum
 from .recursion import changed_rows, check_round, following
-from .run import PRICE_OF_ROUND, Bucket, Effect, Finding, Run
 from .sql import names, tuple_names, union
 from .strategy import (
     FEW_TUPLES,

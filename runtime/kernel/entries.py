@@ -12,9 +12,9 @@ from collections.abc import Sequence
 from .changes import all_derivations, check_defined, no_changes, show_versions
 from .counted import add_counts, signed_arrivals
 from .engine import Engine
+from .method_interface import METHODS, Bucket, Finding, Method, Run
 from .model import Relation, Stratum
 from .recursion import LimitReached, changed_rows, check_round, following
-from .run import METHODS, Bucket, Finding, Method, Run
 from .sql import names, union
 from .supports import support_findings
 

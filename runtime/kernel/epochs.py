@@ -10,8 +10,8 @@ from __future__ import annotations
 from .changes import no_changes, note_changes, note_touched
 from .engine import Engine
 from .identities import DIGITS
+from .method_interface import METHODS, Bucket, Finding, Method, Run
 from .model import Relation, Stratum
-from .run import METHODS, Bucket, Finding, Method, Run
 from .sql import names, tuple_names
 
 

@@ -29,9 +29,9 @@ from .deletions import (
 from .engine import Engine
 from .errors import Refused
 from .insertions import insert_supported
+from .method_interface import METHODS, Bucket, Finding, Method, Run
 from .model import Relation, Stratum
 from .recursion import changed_rows, check_round, following
-from .run import METHODS, Bucket, Finding, Method, Run
 from .sql import names, tuple_names, union
 
 

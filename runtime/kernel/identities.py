@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from .changes import all_derivations, arriving, no_changes, note_touched, show_versions
 from .engine import Engine
+from .method_interface import METHODS, Bucket, Finding, Method, Run
 from .model import Relation, Stratum
-from .run import METHODS, Bucket, Finding, Method, Run
 from .sql import names, tuple_names, union
 
 DIGITS = 12

@@ -8,8 +8,8 @@ import re
 from .changes import changed_table, no_changes, note_changes, note_touched, show_versions
 from .engine import Engine
 from .identities import DIGITS
+from .method_interface import METHODS, Bucket, Finding, Method, Run
 from .model import LIFE, Stratum
-from .run import METHODS, Bucket, Finding, Method, Run
 from .sql import names, tuple_names, union
 
 

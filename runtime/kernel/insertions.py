@@ -10,9 +10,9 @@ from collections.abc import Mapping
 from .changes import all_derivations, arriving, check_defined, lacking, show_versions
 from .deletions import counted, entering, group_columns, put_back, show_state, take_out
 from .engine import Engine
+from .method_interface import Run
 from .model import Relation, Stratum
 from .recursion import changed_rows, check_round, following
-from .run import Run
 from .sql import names, tuple_names, union
 from .supports import matching
 

@@ -25,9 +25,9 @@ from .changes import (
     show_versions,
 )
 from .engine import Engine
+from .method_interface import METHODS, Bucket, Finding, Method, Run
 from .model import LIFE, Column, Relation, Stratum
 from .recursion import LimitReached, changed_rows, check_round, following
-from .run import METHODS, Bucket, Finding, Method, Run
 from .sql import names, tuple_names, union
 
 

@@ -6,8 +6,8 @@ from .algebra import by_matrices
 from .deletions import begin_changes, lose_support, lost_and_gained, recount_supports
 from .engine import Engine
 from .insertions import insert_supported
+from .method_interface import METHODS, Bucket, Finding, Method, Run
 from .model import Stratum
-from .run import METHODS, Bucket, Finding, Method, Run
 
 
 def maintain_ranked(run: Run, stratum: Stratum, clock: int) -> int:

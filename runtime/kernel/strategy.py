@@ -16,8 +16,8 @@ from __future__ import annotations
 
 from .changes import changed_table, check_key, no_changes, note_changes, note_differences
 from .engine import Engine
+from .method_interface import METHODS, PRICE_OF_ROUND, Choice, Effect, Run
 from .model import Stratum
-from .run import METHODS, PRICE_OF_ROUND, Choice, Effect, Run
 from .sql import names, no_rows
 
 FEW_TUPLES = 10_000

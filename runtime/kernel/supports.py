@@ -6,8 +6,8 @@ from collections.abc import Sequence
 
 from .engine import Engine
 from .errors import JobError
+from .method_interface import Finding
 from .model import Relation
-from .run import Finding
 from .sql import names, tuple_names
 
 

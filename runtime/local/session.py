@@ -19,10 +19,10 @@ from ..inputs.tuples import parse_tuple
 from ..inputs.values import REMOVE_KEY
 from ..kernel.changes import REMOVALS, changes_of, net_changes_sql, no_changes, resolve_input
 from ..kernel.errors import JobError, OutOfMemory, Refused
+from ..kernel.method_interface import Bucket, Choice, Run
 from ..kernel.model import MOST_ENTRIES, MOST_ROUNDS, Column, FunctionSource, Program, Relation
 from ..kernel.recount import recount
 from ..kernel.recursion import CULPRITS, telling_culprits
-from ..kernel.run import Bucket, Choice, Run
 from ..kernel.sql import is_optional, names, sql_type, stored_type
 from ..kernel.strategy import maintain
 from ..kernel.values import named_values, plain_row, stored_row

@@ -6,7 +6,7 @@ import json
 import time
 from typing import TYPE_CHECKING, Any
 
-from ..kernel.run import Bucket
+from ..kernel.method_interface import Bucket
 from ..store.executors import as_json
 from ..store.run_tasks import choice_for, compute
 from ..store.task_records import Task

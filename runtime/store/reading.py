@@ -13,8 +13,8 @@ from dataclasses import replace
 from ..engines.duckdb import DuckEngine
 from ..kernel.changes import in_bucket
 from ..kernel.engine import Engine
+from ..kernel.method_interface import Bucket
 from ..kernel.model import Column, Relation
-from ..kernel.run import Bucket
 from ..kernel.sql import names, no_rows, tuple_names
 from .manifest import StoredBucket, StoredRelation
 from .task_records import Task

@@ -14,9 +14,9 @@ from typing import Any
 from ..engines.duckdb import MANY_ROWS, DuckEngine, without_duckdb
 from ..kernel.changes import check_key, resolve_input
 from ..kernel.errors import JobError
+from ..kernel.method_interface import Bucket, Choice, Effect, Run
 from ..kernel.model import Stratum
 from ..kernel.recursion import telling_culprits
-from ..kernel.run import Bucket, Choice, Effect, Run
 from ..kernel.strategy import from_scratch, maintain
 from ..system.log import Log
 from ..system.machine import task_bytes

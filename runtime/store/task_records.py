@@ -8,8 +8,8 @@ from typing import Any
 
 from ..engines.options import Options
 from ..kernel.engine import Engine
+from ..kernel.method_interface import Bucket, Choice, Run
 from ..kernel.model import Relation, Stage
-from ..kernel.run import Bucket, Choice, Run
 from .manifest import Manifest, StoredBucket, StoredRelation
 
 

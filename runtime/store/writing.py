@@ -14,8 +14,8 @@ from ..engines.arrow import ROWS_AT_ONCE
 from ..engines.duckdb import DuckEngine
 from ..kernel.changes import net_changes_sql
 from ..kernel.engine import Engine
+from ..kernel.method_interface import Run
 from ..kernel.model import Relation
-from ..kernel.run import Run
 from ..kernel.sql import bucket_number, names, tuple_names, union
 from ..system.checksums import checksum
 from ..system.places import is_local, place_of, rows_of_file, sync

@@ -10,7 +10,7 @@ import pytest
 from flintlog.runtime.addons.processes.simulation import Network, Packet, SimulatedNode
 from flintlog.runtime.engines.duckdb import DuckEngine
 from flintlog.runtime.kernel import identities, identity_ranges, proofs
-from flintlog.runtime.kernel.run import METHODS
+from flintlog.runtime.kernel.method_interface import METHODS
 
 from golden_tests.addons.nodes.test_simulation import run
 from golden_tests.nightly import AT_NIGHT, by_day

@@ -13,8 +13,8 @@ from typing import Any
 
 from ...engines.duckdb import DuckEngine
 from ...kernel.changes import all_derivations, lacking, show_versions
+from ...kernel.method_interface import Run
 from ...kernel.model import MatrixFactor, Relation, Rule, Stratum
-from ...kernel.run import Run
 from ...kernel.sql import names, union
 from ...kernel.table_names import TableName
 from .bounds import EntryBound, NotFitting, check_rounds, within_memory

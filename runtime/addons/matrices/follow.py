@@ -14,8 +14,8 @@ from typing import NamedTuple
 
 from ...engines.duckdb import DuckEngine
 from ...kernel.changes import arriving, changes_of, check_defined, show_versions
+from ...kernel.method_interface import Run
 from ...kernel.model import MatrixFactor, Relation, Rule, Stratum
-from ...kernel.run import Run
 from ...kernel.sql import names, tuple_names, union
 from ...kernel.strategy import FEW_TUPLES, PRICE_OF_SUSPECTS, UNFINISHED, TooManySuspects
 from ...kernel.table_names import TableName

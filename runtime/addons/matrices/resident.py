@@ -8,8 +8,8 @@ from dataclasses import dataclass, field, replace
 
 from ...engines.duckdb import DuckEngine
 from ...kernel.changes import show_versions
+from ...kernel.method_interface import Run
 from ...kernel.model import MatrixFactor, Relation, Stratum
-from ...kernel.run import Run
 from ...kernel.table_names import TableName
 from ...system.machine import task_bytes
 from .bounds import NotFitting

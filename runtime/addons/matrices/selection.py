@@ -8,8 +8,8 @@ import importlib.util
 from ...engines.duckdb import DuckEngine
 from ...kernel.algebra import BEST, RECURSIONS
 from ...kernel.errors import JobError
+from ...kernel.method_interface import Effect, Run
 from ...kernel.model import Stratum
-from ...kernel.run import Effect, Run
 from .best import find_best_values
 from .bounds import NotFitting
 from .fixpoint import fixpoint

@@ -1,4 +1,4 @@
-"""Arguments that all methods of maintenance share: the run, its bucket, and the choice of strategy."""
+"""The interface of methods of maintenance, and their arguments: the run, its bucket, the choice of strategy."""
 
 from __future__ import annotations
 
