@@ -29,7 +29,10 @@ PART_MODULES: Mapping[str, tuple[str, ...]] = {
     "delta": ("addons.feeds.feeding", "addons.feeds.sources", "addons.feeds.spark_delta", "addons.tables.delta"),
     "files": ("addons.feeds.feeding", "addons.feeds.sources", "addons.feeds.folder"),
     "iceberg": ("addons.feeds.feeding", "addons.feeds.sources", "addons.feeds.iceberg", "addons.tables.iceberg"),
-    "kafka-debezium": ("addons.feeds.feeding", "addons.feeds.sources", "addons.feeds.topic", "addons.feeds.messages"),
+    "kafka-debezium": (
+        *("addons.feeds.feeding", "addons.feeds.sources"),
+        *("addons.feeds.kafka_debezium", "addons.feeds.topic_staging"),
+    ),
     "matrices": ("addons.matrices.selection",),
     "micro-batches": ("addons.micro_batch",),
     "openlineage": ("addons.lineage",),

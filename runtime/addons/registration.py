@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from ..inputs import external_functions, sequences
 from . import derivations, explain, lineage, micro_batch, quarantine
-from .feeds import feeding, folder, iceberg, messages, sources, spark_delta, spark_table, topic
+from .feeds import feeding, folder, iceberg, kafka_debezium, sources, spark_delta, spark_table, topic_staging
 from .matrices import selection
 from .operations import archive, changes, compact, history, rebuild, recover, revert, rollback, upgrade, vacuum
 from .tables import delta
@@ -23,8 +23,8 @@ __all__ = [
     "history",
     "iceberg",
     "iceberg_tables",
+    "kafka_debezium",
     "lineage",
-    "messages",
     "micro_batch",
     "quarantine",
     "rebuild",
@@ -36,7 +36,7 @@ __all__ = [
     "sources",
     "spark_delta",
     "spark_table",
-    "topic",
+    "topic_staging",
     "upgrade",
     "vacuum",
 ]

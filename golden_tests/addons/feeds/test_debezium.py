@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 from flintlog.runtime.addons.feeds.events import EventReader, MessageForm, TopicMessage, murmur2
-from flintlog.runtime.addons.feeds.reader import client_settings, topic_address
+from flintlog.runtime.addons.feeds.kafka_client import client_settings, topic_address
 from flintlog.runtime.inputs.records import Problems
 from flintlog.runtime.kernel.errors import JobError
 from flintlog.runtime.kernel.model import Column, Relation

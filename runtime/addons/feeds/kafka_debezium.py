@@ -13,8 +13,8 @@ from ...kernel.errors import JobError, Refused
 from .avro import avro_folder
 from .events import EventReader, MessageForm, TopicMessage, event_schema
 from .feed import Delivery, FeedRequest, Look, Position, short_hash, way_out
+from .kafka_client import TopicReader, TopicState, topic_address
 from .kinds import FEED_KINDS
-from .reader import TopicReader, TopicState, topic_address
 
 EVENTS_AT_ONCE = 10_000
 

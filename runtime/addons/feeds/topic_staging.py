@@ -25,7 +25,7 @@ from .debezium import SNAPSHOT_BEGINS
 from .deliveries import Taken, difference, net_of_images, signs_of
 from .events import TRUNCATED
 from .feed import Delivery, FeedRequest
-from .reader import settings_file, topic_address
+from .kafka_client import settings_file, topic_address
 
 SECONDS_BETWEEN_REPORTS = 2.0
 
