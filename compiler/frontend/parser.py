@@ -18,7 +18,7 @@ from lark.exceptions import UnexpectedToken
 from ..diagnostics import Diagnostics
 from ..diagnostics.foreign import directive_advice, word_advice
 from ..source import SourceFile, Span
-from .feeding import StatementParser
+from .statement_grammar import StatementParser
 from .syntax_errors import DECLARATION_WORDS, NAMES, BrokenStatement, end_of, start_of
 from .words import FOREIGN_SIGNS, FORWARD_ARROWS, HARD_WORDS, ORDER_WORDS
 

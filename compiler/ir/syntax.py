@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from decimal import Decimal
 
 from ..source import SourceFile, Span
-from .making import Making
 from .narrowed import Narrowed
+from .rule_origin import Making
 from .spanning import Spanning
 
 # ---- expressions ---------------------------------------------------------------------------------------------------

@@ -21,9 +21,9 @@ from functools import cached_property
 from typing import TypeAlias, assert_never
 
 from ..source import SourceFile, Span
-from .making import Making
 from .narrowed import Narrowed
 from .routes import RoutedRelation
+from .rule_origin import Making
 from .spanning import Spanning
 from .syntax import RelationFile
 

@@ -24,7 +24,7 @@ from dataclasses import dataclass
 
 from ..diagnostics import Diagnostics, listed
 from ..ir import typed
-from ..ir.making import Making
+from ..ir.rule_origin import Making
 from ..ir.strata import StratifiedProgram, TypedStratum
 from ..source import Span
 

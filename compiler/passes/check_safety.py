@@ -22,7 +22,7 @@ from collections.abc import Iterable, Mapping
 from ..diagnostics import Diagnostics, Note
 from ..diagnostics.foreign import constant_advice
 from ..ir import typed
-from ..ir.making import Making
+from ..ir.rule_origin import Making
 from ..source import Span
 
 _MOST_OPERATORS = 1000

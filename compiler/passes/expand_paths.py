@@ -46,7 +46,7 @@ from itertools import product
 
 from ..diagnostics import Diagnostics, listed
 from ..ir import syntax
-from ..ir.making import Making
+from ..ir.rule_origin import Making
 from ..ir.syntax_printer import path_text, rule_text
 from ..naming import unused
 from ..source import Span

@@ -30,7 +30,7 @@ from decimal import Decimal
 from ..diagnostics import Diagnostics, Note, listed
 from ..functions import FUNCTIONS
 from ..ir import typed
-from ..ir.making import Making
+from ..ir.rule_origin import Making
 from ..source import Span
 from .column_types import infer_columns
 from .type_rules import (

@@ -20,7 +20,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from ..ir import typed
-from ..ir.making import Making
+from ..ir.rule_origin import Making
 from ..naming import unused
 from .components import components
 

@@ -30,7 +30,7 @@ from ..diagnostics import Diagnostics, Note
 from ..diagnostics.foreign import word_advice
 from ..functions import FUNCTIONS
 from ..ir import syntax, typed
-from ..ir.making import Making
+from ..ir.rule_origin import Making
 from ..naming import counted
 from ..source import Span
 from .declarations import Declarations, constant_of, did_you_mean, name_span

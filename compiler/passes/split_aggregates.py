@@ -33,7 +33,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from ..ir import typed
-from ..ir.making import Making
+from ..ir.rule_origin import Making
 from ..naming import unused
 from ..source import Span
 from .components import components, is_recursive

@@ -13,8 +13,8 @@ from itertools import groupby
 from ..diagnostics import in_a_line, listed
 from ..ir import typed
 from ..ir.localized import LocalizedRule
-from ..ir.making import Making
 from ..ir.plan import StagePlan, StratumPlan
+from ..ir.rule_origin import Making
 from ..ir.strata import TypedStratum
 from ..passes.linearize import is_transitive, rules_that_need
 from ..passes.plan_stages import broken_literals, candidates

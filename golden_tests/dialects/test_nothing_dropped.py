@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from flintlog.compiler.frontend import feeding
+from flintlog.compiler.frontend import statement_grammar
 from flintlog.compiler.frontend.ndlog import reader as ndlog
 from flintlog.compiler.frontend.souffle import parser as souffle
 
@@ -71,10 +71,10 @@ closed.kept(x) :- reach(x).
 """,
 }
 HOOKS = {
-    "ndlog": lambda: Hook(feeding.Grammar, "parse"),
+    "ndlog": lambda: Hook(statement_grammar.Grammar, "parse"),
     "souffle": lambda: Hook(souffle._SouffleStatements, "_tree", ("next",)),
 }
-GRAMMARS = {"ndlog": lambda: feeding._lark(ndlog._GRAMMAR.path), "souffle": souffle._parser}
+GRAMMARS = {"ndlog": lambda: statement_grammar._lark(ndlog._GRAMMAR.path), "souffle": souffle._parser}
 #: Tokens that their rule always has.
 SIGNS = {
     "ndlog": """AND AT BANG COLON COMMA DOT GREATER IF KEYS LESS LPAR LSQB MATERIALIZE MINUS OR RPAR RSQB STAR WATCH

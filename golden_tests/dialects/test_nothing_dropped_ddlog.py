@@ -15,7 +15,7 @@ from flintlog.compiler.frontend.ddlog.grammar import GRAMMAR
 from flintlog.compiler.frontend.ddlog.library import IDENTITIES
 from flintlog.compiler.frontend.ddlog.reader import read
 from flintlog.compiler.frontend.ddlog.tokens import tokens
-from flintlog.compiler.frontend.feeding import Grammar, Node, tokens_in
+from flintlog.compiler.frontend.statement_grammar import Grammar, Node, tokens_in
 from flintlog.compiler.ir.syntax_printer import syntax_text
 from flintlog.compiler.source import SourceFile
 from lark import Lark

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ...naming import counted
-from ..feeding import Node, tokens_in, trees
+from ..statement_grammar import Node, tokens_in, trees
 from .scope import RuleScope
 from .types import RecordType
 

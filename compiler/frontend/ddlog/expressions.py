@@ -10,7 +10,7 @@ from lark import Token, Tree
 from ...ir import syntax
 from ...naming import counted
 from ...source import Span
-from ..feeding import Node, child, tokens_in, trees
+from ..statement_grammar import Node, child, tokens_in, trees
 from ..syntax_errors import LeftOut
 from .arguments import arguments_by_field
 from .library import IDENTITIES, LIBRARY, in_library

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from ..feeding import Grammar
+from ..statement_grammar import Grammar
 
 _WORDS = {
     "END": "`.`",

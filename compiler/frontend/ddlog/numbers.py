@@ -8,7 +8,7 @@ from decimal import Decimal, InvalidOperation
 from lark import Token
 
 from ...ir import syntax
-from ..feeding import Node, trees
+from ..statement_grammar import Node, trees
 from .scope import RuleScope
 from .tokens import integer, of_digits
 from .types import BOOL, DOUBLE, MOST_BITS, OPEN, IntType, ListType, Type, is_open

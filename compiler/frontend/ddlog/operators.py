@@ -9,7 +9,7 @@ from lark import Token
 
 from ...ir import syntax
 from ...source import Span
-from ..feeding import Node
+from ..statement_grammar import Node
 from .scope import RuleScope
 from .types import DOUBLE, STRING, IntType, ListType, Type
 from .values import Value, arithmetic, binary, call, number, wrapped

@@ -19,8 +19,8 @@ from ...ir import syntax
 from ...ir.syntax_printer import rule_text
 from ...naming import unused
 from ...source import SourceFile, Span
-from ..feeding import Node, child, span_of, tokens_in, trees
 from ..files import Files
+from ..statement_grammar import Node, child, span_of, tokens_in, trees
 from ..syntax_errors import LeftOut, end_of, start_of
 from .grammar import GRAMMAR
 from .library import MODULES

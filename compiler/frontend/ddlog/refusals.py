@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from lark import Token
 
 from ...source import SourceFile
-from ..feeding import Refusal
+from ..statement_grammar import Refusal
 
 _RULES = "write rules, with a condition for each case"
 _STATEMENTS = {

@@ -20,7 +20,7 @@ from ...ir import syntax
 from ...ir.syntax_printer import rule_text
 from ...naming import unused
 from ...source import Span
-from ..feeding import Node, child, span_of, tokens_in, trees
+from ..statement_grammar import Node, child, span_of, tokens_in, trees
 from ..syntax_errors import LeftOut
 from .arguments import arguments_by_field
 from .expressions import Expressions

@@ -11,7 +11,7 @@ from lark import Token
 from ...ir import syntax
 from ...naming import unused
 from ...source import Span
-from ..feeding import Node, span_of
+from ..statement_grammar import Node, span_of
 from ..syntax_errors import LeftOut
 from .types import RecordType, Type
 from .values import Value

@@ -15,7 +15,7 @@ from lark import Token
 
 from ...ir import syntax
 from ...source import SourceFile
-from ..feeding import Node, span_of, trees, unescaped
+from ..statement_grammar import Node, span_of, trees, unescaped
 from ..syntax_errors import LeftOut
 from .grammar import GRAMMAR
 from .tokens import tokens

@@ -10,7 +10,7 @@ from lark import Token
 
 from ...diagnostics import Diagnostics
 from ...source import SourceFile
-from ..feeding import span_of
+from ..statement_grammar import span_of
 
 _OPERATORS = {
     ":-": "IF",

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from ...diagnostics import Diagnostics
 from ...source import SourceFile, Span
-from ..feeding import Node, child, span_of, tokens_in, trees
+from ..statement_grammar import Node, child, span_of, tokens_in, trees
 from ..syntax_errors import LeftOut
 from .library import in_library
 from .tokens import integer

@@ -13,9 +13,9 @@ from ...dialects import Load
 from ...ir import syntax
 from ...source import SourceFile
 from ..classify import Classifier
-from ..feeding import Grammar, span_of
 from ..files import Files
 from ..parser import parse_statements
+from ..statement_grammar import Grammar, span_of
 from ..syntax_errors import LeftOut
 from .program import Assembly, Read
 from .refusals import refused

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from lark import Token
 
-from ..feeding import Refusal
+from ..statement_grammar import Refusal
 from .tokens import label_length
 
 _WEIGHT = "compute the probability in a column of its own, with a rule for each factor"

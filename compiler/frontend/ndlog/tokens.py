@@ -17,7 +17,7 @@ from lark import Token
 
 from ...diagnostics import Diagnostics
 from ...source import SourceFile
-from ..feeding import span_of
+from ..statement_grammar import span_of
 from ..syntax_errors import LeftOut
 
 MOST_TOKENS = 100_000

@@ -10,7 +10,7 @@ from lark import Token, Tree
 from ...diagnostics import Diagnostics
 from ...ir import syntax
 from ...source import SourceFile, Span
-from ..feeding import Node, child, span_of, tokens_in, trees, unescaped
+from ..statement_grammar import Node, child, span_of, tokens_in, trees, unescaped
 from ..syntax_errors import LeftOut
 from .refusals import FUNCTIONS
 
