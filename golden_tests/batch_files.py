@@ -31,7 +31,7 @@ from flintlog.runtime.kernel.sql import element_type, is_list
 
 from golden_tests.harness import Row, named
 from golden_tests.oracle.batches import Batch
-from golden_tests.oracle.programs import in_order
+from golden_tests.oracle.random_programs import in_order
 
 #: From what was written to a value of a column type; not by the runtime, which this is there to test.
 _SCALARS: Mapping[str, Callable[[Any], Any]] = {

@@ -34,7 +34,7 @@ from .checks import Checked, insertions
 from .harness import ImportedJob
 from .oracle.evaluate import NotStratified, RoundLimit
 from .oracle.language import ProgramError, parse
-from .oracle.programs import FEATURES, MORE_FEATURES, random_batches, random_inputs, random_program
+from .oracle.random_programs import FEATURES, MORE_FEATURES, random_batches, random_inputs, random_program
 from .packed import cases_of
 
 ROOT = Path(__file__).parents[1]

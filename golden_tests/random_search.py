@@ -31,7 +31,7 @@ from .checks import Checked, insertions
 from .harness import LocalJob, MatricesJob, MemoryJob, RoundsJob, compile_text, frozen_row, load_script
 from .oracle.batches import Batch, key_of
 from .oracle.language import parse
-from .oracle.programs import FEATURES, Scenario, random_scenario, values_of
+from .oracle.random_programs import FEATURES, Scenario, random_scenario, values_of
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

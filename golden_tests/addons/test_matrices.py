@@ -25,8 +25,8 @@ from pyspark import cloudpickle
 from golden_tests.checks import Checked, insertions
 from golden_tests.harness import LocalJob, MatricesJob, MemoryMatricesJob, TaskJob, compile_text
 from golden_tests.nightly import AT_NIGHT, NIGHTLY, by_day, one_in, seeds
-from golden_tests.oracle.chains import chain_scenario, weighted_scenario
 from golden_tests.oracle.language import Row
+from golden_tests.oracle.random_chains import chain_scenario, weighted_scenario
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -28,7 +28,7 @@ from flintlog.targets.pyspark.upgrades import expected_upgrade
 from golden_tests.frontend.golden import compare as compare_text
 from golden_tests.harness import VERSION, load_script
 from golden_tests.nightly import by_day, one_in
-from golden_tests.oracle.programs import FEATURES, random_scenario
+from golden_tests.oracle.random_programs import FEATURES, random_scenario
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -16,7 +16,7 @@ from flintlog.compiler.source import SourceFile
 
 from golden_tests.frontend.golden import compare
 from golden_tests.harness import EXAMPLES
-from golden_tests.oracle.programs import FEATURES, random_scenario
+from golden_tests.oracle.random_programs import FEATURES, random_scenario
 
 CASES = sorted((Path(__file__).parent / "explain").iterdir())
 

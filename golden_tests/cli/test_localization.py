@@ -17,7 +17,7 @@ from flintlog.compiler.source import SourceFile
 
 from golden_tests.oracle.evaluate import ArithmeticFault, evaluate
 from golden_tests.oracle.language import Row, parse
-from golden_tests.oracle.programs import FEATURES, random_inputs, random_program
+from golden_tests.oracle.random_programs import FEATURES, random_inputs, random_program
 
 DECLARATIONS = """
 input relation link(@src: int, dst: int)

@@ -7,7 +7,7 @@ import re
 
 from flintlog.compiler.ir import syntax, typed
 
-from golden_tests.oracle.programs import FEATURES
+from golden_tests.oracle.random_programs import FEATURES
 
 #: What random programs may show in DDlog.
 EXPRESSIBLE = (FEATURES - {"paths", "input_derived", "nullary"}) | {

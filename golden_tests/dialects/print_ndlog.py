@@ -8,7 +8,7 @@ import re
 from flintlog.compiler.ir import syntax
 from flintlog.compiler.ir.syntax_printer import statement_text
 
-from golden_tests.oracle.programs import FEATURES
+from golden_tests.oracle.random_programs import FEATURES
 
 #: What random programs may show in NDlog.
 EXPRESSIBLE = (FEATURES - {"paths"}) | {"locations", "witnesses", "extremes", "lists", "functions", "many facts"}

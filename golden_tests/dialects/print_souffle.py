@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from flintlog.compiler.ir import syntax
 
-from golden_tests.oracle.programs import FEATURES
+from golden_tests.oracle.random_programs import FEATURES
 
 #: What random programs may show in Soufflé.
 EXPRESSIBLE = (FEATURES - {"paths", "keys"}) | {"extremes", "many facts"}

@@ -25,7 +25,7 @@ from golden_tests.nightly import one_in, seeds
 from golden_tests.oracle.batches import apply
 from golden_tests.oracle.evaluate import evaluate
 from golden_tests.oracle.language import parse
-from golden_tests.oracle.programs import random_batches, random_inputs, random_program
+from golden_tests.oracle.random_programs import random_batches, random_inputs, random_program
 from golden_tests.packed import Case, cases_of, check, loader
 
 from .halves import problems_of, rows_of

@@ -24,7 +24,7 @@ from golden_tests.checks import Checked, insertions
 from golden_tests.frontend.golden import rendered
 from golden_tests.harness import ImportedJob
 from golden_tests.nightly import one_in, seeds
-from golden_tests.oracle.programs import random_batches, random_inputs, random_program
+from golden_tests.oracle.random_programs import random_batches, random_inputs, random_program
 from golden_tests.packed import Case, cases_of, check, loader
 from golden_tests.passes.test_large_programs import FEW, MOST, calls
 

@@ -16,7 +16,7 @@ from flintlog.compiler.source import SourceFile
 
 from golden_tests.frontend.golden import front, rendered
 from golden_tests.nightly import NIGHTLY
-from golden_tests.oracle.programs import random_program
+from golden_tests.oracle.random_programs import random_program
 
 PROGRAMS = sorted((Path(__file__).parent / "programs").glob("*/program.dl"))
 

@@ -12,7 +12,7 @@ from flintlog.compiler.ir.syntax_printer import syntax_text
 
 from golden_tests.frontend.golden import compare, front, rendered
 from golden_tests.nightly import NIGHTLY
-from golden_tests.oracle.programs import random_program
+from golden_tests.oracle.random_programs import random_program
 
 PROGRAMS = Path(__file__).parent / "programs"
 EXAMPLES = Path(__file__).parents[2] / "examples"

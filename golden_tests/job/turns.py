@@ -18,7 +18,7 @@ from golden_tests.harness import Row, arrow_type, compile_text, frozen, frozen_r
 from golden_tests.oracle import language
 from golden_tests.oracle.batches import Batch, apply, diff
 from golden_tests.oracle.evaluate import evaluate
-from golden_tests.oracle.programs import Scenario
+from golden_tests.oracle.random_programs import Scenario
 from golden_tests.random_search import scenario_of
 
 Rows = dict[str, set[Row]]

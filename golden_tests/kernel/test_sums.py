@@ -15,7 +15,7 @@ from flintlog.runtime.explain.proofs import report_explanation
 from golden_tests.checks import Checked, insertions
 from golden_tests.harness import LocalJob, MemoryJob, RoundsJob, compile_text
 from golden_tests.nightly import AT_NIGHT, by_day, seeds
-from golden_tests.oracle.sums import sum_scenario
+from golden_tests.oracle.random_sums import sum_scenario
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -20,7 +20,7 @@ from golden_tests.oracle.batches import Batch, apply
 from golden_tests.oracle.evaluate import evaluate
 from golden_tests.oracle.language import parse
 from golden_tests.oracle.names import ENGINES, KEYWORDS, OWN, PYTHON
-from golden_tests.oracle.programs import Scenario
+from golden_tests.oracle.random_programs import Scenario
 from golden_tests.random_search import check, check_in_memory, check_queries, scenario_of
 
 if TYPE_CHECKING:

@@ -9,7 +9,7 @@ import pytest
 
 from golden_tests.harness import MemoryJob, compile_text
 from golden_tests.nightly import AT_NIGHT, by_day, seeds
-from golden_tests.oracle.programs import VALUES
+from golden_tests.oracle.random_programs import VALUES
 from golden_tests.random_search import check, check_in_memory, check_queries, scenario_of
 
 if TYPE_CHECKING:

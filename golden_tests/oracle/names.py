@@ -64,7 +64,7 @@ TABLES = ("before", "after", "delta", "changed", "lost", "gained", "dead", "grou
 
 
 def with_nasty_names(text: str, chooser: Chooser) -> str:
-    """A program of ``programs.py`` with other names for some of what it names; the same program otherwise."""
+    """A program of ``random_programs.py`` with other names for some of what it names; the same program otherwise."""
     return _Names(text, chooser).renamed()
 
 

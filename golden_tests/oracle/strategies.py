@@ -1,4 +1,4 @@
-"""Hypothesis strategies for programs, inputs and change batches, built on ``programs.py``.
+"""Hypothesis strategies for programs, inputs and change batches, built on ``random_programs.py``.
 
 Every question of the builder is a draw of its own whose simplest answer comes first, so failures shrink to few rules,
 few atoms and few rows. The seeded generators are offered here as well.
@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from .batches import Batch
 from .language import Program, Row
-from .programs import (
+from .random_programs import (
     DOMAIN,
     FEATURES,
     MORE_FEATURES,

@@ -28,7 +28,7 @@ from golden_tests.oracle.evaluate import (
     supports_ok,
 )
 from golden_tests.oracle.language import Program, Row, parse
-from golden_tests.oracle.programs import random_scenario
+from golden_tests.oracle.random_programs import random_scenario
 from golden_tests.oracle.second_engines import by_clingo, by_duckdb, without_paths
 from golden_tests.oracle.strategies import FEATURES, MORE_FEATURES, Scenario, random_program, scenarios
 

@@ -29,7 +29,7 @@ from flintlog.compiler.source import SourceFile
 from flintlog.targets.pyspark import emit as script
 
 from golden_tests.nightly import AT_NIGHT, by_day
-from golden_tests.oracle.programs import random_scenario
+from golden_tests.oracle.random_programs import random_scenario
 
 
 def load_shapes() -> ModuleType:

@@ -26,7 +26,7 @@ from golden_tests.nightly import by_day, seeds
 from golden_tests.oracle.batches import Batch, Changes, diff, key_of
 from golden_tests.oracle.evaluate import evaluate
 from golden_tests.oracle.language import Relation, Row, parse
-from golden_tests.oracle.programs import Scenario
+from golden_tests.oracle.random_programs import Scenario
 from golden_tests.random_search import scenario_of
 
 State = Mapping[str, Set[Row]]

@@ -10,9 +10,9 @@ from flintlog.compiler.source import SourceFile
 
 from golden_tests.checks import Checked, insertions
 from golden_tests.nightly import seeds
-from golden_tests.oracle.programs import random_batches, random_inputs
+from golden_tests.oracle.random_programs import random_batches, random_inputs
+from golden_tests.oracle.random_sums import sum_scenario
 from golden_tests.oracle.strategies import FEATURES, MORE_FEATURES, random_program
-from golden_tests.oracle.sums import sum_scenario
 from golden_tests.rows.jobs import RowsJob
 
 MORE = sorted(MORE_FEATURES - {"locations"})

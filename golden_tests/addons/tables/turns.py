@@ -12,7 +12,7 @@ import pyarrow as pa
 from golden_tests.addons.tables.lakes import OutputLake, other_lake
 from golden_tests.harness import Row, frozen_row, named
 from golden_tests.job.turns import Commit, Turns
-from golden_tests.oracle.programs import Scenario
+from golden_tests.oracle.random_programs import Scenario
 
 
 class TableTurns(Turns):

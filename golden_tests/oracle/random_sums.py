@@ -15,7 +15,7 @@ from decimal import Decimal
 
 from .batches import Batch, Change
 from .language import Row
-from .programs import Scenario
+from .random_programs import Scenario
 
 #: Values of columns that name nodes, by type.
 NODES = {

@@ -10,7 +10,7 @@ import random
 from dataclasses import dataclass, field
 from typing import Any
 
-from .programs import Scenario, random_batches, random_inputs
+from .random_programs import Scenario, random_batches, random_inputs
 
 TYPES = ("int", "string", "int?", "list<int>", "decimal(9,2)", "date", "bool")
 
