@@ -15,8 +15,8 @@ from ..engines.options import Options
 from ..explain.base_facts import MOST_ROWS, BaseFacts, numbered_relations
 from ..explain.proofs import MOST_PROOF_TUPLES
 from ..inputs.tuples import parse_tuple
-from ..job.command import COMMANDS, Command, Invocation
-from ..job.parsers import add_printing, has_derivations, option, positive
+from ..job.command_line import COMMANDS, Command, Invocation
+from ..job.shared_options import add_printing, has_derivations, option, positive
 from ..job.show import rows_sql, wanted_relation
 from ..kernel.engine import Engine
 from ..kernel.errors import JobError

@@ -10,8 +10,8 @@ from ..engines.options import ENGINES, Options
 from ..explain.limits import tell_culprit
 from ..explain.proofs import MOST_PROOF_TUPLES, Explainer, report_explanation
 from ..inputs.tuples import parse_tuple
-from ..job.command import COMMANDS, Command, on_executor
-from ..job.parsers import add_functions, add_place, add_state, is_explained, option, positive
+from ..job.command_line import COMMANDS, Command, on_executor
+from ..job.shared_options import add_functions, add_place, add_state, is_explained, option, positive
 from ..kernel.engine import Engine
 from ..kernel.model import FunctionSource, Program, Relation
 from ..kernel.recursion import CULPRITS

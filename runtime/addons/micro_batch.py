@@ -14,7 +14,7 @@ from ..inputs.files import Reading, Source, relation_sources
 from ..inputs.records import input_relation
 from ..inputs.values import left_out_counts
 from ..job.apply import apply_sources, checked_net
-from ..job.command import request_of
+from ..job.command_line import request_of
 from ..job.report import known_summary, summary
 from ..kernel.errors import JobError, Passing
 from ..kernel.model import MOST_ENTRIES, MOST_ROUNDS, FunctionSource, Program

@@ -6,8 +6,9 @@ import functools
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from ..job.command import Command, CommandCall, run_commands
-from ..job.parsers import (
+from ..job.command_line import Command, CommandCall, run_commands
+from ..job.report import tuples_text
+from ..job.shared_options import (
     add_format,
     add_functions,
     add_nulls,
@@ -18,7 +19,6 @@ from ..job.parsers import (
     seconds_option,
     several,
 )
-from ..job.report import tuples_text
 from ..rows.model import RowProgram
 from .commands import (
     apply_given,

@@ -28,9 +28,9 @@ from ..store.task_records import Outcome
 from ..system.log import Log
 from ..system.transient_errors import obstacles_pass
 from .batch_folder import BatchFolder, batches_known
-from .command import Command, Invocation, executor_for, request_of
-from .parsers import Parser, add_cut, add_publish, add_reading, add_running, add_state, add_watching, option
+from .command_line import Command, Invocation, executor_for, request_of
 from .report import known_summary, summary
+from .shared_options import Parser, add_cut, add_publish, add_reading, add_running, add_state, add_watching, option
 
 if TYPE_CHECKING:
     from ..spark.types import SparkSession

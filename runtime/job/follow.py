@@ -16,8 +16,17 @@ from ..system.log import Log
 from ..system.transient_errors import Troubles, obstacles_pass
 from .apply import apply_batch, apply_one, check_batch_options
 from .batch_folder import BatchFolder, batches_known, until_signal
-from .command import Command, Invocation, executor_for
-from .parsers import add_cut, add_publish, add_reading, add_running, add_state, add_watching, option, seconds_option
+from .command_line import Command, Invocation, executor_for
+from .shared_options import (
+    add_cut,
+    add_publish,
+    add_reading,
+    add_running,
+    add_state,
+    add_watching,
+    option,
+    seconds_option,
+)
 
 
 def follow_batches(

@@ -25,9 +25,9 @@ from ..store.task_records import Outcome
 from ..system.log import Log
 from ..system.places import is_local
 from ..system.transient_errors import obstacles_pass
-from .command import Command, on_executor, request_of
-from .parsers import add_buckets, add_keeping, add_rows, add_running, add_state, add_watching
+from .command_line import Command, on_executor, request_of
 from .report import summary
+from .shared_options import add_buckets, add_keeping, add_rows, add_running, add_state, add_watching
 
 if TYPE_CHECKING:
     from ..spark.types import SparkSession

@@ -15,10 +15,10 @@ from typing import Any, Concatenate, ParamSpec, TypeVar
 from ..kernel.model import Program
 from ..store.extensions import COMMANDS_OF_PARTS, FUNCTIONS_OF_PARTS, FURTHER, lacking_part
 from .apply import APPLY, apply_batch
-from .command import COMMANDS, Command, Invocation, run_commands
+from .command_line import COMMANDS, Command, Invocation, run_commands
 from .follow import FOLLOW
 from .init import INIT, init_state
-from .parsers import has_derivations, is_explained
+from .shared_options import has_derivations, is_explained
 from .show import SHOW, read_relation
 from .status import STATUS, state_status
 from .verify import VERIFY, verify_state

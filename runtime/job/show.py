@@ -24,8 +24,8 @@ from ..store.manifest import Manifest
 from ..store.versions import check_program
 from ..system.places import given_place
 from ..system.printing import RowPrinter
-from .command import Command, Invocation, executor_for
-from .parsers import add_entries_option, add_format, add_place, add_state, option, positive
+from .command_line import Command, Invocation, executor_for
+from .shared_options import add_entries_option, add_format, add_place, add_state, option, positive
 
 if TYPE_CHECKING:
     import pyarrow as pa

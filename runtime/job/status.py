@@ -14,9 +14,9 @@ from ..store.manifest import Manifest, OutputTables
 from ..store.publish import finish_publication
 from ..store.versions import changed_relations
 from ..system.places import given_place
-from .command import Command
-from .parsers import add_state
+from .command_line import Command
 from .report import feeds_said, report_feeds, report_tables, tuples_text
+from .shared_options import add_state
 
 
 def state_status(program: Program, state: str) -> dict[str, Any]:

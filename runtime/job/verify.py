@@ -27,9 +27,9 @@ from ..store.task_records import Task
 from ..store.versions import check_program
 from ..system.log import Log
 from ..system.places import given_place
-from .command import Command, on_executor
-from .parsers import add_functions, add_place, add_state, add_working
+from .command_line import Command, on_executor
 from .report import tuples_text
+from .shared_options import add_functions, add_place, add_state, add_working
 
 if TYPE_CHECKING:
     from ..spark.types import SparkSession

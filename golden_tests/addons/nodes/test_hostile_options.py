@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 from flintlog.runtime.addons.processes import serve
 from flintlog.runtime.addons.processes.network import nodes_main
-from flintlog.runtime.job.parsers import Parser
+from flintlog.runtime.job.shared_options import Parser
 
 from golden_tests.addons.nodes.test_router import compiled
 from golden_tests.job.test_hostile_options import VALUES, files, name_of

@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from ...inputs.records import input_relation
-from ...job.command import request_of
+from ...job.command_line import request_of
 from ...job.report import feed_text, feeds_said
 from ...kernel.errors import JobError
 from ...kernel.model import Program

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from ...job.command import COMMANDS, PART_OPTIONS, Command, on_executor
-from ...job.parsers import AddOptions, add_place, add_state, option
+from ...job.command_line import COMMANDS, PART_OPTIONS, Command, on_executor
+from ...job.shared_options import AddOptions, add_place, add_state, option
 from .connect import connect_feeds, report_connect
 
 add_feed = option(

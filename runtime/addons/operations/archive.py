@@ -18,9 +18,9 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from ...job.command import COMMANDS, Command
-from ...job.parsers import add_state, option
+from ...job.command_line import COMMANDS, Command
 from ...job.report import feeds_said, report_feeds, report_tables
+from ...job.shared_options import add_state, option
 from ...job.status import tables_said
 from ...kernel.errors import JobError
 from ...kernel.model import Program

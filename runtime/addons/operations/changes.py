@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ...engines.arrow import ROWS_AT_ONCE
-from ...job.command import COMMANDS, Command, Invocation, executor_for
-from ...job.parsers import add_format, add_place, add_state, option, positive
+from ...job.command_line import COMMANDS, Command, Invocation, executor_for
+from ...job.shared_options import add_format, add_place, add_state, option, positive
 from ...kernel.model import Program, Relation
 from ...kernel.sql import names, plain_column
 from ...spark.differences import changes_frame

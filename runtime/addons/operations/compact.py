@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Any
 
 from ...engines.options import Options
 from ...inputs.sequences import sequence_relations
-from ...job.command import COMMANDS, Command, on_executor, request_of
-from ...job.parsers import add_metrics, add_place, add_state, add_working
+from ...job.command_line import COMMANDS, Command, on_executor, request_of
 from ...job.report import summary
+from ...job.shared_options import add_metrics, add_place, add_state, add_working
 from ...kernel.engine import Engine
 from ...kernel.model import Program
 from ...spark.engine import SparkEngine

@@ -7,9 +7,9 @@ from pathlib import Path
 from typing import Any
 
 from ...inputs.values import NOT_TAKEN, not_taken_text
-from ...job.command import COMMANDS, Command
-from ...job.parsers import add_state, option, positive
+from ...job.command_line import COMMANDS, Command
 from ...job.report import feeds_said
+from ...job.shared_options import add_state, option, positive
 from ...kernel.model import Program
 from ...store.batches import batch_lists
 from ...store.extensions import FURTHER

@@ -12,9 +12,9 @@ from ...inputs.files import Reading, Source, relation_sources
 from ...inputs.sequences import kept_sequences, stage_sequences
 from ...inputs.staging import stage_inputs
 from ...inputs.values import left_out_counts
-from ...job.command import COMMANDS, Command, on_executor, request_of
-from ...job.parsers import add_buckets, add_cut, add_rows, add_running, add_state, add_watching
+from ...job.command_line import COMMANDS, Command, on_executor, request_of
 from ...job.report import summary
+from ...job.shared_options import add_buckets, add_cut, add_rows, add_running, add_state, add_watching
 from ...kernel.errors import DISK_FAILURES, JobError
 from ...kernel.model import MOST_ENTRIES, MOST_ROUNDS, FunctionSource, Program
 from ...store.batches import new_batch_id

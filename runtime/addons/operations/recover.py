@@ -8,9 +8,9 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from ...job.command import COMMANDS, Command
-from ...job.parsers import add_metrics, add_state
+from ...job.command_line import COMMANDS, Command
 from ...job.report import summary
+from ...job.shared_options import add_metrics, add_state
 from ...kernel.errors import JobError, without_keys
 from ...kernel.model import Program
 from ...store.batches import new_batch_id, with_batch

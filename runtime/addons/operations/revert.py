@@ -11,9 +11,9 @@ import pyarrow.parquet as pq
 
 from ...engines.options import Options
 from ...inputs.sequences import sequence_relations
-from ...job.command import COMMANDS, Command, on_executor, request_of
-from ...job.parsers import add_cut, add_publish, add_running, add_state, add_strategy, add_watching, option
+from ...job.command_line import COMMANDS, Command, on_executor, request_of
 from ...job.report import known_summary, report_commit, summary
+from ...job.shared_options import add_cut, add_publish, add_running, add_state, add_strategy, add_watching, option
 from ...kernel.errors import JobError, Refused
 from ...kernel.model import MOST_ENTRIES, MOST_ROUNDS, FunctionSource, Program, Relation
 from ...kernel.values import hashable, shown

@@ -8,9 +8,9 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ...job.command import COMMANDS, Command, on_executor, request_of
-from ...job.parsers import add_cut, add_place, add_publish, add_state, add_watching, option, positive
+from ...job.command_line import COMMANDS, Command, on_executor, request_of
 from ...job.report import report_commit, summary
+from ...job.shared_options import add_cut, add_place, add_publish, add_state, add_watching, option, positive
 from ...kernel.errors import JobError
 from ...kernel.model import Program
 from ...store.batches import chosen_batch, last_commit, lost_race

@@ -12,9 +12,9 @@ from ...inputs.files import Reading, Source, relation_sources
 from ...inputs.sequences import kept_sequences
 from ...inputs.staging import stage_inputs
 from ...inputs.values import left_out_counts
-from ...job.command import COMMANDS, Command, on_executor, request_of
-from ...job.parsers import add_cut, add_rows, add_running, add_state, add_watching
+from ...job.command_line import COMMANDS, Command, on_executor, request_of
 from ...job.report import report_commit, summary
+from ...job.shared_options import add_cut, add_rows, add_running, add_state, add_watching
 from ...kernel.model import MOST_ENTRIES, MOST_ROUNDS, FunctionSource, Program
 from ...store.batches import new_batch_id
 from ...store.commits import known_feeds, run_and_commit

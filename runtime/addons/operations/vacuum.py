@@ -10,8 +10,8 @@ from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from ...job.command import COMMANDS, Command, request_of
-from ...job.parsers import add_keeping, add_metrics, add_state, option
+from ...job.command_line import COMMANDS, Command, request_of
+from ...job.shared_options import add_keeping, add_metrics, add_state, option
 from ...kernel.model import Program
 from ...store.batches import last_commit, new_batch_id
 from ...store.commits import open_state, run_and_commit

@@ -7,7 +7,7 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from ...job.parsers import Parser, add_format, seconds_option
+from ...job.shared_options import Parser, add_format, seconds_option
 from ...kernel.errors import JobError
 from ...kernel.model import Program
 from ...system.log import Log

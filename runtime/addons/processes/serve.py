@@ -15,9 +15,9 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
-from ...job.command import command_line
+from ...job.command_line import command_line
 from ...job.job import commands_of, run_command
-from ...job.parsers import Parser, add_cut, add_place, pause_option, positive, seconds_option
+from ...job.shared_options import Parser, add_cut, add_place, pause_option, positive, seconds_option
 from ...kernel.errors import JobError, reason, without_keys
 from ...kernel.model import MOST_ENTRIES, Program
 from ...spark.session import choose_executor

@@ -13,7 +13,7 @@ from typing import Any, Protocol
 from ...engines.options import Options
 from ...explain.proofs import MOST_PROOF_TUPLES, report_explanation
 from ...inputs.tuples import parse_tuple
-from ...job.parsers import Parser, positive
+from ...job.shared_options import Parser, positive
 from ...kernel.errors import JobError, reason
 from ...kernel.model import LIFE, Program
 from ...kernel.values import value_text, visible

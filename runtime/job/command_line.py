@@ -28,8 +28,8 @@ from ..system.log import Log
 from ..system.permissions import open_to_all, private_files
 from ..system.places import given_place
 from ..system.printing import discard_output, visible_lines
-from .parsers import AddOptions, Parser
 from .report import report_commit
+from .shared_options import AddOptions, Parser
 
 if TYPE_CHECKING:
     from ..spark.types import SparkSession
