@@ -13,8 +13,8 @@ from flintlog.runtime.database.state import MEMORY, DatabaseState, open_file_sta
 from flintlog.runtime.inputs.records import Problems
 from flintlog.runtime.kernel.errors import JobError
 from flintlog.runtime.kernel.model import MOST_ROUNDS
-from flintlog.runtime.rows import methods
-from flintlog.runtime.rows.model import RowRelation
+from flintlog.runtime.row_kernel import methods
+from flintlog.runtime.row_kernel.model import RowRelation
 from flintlog.runtime.store.extensions import supply
 from flintlog.runtime.store.published_names import check_batch
 from flintlog.runtime.store.retention import checked_keep

@@ -16,7 +16,7 @@ from flintlog.runtime.kernel.errors import JobError
 from flintlog.runtime.kernel.model import MOST_ENTRIES, MOST_ROUNDS, Relation
 from flintlog.runtime.local.session import Session as LocalSession
 from flintlog.runtime.local.session import refusal
-from flintlog.runtime.rows.model import RowRelation
+from flintlog.runtime.row_kernel.model import RowRelation
 from flintlog.runtime.store.set_aside import LeftOut
 from flintlog.runtime.system.printing import table_lines
 

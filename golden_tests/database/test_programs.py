@@ -21,7 +21,7 @@ from golden_tests.oracle.batches import apply
 from golden_tests.oracle.evaluate import evaluate
 from golden_tests.oracle.language import parse
 from golden_tests.oracle.random_programs import random_batches, random_inputs
-from golden_tests.rows.test_programs import random_text
+from golden_tests.row_kernel.test_programs import random_text
 
 
 class OutputsChecked(Checked):

@@ -19,7 +19,7 @@ from ..job.shared_options import (
     seconds_option,
     several,
 )
-from ..rows.model import RowProgram
+from ..row_kernel.model import RowProgram
 from .commands import (
     apply_given,
     backup_file,

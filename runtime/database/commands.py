@@ -17,10 +17,10 @@ from ..job.batch_folder import BatchFolder, until_signal
 from ..kernel.errors import JobError, Passing, Refused
 from ..kernel.model import MOST_ROUNDS, FunctionSource
 from ..kernel.values import plain_value, shown
-from ..rows.batch import RowChanges
-from ..rows.model import RowProgram, RowRelation
-from ..rows.stored import encoded, encoded_row
-from ..rows.tables import ROW_PARTS, quoted_sql
+from ..row_kernel.batch import RowChanges
+from ..row_kernel.encodings import encoded, encoded_row
+from ..row_kernel.model import RowProgram, RowRelation
+from ..row_kernel.tables import ROW_PARTS, quoted_sql
 from ..store.extensions import supply
 from ..store.published_names import check_batch, operation_column
 from ..store.retention import checked_keep

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ..kernel.sql import decimal_size
-from ..rows.units import SHORT
+from ..row_kernel.units import SHORT
 from .schema import READABLE
 
 EXACT_DIGITS_OF_REALS = 15

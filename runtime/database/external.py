@@ -7,8 +7,8 @@ from typing import Any
 
 from ..inputs.external_functions import Supplied, call_supplied
 from ..kernel.model import ExternalFunction
-from ..rows.model import RowProgram
-from ..rows.stored import encoded, read_stored
+from ..row_kernel.encodings import encoded, read_stored
+from ..row_kernel.model import RowProgram
 from .state import EXTERNAL
 
 

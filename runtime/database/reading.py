@@ -29,8 +29,8 @@ from ..inputs.records import (
 from ..inputs.values import REMOVE_KEY, Reader, RowShape, left_out_counts, read_operation, value_reader
 from ..kernel.errors import JobError
 from ..kernel.values import hashable, plain_value, shown
-from ..rows.model import RowProgram, RowRelation
-from ..rows.stored import encoded
+from ..row_kernel.encodings import encoded
+from ..row_kernel.model import RowProgram, RowRelation
 from ..store.published_names import operation_column
 from ..system.log import Log
 from ..system.places import without_scheme

@@ -14,9 +14,9 @@ from ..kernel.errors import JobError
 from ..kernel.model import Column
 from ..kernel.sql import is_list, is_optional, plain_type
 from ..kernel.values import shown
-from ..rows.batch import definitions
-from ..rows.model import UNIT_COLUMN, RowProgram, RowRelation
-from ..rows.tables import RowTables, quoted_sql
+from ..row_kernel.batch import definitions
+from ..row_kernel.model import UNIT_COLUMN, RowProgram, RowRelation
+from ..row_kernel.tables import RowTables, quoted_sql
 
 APPLICATION_ID = 0x464C4E54
 """What tells a file of Flintlog from other databases: FLNT."""

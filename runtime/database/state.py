@@ -13,11 +13,11 @@ from typing import Any, NamedTuple
 
 from ..kernel.errors import JobError, Passing, Refused
 from ..kernel.model import MOST_ROUNDS
-from ..rows.batch import RowChanges, maintain_all, row_tables
-from ..rows.model import RowProgram, RowRelation
-from ..rows.recount import row_differences
-from ..rows.stored import decoded_row, define_functions
-from ..rows.tables import RowTables, listed
+from ..row_kernel.batch import RowChanges, maintain_all, row_tables
+from ..row_kernel.encodings import decoded_row, define_functions
+from ..row_kernel.model import RowProgram, RowRelation
+from ..row_kernel.recount import row_differences
+from ..row_kernel.tables import RowTables, listed
 from ..store.retention import UNITS, moment_after, moment_text, parsed_moment
 from .schema import (
     APPLICATION_ID,

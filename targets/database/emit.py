@@ -9,7 +9,7 @@ from typing import Any
 
 from flintlog.compiler.ir import plan
 from flintlog.runtime.kernel.sql import plain_type
-from flintlog.runtime.rows.model import RowProgram, RowRelation
+from flintlog.runtime.row_kernel.model import RowProgram, RowRelation
 
 from .. import EmitOptions
 from ..bundle import bundle, module
@@ -21,10 +21,13 @@ from .lower import lower_rows
 FUNCTIONS = ("init", "apply", "status", "verify", "history", "revert", "backup")
 """The functions of a script: those of the runtime for files, bound to the program."""
 
-CALLED = {"rows.decimals": ("_decimal", "_converted", "_remainder"), "rows.functions": ("_call", "_list", "_joined")}
+CALLED = {
+    "row_kernel.decimals": ("_decimal", "_converted", "_remainder"),
+    "row_kernel.functions": ("_call", "_list", "_joined"),
+}
 """The functions that the SQL of rules may call, by their modules."""
 
-RECORDS = ("kernel.model", "rows.model")
+RECORDS = ("kernel.model", "row_kernel.model")
 """The modules with the records of the program part."""
 
 
@@ -105,22 +108,22 @@ def roots_of(program: RowProgram, part: str) -> dict[str, set[str]]:
     roots = {name: used & module(name).binding.keys() for name in RECORDS}
     roots["database.cli"] = {"run_file_command"}
     roots["database.commands"] = {"functools", *(f"{name}_file" for name in FUNCTIONS)}
-    roots |= {f"rows.{stratum.kind}": set() for stratum in program.strata}
+    roots |= {f"row_kernel.{stratum.kind}": set() for stratum in program.strata}
     if any(stratum.kind in ("aggregate", "acyclic", "extremal") for stratum in program.strata):
-        roots["rows.sums"] = set()
+        roots["row_kernel.sums"] = set()
     kinds = {plain_type(column.type) for relation in program.relations for column in relation.columns}
     if kinds - {"int", "string"}:
         roots["inputs.typed_values"] = set()
     if any(relation.key for relation in program.relations):
-        roots["rows.keys"] = set()
+        roots["row_kernel.keys"] = set()
     if any(relation.copy for relation in program.relations):
-        roots["rows.copies"] = set()
+        roots["row_kernel.copies"] = set()
     if "decimal" in part:
-        roots["rows.units"] = set()
+        roots["row_kernel.units"] = set()
     if any(kind.startswith("decimal") for kind in kinds):
         roots["database.decimals"] = set()
     if "list<" in part or "_compare(" in part:
-        roots["rows.lists"] = set()
+        roots["row_kernel.lists"] = set()
     if program.functions:
         roots["database.external"] = set()
     for home, called in CALLED.items():

@@ -7,8 +7,8 @@ from dataclasses import fields, replace
 
 from flintlog.compiler.ir import plan, typed
 from flintlog.runtime.kernel import model
-from flintlog.runtime.rows.batch import BEGINNING
-from flintlog.runtime.rows.model import (
+from flintlog.runtime.row_kernel.batch import BEGINNING
+from flintlog.runtime.row_kernel.model import (
     Absence,
     Aggregated,
     RowGrouping,

@@ -7,7 +7,7 @@ from decimal import ROUND_HALF_UP, Decimal
 from typing import Any
 
 from ..kernel.sql import decimal_size
-from .stored import SQL_FUNCTIONS, finite_float
+from .encodings import SQL_FUNCTIONS, finite_float
 from .units import WIDE, as_decimal, stored_units
 
 

@@ -6,8 +6,8 @@ from decimal import Decimal
 from typing import Any
 
 from ..kernel.sql import decimal_size
+from .encodings import LEAST_INT, MOST_INT, SQL_AGGREGATES, SQL_FUNCTIONS, finite_float
 from .lists import compare_stored
-from .stored import LEAST_INT, MOST_INT, SQL_AGGREGATES, SQL_FUNCTIONS, finite_float
 from .units import SHORT, WIDE, stored_units, units_of
 
 EXACT_FLOATS = 2**53

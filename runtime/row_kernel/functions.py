@@ -14,8 +14,8 @@ from decimal import ROUND_CEILING, ROUND_DOWN, ROUND_FLOOR, ROUND_HALF_UP
 from typing import Any
 
 from ..kernel.sql import decimal_size, is_list, is_optional
+from .encodings import SQL_FUNCTIONS, finite_float, whole_int
 from .lists import comparable, stored_list
-from .stored import SQL_FUNCTIONS, finite_float, whole_int
 from .units import WIDE, as_decimal, stored_units, units_of
 
 LONGEST = 1_000_000

@@ -6,7 +6,7 @@ from decimal import Context, Decimal
 from typing import Any
 
 from ..kernel.sql import decimal_size
-from .stored import CODECS
+from .encodings import CODECS
 
 WIDE = Context(prec=120)
 """Exact for all that two decimals give."""

@@ -13,7 +13,7 @@ from golden_tests.nightly import seeds
 from golden_tests.oracle.random_programs import random_batches, random_inputs
 from golden_tests.oracle.random_sums import sum_scenario
 from golden_tests.oracle.strategies import FEATURES, MORE_FEATURES, random_program
-from golden_tests.rows.jobs import RowsJob
+from golden_tests.row_kernel.jobs import RowsJob
 
 MORE = sorted(MORE_FEATURES - {"locations"})
 

@@ -9,13 +9,13 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
-from flintlog.runtime.rows.model import WHOLE_GROUP
-from flintlog.runtime.rows.tables import RowTables
+from flintlog.runtime.row_kernel.model import WHOLE_GROUP
+from flintlog.runtime.row_kernel.tables import RowTables
 
 from golden_tests.batch_files import read_batches
 from golden_tests.checks import Checked
 from golden_tests.language.test_cases import CASES, by_name, compiled, functions_of, whole_text
-from golden_tests.rows.jobs import RowsJob
+from golden_tests.row_kernel.jobs import RowsJob
 
 
 @pytest.mark.parametrize("case", CASES, ids=by_name)

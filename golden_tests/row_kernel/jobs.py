@@ -12,9 +12,9 @@ from flintlog.runtime.database import decimals, external
 from flintlog.runtime.database.state import MEMORY, DatabaseState, open_file_state
 from flintlog.runtime.inputs.external_functions import Supplied
 from flintlog.runtime.kernel.errors import JobError
-from flintlog.runtime.rows import methods
-from flintlog.runtime.rows.stored import decoded_row, encoded_row
-from flintlog.runtime.rows.tables import listed
+from flintlog.runtime.row_kernel import methods
+from flintlog.runtime.row_kernel.encodings import decoded_row, encoded_row
+from flintlog.runtime.row_kernel.tables import listed
 from flintlog.targets.database.lower import lower_rows
 
 from golden_tests.harness import Changes, Row, frozen_row, named

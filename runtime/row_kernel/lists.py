@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from ..kernel.sql import element_type, is_list
-from .stored import CODECS, SQL_COLLATIONS, SQL_FUNCTIONS, encoded, read_stored
+from .encodings import CODECS, SQL_COLLATIONS, SQL_FUNCTIONS, encoded, read_stored
 
 
 def stored_list(items: Iterable[Any]) -> str:

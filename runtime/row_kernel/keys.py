@@ -7,8 +7,8 @@ from typing import Any
 
 from ..kernel.errors import UNCHANGED, Refused
 from ..kernel.values import constant_text, shown
+from .encodings import decoded_row, encoded_row
 from .model import RowRelation
-from .stored import decoded_row, encoded_row
 from .tables import ROW_PARTS, RowTable, RowTables, listed, same
 
 KEYS_TOLD = 5
