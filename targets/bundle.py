@@ -22,7 +22,7 @@ WIDTH = 100
 
 
 @dataclass(frozen=True, eq=False)
-class Passage:
+class ModulePiece:
     """A statement at the top level of a module, with the comments above it and the docstring below it, as ``text``;
     the number of blank lines before it (``gap``); the names that it ``binds``, and those that it ``uses``, which may be
     local. A piece that binds none registers something: it is kept if anything of its module is."""
@@ -41,14 +41,14 @@ class Module:
 
     name: str
     doc: str
-    pieces: tuple[Passage, ...]
+    pieces: tuple[ModulePiece, ...]
     homes: Mapping[str, str]
     needs: frozenset[str]
     imports: Mapping[str, tuple[str, ...]]
     typing_imports: Mapping[str, tuple[str, ...]]
 
     @cached_property
-    def binding(self) -> dict[str, Passage]:
+    def binding(self) -> dict[str, ModulePiece]:
         """Return the pieces by the names that they bind."""
         return {name: piece for piece in self.pieces for name in piece.binds}
 
@@ -61,7 +61,7 @@ class Section:
     names: frozenset[str]
 
     @property
-    def pieces(self) -> tuple[Passage, ...]:
+    def pieces(self) -> tuple[ModulePiece, ...]:
         """Return the pieces, in order."""
         return tuple(p for p in self.module.pieces if not p.binds or not self.names.isdisjoint(p.binds))
 
@@ -110,7 +110,7 @@ def module(name: str) -> Module:
     homes: dict[str, str] = {}
     needs: set[str] = set()
     imports: tuple[dict[str, tuple[str, ...]], ...] = ({}, {})
-    pieces: list[Passage] = []
+    pieces: list[ModulePiece] = []
     end = tree.body[0].end_lineno or 0
     for statement in tree.body[1:]:
         start, end = end, statement.end_lineno or 0
@@ -134,7 +134,7 @@ def module(name: str) -> Module:
                 kept = [lines[number] for number in range(start, end) if number not in dropped]
                 gap = next(number for number, line in enumerate(kept) if line)
                 uses = frozenset(each.id for each in inside if isinstance(each, ast.Name))
-                pieces.append(Passage("\n".join(kept[gap:]), gap, _bound(node), uses))
+                pieces.append(ModulePiece("\n".join(kept[gap:]), gap, _bound(node), uses))
     doc = ast.get_docstring(tree) or ""
     return Module(name, doc, tuple(pieces), homes, frozenset(needs), *imports)
 
