@@ -7,9 +7,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from flintlog.runtime.database import decimals, external
+from flintlog.runtime.database.explain import explain_stored
 from flintlog.runtime.database.reading import GivenChanges, RowReading, StoredChange, input_named
 from flintlog.runtime.database.schema import logged
 from flintlog.runtime.database.state import MEMORY, DatabaseState, open_file_state, telling_errors
+from flintlog.runtime.explain.proofs import MOST_PROOF_TUPLES
 from flintlog.runtime.inputs.records import Problems
 from flintlog.runtime.kernel.errors import JobError
 from flintlog.runtime.kernel.model import MOST_ROUNDS
@@ -158,14 +160,20 @@ class View:
         """Yield the changes of inputs and outputs in the commits behind a number: the commit, the relation, the
         operation and the row. Raises :class:`~flintlog.JobError` if they are not kept."""
         state, last = self._state, self.commit
-        if since < state.forgotten:
-            raise JobError(f"changes are kept from commit {state.forgotten} on")
+        oldest = max(map(state.kept_from, logged(state.program)), default=1)
+        if since < oldest:
+            raise JobError(f"changes are kept from commit {oldest} on")
         found = [
             (commit, relation.name, op, row[: len(relation.columns)])
             for relation in logged(state.program)
             for commit, op, row in state.stored_changes(relation, since, last)
         ]
         return iter(sorted(found, key=lambda change: change[0]))
+
+    def explain(self, asked: str, limit: int = MOST_PROOF_TUPLES) -> dict[str, Any]:
+        """Return why a tuple, in program syntax such as ``reachable(1, 3)``, is there or not: what ``flintlog job
+        explain --json`` prints, with a proof of at most ``limit`` tuples."""
+        return explain_stored(self._state, asked, limit)
 
     def verify(self) -> list[dict[str, Any]]:
         """Recount all relations from the rules and return what is wrong, which is nothing."""

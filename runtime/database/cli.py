@@ -241,8 +241,21 @@ FILE_COMMANDS = (
 )
 """The commands of scripts whose state is a database."""
 
+OTHERS = {"explain", "rebuild", "upgrade"}
+"""The commands that only ``flintlog job`` has."""
 
-def run_file_command(program: RowProgram, argv: Sequence[str] | None = None) -> int:
-    """Run the command that ``argv``, by default the command line, asks for; return its exit code."""
-    commands = {command.name: command for command in FILE_COMMANDS}
-    return run_commands(program, commands, functools.partial(CommandCall, program), argv)
+
+def run_file_command(
+    program: RowProgram,
+    argv: Sequence[str] | None = None,
+    commands: Sequence[Command] = FILE_COMMANDS,
+    called: str = "",
+) -> int:
+    """Run the command that ``argv``, by default the command line, asks for; return its exit code. ``called`` is as for
+    :func:`run_commands`."""
+    by_name = {command.name: command for command in commands}
+
+    def lacking(asked: str, given: Sequence[str]) -> str:
+        return f"this script lacks {asked}: run `flintlog job {asked} SCRIPT`" if asked in OTHERS - {*by_name} else ""
+
+    return run_commands(program, by_name, functools.partial(CommandCall, program), argv, called, lacking)

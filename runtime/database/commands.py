@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import functools
 import itertools
+import json
 import os
 import sqlite3
 import time
@@ -338,10 +339,11 @@ def net_between(
         raise JobError(f"{relation.name} is neither an input nor an output; changes are kept of those only")
     last = database.commit.number
     until = last if until is None else until
+    oldest = database.kept_from(relation)
     for number in (since, until):
-        if not database.forgotten <= number <= last:
+        if not oldest <= number <= last:
             raise JobError(
-                f"commit {number} is not kept: {database.path} has the changes from commit {database.forgotten} "
+                f"commit {number} is not kept: {database.path} has the changes of {relation.name} from commit {oldest} "
                 f"to {last}"
             )
     sign = 1 if until >= since else -1
@@ -414,6 +416,12 @@ def inverse_changes(database: DatabaseState, batch: str) -> dict[str, list[Store
             f"batch {shown(batch)} is commit {number}, and the state before it is not kept: {database.path} has the "
             f"changes from commit {database.forgotten} on"
         )
+    for name, since in json.loads(database.setting("lost_inputs")).items():
+        if number < since:
+            raise JobError(
+                f"batch {shown(batch)} is commit {number}, and commit {since} has dropped {name}, or given it other "
+                "columns: apply a batch that undoes what is to be undone"
+            )
     inverse = {"+": "-", "-": "+"}
     found: dict[str, list[StoredChange]] = {}
     for relation in database.program.relations:

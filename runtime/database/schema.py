@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import json
 import sqlite3
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import NamedTuple
 
 from ..kernel.errors import JobError
 from ..kernel.model import Column
@@ -20,6 +21,9 @@ from ..row_kernel.tables import RowTables, quoted_sql
 
 APPLICATION_ID = 0x464C4E54
 """What tells a file of Flintlog from other databases: FLNT."""
+
+NAMES_TOLD = 10
+"""How many relations a message names."""
 
 SCHEMA_VERSION = 1
 """The version of what is in a file."""
@@ -40,21 +44,29 @@ SETTINGS = "CREATE TABLE _settings (name TEXT PRIMARY KEY, value TEXT NOT NULL) 
 their changes, and up to which they are forgotten."""
 
 
-def view_name(relation: RowRelation) -> str:
+def view_name(table: str) -> str:
     """Return the name of the view of a relation: that of its table, but SQLite keeps some names for itself."""
-    return f"relation_{relation.table}" if relation.table.lower().startswith("sqlite_") else relation.table
+    return f"relation_{table}" if table.lower().startswith("sqlite_") else table
 
 
 def logged(program: RowProgram) -> Iterator[RowRelation]:
     """Yield the relations whose net changes are kept: outputs, and inputs, which a revert restores."""
-    for relation in program.relations:
-        if (relation.output and not relation.hidden) or relation.kind == "input":
-            yield relation
+    yield from filter(is_logged, program.relations)
+
+
+def is_logged(relation: RowRelation) -> bool:
+    """Return whether the net changes of a relation are kept."""
+    return (relation.output and not relation.hidden) or relation.kind == "input"
 
 
 def changes_table(relation: RowRelation) -> str:
     """Return the name of the table of the net changes of a relation in SQL."""
     return quoted_sql(f"_stored_changes_of_{relation.table}")
+
+
+def changes_index(table: str) -> str:
+    """Return the name of the index of the net changes of a relation."""
+    return f"_stored_changes_of_{table}__1"
 
 
 def expected_schema(tables: RowTables) -> dict[tuple[str, str], str]:
@@ -68,14 +80,14 @@ def expected_schema(tables: RowTables) -> dict[tuple[str, str], str]:
         made["table", name] = (
             f"CREATE TABLE {quoted_sql(name)} (_commit INTEGER NOT NULL, _op TEXT NOT NULL, {columns})"
         )
-        index = f"{name}__1"
+        index = changes_index(relation.table)
         made["index", index] = f"CREATE INDEX {quoted_sql(index)} ON {quoted_sql(name)} (_commit)"
         made["view", f"_changes_of_{relation.table}"] = view_of(
             f"_changes_of_{relation.table}", relation, name, ("_commit", "_op")
         )
     for relation in tables.program.relations:
         if not relation.hidden:
-            name = view_name(relation)
+            name = view_name(relation.table)
             made["view", name] = view_of(name, relation, f"_rows_of_{relation.table}")
     return made
 
@@ -97,33 +109,68 @@ def readable_value(column: Column) -> str:
     return f"CASE WHEN {name} = x'' THEN NULL ELSE {value} END" if is_optional(column.type) else value
 
 
-def relation_records(program: RowProgram) -> str:
-    """Return what tells the relations of one version of a program from those of others, as JSON by name."""
-    records: dict[str, object] = {}
-    for relation in program.relations:
-        columns = [[column.name, column.type] for column in relation.columns]
-        records[relation.name] = [relation.kind, columns, [*relation.key], relation.definition]
-    return json.dumps(records, sort_keys=True)
+class FileRelation(NamedTuple):
+    """What a file has of a relation: the names, names in SQL and types of its ``columns``, whether its changes are kept
+    (``logged``), and the rest as in RowRelation."""
+
+    name: str
+    kind: str
+    columns: list[list[str]]
+    key: list[str]
+    copy: str
+    hidden: bool
+    logged: bool
+    definition: str
 
 
-def check_settings(program: RowProgram, settings: dict[str, str], path: str) -> None:
-    """Raise JobError if a file is of another program, or of another version of it."""
-    written, own = json.loads(settings["relations"]), json.loads(relation_records(program))
-    if written == own:
-        return
-    differ = sorted(name for name in written.keys() | own.keys() if written.get(name) != own.get(name))
-    listed = ", ".join(names_told(program, differ))
-    raise JobError(
-        f"{path} was written by another program, {shown(settings['program'])}, or by another version of it: {listed} "
-        "differ; build a new file with `init`"
+def relation_record(relation: RowRelation) -> FileRelation:
+    """Return the record of a relation."""
+    columns = [[column.name, column.sql, column.type] for column in relation.columns]
+    key, copy = [*relation.key], relation.copy
+    return FileRelation(
+        relation.name, relation.kind, columns, key, copy, relation.hidden, is_logged(relation), relation.definition
     )
 
 
-def names_told(program: RowProgram, names: Sequence[str]) -> list[str]:
-    """Return names of relations as users know them, at most ten."""
-    hidden = {relation.name: relation.shown_as for relation in program.relations if relation.hidden}
-    known = [*dict.fromkeys(name for name in (hidden.get(name, name) for name in names) if name)]
-    return [*known[:10], *(["..."] if len(known) > 10 else [])] or ["its rules"]
+def relation_records(program: RowProgram) -> str:
+    """Return what tells the relations of one version of a program from those of others, as JSON by table."""
+    return json.dumps({relation.table: relation_record(relation) for relation in program.relations}, sort_keys=True)
+
+
+def recorded_relations(settings: Mapping[str, str], path: str) -> dict[str, FileRelation]:
+    """Return the records of the relations of the program that wrote a state, by table."""
+    try:
+        records = {table: FileRelation(*record) for table, record in json.loads(settings["relations"]).items()}
+        if all(isinstance(text, str) for record in records.values() for _, *texts in record.columns for text in texts):
+            return records
+    except (ValueError, TypeError, AttributeError):
+        pass
+    raise JobError(f"{path} is damaged: it does not say what its relations are")
+
+
+def differing(program: RowProgram, settings: Mapping[str, str], path: str) -> list[str]:
+    """Return the names of the relations in which a program differs from the one that wrote a state, as users know
+    them; none if they are the same."""
+    written = recorded_relations(settings, path)
+    own = {relation.table: relation_record(relation) for relation in program.relations}
+    tables = [table for table in sorted(written.keys() | own.keys()) if written.get(table) != own.get(table)]
+    if not tables:
+        return []
+    told = {relation.table: relation.shown_as for relation in program.relations if relation.hidden}
+    told = {t: record.name for t, record in written.items() if not record.hidden} | told
+    told |= {relation.table: relation.name for relation in program.relations if not relation.hidden}
+    return [*dict.fromkeys(told[table] for table in tables if told.get(table))] or ["its rules"]
+
+
+def check_settings(program: RowProgram, settings: Mapping[str, str], path: str) -> None:
+    """Raise JobError if a file is of another program, or of another version of it."""
+    names = differing(program, settings, path)
+    if names:
+        listed = ", ".join([*names[:NAMES_TOLD], *(["..."] if len(names) > NAMES_TOLD else [])])
+        raise JobError(
+            f"{path} was written by another program, {shown(settings['program'])}, or by another version of it: "
+            f"{listed} differ; `flintlog job upgrade SCRIPT --state FILE` converts it"
+        )
 
 
 def is_empty(connection: sqlite3.Connection) -> bool:
@@ -131,9 +178,8 @@ def is_empty(connection: sqlite3.Connection) -> bool:
     return connection.execute("SELECT 1 FROM sqlite_schema LIMIT 1").fetchone() is None
 
 
-def check_schema(connection: sqlite3.Connection, tables: RowTables, path: str) -> None:
-    """Raise JobError unless a file is a state of the program, and has nothing but what the program puts there: a table
-    or a trigger of somebody else might do anything."""
+def check_origin(connection: sqlite3.Connection, path: str) -> dict[str, str]:
+    """Return what a file says of itself; raise JobError unless it is the state of a program, in this version."""
     (application,) = connection.execute("PRAGMA application_id").fetchone()
     (version,) = connection.execute("PRAGMA user_version").fetchone()
     if application != APPLICATION_ID:
@@ -145,11 +191,17 @@ def check_schema(connection: sqlite3.Connection, tables: RowTables, path: str) -
             else ("an older version of Flintlog: build a new file with `init`")
         )
         raise JobError(f"{path} was written by {newer}")
+    for name, sql in (("_settings", SETTINGS), ("_commits", COMMITS)):
+        query = "SELECT sql FROM sqlite_schema WHERE type = 'table' AND name = ?"
+        if connection.execute(query, (name,)).fetchone() != (sql,):
+            raise JobError(f"{path} is damaged, or was changed by another program: it has no table {name} of a state")
+    return dict(connection.execute("SELECT name, value FROM _settings"))
+
+
+def check_schema(connection: sqlite3.Connection, tables: RowTables, path: str) -> None:
+    """Raise JobError unless a file has what the program puts there, and nothing else: a table or a trigger of somebody
+    else might do anything."""
     there = {(kind, name): sql for kind, name, sql in connection.execute("SELECT type, name, sql FROM sqlite_schema")}
-    known = {("table", "_settings"): SETTINGS}
-    if there.get(("table", "_settings")) != SETTINGS:
-        raise JobError(f"{path} is damaged, or was changed by another program: it has no table _settings of a state")
-    check_settings(tables.program, dict(connection.execute("SELECT name, value FROM _settings")), path)
     known = expected_schema(tables)
     # SQLite's own: the indexes of unique columns, and what ANALYZE leaves.
     own = {key for key, sql in there.items() if key[1].startswith("sqlite_") and (sql is None or key[0] == "table")}

@@ -23,7 +23,9 @@ from .schema import (
     APPLICATION_ID,
     SCHEMA_VERSION,
     changes_table,
+    check_origin,
     check_schema,
+    check_settings,
     expected_schema,
     is_empty,
     logged,
@@ -123,6 +125,7 @@ class DatabaseState:
         if supplied is not None:
             EXTERNAL["define"](self.connection, program, supplied, self.failures)
         self.last: CommitRecord | None = None
+        self.settings: dict[str, str] = {}
         self.keep = COMMITS_LOGGED
 
     def __enter__(self) -> DatabaseState:
@@ -139,33 +142,46 @@ class DatabaseState:
     # ---- opening ---------------------------------------------------------------------------------------------------
 
     def make_schema(self) -> None:
-        """Put the tables and views of the program into an empty database, in the transaction that is open."""
+        """Put the tables and views of the program that are not there yet into the database, in the transaction that is
+        open."""
         execute = self.connection.execute
         execute(f"PRAGMA application_id = {APPLICATION_ID}")
         execute(f"PRAGMA user_version = {SCHEMA_VERSION}")
-        for sql in expected_schema(self.tables).values():
-            execute(sql)
+        there = {*execute("SELECT type, name FROM sqlite_schema")}
+        for key, sql in expected_schema(self.tables).items():
+            if key not in there:
+                execute(sql)
         settings = {
+            "forgotten": "1",
+            "begun": "{}",
+            "lost_inputs": "{}",
+            **self.settings,
             "program": self.program.name,
             "sha256": self.program.sha256,
             "compiler": self.program.compiler,
             "relations": relation_records(self.program),
             "keep": self.keep,
-            "forgotten": "1",
             "functions": json.dumps(dict(self.supplied.sources) if self.supplied else {}),
         }
-        self.connection.executemany("INSERT INTO _settings VALUES (?, ?)", settings.items())
+        self.connection.executemany("REPLACE INTO _settings VALUES (?, ?)", settings.items())
 
-    def read_settings(self) -> None:
-        """Read the last commit, and what the file says of itself; raise JobError if it is of other functions."""
-        settings = dict(self.connection.execute("SELECT name, value FROM _settings"))
-        self.keep = settings["keep"]
-        if self.supplied:
-            self.supplied.check(json.loads(settings["functions"]))
+    def read_settings(self, recomputes: bool = False) -> None:
+        """Read the last commit, and what the file says of itself. Raise JobError if it is of another program or has
+        other functions, unless the command ``recomputes`` everything."""
+        self.settings = check_origin(self.connection, self.path)
+        self.keep = self.settings["keep"]
+        if not recomputes:
+            check_settings(self.program, self.settings, self.path)
+            check_schema(self.connection, self.tables, self.path)
+            if self.supplied:
+                self.supplied.check(json.loads(self.settings["functions"]))
         self.refresh()
 
     def refresh(self) -> None:
         """Read the last commit again: another process may have made one."""
+        (written,) = self.connection.execute("SELECT value FROM _settings WHERE name = 'relations'").fetchone()
+        if written != self.settings.setdefault("relations", written):
+            raise JobError(f"{self.path} was converted to another version of the program; open it again with that one")
         row = self.connection.execute("SELECT * FROM _commits ORDER BY number DESC LIMIT 1").fetchone()
         if row is None:
             raise JobError(f"{self.path} is damaged: it has no commit")
@@ -175,8 +191,20 @@ class DatabaseState:
     @property
     def forgotten(self) -> int:
         """The commit up to which changes are not kept."""
-        (text,) = self.connection.execute("SELECT value FROM _settings WHERE name = 'forgotten'").fetchone()
-        return int(text)
+        return int(self.setting("forgotten"))
+
+    def kept_from(self, relation: RowRelation) -> int:
+        """Return the commit since which the changes of a relation are kept."""
+        return max(self.forgotten, int(json.loads(self.setting("begun")).get(relation.table, 1)))
+
+    def setting(self, name: str) -> str:
+        """Return what the file says of itself under a name."""
+        (text,) = self.connection.execute("SELECT value FROM _settings WHERE name = ?", (name,)).fetchone()
+        return str(text)
+
+    def set(self, name: str, text: str) -> None:
+        """Let the file say something of itself."""
+        self.connection.execute("UPDATE _settings SET value = ? WHERE name = ?", (text, name))
 
     @property
     def commit(self) -> CommitRecord:
@@ -216,15 +244,34 @@ class DatabaseState:
         try:
             maintain_all(self.tables, changes, before is None)
         except Refused as error:
-            fault, advice, details, options, about = error.parts
-            failed = "".join(f"\n  {failure}" for failure in dict.fromkeys(self.failures))
-            raise Refused(fault, advice, f"{details}{failed}", options, about) from error
+            raise self.with_failures(error) from error
         counts, rows = {}, dict(before.rows) if before else {}
         for relation in self.program.relations:
             table = self.tables.tables[relation.table]
             rows[relation.table] = rows.get(relation.table, 0) + table.gained - table.lost
             if table.gained or table.lost:
                 counts[relation.table] = [table.gained, table.lost]
+        record = self.add_commit(batch, command, reverts, rows, counts)
+        self.log_changes(record.number)
+        return record
+
+    def with_failures(self, error: Refused) -> Refused:
+        """Return the error of a batch with what external functions have raised."""
+        fault, advice, details, options, about = error.parts
+        failed = "".join(f"\n  {failure}" for failure in dict.fromkeys(self.failures))
+        return Refused(fault, advice, f"{details}{failed}", options, about)
+
+    def add_commit(
+        self,
+        batch: str | None,
+        command: str,
+        reverts: str | None,
+        rows: dict[str, int],
+        changes: dict[str, list[int]],
+    ) -> CommitRecord:
+        """Add a commit with these numbers of tuples and changes, and delete the changes of commits that are not kept
+        any more."""
+        before = self.last
         record = self.last = CommitRecord(
             before.number + 1 if before else 1,
             batch or self.new_batch(command),
@@ -234,12 +281,11 @@ class DatabaseState:
             moment_after(before.time if before else ""),
             self.tables.clock,
             rows,
-            counts,
+            changes,
         )
         marks = ", ".join("?" * len(record))
-        values = (*record[:-2], json.dumps(rows), json.dumps(counts))
+        values = (*record[:-2], json.dumps(rows), json.dumps(changes))
         self.connection.execute(f"INSERT INTO _commits VALUES ({marks})", values)
-        self.log_changes(record.number)
         self.forget_changes(record.number, record.time)
         return record
 
@@ -268,7 +314,7 @@ class DatabaseState:
         if oldest - 1 > self.forgotten:
             for relation in logged(self.program):
                 self.connection.execute(f"DELETE FROM {changes_table(relation)} WHERE _commit < ?", (oldest,))
-            self.connection.execute("UPDATE _settings SET value = ? WHERE name = 'forgotten'", (str(oldest - 1),))
+            self.set("forgotten", str(oldest - 1))
 
     def commit_of_batch(self, batch: str) -> CommitRecord | None:
         """Return the commit of a batch, None if there is none."""
@@ -338,10 +384,16 @@ class DatabaseState:
 
 
 def open_file_state(
-    program: RowProgram, path: str, supplied: Any | None = None, max_rounds: int = MOST_ROUNDS, new: bool = False
+    program: RowProgram,
+    path: str,
+    supplied: Any | None = None,
+    max_rounds: int = MOST_ROUNDS,
+    new: bool = False,
+    recomputes: bool = False,
 ) -> DatabaseState:
-    """Return the state in a file. Raise JobError if there is none, or if it is of another program; for a ``new`` one,
-    if there is one. That has no commit: the first batch makes everything in it."""
+    """Return the state in a file. Raise JobError if there is none, or if it is of another program, unless the command
+    ``recomputes`` it; for a ``new`` one, if there is one. That has no commit: the first batch makes everything in
+    it."""
     absent = JobError(f"there is no state in {path}; `init` builds one")
     if not new and not Path(path).is_file():
         raise absent
@@ -355,8 +407,7 @@ def open_file_state(
             else:
                 if is_empty(state.connection):
                     raise absent
-                check_schema(state.connection, state.tables, path)
-                state.read_settings()
+                state.read_settings(recomputes)
             state.connection.execute("PRAGMA synchronous = FULL")
     except BaseException:
         state.connection.close()

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Sequence
 from typing import Any
 
 from ..kernel.errors import JobError
-from ..kernel.model import Program, Relation
+from ..kernel.model import Column, Program, Relation
 from ..kernel.sql import element_type, is_list, is_optional, plain_type
 from ..kernel.values import Values, shown
 from .values import value_reader
@@ -18,25 +19,35 @@ def parse_tuple(program: Program, text: str, open: bool = False) -> tuple[Relati
 
     If it may be ``open``, the value of a ``_`` is None.
     """
+    name, words = split_tuple(text)
+    relation = program.relation(name)
+    return relation, tuple_values(relation.columns, words, text, open)
+
+
+def split_tuple(text: str) -> tuple[str, list[str]]:
+    """Return the name of the relation of a tuple in program syntax, and its constants; raise JobError for another
+    text."""
     match = re.fullmatch(r"\s*([\w.]+)\s*(?:\((.*)\))?\s*\.?\s*", text, re.DOTALL)
     if not match:
         raise JobError(f"{shown(text)} is not a tuple; write one as in a program: reachable(1, 4)")
-    relation = program.relation(match[1])
-    words = split_values(match[2] or "")
-    columns = ", ".join(f"{column.name}: {column.type}" for column in relation.columns)
-    if len(words) != len(relation.columns):
-        raise JobError(
-            f"{relation.name} has {len(relation.columns)} columns ({columns}), "
-            f"and {text.strip()} has {len(words)} values"
-        )
+    return match[1], split_values(match[2] or "")
+
+
+def tuple_values(columns: Sequence[Column], words: Sequence[str], text: str, open: bool) -> Values:
+    """Return the values of the constants of the tuple in ``text``, None for a ``_`` if it may be ``open``; raise
+    JobError for one that does not fit its column."""
+    if len(words) != len(columns):
+        listed = ", ".join(f"{column.name}: {column.type}" for column in columns)
+        name = text.partition("(")[0].strip()
+        raise JobError(f"{name} has {len(columns)} columns ({listed}), and {text.strip()} has {len(words)} values")
     values: list[Any] = []
-    for word, column in zip(words, relation.columns, strict=True):
+    for word, column in zip(words, columns, strict=True):
         word = word.removeprefix("@").strip()
         try:
             values.append(None if open and word == "_" else read_constant(word, column.type))
         except ValueError as error:
             raise JobError(f"{text.strip()}: {column.name}: {error}") from error
-    return relation, tuple(values)
+    return tuple(values)
 
 
 def read_constant(text: str, kind: str) -> Any:

@@ -18,6 +18,7 @@ from flintlog.compiler.dialects import DIALECTS, dialect_of
 from flintlog.compiler.ir import plan
 from flintlog.compiler.source import SourceFile
 from flintlog.runtime.kernel import model
+from flintlog.runtime.row_kernel.model import RowProgram
 
 from ..runtimes import PART_MODULES
 from ..signature import is_edited, is_generated
@@ -54,7 +55,7 @@ class LoadedScript:
     """The program of a script in ``path``, and what it serves if it is the script of a process or of nodes."""
 
     path: Path
-    program: model.Program
+    program: model.Program | RowProgram
     served: Process | Nodes | None
 
     def run(self, argv: Sequence[str]) -> int:
@@ -64,8 +65,13 @@ class LoadedScript:
         from flintlog.runtime.addons.processes.serve import process_main
         from flintlog.runtime.job.job import run_command
 
+        called = f"flintlog job {{}} {shlex.quote(str(self.path)).replace('{', '{{').replace('}', '}}')}"
+        if isinstance(self.program, RowProgram):
+            from flintlog.runtime.database.cli import run_file_command
+            from flintlog.runtime.database.further import ALL_FILE_COMMANDS
+
+            return run_file_command(self.program, argv, ALL_FILE_COMMANDS, called)
         if self.served is None:
-            called = f"flintlog job {{}} {shlex.quote(str(self.path)).replace('{', '{{').replace('}', '}}')}"
             return run_command(self.program, argv, called=called)
         # These look for the scripts of other processes beside their own.
         sys.argv = [str(self.path), *argv]
@@ -95,10 +101,8 @@ def load_script(path: Path, command: str) -> LoadedScript:
     own = _own_part(text, path)
     if "program" not in own:
         raise WrongScript("this is not the script of a program")
-    if own["program"].__annotations__["return"] == "RowProgram":
-        raise WrongScript("its state is a database, whose commands are all in the script: run that")
-    program: model.Program = own["program"]()
-    if "SOURCES" in own and command in EXPLAINING:
+    program: model.Program | RowProgram = own["program"]()
+    if isinstance(program, model.Program) and "SOURCES" in own and command in EXPLAINING:
         program = explained_program(program, own["SOURCES"])
     served = next((own[name]() for name in ("process", "nodes") if name in own), None)
     return LoadedScript(path, program, served)
@@ -107,7 +111,9 @@ def load_script(path: Path, command: str) -> LoadedScript:
 def _own_part(text: str, path: Path) -> Mapping[str, Any]:
     """Return what the program part of a script defines; the runtime behind it is that of this package."""
     # Importing it registers all parts.
-    found = dict(vars(import_module("flintlog.runtime.script")))
+    found: dict[str, Any] = {}
+    for name in ("script", "row_kernel.methods", "database.decimals", "database.external", "row_kernel.model"):
+        found |= vars(import_module(f"flintlog.runtime.{name}"))
     found["__name__"] = path.stem
     # The last one: the sources of a program may have this text, too.
     part, _, _ = text.rpartition(_BEHIND)

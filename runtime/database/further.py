@@ -1,0 +1,65 @@
+"""The commands of a state in one SQLite file that only ``flintlog job`` has."""
+
+from __future__ import annotations
+
+from ..explain.proofs import MOST_PROOF_TUPLES, report_explanation
+from ..job.command_line import Command
+from ..job.shared_options import add_functions, add_nulls, option, positive
+from .cli import FILE_COMMANDS, add_state_file, add_work
+from .explain import explain_file
+from .recompute import rebuild_file, report_recomputed, upgrade_file
+
+add_inputs = option(
+    "--input",
+    dest="inputs",
+    action="append",
+    default=[],
+    metavar="REL=PATH|DIR",
+    help="rows that replace the stored ones of an input relation; can be repeated",
+)
+
+add_inserts = option("--all-inserts", action="store_true", help="treat no column of the rows as an operation column")
+
+ALL_FILE_COMMANDS = (
+    *FILE_COMMANDS,
+    Command(
+        "explain",
+        "explain why a tuple is there, or why not",
+        "Print a proof of a tuple from input rows. For a tuple that is not there, print how far each rule gets.",
+        (
+            add_state_file,
+            add_functions,
+            option(
+                "asked", metavar="TUPLE", help="""for example 'reachable(1, "x")'; values are written as in a program"""
+            ),
+            option(
+                "--limit",
+                type=positive,
+                default=MOST_PROOF_TUPLES,
+                metavar="N",
+                help="print at most N tuples of the proof (default: %(default)s)",
+            ),
+        ),
+        lambda call: explain_file(call.program, **call.options),
+        report_explanation,
+    ),
+    Command(
+        "upgrade",
+        "convert the state of another version of the program",
+        "Convert the state of another version of the program to this one: compute all relations again from the "
+        "stored inputs, in one transaction. Rows that are given replace stored ones.",
+        (add_work, add_inputs, add_inserts, add_nulls),
+        lambda call: upgrade_file(call.program, log=call.log, **call.options),
+        report_recomputed,
+    ),
+    Command(
+        "rebuild",
+        "compute all relations again",
+        "Compute all relations again from the stored inputs, in one transaction. Rows that are given replace stored "
+        "ones.",
+        (add_work, add_inputs, add_inserts, add_nulls),
+        lambda call: rebuild_file(call.program, log=call.log, **call.options),
+        report_recomputed,
+    ),
+)
+"""The commands of ``flintlog job`` for a state in one SQLite file."""
