@@ -76,7 +76,11 @@ def check(network: Network, program: Program, tables: dict[str, set[Row]], said:
             if node.get("derivations", 0) <= FEW:
                 made = {without_place(program, name, one) for one in once(program, name, store, strict=False)}
                 assert without_place(program, name, row) in made, (node, below)
-        assert node["process"] == network.nodes.name(network.nodes.partition.node_of(row[0]))
+        located = network.program.relation(name)
+        address = next(
+            value for column, value in zip(located.columns, row, strict=True) if column.sql == located.location
+        )
+        assert node["process"] == network.nodes.name(network.nodes.partition.node_of(address))
         for one in node["because"]:
             visit(one, (*above, number))
         done.add(number)
