@@ -10,6 +10,7 @@ import pytest
 from flintlog.compiler.pipeline import compile_program
 from flintlog.compiler.review.compare import compare
 from flintlog.compiler.source import SourceFile
+from flintlog.targets import EmitOptions, target
 from flintlog.targets.pyspark.emit import job_templates, program_part
 
 from golden_tests.harness import EXAMPLES, VERSION
@@ -38,6 +39,13 @@ def part(text: str, path: Path | None = None) -> list[str]:
 
     compilation = compile_program(SourceFile("program.dl", text), load)
     return program_part(job_templates(), compilation.plan, VERSION, True, explained=False)[0].splitlines()
+
+
+def database_part(text: str) -> list[str]:
+    """The lines of the program part of a script whose state is a database."""
+    plan = compile_program(SourceFile("program.dl", text)).plan
+    (script,) = target("database").emit(plan, EmitOptions(VERSION)).values()
+    return script.partition("\n\n\nimport os\n")[0].splitlines()[2:]
 
 
 def hunks(before: list[str], after: list[str]) -> list[list[str]]:
@@ -100,6 +108,17 @@ EDITS = {
     "a new relation": ("q(X, count", "output r.\nr(X) :- q(X, 2).\nq(X, count"),
     "another aggregate": ("count<Y>", "max<Y>"),
 }
+
+
+@pytest.mark.parametrize(
+    ("edit", "most"),
+    [("a comment", 1), ("a constant", 3), ("a rule at the end of others", 4), ("a rule before others", 4)],
+)
+def test_scripts_with_a_database(edit: str, most: int) -> None:
+    """A line above everything changes what stands at the end, and a constant its rule, twice, and that."""
+    before = database_part(PROGRAM)
+    assert len(hunks(before, database_part(PROGRAM.replace(*EDITS[edit], 1)))) <= most
+    assert not any(re.search(r"program\.dl:[0-9]", line) for line in before[: before.index("LINES = {")])
 
 
 @pytest.mark.parametrize("edit", EDITS)

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import MISSING, dataclass, fields, is_dataclass
+from hashlib import sha256
 from typing import Any
 
 from flintlog.compiler.ir import plan
 from flintlog.runtime.kernel.sql import plain_type
-from flintlog.runtime.row_kernel.model import RowProgram, RowRelation
+from flintlog.runtime.row_kernel.model import RowProgram, RowRelation, RowRule
 
 from .. import EmitOptions
 from ..bundle import bundle, module
@@ -33,8 +34,9 @@ RECORDS = ("kernel.model", "row_kernel.model")
 
 @dataclass(frozen=True)
 class RowScriptView:
-    """What the program part prints: the name of the main file, a title, the rules as they are written, and records of
-    the program as Python expressions."""
+    """What the program part prints: the name of the main file, a title, the rules as they are written, records of the
+    program as Python expressions, and what changes with any line of the text: labels of rules that the text has none
+    for, hashes of relations, and lines."""
 
     name: str
     title: str
@@ -44,6 +46,9 @@ class RowScriptView:
     strata: tuple[str, ...]
     orders: tuple[str, ...]
     functions: str
+    labels: Mapping[str, str]
+    hashes: Mapping[str, str]
+    lines: Mapping[str, str]
 
 
 def make_row_script(program: plan.ProgramPlan, options: EmitOptions) -> str:
@@ -60,46 +65,77 @@ def make_row_script(program: plan.ProgramPlan, options: EmitOptions) -> str:
 
 def view_of(program: RowProgram) -> RowScriptView:
     """Return what the program part of a script prints."""
-    name = one_line(program.name)
-    written = dict.fromkeys(
-        f"{rule.source}  {one_line(rule.text)}" for stratum in program.strata for rule in stratum.rules if rule.text
-    )
-    names = {id(relation): f"of[{quote(relation.table)}]" for relation in relations_of(program)}
+    name, printer = one_line(program.name), RecordPrinter()
+    relations = tuple(map(printer.text, program.relations))
+    printer.names = {relation: f"of[{quote(relation.table)}]" for relation in program.relations}
+    strata = tuple(map(printer.text, program.strata))
+    written = (rule.text for stratum in program.strata for rule in stratum.rules if rule.text)
     return RowScriptView(
         name,
-        f"Keeps the views of {name} exact while its inputs change.",
-        tuple(written),
+        f"Keep the views of {name} exact while its inputs change.",
+        tuple(map(one_line, dict.fromkeys(written))),
         program,
-        tuple(record_text(relation, {}) for relation in program.relations),
-        tuple(record_text(stratum, names) for stratum in program.strata),
-        tuple(record_text(order, {}) for order in program.orders),
-        record_text(program.functions, {}),
+        relations,
+        strata,
+        tuple(map(printer.text, program.orders)),
+        printer.text(program.functions),
+        printer.labels,
+        printer.hashes,
+        printer.lines,
     )
 
 
-def relations_of(program: RowProgram) -> Iterator[RowRelation]:
-    """Yield the relations as the program and its strata have them."""
-    yield from program.relations
-    for stratum in program.strata:
-        yield from stratum.relations
+class RecordPrinter:
+    """Prints records as Python expressions. Relations that have ``names`` are printed so; what changes with any line of
+    a program is collected in ``labels``, ``hashes`` and ``lines``, whose entries stand for it."""
 
+    def __init__(self) -> None:
+        self.names: dict[RowRelation, str] = {}
+        self.labels: dict[str, str] = {}
+        self.hashes: dict[str, str] = {}
+        self.lines: dict[str, str] = {}
 
-def record_text(value: Any, names: Mapping[int, str]) -> str:
-    """Return a record, or a value in it, as a Python expression; ``names`` stand for values, by their identity."""
-    if id(value) in names:
-        return names[id(value)]
-    if isinstance(value, str):
-        return quote(value)
-    if isinstance(value, tuple):
-        return f"({', '.join(record_text(item, names) for item in value)}{',' if len(value) == 1 else ''})"
-    if is_dataclass(value):
+    def text(self, value: Any) -> str:
+        """Return a record, or a value in it, as an expression."""
+        if isinstance(value, str):
+            return quote(value)
+        if isinstance(value, tuple):
+            return f"({', '.join(map(self.text, value))}{',' if len(value) == 1 else ''})"
+        if isinstance(value, RowRelation) and value in self.names:
+            return self.names[value]
+        if not is_dataclass(value):
+            return repr(value)
+        apart = self.apart(value)
         given = []
         for each in fields(value):
             own = getattr(value, each.name)
             if each.default is MISSING or own != each.default:
-                given.append(f"{each.name}={record_text(own, names)}")
+                given.append(f"{each.name}={apart.get(each.name) or self.text(own)}")
         return f"{type(value).__name__}({', '.join(given)})"
-    return repr(value)
+
+    def apart(self, record: Any) -> dict[str, str]:
+        """Return the entries that stand for fields of a record, by their names."""
+        if isinstance(record, RowRelation):
+            return {
+                "source": entry("LINES", f"relation {record.table}", record.source, self.lines),
+                "definition": entry("HASHES", record.table, record.definition, self.hashes),
+            }
+        if not isinstance(record, RowRule):
+            return {}
+        if record.text.startswith(f"{record.label}:"):
+            return {"source": entry("LINES", f"rule {record.label}", record.source, self.lines)}
+        key = f"rule {record.head}_{sha256(record.text.encode()).hexdigest()[:4]}"
+        return {
+            "label": entry("LABELS", key, record.label, self.labels),
+            "source": entry("LINES", key, record.source, self.lines),
+        }
+
+
+def entry(table: str, key: str, value: str, entries: dict[str, str]) -> str:
+    """Add a value to the entries of a table, and return the expression for it."""
+    while entries.setdefault(key, value) != value:
+        key += "'"
+    return f"{table}[{quote(key)}]"
 
 
 def roots_of(program: RowProgram, part: str) -> dict[str, set[str]]:
