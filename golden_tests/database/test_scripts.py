@@ -221,6 +221,14 @@ def test_files_that_are_no_databases(links: Path) -> None:
     assert not state.exists()
 
 
+def test_a_backup_is_forced_to_disk(links: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also its entry in the folder, before anything is said."""
+    job, forced = loaded(reach()), []
+    monkeypatch.setattr(job, "sync", lambda path: forced.append((path, (links / "copy.db").exists())))
+    job.backup(str(links / "reach.db"), str(links / "copy.db"))
+    assert forced == [(links, True)]
+
+
 def test_another_program(links: Path, tmp_path: Path) -> None:
     """The state of another version of the program is refused."""
     job = loaded(text_of(REACH.read_text(encoding="utf-8") + "r3: reachable(@S, S) :- link(@S, _).\n"))

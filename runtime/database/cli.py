@@ -142,7 +142,7 @@ FILE_COMMANDS = (
             ),
             add_batch_options,
         ),
-        lambda call: apply_given(call.program, told=call.tell, log=call.log, **call.options),
+        apply_given,
     ),
     Command(
         "follow",
@@ -166,7 +166,7 @@ FILE_COMMANDS = (
             ),
             add_batch_options,
         ),
-        lambda call: follow_folder(call.program, told=call.tell, log=call.log, **call.options),
+        follow_folder,
     ),
     Command(
         "status",

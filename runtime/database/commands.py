@@ -11,10 +11,11 @@ import sqlite3
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from ..inputs.values import value_reader
 from ..job.batch_folder import BatchFolder, until_signal
+from ..job.command_line import CommandCall
 from ..kernel.errors import JobError, Passing, Refused
 from ..kernel.model import MOST_ROUNDS, FunctionSource
 from ..kernel.values import plain_value, shown
@@ -26,6 +27,7 @@ from ..store.extensions import supply
 from ..store.published_names import check_batch, operation_column
 from ..store.retention import checked_keep
 from ..system.log import Log
+from ..system.places import sync
 from ..system.printing import RowPrinter
 from ..system.transient_errors import Troubles
 from .reading import RowReading, StoredChange, read_batch
@@ -34,6 +36,17 @@ from .state import CommitRecord, DatabaseState, open_file_state, telling_errors
 
 Result = dict[str, Any]
 """What a command returns, and prints as JSON."""
+
+
+class FileBatch(NamedTuple):
+    """A batch that a command is to commit: the name of the command, the ID of the batch if it is given, the log, the
+    start of the command by ``time.monotonic()``, and the batch that it reverts."""
+
+    command: str
+    batch: str | None
+    log: Log
+    started: float
+    reverts: str | None = None
 
 
 def init_file(
@@ -56,7 +69,7 @@ def init_file(
         database.keep = kept or database.keep
         changes = read_batch(program, inputs, reading, log)
         try:
-            return commit_batch(database, None, "init", lambda: changes, log, started, reading.left_out)
+            return commit_batch(database, FileBatch("init", None, log, started), lambda: changes, reading.left_out)
         except Refused as error:
             # Without advice for those who have a state.
             raise Refused(error.without_state) from error
@@ -101,21 +114,17 @@ def apply_to(
             if database.known_batch(batch):
                 return known_batch_summary(database, batch, log)
     rows = read_batch(database.program, changes, reading, log)
-    return commit_batch(database, batch, "apply", lambda: rows, log, started, reading.left_out)
+    return commit_batch(database, FileBatch("apply", batch, log, started), lambda: rows, reading.left_out)
 
 
 def commit_batch(
     database: DatabaseState,
-    batch: str | None,
-    command: str,
+    given: FileBatch,
     changes: Callable[[], RowChanges],
-    log: Log,
-    started: float,
     left_out: Mapping[str, int] | None = None,
-    reverts: str | None = None,
 ) -> Result:
-    """Apply changes in one transaction, unless there is a commit of the batch, and return the result; ``started`` is
-    the start of the command by ``time.monotonic()``."""
+    """Apply changes in one transaction, unless there is a commit of the batch, and return the result."""
+    command, batch, log, started, reverts = given
     with database.transaction():
         # Another process may have applied it meanwhile.
         known = database.known_batch(batch)
@@ -162,55 +171,35 @@ def rows_said(program: RowProgram, record: CommitRecord) -> dict[str, int]:
 # Folders of batches
 
 
-def apply_given(
-    program: RowProgram,
-    state: str,
-    changes: Sequence[str] | None,
-    batches: str | None,
-    batch: str | None,
-    told: Callable[[Result], None],
-    log: Log,
-    max_rounds: int,
-    functions: FunctionSource = None,
-    **options: Any,
-) -> None:
-    """Apply a batch, or the batches of a folder, and call ``told`` with the results."""
+def apply_given(call: CommandCall) -> None:
+    """Apply a batch, or the batches of a folder, as the command ``apply`` asks for, and tell the results."""
+    options = dict(call.options)
+    state, changes, batches, batch = (options.pop(name) for name in ("state", "changes", "batches", "batch"))
     if not batches:
         if not changes:
             raise JobError("give the changes with --changes, or a folder of batches with --batches")
-        further = {**options, "max_rounds": max_rounds, "functions": functions, "log": log}
-        told(apply_file(program, state, changes, batch, **further))
+        call.tell(apply_file(call.program, state, changes, batch, log=call.log, **options))
         return
     if batch:
         raise JobError("--batch cannot be combined with --batches, whose folders name their batches")
-    with open_file_state(program, state, supply(program, functions), max_rounds) as database:
+    with opened_by(call, state, options) as database:
         folder = waiting_batches(database, batches)
         for waiting in folder.waiting():
-            told(apply_waiting(database, folder, waiting, log, options))
+            call.tell(apply_waiting(database, folder, waiting, call.log, options))
 
 
-def follow_folder(
-    program: RowProgram,
-    state: str,
-    batches: str,
-    poll: float,
-    told: Callable[[Result], None],
-    log: Log,
-    max_rounds: int,
-    functions: FunctionSource = None,
-    **options: Any,
-) -> None:
-    """Apply the batches of a folder, and those that arrive in it, until a signal; call ``told`` with the results."""
-    ended, troubles = until_signal(), Troubles(log)
-    supplied = supply(program, functions)
-    with contextlib.suppress(KeyboardInterrupt), open_file_state(program, state, supplied, max_rounds) as database:
+def follow_folder(call: CommandCall) -> None:
+    """Apply the batches of a folder, and those that arrive in it, until a signal, and tell the results."""
+    options, log, ended, troubles = dict(call.options), call.log, until_signal(), Troubles(call.log)
+    state, batches, poll = (options.pop(name) for name in ("state", "batches", "poll"))
+    with contextlib.suppress(KeyboardInterrupt), opened_by(call, state, options) as database:
         folder = waiting_batches(database, batches)
         log.event("follow", folder=batches, known=len(folder.known))
         while not ended.is_set():
             try:
                 waiting = folder.waiting(complete=False)
                 for batch in waiting:
-                    told(apply_waiting(database, folder, batch, log, options))
+                    call.tell(apply_waiting(database, folder, batch, log, options))
                     troubles.over()
                     if ended.is_set():
                         return
@@ -219,6 +208,12 @@ def follow_folder(
                 continue
             if not waiting:
                 ended.wait(poll)
+
+
+def opened_by(call: CommandCall, state: str, options: dict[str, Any]) -> DatabaseState:
+    """Return the state for a command; its options for that are taken out of ``options``."""
+    supplied = supply(call.program, options.pop("functions", None))
+    return open_file_state(call.program, state, supplied, options.pop("max_rounds"))
 
 
 def waiting_batches(database: DatabaseState, batches: str) -> BatchFolder:
@@ -402,7 +397,7 @@ def revert_file(
         check_batch(batch)
     with open_file_state(program, state, supplied, max_rounds) as database:
         changes = functools.partial(inverse_changes, database, reverted)
-        return commit_batch(database, batch, "revert", changes, log or Log(), started, reverts=reverted)
+        return commit_batch(database, FileBatch("revert", batch, log or Log(), started, reverted), changes)
 
 
 def inverse_changes(database: DatabaseState, batch: str) -> dict[str, list[StoredChange]]:
@@ -460,6 +455,7 @@ def backup_file(program: RowProgram, state: str, to: str) -> Result:
             raise Passing(f"{to} was made by another process meanwhile") from error
         finally:
             Path(part).unlink()
+            sync(Path(to).absolute().parent)
         seconds = round(time.monotonic() - started, 3)
         return {
             "program": program.name,
