@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from ..explain.proofs import MOST_PROOF_TUPLES, report_explanation
 from ..job.command_line import Command
 from ..job.shared_options import add_functions, add_nulls, option, positive
 from .cli import FILE_COMMANDS, add_state_file, add_work
 from .explain import explain_file
+from .reading import RowReading
 from .recompute import rebuild_file, report_recomputed, upgrade_file
 
 add_inputs = option(
@@ -19,6 +22,14 @@ add_inputs = option(
 )
 
 add_inserts = option("--all-inserts", action="store_true", help="treat no column of the rows as an operation column")
+
+
+def with_reading(options: dict[str, Any]) -> dict[str, Any]:
+    """Return options of a command with those of reading as one."""
+    own = {name: options[name] for name in ("all_inserts", "nulls")}
+    rest = {name: value for name, value in options.items() if name not in own}
+    return {**rest, "reading": RowReading(True, **own)}
+
 
 ALL_FILE_COMMANDS = (
     *FILE_COMMANDS,
@@ -49,7 +60,7 @@ ALL_FILE_COMMANDS = (
         "Convert the state of another version of the program to this one: compute all relations again from the "
         "stored inputs, in one transaction. Rows that are given replace stored ones.",
         (add_work, add_inputs, add_inserts, add_nulls),
-        lambda call: upgrade_file(call.program, log=call.log, **call.options),
+        lambda call: upgrade_file(call.program, log=call.log, **with_reading(call.options)),
         report_recomputed,
     ),
     Command(
@@ -58,7 +69,7 @@ ALL_FILE_COMMANDS = (
         "Compute all relations again from the stored inputs, in one transaction. Rows that are given replace stored "
         "ones.",
         (add_work, add_inputs, add_inserts, add_nulls),
-        lambda call: rebuild_file(call.program, log=call.log, **call.options),
+        lambda call: rebuild_file(call.program, log=call.log, **with_reading(call.options)),
         report_recomputed,
     ),
 )

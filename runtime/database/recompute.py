@@ -71,20 +71,19 @@ def upgrade_file(
     program: RowProgram,
     state: str,
     inputs: str | Sequence[str] = (),
-    all_inserts: bool = False,
-    nulls: str = "refuse",
+    reading: RowReading | None = None,
     max_rounds: int = MOST_ROUNDS,
     functions: FunctionSource = None,
     log: Log | None = None,
 ) -> Result:
-    """Convert the state of another version of the program to this one: compute all relations again from the stored
-    inputs, or from those in ``inputs``, in one transaction. Outputs that both versions have get the net changes. The
-    result names the relations that are ``new`` or have other columns, and those that were ``dropped``.
+    """Convert the state of another version of the program to this one: compute all relations again in one transaction,
+    from the stored inputs, or from those in ``inputs``, which ``reading`` says how to read. Outputs that both versions
+    have get the net changes. The result names the relations that are ``new`` or have other columns, and those that were
+    ``dropped``.
 
     Raises JobError if stored rows of an input have other columns, and Refused for rows that cannot be read.
     """
-    started, reading = time.monotonic(), RowReading(True, all_inserts=all_inserts, nulls=nulls)
-    log = log or Log()
+    started, reading, log = time.monotonic(), reading or RowReading(True), log or Log()
     with open_file_state(program, state, supply(program, functions), max_rounds, recomputes=True) as database:
         if not inputs and not differing(program, database.settings, state) and has_its_functions(database):
             commit = database.commit
@@ -97,14 +96,13 @@ def rebuild_file(
     program: RowProgram,
     state: str,
     inputs: str | Sequence[str] = (),
-    all_inserts: bool = False,
-    nulls: str = "refuse",
+    reading: RowReading | None = None,
     max_rounds: int = MOST_ROUNDS,
     functions: FunctionSource = None,
     log: Log | None = None,
 ) -> Result:
     """Compute all relations again as :func:`upgrade_file` does, also those of a state that ``verify`` finds wrong."""
-    started, reading = time.monotonic(), RowReading(True, all_inserts=all_inserts, nulls=nulls)
+    started, reading = time.monotonic(), reading or RowReading(True)
     with open_file_state(program, state, supply(program, functions), max_rounds, recomputes=True) as database:
         return recompute_file(database, "rebuild", inputs, reading, log or Log(), started)
 
