@@ -1,23 +1,26 @@
-"""``make demo``: from a program to a job, to views of real input, to two batches of changes, checked at the end.
+"""``make demo``: from a program to jobs, to views of real input, to two batches of changes, checked at the end.
 
 The input is the import graph of the standard library of the running Python (``import_graph.py``), the program says
-which modules are affected by a change of each module (``imports.dl``). The job's commands run on this machine, without
-Spark; the last batch is applied on Spark, to the same state. Everything is written below ``build/demo``.
+which modules are affected by a change of each module (``imports.dl``). First the views are in one SQLite file. Then the
+same program is a PySpark job, whose commands run on this machine, without Spark; the last batch is applied on Spark, to
+the same state. Everything is written below ``build/demo``.
 """
 
 from __future__ import annotations
 
 import argparse
+import contextlib
 import json
 import os
 import platform
 import shlex
 import shutil
+import sqlite3
 import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -52,21 +55,23 @@ class Demo:
     master: str
     library: Path | None = None
 
+    target: str = "pyspark"
+
     @property
     def script(self) -> Path:
         """The compiled job."""
-        return self.folder / "jobs" / "imports.py"
+        return self.folder / self.target / "imports.py"
 
     @property
     def state(self) -> Path:
         """The job's state."""
-        return self.folder / "state"
+        return self.folder / ("state" if self.target == "pyspark" else "imports.db")
 
     def job(self, title: str, *arguments: str | Path, on_spark: bool = False) -> list[dict[str, Any]]:
         """Run a command of the job, with ``spark-submit`` if it is to run on Spark, and return the JSON objects that it
         printed."""
         start = ["spark-submit", "--master", self.master] if on_spark else ["python"]
-        printed = self.run(title, [*start, self.script, *arguments, "--state", self.state])
+        printed = self.run(f"{self.target} {title}", [*start, self.script, *arguments, "--state", self.state])
         return [json.loads(line) for line in printed.splitlines() if line.startswith("{")]
 
     def events(self, title: str) -> Path:
@@ -138,29 +143,39 @@ def demonstrate(demo: Demo) -> None:
     """All steps, in order."""
     report = Report()
     graph: Graph = report.step("Read the import graph", lambda: _read(demo))
-    report.step("Compile", lambda: _compile(demo))
-    report.step(
-        "Build the state (init)", lambda: _commit(demo, "init", "--input", f"imports={demo.folder / 'imports.csv'}")
-    )
     edges = set(graph.edges)
     changes = batches(graph)
-    applied: list[tuple[Batch, dict[str, Any]]] = []
-    for number, batch in enumerate(changes, 1):
-        folder = demo.folder / "batches" / batch.name
-        last = number == len(changes)
-        work = partial(_commit, demo, "apply", "--changes", folder, "--batch", batch.name, on_spark=last)
-        done = report.step(f"Apply batch {number}{' on Spark' * last}", work)
-        applied.append((batch, done))
+    file = replace(demo, target="database")
+    _maintain(file, changes, report, "the SQLite file")
+    applied = _maintain(demo, changes, report, "the state", last=" on Spark")
+    for batch in changes:
         edges = (edges - set(batch.deletions)) | set(batch.insertions)
     _, adopted = changes[-1].insertions[-1]
-    report.step("Recompute and compare (verify)", lambda: _verify(demo))
-    report.step("Search the graph in Python", lambda: _search(demo, edges, adopted))
+    report.step("Compare both with a search in Python", lambda: _search(demo, file, edges, adopted))
     for batch, done in applied:
         console.print()
         _print_batch(batch, done)
     console.print()
     console.print(report.table())
-    console.print(f"The job to read: {demo.script}; its state: {demo.state}")
+    for job in (file, demo):
+        console.print(f"A job to read: {job.script}; its state: {job.state}")
+
+
+def _maintain(
+    demo: Demo, changes: Sequence[Batch], report: Report, state: str, last: str = ""
+) -> list[tuple[Batch, dict[str, Any]]]:
+    """Compile a job, build its state, apply the batches and verify; the results of the batches."""
+    report.step(f"Compile for {demo.target}", lambda: _compile(demo))
+    rows = f"imports={demo.folder / 'imports.csv'}"
+    report.step(f"Build {state} (init)", lambda: _commit(demo, "init", "--input", rows))
+    applied: list[tuple[Batch, dict[str, Any]]] = []
+    for number, batch in enumerate(changes, 1):
+        folder = demo.folder / "batches" / batch.name
+        where = last if number == len(changes) else ""
+        work = partial(_commit, demo, "apply", "--changes", folder, "--batch", batch.name, on_spark=bool(where))
+        applied.append((batch, report.step(f"Apply batch {number}{where}", work)))
+    report.step("Recompute and compare (verify)", lambda: _verify(demo))
+    return applied
 
 
 def _read(demo: Demo) -> tuple[Graph, str]:
@@ -172,27 +187,31 @@ def _read(demo: Demo) -> tuple[Graph, str]:
 
 
 def _compile(demo: Demo) -> tuple[None, str]:
-    demo.run("compile", ["flintlog", "compile", os.path.relpath(PROGRAM), "-o", demo.script.parent])
+    program, jobs = os.path.relpath(PROGRAM), str(demo.script.parent)
+    demo.run(f"{demo.target} compile", ["flintlog", "compile", program, "--target", demo.target, "-o", jobs])
     lines = len(demo.script.read_text(encoding="utf-8").splitlines())
     return None, f"{demo.script}, {lines:,} lines"
 
 
 def _commit(demo: Demo, command: str, *options: str | Path, on_spark: bool = False) -> tuple[dict[str, Any], str]:
     title = command if command == "init" else f"{command} {options[-1]}"
-    (done,) = demo.job(title, command, *options, "--json", "--log", demo.events(title), on_spark=on_spark)
+    (done,) = demo.job(
+        title, command, *options, "--json", "--log", demo.events(f"{demo.target} {title}"), on_spark=on_spark
+    )
     rows = ", ".join(f"{name} {count:,}" for name, count in done["rows"].items())
     return done, rows
 
 
 def _verify(demo: Demo) -> tuple[dict[str, Any], str]:
-    (done,) = demo.job("verify", "verify", "--json", "--log", demo.events("verify"))
+    (done,) = demo.job("verify", "verify", "--json", "--log", demo.events(f"{demo.target} verify"))
     if done["differences"]:
         raise StepFailed(f"verify found {len(done['differences'])} differences")
     return done, f"{sum(done['rows'].values()):,} tuples compared, no difference"
 
 
-def _search(demo: Demo, edges: Iterable[Edge], module: str) -> tuple[None, str]:
-    """Compare what is affected by one module, and the number for each module, with a breadth-first search."""
+def _search(demo: Demo, file: Demo, edges: Iterable[Edge], module: str) -> tuple[None, str]:
+    """Compare what is affected by one module, and the number for each module, with a breadth-first search, and the
+    numbers in the SQLite file with it, too."""
     importers = importers_of(edges)
     rows_at = demo.job(f"show {module}", "show", "affected", "--at", module, "--format", "json")
     _compare({row["affected"] for row in rows_at}, affected_by(importers, module), f"affected by {module}")
@@ -202,6 +221,9 @@ def _search(demo: Demo, edges: Iterable[Edge], module: str) -> tuple[None, str]:
         modules = sorted({module for edge in edges for module in edge})
         found = {module: len(affected) for module in modules if (affected := affected_by(importers, module))}
     _compare(set(shown.items()), set(found.items()), "the number of modules affected by each module")
+    with contextlib.closing(sqlite3.connect(file.state)) as connection:
+        stored = set(connection.execute("SELECT module, modules FROM blast_radius"))
+    _compare(stored, set(found.items()), "the number of modules in the SQLite file")
     at = f"{len(rows_at):,} modules affected by {module}"
     return None, f"the same {at}, and as many by each of {len(modules):,} modules"
 
