@@ -7,10 +7,13 @@ from typing import Any
 from ..explain.proofs import MOST_PROOF_TUPLES, report_explanation
 from ..job.command_line import Command
 from ..job.shared_options import add_functions, add_nulls, option, positive
+from . import parquet
 from .cli import FILE_COMMANDS, add_state_file, add_work
 from .explain import explain_file
 from .reading import RowReading
 from .recompute import rebuild_file, report_recomputed, upgrade_file
+
+assert parquet, "registered"
 
 add_inputs = option(
     "--input",

@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import itertools
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -160,8 +160,10 @@ class GivenChanges:
             places = match_header(header, str(file), shape, problems, warn, dialect, file.partition)
             if places is not None:
                 self.take(csv_records(fields, len(header), places, [*file.partition.values()]), file, True)
+        elif file.format in FORMATS:
+            FORMATS[file.format](self, file, warn)
         else:
-            problems.add(f"{file}: a state in a database reads CSV and JSON, not {file.format}")
+            problems.add(f"{file}: this script reads CSV and JSON; run `flintlog job` with it to read {file.format}")
 
     def take(self, records: Iterable[Record], place: object, text: bool) -> None:
         """Take the records that fit, at a place; ``text`` says that all their values are text, as in CSV."""
@@ -235,3 +237,7 @@ class GivenChanges:
             f"{self.relation.name}: {text} is both deleted ({deleted.place}, row {deleted.number}) and inserted "
             f"({inserted.place}, row {inserted.number})"
         )
+
+
+FORMATS: dict[str, Callable[[GivenChanges, RowsFile, Warn], None]] = {}
+"""What takes the rows of files in further formats; their modules register it."""

@@ -13,7 +13,7 @@ from ..kernel.model import Program, Relation
 from ..kernel.sql import element_type, is_list, is_optional, plain_type
 from ..kernel.values import shown
 from .dialects import USUAL, Dialect, better_delimiter
-from .values import BLANKS, OPERATION_NAMES, Absent, InputShape, RowShape, Unreadable, json_decoder
+from .values import BLANKS, OPERATION_NAMES, Absent, RowShape, Unreadable, json_decoder
 
 PROBLEMS_LISTED = 5
 
@@ -308,7 +308,7 @@ def json_records(
 # Types
 
 
-def check_kinds(kinds: Mapping[str, str], file: str, shape: InputShape, problems: Problems) -> bool:
+def check_kinds(kinds: Mapping[str, str], file: str, shape: RowShape, problems: Problems) -> bool:
     """Return whether the relation accepts the column types of a typed source; add problems for those it does not."""
     before = problems.count
     for name, kind in zip(shape.names, shape.types, strict=True):

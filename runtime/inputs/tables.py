@@ -148,7 +148,7 @@ def parquet_tables(file: InputFile, shape: InputShape, problems: Problems, warn:
     constant = typed_partition(file, file.partition, shape, problems)
     if constant is None:
         return
-    with open_parquet(file) as content:
+    with open_parquet(file, file.open) as content:
 
         def batches(columns: list[str]) -> Iterator[Any]:
             present = [name for name in columns if name not in constant]
@@ -186,7 +186,7 @@ def arrow_tables(
         first += batch.num_rows
 
 
-def sound_batches(file: InputFile, batches: Iterable[Any]) -> Iterator[Any]:
+def sound_batches(file: object, batches: Iterable[Any]) -> Iterator[Any]:
     """Yield the batches of a Parquet file; raise Refused if it is damaged."""
     try:
         yield from batches
@@ -196,11 +196,11 @@ def sound_batches(file: InputFile, batches: Iterable[Any]) -> Iterator[Any]:
         raise refused(f"{file} is damaged: {error}") from error
 
 
-def open_parquet(file: InputFile) -> Any:
-    """Open a Parquet file and read its footer; raise Refused if it is not a Parquet file."""
+def open_parquet(file: object, opened: Callable[[], Any]) -> Any:
+    """Open a Parquet file and read its footer; raise Refused, which names the ``file``, if it is not a Parquet file."""
     try:
         # INT96 timestamps span more years than fit into nanoseconds.
-        return pq.ParquetFile(file.open(), page_checksum_verification=True, coerce_int96_timestamp_unit="us")
+        return pq.ParquetFile(opened(), page_checksum_verification=True, coerce_int96_timestamp_unit="us")
     except (pa.ArrowException, OSError) as error:
         if momentary(error):
             raise

@@ -54,7 +54,8 @@ def spark_tables(
             raise
         raise refused(f"{file} cannot be read: {reason(error)}") from error
     for path in paths:
-        with open_parquet(InputFile(file.relation, path, "parquet")) as content:
+        part = InputFile(file.relation, path, "parquet")
+        with open_parquet(part, part.open) as content:
             read = {name: arrow_kind(content.schema_arrow.field(str(n)).type) for n, name in enumerate(present)}
             if not check_kinds(read, str(file), shape, problems):
                 break
