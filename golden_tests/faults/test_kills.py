@@ -200,6 +200,8 @@ def test_one_process_of_several_is_killed(command: str, kill: Kill, on_spark: Wo
 def test_two_jobs_at_once(world: World) -> None:
     """Two processes apply batches to one state; one of the two is killed in one of the rounds. Whoever does not win is
     told so, and every batch is there once in the end."""
+    if world.manifest() is None:
+        run_here(world, "init")
     left = [world.new_batch() for _ in range(6)]
     for turn in range(12):
         runners = world.alive_runners(2)
@@ -234,6 +236,8 @@ def test_what_is_left_is_exact_and_tidy(world: World) -> None:
     """After all this ``verify`` finds nothing, and two batches later no file is there that is not referred to."""
     for runner in world.runners:
         runner.kill_orphans()
+    if world.manifest() is None:
+        run_here(world, "init")
     runner = world.runner()
     for request in (*(world.request("apply", world.new_batch()) for _ in range(2)), world.request("verify")):
         answer = runner.ask(request)
