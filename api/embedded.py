@@ -142,14 +142,14 @@ class View:
     def __getitem__(self, name: str) -> Rows:
         """Return the rows of a relation."""
         relation = self._state.program.relation(name)
-        with telling_errors(self._state.path):
+        with self._state.reading():
             return rows_of_relation(relation, self._state.rows(relation))
 
     def sql(self, query: str, parameters: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
         """Return the rows of a query of SQLite's SQL, in which relations are views with their names. A query cannot
         change anything."""
         connection = self._state.connection
-        with telling_errors(self._state.path):
+        with self._state.reading():
             connection.execute("PRAGMA query_only = ON")
             try:
                 return connection.execute(query, parameters).fetchall()
@@ -159,15 +159,16 @@ class View:
     def changes(self, since: int) -> Iterator[tuple[int, str, str, tuple[Any, ...]]]:
         """Yield the changes of inputs and outputs in the commits behind a number: the commit, the relation, the
         operation and the row. Raises :class:`~flintlog.JobError` if they are not kept."""
-        state, last = self._state, self.commit
-        oldest = max(map(state.kept_from, logged(state.program)), default=1)
-        if since < oldest:
-            raise JobError(f"changes are kept from commit {oldest} on")
-        found = [
-            (commit, relation.name, op, row[: len(relation.columns)])
-            for relation in logged(state.program)
-            for commit, op, row in state.stored_changes(relation, since, last)
-        ]
+        state = self._state
+        with state.reading():
+            oldest = max(map(state.kept_from, logged(state.program)), default=1)
+            if since < oldest:
+                raise JobError(f"changes are kept from commit {oldest} on")
+            found = [
+                (commit, relation.name, op, row[: len(relation.columns)])
+                for relation in logged(state.program)
+                for commit, op, row in state.stored_changes(relation, since, state.commit.number)
+            ]
         return iter(sorted(found, key=lambda change: change[0]))
 
     def explain(self, asked: str, limit: int = MOST_PROOF_TUPLES) -> dict[str, Any]:
@@ -177,8 +178,7 @@ class View:
 
     def verify(self) -> list[dict[str, Any]]:
         """Recount all relations from the rules and return what is wrong, which is nothing."""
-        with telling_errors(self._state.path):
-            return self._state.differences()
+        return self._state.differences()
 
     @staticmethod
     def _change(relation: RowRelation, changes: Iterable[tuple[str, tuple[Any, ...]]]) -> Change:

@@ -12,7 +12,7 @@ import signal
 import sqlite3
 import subprocess
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -274,12 +274,78 @@ def test_an_open_view_notices(tmp_path: Path) -> None:
     """A process that has the former version open can neither read nor write as if nothing had happened."""
     states = FileStates(tmp_path, PROGRAM)
     first(states)
+    uses: list[Callable[[flintlog.View], object]] = [
+        lambda view: view.apply(link=[("+", 7, 7)]),
+        lambda view: view.commit,
+        lambda view: view["link"],
+        lambda view: view.sql("SELECT * FROM link"),
+        lambda view: view.changes(since=1),
+        lambda view: view.explain("link(1, 2)"),
+        lambda view: view.verify(),
+    ]
     with flintlog.open(flintlog.compile(PROGRAM), states.file) as view:
         states.turn(with_rule("link(@S, D).", "link(@S, D), S != D."))
-        for use in (lambda: view.apply(link=[("+", 7, 7)]), lambda: view.commit):
+        for use in uses:
             with pytest.raises(JobError, match="was converted to another version of the program; open it again"):
-                use()
+                use(view)
     states.check()
+
+
+def test_a_new_view_notices(tmp_path: Path) -> None:
+    """Also one that has made the file."""
+    states = FileStates(tmp_path, with_rule("link(@S, D).", "link(@S, D), S != D."))
+    with flintlog.open(flintlog.compile(PROGRAM), states.file) as view:
+        upgrade_file(states.program, states.file, log=QUIET)
+        with pytest.raises(JobError, match="was converted to another version of the program; open it again"):
+            view.apply(link=[("+", 7, 7)])
+
+
+def test_an_open_view_notices_other_functions(tmp_path: Path) -> None:
+    """A view does not go on with functions that the file is no longer of."""
+    text = "extern function f(x: int): int\ninput relation a(x: int)\noutput relation b(x: int)\nb(f(X)) :- a(X).\n"
+    program, file = lower_rows(compile_program(SourceFile("test.dl", text)).plan, VERSION), str(tmp_path / "state.db")
+    functions = [tmp_path / f"functions{number}.py" for number in (1, 2)]
+    for number, path in enumerate(functions):
+        path.write_text(f"def f(x):\n    return x + {number}\n", encoding="utf-8")
+    with flintlog.open(flintlog.compile(text), file, functions=functions[0]) as view:
+        view.apply(a=[("+", 1)])
+        assert upgrade_file(program, file, functions=str(functions[1]), log=QUIET)["changes"]["b"]["inserted"] == 1
+        for use in (lambda: view.apply(a=[("+", 2)]), lambda: view["b"]):
+            with pytest.raises(JobError, match="was converted to another version of its functions; open it again"):
+                use()
+
+
+def test_verified_while_others_write(tmp_path: Path) -> None:
+    """A recount is compared with the commit that it is of."""
+    states = FileStates(tmp_path, PROGRAM)
+    first(states)
+    with open_file_state(states.program, states.file) as state:
+        states.apply({"link": [("+", (7, 8))]})
+        assert state.differences() == []
+
+
+@pytest.mark.parametrize("command", [upgrade_file, rebuild_file])
+@pytest.mark.parametrize(
+    ("sql", "said"),
+    [
+        ("DELETE FROM _settings WHERE name = 'keep'", "its setting keep cannot be read"),
+        ("UPDATE _settings SET value = '[1]' WHERE name = 'begun'", "its setting begun cannot be read"),
+        ("UPDATE _settings SET value = 'x' WHERE name = 'forgotten'", "its setting forgotten cannot be read"),
+        ("UPDATE _settings SET value = replace(value, '\"input\"', '[1]')", "it does not say what its relations are"),
+        ("UPDATE _settings SET value = '{}' WHERE name = 'relations'", "has the (table|view|index) .*, which"),
+        ("UPDATE _settings SET value = replace(value, '\"dst\"', '\"gone\"')", "has the table .*, which the program"),
+        ("UPDATE _commits SET rows = '[]'", "commit 2 does not say how many tuples"),
+    ],
+)
+def test_damaged(command: Any, sql: str, said: str, tmp_path: Path) -> None:
+    """What a file says of itself is not taken for what it is not."""
+    states = FileStates(tmp_path, PROGRAM)
+    first(states)
+    with sqlite3.connect(states.file) as connection:
+        connection.execute(sql)
+    connection.close()
+    with pytest.raises(JobError, match=said):
+        command(states.program, states.file, log=QUIET)
 
 
 def test_refused(tmp_path: Path) -> None:
@@ -307,6 +373,13 @@ def test_refused(tmp_path: Path) -> None:
         "DROP VIEW reachable; CREATE VIEW reachable (src, dst) AS SELECT 1, 2; CREATE VIEW mine AS SELECT 1",
         "DROP TABLE _rows_of_link; CREATE VIEW _rows_of_link AS SELECT 1 AS src, 2 AS dst",
         "DROP TABLE _rows_of_link",
+        "DROP TABLE _rows_of__beginning",
+        "CREATE VIEW mine AS SELECT lacking FROM nowhere",
+        "DROP VIEW reachable; CREATE TABLE reachable (a)",
+        "CREATE TABLE _former_rows_of_link (a)",
+        "DROP TABLE _rows_of_link; CREATE TABLE _rows_of_link (src INTEGER, dst INTEGER AS (src + 1))",
+        'DROP TABLE _rows_of_link; CREATE TABLE "_rows_of_link" ("src" INTEGER, PRIMARY KEY ("src")) WITHOUT ROWID',
+        "DROP TABLE _stored_changes_of_link; CREATE TABLE _stored_changes_of_link (_commit)",
     ],
 )
 def test_a_file_of_others(sql: str, tmp_path: Path) -> None:

@@ -32,10 +32,7 @@ from ..system.printing import RowPrinter
 from ..system.transient_errors import Troubles
 from .reading import RowReading, StoredChange, read_batch
 from .schema import logged
-from .state import CommitRecord, DatabaseState, open_file_state, telling_errors
-
-Result = dict[str, Any]
-"""What a command returns, and prints as JSON."""
+from .state import CommitRecord, DatabaseState, Result, open_file_state, telling_errors
 
 
 class FileBatch(NamedTuple):
@@ -239,7 +236,7 @@ def apply_waiting(
 
 def status_file(program: RowProgram, state: str) -> Result:
     """Return what the state contains."""
-    with open_file_state(program, state) as database:
+    with open_file_state(program, state) as database, database.reading():
         pages, size = (
             database.connection.execute(f"PRAGMA {name}").fetchone()[0] for name in ("page_count", "page_size")
         )
@@ -264,7 +261,7 @@ def verify_file(program: RowProgram, state: str, functions: FunctionSource = Non
         damage = [text for (text,) in database.connection.execute("PRAGMA integrity_check(10)") if text != "ok"]
         if damage:
             raise JobError(f"{state} is damaged: {damage[0]}; restore it from a copy")
-        differences = [*database.differences(), *count_differences(database)]
+        differences = database.differences()
         return {
             "program": program.name,
             "commit": database.commit.number,
@@ -274,21 +271,12 @@ def verify_file(program: RowProgram, state: str, functions: FunctionSource = Non
         }
 
 
-def count_differences(database: DatabaseState) -> Iterator[Result]:
-    """Yield the relations that have another number of tuples than the last commit says."""
-    for relation in database.program.relations:
-        table, told = database.tables.tables[relation.table], database.commit.rows[relation.table]
-        count = database.tables.count(table.name)
-        if count != told:
-            yield {"relation": relation.name, "problem": f"{told:,} tuples are recorded", "tuples": [count]}
-
-
 def show_file(
     program: RowProgram, state: str, relation: str, form: str, limit: int | None, at: str | None, support: bool
 ) -> None:
     """Print the tuples of a relation, in order."""
     shown_one = program.relation(relation)
-    with open_file_state(program, state) as database, telling_errors(state):
+    with open_file_state(program, state) as database, database.reading():
         where, values = place_condition(shown_one, at)
         kept = database.tables.tables[shown_one.table].hidden if support else ()
         hidden = [column for column in kept if column in ("_support", "_rank")]
@@ -319,7 +307,7 @@ def changes_file(
 ) -> None:
     """Print by what rows a relation differs in commit ``until`` (default: the last) from commit ``since``."""
     changed = program.relation(relation)
-    with open_file_state(program, state) as database, telling_errors(state):
+    with open_file_state(program, state) as database, database.reading():
         changes = net_between(database, changed, since, until)
         names = [column.name for column in changed.columns]
         RowPrinter(form).print([operation_column(changed.columns), *names], itertools.islice(changes, limit))
@@ -354,7 +342,7 @@ def net_between(
 
 def history_file(program: RowProgram, state: str, limit: int | None = None) -> Result:
     """Return the last commits of a state, at most ``limit``, the newest first."""
-    with open_file_state(program, state) as database, telling_errors(state):
+    with open_file_state(program, state) as database, database.reading():
         last = database.commit.number
         first = max(1, last - limit + 1) if limit is not None else 1
         records = [

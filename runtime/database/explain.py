@@ -19,8 +19,7 @@ from ..row_kernel.encodings import decoded_row, encoded
 from ..row_kernel.model import RowProgram, RowRelation, RowRule, RowSource, RowStratum
 from ..row_kernel.tables import RowTable, quoted_sql, stored
 from ..store.extensions import supply
-from .commands import Result
-from .state import DatabaseState, open_file_state, telling_errors
+from .state import DatabaseState, Result, open_file_state
 
 Fact = tuple[str, Values]
 """A stored tuple: its table and its values."""
@@ -47,13 +46,8 @@ def explain_stored(database: DatabaseState, asked: str, limit: int = MOST_PROOF_
     name, words = split_tuple(asked)
     relation = database.program.relation(name)
     values = tuple_values(relation.columns, words, asked, open=True)
-    with telling_errors(database.path):
-        # All that is read is of one commit.
-        database.connection.execute("BEGIN")
-        try:
-            return RowExplainer(database).explain(relation, values, limit)
-        finally:
-            database.connection.execute("ROLLBACK")
+    with database.reading():
+        return RowExplainer(database).explain(relation, values, limit)
 
 
 class RowExplainer:

@@ -4,6 +4,7 @@ inputs, in one transaction. Scripts lack them; ``flintlog job`` has them."""
 from __future__ import annotations
 
 import json
+import re
 import sqlite3
 import time
 from collections.abc import Iterator, Mapping, Sequence
@@ -12,13 +13,12 @@ from typing import Any, NamedTuple
 from ..job.report import report_commit
 from ..kernel.errors import JobError, Refused
 from ..kernel.model import MOST_ROUNDS, FunctionSource
-from ..kernel.values import shown
 from ..row_kernel.batch import BEGINNING, maintain_all
 from ..row_kernel.model import RowProgram, RowRelation
 from ..row_kernel.tables import listed, quoted_sql, same
 from ..store.extensions import supply
 from ..system.log import Log
-from .commands import Result, changes_said, rows_said
+from .commands import changes_said, rows_said
 from .reading import RowReading, StoredChange, read_batch
 from .schema import (
     FileRelation,
@@ -29,10 +29,23 @@ from .schema import (
     is_logged,
     logged,
     recorded_relations,
+    refuse_others,
     relation_record,
+    stored_schema,
     view_name,
 )
-from .state import CommitRecord, DatabaseState, open_file_state
+from .state import CommitRecord, DatabaseState, Result, open_file_state
+
+NAME = '"((?:[^"]|"")+)"'
+"""Matches a name in the definition of a table."""
+
+COLUMN = f"{NAME} (?:INTEGER|REAL|TEXT|BLOB)"
+
+MADE = re.compile(
+    f"CREATE TABLE {NAME} \\((_commit INTEGER NOT NULL, _op TEXT NOT NULL, )?(?P<columns>{COLUMN}(, {COLUMN})*)"
+    f"(?(2)\\)|, PRIMARY KEY \\({NAME}(, {NAME})*\\)\\) WITHOUT ROWID)"
+)
+"""Matches the definition of a table of changes, or of tuples."""
 
 
 class FormerRelation(NamedTuple):
@@ -147,19 +160,37 @@ def recompute_file(
 
 
 def former_relations(database: DatabaseState) -> list[FormerRelation]:
-    """Return the relations of the program that wrote a state. Raise JobError if the file has triggers, which would run,
-    or something else instead of a table of them."""
+    """Return the relations of the program that wrote a state. Raise JobError if the file has other tables than theirs,
+    or views or triggers, which would run; it may lack views, and may have other indexes of the tables of tuples."""
     connection = database.connection
-    there = dict(connection.execute("SELECT name, sql FROM sqlite_schema WHERE type = 'table'"))
-    trigger = connection.execute("SELECT name FROM sqlite_schema WHERE type = 'trigger'").fetchone()
-    if trigger:
-        raise JobError(f"{database.path} has the trigger {shown(trigger[0])}: it was changed by another program")
     former = [FormerRelation(*item) for item in recorded_relations(database.settings, database.path).items()]
+    tables = {("table", f"_rows_of_{BEGINNING}"): ["_unit"]}
+    others = {("table", "_commits"), ("table", "_settings")}
     for one in former:
-        for name in (f"_rows_of_{one.table}", *([f"_stored_changes_of_{one.table}"] if one.record.logged else [])):
-            if not there.get(name, "").startswith("CREATE TABLE "):
-                raise JobError(f"{database.path} lacks the table {shown(name)}: it was changed by another program")
+        columns = [sql for _, sql, _ in one.record.columns] or ["_unit"]
+        columns += [one.record.copy] if one.record.copy else []
+        tables["table", f"_rows_of_{one.table}"] = columns
+        others |= {("view", view_name(one.table))} if not one.record.hidden else set()
+        if one.record.logged:
+            tables["table", f"_stored_changes_of_{one.table}"] = columns
+            others |= {("view", f"_changes_of_{one.table}"), ("index", changes_index(one.table))}
+        query = "SELECT name FROM sqlite_schema WHERE type = 'index' AND tbl_name = ?"
+        others |= {("index", name) for (name,) in connection.execute(query, (f"_rows_of_{one.table}",))}
+    there = stored_schema(connection)
+    foreign = (
+        key
+        for key, sql in there.items()
+        if not (key in others or (key in tables and {*tables[key]} <= made_columns(sql)))
+    )
+    refuse_others(database.path, foreign, (key for key in tables if key not in there))
     return former
+
+
+def made_columns(sql: str) -> set[str]:
+    """Return the columns of a table, by its definition; none if that has more than the program writes, such as checks
+    or generated columns."""
+    made = MADE.fullmatch(sql)
+    return {name.replace('""', '"') for name in re.findall(COLUMN, made["columns"])} if made else set()
 
 
 class Continued(NamedTuple):

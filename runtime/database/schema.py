@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import sqlite3
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from ..kernel.errors import JobError
@@ -18,6 +18,7 @@ from ..kernel.values import shown
 from ..row_kernel.batch import definitions
 from ..row_kernel.model import UNIT_COLUMN, RowProgram, RowRelation
 from ..row_kernel.tables import RowTables, quoted_sql
+from ..store.manifest import KEEP
 
 APPLICATION_ID = 0x464C4E54
 """What tells a file of Flintlog from other databases: FLNT."""
@@ -42,6 +43,23 @@ were inserted and deleted."""
 SETTINGS = "CREATE TABLE _settings (name TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID"
 """What the file is of: the name of the program and its hash, its relations and functions; and how many commits keep
 their changes, and up to which they are forgotten."""
+
+
+def is_record(text: str) -> bool:
+    """Return whether a text is a JSON object."""
+    return isinstance(json.loads(text), dict)
+
+
+SETTINGS_READ: dict[str, Callable[[str], bool]] = {
+    "program": bool,
+    "relations": bool,
+    "functions": is_record,
+    "begun": is_record,
+    "lost_inputs": is_record,
+    "keep": lambda text: bool(KEEP.fullmatch(text)),
+    "forgotten": str.isdecimal,
+}
+"""The settings that are read, and whether one of them is as it has to be."""
 
 
 def view_name(table: str) -> str:
@@ -132,6 +150,12 @@ def relation_record(relation: RowRelation) -> FileRelation:
     )
 
 
+def is_relation_record(record: FileRelation) -> bool:
+    """Return whether the record of a relation in a file is one."""
+    texts = (record.name, record.kind, record.copy, *(text for column in record.columns for text in column))
+    return all(isinstance(text, str) for text in texts) and all(len(column) == 3 for column in record.columns)
+
+
 def relation_records(program: RowProgram) -> str:
     """Return what tells the relations of one version of a program from those of others, as JSON by table."""
     return json.dumps({relation.table: relation_record(relation) for relation in program.relations}, sort_keys=True)
@@ -141,7 +165,7 @@ def recorded_relations(settings: Mapping[str, str], path: str) -> dict[str, File
     """Return the records of the relations of the program that wrote a state, by table."""
     try:
         records = {table: FileRelation(*record) for table, record in json.loads(settings["relations"]).items()}
-        if all(isinstance(text, str) for record in records.values() for _, *texts in record.columns for text in texts):
+        if all(map(is_relation_record, records.values())):
             return records
     except (ValueError, TypeError, AttributeError):
         pass
@@ -195,20 +219,37 @@ def check_origin(connection: sqlite3.Connection, path: str) -> dict[str, str]:
         query = "SELECT sql FROM sqlite_schema WHERE type = 'table' AND name = ?"
         if connection.execute(query, (name,)).fetchone() != (sql,):
             raise JobError(f"{path} is damaged, or was changed by another program: it has no table {name} of a state")
-    return dict(connection.execute("SELECT name, value FROM _settings"))
+    settings = dict(connection.execute("SELECT name, value FROM _settings"))
+    for name, has in SETTINGS_READ.items():
+        try:
+            read = isinstance(settings[name], str) and has(settings[name])
+        except (KeyError, ValueError):
+            read = False
+        if not read:
+            raise JobError(f"{path} is damaged: its setting {name} cannot be read; restore it from a copy")
+    return settings
 
 
 def check_schema(connection: sqlite3.Connection, tables: RowTables, path: str) -> None:
     """Raise JobError unless a file has what the program puts there, and nothing else: a table or a trigger of somebody
     else might do anything."""
-    there = {(kind, name): sql for kind, name, sql in connection.execute("SELECT type, name, sql FROM sqlite_schema")}
-    known = expected_schema(tables)
-    # SQLite's own: the indexes of unique columns, and what ANALYZE leaves.
-    own = {key for key, sql in there.items() if key[1].startswith("sqlite_") and (sql is None or key[0] == "table")}
-    foreign = [key for key, sql in there.items() if key not in own and known.get(key) != sql]
-    missing = [key for key in known if key not in there]
-    if foreign or missing:
-        kind, name = (foreign or missing)[0]
-        what = "has" if foreign else "lacks"
-        strange = ", which the program has not made or has made otherwise" if foreign else ""
-        raise JobError(f"{path} {what} the {kind} {shown(name)}{strange}: it was changed by another program")
+    there, known = stored_schema(connection), expected_schema(tables)
+    refuse_others(
+        path, (key for key, sql in there.items() if known.get(key) != sql), (key for key in known if key not in there)
+    )
+
+
+def stored_schema(connection: sqlite3.Connection) -> dict[tuple[str, str], str]:
+    """Return the definitions of all that a file has, by types and names, but for what is SQLite's own: the indexes of
+    unique columns, and what ANALYZE leaves."""
+    rows = connection.execute("SELECT type, name, sql FROM sqlite_schema")
+    return {(k, n): sql for k, n, sql in rows if not (n.startswith("sqlite_") and (sql is None or k == "table"))}
+
+
+def refuse_others(path: str, foreign: Iterable[tuple[str, str]], missing: Iterable[tuple[str, str]]) -> None:
+    """Raise JobError if a file has anything foreign, or if anything is missing, by types and names."""
+    for kind, name in foreign:
+        strange = "which the program has not made or has made otherwise"
+        raise JobError(f"{path} has the {kind} {shown(name)}, {strange}: it was changed by another program")
+    for kind, name in missing:
+        raise JobError(f"{path} lacks the {kind} {shown(name)}: it was changed by another program")

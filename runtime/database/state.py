@@ -50,6 +50,9 @@ COMMITS_LOGGED = "1000"
 
 MEMORY = ":memory:"
 
+Result = dict[str, Any]
+"""What a command returns, and prints as JSON."""
+
 LOCKED = (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED)
 FULL = (sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR, sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_READONLY)
 
@@ -78,8 +81,14 @@ class CommitRecord(NamedTuple):
 
 
 def commit_of_row(row: Sequence[Any]) -> CommitRecord:
-    """Return a commit as _commits has it."""
-    return CommitRecord._make((*row[:-2], json.loads(row[-2]), json.loads(row[-1])))
+    """Return a commit as _commits has it; raise JobError if it is damaged."""
+    try:
+        rows, changes = map(json.loads, row[-2:])
+        if isinstance(rows, dict) and isinstance(changes, dict):
+            return CommitRecord._make((*row[:-2], rows, changes))
+    except (ValueError, TypeError):
+        pass
+    raise JobError(f"the state is damaged: commit {row[0]} does not say how many tuples there are")
 
 
 @contextlib.contextmanager
@@ -164,24 +173,32 @@ class DatabaseState:
             "functions": json.dumps(dict(self.supplied.sources) if self.supplied else {}),
         }
         self.connection.executemany("REPLACE INTO _settings VALUES (?, ?)", settings.items())
+        self.settings = settings
 
     def read_settings(self, recomputes: bool = False) -> None:
         """Read the last commit, and what the file says of itself. Raise JobError if it is of another program or has
         other functions, unless the command ``recomputes`` everything."""
-        self.settings = check_origin(self.connection, self.path)
-        self.keep = self.settings["keep"]
-        if not recomputes:
-            check_settings(self.program, self.settings, self.path)
-            check_schema(self.connection, self.tables, self.path)
-            if self.supplied:
-                self.supplied.check(json.loads(self.settings["functions"]))
-        self.refresh()
+        # All of it is of one commit.
+        self.connection.execute("BEGIN")
+        try:
+            self.settings = check_origin(self.connection, self.path)
+            self.keep = self.settings["keep"]
+            if not recomputes:
+                check_settings(self.program, self.settings, self.path)
+                check_schema(self.connection, self.tables, self.path)
+                if self.supplied:
+                    self.supplied.check(json.loads(self.settings["functions"]))
+            self.refresh()
+        finally:
+            if self.connection.in_transaction:
+                self.connection.execute("ROLLBACK")
 
     def refresh(self) -> None:
-        """Read the last commit again: another process may have made one."""
-        (written,) = self.connection.execute("SELECT value FROM _settings WHERE name = 'relations'").fetchone()
-        if written != self.settings.setdefault("relations", written):
-            raise JobError(f"{self.path} was converted to another version of the program; open it again with that one")
+        """Read the last commit again: another process may have made one. Raise JobError if it has converted the
+        file."""
+        for name, what in (("relations", "the program"), ("functions", "its functions")):
+            if self.setting(name) != self.settings[name]:
+                raise JobError(f"{self.path} was converted to another version of {what}; open it again with that one")
         row = self.connection.execute("SELECT * FROM _commits ORDER BY number DESC LIMIT 1").fetchone()
         if row is None:
             raise JobError(f"{self.path} is damaged: it has no commit")
@@ -337,6 +354,21 @@ class DatabaseState:
 
     # ---- reading ---------------------------------------------------------------------------------------------------
 
+    @contextlib.contextmanager
+    def reading(self) -> Iterator[None]:
+        """Let the body read one commit, the last one; the file stays as it is. Raise JobError if another process has
+        converted it."""
+        made = set(self.tables.made)
+        with telling_errors(self.path):
+            self.connection.execute("BEGIN")
+            try:
+                self.refresh()
+                yield
+            finally:
+                if self.connection.in_transaction:
+                    self.connection.execute("ROLLBACK")
+                self.tables.made = made
+
     def net_changes(self, relation: RowRelation) -> Iterator[tuple[str, tuple[Any, ...]]]:
         """Yield the net changes of a relation in the last batch that this object has applied."""
         table, columns = self.tables.tables[relation.table], relation.term_columns
@@ -372,15 +404,17 @@ class DatabaseState:
 
     def differences(self) -> list[dict[str, Any]]:
         """Recount the relations from the rules and return what is wrong; the file stays as it is."""
-        self.connection.execute("BEGIN")
-        made = set(self.tables.made)
-        try:
+        with self.reading():
             for table in self.tables.tables.values():
                 table.lost = table.gained = 0
-            return row_differences(self.tables)
-        finally:
-            self.connection.execute("ROLLBACK")
-            self.tables.made = made
+            return [*row_differences(self.tables), *self.count_differences()]
+
+    def count_differences(self) -> Iterator[dict[str, Any]]:
+        """Yield the relations that have another number of tuples than the last commit says."""
+        for relation in self.program.relations:
+            told, count = self.commit.rows[relation.table], self.tables.count(self.tables.tables[relation.table].name)
+            if count != told:
+                yield {"relation": relation.name, "problem": f"{told:,} tuples are recorded", "tuples": [count]}
 
 
 def open_file_state(
