@@ -270,6 +270,24 @@ def test_history(tmp_path: Path) -> None:
         commands.revert_file(states.program, states.file, "batch-000002", log=QUIET)
 
 
+def test_reverted_where_inputs_were_derived(tmp_path: Path) -> None:
+    """What was derived is not put into an input; what was an input and is derived now cannot be undone."""
+    derived = "input relation p(a: int)\noutput relation r(a: int)\nr(A) :- p(A).\n"
+    given = "input relation p(a: int)\ninput relation r(a: int)\noutput relation q(a: int)\nq(A) :- p(A), r(A).\n"
+    states = FileStates(tmp_path, derived)
+    states.init({"p": [("+", (1,)), ("+", (2,))]})
+    states.apply({"p": [("-", (1,))]})
+    states.turn(given)
+    for batch, changes in (("batch-000002", {"p": {"inserted": 1, "deleted": 0}}), ("upgrade-000003", {})):
+        assert commands.revert_file(states.program, states.file, batch, log=QUIET)["changes"] == changes
+    states.inputs["p"] = {(1,), (2,)}
+    states.apply({"r": [("+", (1,))]})
+    for text in (derived, given):
+        states.turn(text)
+        with pytest.raises(JobError, match='batch "batch-000006" is commit 6, and commit 7 has dropped r'):
+            commands.revert_file(states.program, states.file, "batch-000006", log=QUIET)
+
+
 def test_an_open_view_notices(tmp_path: Path) -> None:
     """A process that has the former version open can neither read nor write as if nothing had happened."""
     states = FileStates(tmp_path, PROGRAM)

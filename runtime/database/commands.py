@@ -408,7 +408,8 @@ def inverse_changes(database: DatabaseState, batch: str) -> dict[str, list[Store
     inverse = {"+": "-", "-": "+"}
     found: dict[str, list[StoredChange]] = {}
     for relation in database.program.relations:
-        if relation.kind != "input":
+        # Before that it was no input.
+        if relation.kind != "input" or number <= database.kept_from(relation):
             continue
         width = len(relation.columns)
         changes = [(op, row[:width]) for _, op, row in database.stored_changes(relation, number - 1, number)]

@@ -203,7 +203,7 @@ class Continued(NamedTuple):
 
 def continued_relations(program: RowProgram, former: Sequence[FormerRelation]) -> Continued:
     """Return what goes on: inputs, also of relations that have facts or rules besides, and visible relations, if they
-    have the same columns as before."""
+    have the same columns as before. Changes of what was derived are none of an input."""
     compared, logs = {}, {}
     for relation in program.relations:
         is_input = relation.kind == "input"
@@ -212,7 +212,8 @@ def continued_relations(program: RowProgram, former: Sequence[FormerRelation]) -
         fitting.sort(key=lambda one: (one.record.kind == "input") != is_input)
         if fitting and (is_input or not relation.hidden):
             compared[relation.table] = fitting[0]
-            if is_logged(relation) and fitting[0].record.logged:
+            was_input = fitting[0].record.kind == "input"
+            if is_logged(relation) and fitting[0].record.logged and (was_input or not is_input):
                 logs[relation.table] = fitting[0]
     # Of a relation that has got facts or rules, the input goes on.
     inputs = {relation.table for relation in program.inputs.values()}
@@ -333,9 +334,9 @@ def note_begun(
     database: DatabaseState, former: Sequence[FormerRelation], logs: Mapping[str, FormerRelation], number: int
 ) -> None:
     """Record from which commit on relations, by their tables, have changes that are kept; and which inputs, by their
-    names, are gone or have other columns, so that what was before cannot be undone."""
+    names, are gone, derived now or have other columns, so that what was before cannot be undone."""
     begun, inputs = json.loads(database.setting("begun")), json.loads(database.setting("lost_inputs"))
-    known = {one.table for one in logs.values()}
+    known = {logs[relation.table].table for relation in database.program.inputs.values() if relation.table in logs}
     gone = {one.record.name: number for one in former if one.record.kind == "input" and one.table not in known}
     since = {
         relation.table: begun.get(logs[relation.table].table, 1) if relation.table in logs else number
