@@ -66,7 +66,8 @@ def report_file_verify(result: Mapping[str, Any]) -> Iterator[str]:
     for difference in result["differences"][:10]:
         yield "  ".join(f"{name}: {value}" for name, value in difference.items())
     if result["differences"]:
-        yield f"{len(result['differences'])} differences; restore the file from a copy, or build a new one with `init`"
+        number = len(result["differences"])
+        yield f"{number} differences; `flintlog job rebuild SCRIPT --state FILE` computes all relations again"
     else:
         rows = tuples_text(sum(result["rows"].values()))
         yield f"commit {result['commit']} is exact: {rows}, {result['seconds']:.1f} s"
