@@ -225,3 +225,15 @@ def test_command(tmp_path: Path) -> None:
     done = CliRunner().invoke(main, [*command, "reach(1, 3)", "--json"])
     assert json.loads(done.output)["tuples"][0]["rule"] == "more"
     assert CliRunner().invoke(main, [*command, "reach(1, x)"]).exit_code == 1
+
+
+def test_strings_like_aliases(tmp_path: Path) -> None:
+    """A condition is not taken for one on a literal that its string looks like."""
+    text = (
+        "input relation x(a: string)\ninput relation y(a: string)\noutput relation q(a: string)\n"
+        'q(A) :- x(A), A != "\\"y\\".", y(A).\n'
+    )
+    states = AskedFile(tmp_path, text)
+    states.init({"x": [("+", ('"y".',)), ("+", ("z",))]})
+    answers = [states.ask(states.program.relation("q"), (word,))["rules"][0] for word in ('"y".', "z")]
+    assert [(answer["found"], answer["missing"]) for answer in answers] == [([], "x"), (['x("z")'], "y")]

@@ -3,6 +3,7 @@ lack it; ``flintlog job`` and ``flintlog.open`` have it."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Any
@@ -20,6 +21,9 @@ from ..row_kernel.model import RowProgram, RowRelation, RowRule, RowSource, RowS
 from ..row_kernel.tables import RowTable, quoted_sql, stored
 from ..store.extensions import supply
 from .state import DatabaseState, Result, open_file_state
+
+STRING = re.compile("'(?:[^']|'')*'")
+"""Matches a string in SQL."""
 
 Fact = tuple[str, Values]
 """A stored tuple: its table and its values."""
@@ -265,7 +269,7 @@ class RowExplainer:
         for length in range(len(order), 0, -1):
             later = [quoted_sql(source.alias) for source in order[length:]]
             part = replace(without, items=without.items[:length], conditions=())
-            reads = [test for test in tests if not any(f"{alias}." in test[0] for alias in later)]
+            reads = [test for test in tests if not any(f"{alias}." in STRING.sub("", test[0]) for alias in later)]
             if found := self.rows_of(rule, part, reads, 1):
                 break
         else:
