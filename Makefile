@@ -119,6 +119,7 @@ lint: $(READY)
 	@MYPYPATH=build/types:examples "$(PY)" -m mypy examples/switches/demo.py
 	@MYPYPATH=build/types:examples:examples/network "$(PY)" -m mypy examples/network/demo.py
 	@"$(PY)" -m mypy examples/routing/story.py
+	@MYPYPATH=build/types "$(PY)" -m mypy examples/permissions_service/service.py examples/permissions_service/load.py
 	@"$(PY)" -m mypy benchmarks/bench.py
 	@MYPYPATH=build/types "$(PY)" -m mypy benchmarks/gmark.py benchmarks/network.py
 	@MYPYPATH=build/types:examples/social_network "$(PY)" -m mypy benchmarks/social_case.py

@@ -21,19 +21,32 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from flintlog.compiler import Compiled
     from flintlog.compiler.diagnostics import CompileError
-    from flintlog.runtime.kernel.errors import JobError
+    from flintlog.runtime.kernel.errors import JobError, Passing
 
     from .embedded import View, open
     from .evaluation import Change, Rows, Session, evaluate
     from .programs import compile
 
-__all__ = ["Change", "CompileError", "Compiled", "JobError", "Rows", "Session", "View", "compile", "evaluate", "open"]
+__all__ = [
+    "Change",
+    "CompileError",
+    "Compiled",
+    "JobError",
+    "Passing",
+    "Rows",
+    "Session",
+    "View",
+    "compile",
+    "evaluate",
+    "open",
+]
 
 _MODULES = {
     "Change": ".evaluation",
     "CompileError": ".compiler.diagnostics",
     "Compiled": ".compiler",
     "JobError": ".runtime.kernel.errors",
+    "Passing": ".runtime.kernel.errors",
     "Rows": ".evaluation",
     "Session": ".evaluation",
     "View": ".embedded",
