@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -10,13 +11,13 @@ from flintlog.runtime.database import decimals, external
 from flintlog.runtime.database.explain import explain_stored
 from flintlog.runtime.database.reading import GivenChanges, RowReading, StoredChange, input_named
 from flintlog.runtime.database.schema import logged
-from flintlog.runtime.database.state import MEMORY, DatabaseState, open_file_state, telling_errors
+from flintlog.runtime.database.state import MEMORY, DatabaseState, NoState, StateExists, open_file_state, telling_errors
 from flintlog.runtime.explain.proofs import MOST_PROOF_TUPLES
 from flintlog.runtime.inputs.records import Problems
 from flintlog.runtime.kernel.errors import JobError
 from flintlog.runtime.kernel.model import MOST_ROUNDS
 from flintlog.runtime.row_kernel import methods
-from flintlog.runtime.row_kernel.model import RowRelation
+from flintlog.runtime.row_kernel.model import RowProgram, RowRelation
 from flintlog.runtime.store.extensions import supply
 from flintlog.runtime.store.published_names import check_batch
 from flintlog.runtime.store.retention import checked_keep
@@ -55,13 +56,28 @@ def open(
     lowered = lower_rows(compilation_of(program, "ranks", include_path, dialect).plan)
     given = functions if functions is None or isinstance(functions, Mapping) else str(functions)
     supplied, kept, place = supply(lowered, given), checked_keep(keep), str(path)
-    new = place == MEMORY or not Path(place).exists() or not Path(place).stat().st_size
-    state = open_file_state(lowered, place, supplied, max_rounds, new)
-    if new:
-        state.keep = kept or state.keep
+    if not Path(place).is_dir():
+        # Another process may do the same at any time.
+        with contextlib.suppress(NoState):
+            return View(open_file_state(lowered, place, supplied, max_rounds))
+        with contextlib.suppress(StateExists):
+            return View(make_file_state(lowered, place, supplied, max_rounds, kept))
+    return View(open_file_state(lowered, place, supplied, max_rounds))
+
+
+def make_file_state(
+    program: RowProgram, path: str, supplied: Any | None, max_rounds: int, keep: str | None
+) -> DatabaseState:
+    """Return a new state in a file, without rows; raise StateExists if there is one."""
+    state = open_file_state(program, path, supplied, max_rounds, new=True)
+    try:
+        state.keep = keep or state.keep
         with state.transaction():
             state.apply({}, None, "init")
-    return View(state)
+    except BaseException:
+        state.close()
+        raise
+    return state
 
 
 class View:

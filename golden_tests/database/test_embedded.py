@@ -5,6 +5,7 @@ from __future__ import annotations
 import subprocess
 import sys
 import threading
+from concurrent.futures import ThreadPoolExecutor
 from datetime import date
 from decimal import Decimal
 from pathlib import Path
@@ -120,3 +121,19 @@ with flintlog.open({str(REACH)!r}) as view:
 """
     result = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
     assert result.stdout == "1\n", result.stderr
+
+
+def test_several_open_a_new_file_at_once(tmp_path: Path) -> None:
+    """One of them makes it, and the batches of all are there."""
+    path = tmp_path / "new.db"
+    ready = threading.Barrier(4)
+
+    def work(number: int) -> None:
+        ready.wait()
+        with flintlog.open(REACH, path) as view:
+            view.apply(link=[("+", number, number)])
+
+    with ThreadPoolExecutor(4) as pool:
+        list(pool.map(work, range(4)))
+    with flintlog.open(REACH, path) as view:
+        assert len(view["link"]) == 4 and view.commit == 5

@@ -64,6 +64,17 @@ EXTERNAL: dict[str, Callable[..., None]] = {}
 """What defines external functions for a connection; its module registers it."""
 
 
+class NoState(JobError):
+    """Raised for a file that has no state."""
+
+
+class StateExists(JobError):
+    """Raised for a file that is to get a state and has one."""
+
+    def __init__(self, path: str) -> None:
+        super().__init__(f"there is a database in {path} already; `apply` changes the state of a program")
+
+
 class CommitRecord(NamedTuple):
     """A commit, as _commits has it: its number, the ID of its batch and whether the state has ``generated`` it, the
     command that made it, the batch that it reverts, its time in UTC, the greatest rank, and by table the number of its
@@ -256,6 +267,9 @@ class DatabaseState:
         applied."""
         before = self.last
         if before is None:
+            if not is_empty(self.connection):
+                # Another process was faster.
+                raise StateExists(self.path)
             self.make_schema()
         self.failures.clear()
         try:
@@ -425,10 +439,10 @@ def open_file_state(
     new: bool = False,
     recomputes: bool = False,
 ) -> DatabaseState:
-    """Return the state in a file. Raise JobError if there is none, or if it is of another program, unless the command
-    ``recomputes`` it; for a ``new`` one, if there is one. That has no commit: the first batch makes everything in
-    it."""
-    absent = JobError(f"there is no state in {path}; `init` builds one")
+    """Return the state in a file. Raise NoState if there is none, and JobError if it is of another program, unless the
+    command ``recomputes`` it; for a ``new`` one, StateExists if there is one. That has no commit: the first batch makes
+    everything in it."""
+    absent = NoState(f"there is no state in {path}; `init` builds one")
     if not new and not Path(path).is_file():
         raise absent
     state = DatabaseState(program, path, supplied, max_rounds)
@@ -436,7 +450,7 @@ def open_file_state(
         with telling_errors(path):
             if new:
                 if not is_empty(state.connection):
-                    raise JobError(f"there is a database in {path} already; `apply` changes the state of a program")
+                    raise StateExists(path)
                 use_log(state)
             else:
                 if is_empty(state.connection):
