@@ -188,9 +188,7 @@ class Command:
         way."""
         named = {"prog": called} if called else {}
         parser: Parser = commands.add_parser(self.name, help=self.help, description=self.description, **named)
-        # Commands of the same name may be those of states of another kind.
-        further = PART_OPTIONS.get(self.name, ()) if COMMANDS.get(self.name) is self else ()
-        for add in (*self.options, *further):
+        for add in self.options:
             add(parser, program)
         return parser
 

@@ -9,13 +9,14 @@ import os
 import shlex
 import sys
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Concatenate, ParamSpec, TypeVar
 
 from ..kernel.model import Program
 from ..store.extensions import COMMANDS_OF_PARTS, FUNCTIONS_OF_PARTS, FURTHER, lacking_part
 from .apply import APPLY, apply_batch
-from .command_line import COMMANDS, Command, Invocation, run_commands
+from .command_line import COMMANDS, PART_OPTIONS, Command, Invocation, run_commands
 from .follow import FOLLOW
 from .init import INIT, init_state
 from .shared_options import has_derivations, is_explained
@@ -28,9 +29,13 @@ BASIC_COMMANDS = (INIT, APPLY, FOLLOW, STATUS, SHOW, VERIFY)
 
 
 def commands_of(program: Program) -> dict[str, Command]:
-    """Return the commands that there are for a program, by name."""
+    """Return the commands that there are for a program, by name, with the options of all parts."""
     parts = (COMMANDS[name] for name in COMMANDS_OF_PARTS if name in COMMANDS)
-    return {command.name: command for command in (*BASIC_COMMANDS, *parts) if command.applies(program)}
+    return {
+        command.name: replace(command, options=(*command.options, *PART_OPTIONS.get(command.name, ())))
+        for command in (*BASIC_COMMANDS, *parts)
+        if command.applies(program)
+    }
 
 
 def run_command(
