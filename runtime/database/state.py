@@ -171,20 +171,18 @@ class DatabaseState:
         for key, sql in expected_schema(self.tables).items():
             if key not in there:
                 execute(sql)
-        settings = {
-            "forgotten": "1",
-            "begun": "{}",
-            "lost_inputs": "{}",
-            **self.settings,
+        # What another process may have changed since this one has opened the file stays.
+        first = {"keep": self.keep, "forgotten": "1", "begun": "{}", "lost_inputs": "{}"}
+        own = {
             "program": self.program.name,
             "sha256": self.program.sha256,
             "compiler": self.program.compiler,
             "relations": relation_records(self.program),
-            "keep": self.keep,
             "functions": json.dumps(dict(self.supplied.sources) if self.supplied else {}),
         }
-        self.connection.executemany("REPLACE INTO _settings VALUES (?, ?)", settings.items())
-        self.settings = settings
+        self.connection.executemany("INSERT OR IGNORE INTO _settings VALUES (?, ?)", first.items())
+        self.connection.executemany("REPLACE INTO _settings VALUES (?, ?)", own.items())
+        self.settings = own
 
     def read_settings(self, recomputes: bool = False) -> None:
         """Read the last commit, and what the file says of itself. Raise JobError if it is of another program or has
