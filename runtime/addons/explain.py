@@ -11,7 +11,7 @@ from ..explain.limits import tell_culprit
 from ..explain.proofs import MOST_PROOF_TUPLES, Explainer, report_explanation
 from ..inputs.tuples import parse_tuple
 from ..job.command_line import COMMANDS, Command, on_executor
-from ..job.shared_options import add_functions, add_place, add_state, is_explained, option, positive
+from ..job.shared_options import add_asked, add_functions, add_place, add_state, is_explained, option
 from ..kernel.engine import Engine
 from ..kernel.model import FunctionSource, Program, Relation
 from ..kernel.recursion import CULPRITS
@@ -90,21 +90,12 @@ COMMANDS["explain"] = Command(
         add_state,
         add_place,
         add_functions,
-        option(
-            "asked", metavar="TUPLE", help="""for example 'reachable(1, "x")'; values are written as in a program"""
-        ),
+        add_asked,
         option(
             "--engine",
             choices=ENGINES,
             default="auto",
             help="the engine that evaluates queries (default: auto, which prefers DuckDB)",
-        ),
-        option(
-            "--limit",
-            type=positive,
-            default=MOST_PROOF_TUPLES,
-            metavar="N",
-            help="print at most N tuples of the proof (default: %(default)s)",
         ),
     ),
     on_executor(explain_tuple),

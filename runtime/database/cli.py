@@ -9,9 +9,12 @@ from typing import Any
 from ..job.command_line import Command, CommandCall, run_commands
 from ..job.report import tuples_text
 from ..job.shared_options import (
+    add_all_inserts,
     add_format,
     add_functions,
     add_nulls,
+    add_only_rows,
+    add_op_column,
     add_printing,
     add_rounds,
     option,
@@ -40,13 +43,9 @@ add_state_file = several(
 add_log = option("--log", dest="log_file", metavar="FILE", help="append one line per event to this file")
 
 add_batch_options = several(
-    option("--op-column", default="op", metavar="NAME", help="the operation column (default: op)"),
+    add_op_column,
     option("--net", choices=["insert"], help="keep rows that are both deleted and inserted (default: refuse them)"),
-    option(
-        "--all-inserts",
-        action="store_true",
-        help="insert the rows of files without an operation column (default: refuse these files)",
-    ),
+    add_all_inserts,
     add_nulls,
 )
 
@@ -107,7 +106,7 @@ FILE_COMMANDS = (
                 help="the rows of an input relation (CSV, JSON Lines, or a folder of such files), or a folder with a "
                 "file or folder for each relation; can be repeated",
             ),
-            option("--all-inserts", action="store_true", help="treat no column of the rows as an operation column"),
+            add_only_rows,
             add_nulls,
             option(
                 "--keep",

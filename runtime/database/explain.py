@@ -8,12 +8,12 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Any
 
-from ..explain.proofs import BETTER, ELSEWHERE, FEW_DERIVATIONS, MOST_PROOF_TUPLES, PART
+from ..explain.proofs import BETTER, ELSEWHERE, FEW_DERIVATIONS, MOST_PROOF_TUPLES, PART, proof_from
 from ..inputs.tuples import split_tuple, tuple_values
 from ..kernel.errors import JobError
 from ..kernel.model import FunctionSource
 from ..kernel.sql import is_optional
-from ..kernel.values import Values, constant_text, hashable, plain_row, plain_value
+from ..kernel.values import Known, Values, constant_text, hashable, plain_row, plain_value
 from ..row_kernel.batch import BEGINNING
 from ..row_kernel.deltas import Derivations, row_derivations
 from ..row_kernel.encodings import decoded_row, encoded
@@ -24,9 +24,6 @@ from .state import DatabaseState, Result, open_file_state
 
 STRING = re.compile("'(?:[^']|'')*'")
 """Matches a string in SQL."""
-
-Fact = tuple[str, Values]
-"""A stored tuple: its table and its values."""
 
 Test = tuple[str, tuple[Any, ...]]
 """A condition in SQL, and the values of its parameters."""
@@ -76,7 +73,8 @@ class RowExplainer:
         there = self.having(relation, values, 1)
         result["present"] = bool(there)
         if there:
-            return {**result, "tuples": self.proof((relation.table, there[0]), limit)}
+            root = (relation.table, there[0])
+            return {**result, "tuples": proof_from(root, lambda t, v: self.derived(self.relations[t], v), limit)}
         aggregated = self.aggregated(relation)
         if aggregated:
             alike = [None if c.sql in aggregated else v for c, v in zip(relation.columns, values, strict=True)]
@@ -116,25 +114,7 @@ class RowExplainer:
 
     # ---- present -----------------------------------------------------------------------------------------------------
 
-    def proof(self, root: Fact, limit: int) -> list[Result]:
-        """Return the tuples of a proof in breadth-first order, each with the IDs of its premises."""
-        numbers, waiting = {root: 0}, [root]
-        nodes: list[Result] = []
-        for fact in waiting:
-            node, premises = self.derived(self.relations[fact[0]], fact[1])
-            because = []
-            for premise in premises:
-                if premise not in numbers:
-                    if len(numbers) >= limit:
-                        node["cut"] = True
-                        continue
-                    numbers[premise] = len(numbers)
-                    waiting.append(premise)
-                because.append(numbers[premise])
-            nodes.append({"id": numbers[fact], **node, "because": because})
-        return nodes
-
-    def derived(self, relation: RowRelation, values: Values) -> tuple[Result, list[Fact]]:
+    def derived(self, relation: RowRelation, values: Values) -> tuple[Result, list[Known]]:
         """Return a stored tuple with a rule that derives it, and the premises; raise JobError if no rule does."""
         node: Result = {"tuple": stored_tuple_text(relation, values), "relation": relation.shown_as or relation.name}
         node["values"] = list(plain_row(relation.columns, values))
@@ -146,7 +126,7 @@ class RowExplainer:
         kept = self.kept(relation, values)
         node |= {name: kept[f"_{name}"] for name in ("rank", "support") if f"_{name}" in kept}
         several = self.is_summed(stratum, relation)
-        premises: list[Fact] = []
+        premises: list[Known] = []
         for rule in stratum.rules:
             if rule.head != relation.table:
                 continue
@@ -206,7 +186,7 @@ class RowExplainer:
 
     def derivations(
         self, rule: RowRule, stratum: RowStratum, values: Values, rank: int | None, several: bool
-    ) -> tuple[int, list[list[Fact]]]:
+    ) -> tuple[int, list[list[Known]]]:
         """Return how many derivations of a stored tuple a rule has, and the premises of the first ones: of one, unless
         the tuple follows from ``several`` together."""
         ranked = stratum.kind in ("ranked", "extremal")
@@ -223,7 +203,7 @@ class RowExplainer:
             number = self.database.connection.execute(query, given).fetchone()[0]
         return number, rows
 
-    def rows_of(self, rule: RowRule, found: Derivations, tests: Sequence[Test], limit: int) -> list[list[Fact]]:
+    def rows_of(self, rule: RowRule, found: Derivations, tests: Sequence[Test], limit: int) -> list[list[Known]]:
         """Return the stored tuples that positive literals of a rule have in its first derivations, which meet tests."""
         there = [source for source in rule.sources if joined_item(source) in found.items and source.table != BEGINNING]
         columns = [
@@ -260,7 +240,7 @@ class RowExplainer:
     def attempt(self, rule: RowRule, stratum: RowStratum, values: Values) -> Result:
         """Return how far a rule gets: the tuples ``found`` for the most literals, in the order of their joins, and the
         relation whose tuples are ``missing``; or that all literals hold, but the group has another value."""
-        relation, first = self.relations[rule.head], len(rule.sources)
+        first = len(rule.sources)
         said: Result = {"rule": rule.label, "source": rule.source, "text": rule.text}
         without = row_derivations(rule, absent={first + place: () for place, _ in enumerate(rule.absences)})
         tests: list[Test] = [(condition, ()) for condition in without.conditions]
@@ -286,7 +266,7 @@ class RowExplainer:
                 return {**said, **self.missing(absence.table, "has a tuple that must not be there")}
         if stratum.ranking is not None:
             return {**said, "why": ELSEWHERE}
-        return {**said, "why": PART if self.is_summed(stratum, relation) else BETTER}
+        return {**said, "why": PART if self.is_summed(stratum, self.relations[rule.head]) else BETTER}
 
     def missing(self, table: str, why: str) -> Result:
         """Return what says that a relation lacks a tuple, or has one too many."""

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from ..explain.proofs import MOST_PROOF_TUPLES, report_explanation
+from ..explain.proofs import report_explanation
 from ..job.command_line import Command
-from ..job.shared_options import add_functions, add_nulls, option, positive
+from ..job.shared_options import add_asked, add_functions, add_nulls, add_only_rows, option
 from . import parquet
 from .cli import FILE_COMMANDS, add_state_file, add_work
 from .explain import explain_file
@@ -24,8 +24,6 @@ add_inputs = option(
     help="rows that replace the stored ones of an input relation; can be repeated",
 )
 
-add_inserts = option("--all-inserts", action="store_true", help="treat no column of the rows as an operation column")
-
 
 def with_reading(options: dict[str, Any]) -> dict[str, Any]:
     """Return options of a command with those of reading as one."""
@@ -40,20 +38,7 @@ ALL_FILE_COMMANDS = (
         "explain",
         "explain why a tuple is there, or why not",
         "Print a proof of a tuple from input rows. For a tuple that is not there, print how far each rule gets.",
-        (
-            add_state_file,
-            add_functions,
-            option(
-                "asked", metavar="TUPLE", help="""for example 'reachable(1, "x")'; values are written as in a program"""
-            ),
-            option(
-                "--limit",
-                type=positive,
-                default=MOST_PROOF_TUPLES,
-                metavar="N",
-                help="print at most N tuples of the proof (default: %(default)s)",
-            ),
-        ),
+        (add_state_file, add_functions, add_asked),
         lambda call: explain_file(call.program, **call.options),
         report_explanation,
     ),
@@ -62,7 +47,7 @@ ALL_FILE_COMMANDS = (
         "convert the state of another version of the program",
         "Convert the state of another version of the program to this one: compute all relations again from the "
         "stored inputs, in one transaction. Rows that are given replace stored ones.",
-        (add_work, add_inputs, add_inserts, add_nulls),
+        (add_work, add_inputs, add_only_rows, add_nulls),
         lambda call: upgrade_file(call.program, log=call.log, **with_reading(call.options)),
         report_recomputed,
     ),
@@ -71,7 +56,7 @@ ALL_FILE_COMMANDS = (
         "compute all relations again",
         "Compute all relations again from the stored inputs, in one transaction. Rows that are given replace stored "
         "ones.",
-        (add_work, add_inputs, add_inserts, add_nulls),
+        (add_work, add_inputs, add_only_rows, add_nulls),
         lambda call: rebuild_file(call.program, log=call.log, **with_reading(call.options)),
         report_recomputed,
     ),

@@ -125,23 +125,7 @@ class Explainer:
 
     def proof(self, root: Known, limit: int) -> list[dict[str, Any]]:
         """Return the tuples of a proof in breadth-first order, each with the IDs of its premises."""
-        numbers: dict[Known, int] = {root: 0}
-        nodes: list[dict[str, Any]] = []
-        waiting = [root]
-        for fact in waiting:
-            table, values = fact
-            node, sources = self.derived(self.relations[table], values)
-            because = []
-            for source in sources:
-                if source not in numbers:
-                    if len(numbers) >= limit:
-                        node["cut"] = True
-                        continue
-                    numbers[source] = len(numbers)
-                    waiting.append(source)
-                because.append(numbers[source])
-            nodes.append({"id": numbers[fact], **node, "because": because})
-        return nodes
+        return proof_from(root, lambda table, values: self.derived(self.relations[table], values), limit)
 
     def derived(self, relation: Relation, values: Values) -> tuple[dict[str, Any], list[Known]]:
         """Return a stored tuple with a rule that derives it, and the premises; raise JobError if no rule does."""
@@ -290,6 +274,29 @@ class Explainer:
         best = compared.issuperset(relation.aggregated)
         ranked = relation.kind == "aggregate" and relation.witnesses
         return {**said, "found": matched, "why": ELSEWHERE if ranked else BETTER if best else PART}
+
+
+def proof_from(
+    root: Known, derived: Callable[[str, Values], tuple[dict[str, Any], list[Known]]], limit: int
+) -> list[dict[str, Any]]:
+    """Return at most ``limit`` tuples of a proof in breadth-first order, each with the IDs of its premises; ``derived``
+    returns what is said of a tuple in a table, and its premises."""
+    numbers: dict[Known, int] = {root: 0}
+    nodes: list[dict[str, Any]] = []
+    waiting = [root]
+    for fact in waiting:
+        node, sources = derived(*fact)
+        because = []
+        for source in sources:
+            if source not in numbers:
+                if len(numbers) >= limit:
+                    node["cut"] = True
+                    continue
+                numbers[source] = len(numbers)
+                waiting.append(source)
+            because.append(numbers[source])
+        nodes.append({"id": numbers[fact], **node, "because": because})
+    return nodes
 
 
 def report_explanation(result: Mapping[str, Any]) -> Iterator[str]:

@@ -9,6 +9,7 @@ from collections.abc import Callable
 from typing import Any, NoReturn, TypeAlias
 
 from ..engines.options import ENGINES, empty_argument, memory_option
+from ..explain.proofs import MOST_PROOF_TUPLES
 from ..inputs.values import NULLS_CHOICES
 from ..kernel.errors import without_keys
 from ..kernel.model import MOST_ENTRIES, MOST_ROUNDS, Program
@@ -191,6 +192,16 @@ add_quarantine = option(
     help="set bad rows aside in files below this folder and go on with the others (default: refuse them all)",
 )
 
+add_op_column = option("--op-column", default="op", metavar="NAME", help="the operation column (default: op)")
+
+add_all_inserts = option(
+    "--all-inserts",
+    action="store_true",
+    help="insert the rows of files without an operation column (default: refuse these files)",
+)
+
+add_only_rows = option("--all-inserts", action="store_true", help="treat no column of the rows as an operation column")
+
 add_rows = several(
     option(
         "--input",
@@ -201,7 +212,7 @@ add_rows = several(
         help="the rows of an input relation (CSV, JSON Lines, Parquet, a folder of such files, or table:NAME), or a "
         "folder with a file or folder for each relation; can be repeated",
     ),
-    option("--all-inserts", action="store_true", help="treat no column of the rows as an operation column"),
+    add_only_rows,
     add_nulls,
     add_quarantine,
 )
@@ -222,23 +233,32 @@ add_strategy = option(
 )
 
 add_reading = several(
-    option("--op-column", default="op", metavar="NAME", help="the operation column (default: op)"),
+    add_op_column,
     option("--order-column", metavar="NAME", help="the column that orders changes; the last change wins"),
     option(
         "--net",
         choices=["insert"],
         help="without --order-column: keep rows that are both deleted and inserted (default: refuse them)",
     ),
-    option(
-        "--all-inserts",
-        action="store_true",
-        help="insert the rows of files without an operation column (default: refuse these files)",
-    ),
+    add_all_inserts,
     add_nulls,
     add_quarantine,
     add_strategy,
 )
 """The options of a command that applies changes."""
+
+
+add_asked = several(
+    option("asked", metavar="TUPLE", help="""for example 'reachable(1, "x")'; values are written as in a program"""),
+    option(
+        "--limit",
+        type=positive,
+        default=MOST_PROOF_TUPLES,
+        metavar="N",
+        help="print at most N tuples of the proof (default: %(default)s)",
+    ),
+)
+"""The options of a command that explains a tuple."""
 
 
 def add_format(most: str) -> AddOptions:
