@@ -54,7 +54,7 @@ class RowScriptView:
 def make_row_script(program: plan.ProgramPlan, options: EmitOptions) -> str:
     """Return the script of a program, whose state is a database."""
     lowered = lower_rows(program, options.compiler)
-    environment = templates("database")
+    environment = templates("database", "pyspark")
     text = environment.get_template("part.py.jinja").render(view=view_of(lowered), mark=MARK)
     part = (format_script(text) if options.format else text).rstrip("\n")
     whole = environment.get_template("script.py.jinja").render(
