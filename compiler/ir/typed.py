@@ -447,11 +447,11 @@ class TypedRelation:
     annotates: str = ""  # the relation whose facts it holds, each with its derivation set or its proof
     keeps: str = ""  # for relations of annotate_proofs: lives, identities, epochs, dead or proofs
     guards: tuple[str, ...] = ()  # for proofs: the relations that say which identities are dead, that of lives first
-    part_of: str = ""  # the relation whose rules were split to make it
+    part_of: str = ""  # the relation whose rules were split to make it, unless explanations follow these parts
     grouped: tuple[str, tuple[int, ...]] | None = None  # the relation of its groups, and the columns that identify one
     shown_as: str = ""  # for hidden relations: the relation that contains all of its tuples
     projects: tuple[str, tuple[int, ...]] | None = None  # the relation that it is a projection of, and the columns
-    written: tuple[TypedRule, ...] = ()  # its rules before split_aggregates split them
+    written: tuple[TypedRule, ...] = ()  # for explanations: its rules before they were split, or those over its parts
     file: RelationFile | None = None  # for inputs: the file in a folder of all rows, if the program says so
 
     def __str__(self) -> str:

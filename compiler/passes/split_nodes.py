@@ -20,6 +20,7 @@ left for ``annotate_proofs``, since it comes with proofs.
 
 from __future__ import annotations
 
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import replace
 
 from ..diagnostics import Diagnostics
@@ -138,11 +139,14 @@ class _NodeSplitting:
     def program(self) -> typed.TypedProgram:
         """Return the program of a node."""
         done: set[str] = set()
+        crossing: set[str] = set()
         for rule in self.before.rules:
             for part in rule.parts:
+                remote = is_remote(rule, part, self.relations[part.head.relation])
+                crossing |= {rule.rule.head.relation} if remote else set()
                 if part.label not in done:
                     done.add(part.label)
-                    self.add(part, is_remote(rule, part, self.relations[part.head.relation]))
+                    self.add(part, remote)
         spanning = tuple(self.with_values(part) for part in self.recursions())
         recursive = frozenset[str]().union(*(part.arriving for part in spanning))
         relations: list[typed.TypedRelation] = []
@@ -158,11 +162,58 @@ class _NodeSplitting:
             relations.append(relation)
         return replace(
             self.before.program,
-            relations=tuple(relations),
+            relations=tuple(self.explained(relations, crossing)),
             rules=tuple(self.rules),
             routes=tuple(self.routes.values()),
             spanning=spanning,
         )
+
+    def explained(self, relations: Sequence[typed.TypedRelation], crossing: set[str]) -> Iterator[typed.TypedRelation]:
+        """Yield relations. Those that split_aggregates split, and whose rules are ``crossing`` from node to node, are
+        explained by their parts, since no node has all that the rules as written read."""
+        parts: dict[str, set[str]] = {}
+        for relation in relations:
+            parts.setdefault(relation.part_of, {relation.part_of}).add(relation.name)
+        split = {r.name for r in relations if r.written and not crossing.isdisjoint(parts[r.name])}
+        chosen = frozenset[str]().union(*(parts[r.name] for r in relations if r.name in split and r.witnesses))
+        aggregated = {rule.head.relation for rule in self.before.program.rules if rule.aggregates}
+        extrema = self.with_copies(aggregated & chosen)
+        by_head = typed.rules_by_head(self.rules)
+        for relation in relations:
+            rules = by_head.get(relation.name, ())
+            if relation.name in split:
+                rules = (self.as_written(relation, rules[0]),)
+            elif relation.name in extrema or all(atom.relation not in extrema for rule in rules for atom in rule.atoms):
+                rules = ()
+            if rules:
+                relation = replace(relation, written=tuple(without(rule, extrema) for rule in rules))
+            yield replace(relation, part_of="") if relation.part_of in split else relation
+
+    def with_copies(self, names: set[str]) -> set[str]:
+        """Return the names of some relations with those of all that is derived from these alone."""
+        before = -1
+        while before != len(names):
+            before = len(names)
+            for rule in self.rules:
+                if rule.atoms and all(atom.relation in names for atom in rule.atoms):
+                    names = {*names, *self.pair(rule.head.relation)}
+        return names
+
+    def as_written(self, relation: typed.TypedRelation, rule: typed.TypedRule) -> typed.TypedRule:
+        """Return the rule of a relation, which reads its parts or what arrives, with the aggregates of the rules as
+        written and, if it reads the parts, with their text."""
+        arguments = tuple(
+            replace(aggregate, argument=argument)
+            if isinstance(aggregate, typed.Aggregate) and not isinstance(argument, typed.Aggregate)
+            else argument
+            for aggregate, argument in zip(relation.written[0].head.arguments, rule.head.arguments, strict=True)
+        )
+        head = replace(rule.head, arguments=arguments)
+        if relation.name in self.routes:
+            return replace(rule, head=head)
+        if len(relation.written) == 1:
+            return replace(relation.written[0], head=head, body=rule.body)
+        return replace(rule, head=head, text="\n".join(one.text for one in relation.written))
 
     def add(self, rule: typed.TypedRule, remote: bool) -> None:
         """Add a rule; what it derives is sent if it is ``remote``."""
@@ -342,6 +393,21 @@ def is_remote(rule: LocalizedRule, part: typed.TypedRule, head: typed.TypedRelat
         return True
     located = head.location is not None or head.at is not None
     return located and rule.location != rule.head_location
+
+
+def without(rule: typed.TypedRule, extrema: Collection[str]) -> typed.TypedRule:
+    """Return a rule without the atoms of ``extrema``, for explanations: of a tuple that is there, the value is the
+    extremum. Comparisons with variables that only these atoms bind become assignments again."""
+    body = [x for x in rule.body if not (isinstance(x, typed.Atom) and x.relation in extrema)]
+    bound = {variable.name for x in body if isinstance(x, typed.Atom) for variable in typed.variables_of(x)}
+    for place, x in enumerate(body):
+        match x:
+            case typed.Comparison("=", typed.Variable(name) as variable) if name not in bound:
+                body[place] = typed.Assignment(variable, x.right, x.span)
+                bound.add(name)
+            case typed.Assignment():
+                bound.add(x.variable.name)
+    return replace(rule, body=tuple(body))
 
 
 def with_names(rule: typed.TypedRule) -> typed.TypedRule:

@@ -160,6 +160,38 @@ def witnessed_rules(rng: random.Random, name: str, below: list[str], witness: st
     return rules
 
 
+def aggregated_program(rng: random.Random, address: str = "int") -> str:
+    """Return a program of a relation that has distinct values or witnesses of tuples at several nodes, and its address
+    in any column."""
+    lines = [f"input relation {name}(@a: {address}, b: {address})" for name in "ef"]
+    lines.append(f"input relation w(@a: {address}, b: {address}, c: int)")
+    to, other = rng.sample(["X", "Y"], 2)
+    plus = "+" if address == "int" else "++"
+    at = rng.choice([f"@{to}", f"@{to}", f"@({to} {plus} {other})"])
+    if rng.random() < 0.5:
+        further = ["sum<distinct C>", "sum<C>", "max<C>", f"count<{other}>"]
+        head = [at, f"count<distinct {other}>", *rng.sample(further, rng.randint(0, 2))]
+        if "max<C>" not in head:
+            rng.shuffle(head)
+    else:
+        groups = [at, *rng.choice([[], ["C % 2"], [other]])]
+        rng.shuffle(groups)
+        head = [*groups, rng.choice(["min<C>", "max<C>"]), rng.choice([other, "C + 1"])]
+    kinds = [address if part in (at, other) else "int" for part in head]
+    columns = [f"{'@' * (part == at)}{name}: {kind}" for name, part, kind in zip("abcd", head, kinds, strict=False)]
+    lines.append(f"output relation c({', '.join(columns)})")
+    read = "w"
+    if rng.random() < 0.3:
+        read = "p"
+        lines.append(f"output relation p(@a: {address}, b: {address}, c: int)")
+        lines += least_rules(rng, "p", ["e", "f"])
+    bodies = ["{0}(@X, Y, C)", "{0}(@Y, X, C)", "e(@X, Z), {0}(@Z, Y, C)", "{0}(@X, Y, C0), C = C0 + 1"]
+    for _ in range(rng.choice([1, 1, 2])):
+        absent = rng.choice(["", "", f", !f(@{rng.choice('XY')}, {rng.choice('XY_')})"])
+        lines.append(f"c({', '.join(head)}) :- {rng.choice(bodies).format(read)}{absent}.")
+    return with_addresses_second("\n".join(lines) + "\n", [name for name in INPUTS if rng.random() < 0.3])
+
+
 def path_rules(rng: random.Random, name: str, step: str) -> list[str]:
     """Return the rules of paths without cycles (Nigam et al. 2012, section 1)."""
     return [

@@ -112,6 +112,8 @@ class SpanningDerivation:
         if "rule" in rule and process != node["process"]:
             node["computed"] = process
         premises: list[HeldAt] = []
+        # One derivation joins the parts of a tuple with several aggregates: count the derivations of the largest.
+        is_joined = node.get("derivations") == 1
         for one in said.get("premises", ()):
             premise = self.resolved(one)
             inner = premise["node"]
@@ -119,6 +121,8 @@ class SpanningDerivation:
                 premises.append(one)
                 continue
             premises += premise["premises"]
+            if is_joined and inner.get("derivations", 0) > node["derivations"]:
+                node |= {name: inner[name] for name in ("derivations", "listed")}
             if inner.get("absent"):
                 node["absent"] = list(dict.fromkeys([*node.get("absent", ()), *inner["absent"]]))
         return {"node": node, "premises": list(dict.fromkeys(premises))}
