@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import json
+import os
 import sqlite3
 import subprocess
 import sys
@@ -227,6 +228,20 @@ def test_a_backup_is_forced_to_disk(links: Path, monkeypatch: pytest.MonkeyPatch
     monkeypatch.setattr(job, "sync", lambda path: forced.append((path, (links / "copy.db").exists())))
     job.backup(str(links / "reach.db"), str(links / "copy.db"))
     assert forced == [(links, True)]
+
+
+def test_a_backup_follows_no_link(links: Path) -> None:
+    """A link with the name that the copy has until it is whole is no way to somebody's database."""
+    job, others = loaded(reach()), links / "others.db"
+    with sqlite3.connect(others) as connection:
+        connection.execute("CREATE TABLE mine (a)")
+    connection.close()
+    content = others.read_bytes()
+    for name in (f"copy.db.{os.getpid()}.part", "copy.db.part"):
+        (links / name).symlink_to(others)
+    job.backup(str(links / "reach.db"), str(links / "copy.db"))
+    assert others.read_bytes() == content and not (links / "copy.db").is_symlink()
+    assert job.status(str(links / "copy.db"))["commit"] == 1
 
 
 def test_another_program(links: Path, tmp_path: Path) -> None:

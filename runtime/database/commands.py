@@ -430,7 +430,9 @@ def backup_file(program: RowProgram, state: str, to: str) -> Result:
     if Path(to).exists():
         raise JobError(f"{to} exists already")
     with open_file_state(program, state) as database, telling_errors(state):
-        part = f"{to}.part"
+        # A file with this name is what a killed process has left, or a link to somebody else's.
+        part = f"{to}.{os.getpid()}.part"
+        Path(part).unlink(missing_ok=True)
         target = sqlite3.connect(part, isolation_level=None)
         try:
             target.execute("PRAGMA synchronous = FULL")

@@ -41,8 +41,9 @@ batch that it reverts; its time; the greatest rank; and by table, as JSON, the n
 were inserted and deleted."""
 
 SETTINGS = "CREATE TABLE _settings (name TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID"
-"""What the file is of: the name of the program and its hash, its relations and functions; and how many commits keep
-their changes, and up to which they are forgotten."""
+"""What the file is of: the name of the program and its hash, its relations and functions; how many commits keep their
+changes, and up to which they are forgotten; and from which commit on relations have changes, by tables, and inputs are
+gone or have other columns, by names."""
 
 
 def is_record(text: str) -> bool:
