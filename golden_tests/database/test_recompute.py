@@ -35,6 +35,7 @@ from golden_tests.database.jobs import write_changes
 from golden_tests.faults.test_upgrade import CHANGES, PROGRAM, with_rule
 from golden_tests.faults.test_upgrade_inputs import PATHS, VARIANTS
 from golden_tests.harness import VERSION, Row, frozen_row
+from golden_tests.job.kill import in_child
 from golden_tests.nightly import one_in, seeds
 from golden_tests.oracle import batches, evaluate, language
 from golden_tests.oracle.random_programs import random_batches, random_inputs
@@ -428,22 +429,20 @@ def test_killed(step: int, tmp_path: Path) -> None:
     former = states.program, states.language
     text = with_rule("link(@S, D).", "link(@S, D), S != D.")
     states.use(text)
-    child = os.fork()
-    if not child:
-        real = sqlite3.connect
+    real = sqlite3.connect
 
-        def watched(*arguments: Any, **named: Any) -> Any:
-            connection, count = real(*arguments, **named), iter(range(step))
-            connection.set_progress_handler(
-                lambda: os.kill(os.getpid(), signal.SIGKILL) if next(count, None) is None else None, 1
-            )
-            return connection
+    def watched(*arguments: Any, **named: Any) -> Any:
+        connection, count = real(*arguments, **named), iter(range(step))
+        connection.set_progress_handler(
+            lambda: os.kill(os.getpid(), signal.SIGKILL) if next(count, None) is None else None, 1
+        )
+        return connection
 
+    def work() -> None:
         sqlite3.connect = watched
         upgrade_file(states.program, states.file, log=QUIET)
-        os._exit(0)
-    _, status = os.waitpid(child, 0)
-    assert os.WIFSIGNALED(status) and os.WTERMSIG(status) == signal.SIGKILL
+
+    assert in_child(work) == signal.SIGKILL
     states.program, states.language = former
     states.check()
     states.turn(text)

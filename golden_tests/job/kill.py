@@ -33,12 +33,12 @@ def fork() -> int:
         kind = kinds.pop()
         kinds += kind.__subclasses__()
         kind.clear_instance_cache()
-    return os.fork()
+    return os.fork()  # noqa: TID251
 
 
-def in_child(work: Callable[[], None], seconds: int = 0) -> int:
-    """Runs ``work`` in a child process, for at most ``seconds`` if given; returns how it ended, as
-    :func:`os.waitpid` says it."""
+def in_child(work: Callable[[], object], seconds: int = 300) -> int:
+    """Runs ``work`` in a child process, for at most ``seconds``; returns how it ended, as :func:`os.waitpid` says
+    it."""
     child = fork()
     if child == 0:
         signal.signal(signal.SIGALRM, signal.SIG_DFL)
