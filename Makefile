@@ -71,13 +71,14 @@ test: java lint
 
 integrations: $(READY)
 	@echo "== tools of others"
-	@$(WITH_JAVA) && FLINTLOG_INTEGRATIONS=1 "$(PY)" -m pytest "golden_tests/integrations/$(LANE)" $(ARGS)
+	@$(WITH_JAVA) && FLINTLOG_INTEGRATIONS=1 "$(PY)" -m pytest "golden_tests/integrations/$(LANE)" --timeout 1800 $(ARGS)
 
 # Any worker may run any test: those of one file would take one worker most of the night.
 nightly: $(READY)
 	@echo "== tests of the night"
 	@$(WITH_JAVA) && FLINTLOG_NIGHTLY=1 FLINTLOG_SHARE="$(SHARE)" $(if $(SEED),FLINTLOG_SEED=$(SEED)) \
-	    "$(PY)" -m pytest --numprocesses 2 --dist worksteal --max-worker-restart 0 $(ARGS)
+	    "$(PY)" -m pytest --numprocesses 2 --dist worksteal --max-worker-restart 0 --timeout 1800 \
+	    -o faulthandler_timeout=2400 $(ARGS)
 
 bench: $(READY)
 	@$(WITH_JAVA) && "$(PY)" benchmarks/bench.py $(ARGS)
