@@ -95,8 +95,8 @@ def update_golden(request: pytest.FixtureRequest) -> bool:
     return bool(request.config.getoption("--update-golden"))
 
 
-#: Of a session that lives for minutes and runs each query once: to compile takes longer than to interpret. At night
-#: sessions are as users have them.
+#: Of a session that lives for minutes and runs each query once: to compile takes longer than to interpret. A whole
+#: night, or one share in four of it, has sessions as users have them.
 SHORT_LIVED = {
     "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
     "spark.sql.codegen.wholeStage": "false",
@@ -110,7 +110,8 @@ def spark() -> Iterator[SparkSession]:
     from pyspark.sql import SparkSession
 
     os.environ["PYSPARK_PYTHON"] = sys.executable
-    settings = {} if nightly.NIGHTLY else SHORT_LIVED
+    as_users = nightly.NIGHTLY and (nightly.SHARE is None or nightly.SHARE[0] % 4 == 0)
+    settings = {} if as_users else SHORT_LIVED
     settings = settings | {
         # One session runs hundreds of programs.
         "spark.driver.memory": "2g",

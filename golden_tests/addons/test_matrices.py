@@ -136,7 +136,7 @@ def test_sessions_without_the_library(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize("seed", seeds(0, 5))
 def test_random_chains_in_spark(seed: int, spark: SparkSession, tmp_path: Path) -> None:
     """Tasks with matrices, tasks with queries, and rounds of Spark go on from what any of them has left."""
-    scenario, rng = chain_scenario(seed, batches=BATCHES), random.Random(seed)
+    scenario, rng = chain_scenario(seed, batches=4), random.Random(seed)
     compilation, script = compile_text(scenario.text)
     job = TaskJob(script, tmp_path / "state", spark, 1 + seed % 3)
     if seed % 2:

@@ -244,7 +244,7 @@ KINDS = [(shape, engine) for number, shape in enumerate(SHAPES) for engine in EN
 @by_day(5)
 @pytest.mark.parametrize("few", one_in([300_000, 0], 2), ids=["one task", "a task for each stage"])
 @pytest.mark.parametrize("kind", one_in(KINDS, 2), ids=" ".join)
-@pytest.mark.parametrize("seed", seeds(1, 3))
+@pytest.mark.parametrize("seed", seeds(1, 2))
 def test_histories(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, seed: int, kind: tuple[str, str], few: int) -> None:
     """Batches, with each of the other commands between them; by day with a few."""
     monkeypatch.setattr(stages, "FEW_ROWS", few)

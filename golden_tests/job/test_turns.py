@@ -18,7 +18,7 @@ def test_turns(seed: int, tmp_path: Path) -> None:
 
 
 @AT_NIGHT
-@pytest.mark.parametrize("seed", seeds(1, 10))
+@pytest.mark.parametrize("seed", seeds(1, 5))
 def test_turns_on_spark(seed: int, tmp_path: Path, spark: Any) -> None:
     """The same with tasks in Spark."""
     take_turns(seed, tmp_path, 12, spark)

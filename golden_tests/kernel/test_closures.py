@@ -68,7 +68,7 @@ def batches(seed: int) -> list[Batch]:
 
 
 @by_day(3)
-@pytest.mark.parametrize("seed", seeds(1, 4))
+@pytest.mark.parametrize("seed", seeds(1, 2))
 @pytest.mark.parametrize(
     "rules",
     [
@@ -103,7 +103,7 @@ def test_few_nodes(rules: str) -> None:
 
 
 @by_day(3)
-@pytest.mark.parametrize("seed", seeds(1, 4))
+@pytest.mark.parametrize("seed", seeds(1, 2))
 @pytest.mark.parametrize("rules", one_in([*CLOSURES.values(), *OTHERS.values()], 6), ids=[*CLOSURES, *OTHERS])
 def test_leaps_and_rounds_agree(rules: str, seed: int) -> None:
     """From the first round on, however much is leapt over; generic rounds come to the same relations and changes."""

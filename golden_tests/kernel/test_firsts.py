@@ -29,7 +29,7 @@ def test_seeds_in_files(seed: int) -> None:
     assert check(scenario_of(seed, seed % 2 == 0, firsts=True, nulls=seed % 3 == 0), 1 + seed % 3) == []
 
 
-@pytest.mark.parametrize("seed", seeds(0, 12))
+@pytest.mark.parametrize("seed", seeds(0, 6))
 def test_queries_in_spark(seed: int, spark: SparkSession) -> None:
     """Spark finds the same rows as DuckDB."""
     assert check_queries(scenario_of(seed, firsts=True, timestamps=True, nulls=seed % 2 == 0), spark) == []

@@ -49,7 +49,7 @@ def test_seeds_in_files(seed: int) -> None:
     assert check(scenario_of(seed, seed % 2 == 0, timestamps=True), 1 + seed % 3) == []
 
 
-@pytest.mark.parametrize("seed", seeds(0, 12))
+@pytest.mark.parametrize("seed", seeds(0, 6))
 def test_queries_in_spark(seed: int, spark: SparkSession) -> None:
     """Spark finds the same rows as DuckDB, in a session whose time zone is not UTC."""
     assert check_queries(scenario_of(seed, timestamps=True), spark) == []

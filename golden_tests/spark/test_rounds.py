@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -203,4 +204,5 @@ def test_strategies_agree(seed: int, spark: SparkSession) -> None:
     scenario = scenario_of(seed)
     assert check(scenario, 3) == []
     assert check(scenario, 1) == []
-    assert check(scenario, 1 + seed % 3, make_job=rounds) == []
+    few = replace(scenario, batches=scenario.batches[:3])
+    assert check(few, 1 + seed % 3, make_job=rounds) == []

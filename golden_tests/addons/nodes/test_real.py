@@ -140,7 +140,7 @@ def test_kills(name: str, attempt: int, worlds: list[RealWorld], tmp_path: Path)
 
 
 @AT_NIGHT
-@pytest.mark.parametrize("attempt", range(3))
+@pytest.mark.parametrize("attempt", range(2))
 @pytest.mark.parametrize(
     ("name", "recursion"), [*((name, RECURSIONS[0]) for name in PROGRAMS), ("reachable", "derivation-sets")]
 )

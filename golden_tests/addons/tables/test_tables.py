@@ -404,7 +404,7 @@ def test_turns(seed: int, kind: str, tmp_path: Path) -> None:
 
 @by_day(3)
 @pytest.mark.parametrize("kind", one_in(LAKES, 2))
-@pytest.mark.parametrize(("seed", "times"), [(0, 4), *(pytest.param(seed, 20, marks=AT_NIGHT) for seed in range(1, 6))])
+@pytest.mark.parametrize(("seed", "times"), [(0, 4), *(pytest.param(seed, 8, marks=AT_NIGHT) for seed in range(1, 6))])
 def test_a_chain_that_is_killed(seed: int, times: int, kind: str, tmp_path: Path) -> None:
     """Two jobs, one of which reads the tables of the other, are killed at any moment, and stay exact."""
     command = [sys.executable, "-m", "golden_tests.addons.tables.kill", str(seed), str(times), kind]
@@ -424,7 +424,7 @@ def test_a_chain_that_is_killed(seed: int, times: int, kind: str, tmp_path: Path
     ("apart", "kind", "commands"),
     [
         (130, "delta", ("rollback",)),
-        *(pytest.param(8, kind, (command,), marks=AT_NIGHT) for kind in LAKES for command in COMMANDS),
+        *(pytest.param(24, kind, (command,), marks=AT_NIGHT) for kind in LAKES for command in COMMANDS),
     ],
 )
 def test_killed_operations(apart: int, kind: str, commands: tuple[str, ...], tmp_path: Path) -> None:
