@@ -136,7 +136,7 @@ class View:
         with state.transaction():
             if state.known_batch(batch):
                 return {}
-            state.apply(rows, batch)
+            state.apply(state.unfed(rows), batch)
         net = {
             relation.name: self._change(relation, state.net_changes(relation))
             for relation in program.relations

@@ -153,7 +153,6 @@ FILE_COMMANDS = (
             add_work,
             option(
                 "--batches",
-                required=True,
                 metavar="DIR",
                 help="a folder: each subfolder is a batch, and its name is the ID of the batch",
             ),
@@ -241,7 +240,7 @@ FILE_COMMANDS = (
 )
 """The commands of scripts whose state is a database."""
 
-OTHERS = {"explain", "rebuild", "upgrade"}
+OTHERS = {"connect", "explain", "rebuild", "upgrade"}
 """The commands that only ``flintlog job`` has."""
 
 

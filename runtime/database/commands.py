@@ -111,7 +111,9 @@ def apply_to(
             if database.known_batch(batch):
                 return known_batch_summary(database, batch, log)
     rows = read_batch(database.program, changes, reading, log)
-    return commit_batch(database, FileBatch("apply", batch, log, started), lambda: rows, reading.left_out)
+    return commit_batch(
+        database, FileBatch("apply", batch, log, started), lambda: database.unfed(rows), reading.left_out
+    )
 
 
 def commit_batch(
@@ -121,13 +123,20 @@ def commit_batch(
     left_out: Mapping[str, int] | None = None,
 ) -> Result:
     """Apply changes in one transaction, unless there is a commit of the batch, and return the result."""
-    command, batch, log, started, reverts = given
+    command, batch, log, _, reverts = given
     with database.transaction():
         # Another process may have applied it meanwhile.
         known = database.known_batch(batch)
         record = database.commit if known else database.apply(changes(), batch, command, reverts)
     if known:
         return known_batch_summary(database, str(batch), log)
+    return batch_summary(database, record, given, left_out)
+
+
+def batch_summary(
+    database: DatabaseState, record: CommitRecord, given: FileBatch, left_out: Mapping[str, int] | None
+) -> Result:
+    """Return the result of a command that has committed a batch."""
     return {
         "program": database.program.name,
         "batch": record.batch,
@@ -137,9 +146,9 @@ def commit_batch(
         "rows": rows_said(database.program, record),
         "published": {},
         "steps": [],
-        "seconds": round(time.monotonic() - started, 3),
+        "seconds": round(time.monotonic() - given.started, 3),
         **({"left_out": dict(left_out)} if left_out else {}),
-        **({"reverts": reverts} if reverts is not None else {}),
+        **({"reverts": given.reverts} if given.reverts is not None else {}),
     }
 
 
@@ -189,6 +198,8 @@ def follow_folder(call: CommandCall) -> None:
     """Apply the batches of a folder, and those that arrive in it, until a signal, and tell the results."""
     options, log, ended, troubles = dict(call.options), call.log, until_signal(), Troubles(call.log)
     state, batches, poll = (options.pop(name) for name in ("state", "batches", "poll"))
+    if not batches:
+        raise JobError("give a folder of batches with --batches")
     with contextlib.suppress(KeyboardInterrupt), opened_by(call, state, options) as database:
         folder = waiting_batches(database, batches)
         log.event("follow", folder=batches, known=len(folder.known))
@@ -420,7 +431,7 @@ def inverse_changes(database: DatabaseState, batch: str) -> dict[str, list[Store
             ROW_PARTS["later changes"](relation, [row for _, row in changes], later, batch)
         columns = relation.columns
         found[relation.table] = [(inverse[op], encoded_row(columns, row) or (1,)) for op, row in changes]
-    return found
+    return database.unfed(found)
 
 
 def backup_file(program: RowProgram, state: str, to: str) -> Result:

@@ -203,7 +203,7 @@ class GivenChanges:
         that is both deleted and inserted is a problem, unless it belongs to an update that changes nothing or
         ``shape.net`` says that it stays."""
         if self.relation.copy:
-            return [(change.op, self.stored(change.row)) for change in self.changes]
+            return [(change.op, stored_tuple(self.relation, change.row)) for change in self.changes]
         changes: dict[tuple[Any, ...], list[GivenChange]] = {}
         for change in self.changes:
             changes.setdefault(hashable([*change.row]), []).append(change)
@@ -215,18 +215,13 @@ class GivenChanges:
             if inserted and deleted and not images and not self.shape.net:
                 contradicted.append(key)
             op = REMOVE_KEY if REMOVE_KEY in ops else "+" if inserted else "-"
-            net.append((op, self.stored(of[0].row)))
+            net.append((op, stored_tuple(self.relation, of[0].row)))
         for key in sorted(contradicted)[:PROBLEMS_LISTED]:
             self.note_contradiction(changes[key])
         if contradicted:
             self.problems.count += max(len(contradicted) - PROBLEMS_LISTED, 0)
             self.problems.advice["their order is unknown: pass --net insert to keep such rows"] = None
         return net
-
-    def stored(self, row: Sequence[Any]) -> tuple[Any, ...]:
-        """Return a row as it is stored; one without columns has a constant."""
-        of = zip(row, (column.type for column in self.relation.columns), strict=True)
-        return tuple(v if v is None else encoded(plain_value(v, kind), kind) for v, kind in of) or (1,)
 
     def note_contradiction(self, changes: Sequence[GivenChange]) -> None:
         """Add a problem for a row that is both deleted and inserted, with the places of both."""
@@ -237,6 +232,12 @@ class GivenChanges:
             f"{self.relation.name}: {text} is both deleted ({deleted.place}, row {deleted.number}) and inserted "
             f"({inserted.place}, row {inserted.number})"
         )
+
+
+def stored_tuple(relation: RowRelation, row: Sequence[Any]) -> tuple[Any, ...]:
+    """Return a row that was read as it is stored; one without columns has a constant."""
+    of = zip(row, (column.type for column in relation.columns), strict=True)
+    return tuple(v if v is None else encoded(plain_value(v, kind), kind) for v, kind in of) or (1,)
 
 
 FORMATS: dict[str, Callable[[GivenChanges, RowsFile, Warn], None]] = {}

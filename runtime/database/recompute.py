@@ -126,6 +126,15 @@ def has_its_functions(database: DatabaseState) -> bool:
     return bool(json.loads(database.settings["functions"]) == sources)
 
 
+def forget_positions(database: DatabaseState, given: Mapping[str, Any]) -> None:
+    """Let the next batch compare feeds as a whole whose relations were given other rows, by tables."""
+    feeds = database.feeds
+    for name, relation in database.program.inputs.items():
+        if relation.table in given and name in feeds:
+            feeds[name] = {member: feeds[name][member] for member in ("source", "columns", "where")}
+    database.set("feeds", json.dumps(feeds))
+
+
 def recompute_file(
     database: DatabaseState,
     command: str,
@@ -141,6 +150,7 @@ def recompute_file(
     with database.transaction():
         former += former_relations(database)
         record = recompute_all(database, former, given, command, log)
+        forget_positions(database, given)
     compared = continued_relations(program, former).compared
     visible = {relation.name: relation.table for relation in program.relations if not relation.hidden}
     return {

@@ -233,6 +233,21 @@ class DatabaseState:
         self.connection.execute("UPDATE _settings SET value = ? WHERE name = ?", (text, name))
 
     @property
+    def feeds(self) -> Any:
+        """The records of the feeds of inputs, by their names, as JSON."""
+        row = self.connection.execute("SELECT value FROM _settings WHERE name = 'feeds'").fetchone()
+        return json.loads(row[0]) if row else {}
+
+    def unfed(self, changes: dict[str, Any]) -> dict[str, Any]:
+        """Return changes by table; raise JobError for those of an input that has a feed."""
+        for relation in self.program.relations:
+            if changes.get(relation.table) and relation.name in self.feeds:
+                raise JobError(
+                    f"{relation.name} has a feed: change its rows there, or `connect --remove {relation.name}` first"
+                )
+        return changes
+
+    @property
     def commit(self) -> CommitRecord:
         """The last commit."""
         assert self.last is not None

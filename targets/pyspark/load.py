@@ -67,10 +67,10 @@ class LoadedScript:
 
         called = f"flintlog job {{}} {shlex.quote(str(self.path)).replace('{', '{{').replace('}', '}}')}"
         if isinstance(self.program, RowProgram):
+            from flintlog.runtime.addons.feeds.sqlite_feeds import FED_FILE_COMMANDS
             from flintlog.runtime.database.cli import run_file_command
-            from flintlog.runtime.database.further import ALL_FILE_COMMANDS
 
-            return run_file_command(self.program, argv, ALL_FILE_COMMANDS, called)
+            return run_file_command(self.program, argv, FED_FILE_COMMANDS, called)
         if self.served is None:
             return run_command(self.program, argv, called=called)
         # These look for the scripts of other processes beside their own.

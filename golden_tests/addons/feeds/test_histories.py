@@ -13,7 +13,7 @@ import pytest
 from flintlog.runtime.addons.feeds.events import murmur2
 
 from golden_tests.addons.feeds.envelopes import MemoryTopic, envelope, key_of
-from golden_tests.addons.feeds.world import FeedWorld
+from golden_tests.addons.feeds.world import FeedWorld, FileWorld
 from golden_tests.nightly import seeds
 
 COLUMNS = "(shop: int, id: string, name: string, note: string?, size: int?)"
@@ -174,13 +174,14 @@ class History:
         return {tuple(row[name] for name in FIELDS) for row in found.values()}
 
 
+@pytest.mark.parametrize("kind_of_world", [FeedWorld, FileWorld])
 @pytest.mark.parametrize("seed", seeds(1, 5))
-def test_any_history(seed: int, tmp_path: Path) -> None:
+def test_any_history(seed: int, kind_of_world: type[FeedWorld], tmp_path: Path) -> None:
     """After each batch, the relation has the rows that its messages tell, and the views what follows from them."""
     rng = random.Random(seed)
     keyed = rng.random() < 0.75
     topic = MemoryTopic(rng.choice((1, 2, 3)) if keyed else 1)
-    world = FeedWorld(tmp_path, KEYED if keyed else SET)
+    world = kind_of_world(tmp_path, KEYED if keyed else SET)
     topic.install(world.job)
     history = History(rng, topic, keyed)
     for _ in range(rng.randrange(12)):
@@ -193,5 +194,5 @@ def test_any_history(seed: int, tmp_path: Path) -> None:
         resync = ("--resync", "orders") if number == 3 else ()
         assert world.run("apply", *resync) == 0
     assert world.rows("orders") == {tuple(row[name] for name in FIELDS) for row in history.table.values()}
-    assert world.job.verify(None, str(world.state), log=world.job.Log(quiet=True))["differences"] == []
+    assert world.differences() == []
     world.close()

@@ -4,13 +4,23 @@ from __future__ import annotations
 
 import json
 import sys
+from collections import Counter
 from collections.abc import Iterable
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pyarrow as pa
 import pytest
 from deltalake import DeltaTable, write_deltalake
+from flintlog.runtime.addons.feeds import kafka_client, kafka_debezium
+from flintlog.runtime.addons.feeds.sqlite_feeds import FED_FILE_COMMANDS, feeds_of
+from flintlog.runtime.database.cli import run_file_command
+from flintlog.runtime.database.commands import verify_file
+from flintlog.runtime.database.state import open_file_state
+from flintlog.runtime.row_kernel import methods
+from flintlog.runtime.system.log import Log
+from flintlog.targets.database.lower import lower_rows
 
 from golden_tests.harness import compile_text, load_script
 
@@ -29,6 +39,8 @@ input relation mail(id: int, email: string?)
 output relation silent(id: int)
 silent(I) :- mail(I, E), E = null.
 """
+
+assert methods, "registered"
 
 RECORDED = {"delta.enableChangeDataFeed": "true"}
 
@@ -73,12 +85,94 @@ class FeedWorld:
         while more := {(a, d) for a, b in pairs for c, d in links if b == c} - pairs:
             pairs |= more
         assert self.rows("reachable") == pairs
-        assert self.job.verify(None, str(self.state), log=self.job.Log(quiet=True))["differences"] == []
+        assert self.differences() == []
+
+    def copies(self, name: str) -> Counter[tuple[Any, ...]]:
+        """Return the tuples of a relation, as often as they are there."""
+        found = self.job.relation(None, str(self.state), name, support=True).to_pylist()
+        return Counter(
+            {tuple(v for c, v in row.items() if not c.startswith("_")): row.get("_support", 1) for row in found}
+        )
+
+    def differences(self) -> list[Any]:
+        """Return what is wrong with the state."""
+        found: list[Any] = self.job.verify(None, str(self.state), log=self.job.Log(quiet=True))["differences"]
+        return found
 
     @property
     def manifest(self) -> Any:
         """The last commit."""
         return self.job.read_state(self.state)
+
+    @property
+    def built(self) -> bool:
+        """Whether there is a state."""
+        return (self.state / "manifest").exists() and bool(self.job.commit_numbers(self.state))
+
+
+class FileWorld(FeedWorld):
+    """The same with a state in one SQLite file, by ``flintlog job``. A state is built without rows before its feeds are
+    connected, and ``init`` applies what these have."""
+
+    def __init__(self, folder: Path, program: str = PROGRAM) -> None:
+        """Compile the program."""
+        self.folder, self.state = folder, folder / "state.db"
+        self.program = lower_rows(compile_text(program, "net.dl")[0].plan)
+        self.reader = kafka_debezium.TopicReader
+        self.job = self
+
+    TopicState, TopicMessage = kafka_client.TopicState, kafka_client.TopicMessage
+
+    @property
+    def TopicReader(self) -> Any:
+        """What reads topics."""
+        return kafka_debezium.TopicReader
+
+    @TopicReader.setter
+    def TopicReader(self, reader: Any) -> None:
+        kafka_debezium.TopicReader = reader  # type: ignore[misc]
+
+    def close(self) -> None:
+        """Read topics again."""
+        self.TopicReader = self.reader
+
+    def run(self, command: str, *arguments: str) -> int:
+        """Run a command of ``flintlog job`` in this process, and return its exit code."""
+        if command == "connect" and not self.state.exists():
+            assert self.run("build") == 0
+        command = {"init": "apply", "build": "init"}.get(command, command)
+        given = [command, "--state", str(self.state), "--quiet", *arguments]
+        return run_file_command(self.program, given, FED_FILE_COMMANDS)
+
+    def rows(self, name: str) -> set[tuple[Any, ...]]:
+        """Return the tuples of a relation."""
+        with open_file_state(self.program, str(self.state)) as database, database.reading():
+            relation = self.program.relation(name)
+            return {row[: len(relation.columns)] for row in database.rows(relation)}
+
+    def copies(self, name: str) -> Counter[tuple[Any, ...]]:
+        """Return the tuples of a relation, as often as they are there."""
+        with open_file_state(self.program, str(self.state)) as database, database.reading():
+            relation = self.program.relation(name)
+            hidden = ["_support"] if "_support" in database.tables.tables[relation.table].hidden else []
+            rows = database.rows(relation, hidden=hidden)
+            return Counter({row[: len(relation.columns)]: row[-1] if hidden else 1 for row in rows})
+
+    def differences(self) -> list[Any]:
+        """Return what is wrong with the state."""
+        found: list[Any] = verify_file(self.program, str(self.state), log=Log(True))["differences"]
+        return found
+
+    @property
+    def manifest(self) -> Any:
+        """The last commit and the feeds."""
+        with open_file_state(self.program, str(self.state)) as database, database.reading():
+            return SimpleNamespace(commit=database.commit.number, feeds=feeds_of(database))
+
+    @property
+    def built(self) -> bool:
+        """Whether there is a state."""
+        return self.state.exists()
 
 
 def applied(world: FeedWorld, capsys: pytest.CaptureFixture[str], *arguments: str) -> dict[str, Any]:
@@ -93,7 +187,7 @@ def applied(world: FeedWorld, capsys: pytest.CaptureFixture[str], *arguments: st
 
 def refusal(world: FeedWorld, capsys: pytest.CaptureFixture[str], *arguments: str, command: str = "apply") -> str:
     """Return why a command is refused, which leaves the state as it was."""
-    before = world.manifest if (world.state / "manifest").exists() and world.job.commit_numbers(world.state) else None
+    before = world.manifest if world.built else None
     capsys.readouterr()
     assert world.run(command, *arguments) == 1
     if before:

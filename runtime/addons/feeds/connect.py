@@ -62,21 +62,8 @@ def connect_feeds(
     before = open_state(program, executor, root, tables=not other) if built else None
     connected = before.feeds if before else connected_feeds(root)
     removed = [remove] if isinstance(remove, str) else list(remove)
-    for name in removed:
-        if name not in connected:
-            raise JobError(f"{name} has no feed; these have one: {', '.join(sorted(connected)) or 'none'}")
-    now = {name: record for name, record in connected.items() if name not in removed}
-    added = defined_feeds(program, sources, feeds, connected) if sources or feeds or not (removed or publish) else {}
-    for name, record in added.items():
-        check_columns(program, executor, name, record)
-        old = connected.get(name)
-        clean = replace(record, source=recorded_source(record.source))
-        # The same columns of the same rows: the identity of the table tells whether the place is right.
-        same = old is not None and (old.columns, old.where) == (clean.columns, clean.where)
-        kind = clean.source.partition(":")[0]
-        kept = old is not None and same and old.source.partition(":")[0] == kind
-        now[name] = replace(old, source=clean.source) if old is not None and kept else clean
-        log.event("connected", relation=name, source=clean.source)
+    added = bool(sources or feeds or not (removed or publish))
+    now = connected_with(program, executor, connected, removed, (sources, feeds) if added else None, log)
     applied = other or dict(connected) != now
     result: dict[str, Any] = {"program": program.name, "applied": applied, "feeds": feeds_said(now)}
     result["tables"] = tables_at(program, tables)
@@ -94,6 +81,33 @@ def connect_feeds(
     recorded = Batch(batch, "connect", feeds=now, tables=tables)
     manifest = run_and_commit(request, before, recorded, work)
     return {**result, "commit": manifest.commit}
+
+
+def connected_with(
+    program: Program,
+    executor: Executor,
+    connected: Mapping[str, FeedRecord],
+    removed: Iterable[str],
+    added: tuple[str | Iterable[str] | Mapping[str, str], str | None] | None,
+    log: Log,
+) -> dict[str, FeedRecord]:
+    """Return the feeds that are ``connected``, without those in ``removed``, with those that are ``added`` as sources
+    and a file of definitions. Raise JobError for one that cannot be opened or lacks a column."""
+    for name in removed:
+        if name not in connected:
+            raise JobError(f"{name} has no feed; these have one: {', '.join(sorted(connected)) or 'none'}")
+    now = {name: record for name, record in connected.items() if name not in removed}
+    for name, record in defined_feeds(program, *added, connected).items() if added else ():
+        check_columns(program, executor, name, record)
+        old = connected.get(name)
+        clean = replace(record, source=recorded_source(record.source))
+        # The same columns of the same rows: the identity of the table tells whether the place is right.
+        same = old is not None and (old.columns, old.where) == (clean.columns, clean.where)
+        kind = clean.source.partition(":")[0]
+        kept = old is not None and same and old.source.partition(":")[0] == kind
+        now[name] = replace(old, source=clean.source) if old is not None and kept else clean
+        log.event("connected", relation=name, source=clean.source)
+    return now
 
 
 def check_columns(program: Program, executor: Executor, name: str, record: FeedRecord) -> None:

@@ -5,15 +5,17 @@ from __future__ import annotations
 import contextlib
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from ...engines.arrow import ROWS_AT_ONCE
+from ...engines.duckdb import DuckEngine
 from ...engines.instances import closed_connection
 from ...inputs.checks import SourceRows, checked_tables, staged_schema
 from ...inputs.columns import arrow_kind
@@ -37,6 +39,36 @@ from ...system.log import Log
 from ...system.places import rows_of_file
 from .condition import unusable_condition
 from .feed import Delivery, FeedRequest, Look, change_of_rows, way_out
+
+
+class StoredInputs(Protocol):
+    """The rows of the input relations that a state has before a batch."""
+
+    def count(self, relation: Relation) -> int:
+        """Return how many rows a relation has."""
+
+    def rows(self, relation: Relation) -> AbstractContextManager[tuple[DuckEngine, str]]:
+        """Return a context of DuckDB, and a query for the rows of a relation."""
+
+
+@dataclass(frozen=True)
+class CommittedInputs:
+    """The rows of a commit in a folder."""
+
+    root: Path
+    manifest: Manifest
+    threads: int
+
+    def count(self, relation: Relation) -> int:
+        """Return how many rows a relation has."""
+        return self.manifest.relations[relation.table].rows
+
+    @contextlib.contextmanager
+    def rows(self, relation: Relation) -> Iterator[tuple[DuckEngine, str]]:
+        """Yield DuckDB, and a query for the rows of a relation."""
+        with stored_engine(self.root, [self.manifest], relation, self.threads) as (engine, (query,)):
+            yield engine, query
+
 
 BOTH_WAYS = (("then__", "now__"), ("now__", "then__"))
 """The stored rows of a relation and those of its feed, and the other way round."""
@@ -73,8 +105,7 @@ def take_rows(
     request: FeedRequest,
     delivery: Delivery,
     look: Look,
-    root: Path,
-    before: Manifest | None,
+    stored: StoredInputs | None,
     staging: Staging,
 ) -> Taken:
     """Stage all rows of a feed; after a commit, the difference to what that has."""
@@ -86,11 +117,11 @@ def take_rows(
         else:
             paths, exact = [stage_rows(request, delivery, look, staging)], True
         count = sum(map(rows_of_file, paths))
-        if before is None:
+        if stored is None:
             return Taken(request, list(map(str, paths)), None, count)
         if exact and not relation.copy:
             check_copies(netting, request, paths)
-    staged = difference(request, root, before, paths, staging.folder)
+    staged = difference(request, stored, paths, staging.folder)
     return Taken(request, [str(staged)], signs_of(staged), count if exact else None)
 
 
@@ -395,15 +426,15 @@ def present_rows(files: Sequence[Path], folder: Path, relation: Relation, nettin
     return [path]
 
 
-def difference(request: FeedRequest, root: Path, before: Manifest, paths: Sequence[Path], folder: Path) -> Path:
+def difference(request: FeedRequest, stored: StoredInputs, paths: Sequence[Path], folder: Path) -> Path:
     """Write the changes from the stored rows of a relation to those in ``paths``, and return the file."""
     relation, path = request.relation, folder / "difference.parquet"
     columns, without = names(relation.row_columns), "EXCEPT ALL" if relation.copy else "EXCEPT"
-    with stored_engine(root, [before], relation, request.executor.cores()) as (engine, (stored,)):
-        rows = engine.files(list(map(str, paths))) if paths else f"({stored}) AS q WHERE false"
+    with stored.rows(relation) as (engine, query):
+        rows = engine.files(list(map(str, paths))) if paths else f"({query}) AS q WHERE false"
         now = f"SELECT {columns} FROM {rows}"
         engine.table("now__", now)
-        engine.table("then__", f"SELECT {columns} FROM ({stored}) AS q")
+        engine.table("then__", f"SELECT {columns} FROM ({query}) AS q")
         # Unlike a join, this takes two nulls for the same.
         gone, new = (f"SELECT {columns} FROM {one} {without} SELECT {columns} FROM {two}" for one, two in BOTH_WAYS)
         changes = f"SELECT *, '-' AS _op FROM ({gone}) AS q UNION ALL SELECT *, '+' AS _op FROM ({new}) AS p"
@@ -424,18 +455,24 @@ def signs_of(path: Path) -> tuple[int, int]:
 # Checks
 
 
-def check_taken(taken: Taken, outcome: Outcome, initial: bool) -> None:
-    """Raise Refused unless the changes of a feed had exactly the effect that they should have: otherwise the table and
-    the relation are not the same set of rows, and a deletion may hit the wrong one."""
-    request, stored = taken.request, outcome.relations.get(taken.table, StoredRelation()).rows
+def check_outcome(taken: Taken, outcome: Outcome, initial: bool) -> None:
+    """Raise Refused unless the changes of a feed had exactly the effect that they should have."""
+    stored = outcome.relations.get(taken.table, StoredRelation()).rows
+    check_taken(taken, stored, None if initial else outcome.counts.get(taken.table, (0, 0)))
+
+
+def check_taken(taken: Taken, stored: int, effect: tuple[int, int] | None) -> None:
+    """Raise Refused unless the relation has now as many ``stored`` rows as the feed, and gained and lost as many as its
+    ``effect`` should be, None for the first commit: otherwise the table and the relation are not the same set of rows,
+    and a deletion may hit the wrong one."""
+    request = taken.request
     name, source = request.relation.name, request.record.source
-    if initial:
+    if effect is None:
         if taken.rows is not None and stored != taken.rows:
             with Netting() as netting:
                 check_copies(netting, request, list(map(Path, taken.files)))
             raise refused(f"{source} has {taken.rows:,} rows, of which {name} kept {stored:,}")
         return
-    effect = outcome.counts.get(taken.table, (0, 0))
     if taken.effect is not None and effect != taken.effect:
         raise refused(
             f"{source}: {taken.effect[0]:,} rows were inserted and {taken.effect[1]:,} deleted, but {name} gained "

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Container, Iterable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -27,7 +27,7 @@ from ...store.task_records import Outcome
 from ...system.log import Log
 from ...system.transient_errors import Troubles
 from .definitions import connected_feeds, given_sources, remove_connected
-from .deliveries import Staging, Taken, check_taken, take_changes, take_rows
+from .deliveries import CommittedInputs, Staging, StoredInputs, Taken, check_outcome, take_changes, take_rows
 from .feed import (
     LONGEST_BATCH_ID,
     FeedRequest,
@@ -135,12 +135,12 @@ class FirstRows:
 
     def take(self, into: Path, reading: Reading, log: Log) -> list[Taken]:
         """Stage all rows of the feeds in a folder for each relation."""
-        return [take(fed, self.root, None, into / fed.request.relation.table, reading, log) for fed in self.found]
+        return [take(fed, None, into / fed.request.relation.table, reading, log) for fed in self.found]
 
     def check(self, taken: Iterable[Taken], outcome: Any) -> None:
         """Raise Refused if rows that were taken do not fit what they led to."""
         for one in taken:
-            check_taken(one, outcome, initial=True)
+            check_outcome(one, outcome, initial=True)
 
     def forget(self) -> None:
         """Remove the records of connected feeds, which the first commit has replaced."""
@@ -186,19 +186,19 @@ def check_same_table(fed: Fed) -> None:
         )
 
 
-def take(fed: Fed, root: Path, before: Manifest | None, folder: Path, reading: Reading, log: Log) -> Taken:
-    """Stage what a feed has: all its rows, or the changes since it was read."""
+def take(fed: Fed, stored: StoredInputs | None, folder: Path, reading: Reading, log: Log) -> Taken:
+    """Stage what a feed has: all its rows, or the changes since it was read, of the ``stored`` ones of a state."""
     request = fed.request
     log.event("read", relation=request.relation.name, feed=request.record.source, range=fed.label)
     delivery = None if fed.whole else fed.feed.changes(request.record.position, fed.look)
     whole, delivery = delivery is None, delivery or fed.feed.rows(fed.look)
     if delivery.messages is not None:
-        staged: Taken = FURTHER["take_messages"](request, delivery, root, before, folder, whole, log)
+        staged: Taken = FURTHER["take_messages"](request, delivery, stored, folder, whole, log)
         return staged
     if whole:
         # Rows that are compared as a whole have no sequences.
         staging = Staging(folder, replace(reading, sequences=None), log)
-        return take_rows(request, delivery, fed.look, root, before, staging)
+        return take_rows(request, delivery, fed.look, stored, staging)
     return take_changes(request, delivery, fed.look, Staging(folder, reading, log))
 
 
@@ -209,13 +209,12 @@ def place_taken(relation: Relation, named: str, taken: Iterable[Taken], reading:
     return place or f" ({one.request.record.source})"
 
 
-def feed_batch_id(root: Path, before: Manifest, news: Iterable[Fed]) -> str:
-    """Return the ID of a batch, which follows from what it covers: a batch that is tried again has the same. If a batch
-    of the state has it, since a feed was read again from an earlier position, it gets a number."""
+def feed_batch_id(news: Iterable[Fed], applied: Container[str]) -> str:
+    """Return the ID of a batch, which follows from what it covers: a batch that is tried again has the same. If an
+    ``applied`` one has it, since a feed was read again from an earlier position, it gets a number."""
     batch = "+".join(fed.label for fed in news)
     if len(batch) > LONGEST_BATCH_ID:
         batch = f"feeds@{short_hash(batch)}{short_hash(batch[::-1])}"
-    applied = {name for listed in batch_lists(root, before) for name in listed.batches}
     number, name = 1, batch
     while name in applied:
         number += 1
@@ -252,15 +251,16 @@ def apply_feeds(
     news = looked_at(request, before.feeds, given_sources(places), again, reading.left_out, reading.aside)
     if not news:
         return nothing_new(program, before, log)
-    batch = feed_batch_id(root, before, news)
+    batch = feed_batch_id(news, {name for listed in batch_lists(root, before) for name in listed.batches})
     if request.options.functions:
         request.options.functions.check(before.functions)
     check_stored(root, before, stored_files(before))
     reading = ordered_feeds(reading, root, before, news)
+    stored = CommittedInputs(root, before, request.executor.cores())
 
     def work(attempt: str) -> Outcome:
         into = root / "data" / attempt / "input"
-        deliveries = [take(fed, root, before, into / fed.request.relation.table, reading, log) for fed in news]
+        deliveries = [take(fed, stored, into / fed.request.relation.table, reading, log) for fed in news]
         if not any(fed.look.versioned for fed in news) and all(one.effect == (0, 0) for one in deliveries):
             raise NothingDiffers
         staged = {one.table: one.files for one in deliveries}
@@ -268,7 +268,7 @@ def apply_feeds(
         with telling_places(program, lambda relation, named: place_taken(relation, named, deliveries, reading)):
             outcome = run_stages(request, before, staged, attempt, also=also)
         for one in deliveries:
-            check_taken(one, outcome, initial=False)
+            check_outcome(one, outcome, initial=False)
         return outcome
 
     feeds = {**before.feeds, **{fed.request.relation.name: fed.record for fed in news}}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ...job.command_line import COMMANDS, PART_OPTIONS, Command, on_executor
-from ...job.shared_options import AddOptions, add_place, add_state, option
+from ...job.shared_options import AddOptions, add_place, add_state, option, several
 from .connect import connect_feeds, report_connect
 
 add_feed = option(
@@ -13,6 +13,25 @@ add_feed = option(
     default=[],
     metavar="REL=SOURCE",
     help="read the connected feed of a relation at another place this time; can be repeated",
+)
+
+
+add_resync = option(
+    "--resync",
+    action="append",
+    default=[],
+    metavar="REL",
+    help="compare the rows of a relation with those of its feed, and apply the difference; can be repeated",
+)
+
+add_sources = several(
+    option("sources", nargs="*", metavar="REL=SOURCE", help="a relation and its source"),
+    option(
+        "--feeds",
+        metavar="FILE.toml",
+        help="a file that says for each relation: from, columns (other names), where",
+    ),
+    option("--remove", action="append", default=[], metavar="REL", help="disconnect a relation; its rows stay"),
 )
 
 
@@ -36,13 +55,7 @@ COMMANDS["connect"] = Command(
     (
         add_state,
         add_place,
-        option("sources", nargs="*", metavar="REL=SOURCE", help="a relation and its source"),
-        option(
-            "--feeds",
-            metavar="FILE.toml",
-            help="a file that says for each relation: from, columns (other names), where",
-        ),
-        option("--remove", action="append", default=[], metavar="REL", help="disconnect a relation; its rows stay"),
+        add_sources,
         add_tables(", or none to keep none from now on"),
     ),
     on_executor(connect_feeds),
@@ -60,16 +73,5 @@ PART_OPTIONS.setdefault("init", []).extend(
         add_tables(),
     ]
 )
-PART_OPTIONS.setdefault("apply", []).extend(
-    [
-        add_feed,
-        option(
-            "--resync",
-            action="append",
-            default=[],
-            metavar="REL",
-            help="compare the rows of a relation with those of its feed, and apply the difference; can be repeated",
-        ),
-    ]
-)
+PART_OPTIONS.setdefault("apply", []).extend([add_feed, add_resync])
 PART_OPTIONS.setdefault("follow", []).append(add_feed)

@@ -16,13 +16,11 @@ from ...kernel.errors import JobError
 from ...kernel.model import Relation
 from ...kernel.sql import names
 from ...kernel.values import plain_row
-from ...store.data_files import stored_engine
 from ...store.extensions import FURTHER
-from ...store.manifest import Manifest
 from ...system.log import Log
 from ...system.places import exposed, rows_of_file
 from .debezium import SNAPSHOT_BEGINS
-from .deliveries import Taken, difference, net_of_images, signs_of
+from .deliveries import StoredInputs, Taken, difference, net_of_images, signs_of
 from .events import TRUNCATED
 from .feed import Delivery, FeedRequest
 from .kafka_client import settings_file, topic_address
@@ -31,7 +29,7 @@ SECONDS_BETWEEN_REPORTS = 2.0
 
 
 def take_messages(
-    request: FeedRequest, delivery: Delivery, root: Path, before: Manifest | None, folder: Path, whole: bool, log: Log
+    request: FeedRequest, delivery: Delivery, stored: StoredInputs | None, folder: Path, whole: bool, log: Log
 ) -> Taken:
     """Stage what messages change. If they tell all rows (``whole``), or those since a TRUNCATE do, that is the
     difference to what the state has."""
@@ -40,8 +38,8 @@ def take_messages(
         log.warn(warning)
     with Netting(request.executor.kept) as netting:
         staged = stage_messages(request, delivery, folder, log)
-        if before is not None and not whole:
-            warn_of_snapshot(netting, request, staged, before, log)
+        if stored is not None and not whole:
+            warn_of_snapshot(netting, request, staged, stored, log)
         truncated = last_truncation(netting, staged)
         begin = -1 if truncated is None else truncated
         whole = whole or truncated is not None
@@ -49,7 +47,7 @@ def take_messages(
             check_partitions(netting, request, staged)
             if delivery.complete and truncated is None:
                 check_beginnings(netting, request, staged)
-            path = last_of_keys(netting, request, staged, begin, root, None if whole else before, folder)
+            path = last_of_keys(netting, request, staged, begin, None if whole else stored, folder)
         else:
             images = folder / "images.parquet"
             columns = names(relation.row_columns)
@@ -64,9 +62,9 @@ def take_messages(
         present = folder / "present.parquet"
         columns = names(relation.row_columns)
         write_query(netting.engine, [path], f"SELECT {columns}, '+' AS _op FROM rows WHERE _op = '+'", present)
-    if before is None:
+    if stored is None:
         return Taken(request, [str(present)], None, rows_of_file(present))
-    changes = difference(request, root, before, [present], folder)
+    changes = difference(request, stored, [present], folder)
     return Taken(request, [str(changes)], signs_of(changes))
 
 
@@ -86,10 +84,10 @@ def stage_messages(request: FeedRequest, delivery: Delivery, folder: Path, log: 
     return path
 
 
-def warn_of_snapshot(netting: Netting, request: FeedRequest, staged: Path, before: Manifest, log: Log) -> None:
+def warn_of_snapshot(netting: Netting, request: FeedRequest, staged: Path, stored: StoredInputs, log: Log) -> None:
     """Warn that the connector has begun anew: what was deleted while it did not read the table is not told."""
     begins = f"SELECT _order FROM rows WHERE \"its operation\" = '{SNAPSHOT_BEGINS}'"
-    if before.relations[request.relation.table].rows and first_rows(netting.engine, staged, begins)[1]:
+    if stored.count(request.relation) and first_rows(netting.engine, staged, begins)[1]:
         log.warn(
             f"{request.record.source}: the connector has taken a snapshot of the table again. If it had lost its "
             f"position, rows that were deleted meanwhile are still in {request.relation.name}: then let it write to a "
@@ -156,13 +154,12 @@ def last_of_keys(
     request: FeedRequest,
     staged: Path,
     begin: int,
-    root: Path,
-    before: Manifest | None,
+    inputs: StoredInputs | None,
     folder: Path,
 ) -> Path:
     """Write what the last message of each key behind ``begin`` says, and return the file: its row is there (``+``), or
     none (``x``). Unchanged values that were not sent are those of earlier messages, or of the row that the state
-    ``before`` has; raise Refused if there are none."""
+    had in ``inputs``; raise Refused if there are none."""
     relation, path = request.relation, folder / "last.parquet"
     live = f"SELECT * FROM rows WHERE _op <> '{TRUNCATED}' AND _order > {begin}"
     key = ", ".join(relation.key)
@@ -173,11 +170,11 @@ def last_of_keys(
         columns = names(relation.row_columns)
         write_query(netting.engine, [staged], f"SELECT {columns}, {SIGN} FROM ({last.format(f'({live})')})", path)
         return path
-    if before is None:
+    if inputs is None:
         stored = f"SELECT {names(relation.row_columns)} FROM live WHERE false"
         write_query(netting.engine, [staged], with_known_values(relation, live, last, unchanged, stored), path)
     else:
-        with stored_engine(root, [before], relation, request.executor.cores()) as (engine, (stored,)):
+        with inputs.rows(relation) as (engine, stored):
             write_query(engine, [staged], with_known_values(relation, live, last, unchanged, stored), path)
     check_known(netting, request, path, unchanged)
     return path
