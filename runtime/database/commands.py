@@ -456,8 +456,13 @@ def backup_file(program: RowProgram, state: str, to: str) -> Result:
         except FileExistsError as error:
             raise Passing(f"{to} was made by another process meanwhile") from error
         finally:
-            Path(part).unlink()
+            with contextlib.suppress(OSError):
+                Path(part).unlink()
+        try:
             sync(Path(to).absolute().parent)
+        except OSError as error:
+            Path(to).unlink()
+            raise Passing(f"{to} cannot be forced to disk: {error.strerror}") from error
         seconds = round(time.monotonic() - started, 3)
         return {
             "program": program.name,
