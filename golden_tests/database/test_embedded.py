@@ -93,6 +93,15 @@ def test_a_file_that_a_script_uses_too(tmp_path: Path) -> None:
         flintlog.open(TYPED, path)
 
 
+def test_a_closed_view() -> None:
+    """It is refused with a message, whatever it is asked."""
+    view = flintlog.open(REACH)
+    view.close()
+    for ask in (lambda: view.commit, lambda: view["link"], lambda: view.apply(link=[("+", 1, 2)]), view.verify):
+        with pytest.raises(flintlog.JobError, match="is closed"):
+            ask()
+
+
 def test_another_thread() -> None:
     """As of a connection, only the thread that has opened a view uses it."""
     with flintlog.open(REACH) as view:

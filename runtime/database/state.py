@@ -95,11 +95,11 @@ def commit_of_row(row: Sequence[Any]) -> CommitRecord:
     """Return a commit as _commits has it; raise JobError if it is damaged."""
     try:
         rows, changes = map(json.loads, row[-2:])
-        if isinstance(rows, dict) and isinstance(changes, dict):
+        if isinstance(rows, dict) and isinstance(changes, dict) and max(row[0], row[6]) < 2**62:
             return CommitRecord._make((*row[:-2], rows, changes))
     except (ValueError, TypeError):
         pass
-    raise JobError(f"the state is damaged: commit {row[0]} does not say how many tuples there are")
+    raise JobError(f"the state is damaged: the record of commit {row[0]} cannot be read")
 
 
 @contextlib.contextmanager
@@ -115,6 +115,8 @@ def telling_errors(path: str) -> Iterator[None]:
             raise JobError(f"{path} is not an SQLite database") from error
         if code == sqlite3.SQLITE_CORRUPT:
             raise JobError(f"{path} is damaged: {error}; restore it from a copy") from error
+        if "closed" in str(error):
+            raise JobError(f"{path} is closed") from error
         if code in FULL:
             raise Passing(f"{path} cannot be read or written: {error}") from error
         if code == sqlite3.SQLITE_TOOBIG:
