@@ -197,9 +197,9 @@ def test_names_of_folders() -> None:
 
 def test_many_locations(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A file for each, written one after the other, also where rows of one are in several batches of rows."""
-    from flintlog.runtime.store import partitioning
+    from flintlog.runtime.store import cut_by_value
 
-    monkeypatch.setattr(partitioning, "ROWS_CUT_AT_ONCE", 100)
+    monkeypatch.setattr(cut_by_value, "ROWS_CUT_AT_ONCE", 100)
     monkeypatch.setattr(publish, "ROWS_CUT_AT_ONCE", 100)
     job = Job(tmp_path)
     rng = random.Random(1)

@@ -1,4 +1,5 @@
-"""Maintain aggregates: fold changes into counts and sums, or compute the groups that changes affect again."""
+"""Maintain aggregates: fold changes into counts and sums, or compute the groups that changes affect again, also where
+only the first rows of a group are kept."""
 
 from __future__ import annotations
 

@@ -78,8 +78,8 @@ def row_derivations(
 Use = tuple[RowRule, int]
 """A rule and the number of one of its literals, the positive ones first."""
 
-#: How a rule's literals read a relation while a phase moves it.
 Emit = Callable[[RowRule, Derivations], None]
+"""What is done with the derivations of a rule that a changed literal gives or takes."""
 
 
 def literals(rule: RowRule) -> list[str]:

@@ -56,8 +56,7 @@ class RowSource:
 
 @dataclass(frozen=True)
 class Absence:
-    """A negated literal of a rule: no row of a table, under an alias, may meet the condition. For a delta of the
-    literal itself, ``matches`` are the equalities with what positive literals bind, without the alias's own."""
+    """A negated literal of a rule: no row of a table, under an alias, may meet the condition."""
 
     table: str
     alias: str

@@ -13,7 +13,7 @@ from ..store.extensions import FURTHER
 from ..system.log import describe
 from .frames import in_tasks, write_renamed_on_spark
 from .inputs import spark_tables
-from .rounds import run_rounds
+from .rounds_task import run_rounds
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -15,6 +15,7 @@ from ..kernel.model import Column, Relation
 from ..kernel.sql import is_optional, names, sql_type
 from ..store.data_files import check_files
 from ..store.manifest import Manifest, StoredRelation
+from ..store.published_names import published_file
 from ..store.reading import load_computed
 from ..store.run_tasks import duck_engine
 from ..store.task_records import Task
@@ -145,6 +146,6 @@ def write_renamed_on_spark(
     frame.select(*renamed).write.parquet(spark_folder(folder))
     for number, path in enumerate(sorted(folder.iterdir())):
         if path.suffix == ".parquet":
-            path.rename(path.with_name(f"{attempt}-{number:05d}.parquet"))
+            path.rename(path.with_name(published_file(attempt, number)))
         else:
             path.unlink()

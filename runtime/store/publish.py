@@ -35,6 +35,7 @@ from ..system.places import (
     write_exclusively,
 )
 from .batches import has_later
+from .cut_by_value import ROWS_CUT_AT_ONCE, rows_by_value, write_cut
 from .data_files import check_files
 from .executors import Executor
 from .extensions import FEEDS, FURTHER, TABLE_KINDS, TABLE_PARTS, further, lacking_part
@@ -50,8 +51,7 @@ from .manifest import (
     manifest_path,
     relative_folder,
 )
-from .partitioning import ROWS_CUT_AT_ONCE, rows_by_value, write_cut
-from .published_names import LOCATION, batch_folder, is_location, location_folder, operation_column
+from .published_names import LOCATION, batch_folder, is_location, location_folder, operation_column, published_file
 from .sealed_records import check_seal, from_json, record_in, sealed
 from .versions import recorded_relation
 
@@ -379,7 +379,7 @@ def write_renamed(
     """Copy Parquet files into one with other column names (old to new in ``names``), a batch of rows at a time, and
     return its path. The values of ``optional`` columns are written as users see them."""
     folder.mkdir(parents=True, exist_ok=True)
-    path = folder / f"{attempt}-00000.parquet"
+    path = folder / published_file(attempt)
     with contextlib.ExitStack() as opened:
         writer: Any = None
         for file in files:
@@ -423,6 +423,6 @@ def write_by_location(
         groups = rows_by_value(reader, list(names).index(by), schema)
 
         def file_of(location: object) -> Path:
-            return folder / location_folder(names.values(), location) / f"{attempt}-{next(numbers):05d}.parquet"
+            return folder / location_folder(names.values(), location) / published_file(attempt, next(numbers))
 
         write_cut(groups, schema, file_of)

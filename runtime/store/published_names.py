@@ -50,6 +50,11 @@ def location_folder(columns: Iterable[str], location: object) -> str:
     return f"{key}={text or EMPTY_LOCATION}"
 
 
+def published_file(attempt: str, number: int = 0) -> str:
+    """Return the name of a published file of an attempt."""
+    return f"{attempt}-{number:05d}.parquet"
+
+
 def operation_column(columns: Iterable[Column], wanted: str = "op", none: bool = False) -> str:
     """Return the name of the operation column, distinct from the columns of a relation; NO_OPERATION if ``none``."""
     if none:

@@ -142,7 +142,7 @@ def roots_of(program: RowProgram, part: str) -> dict[str, set[str]]:
     """Return the names by module that a script uses of the runtime."""
     used = {node.id for node in ast.walk(ast.parse(part)) if isinstance(node, ast.Name)}
     roots = {name: used & module(name).binding.keys() for name in RECORDS}
-    roots["database.cli"] = {"run_file_command"}
+    roots["database.command_list"] = {"run_file_command"}
     roots["database.commands"] = {"functools", *(f"{name}_file" for name in FUNCTIONS)}
     roots |= {f"row_kernel.{stratum.kind}": set() for stratum in program.strata}
     if any(stratum.kind in ("aggregate", "acyclic", "extremal") for stratum in program.strata):

@@ -1,4 +1,4 @@
-"""SqliteExpressions of rules in SQLite's SQL.
+"""Expressions of rules in SQLite's SQL.
 
 Values are stored so that ``=`` and, where the type has an order, ``<`` compare them as the language does: an int as an
 integer, a float as a real, a bool as 0 or 1, dates and timestamps as text of one length, a decimal of at most 18 digits

@@ -67,8 +67,8 @@ class LoadedScript:
 
         called = f"flintlog job {{}} {shlex.quote(str(self.path)).replace('{', '{{').replace('}', '}}')}"
         if isinstance(self.program, RowProgram):
-            from flintlog.runtime.addons.feeds.sqlite_feeds import FED_FILE_COMMANDS
-            from flintlog.runtime.database.cli import run_file_command
+            from flintlog.runtime.addons.feeds.file_state_feeds import FED_FILE_COMMANDS
+            from flintlog.runtime.database.command_list import run_file_command
 
             return run_file_command(self.program, argv, FED_FILE_COMMANDS, called)
         if self.served is None:

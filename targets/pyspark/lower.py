@@ -18,9 +18,9 @@ from flintlog.runtime.kernel.values import value_text
 
 from .aggregates import AggregateColumn, Group
 from .explanations import asked_sql
+from .first_rows import OrderColumn, Ranking
 from .names import Names
 from .print_sql import Sql, facts_sql
-from .ranking import OrderColumn, Ranking
 from .sql import FACTS, ORDERED_BY, QueryBuilder
 
 

@@ -10,7 +10,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from flintlog.runtime.addons.feeds.events import EventReader, MessageForm, TopicMessage, murmur2
+from flintlog.runtime.addons.feeds.debezium_events import EventReader, MessageForm, TopicMessage, murmur2
 from flintlog.runtime.addons.feeds.kafka_client import client_settings, topic_address
 from flintlog.runtime.inputs.records import Problems
 from flintlog.runtime.kernel.errors import JobError

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from flintlog.runtime.addons.feeds.events import murmur2
+from flintlog.runtime.addons.feeds.debezium_events import murmur2
 
 from golden_tests.addons.feeds.envelopes import MemoryTopic, envelope, key_of
 from golden_tests.addons.feeds.world import FeedWorld, FileWorld

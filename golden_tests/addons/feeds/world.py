@@ -14,8 +14,8 @@ import pyarrow as pa
 import pytest
 from deltalake import DeltaTable, write_deltalake
 from flintlog.runtime.addons.feeds import kafka_client, kafka_debezium
-from flintlog.runtime.addons.feeds.sqlite_feeds import FED_FILE_COMMANDS, feeds_of
-from flintlog.runtime.database.cli import run_file_command
+from flintlog.runtime.addons.feeds.file_state_feeds import FED_FILE_COMMANDS, feeds_of
+from flintlog.runtime.database.command_list import run_file_command
 from flintlog.runtime.database.commands import verify_file
 from flintlog.runtime.database.state import open_file_state
 from flintlog.runtime.row_kernel import methods

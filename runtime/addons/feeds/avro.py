@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from ...kernel.errors import reason
-from .debezium import AVRO_MARK, Decode
+from .debezium_messages import AVRO_MARK, Decode
 from .feed import needed_library
 from .semantic import CONNECT_DECIMAL, Schema
 

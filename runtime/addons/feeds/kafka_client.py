@@ -17,7 +17,7 @@ from ...inputs.records import refused
 from ...kernel.errors import JobError, Passing, reason
 from ...kernel.values import shown
 from ..brokers import KAFKA_PATIENCE, topic_offsets
-from .events import TopicMessage
+from .debezium_events import TopicMessage
 from .feed import needed_library
 
 TOPIC_OPTIONS = ("key", "settings", "placeholder", "decimals", "tables", "partitioner", "delivery", "avro", "complete")

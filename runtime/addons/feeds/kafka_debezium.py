@@ -11,7 +11,7 @@ import pyarrow as pa
 from ...inputs.records import Problems, refused
 from ...kernel.errors import JobError, Refused
 from .avro import avro_folder
-from .events import EventReader, MessageForm, TopicMessage, event_schema
+from .debezium_events import EventReader, MessageForm, TopicMessage, event_schema
 from .feed import Delivery, FeedRequest, Look, Position, short_hash, way_out
 from .kafka_client import TopicReader, TopicState, topic_address
 from .kinds import FEED_KINDS

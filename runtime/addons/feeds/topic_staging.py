@@ -19,9 +19,9 @@ from ...kernel.values import plain_row
 from ...store.extensions import FURTHER
 from ...system.log import Log
 from ...system.places import exposed, rows_of_file
-from .debezium import SNAPSHOT_BEGINS
+from .debezium_events import TRUNCATED
+from .debezium_messages import SNAPSHOT_BEGINS
 from .deliveries import StoredInputs, Taken, difference, net_of_images, signs_of
-from .events import TRUNCATED
 from .feed import Delivery, FeedRequest
 from .kafka_client import settings_file, topic_address
 

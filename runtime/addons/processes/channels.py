@@ -422,7 +422,7 @@ class DirectoryChannels:
         raise problem or FileNotFoundError(errno.ENOENT, "the message is gone", message.name)
 
     def done(self, channel: Channel, message: Message) -> None:
-        """Delete a message, once it was processed and everything that follows from it was sent."""
+        """Acknowledge a message by deleting it, once it was processed and everything that follows from it was sent."""
         for name in self.files[channel.name].pop(message, ()):
             (self._folder(channel) / "messages" / name).unlink(missing_ok=True)
 

@@ -32,8 +32,8 @@ from ...inputs.staging import stage_inputs
 from ...kernel.errors import JobError, Refused, reason
 from ...kernel.model import Program, Relation
 from ...kernel.values import named_values
+from ...store.cut_by_value import ROWS_CUT_AT_ONCE, rows_by_value, write_cut
 from ...store.executors import LocalExecutor
-from ...store.partitioning import ROWS_CUT_AT_ONCE, rows_by_value, write_cut
 from ...store.published_names import operation_column
 from ...system.log import Log
 from ...system.places import make_folder, sync, sync_files

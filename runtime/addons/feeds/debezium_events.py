@@ -15,7 +15,7 @@ from ...inputs.values import any_value
 from ...kernel.model import Relation
 from ...kernel.sql import is_optional
 from ...store.set_aside import LeftOut
-from .debezium import INSERTIONS, Decode, Envelope, Structure, read_envelope
+from .debezium_messages import INSERTIONS, Decode, Envelope, Structure, read_envelope
 from .semantic import Convert, Schema, SchemaMisfit, converter, placeholders, schema_name
 
 TRUNCATED = "t"

@@ -8,7 +8,7 @@ from ..explain.proofs import report_explanation
 from ..job.command_line import Command
 from ..job.shared_options import add_asked, add_functions, add_nulls, add_only_rows, option
 from . import parquet
-from .cli import FILE_COMMANDS, add_state_file, add_work
+from .command_list import FILE_COMMANDS, add_state_file, add_work
 from .explain import explain_file
 from .reading import RowReading
 from .recompute import rebuild_file, report_recomputed, upgrade_file

@@ -18,7 +18,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from ...database.cli import add_log, add_state_file, report_file_status
+from ...database.command_list import add_log, add_state_file, report_file_status
 from ...database.commands import (
     FileBatch,
     apply_given,
@@ -27,7 +27,7 @@ from ...database.commands import (
     opened_by,
     status_file,
 )
-from ...database.further import ALL_FILE_COMMANDS
+from ...database.job_commands import ALL_FILE_COMMANDS
 from ...database.reading import RowReading, StoredChange, stored_tuple
 from ...database.state import DatabaseState, Result, open_file_state
 from ...engines.arrow import ROWS_AT_ONCE, arrow_type
@@ -218,7 +218,7 @@ def connect_file_feeds(
 # Commands
 
 
-def run_apply(call: CommandCall) -> None:
+def apply_given_or_fed(call: CommandCall) -> None:
     """Apply what is given, or what is new in feeds."""
     options = call.options
     feeds, resync = options.pop("feeds"), options.pop("resync")
@@ -235,7 +235,7 @@ def run_apply(call: CommandCall) -> None:
     return None
 
 
-def run_follow(call: CommandCall) -> None:
+def follow_given_or_fed(call: CommandCall) -> None:
     """Apply batches, or what is new in feeds, until a signal."""
     options, log, ended = call.options, call.log, until_signal()
     feeds = options.pop("feeds")
@@ -248,7 +248,6 @@ def run_follow(call: CommandCall) -> None:
         opened_by(call, state, options) as database,
         LocalExecutor(keep=True) as executor,
     ):
-        log.event("follow", feeds=", ".join(sorted(feeds_of(database))))
 
         def apply() -> Result:
             return apply_file_feeds(database, executor, feeds, (), RowReading(False, **options), log)
@@ -274,12 +273,12 @@ def report_with_feeds(result: Mapping[str, Any]) -> Iterator[str]:
 def with_feeds(command: Command) -> Command:
     """Return a command that also knows feeds."""
     if command.name == "apply":
-        return replace(command, options=(*command.options, add_feed, add_resync), run=run_apply)
+        return replace(command, options=(*command.options, add_feed, add_resync), run=apply_given_or_fed)
     if command.name == "follow":
         description = "Apply what is new in the connected feeds again and again, or the batches in a folder, and those"
         _, _, rest = command.description.partition(", and those")
         return replace(
-            command, description=f"{description}{rest}", options=(*command.options, add_feed), run=run_follow
+            command, description=f"{description}{rest}", options=(*command.options, add_feed), run=follow_given_or_fed
         )
     return replace(command, run=status_with_feeds, report=report_with_feeds) if command.name == "status" else command
 

@@ -15,7 +15,7 @@ from typing import Any
 import flintlog
 import pyarrow as pa
 import pytest
-from flintlog.runtime.addons.feeds import sqlite_feeds
+from flintlog.runtime.addons.feeds import file_state_feeds
 from flintlog.runtime.database.commands import open_file_state
 from flintlog.runtime.kernel.errors import Passing
 from flintlog.runtime.row_kernel import methods
@@ -125,15 +125,15 @@ def test_another_process_commits(
     """Rows that were compared with an earlier commit are not applied; the next try compares them again."""
     table = make_table(world.folder / "lake", links((1, 2)))
     assert world.run("connect", f"link=delta:{table}") == 0
-    take, other = sqlite_feeds.take, world.folder / "person.csv"
+    take, other = file_state_feeds.take, world.folder / "person.csv"
     other.write_text("op,id,name\n+,2,two\n")
 
     def slow(*given: Any) -> Any:
-        monkeypatch.setattr(sqlite_feeds, "take", take)
+        monkeypatch.setattr(file_state_feeds, "take", take)
         assert world.run("apply", "--changes", str(other)) == 0
         return take(*given)
 
-    monkeypatch.setattr(sqlite_feeds, "take", slow)
+    monkeypatch.setattr(file_state_feeds, "take", slow)
     assert world.run("apply") == 1
     assert "another process has changed" in capsys.readouterr().err
     assert issubclass(Passing, flintlog.JobError)
