@@ -52,6 +52,9 @@ unexport PYTHONDONTWRITEBYTECODE
 
 WITH_JAVA := JAVA_HOME="$$("$(PY)" .ci/java_home.py)" && export JAVA_HOME
 
+# Of tests that may take longer than those of the day.
+LONG := --timeout 1800 -o faulthandler_timeout=2400
+
 demo: $(READY)
 	@$(WITH_JAVA) && "$(PY)" examples/imports/demo.py $(ARGS)
 
@@ -71,14 +74,13 @@ test: java lint
 
 integrations: $(READY)
 	@echo "== tools of others"
-	@$(WITH_JAVA) && FLINTLOG_INTEGRATIONS=1 "$(PY)" -m pytest "golden_tests/integrations/$(LANE)" --timeout 1800 $(ARGS)
+	@$(WITH_JAVA) && FLINTLOG_INTEGRATIONS=1 "$(PY)" -m pytest "golden_tests/integrations/$(LANE)" $(LONG) $(ARGS)
 
 # Any worker may run any test: those of one file would take one worker most of the night.
 nightly: $(READY)
 	@echo "== tests of the night"
 	@$(WITH_JAVA) && FLINTLOG_NIGHTLY=1 FLINTLOG_SHARE="$(SHARE)" $(if $(SEED),FLINTLOG_SEED=$(SEED)) \
-	    "$(PY)" -m pytest --numprocesses 2 --dist worksteal --max-worker-restart 0 --timeout 1800 \
-	    -o faulthandler_timeout=2400 $(ARGS)
+	    "$(PY)" -m pytest --numprocesses 2 --dist worksteal --max-worker-restart 0 $(LONG) $(ARGS)
 
 bench: $(READY)
 	@$(WITH_JAVA) && "$(PY)" benchmarks/bench.py $(ARGS)
