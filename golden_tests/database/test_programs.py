@@ -4,7 +4,6 @@ recomputation, and a batch that is killed has happened or has not."""
 from __future__ import annotations
 
 import contextlib
-import os
 import random
 import signal
 import sqlite3
@@ -17,7 +16,7 @@ from flintlog.compiler.source import SourceFile
 
 from golden_tests.checks import Checked, insertions
 from golden_tests.database.jobs import FileJob, script_text, write_changes
-from golden_tests.job.kill import in_child
+from golden_tests.job.kill import in_child, killing_connect
 from golden_tests.nightly import seeds
 from golden_tests.oracle.batches import apply
 from golden_tests.oracle.evaluate import evaluate
@@ -57,22 +56,11 @@ def test_programs(seed: int, tmp_path: Path) -> None:
 def killed_after(job: FileJob, steps: int, given: list[str]) -> bool:
     """Apply changes, or build the state, in another process, which is killed after so many steps of SQLite's; returns
     whether it was."""
-    connect = sqlite3.connect
-
-    def watched(*arguments: Any, **named: Any) -> Any:
-        connection = connect(*arguments, **named)
-        count = iter(range(steps))
-
-        def step() -> int:
-            if next(count, None) is None:
-                os.kill(os.getpid(), signal.SIGKILL)
-            return 0
-
-        connection.set_progress_handler(step, 1)
-        return connection
 
     def work() -> None:
-        job.job.__dict__["sqlite3"] = type("Watched", (), {**vars(sqlite3), "connect": staticmethod(watched)})
+        job.job.__dict__["sqlite3"] = type(
+            "Watched", (), {**vars(sqlite3), "connect": staticmethod(killing_connect(steps))}
+        )
         with contextlib.suppress(job.job.JobError):  # Of a batch that is refused.
             (job.job.apply if job.commits else job.job.init)(str(job.file), given, log=job.job.Log(True))
 

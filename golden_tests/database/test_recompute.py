@@ -6,7 +6,6 @@ from __future__ import annotations
 import contextlib
 import csv
 import itertools
-import os
 import random
 import signal
 import sqlite3
@@ -35,7 +34,7 @@ from golden_tests.database.jobs import write_changes
 from golden_tests.faults.test_upgrade import CHANGES, PROGRAM, with_rule
 from golden_tests.faults.test_upgrade_inputs import PATHS, VARIANTS
 from golden_tests.harness import VERSION, Row, frozen_row
-from golden_tests.job.kill import in_child
+from golden_tests.job.kill import in_child, killing_connect
 from golden_tests.nightly import one_in, seeds
 from golden_tests.oracle import batches, evaluate, language
 from golden_tests.oracle.random_programs import random_batches, random_inputs
@@ -431,17 +430,9 @@ def test_killed(step: int, tmp_path: Path) -> None:
     former = states.program, states.language
     text = with_rule("link(@S, D).", "link(@S, D), S != D.")
     states.use(text)
-    real = sqlite3.connect
-
-    def watched(*arguments: Any, **named: Any) -> Any:
-        connection, count = real(*arguments, **named), iter(range(step))
-        connection.set_progress_handler(
-            lambda: os.kill(os.getpid(), signal.SIGKILL) if next(count, None) is None else None, 1
-        )
-        return connection
 
     def work() -> None:
-        sqlite3.connect = watched
+        sqlite3.connect = killing_connect(step)
         upgrade_file(states.program, states.file, log=QUIET)
 
     assert in_child(work) == signal.SIGKILL

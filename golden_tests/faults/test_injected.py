@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 import shutil
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -17,7 +17,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from golden_tests.faults import stepping
-from golden_tests.faults.traced import FORCES, Answer, Call, Fault, Traced
+from golden_tests.faults.traced import FORCES, Answer, Fault, Traced, faults_at, missed
 from golden_tests.faults.world import FORMER, OUTPUTS, PROGRAM, World
 from golden_tests.harness import Row, row_of
 from golden_tests.nightly import AT_NIGHT, START, by_day
@@ -172,14 +172,6 @@ class Scene:
         self.traced.close()
 
 
-def faults_at(calls: Sequence[Call], root: Path, what: str) -> list[Fault]:
-    """A fault at each call that changes something below a folder, if it can be one of that call."""
-    found = [call for call in calls if call.changes and any(path.startswith(str(root)) for path in call.paths)]
-    if what == "error=ENOSPC":
-        found = [call for call in found if not call.name.startswith(("unlink", "rmdir", "ftruncate"))]
-    return list(dict.fromkeys(Fault(what, call.name, call.place, call.number) for call in found))
-
-
 @pytest.fixture
 def scene(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Scene]:
     """The scene of a command."""
@@ -190,16 +182,9 @@ def scene(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Scene]:
 
 def every(scene: Scene | Step, faults: list[Fault]) -> None:
     """Let one call after the other fail."""
-    wrong, missed = [], []
-    for fault in faults:
-        try:
-            if not scene.fails(fault):
-                missed.append(fault)
-        except AssertionError as error:
-            wrong.append(f"{fault}: {error}")
-    assert wrong == []
+    none = missed(faults, scene.fails)
     # Threads share the files of DuckDB now and then in another way.
-    assert len(missed) <= len(faults) // 5, missed
+    assert len(none) <= len(faults) // 5, none
 
 
 @pytest.mark.parametrize("scene", ["apply"], indirect=True)

@@ -22,7 +22,7 @@ import subprocess
 import sys
 import traceback
 import uuid
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from types import ModuleType, SimpleNamespace
 from typing import Any, NamedTuple
@@ -110,6 +110,27 @@ def places(name: str, text: str) -> tuple[str, tuple[str, ...]]:
         # A name in a folder that is open: strace knows the folder.
         return descriptor[1], (f"{descriptor[1]}/{given[0]}",)
     return (given or [""])[0], tuple(given)
+
+
+def faults_at(calls: Sequence[Call], root: Path, what: str) -> list[Fault]:
+    """A fault at each call that changes something below a folder, if it can be one of that call."""
+    found = [call for call in calls if call.changes and any(path.startswith(str(root)) for path in call.paths)]
+    if what == "error=ENOSPC":
+        found = [call for call in found if not call.name.startswith(("unlink", "rmdir", "ftruncate"))]
+    return list(dict.fromkeys(Fault(what, call.name, call.place, call.number) for call in found))
+
+
+def missed(faults: Iterable[Fault], fails: Callable[[Fault], bool]) -> list[Fault]:
+    """Let one call after the other fail; return those that did not. Raises AssertionError with all that is wrong."""
+    wrong, none = [], []
+    for fault in faults:
+        try:
+            if not fails(fault):
+                none.append(fault)
+        except AssertionError as error:
+            wrong.append(f"{fault}: {error}")
+    assert wrong == []
+    return none
 
 
 class Traced:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import shutil
 import signal
+import sqlite3
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -64,6 +65,24 @@ def kill_at(step: int, counts: Callable[[str, tuple[object, ...]], bool]) -> Non
                 os.kill(os.getpid(), signal.SIGKILL)
 
     sys.addaudithook(hook)
+
+
+def killing_connect(steps: int) -> Callable[..., sqlite3.Connection]:
+    """What stands in for ``sqlite3.connect``: connections that end this process after so many steps of SQLite's."""
+    connect = sqlite3.connect
+
+    def watched(*arguments: Any, **named: Any) -> sqlite3.Connection:
+        connection, count = connect(*arguments, **named), iter(range(steps))
+
+        def step() -> int:
+            if next(count, None) is None:
+                os.kill(os.getpid(), signal.SIGKILL)
+            return 0
+
+        connection.set_progress_handler(step, 1)
+        return connection
+
+    return watched
 
 
 def build(job: ModuleType, root: Path, changes: dict[str, str]) -> None:
