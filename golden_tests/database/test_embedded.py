@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sqlite3
 import subprocess
 import sys
 import threading
@@ -100,6 +101,14 @@ def test_a_closed_view() -> None:
     for ask in (lambda: view.commit, lambda: view["link"], lambda: view.apply(link=[("+", 1, 2)]), view.verify):
         with pytest.raises(flintlog.JobError, match="is closed"):
             ask()
+
+
+def test_a_relation_called_closed() -> None:
+    """Errors that name it are not taken for those of a closed file."""
+    program = "input relation link(closed: int)\noutput closed.\nclosed(A) :- link(A)."
+    wrong = pytest.raises(sqlite3.OperationalError, match="no such column: closed")
+    with flintlog.open(program, ":memory:") as view, wrong:
+        view.sql("SELECT closed FROM _commits")
 
 
 def test_another_thread() -> None:

@@ -51,12 +51,22 @@ def is_record(text: str) -> bool:
     return isinstance(json.loads(text), dict)
 
 
+def is_record_of_feeds(text: str) -> bool:
+    """Return whether a text is a JSON object of the records of feeds, as far as what has no feeds reads them."""
+    feeds = json.loads(text)
+    return isinstance(feeds, dict) and all(
+        isinstance(record, dict) and isinstance(record.get("source"), str) and {"columns", "where"} <= record.keys()
+        for record in feeds.values()
+    )
+
+
 SETTINGS_READ: dict[str, Callable[[str], bool]] = {
     "program": bool,
     "relations": bool,
     "functions": is_record,
     "begun": is_record,
     "lost_inputs": is_record,
+    "feeds": is_record_of_feeds,
     "keep": lambda text: bool(KEEP.fullmatch(text)),
     "forgotten": str.isdecimal,
 }
@@ -220,7 +230,8 @@ def check_origin(connection: sqlite3.Connection, path: str) -> dict[str, str]:
         query = "SELECT sql FROM sqlite_schema WHERE type = 'table' AND name = ?"
         if connection.execute(query, (name,)).fetchone() != (sql,):
             raise JobError(f"{path} is damaged, or was changed by another program: it has no table {name} of a state")
-    settings = dict(connection.execute("SELECT name, value FROM _settings"))
+    # Files have feeds only once these were connected.
+    settings = {"feeds": "{}", **dict(connection.execute("SELECT name, value FROM _settings"))}
     for name, has in SETTINGS_READ.items():
         try:
             read = isinstance(settings[name], str) and has(settings[name])

@@ -115,7 +115,7 @@ def telling_errors(path: str) -> Iterator[None]:
             raise JobError(f"{path} is not an SQLite database") from error
         if code == sqlite3.SQLITE_CORRUPT:
             raise JobError(f"{path} is damaged: {error}; restore it from a copy") from error
-        if "closed" in str(error):
+        if isinstance(error, sqlite3.ProgrammingError) and "closed database" in str(error):
             raise JobError(f"{path} is closed") from error
         if code in FULL:
             raise Passing(f"{path} cannot be read or written: {error}") from error
