@@ -126,13 +126,17 @@ def has_its_functions(database: DatabaseState) -> bool:
     return bool(json.loads(database.settings["functions"]) == sources)
 
 
-def forget_positions(database: DatabaseState, given: Mapping[str, Any]) -> None:
-    """Let the next batch compare feeds as a whole whose relations were given other rows, by tables."""
-    feeds = database.feeds
+def keep_feeds(database: DatabaseState, former: Sequence[FormerRelation], given: Mapping[str, Any]) -> None:
+    """Keep the feeds of inputs. The next batch compares as a whole those whose relations do not have the rows that were
+    read: since others were ``given``, by tables, or since the ``former`` program had no such input."""
+    feeds, kept = database.feeds, {}
+    stored = {one.table: one for one in former if one.record.kind == "input"}
     for name, relation in database.program.inputs.items():
-        if relation.table in given and name in feeds:
-            feeds[name] = {member: feeds[name][member] for member in ("source", "columns", "where")}
-    database.set("feeds", json.dumps(feeds))
+        if name in feeds:
+            stays = relation.table in stored and stored[relation.table].has_columns_of(relation)
+            read = feeds[name] if stays and relation.table not in given else ("source", "columns", "where")
+            kept[name] = {member: feeds[name][member] for member in read}
+    database.set("feeds", json.dumps(kept))
 
 
 def recompute_file(
@@ -150,7 +154,7 @@ def recompute_file(
     with database.transaction():
         former += former_relations(database)
         record = recompute_all(database, former, given, command, log)
-        forget_positions(database, given)
+        keep_feeds(database, former, given)
     compared = continued_relations(program, former).compared
     visible = {relation.name: relation.table for relation in program.relations if not relation.hidden}
     return {

@@ -18,6 +18,7 @@ from ..row_kernel.encodings import decoded_row, define_functions
 from ..row_kernel.model import RowProgram, RowRelation
 from ..row_kernel.recount import row_differences
 from ..row_kernel.tables import RowTables, listed
+from ..store.manifest import fed_elsewhere
 from ..store.retention import UNITS, moment_after, moment_text, parsed_moment
 from .schema import (
     APPLICATION_ID,
@@ -242,11 +243,10 @@ class DatabaseState:
 
     def unfed(self, changes: dict[str, Any]) -> dict[str, Any]:
         """Return changes by table; raise JobError for those of an input that has a feed."""
-        for relation in self.program.relations:
-            if changes.get(relation.table) and relation.name in self.feeds:
-                raise JobError(
-                    f"{relation.name} has a feed: change its rows there, or `connect --remove {relation.name}` first"
-                )
+        feeds = self.feeds
+        for name, relation in self.program.inputs.items():
+            if changes.get(relation.table) and name in feeds:
+                raise fed_elsewhere(name, feeds[name]["source"])
         return changes
 
     @property

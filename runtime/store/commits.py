@@ -30,6 +30,7 @@ from .manifest import (
     commit_numbers,
     commit_of,
     damaged_manifest,
+    fed_elsewhere,
     is_stream,
     load_manifest,
     manifest_path,
@@ -372,8 +373,7 @@ def check_unfed(before: Manifest | None, given: Iterable[str]) -> None:
     """Raise JobError if rows are given for a relation that has a feed: it would no longer have the rows of that."""
     for name in given:
         if before and name in before.feeds:
-            source = before.feeds[name].source
-            raise JobError(f"{name} is fed by {source}: change its rows there, or `connect --remove {name}` first")
+            raise fed_elsewhere(name, before.feeds[name].source)
 
 
 def relation_rows(program: Program, manifest: Manifest) -> dict[str, int]:

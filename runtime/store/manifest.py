@@ -155,6 +155,11 @@ class FeedRecord:
         return FeedRecord(self.source, self.columns, self.where)
 
 
+def fed_elsewhere(name: str, source: str) -> JobError:
+    """Return the error for rows that are given for an input relation that has a feed."""
+    return JobError(f"{name} is fed by {source}: change its rows there, or `connect --remove {name}` first")
+
+
 @dataclass(frozen=True)
 class OutputRecord:
     """The table that an output relation is kept as: its ``folder``, the attempt whose tuples it should have ``before``

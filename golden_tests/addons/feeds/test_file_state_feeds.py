@@ -19,10 +19,22 @@ from flintlog.runtime.addons.feeds import file_state_feeds
 from flintlog.runtime.database.commands import open_file_state
 from flintlog.runtime.kernel.errors import Passing
 from flintlog.runtime.row_kernel import methods
+from flintlog.targets.database.lower import lower_rows
 
 from golden_tests.addons.feeds.test_folder import put
-from golden_tests.addons.feeds.world import NULLS, PROGRAM, FileWorld, append, applied, links, make_table, refusal
-from golden_tests.job.kill import in_child
+from golden_tests.addons.feeds.world import (
+    NULLS,
+    PROGRAM,
+    FileWorld,
+    append,
+    applied,
+    delete,
+    links,
+    make_table,
+    refusal,
+)
+from golden_tests.harness import compile_text
+from golden_tests.job.kill import in_child, killing_connect
 from golden_tests.nightly import AT_NIGHT
 
 assert methods, "registered"
@@ -70,6 +82,19 @@ def test_rows_that_were_there(world: FileWorld, capsys: pytest.CaptureFixture[st
     nullable.close()
 
 
+def test_many_rows(world: FileWorld, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    """Rows that are compared are read a part at a time, and none is left out."""
+    monkeypatch.setattr(file_state_feeds, "ROWS_AT_ONCE", 3)
+    pairs = {(n, n + 1) for n in range(10)}
+    table = make_table(world.folder / "lake", links(*sorted(pairs)))
+    assert world.run("connect", f"link=delta:{table}") == world.run("apply") == 0
+    world.check(pairs)
+    assert applied(world, capsys, "--resync", "link")["changes"] == {}
+    delete(table, "src > 7")
+    assert applied(world, capsys, "--resync", "link")["changes"]["link"] == {"inserted": 0, "deleted": 2}
+    world.check({pair for pair in pairs if pair[0] < 8})
+
+
 def test_refusals(world: FileWorld, capsys: pytest.CaptureFixture[str]) -> None:
     """What has a feed is changed there only; what is wrong leaves the state and its feeds as they were."""
     assert world.run("build") == 0
@@ -82,7 +107,7 @@ def test_refusals(world: FileWorld, capsys: pytest.CaptureFixture[str]) -> None:
     assert world.run("apply") == 0
     given = world.folder / "link.csv"
     given.write_text("op,src,dst\n+,5,6\n")
-    told = "link has a feed: change its rows there, or `connect --remove link` first"
+    told = f"link is fed by files:{folder}: change its rows there, or `connect --remove link` first"
     assert told in refusal(world, capsys, "--changes", str(given))
     assert "--feed and --resync are for feeds" in refusal(world, capsys, "--changes", str(given), "--resync", "link")
     batch = next(iter(world.manifest.feeds["link"].position["files"]))
@@ -90,7 +115,10 @@ def test_refusals(world: FileWorld, capsys: pytest.CaptureFixture[str]) -> None:
     with open_file_state(world.program, str(world.state)) as database:
         name = database.commit.batch
     assert told in refusal(world, capsys, name, command="revert")
-    with flintlog.open(world_program(world), world.state) as view, pytest.raises(flintlog.JobError, match="has a feed"):
+    with (
+        flintlog.open(world_program(world), world.state) as view,
+        pytest.raises(flintlog.JobError, match="is fed by files:"),
+    ):
         view.apply(link=[("+", 7, 8)])
     put(folder, "b.csv", "+3,x")
     assert "b.csv" in refusal(world, capsys)
@@ -119,6 +147,34 @@ def test_rows_given_anew(world: FileWorld, capsys: pytest.CaptureFixture[str]) -
     world.check({(1, 2), (2, 3)})
 
 
+def test_upgrades(world: FileWorld, capsys: pytest.CaptureFixture[str]) -> None:
+    """A feed stays where its input has the rows that were read, is compared anew where they are read otherwise, and
+    goes with the input; one that comes back is connected anew."""
+    table = make_table(world.folder / "lake", links((1, 2), (2, 3)))
+    assert world.run("connect", f"link=delta:{table}") == world.run("apply") == 0
+
+    def turn(text: str) -> str:
+        """Upgrade the state to a program, and return what is said."""
+        world.program = lower_rows(compile_text(text, "net.dl")[0].plan)
+        assert world.run("upgrade") == 0
+        return capsys.readouterr().out
+
+    turn(PROGRAM.replace("reachable(S, D) :- link(S, D).", "reachable(S, D) :- link(S, D), S != D."))
+    assert world.run("apply") == 0
+    assert "nothing new in link" in capsys.readouterr().out
+    turn(PROGRAM.replace("input relation link", "input multiset relation link"))
+    assert world.manifest.feeds["link"].position == {}
+    assert applied(world, capsys)["changes"] == {}
+    assert world.rows("link") == {(1, 2), (2, 3)}
+    turn("input relation person(id: int, name: string)\noutput person.")
+    assert world.manifest.feeds == {}
+    turn(PROGRAM)
+    assert world.rows("link") == set()
+    assert "no feed is connected" in refusal(world, capsys)
+    assert world.run("connect", f"link=delta:{table}") == world.run("apply") == 0
+    world.check({(1, 2), (2, 3)})
+
+
 def test_another_process_commits(
     world: FileWorld, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -142,18 +198,31 @@ def test_another_process_commits(
     assert world.rows("named") == {(1, "two")}
 
 
-@pytest.mark.parametrize(
-    "feeds", ['{"link": 7}', '{"link": {"source": 7}}', "[]", "{", '{"link": {"source": "files:"}}']
-)
-def test_a_forged_record(feeds: str, world: FileWorld, capsys: pytest.CaptureFixture[str]) -> None:
-    """It is refused with a reason, or leads to a place that is refused."""
+UNREAD = "is damaged: its setting feeds cannot be read"
+FORGED = {
+    '{"link": 7}': UNREAD,
+    '{"link": {"source": 7}}': UNREAD,
+    "[]": UNREAD,
+    "{": UNREAD,
+    '{"link": {"source": "files:", "columns": 7, "where": ""}}': "is damaged: of its feeds",
+    '{"link": {"source": "files:", "columns": {}, "where": ""}}': "files: is not a feed",
+}
+
+
+@pytest.mark.parametrize(("feeds", "said"), FORGED.items())
+def test_a_forged_record(feeds: str, said: str, world: FileWorld, capsys: pytest.CaptureFixture[str]) -> None:
+    """It is refused with a reason, by commands that read no feed as well."""
     assert world.run("build") == 0
     with sqlite3.connect(world.state) as connection:
         connection.execute("REPLACE INTO _settings VALUES ('feeds', ?)", (feeds,))
     connection.close()
-    assert world.run("apply") == 1
-    said = capsys.readouterr().err
-    assert "is damaged" in said or "is not a feed" in said, said
+    given = world.folder / "link.csv"
+    given.write_text("op,src,dst\n+,5,6\n")
+    told = said if said == UNREAD else "link is fed by files:"
+    for command, wanted in ((["apply"], said), (["apply", "--changes", str(given)], told), (["status"], said)):
+        code = world.run(*command)
+        assert code == (0 if "is not a feed" in said and command == ["status"] else 1)
+        assert code == 0 or wanted in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("apart", [61, pytest.param(5, marks=AT_NIGHT)])
@@ -166,17 +235,9 @@ def test_killed(apart: int, tmp_path: Path) -> None:
         put(folder / "incoming", "a.csv", "+1,2", "+2,3")
         assert world.run("connect", f"link=files:{folder / 'incoming'}") == world.run("apply") == 0
         put(folder / "incoming", "b.csv", "+3,4")
-        connect = sqlite3.connect
 
-        def watched(*given: Any, steps: int = steps, connect: Any = connect, **named: Any) -> Any:
-            connection, count = connect(*given, **named), iter(range(steps))
-            connection.set_progress_handler(
-                lambda: os.kill(os.getpid(), signal.SIGKILL) if next(count, None) is None else None, 1
-            )
-            return connection
-
-        def work(watched: Any = watched, world: FileWorld = world) -> None:
-            sqlite3.connect = watched
+        def work(steps: int = steps, world: FileWorld = world) -> None:
+            sqlite3.connect = killing_connect(steps)
             assert world.run("apply") == 0
 
         ended = in_child(work)

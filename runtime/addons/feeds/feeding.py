@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Container, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -209,28 +209,31 @@ def place_taken(relation: Relation, named: str, taken: Iterable[Taken], reading:
     return place or f" ({one.request.record.source})"
 
 
-def feed_batch_id(news: Iterable[Fed], applied: Container[str]) -> str:
-    """Return the ID of a batch, which follows from what it covers: a batch that is tried again has the same. If an
-    ``applied`` one has it, since a feed was read again from an earlier position, it gets a number."""
+def feed_batch_id(news: Iterable[Fed], is_applied: Callable[[str], bool]) -> str:
+    """Return the ID of a batch, which follows from what it covers: a batch that is tried again has the same. If the
+    state has applied one with that ID, since a feed was read again from an earlier position, it gets a number."""
     batch = "+".join(fed.label for fed in news)
     if len(batch) > LONGEST_BATCH_ID:
         batch = f"feeds@{short_hash(batch)}{short_hash(batch[::-1])}"
     number, name = 1, batch
-    while name in applied:
+    while is_applied(name):
         number += 1
         name = f"{batch}#{number}"
     return name
 
 
-def nothing_new(program: Program, before: Manifest, log: Log) -> dict[str, Any]:
-    """Return the result of a command that found nothing new in any feed, so that it commits nothing."""
-    feeds = without_streams(before.feeds)
+def nothing_new(
+    program: Program, recorded: Mapping[str, FeedRecord], batch: str, commit: int, log: Log
+) -> dict[str, Any]:
+    """Return the result of a command that found nothing new in any feed that a state has ``recorded``, so that it
+    commits nothing after its last ``batch`` and ``commit``."""
+    feeds = without_streams(recorded)
     log.event("nothing new", feeds=", ".join(sorted(feeds)))
     names = ", ".join(f"{name} ({record.source})" for name, record in sorted(feeds.items()))
     return {
         "program": program.name,
-        "batch": before.batch,
-        "commit": before.commit,
+        "batch": batch,
+        "commit": commit,
         "applied": False,
         "nothing_new": names,
     }
@@ -250,8 +253,9 @@ def apply_feeds(
     again = list(resync)
     news = looked_at(request, before.feeds, given_sources(places), again, reading.left_out, reading.aside)
     if not news:
-        return nothing_new(program, before, log)
-    batch = feed_batch_id(news, {name for listed in batch_lists(root, before) for name in listed.batches})
+        return nothing_new(program, before.feeds, before.batch, before.commit, log)
+    applied = {name for listed in batch_lists(root, before) for name in listed.batches}
+    batch = feed_batch_id(news, applied.__contains__)
     if request.options.functions:
         request.options.functions.check(before.functions)
     check_stored(root, before, stored_files(before))
@@ -275,7 +279,7 @@ def apply_feeds(
     try:
         manifest = run_and_commit(request, before, Batch(batch, feeds=feeds, **reading.told), work)
     except NothingDiffers:
-        return nothing_new(program, before, log)
+        return nothing_new(program, before.feeds, before.batch, before.commit, log)
     return summary(program, root, manifest, started)
 
 

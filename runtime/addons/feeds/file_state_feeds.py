@@ -7,6 +7,7 @@ changes that this led to, are in one transaction.
 from __future__ import annotations
 
 import contextlib
+import itertools
 import json
 import tempfile
 import time
@@ -53,7 +54,7 @@ from . import folder, iceberg, kafka_debezium, spark_delta, topic_staging
 from .connect import connected_with, report_connect
 from .definitions import given_sources
 from .deliveries import Taken, check_taken
-from .feeding import feed_batch_id, follow_feeds, looked_at, place_taken, take
+from .feeding import feed_batch_id, follow_feeds, looked_at, nothing_new, place_taken, take
 from .sources import add_feed, add_resync, add_sources
 
 assert all((folder, iceberg, kafka_debezium, spark_delta, topic_staging)), "registered"
@@ -118,7 +119,7 @@ class FileInputs:
         path = self.folder / f"{relation.table}-stored.parquet"
         with self.database.reading(), pq.ParquetWriter(path, schema) as writer:
             rows = self.database.rows(stored)
-            while some := [row for row, _ in zip(rows, range(ROWS_AT_ONCE), strict=False)]:
+            while some := list(itertools.islice(rows, ROWS_AT_ONCE)):
                 own = (stored_row(relation.columns, row[: len(relation.columns)]) for row in some)
                 columns = zip(*own, strict=True)
                 arrays = [pa.array(column, field.type) for column, field in zip(columns, schema, strict=True)]
@@ -153,29 +154,19 @@ def apply_file_feeds(
     request = request_on(database, executor, log)
     with database.reading():
         before, commit = feeds_of(database), database.commit
-        applied = {batch for (batch,) in database.connection.execute("SELECT batch FROM _commits")}
     if not before:
         raise JobError("no feed is connected to this state: give --changes or --batches, or `connect` one")
     reading = Reading(False, read.op_column, "", read.net or "", read.all_inserts, read.left_out)
     news = looked_at(request, before, given_sources(feeds), list(resync), reading.left_out)
-    nothing = {
-        "program": request.program.name,
-        "batch": commit.batch,
-        "commit": commit.number,
-        "applied": False,
-        "nothing_new": ", ".join(f"{name} ({record.source})" for name, record in sorted(before.items())),
-    }
     if not news:
-        log.event("nothing new", feeds=", ".join(sorted(before)))
-        return nothing
-    batch = feed_batch_id(news, applied)
+        return nothing_new(request.program, before, commit.batch, commit.number, log)
+    batch = feed_batch_id(news, lambda name: database.commit_of_batch(name) is not None)
     with tempfile.TemporaryDirectory(prefix="flintlog-") as name:
         into = Path(name)
         stored = FileInputs(database, into)
         deliveries = [take(fed, stored, into / fed.request.relation.table, reading, log) for fed in news]
         if not any(fed.look.versioned for fed in news) and all(one.effect == (0, 0) for one in deliveries):
-            log.event("nothing new", feeds=", ".join(sorted(before)))
-            return nothing
+            return nothing_new(request.program, before, commit.batch, commit.number, log)
         changes = {
             one.table: [*staged_changes(one, database.program.inputs[one.request.relation.name])] for one in deliveries
         }
@@ -202,10 +193,11 @@ def connect_file_feeds(
         before = feeds_of(database)
         added = (sources, feeds) if sources or feeds or not remove else None
         now = connected_with(request.program, executor, before, remove, added, log)
-        with database.transaction():
-            if feeds_of(database) != before:
-                raise Passing(f"another process has connected feeds of {state} meanwhile")
-            record_feeds(database, now)
+        if now != before:
+            with database.transaction():
+                if feeds_of(database) != before:
+                    raise Passing(f"another process has connected feeds of {state} meanwhile")
+                record_feeds(database, now)
         return {
             "program": program.name,
             "applied": now != before,

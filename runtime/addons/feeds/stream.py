@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from ...kernel.errors import JobError, reason
 from ...kernel.values import shown
-from ...store.manifest import STREAM, FeedRecord, is_stream
+from ...store.manifest import STREAM, FeedRecord, fed_elsewhere, is_stream
 from ...system.places import input_place
 
 if TYPE_CHECKING:
@@ -57,9 +57,7 @@ def due_relations(feeds: Mapping[str, FeedRecord], names: Iterable[str], query: 
             due.append(name)
             continue
         if not is_stream(record):
-            raise JobError(
-                f"{name} is fed by {record.source}: change its rows there, or `connect --remove {name}` first"
-            )
+            raise fed_elsewhere(name, record.source)
         if record.source != f"{STREAM}{query}":
             raise JobError(
                 f"{name} is changed by the streaming query {record.source.removeprefix(STREAM)}, and this is the query "
