@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import fields, replace
 
@@ -168,6 +169,10 @@ def rule_of(rule: typed.TypedRule, names: Names, head: str = "") -> RowRule:
         if isinstance(argument, typed.Aggregate)
         for part in argument.order
     ]
+    # What only negated literals read, or nothing, has to have a value, too.
+    read = Counter(variable.name for variable in typed.variables_of(rule))
+    read -= Counter(variable.name for negation in rule.negations for variable in typed.variables_of(negation))
+    lacking += [values[name] for name in sorted(doubtful) if read[name] == 1]
     if lacking:
         heads[0] = f"iif({' OR '.join(f'({test}) IS NULL' for test in lacking)}, NULL, {heads[0]})"
     return RowRule(
