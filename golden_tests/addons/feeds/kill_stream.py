@@ -36,7 +36,7 @@ reachable(S, D) :- link(S, Z), reachable(Z, D).
 visits(N, count<P>) :- visit(I, P), person(I, N).
 """
 
-NODES = 6
+NODES, TURNS = 6, 3
 #: What Spark says, now and then, when its JVM no longer reaches the Python functions of a query.
 LOST_PYTHON = b"py4j.Py4JException: Error while sending a command."
 
@@ -54,12 +54,14 @@ class Killed:
         assert self.world.run("init", "--keep", "1000") == 0
 
     def grow(self) -> None:
-        """Write a file for each query."""
+        """Write a file for each query. Files in a row change other links and people: a batch that happens to have
+        several of them must not say both that a row comes and that it goes."""
         rng, first, second = self.rng, list[tuple[Any, ...]](), list[tuple[Any, ...]]()
-        for a, b in {(rng.randrange(NODES), rng.randrange(NODES)) for _ in range(3)}:
+        turn = self.files["first"] % TURNS
+        for a, b in {(rng.randrange(turn, NODES, TURNS), rng.randrange(NODES)) for _ in range(3)}:
             first.append(("-" if (a, b) in self.links else "+", a, str(b)))
             self.links ^= {(a, b)}
-        person = rng.randrange(NODES)
+        person = rng.randrange(turn, NODES, TURNS)
         if person in self.people and rng.random() < 0.4:
             first.append(("-", person, self.people.pop(person)))
         else:
