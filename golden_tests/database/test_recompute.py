@@ -353,6 +353,8 @@ def test_verified_while_others_write(tmp_path: Path) -> None:
         ("UPDATE _settings SET value = '{}' WHERE name = 'relations'", "has the (table|view|index) .*, which"),
         ("UPDATE _settings SET value = replace(value, '\"dst\"', '\"gone\"')", "has the table .*, which the program"),
         ("UPDATE _commits SET rows = '[]'", "the record of commit 2 cannot be read"),
+        ("UPDATE _commits SET time = 'x; y' WHERE number = 2", "the record of commit 2 cannot be read"),
+        ("UPDATE _commits SET time = x'00' WHERE number = 2", "the record of commit 2 cannot be read"),
         ("UPDATE _commits SET clock = 9223372036854775807", "the record of commit 2 cannot be read"),
         ("UPDATE _commits SET number = 9223372036854775807 WHERE number = 2", "of commit 9223372036854775807 cannot"),
     ],

@@ -18,8 +18,8 @@ from ..row_kernel.encodings import decoded_row, define_functions
 from ..row_kernel.model import RowProgram, RowRelation
 from ..row_kernel.recount import row_differences
 from ..row_kernel.tables import RowTables, listed
-from ..store.manifest import fed_elsewhere
-from ..store.retention import UNITS, moment_after, moment_text, parsed_moment
+from ..store.manifest import fed_elsewhere, is_moment, parsed_moment
+from ..store.retention import UNITS, moment_after, moment_text
 from .schema import (
     APPLICATION_ID,
     SCHEMA_VERSION,
@@ -96,9 +96,9 @@ def commit_of_row(row: Sequence[Any]) -> CommitRecord:
     """Return a commit as _commits has it; raise JobError if it is damaged."""
     try:
         rows, changes = map(json.loads, row[-2:])
-        if isinstance(rows, dict) and isinstance(changes, dict) and max(row[0], row[6]) < 2**62:
+        if isinstance(rows, dict) and isinstance(changes, dict) and max(row[0], row[6]) < 2**62 and row[5] and is_moment(row[5]):
             return CommitRecord._make((*row[:-2], rows, changes))
-    except (ValueError, TypeError):
+    except (ValueError, TypeError, AttributeError):
         pass
     raise JobError(f"the state is damaged: the record of commit {row[0]} cannot be read")
 

@@ -6,6 +6,7 @@ import re
 import uuid
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from datetime import datetime
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -33,6 +34,19 @@ NUMBER = re.compile(r"(?:-?[0-9]{1,39})?")
 KEEP = re.compile(r"(?:|[2-9]|[1-9][0-9]{1,8}|[1-9][0-9]{0,5}[dhm])")
 """Matches the time for which commits are kept: a number of commits, or of days, hours or minutes; empty for
 COMMITS_KEPT."""
+
+
+def parsed_moment(text: str) -> datetime:
+    """Return the time of a commit; raise ValueError if it is none."""
+    return datetime.fromisoformat(text.replace("Z", "+00:00"))
+
+
+def is_moment(text: str) -> bool:
+    """Return whether a text is a time in UTC, as commits record it, or empty."""
+    try:
+        return not text or (text.endswith("Z") and bool(parsed_moment(text)))
+    except ValueError:
+        return False
 
 
 def is_natural(value: int) -> bool:
@@ -65,6 +79,7 @@ TypeName = Annotated[str, re.compile(r"[a-z][a-z0-9<>(),?]*").fullmatch]
 """The type of a column."""
 
 Natural = Annotated[int, is_natural]
+Moment = Annotated[str, is_moment]
 
 StateFile = Annotated[str, is_data_file]
 
@@ -280,7 +295,7 @@ class Manifest:
     feeds: Mapping[str, FeedRecord] = field(default_factory=dict)
     tables: OutputTables = NO_TABLES
     command: str = ""
-    time: str = ""
+    time: Moment = ""
     seconds: float = 0.0
     keep: Annotated[str, KEEP.fullmatch] = ""
     kept_from: Natural = 0

@@ -11,7 +11,16 @@ from typing import Any
 from ..kernel.errors import JobError
 from ..kernel.values import shown
 from .batches import last_commit
-from .manifest import COMMITS_KEPT, KEEP, Manifest, commit_numbers, load_manifest, read_manifest, read_state
+from .manifest import (
+    COMMITS_KEPT,
+    KEEP,
+    Manifest,
+    commit_numbers,
+    load_manifest,
+    parsed_moment,
+    read_manifest,
+    read_state,
+)
 
 CLOCK_AHEAD, CLOCK_BEHIND = timedelta(days=100), timedelta(hours=1)
 """How far the clock may be after and before the last commit of a state that keeps commits for some time."""
@@ -38,11 +47,6 @@ def checked_distance(distance: str | None) -> timedelta | None:
     if not parts or int(parts[1]) > timedelta.max // timedelta(**{UNITS[parts[2]]: 1}):
         raise JobError(f"{shown(distance)} is not a distance in time: give days, hours or minutes, such as 400d or 12h")
     return timedelta(**{UNITS[parts[2]]: int(parts[1])})
-
-
-def parsed_moment(text: str) -> datetime:
-    """Return the time of a commit."""
-    return datetime.fromisoformat(text.replace("Z", "+00:00"))
 
 
 def moment_text(moment: datetime) -> str:
