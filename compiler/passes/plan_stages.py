@@ -18,6 +18,7 @@ After::
 A relation can be divided into buckets by a pivot column if, in every rule, every literal over a relation of the same
 stage has at its pivot the same variable or constant as the head has at its own. Each derivation then lies in one
 bucket, and a stage runs without exchange between buckets. Relations of other stages are read as a whole.
+Inputs have no pivot: ``bucket_column`` in ``targets/pyspark/lower.py`` chooses how they are divided.
 """
 
 from __future__ import annotations

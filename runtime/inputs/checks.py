@@ -1,7 +1,8 @@
 """Check rows, a column at a time, and stage those that fit.
 
-This is the one way for the rows of all sources. A column is converted as a whole if that is certain to give what the
-readers of :mod:`.values` would. Otherwise its values are read one by one, which finds the wrong ones and the reasons.
+This is the one way for the rows of all sources, if the state is a folder. A column is converted as a whole if that is
+certain to give what the readers of :mod:`.values` would. Otherwise its values are read one by one, which finds the
+wrong ones and the reasons.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
 """Maintain recursive strata whose relations keep the least or greatest value of each group.
 
 Of each group only the best value is stored, with its rank and the number of derivations of lower rank that give
-exactly this value. In a relation without an extremum each tuple is a group. After deletions a batch has three steps:
+exactly this value. In a relation without an extremum each tuple is a group. Extrema outside of recursions are the task
+of :mod:`.aggregate`. After deletions a batch has three steps:
 1. Improve: better values replace worse ones until no rule gives a better one. This only finds the best values, and
    its changes are undone.
 2. Leave: the tuples whose value was improved are removed, and all that was derived from them alone.
