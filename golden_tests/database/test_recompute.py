@@ -7,6 +7,7 @@ import contextlib
 import csv
 import itertools
 import random
+import re
 import signal
 import sqlite3
 import subprocess
@@ -465,3 +466,24 @@ def test_commands(tmp_path: Path) -> None:
     assert done.exit_code == 1 and "`flintlog job upgrade SCRIPT --state FILE` converts it" in done.output
     done = CliRunner().invoke(main, ["job", "rebuild", str(scripts[1]), "--state", states.file])
     assert "batch rebuild-000004 is commit 4" in done.output
+
+
+def test_other_indexes(tmp_path: Path) -> None:
+    """A file of the same program with other indexes, as another compiler may choose them, is converted."""
+    states = FileStates(tmp_path, PROGRAM)
+    first(states)
+    with sqlite3.connect(states.file) as connection:
+        schema = dict(connection.execute("SELECT name, sql FROM sqlite_schema WHERE sql IS NOT NULL"))
+        index = next(name for name in schema if re.fullmatch("_rows_of_.*__1", name))
+        connection.execute(f'DROP INDEX "{index}"')
+        connection.execute('CREATE INDEX "_rows_of_link__9" ON "_rows_of_link" ("dst", "src")')
+    connection.close()
+    for refused in (states.check, lambda: states.apply({"link": [("+", (7, 8))]})):
+        with pytest.raises(JobError, match=r"has other indexes than the program.* upgrade"):
+            refused()
+    states.inputs["link"].discard((7, 8))
+    assert upgrade_file(states.program, states.file, log=QUIET)["changes"] == {}
+    states.apply({"link": [("+", (7, 8))]})
+    with sqlite3.connect(states.file) as connection:
+        assert dict(connection.execute("SELECT name, sql FROM sqlite_schema WHERE sql IS NOT NULL")) == schema
+    connection.close()

@@ -10,7 +10,8 @@ from pathlib import Path
 
 import pytest
 from flintlog.runtime.row_kernel.model import WHOLE_GROUP
-from flintlog.runtime.row_kernel.tables import RowTables
+from flintlog.runtime.row_kernel.tables import ROW_PARTS, RowTables
+from flintlog.targets.database.lower import lower_rows
 
 from golden_tests.batch_files import read_batches
 from golden_tests.checks import Checked
@@ -22,6 +23,25 @@ from golden_tests.row_kernel.jobs import RowsJob
 def test_batches(case: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The oracle agrees with every batch, and no statement behind the first batch scans a relation that it could
     search."""
+    check_batches(case, monkeypatch)
+
+
+WITH_CHOICES = [
+    case
+    for case in CASES
+    if any(rule.choices for stratum in lower_rows(compiled(case).plan).strata for rule in stratum.rules)
+]
+
+
+@pytest.mark.parametrize("case", WITH_CHOICES, ids=by_name)
+def test_other_orders(case: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """So they do when joins are in the order that differs most from the compiler's."""
+    monkeypatch.setitem(ROW_PARTS, "join order", lambda tables, rule, choice: [n for n, _ in choice.orders[-1]])
+    check_batches(case, monkeypatch)
+
+
+def check_batches(case: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Apply the batches of a case, and read the plan of every statement."""
     job = RowsJob(compiled(case), functions_of(case))
     checked = Checked(job, whole_text(case), compiled(case))  # type: ignore[arg-type]
     plans: dict[str, list[str]] = {}

@@ -15,7 +15,7 @@ from ..kernel.model import FunctionSource
 from ..kernel.sql import is_optional
 from ..kernel.values import Known, Values, constant_text, hashable, plain_row, plain_value
 from ..row_kernel.batch import BEGINNING
-from ..row_kernel.deltas import Derivations, row_derivations
+from ..row_kernel.deltas import Derivations, join_order, row_derivations
 from ..row_kernel.encodings import decoded_row, encoded
 from ..row_kernel.model import RowProgram, RowRelation, RowRule, RowSource, RowStratum
 from ..row_kernel.tables import RowTable, quoted_sql, stored
@@ -191,7 +191,7 @@ class RowExplainer:
         the tuple follows from ``several`` together."""
         ranked = stratum.kind in ("ranked", "extremal")
         members = frozenset(relation.table for relation in stratum.relations) if ranked else frozenset[str]()
-        found, tests = row_derivations(rule, members=members), self.wanted(rule, stratum, values)
+        found, tests = row_derivations(self.database.tables, rule, members=members), self.wanted(rule, stratum, values)
         if found.ranks and rank is not None:
             tests.append((f"{found.rank} < ?", (rank,)))
         limit = FEW_DERIVATIONS if several else 1
@@ -242,10 +242,12 @@ class RowExplainer:
         relation whose tuples are ``missing``; or that all literals hold, but the group has another value."""
         first = len(rule.sources)
         said: Result = {"rule": rule.label, "source": rule.source, "text": rule.text}
-        without = row_derivations(rule, absent={first + place: () for place, _ in enumerate(rule.absences)})
+        without = row_derivations(
+            self.database.tables, rule, absent={first + place: () for place, _ in enumerate(rule.absences)}
+        )
         tests: list[Test] = [(condition, ()) for condition in without.conditions]
         tests += self.wanted(rule, stratum, values)
-        order = [rule.sources[place] for place in rule.joins[-1]]
+        order = [rule.sources[place] for place in join_order(self.database.tables, rule, -1)]
         for length in range(len(order), 0, -1):
             later = [quoted_sql(source.alias) for source in order[length:]]
             part = replace(without, items=without.items[:length], conditions=())
@@ -261,7 +263,9 @@ class RowExplainer:
                 return {**said, "why": "is another tuple"}
             return {**said, **self.missing(table, "has no tuple that fits")}
         for place, absence in enumerate(rule.absences):
-            one = row_derivations(rule, absent={first + i: () for i, _ in enumerate(rule.absences) if i != place})
+            one = row_derivations(
+                self.database.tables, rule, absent={first + i: () for i, _ in enumerate(rule.absences) if i != place}
+            )
             if not self.rows_of(rule, one, self.wanted(rule, stratum, values), 1):
                 return {**said, **self.missing(absence.table, "has a tuple that must not be there")}
         if stratum.ranking is not None:

@@ -26,6 +26,7 @@ from .schema import (
     changes_table,
     check_schema,
     differing,
+    expected_schema,
     is_logged,
     logged,
     recorded_relations,
@@ -98,7 +99,8 @@ def upgrade_file(
     """
     started, reading, log = time.monotonic(), reading or RowReading(True), log or Log()
     with open_file_state(program, state, supply(program, functions), max_rounds, recomputes=True) as database:
-        if not inputs and not differing(program, database.settings, state) and has_its_functions(database):
+        schema = stored_schema(database.connection) == expected_schema(database.tables)
+        if not inputs and schema and not differing(program, database.settings, state) and has_its_functions(database):
             commit = database.commit
             named = {"batch": commit.batch, "commit": commit.number, "applied": False}
             return {"program": program.name, **named, "new": [], "dropped": []}

@@ -42,8 +42,8 @@ were inserted and deleted."""
 
 SETTINGS = "CREATE TABLE _settings (name TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID"
 """What the file is of: the name of the program and its hash, its relations and functions; how many commits keep their
-changes, and up to which they are forgotten; and from which commit on relations have changes, by tables, and inputs are
-gone or have other columns, by names."""
+changes, and up to which they are forgotten; from which commit on relations have changes, by tables, and inputs are gone
+or have other columns, by names; and statistics by tables and columns."""
 
 
 def is_record(text: str) -> bool:
@@ -60,6 +60,15 @@ def is_record_of_feeds(text: str) -> bool:
     )
 
 
+def are_statistics(text: str) -> bool:
+    """Return whether a text is a JSON array of statistics, each with the name of a table, those of columns, a number of
+    rows and one of values."""
+    return all(
+        isinstance(name, str) and all(isinstance(column, str) for column in columns) and isinstance(rows + values, int)
+        for name, columns, rows, values in json.loads(text)
+    )
+
+
 SETTINGS_READ: dict[str, Callable[[str], bool]] = {
     "program": bool,
     "relations": bool,
@@ -67,6 +76,7 @@ SETTINGS_READ: dict[str, Callable[[str], bool]] = {
     "begun": is_record,
     "lost_inputs": is_record,
     "feeds": is_record_of_feeds,
+    "statistics": are_statistics,
     "keep": lambda text: bool(KEEP.fullmatch(text)),
     "forgotten": str.isdecimal,
 }
@@ -230,12 +240,12 @@ def check_origin(connection: sqlite3.Connection, path: str) -> dict[str, str]:
         query = "SELECT sql FROM sqlite_schema WHERE type = 'table' AND name = ?"
         if connection.execute(query, (name,)).fetchone() != (sql,):
             raise JobError(f"{path} is damaged, or was changed by another program: it has no table {name} of a state")
-    # Files have feeds only once these were connected.
-    settings = {"feeds": "{}", **dict(connection.execute("SELECT name, value FROM _settings"))}
+    # Files have feeds only once these were connected, and statistics once joins were chosen by them.
+    settings = {"feeds": "{}", "statistics": "[]", **dict(connection.execute("SELECT name, value FROM _settings"))}
     for name, has in SETTINGS_READ.items():
         try:
             read = isinstance(settings[name], str) and has(settings[name])
-        except (KeyError, ValueError):
+        except (KeyError, ValueError, TypeError):
             read = False
         if not read:
             raise JobError(f"{path} is damaged: its setting {name} cannot be read; restore it from a copy")
@@ -246,9 +256,16 @@ def check_schema(connection: sqlite3.Connection, tables: RowTables, path: str) -
     """Raise JobError unless a file has what the program puts there, and nothing else: a table or a trigger of somebody
     else might do anything."""
     there, known = stored_schema(connection), expected_schema(tables)
-    refuse_others(
-        path, (key for key, sql in there.items() if known.get(key) != sql), (key for key in known if key not in there)
-    )
+    if there == known:
+        return
+    foreign = [key for key, sql in there.items() if known.get(key) != sql]
+    missing = [key for key in known if key not in there]
+    if all(key[1].startswith("_rows_of_") and (key[0] == "index" or key in known) for key in (*foreign, *missing)):
+        raise JobError(
+            f"{path} has other indexes than the program: another version of Flintlog made it; "
+            "`flintlog job upgrade SCRIPT --state FILE` converts it"
+        )
+    refuse_others(path, foreign, missing)
 
 
 def stored_schema(connection: sqlite3.Connection) -> dict[tuple[str, str], str]:

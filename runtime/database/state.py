@@ -96,7 +96,13 @@ def commit_of_row(row: Sequence[Any]) -> CommitRecord:
     """Return a commit as _commits has it; raise JobError if it is damaged."""
     try:
         rows, changes = map(json.loads, row[-2:])
-        if isinstance(rows, dict) and isinstance(changes, dict) and max(row[0], row[6]) < 2**62 and row[5] and is_moment(row[5]):
+        if (
+            isinstance(rows, dict)
+            and isinstance(changes, dict)
+            and max(row[0], row[6]) < 2**62
+            and row[5]
+            and is_moment(row[5])
+        ):
             return CommitRecord._make((*row[:-2], rows, changes))
     except (ValueError, TypeError, AttributeError):
         pass
@@ -195,6 +201,8 @@ class DatabaseState:
         try:
             self.settings = check_origin(self.connection, self.path)
             self.keep = self.settings["keep"]
+            counted = json.loads(self.settings["statistics"])
+            self.tables.statistics = {(name, tuple(columns)): (rows, n) for name, columns, rows, n in counted}
             if not recomputes:
                 check_settings(self.program, self.settings, self.path)
                 check_schema(self.connection, self.tables, self.path)
@@ -216,6 +224,9 @@ class DatabaseState:
             raise JobError(f"{self.path} is damaged: it has no commit")
         self.last = commit_of_row(row)
         self.tables.clock = self.last.clock
+        for name, rows in self.last.rows.items():
+            if name in self.tables.tables:
+                self.tables.tables[name].rows = rows
 
     @property
     def forgotten(self) -> int:
@@ -332,6 +343,10 @@ class DatabaseState:
         marks = ", ".join("?" * len(record))
         values = (*record[:-2], json.dumps(rows), json.dumps(changes))
         self.connection.execute(f"INSERT INTO _commits VALUES ({marks})", values)
+        counted = json.dumps([[*key, *numbers] for key, numbers in sorted(self.tables.statistics.items())])
+        if counted != self.settings.get("statistics", "[]"):
+            self.settings["statistics"] = counted
+            self.connection.execute("REPLACE INTO _settings VALUES ('statistics', ?)", (counted,))
         self.forget_changes(record.number, record.time)
         return record
 

@@ -123,7 +123,7 @@ class Order:
                     other = tables.tables[rule.sources[place].table]
                     if tables.has_rows(other.work("wave")):
                         found = row_derivations(
-                            rule, (place, other.work("wave")), absent=absences(tables, rule, NEW_ROWS)
+                            tables, rule, (place, other.work("wave")), absent=absences(tables, rule, NEW_ROWS)
                         )
                         values = ", ".join(found.values)
                         tables.execute(f"INSERT OR IGNORE INTO {self.edges(grouping, other)} {found.select(values)}")

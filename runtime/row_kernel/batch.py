@@ -55,7 +55,8 @@ def definitions(tables: RowTables) -> Iterator[tuple[str, str, str]]:
 def maintain_all(tables: RowTables, changes: RowChanges, initial: bool = False) -> None:
     """Apply the changes of inputs to all relations, ``initial`` ones to empty relations."""
     for table in tables.tables.values():
-        table.version, table.lost, table.gained = OLD_ROWS, 0, 0
+        table.version, table.lost, table.gained, table.entered = OLD_ROWS, 0, 0, 0
+        table.rows = 0 if initial else table.rows
     given = dict(changes)
     if initial:
         given[BEGINNING] = [("+", (1,))]
@@ -65,8 +66,9 @@ def maintain_all(tables: RowTables, changes: RowChanges, initial: bool = False) 
         reads = (tables.tables[name] for rule in stratum.rules for name in literals(rule))
         if any(table.lost or table.gained for table in reads):
             maintain_stratum(tables, stratum)
-    for name in tables.tables:
+    for name, table in tables.tables.items():
         tables.move(name, NEW_ROWS)
+        table.rows += table.gained - table.lost
 
 
 def resolve(tables: RowTables, table: RowTable, changes: Iterable[tuple[str, tuple[Any, ...]]]) -> None:

@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from .model import RowRule, RowStratum
-from .tables import MID_ROWS, NEW_ROWS, OLD_ROWS, RowTables, quoted_sql, stored
+from .tables import MID_ROWS, NEW_ROWS, OLD_ROWS, ROW_PARTS, RowTables, quoted_sql, stored
 
 
 @dataclass(frozen=True)
@@ -37,7 +37,18 @@ class Derivations:
         return f"SELECT {values} FROM {' CROSS JOIN '.join([*self.items, *items])} WHERE {conditions}"
 
 
+def join_order(tables: RowTables, rule: RowRule, place: int) -> tuple[int, ...]:
+    """Return the order in which the sources of a rule are joined behind the literal at a place, or, at -1, behind
+    wanted heads."""
+    for choice in rule.choices:
+        if choice.start == place:
+            order: tuple[int, ...] = ROW_PARTS["join order"](tables, rule, choice)
+            return order
+    return rule.joins[place]
+
+
 def row_derivations(
+    tables: RowTables,
     rule: RowRule,
     start: tuple[int, str] | None = None,
     sources: Mapping[int, tuple[str, str]] | None = None,
@@ -56,7 +67,7 @@ def row_derivations(
     conditions = list(rule.where)
     if 0 <= place < len(rule.sources):
         items.append(f"{changed} AS {quoted_sql(rule.sources[place].alias)}")
-    for number in rule.joins[place]:
+    for number in join_order(tables, rule, place):
         source = rule.sources[number]
         table, condition = (sources or {}).get(number, (stored(source.table), ""))
         alias = quoted_sql(source.alias)
@@ -128,7 +139,7 @@ def run_deltas(tables: RowTables, stratum: RowStratum, phase: str, emit: Emit) -
         for number in overlaid:
             variants += [{**variant, number: (changed, "")} for variant in variants]
         for sources in variants:
-            emit(rule, row_derivations(rule, (place, changed), sources, absent, members))
+            emit(rule, row_derivations(tables, rule, (place, changed), sources, absent, members))
 
     for (is_negated, name), of in sorted(uses.items(), key=lambda pair: pair[0]):
         table = tables.tables[name]

@@ -95,7 +95,7 @@ class Improvement:
             if gone[rule.head]:
                 table = ranks.table_of(rule)
                 found = row_derivations(
-                    rule, absent=absences(tables, rule, NEW_ROWS), listed=f"{table.work('gone')} AS _gone"
+                    tables, rule, absent=absences(tables, rule, NEW_ROWS), listed=f"{table.work('gone')} AS _gone"
                 )
                 groups = [
                     f"_gone.{quoted_sql(c)} = {value}"
@@ -112,7 +112,8 @@ class Improvement:
                     if bettered.get(source.table):
                         changed = tables.tables[source.table].work("better")
                         self.candidates(
-                            rule, row_derivations(rule, (place, changed), None, absences(tables, rule, NEW_ROWS))
+                            rule,
+                            row_derivations(tables, rule, (place, changed), None, absences(tables, rule, NEW_ROWS)),
                         )
         self.let_leave(self.undo())
 
@@ -129,6 +130,7 @@ class Improvement:
                 f"(SELECT 1 FROM {table.name} AS s WHERE {key}{as_good})"
             ).rowcount
             tables.execute(f"DELETE FROM {candidates}")
+            table.entered += bettered[table.relation.table]
             if not bettered[table.relation.table]:
                 continue
             found = same(table.key, "s", "b")
@@ -150,6 +152,7 @@ class Improvement:
         """Note the best values in r__best and restore what was replaced, as dead; return how many rows are dead."""
         tables, dead = self.tables, {}
         for table in self.ranks.own:
+            table.entered = 0
             columns = listed(table.columns)
             replaced, added = table.work("replaced"), table.work("added")
             for of in (replaced, added):

@@ -2,7 +2,21 @@
 
 from __future__ import annotations
 
-from . import acyclic, aggregate, copies, counted, decimals, extremal, functions, keys, lists, ranked, sums, units
+from . import (
+    acyclic,
+    aggregate,
+    copies,
+    counted,
+    decimals,
+    extremal,
+    functions,
+    join_orders,
+    keys,
+    lists,
+    ranked,
+    sums,
+    units,
+)
 
 __all__ = [
     "acyclic",
@@ -12,6 +26,7 @@ __all__ = [
     "decimals",
     "extremal",
     "functions",
+    "join_orders",
     "keys",
     "lists",
     "ranked",

@@ -85,11 +85,21 @@ class RowRanking:
 
 
 @dataclass(frozen=True)
+class JoinChoice:
+    """Orders in which the sources of a rule may be joined behind what they start with: each has the places of sources,
+    with the columns by which they are searched."""
+
+    start: int
+    orders: tuple[tuple[tuple[int, tuple[str, ...]], ...], ...]
+
+
+@dataclass(frozen=True)
 class RowRule:
     """A rule in SQL. ``values`` are the values of the head's columns, NULL where arithmetic has none: of an aggregated
     column, the value that is aggregated; ``ordered`` those by which a head is ranked. ``where`` are the conditions that
     hold together with the sources. ``joins`` has the order in which the sources are joined, by their places: for each
-    literal, the positive ones first, that of its changes, and behind these that for wanted heads."""
+    literal, the positive ones first, that of its changes, and behind these that for wanted heads; ``choices`` the other
+    orders that may be better, by the same places, -1 for wanted heads."""
 
     label: str
     source: str
@@ -101,6 +111,7 @@ class RowRule:
     ordered: tuple[str, ...] = ()
     joins: tuple[tuple[int, ...], ...] = ()
     text: str = ""
+    choices: tuple[JoinChoice, ...] = ()
 
 
 @dataclass(frozen=True)

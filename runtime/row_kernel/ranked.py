@@ -111,7 +111,12 @@ class Ranks:
                         j: (self.tables.tables[rule.sources[j].table].name, "{}._support > 0") for j in own if j < place
                     }
                     found = row_derivations(
-                        rule, (place, changed.work("dead")), before, absences(self.tables, rule, MID_ROWS), self.members
+                        self.tables,
+                        rule,
+                        (place, changed.work("dead")),
+                        before,
+                        absences(self.tables, rule, MID_ROWS),
+                        self.members,
                     )
                     lost[rule.head] += self.take(rule, found)
             for table in self.own:
@@ -133,6 +138,7 @@ class Ranks:
             if gone[rule.head]:
                 table = self.table_of(rule)
                 found = row_derivations(
+                    tables,
                     rule,
                     absent=absences(tables, rule, MID_ROWS),
                     members=self.members,
@@ -189,6 +195,7 @@ class Ranks:
                     f"INSERT INTO {table.name} ({columns}, _support, _rank) SELECT {columns}, _copies, _rank FROM "
                     f"{table.work(new)}"
                 ).rowcount
+                table.entered += entered[table.relation.table]
                 if entered[table.relation.table]:
                     tables.execute(f"INSERT INTO {table.work('entered')} SELECT {columns} FROM {table.work(new)}")
                 tables.execute(f"DELETE FROM {table.work(old)}")
@@ -208,7 +215,7 @@ class Ranks:
                         if j > place
                     }
                     found = row_derivations(
-                        rule, (place, changed.work(new)), before, absences(tables, rule, NEW_ROWS), self.members
+                        tables, rule, (place, changed.work(new)), before, absences(tables, rule, NEW_ROWS), self.members
                     )
                     self.enter(old, rule, found)
             new, old = old, new
@@ -227,7 +234,7 @@ class Ranks:
                 f"FROM {entered} AS e CROSS JOIN {table.name} AS s WHERE {same(table.columns, 's', 'e')} "
                 f"AND NOT EXISTS (SELECT 1 FROM {gone} AS g WHERE {same(table.columns, 'g', 'e')})"
             ).rowcount
-            table.version = NEW_ROWS
+            table.version, table.entered = NEW_ROWS, 0
 
 
 def maintain_ranked_rows(tables: RowTables, stratum: RowStratum) -> None:

@@ -39,7 +39,7 @@ def row_support_findings(tables: RowTables, stratum: RowStratum, table: RowTable
     parts = []
     for rule in stratum.rules:
         if rule.head == table.relation.table:
-            found = row_derivations(rule, members=members)
+            found = row_derivations(tables, rule, members=members)
             values = (f"{value} AS {quoted_sql(c)}" for value, c in zip(found.values, table.columns, strict=True))
             parts.append(found.select(f"{', '.join(values)}, {found.rank} AS _rank"))
     none = f"SELECT {', '.join(f'NULL AS {quoted_sql(c)}' for c in table.columns)}, 0 AS _rank WHERE FALSE"

@@ -10,6 +10,7 @@ from __future__ import annotations
 import sqlite3
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 from ..kernel.errors import Refused
 from ..kernel.model import MOST_ROUNDS
@@ -41,8 +42,9 @@ def same(columns: Iterable[str], one: str, other: str) -> str:
 
 @dataclass
 class RowTable:
-    """A relation's table: its columns, those that identify a row (``key``), and those kept with a tuple; in which
-    version it is, and how many rows were lost and gained."""
+    """A relation's table: its columns, those that identify a row (``key``), and those kept with a tuple; how many rows
+    it had before the batch, in which version it is, how many rows were lost and gained, and how many have ``entered``
+    in rounds that go on."""
 
     relation: RowRelation
     columns: tuple[str, ...]
@@ -50,9 +52,11 @@ class RowTable:
     hidden: tuple[str, ...]
     orders: tuple[tuple[str, ...], ...]
     types: dict[str, str]
+    rows: int = 0
     version: str = OLD_ROWS
     lost: int = 0
     gained: int = 0
+    entered: int = 0
 
     @property
     def bare(self) -> str:
@@ -69,6 +73,12 @@ class RowTable:
         """All columns."""
         return (*self.columns, *self.hidden)
 
+    @property
+    def rows_now(self) -> int:
+        """About how many rows the table has."""
+        gained = self.gained if self.version == NEW_ROWS else self.entered
+        return self.rows + gained - (self.lost if self.version != OLD_ROWS else 0)
+
     def work(self, suffix: str) -> str:
         """Return the name of a work table of the relation in SQL."""
         return f"temp.{quoted_sql(f'_rows_of_{self.relation.table}__{suffix}')}"
@@ -81,7 +91,7 @@ class RowTable:
 @dataclass
 class RowTables:
     """The tables of a program behind a connection, in one batch. A recursion that has not ended after ``max_rounds``
-    rounds is refused."""
+    rounds is refused. ``statistics`` have, by tables and columns, how many rows there were and how many values."""
 
     program: RowProgram
     connection: sqlite3.Connection
@@ -89,6 +99,7 @@ class RowTables:
     made: set[str] = field(default_factory=set)
     clock: int = 1
     max_rounds: int = MOST_ROUNDS
+    statistics: dict[tuple[str, tuple[str, ...]], tuple[int, int]] = field(default_factory=dict)
 
     def execute(self, sql: str, values: Sequence[object] = ()) -> sqlite3.Cursor:
         """Execute a statement."""
@@ -166,9 +177,9 @@ class RowTables:
         return [table.name, *others]
 
 
-ROW_PARTS: dict[str, Callable[..., None]] = {}
-"""What only programs with primary keys (``given key``, ``derived key``, ``later changes``) or multisets (``copies``)
-need; the modules for these register it."""
+ROW_PARTS: dict[str, Callable[..., Any]] = {}
+"""What only programs with primary keys (``given key``, ``derived key``, ``later changes``), multisets (``copies``) or
+rules that choose between joins (``join order``) need; the modules for these register it."""
 
 ROW_METHODS: dict[str, Callable[[RowTables, RowStratum], None]] = {}
 """How strata are maintained, by their kinds; the module for each kind registers its own."""

@@ -154,6 +154,8 @@ def roots_of(program: RowProgram, part: str) -> dict[str, set[str]]:
         roots["row_kernel.keys"] = set()
     if any(relation.copy for relation in program.relations):
         roots["row_kernel.copies"] = set()
+    if any(rule.choices for stratum in program.strata for rule in stratum.rules):
+        roots["row_kernel.join_orders"] = set()
     if "decimal" in part:
         roots["row_kernel.units"] = set()
     if any(kind.startswith("decimal") for kind in kinds):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import fields, replace
@@ -12,6 +13,7 @@ from flintlog.runtime.row_kernel.batch import BEGINNING
 from flintlog.runtime.row_kernel.model import (
     Absence,
     Aggregated,
+    JoinChoice,
     RowGrouping,
     RowProgram,
     RowRanking,
@@ -28,6 +30,9 @@ from .expressions import SqliteExpressions, quoted
 ROW_KINDS = ("counted", "ranked", "extremal", "aggregate", "acyclic")
 """The kinds of strata that there are methods for."""
 
+MOST_ORDERS = 6
+"""Between how many orders of joins a rule chooses at most, for each of what they may begin with."""
+
 
 def lower_rows(program: plan.ProgramPlan, compiler: str = "") -> RowProgram:
     """Return the program of a plan, for rows. Raise ValueError if it keeps what there are no methods for."""
@@ -37,7 +42,10 @@ def lower_rows(program: plan.ProgramPlan, compiler: str = "") -> RowProgram:
     by_table = {relation.table: relation for relation in columnar.relations}
     kept = [field.name for field in fields(RowRelation)]
     relations = {t: RowRelation(**{name: getattr(r, name) for name in kept}) for t, r in by_table.items()}
-    strata = tuple(stratum_of(planned, names, relations) for stage in program.stages for planned in stage.strata)
+    inputs = input_names(program)
+    strata = tuple(
+        stratum_of(planned, names, relations, inputs) for stage in program.stages for planned in stage.strata
+    )
     return RowProgram(
         columnar.name,
         columnar.sha256,
@@ -57,7 +65,9 @@ def check_kinds(program: plan.ProgramPlan) -> None:
                 raise ValueError("the target database keeps neither derivation sets nor live proofs")
 
 
-def stratum_of(planned: plan.StratumPlan, names: Names, relations: Mapping[str, RowRelation]) -> RowStratum:
+def stratum_of(
+    planned: plan.StratumPlan, names: Names, relations: Mapping[str, RowRelation], inputs: Inputs
+) -> RowStratum:
     """Return a stratum."""
     source = planned.stratum
     own = tuple(relations[names.tables[relation.name]] for relation in source.relations)
@@ -69,7 +79,7 @@ def stratum_of(planned: plan.StratumPlan, names: Names, relations: Mapping[str, 
                 for column, argument in zip(names.columns[rule.head.relation], rule.head.arguments, strict=True)
                 if isinstance(argument, typed.Aggregate) and not argument.limit
             )
-    rules = tuple(rule_of(rule, names) for rule in source.rules)
+    rules = tuple(rule_of(rule, names, inputs) for rule in source.rules)
     return RowStratum(
         source.name,
         source.kind,
@@ -77,11 +87,11 @@ def stratum_of(planned: plan.StratumPlan, names: Names, relations: Mapping[str, 
         rules,
         tuple(aggregated.items()),
         ranking_of(source.rules[0], names) if source.rules else None,
-        tuple(grouping_of(relation, planned, names) for relation in source.relations if relation.grouped),
+        tuple(grouping_of(relation, planned, names, inputs) for relation in source.relations if relation.grouped),
     )
 
 
-def grouping_of(relation: typed.TypedRelation, planned: plan.StratumPlan, names: Names) -> RowGrouping:
+def grouping_of(relation: typed.TypedRelation, planned: plan.StratumPlan, names: Names, inputs: Inputs) -> RowGrouping:
     """Return how the groups of a relation depend on others."""
     assert relation.grouped is not None
     table, marks, leads = names.tables[relation.name], [], []
@@ -89,13 +99,13 @@ def grouping_of(relation: typed.TypedRelation, planned: plan.StratumPlan, names:
         if rule.rule.head.relation != relation.name:
             continue
         if rule.arriving:
-            marks.append(rule_of(rule.arriving[0].rule, names, table))
+            marks.append(rule_of(rule.arriving[0].rule, names, inputs, table))
         for query in rule.following:
             ends = len(relation.grouped[1]) + len(query.joins[0].atom.terms)
             head = query.rule.head
             lead = replace(query.rule, head=replace(head, arguments=head.arguments[:ends]))
             place = next(i for i, atom in enumerate(lead.atoms) if atom is query.joins[0].literal)
-            leads.append((rule_of(lead, names, table), place))
+            leads.append((rule_of(lead, names, inputs, table), place))
     groups = tuple(names.columns[relation.name][place] for place in relation.grouped[1])
     return RowGrouping(table, names.tables[relation.grouped[0]], groups, tuple(marks), tuple(leads))
 
@@ -110,7 +120,7 @@ def ranking_of(rule: typed.TypedRule, names: Names) -> RowRanking | None:
     return RowRanking(columns[place], tuple(columns[i] for i in rule.head.ranked), order, first.limit)
 
 
-def rule_of(rule: typed.TypedRule, names: Names, head: str = "") -> RowRule:
+def rule_of(rule: typed.TypedRule, names: Names, inputs: Inputs, head: str = "") -> RowRule:
     """Return a rule in SQL; ``head`` is the table of a head that is none of the program's relations."""
     values: dict[str, str] = {}
     where: list[str] = []
@@ -184,8 +194,9 @@ def rule_of(rule: typed.TypedRule, names: Names, head: str = "") -> RowRule:
         tuple(where),
         tuple(absences),
         tuple(ordered),
-        joins_of(rule),
+        joins_of(rule, inputs),
         rule.text,
+        choices_of(rule, names, inputs),
     )
 
 
@@ -228,6 +239,7 @@ def orders_of(
     the columns bound, in any order of their own: the fewest orders that serve all searches of a table are a minimum
     cover by chains of the sets of columns (Subotić et al., VLDB 2018), which a greedy search finds here.
     """
+    inputs = input_names(program)
     needs: dict[str, set[frozenset[int]]] = {table: set() for table in by_table}
     for table, relation in by_table.items():
         places = {column.sql: place for place, column in enumerate(relation.tuple_columns)}
@@ -236,7 +248,7 @@ def orders_of(
         for planned in stage.strata:
             for rule in planned.stratum.rules:
                 for start in starts_of(rule):
-                    for literal, bound in searches(rule, start):
+                    for literal, bound in searches(rule, start, inputs):
                         if bound:
                             needs[names.tables[literal.relation]].add(bound)
     return {table: chosen_orders(by_table[table], needs[table]) for table in by_table}
@@ -247,25 +259,59 @@ def starts_of(rule: typed.TypedRule) -> list[typed.Atom | None]:
     return [*rule.atoms, *(negation.atom for negation in rule.negations), None]
 
 
-def joins_of(rule: typed.TypedRule) -> tuple[tuple[int, ...], ...]:
+def joins_of(rule: typed.TypedRule, inputs: Inputs) -> tuple[tuple[int, ...], ...]:
     """Return the order in which the positive literals of a rule are joined, for each of what it may begin with; of a
     rule without any, that of the one table that it has instead."""
     places = {id(atom): place for place, atom in enumerate(rule.atoms)}
     if not places:
         return ((), *((0,) for _ in starts_of(rule)))
     return tuple(
-        tuple(places[id(atom)] for atom, _ in searches(rule, start) if id(atom) in places) for start in starts_of(rule)
+        tuple(places[id(atom)] for atom, _ in join_orders(rule, start, inputs)[0]) for start in starts_of(rule)
     )
 
 
-def searches(rule: typed.TypedRule, start: typed.Atom | None) -> Iterator[tuple[typed.Atom, frozenset[int]]]:
-    """Yield the literals of a rule in the order of their joins, each with the places of the columns that are bound:
-    the positive ones without that at the start, then negated ones."""
+def choices_of(rule: typed.TypedRule, names: Names, inputs: Inputs) -> tuple[JoinChoice, ...]:
+    """Return the orders between which a rule chooses, for those of what it may begin with that leave a choice."""
+    places = {id(atom): place for place, atom in enumerate(rule.atoms)}
+    choices = []
+    for place, start in enumerate(starts_of(rule)):
+        if len(orders := join_orders(rule, start, inputs)) > 1:
+            searches = (
+                tuple(
+                    (places[id(atom)], tuple(names.columns[atom.relation][i] for i in sorted(columns)))
+                    for atom, columns in order
+                )
+                for order in orders
+            )
+            choices.append(JoinChoice(place if start else -1, tuple(searches)))
+    return tuple(choices)
+
+
+Inputs = frozenset[str]
+"""The names of the input relations."""
+
+
+def input_names(program: plan.ProgramPlan) -> Inputs:
+    """Return the names of the input relations of a program."""
+    return frozenset(relation.name for relation in program.program.relations if relation.role == "input")
+
+
+Searches = list[tuple[typed.Atom, frozenset[int]]]
+"""Literals of a rule in the order of their joins, each with the places of the columns that are bound."""
+
+
+def join_orders(rule: typed.TypedRule, start: typed.Atom | None, inputs: Inputs) -> list[Searches]:
+    """Return the orders in which the positive literals of a rule may be joined behind the one at the start.
+
+    The first goes on with the literal that has the most columns bound. Others, whose searches differ, go on with
+    another one that has a column bound: which finds fewer rows only statistics tell. Behind wanted heads, which are
+    few, that one is an input: these orders need more indexes, and derived relations are large.
+    """
     head = () if start is not None else rule.head.arguments
     known = {term.name for term in (start.terms if start else head) if isinstance(term, typed.Variable)}
     equal = [*equalities(rule)]
 
-    def bound(atom: typed.Atom) -> frozenset[int]:
+    def bound(atom: typed.Atom, known: set[str]) -> frozenset[int]:
         alike = known | {name for name, needed in equal if needed <= known}
         return frozenset(
             place
@@ -273,15 +319,36 @@ def searches(rule: typed.TypedRule, start: typed.Atom | None) -> Iterator[tuple[
             if isinstance(term, typed.Constant) or (isinstance(term, typed.Variable) and term.name in alike)
         )
 
-    waiting = [atom for atom in rule.atoms if atom is not start]
-    while waiting:
+    def continued(waiting: list[typed.Atom], known: set[str]) -> Iterator[Searches]:
+        if not waiting:
+            yield []
         for literal in rule.body:
             if isinstance(literal, typed.Assignment) and known >= {v.name for v in typed.variables_of(literal.value)}:
-                known.add(literal.variable.name)
-        best = max(waiting, key=lambda atom: (len(bound(atom)), -len(atom.terms)))
-        yield best, bound(best)
-        waiting.remove(best)
-        known |= {variable.name for variable in typed.variables_of(best)}
+                known = known | {literal.variable.name}
+        searched = {id(atom): bound(atom, known) for atom in waiting}
+        best_first = sorted(waiting, key=lambda atom: (-len(searched[id(atom)]), len(atom.terms)))
+        for atom in best_first:
+            if atom is not best_first[0] and not (searched[id(atom)] and (start or atom.relation in inputs)):
+                continue
+            others = [other for other in waiting if other is not atom]
+            for rest in continued(others, known | {variable.name for variable in typed.variables_of(atom)}):
+                yield [(atom, searched[id(atom)]), *rest]
+            if len(searched[id(atom)]) == len(atom.terms):
+                break
+
+    orders = itertools.islice(continued([atom for atom in rule.atoms if atom is not start], known), MOST_ORDERS)
+    apart: dict[frozenset[tuple[int, frozenset[int]]], Searches] = {}
+    for order in orders:
+        apart.setdefault(frozenset((id(atom), columns) for atom, columns in order), order)
+    return [*apart.values()]
+
+
+def searches(
+    rule: typed.TypedRule, start: typed.Atom | None, inputs: Inputs
+) -> Iterator[tuple[typed.Atom, frozenset[int]]]:
+    """Yield the literals of a rule, each with the places of columns that are bound, in all orders of joins: the
+    positive ones without that at the start, then negated ones."""
+    yield from itertools.chain.from_iterable(join_orders(rule, start, inputs))
     for negation in rule.negations:
         if negation.atom is not start:
             places = enumerate(negation.atom.terms)
