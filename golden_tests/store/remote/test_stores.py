@@ -172,11 +172,10 @@ def check(world: World, said: dict[str, Any], engine: str) -> None:
     assert said["status"]["rows"] == {name: len(rows) for name, rows in said["third"].items()}
     assert said["compact"]["applied"] is True
     assert said["status"]["commit"] == said["apply two"]["commit"] == 4
-    now, before = said["referenced"]
-    assert {*now, *before} <= {*said["files"]}
-    # Nothing is left behind but what was only just replaced.
+    assert {*said["referenced"]} <= {*said["files"]}
+    # Nothing is left behind but what commits need that are kept.
     folders = {name.split("/")[1] for name in said["files"]}
-    assert folders == {name.split("/")[1] for name in (*now, *before)}
+    assert folders == {name.split("/")[1] for name in said["referenced"]}
 
 
 PLACES = pytest.mark.parametrize(

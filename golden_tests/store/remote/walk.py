@@ -66,7 +66,8 @@ def main() -> None:
     said["verify two"] = job.verify(spark, state, **options)
     last = job.read_state(root)
     said["files"] = sorted(f"data/{name}" for name in job.files_under(root / "data"))
-    said["referenced"] = [job.referenced_files(last), job.referenced_files(job.read_manifest(root, last.commit - 1))]
+    kept = [job.read_manifest(root, number) for number in range(job.oldest_kept(last), last.commit + 1)]
+    said["referenced"] = sorted({name for commit in kept for name in job.referenced_files(commit)})
     (victim,) = last.relations["reachable"].buckets[0].base
     content = (root / victim).read_bytes()
     (root / victim).write_bytes(content[:-7])
