@@ -11,7 +11,15 @@ from flintlog.runtime.database import decimals, external
 from flintlog.runtime.database.explain import explain_stored
 from flintlog.runtime.database.reading import GivenChanges, RowReading, StoredChange, input_named
 from flintlog.runtime.database.schema import logged
-from flintlog.runtime.database.state import MEMORY, DatabaseState, NoState, StateExists, open_file_state, telling_errors
+from flintlog.runtime.database.state import (
+    MEMORY,
+    CommitRecord,
+    DatabaseState,
+    NoState,
+    StateExists,
+    open_file_state,
+    telling_errors,
+)
 from flintlog.runtime.explain.proofs import MOST_PROOF_TUPLES
 from flintlog.runtime.inputs.records import Problems
 from flintlog.runtime.kernel.errors import JobError
@@ -80,6 +88,16 @@ def make_file_state(
     return state
 
 
+class Applied(dict[str, Change]):
+    """The net changes of the output relations that a batch has changed, by their names; the number of its ``commit``,
+    and the ID of the ``batch``."""
+
+    def __init__(self, changes: Mapping[str, Change], record: CommitRecord) -> None:
+        """Take the changes of a commit."""
+        super().__init__(changes)
+        self.commit, self.batch = record.number, record.batch
+
+
 class View:
     """The relations of a program in an SQLite file or in memory. It can be used in a ``with`` statement.
 
@@ -116,10 +134,11 @@ class View:
         *,
         batch: str | None = None,
         **further: Iterable[Sequence[Any]],
-    ) -> dict[str, Change]:
+    ) -> Applied:
         """Apply a batch, which is durable when this returns, and return the net changes of the output relations that
         changed. ``changes``, or keywords, are rows by relation, each behind its operation:
-        ``view.apply(link=[("+", 1, 2), ("-", 2, 3)])``. A ``batch`` whose ID the state has changes nothing.
+        ``view.apply(link=[("+", 1, 2), ("-", 2, 3)])``. A ``batch`` whose ID the state has changes nothing: its commit
+        is returned, without changes.
 
         Raises :class:`~flintlog.JobError` for a batch that is refused; the state is as before then.
         """
@@ -134,9 +153,9 @@ class View:
         if batch is not None:
             check_batch(batch)
         with state.transaction():
-            if state.known_batch(batch):
-                return {}
-            state.apply(state.unfed(rows), batch)
+            if state.known_batch(batch) and (record := state.commit_of_batch(str(batch))):
+                return Applied({}, record)
+            record = state.apply(state.unfed(rows), batch)
         net = {
             relation.name: self._change(relation, state.net_changes(relation))
             for relation in program.relations
@@ -145,7 +164,7 @@ class View:
         for name, listener in self._listeners:
             if net[name]:
                 listener(net[name])
-        return {name: change for name, change in net.items() if change}
+        return Applied({name: change for name, change in net.items() if change}, record)
 
     def on_change(self, name: str, listener: Callable[[Change], None]) -> None:
         """Call ``listener`` with the net changes of an output relation, behind each batch of this view that changes

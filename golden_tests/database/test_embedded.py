@@ -94,6 +94,20 @@ def test_a_file_that_a_script_uses_too(tmp_path: Path) -> None:
         flintlog.open(TYPED, path)
 
 
+def test_a_batch_again() -> None:
+    """Its commit is returned, and nothing changes."""
+    with flintlog.open(REACH) as view:
+        first, second = view.apply(link=[("+", 1, 2)], batch="one"), view.apply(link=[("+", 2, 3)])
+        again = view.apply(link=[("+", 8, 9)], batch="one")
+        assert [(done.commit, done.batch) for done in (first, second, again)] == [
+            (2, "one"),
+            (3, "batch-000003"),
+            (2, "one"),
+        ]
+        assert first and second and not again and view.commit == 3
+        assert [commit for commit, *_ in view.changes(first.commit)] == [3, 3, 3]
+
+
 def test_a_closed_view() -> None:
     """It is refused with a message, whatever it is asked."""
     view = flintlog.open(REACH)
