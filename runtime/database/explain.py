@@ -15,7 +15,7 @@ from ..kernel.model import FunctionSource
 from ..kernel.sql import is_optional
 from ..kernel.values import Known, Values, constant_text, hashable, plain_row, plain_value
 from ..row_kernel.batch import BEGINNING
-from ..row_kernel.deltas import Derivations, join_order, row_derivations
+from ..row_kernel.deltas import Derivations, row_derivations
 from ..row_kernel.encodings import decoded_row, encoded
 from ..row_kernel.model import RowProgram, RowRelation, RowRule, RowSource, RowStratum
 from ..row_kernel.tables import RowTable, quoted_sql, stored
@@ -247,7 +247,7 @@ class RowExplainer:
         )
         tests: list[Test] = [(condition, ()) for condition in without.conditions]
         tests += self.wanted(rule, stratum, values)
-        order = [rule.sources[place] for place in join_order(self.database.tables, rule, -1)]
+        order = [rule.sources[place] for place in rule.joins[-1]]
         for length in range(len(order), 0, -1):
             later = [quoted_sql(source.alias) for source in order[length:]]
             part = replace(without, items=without.items[:length], conditions=())

@@ -67,7 +67,8 @@ def row_derivations(
     conditions = list(rule.where)
     if 0 <= place < len(rule.sources):
         items.append(f"{changed} AS {quoted_sql(rule.sources[place].alias)}")
-    for number in join_order(tables, rule, place):
+    # Of all derivations, nothing is bound, so there is no choice.
+    for number in join_order(tables, rule, place) if start or listed else rule.joins[-1]:
         source = rule.sources[number]
         table, condition = (sources or {}).get(number, (stored(source.table), ""))
         alias = quoted_sql(source.alias)
