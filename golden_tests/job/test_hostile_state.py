@@ -153,7 +153,7 @@ def test_manifests(seed: int, hostile: World, capsys: pytest.CaptureFixture[str]
         assert "\x1b" not in capsys.readouterr().out
 
 
-@pytest.mark.parametrize("time", ["x; y", "2026-13-01T00:00:00.000Z", "2026-01-01T00:00:00.000", "2026-01-01Z\x00Z"])
+@pytest.mark.parametrize("time", ["x; y", "2026-13-01T00:00:00.000Z", "2026-01-01T00:00:00.000", "2026-01-01Z"])
 def test_times(time: str, hostile: World, capsys: pytest.CaptureFixture[str]) -> None:
     """A time that is none is a damage, whatever reads it first."""
     hostile.restore(replaced(hostile.record, ("time",), time))

@@ -13,23 +13,41 @@ from golden_tests.row_kernel.jobs import RowsJob
 PROGRAM = """
 input relation e(x: int, y: int)
 input relation no(x: int)
-output relation p(x: int)
 """
+
+ONE, TWO, THREE = (
+    f"output relation p({columns})\n" for columns in ("x: int", "x: int, y: int", "x: int, y: int, z: int")
+)
 
 
 @pytest.mark.parametrize("kind", [RowsJob, MemoryJob])
 @pytest.mark.parametrize(
     "rule",
     [
-        "p(X) :- e(X, Y), A = X + Y.",
-        "p(X) :- e(X, Y), A = X + Y, B = A % 5.",
-        "p(X) :- e(X, Y), A = X + Y, !no(A).",
-        "p(X) :- e(X, Y), A = X + Y, B = A % 5, !no(B).",
-        "p(X) :- e(X, Y), A = X + Y, A > 3.",
-        "p(A) :- e(X, Y), A = X + Y.",
-        "p(X) :- e(X, Y), e(A, X), A = X + Y.",
-        "p(max<X>) :- e(X, Y), A = X + Y.",
-        "p(X) :- e(X, 1).  p(X) :- p(X), e(X, Y), A = X + Y, !no(A).",
+        ONE + "p(X) :- e(X, Y), A = X + Y.",
+        ONE + "p(X) :- e(X, Y), A = X + Y, B = A % 5.",
+        ONE + "p(X) :- e(X, Y), A = X + Y, !no(A).",
+        ONE + "p(X) :- e(X, Y), A = X + Y, B = A % 5, !no(B).",
+        ONE + "p(X) :- e(X, Y), !no(X + Y).",
+        ONE + "p(X) :- e(X, Y), A = X + Y, A > 3.",
+        ONE + "p(A) :- e(X, Y), A = X + Y.",
+        ONE + "p(X) :- e(X, Y), e(A, X), A = X + Y.",
+        ONE + "p(max<X>) :- e(X, Y), A = X + Y.",
+        ONE + "p(count<*>) :- e(X, Y), A = X + Y.",
+        ONE + "p(count<*>) :- e(X, Y), A = X + Y, A > 3.",
+        ONE + "p(count<*>) :- e(X, Y), A = X + Y, !no(A).",
+        ONE + "p(count<A>) :- e(X, Y), A = X + Y.",
+        ONE + "p(X) :- e(X, 1).  p(X) :- p(X), e(X, Y), A = X + Y, !no(A).",
+        TWO + "p(X, count<A>) :- e(X, Y), A = X + Y.",
+        TWO + "p(X, count<X + Y>) :- e(X, Y).",
+        TWO + "p(count<*>, X) :- e(X, Y), A = X + Y, !no(A).",
+        TWO + "p(X, min<Y>) :- e(X, Y), Y < 3.  p(X, min<B>) :- e(X, Y), p(Y, B), A = X + X, !no(A).",
+        TWO + "p(X, min<Y>) :- e(X, Y), Y < 3.  p(X, min<B>) :- e(X, Y), p(Y, B), A = X + X.",
+        TWO + "p(first<2>, X) :- e(X, Y), A = X + Y, !no(A).",
+        TWO + "p(first<2 by Y>, X) :- e(X, Y), A = X + Y, A > 3.",
+        TWO + "p(X, count<*>) :- e(X, Y).  p(X, count<*>) :- e(X, Y), p(Y, N), A = X + X.",
+        TWO + "p(X, sum<L>) :- e(X, Y), L = Y % 3.  p(X, sum<L>) :- e(X, Y), p(Y, N), A = X + X, L = 1.",
+        THREE + "p(X, first<2 by A>, Y) :- e(X, Y), A = X + Y.",
     ],
 )
 def test_what_reads_them(rule: str, kind: type[RowsJob | MemoryJob]) -> None:
@@ -37,6 +55,8 @@ def test_what_reads_them(rule: str, kind: type[RowsJob | MemoryJob]) -> None:
     compilation = compile_program(SourceFile("test.dl", PROGRAM + rule))
     checked = Checked(kind(compilation), PROGRAM + rule, compilation)  # type: ignore[arg-type]
     assert checked.apply({"e": [("+", (3, 1)), ("+", (4, 3))]}) == [] and not checked.refused
-    assert checked.apply({"e": [("+", (2**63 - 1, 1)), ("+", (7, 2**63 - 1))]}) == [] and checked.refused
+    large = [("+", (2**63 - 1, 1)), ("+", (2**63 - 1, 3)), ("+", (7, 2**63 - 1))]
+    assert checked.apply({"e": large}) == [] and checked.refused
     assert checked.apply({"no": [("+", (4,))]}) == [] and not checked.refused
+    assert checked.apply({"e": [("-", (4, 3)), ("+", (4, 2))]}) == [] and not checked.refused
     checked.job.close()

@@ -191,17 +191,21 @@ class RowExplainer:
         the tuple follows from ``several`` together."""
         ranked = stratum.kind in ("ranked", "extremal")
         members = frozenset(relation.table for relation in stratum.relations) if ranked else frozenset[str]()
-        found, tests = row_derivations(self.database.tables, rule, members=members), self.wanted(rule, stratum, values)
+        found, tests = self.all_derivations(rule, members=members), self.wanted(rule, stratum, values)
         if found.ranks and rank is not None:
             tests.append((f"{found.rank} < ?", (rank,)))
         limit = FEW_DERIVATIONS if several else 1
         rows = self.rows_of(rule, found, tests, limit)
         number = len(rows)
         if number == limit and several:
-            query = found.select("COUNT(*)", [condition for condition, _ in tests])
+            query = found.select(["COUNT(*)"], [condition for condition, _ in tests])
             given = [value for _, values in tests for value in values]
             number = self.database.connection.execute(query, given).fetchone()[0]
         return number, rows
+
+    def all_derivations(self, rule: RowRule, **options: Any) -> Derivations:
+        """Return the derivations of a rule; in a state, none lacks a value."""
+        return replace(row_derivations(self.database.tables, rule, **options), lacking=())
 
     def rows_of(self, rule: RowRule, found: Derivations, tests: Sequence[Test], limit: int) -> list[list[Known]]:
         """Return the stored tuples that positive literals of a rule have in its first derivations, which meet tests."""
@@ -211,7 +215,7 @@ class RowExplainer:
             for source in there
             for column in self.relations[source.table].tuple_columns
         ]
-        query = found.select(", ".join(columns) or "1", [condition for condition, _ in tests])
+        query = found.select(columns or ["1"], [condition for condition, _ in tests])
         order = f" ORDER BY {', '.join(columns)}" if columns else ""
         given = [value for _, values in tests for value in values]
         derivations = []

@@ -256,6 +256,7 @@ def recompute_all(
         database.connection.execute(f"ALTER TABLE {one.changes} RENAME TO {quoted_sql(f'_stored_changes_of_{table}')}")
     database.make_schema()
     tables.clock = 1
+    tables.statistics.clear()
     try:
         maintain_all(tables, {**given, **kept}, True)
     except Refused as error:

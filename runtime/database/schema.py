@@ -60,12 +60,17 @@ def is_record_of_feeds(text: str) -> bool:
     )
 
 
+def is_count(value: object) -> bool:
+    """Return whether a value of JSON is a number of rows."""
+    return type(value) is int and 0 <= value < 2**62
+
+
 def are_statistics(text: str) -> bool:
-    """Return whether a text is a JSON array of statistics, each with the name of a table, those of columns, a number of
-    rows and one of values."""
+    """Return whether a text is a JSON array of statistics, each with the name of a table, those of columns, and numbers
+    of rows, of values and of changes."""
     return all(
-        isinstance(name, str) and all(isinstance(column, str) for column in columns) and isinstance(rows + values, int)
-        for name, columns, rows, values in json.loads(text)
+        len(numbers) == 3 and all(map(is_count, numbers)) and all(isinstance(text, str) for text in (name, *columns))
+        for name, columns, *numbers in json.loads(text)
     )
 
 
@@ -245,7 +250,7 @@ def check_origin(connection: sqlite3.Connection, path: str) -> dict[str, str]:
     for name, has in SETTINGS_READ.items():
         try:
             read = isinstance(settings[name], str) and has(settings[name])
-        except (KeyError, ValueError, TypeError):
+        except (KeyError, ValueError, TypeError, RecursionError):
             read = False
         if not read:
             raise JobError(f"{path} is damaged: its setting {name} cannot be read; restore it from a copy")
@@ -260,7 +265,12 @@ def check_schema(connection: sqlite3.Connection, tables: RowTables, path: str) -
         return
     foreign = [key for key, sql in there.items() if known.get(key) != sql]
     missing = [key for key in known if key not in there]
-    if all(key[1].startswith("_rows_of_") and (key[0] == "index" or key in known) for key in (*foreign, *missing)):
+    others = [
+        key
+        for key in (*foreign, *missing)
+        if key[0] != "index" and not (key[0] == "table" and key in there and key in known)
+    ]
+    if not others and all(name.startswith("_rows_of_") for _, name in (*foreign, *missing)):
         raise JobError(
             f"{path} has other indexes than the program: another version of Flintlog made it; "
             "`flintlog job upgrade SCRIPT --state FILE` converts it"

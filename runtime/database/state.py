@@ -28,6 +28,7 @@ from .schema import (
     check_schema,
     check_settings,
     expected_schema,
+    is_count,
     is_empty,
     logged,
     relation_records,
@@ -96,15 +97,10 @@ def commit_of_row(row: Sequence[Any]) -> CommitRecord:
     """Return a commit as _commits has it; raise JobError if it is damaged."""
     try:
         rows, changes = map(json.loads, row[-2:])
-        if (
-            isinstance(rows, dict)
-            and isinstance(changes, dict)
-            and max(row[0], row[6]) < 2**62
-            and row[5]
-            and is_moment(row[5])
-        ):
+        counts = [row[0], row[6], *rows.values(), *itertools.chain(*changes.values())]
+        if all(map(is_count, counts)) and row[5] and is_moment(row[5]):
             return CommitRecord._make((*row[:-2], rows, changes))
-    except (ValueError, TypeError, AttributeError):
+    except (ValueError, TypeError, AttributeError, RecursionError):
         pass
     raise JobError(f"the state is damaged: the record of commit {row[0]} cannot be read")
 
@@ -202,7 +198,11 @@ class DatabaseState:
             self.settings = check_origin(self.connection, self.path)
             self.keep = self.settings["keep"]
             counted = json.loads(self.settings["statistics"])
-            self.tables.statistics = {(name, tuple(columns)): (rows, n) for name, columns, rows, n in counted}
+            self.tables.statistics = {
+                (name, tuple(columns)): (rows, values, changes)
+                for name, columns, rows, values, changes in counted
+                if name in self.tables.tables and {*columns} <= {*self.tables.tables[name].columns}
+            }
             if not recomputes:
                 check_settings(self.program, self.settings, self.path)
                 check_schema(self.connection, self.tables, self.path)
@@ -343,9 +343,8 @@ class DatabaseState:
         marks = ", ".join("?" * len(record))
         values = (*record[:-2], json.dumps(rows), json.dumps(changes))
         self.connection.execute(f"INSERT INTO _commits VALUES ({marks})", values)
-        counted = json.dumps([[*key, *numbers] for key, numbers in sorted(self.tables.statistics.items())])
-        if counted != self.settings.get("statistics", "[]"):
-            self.settings["statistics"] = counted
+        if self.tables.statistics:
+            counted = json.dumps([[*key, *numbers] for key, numbers in sorted(self.tables.statistics.items())])
             self.connection.execute("REPLACE INTO _settings VALUES ('statistics', ?)", (counted,))
         self.forget_changes(record.number, record.time)
         return record

@@ -50,8 +50,7 @@ class Order:
             marked = self.groups[grouping.table].work("marked")
 
             def mark(rule: RowRule, found: Derivations, marked: str = marked) -> None:
-                values = ", ".join(found.values)
-                tables.execute(f"INSERT OR IGNORE INTO {marked} {found.select(values)}")
+                tables.execute(f"INSERT INTO {marked} {found.select(found.values)} ON CONFLICT DO NOTHING")
 
             pretended = replace(self.stratum, kind="counted", relations=(), rules=grouping.marks)
             for phase in ("delete", "insert"):
@@ -125,8 +124,8 @@ class Order:
                         found = row_derivations(
                             tables, rule, (place, other.work("wave")), absent=absences(tables, rule, NEW_ROWS)
                         )
-                        values = ", ".join(found.values)
-                        tables.execute(f"INSERT OR IGNORE INTO {self.edges(grouping, other)} {found.select(values)}")
+                        edges = self.edges(grouping, other)
+                        tables.execute(f"INSERT INTO {edges} {found.select(found.values)} ON CONFLICT DO NOTHING")
             for grouping in self.stratum.groupings:
                 of = self.groups[grouping.table]
                 tables.execute(f"DELETE FROM {of.work('soon')}")

@@ -66,7 +66,7 @@ def maintain_aggregate_rows(tables: RowTables, stratum: RowStratum) -> None:
             added = [f"_units({sign}, {found.values[place[a.column]]}, '{a.type}')" for a in sums]
             tables.execute(
                 f"INSERT INTO {marks} ({listed([*groups, '_copies', *sum_names])}) "
-                f"{found.select(', '.join([*key, sign, *added]))} ON CONFLICT DO UPDATE SET "
+                f"{found.select([*key, sign, *added])} ON CONFLICT DO UPDATE SET "
                 f"{', '.join(filter(None, ['_copies = _copies + excluded._copies', adds]))}"
             )
 
@@ -121,7 +121,7 @@ def compute_row_groups(
         found = row_derivations(tables, rule, absent=absences(tables, rule, NEW_ROWS), listed=f"{marks} AS _marks")
         key = ["1" if column == WHOLE_GROUP else found.values[place[column]] for column in table.key]
         matches = [f"_marks.{quoted_sql(column)} = {found.values[place[column]]}" for column in groups]
-        chosen = found.select(", ".join([*key, *(found.values[place[c]] for c in values)]), matches)
+        chosen = found.select([*key, *(found.values[place[c]] for c in values)], matches)
         tables.execute(f"INSERT INTO {rows} {chosen}")
     made = {column: f"r.{quoted_sql(column)}" for column in table.key} | {"_rows": "COUNT(*)"}
     made |= {f"_sum_{a.column}": f"_units_sum(r.{quoted_sql(a.column)}, '{a.type}')" for a in own}
@@ -155,7 +155,7 @@ def rank_groups(tables: RowTables, stratum: RowStratum, table: RowTable, marks: 
         key = ["1" if column == WHOLE_GROUP else found.values[place[column]] for column in groups]
         matches = [f"_marks.{quoted_sql(c)} = {found.values[place[c]]}" for c in groups if c != WHOLE_GROUP]
         values = [*key, *rule.ordered, *(found.values[place[column]] for column in ranking.ranked)]
-        tables.execute(f"INSERT INTO {rows} {found.select(', '.join(values), matches)}")
+        tables.execute(f"INSERT INTO {rows} {found.select(values, matches)}")
     kinds = {c.sql: c.type for c in table.relation.columns}
     order = [sort_key(name, kind, down) for name, (kind, down) in zip(by, ranking.order, strict=True)]
     order += [sort_key(name, kinds[name], False) for name in ranking.ranked]
@@ -236,7 +236,7 @@ def recompute(tables: RowTables, stratum: RowStratum, table: RowTable) -> None:
         if rule.head == table.relation.table:
             found = row_derivations(tables, rule)
             key = ["1" if column == WHOLE_GROUP else found.values[place[column]] for column in groups]
-            tables.execute(f"INSERT OR IGNORE INTO {marks} {found.select(', '.join(key))}")
+            tables.execute(f"INSERT INTO {marks} {found.select(key)} ON CONFLICT DO NOTHING")
     if stratum.ranking is not None:
         rank_groups(tables, stratum, table, marks)
     else:

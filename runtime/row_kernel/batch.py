@@ -66,9 +66,11 @@ def maintain_all(tables: RowTables, changes: RowChanges, initial: bool = False) 
         reads = (tables.tables[name] for rule in stratum.rules for name in literals(rule))
         if any(table.lost or table.gained for table in reads):
             maintain_stratum(tables, stratum)
-    for name, table in tables.tables.items():
+    for name in tables.tables:
         tables.move(name, NEW_ROWS)
-        table.rows += table.gained - table.lost
+    for key, (then, values, changed) in tables.statistics.items():
+        table = tables.tables[key[0]]
+        tables.statistics[key] = then, values, changed + table.gained + table.lost if changed >= 0 else 0
 
 
 def resolve(tables: RowTables, table: RowTable, changes: Iterable[tuple[str, tuple[Any, ...]]]) -> None:

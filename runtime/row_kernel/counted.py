@@ -15,7 +15,7 @@ def maintain_counted_rows(tables: RowTables, stratum: RowStratum) -> None:
     for phase, sign in (("delete", "-1"), ("insert", "1")):
 
         def emit(rule: RowRule, found: Derivations, sign: str = sign) -> None:
-            add_derivations(tables, counts, listed(table.columns), found.select(f"{', '.join(found.values)}, {sign}"))
+            add_derivations(tables, counts, listed(table.columns), found.select([*found.values, sign]))
 
         run_deltas(tables, stratum, phase, emit)
     apply_counts(tables, table, counts)

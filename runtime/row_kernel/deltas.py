@@ -17,12 +17,18 @@ from .tables import MID_ROWS, NEW_ROWS, OLD_ROWS, ROW_PARTS, RowTables, quoted_s
 @dataclass(frozen=True)
 class Derivations:
     """The derivations of a rule as parts of a query: FROM items, of which the first is the least, conditions, and the
-    values of the head; ``ranks`` are those of its own relations' tuples."""
+    values of the head; ``ranks`` are those of its own relations' tuples, ``lacking`` what must not be NULL."""
 
     items: tuple[str, ...]
     conditions: tuple[str, ...]
     values: tuple[str, ...]
     ranks: tuple[str, ...] = ()
+    lacking: tuple[str, ...] = ()
+
+    @property
+    def lacks(self) -> str:
+        """The condition that a derivation lacks a value which it needs, empty if none can."""
+        return " OR ".join(f"({value}) IS NULL" for value in self.lacking)
 
     @property
     def rank(self) -> str:
@@ -31,10 +37,13 @@ class Derivations:
             return f"max({', '.join(self.ranks)})"
         return self.ranks[0] if self.ranks else "0"
 
-    def select(self, values: str, further: Sequence[str] = (), items: Sequence[str] = ()) -> str:
-        """Return the query for values of each derivation, which meets further conditions with further items."""
+    def select(self, values: Sequence[str], further: Sequence[str] = (), items: Sequence[str] = ()) -> str:
+        """Return the query for values of each derivation, which meets further conditions with further items. The first
+        value, which no table takes as NULL, is NULL where the derivation lacks a value."""
+        first, *others = values
+        listed = ", ".join([f"iif({self.lacks}, NULL, {first})" if self.lacking else first, *others])
         conditions = " AND ".join([*self.conditions, *further]) or "TRUE"
-        return f"SELECT {values} FROM {' CROSS JOIN '.join([*self.items, *items])} WHERE {conditions}"
+        return f"SELECT {listed} FROM {' CROSS JOIN '.join([*self.items, *items])} WHERE {conditions}"
 
 
 def join_order(tables: RowTables, rule: RowRule, place: int) -> tuple[int, ...]:
@@ -84,7 +93,7 @@ def row_derivations(
             continue
         for table in (absent or {}).get(number, (stored(absence.table),)):
             conditions.append(f"NOT EXISTS (SELECT 1 FROM {table} AS {alias} WHERE {absence.condition})")
-    return Derivations(tuple(items), tuple(conditions), rule.values, tuple(ranks))
+    return Derivations(tuple(items), tuple(conditions), rule.values, tuple(ranks), rule.lacking)
 
 
 Use = tuple[RowRule, int]

@@ -80,10 +80,10 @@ class Improvement:
         if table.relation.best:
             value = quoted_sql(table.relation.best[1])
             action = f"UPDATE SET {value} = excluded.{value} WHERE {self.better(table, 'excluded.', '')}"
-        defined = [f"({value}) IS NOT NULL" for value in found.values]
+        defined = [f"({value}) IS NOT NULL" for value in (*found.values, *found.lacking)]
         self.tables.execute(
             f"INSERT INTO {into} ({listed(table.columns)}) "
-            f"{found.select(', '.join(found.values), [*(further or []), *defined])} ON CONFLICT DO {action}"
+            f"{found.select(found.values, [*(further or []), *defined])} ON CONFLICT DO {action}"
         )
 
     def find(self) -> None:

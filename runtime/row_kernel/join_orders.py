@@ -1,7 +1,7 @@
 """Choose between orders of joins by how many rows their searches find.
 
 A search finds, on average, as many rows as there are for each value of the columns that it is by. These numbers are
-counted when a choice first needs them, and again when a table has half or twice as many rows as then.
+counted when a choice first needs them, and again when half as many rows have changed as there were then.
 """
 
 from __future__ import annotations
@@ -10,6 +10,9 @@ import math
 
 from .model import JoinChoice, RowRule
 from .tables import ROW_PARTS, RowTables, listed
+
+COUNTED_NOW = -1
+"""The number of changes since what this batch has counted."""
 
 
 def chosen_order(tables: RowTables, rule: RowRule, choice: JoinChoice) -> tuple[int, ...]:
@@ -31,11 +34,11 @@ def fan_out(tables: RowTables, name: str, columns: tuple[str, ...]) -> float:
     rows = table.rows_now
     if not rows or {*table.key} <= {*columns}:
         return float(bool(rows))
-    then, values = tables.statistics.get((name, columns), (0, 0))
-    if not then <= 2 * rows <= 4 * then:
+    then, values, changes = tables.statistics.get((name, columns), (0, 0, 0))
+    if 2 * changes > then or not then <= 2 * rows <= 4 * then:
         each = f"SELECT DISTINCT {listed(columns)} FROM {table.name}" if columns else "SELECT 1"
         then, values = rows, tables.count(f"({each})")
-        tables.statistics[name, columns] = then, values
+        tables.statistics[name, columns] = then, values, COUNTED_NOW
     return then / max(values, 1)
 
 

@@ -99,7 +99,7 @@ class RowRule:
     column, the value that is aggregated; ``ordered`` those by which a head is ranked. ``where`` are the conditions that
     hold together with the sources. ``joins`` has the order in which the sources are joined, by their places: for each
     literal, the positive ones first, that of its changes, and behind these that for wanted heads; ``choices`` the other
-    orders that may be better, by the same places, -1 for wanted heads."""
+    orders that may be better, by the same places, -1 for wanted heads. Of ``lacking`` none may be NULL."""
 
     label: str
     source: str
@@ -112,6 +112,7 @@ class RowRule:
     joins: tuple[tuple[int, ...], ...] = ()
     text: str = ""
     choices: tuple[JoinChoice, ...] = ()
+    lacking: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)

@@ -75,7 +75,9 @@ class Ranks:
         table = self.table_of(rule)
         at = [f"_head.{quoted_sql(c)} = {value}" for c, value in zip(table.columns, found.values, strict=True)]
         conditions = [*at, *further, f"_head._rank > {found.rank}"]
-        return found.select(f"{listed(table.columns, '_head')}, 1", conditions, [f"{table.name} AS _head"])
+        return found.select(
+            [*(f"_head.{quoted_sql(c)}" for c in table.columns), "1"], conditions, [f"{table.name} AS _head"]
+        )
 
     def subtract(self, lost: dict[str, int], dead: dict[str, int] | None = None) -> None:
         """Subtract derivations from supports until nothing dies any more; what was dead already dies first."""
@@ -173,13 +175,15 @@ class Ranks:
         def at(alias: str) -> str:
             return " AND ".join(f"{alias}.{quoted_sql(c)} = {value}" for c, value in values)
 
-        conditions = [*(further or []), f"NOT EXISTS (SELECT 1 FROM {table.name} AS _head WHERE {at('_head')})"]
+        # A value that is none refuses the batch.
+        lacks = [found.lacks] if found.lacking else []
+        absent = f"NOT EXISTS (SELECT 1 FROM {table.name} AS _head WHERE {at('_head')})"
+        conditions = [*(further or []), f"({' OR '.join([absent, *lacks])})"]
         if table.relation.best:
-            # A value that is none refuses the batch.
-            doubtful = [f"({value}) IS NULL" for value in found.values if not PLAIN_COLUMN.fullmatch(value)]
+            doubtful = [f"({value}) IS NULL" for value in found.values if not PLAIN_COLUMN.fullmatch(value)] + lacks
             best = f"EXISTS (SELECT 1 FROM {table.work('best')} AS _best WHERE {at('_best')})"
             conditions.append(f"({' OR '.join([best, *doubtful])})")
-        query = found.select(f"{', '.join(found.values)}, 1", conditions)
+        query = found.select([*found.values, "1"], conditions)
         add_derivations(self.tables, table.work(into), listed(table.columns), query)
 
     def rounds(self) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any
 
 from .deltas import row_derivations
@@ -39,9 +40,9 @@ def row_support_findings(tables: RowTables, stratum: RowStratum, table: RowTable
     parts = []
     for rule in stratum.rules:
         if rule.head == table.relation.table:
-            found = row_derivations(tables, rule, members=members)
-            values = (f"{value} AS {quoted_sql(c)}" for value, c in zip(found.values, table.columns, strict=True))
-            parts.append(found.select(f"{', '.join(values)}, {found.rank} AS _rank"))
+            found = replace(row_derivations(tables, rule, members=members), lacking=())
+            values = [f"{value} AS {quoted_sql(c)}" for value, c in zip(found.values, table.columns, strict=True)]
+            parts.append(found.select([*values, f"{found.rank} AS _rank"]))
     none = f"SELECT {', '.join(f'NULL AS {quoted_sql(c)}' for c in table.columns)}, 0 AS _rank WHERE FALSE"
     tables.work_table(table, "derived", table.columns, ", _lower INTEGER")
     lower = "s._rank IS NULL OR d._rank < s._rank" if members else "TRUE"

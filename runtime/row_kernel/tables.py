@@ -91,7 +91,8 @@ class RowTable:
 @dataclass
 class RowTables:
     """The tables of a program behind a connection, in one batch. A recursion that has not ended after ``max_rounds``
-    rounds is refused. ``statistics`` have, by tables and columns, how many rows there were and how many values."""
+    rounds is refused. ``statistics`` have, by tables and columns, how many rows there were and how many
+    values, and how many rows have changed since."""
 
     program: RowProgram
     connection: sqlite3.Connection
@@ -99,7 +100,7 @@ class RowTables:
     made: set[str] = field(default_factory=set)
     clock: int = 1
     max_rounds: int = MOST_ROUNDS
-    statistics: dict[tuple[str, tuple[str, ...]], tuple[int, int]] = field(default_factory=dict)
+    statistics: dict[tuple[str, tuple[str, ...]], tuple[int, int, int]] = field(default_factory=dict)
 
     def execute(self, sql: str, values: Sequence[object] = ()) -> sqlite3.Cursor:
         """Execute a statement."""

@@ -41,10 +41,13 @@ def parsed_moment(text: str) -> datetime:
     return datetime.fromisoformat(text.replace("Z", "+00:00"))
 
 
+COMMIT_TIME = re.compile(r"[0-9]{4}(-[0-9]{2}){2}T[0-9]{2}(:[0-9]{2}){2}(\.[0-9]{3})?Z")
+
+
 def is_moment(text: str) -> bool:
     """Return whether a text is a time in UTC, as commits record it, or empty."""
     try:
-        return not text or (text.endswith("Z") and bool(parsed_moment(text)))
+        return not text or (COMMIT_TIME.fullmatch(text) is not None and bool(parsed_moment(text)))
     except ValueError:
         return False
 

@@ -179,12 +179,16 @@ def rule_of(rule: typed.TypedRule, names: Names, inputs: Inputs, head: str = "")
         if isinstance(argument, typed.Aggregate)
         for part in argument.order
     ]
-    # What only negated literals read, or nothing, has to have a value, too.
+    # What only negated literals read, or a count, or nothing, has to have a value, too.
     read = Counter(variable.name for variable in typed.variables_of(rule))
     read -= Counter(variable.name for negation in rule.negations for variable in typed.variables_of(negation))
     lacking += [values[name] for name in sorted(doubtful) if read[name] == 1]
-    if lacking:
-        heads[0] = f"iif({' OR '.join(f'({test}) IS NULL' for test in lacking)}, NULL, {heads[0]})"
+    lacking += [
+        expressions.value(argument.argument)
+        for argument in rule.head.arguments
+        if isinstance(argument, typed.Aggregate) and argument.function == "count" and argument.argument is not None
+        if not certain(argument.argument, doubtful)
+    ]
     return RowRule(
         rule.label,
         str(rule.span),
@@ -197,6 +201,7 @@ def rule_of(rule: typed.TypedRule, names: Names, inputs: Inputs, head: str = "")
         joins_of(rule, inputs),
         rule.text,
         choices_of(rule, names, inputs),
+        tuple(lacking),
     )
 
 
