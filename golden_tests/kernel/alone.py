@@ -114,7 +114,7 @@ class PlainEngine:
     def insert(self, name: str, sql: str) -> None:
         """Append the rows of a query."""
         self.statements += 1
-        self.run(f"INSERT INTO {name} {sql}")
+        self.run(f"INSERT INTO {name} BY NAME {sql}")
 
     def remove(
         self, name: str, keys: str, columns: Sequence[str], count: int | None = None, numbered: bool = False

@@ -328,7 +328,11 @@ class Builder:
             # Of an undeclared relation, a column that is never given a null is not one that may be null.
             self.declare("output relation" if self.chance(70) else "relation", relation.name, relation.types)
             return
-        match self.weighted((50, "publish"), (30, "output"), (8, "relation"), (12, "nothing")):
+        way = self.weighted((50, "publish"), (30, "output"), (8, "relation"), (12, "nothing"))
+        if any(kind.startswith("decimal") for kind in relation.types):
+            # Of an undeclared relation, decimals that are all constants are floats.
+            way = "relation" if way == "nothing" else "output"
+        match way:
             case "publish":
                 self.declarations.append(f"output {relation.name}.")
             case "output":

@@ -96,10 +96,10 @@ class Engine(Protocol):
         """Return how many rows of a table meet a condition, or None if they were not counted when it was made."""
 
     def add(self, name: str, of: str, columns: str = "*", condition: str = "TRUE") -> None:
-        """Append the rows of table ``of`` that meet a condition to table ``name``, which has the same columns."""
+        """Append the rows of table ``of`` that meet a condition to table ``name``, with columns of the same names."""
 
     def insert(self, name: str, sql: str) -> None:
-        """Append the rows of a query to table ``name``, which has the same columns."""
+        """Append the rows of a query to table ``name``, which has columns of the same names."""
 
     def remove(
         self, name: str, keys: str, columns: Sequence[str], count: int | None = None, numbered: bool = False
