@@ -237,3 +237,20 @@ def test_strings_like_aliases(tmp_path: Path) -> None:
     states.init({"x": [("+", ('"y".',)), ("+", ("z",))]})
     answers = [states.ask(states.program.relation("q"), (word,))["rules"][0] for word in ('"y".', "z")]
     assert [(answer["found"], answer["missing"]) for answer in answers] == [([], "x"), (['x("z")'], "y")]
+
+
+def test_rules_that_may_lack_values() -> None:
+    """What a tuple lacks is found in a part of the rule, which does not read all that must have a value."""
+    program = """
+        input relation e(x: int, y: int)
+        input relation f(x: int, y: int)
+        input relation no(x: int)
+        output relation p(x: int)
+        p(X) :- e(X, Y), f(Y, Z), A = X + Z, A > 3, !no(A).
+    """
+    with flintlog.open(program) as view:
+        view.apply(e=[("+", 1, 2), ("+", 3, 4), ("+", 5, 6)], f=[("+", 2, 9), ("+", 4, 1)], no=[("+", 4)])
+        assert view.explain("p(1)")["present"]
+        for asked, found, missing in (("p(3)", 2, "no"), ("p(5)", 1, "f"), ("p(7)", 0, "e")):
+            (rule,) = view.explain(asked)["rules"]
+            assert (len(rule["found"]), rule["missing"]) == (found, missing)

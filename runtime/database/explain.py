@@ -246,9 +246,7 @@ class RowExplainer:
         relation whose tuples are ``missing``; or that all literals hold, but the group has another value."""
         first = len(rule.sources)
         said: Result = {"rule": rule.label, "source": rule.source, "text": rule.text}
-        without = row_derivations(
-            self.database.tables, rule, absent={first + place: () for place, _ in enumerate(rule.absences)}
-        )
+        without = self.all_derivations(rule, absent={first + place: () for place, _ in enumerate(rule.absences)})
         tests: list[Test] = [(condition, ()) for condition in without.conditions]
         tests += self.wanted(rule, stratum, values)
         order = [rule.sources[place] for place in rule.joins[-1]]
@@ -267,9 +265,7 @@ class RowExplainer:
                 return {**said, "why": "is another tuple"}
             return {**said, **self.missing(table, "has no tuple that fits")}
         for place, absence in enumerate(rule.absences):
-            one = row_derivations(
-                self.database.tables, rule, absent={first + i: () for i, _ in enumerate(rule.absences) if i != place}
-            )
+            one = self.all_derivations(rule, absent={first + i: () for i, _ in enumerate(rule.absences) if i != place})
             if not self.rows_of(rule, one, self.wanted(rule, stratum, values), 1):
                 return {**said, **self.missing(absence.table, "has a tuple that must not be there")}
         if stratum.ranking is not None:
