@@ -265,12 +265,8 @@ def check_schema(connection: sqlite3.Connection, tables: RowTables, path: str) -
         return
     foreign = [key for key, sql in there.items() if known.get(key) != sql]
     missing = [key for key in known if key not in there]
-    others = [
-        key
-        for key in (*foreign, *missing)
-        if key[0] != "index" and not (key[0] == "table" and key in there and key in known)
-    ]
-    if not others and all(name.startswith("_rows_of_") for _, name in (*foreign, *missing)):
+    both = there.keys() & known.keys()  # A table is an index, too, by its primary key.
+    if all(key[1].startswith("_rows_of_") and (key[0] == "index" or key in both) for key in (*foreign, *missing)):
         raise JobError(
             f"{path} has other indexes than the program: another version of Flintlog made it; "
             "`flintlog job upgrade SCRIPT --state FILE` converts it"

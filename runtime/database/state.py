@@ -381,12 +381,13 @@ class DatabaseState:
         row = self.connection.execute("SELECT * FROM _commits WHERE batch = ?", (batch,)).fetchone()
         return row and commit_of_row(row)
 
-    def known_batch(self, batch: str | None) -> bool:
-        """Return whether a batch with this ID was applied; raise JobError if the state has generated the ID itself."""
+    def known_batch(self, batch: str | None) -> CommitRecord | None:
+        """Return the commit of the batch with this ID, None if there is none; raise JobError if the state has generated
+        the ID itself."""
         found = self.commit_of_batch(batch) if batch is not None else None
         if found and found.generated:
             raise JobError(f"{batch} is an ID that this state generated for another batch; choose a different one")
-        return found is not None
+        return found
 
     def new_batch(self, command: str) -> str:
         """Return an ID that no batch has: what the batch is, and the number of the next commit, or a higher one."""

@@ -56,7 +56,8 @@ def maintain_all(tables: RowTables, changes: RowChanges, initial: bool = False) 
     """Apply the changes of inputs to all relations, ``initial`` ones to empty relations."""
     for table in tables.tables.values():
         table.version, table.lost, table.gained, table.entered = OLD_ROWS, 0, 0, 0
-        table.rows = 0 if initial else table.rows
+        if initial:
+            table.rows = 0
     given = dict(changes)
     if initial:
         given[BEGINNING] = [("+", (1,))]

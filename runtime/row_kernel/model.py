@@ -98,8 +98,8 @@ class RowRule:
     """A rule in SQL. ``values`` are the values of the head's columns, NULL where arithmetic has none: of an aggregated
     column, the value that is aggregated; ``ordered`` those by which a head is ranked. ``where`` are the conditions that
     hold together with the sources. ``joins`` has the order in which the sources are joined, by their places: for each
-    literal, the positive ones first, that of its changes, and behind these that for wanted heads; ``choices`` the other
-    orders that may be better, by the same places, -1 for wanted heads. Of ``lacking`` none may be NULL."""
+    literal, the positive ones first, that of its changes, and behind these that for wanted heads; ``choices`` are the
+    orders between which statistics choose, by the same places, -1 for wanted heads. Of ``lacking`` none may be NULL."""
 
     label: str
     source: str
