@@ -24,6 +24,7 @@ from flintlog.runtime.explain.proofs import MOST_PROOF_TUPLES
 from flintlog.runtime.inputs.records import Problems
 from flintlog.runtime.kernel.errors import JobError
 from flintlog.runtime.kernel.model import MOST_ROUNDS
+from flintlog.runtime.kernel.sql import is_list, is_optional
 from flintlog.runtime.row_kernel import methods
 from flintlog.runtime.row_kernel.model import RowProgram, RowRelation
 from flintlog.runtime.store.extensions import supply
@@ -244,7 +245,8 @@ def listed_items(value: Any) -> Any:
 def rows_of_relation(relation: RowRelation, rows: Iterable[tuple[Any, ...]]) -> Rows:
     """Return rows in order, null first."""
     width = len(relation.columns)
-    return Rows(relation, sorted((row[:width] for row in rows), key=in_order))
+    plain = not any(is_optional(column.type) or is_list(column.type) for column in relation.columns)
+    return Rows(relation, sorted((row[:width] for row in rows), key=None if plain else in_order))
 
 
 def in_order(value: Any) -> Any:

@@ -10,8 +10,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
-from .model import RowRule, RowStratum
-from .tables import MID_ROWS, NEW_ROWS, OLD_ROWS, ROW_PARTS, RowTables, quoted_sql, stored
+from .model import KeyedSource, RowRule, RowStratum
+from .tables import MID_ROWS, NEW_ROWS, OLD_ROWS, ROW_PARTS, RowTables, quoted_sql, same, stored
 
 
 @dataclass(frozen=True)
@@ -56,6 +56,14 @@ def join_order(tables: RowTables, rule: RowRule, place: int) -> tuple[int, ...]:
     return rule.joins[place]
 
 
+def keyed_source(tables: RowTables, rule: RowRule, place: int) -> KeyedSource | None:
+    """Return how the other literals of a rule are joined with the changes of the one at a place, if that is once for
+    each key of these. Tables of changes are searched by the columns of their tuples in order."""
+    keyed = next((one for one in rule.keyed if one.place == place), None)
+    table = tables.tables[rule.sources[place].table] if keyed else None
+    return keyed if table and table.key == table.columns else None
+
+
 def row_derivations(
     tables: RowTables,
     rule: RowRule,
@@ -74,8 +82,11 @@ def row_derivations(
     place, changed = start if start is not None else (-1, "")
     items: list[str] = [listed] if listed else []
     conditions = list(rule.where)
+    keyed = keyed_source(tables, rule, place)
     if 0 <= place < len(rule.sources):
-        items.append(f"{changed} AS {quoted_sql(rule.sources[place].alias)}")
+        columns = ", ".join(map(quoted_sql, keyed.columns)) if keyed else ""
+        keys = f"(SELECT DISTINCT {columns} FROM {changed})" if keyed else changed
+        items.append(f"{keys} AS {quoted_sql(rule.sources[place].alias)}")
     # Of all derivations, nothing is bound, so there is no choice.
     for number in join_order(tables, rule, place) if start or listed else rule.joins[-1]:
         source = rule.sources[number]
@@ -84,7 +95,14 @@ def row_derivations(
         items.append(f"{table} AS {alias}")
         if condition:
             conditions.append(condition.format(alias))
-    ranks = [f"{quoted_sql(source.alias)}._rank" for source in rule.sources if source.table in members]
+    if keyed:
+        items.append(f"{changed} AS _changed")
+        conditions.append(same(keyed.columns, "_changed", quoted_sql(rule.sources[place].alias)))
+    ranks = [
+        "_changed._rank" if keyed and number == place else f"{quoted_sql(source.alias)}._rank"
+        for number, source in enumerate(rule.sources)
+        if source.table in members
+    ]
     for number, absence in enumerate(rule.absences, len(rule.sources)):
         alias = quoted_sql(absence.alias)
         if number == place:
@@ -93,7 +111,8 @@ def row_derivations(
             continue
         for table in (absent or {}).get(number, (stored(absence.table),)):
             conditions.append(f"NOT EXISTS (SELECT 1 FROM {table} AS {alias} WHERE {absence.condition})")
-    return Derivations(tuple(items), tuple(conditions), rule.values, tuple(ranks), rule.lacking)
+    values = keyed.values if keyed else rule.values
+    return Derivations(tuple(items), tuple(conditions), values, tuple(ranks), rule.lacking)
 
 
 Use = tuple[RowRule, int]

@@ -53,6 +53,10 @@ def encoded(value: Any, kind: str) -> Any:
     return int(value) if kind == "bool" else value
 
 
+STORED_AS_THEY_ARE = {"int", "float", "string"}
+"""The types whose values SQLite returns as Python has them."""
+
+
 def read_stored(value: Any, kind: str) -> Any:
     """Return a stored value, None for null."""
     if is_optional(kind):
@@ -75,7 +79,8 @@ def encoded_row(columns: Sequence[Column], row: Sequence[Any]) -> tuple[Any, ...
 
 def decoded_row(columns: Sequence[Column], row: Sequence[Any]) -> tuple[Any, ...]:
     """Return stored values of columns."""
-    return tuple(read_stored(value, column.type) for value, column in zip(row, columns, strict=True))
+    kinds = [column.type for column in columns]
+    return tuple(v if k in STORED_AS_THEY_ARE else read_stored(v, k) for v, k in zip(row, kinds, strict=True))
 
 
 SQL_FUNCTIONS: dict[str, tuple[int, Callable[..., Any]]] = {"_int": (1, whole_int), "_float": (1, finite_float)}

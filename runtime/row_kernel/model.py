@@ -94,12 +94,24 @@ class JoinChoice:
 
 
 @dataclass(frozen=True)
+class KeyedSource:
+    """A positive literal of a rule, by its place, whose first ``columns`` are all that other literals and conditions
+    need: behind its changes, those are joined once for each key, and then with the changes. ``values`` are those of the
+    head, where these have alias ``_changed``."""
+
+    place: int
+    columns: tuple[str, ...]
+    values: tuple[str, ...]
+
+
+@dataclass(frozen=True)
 class RowRule:
     """A rule in SQL. ``values`` are the values of the head's columns, NULL where arithmetic has none: of an aggregated
     column, the value that is aggregated; ``ordered`` those by which a head is ranked. ``where`` are the conditions that
     hold together with the sources. ``joins`` has the order in which the sources are joined, by their places: for each
     literal, the positive ones first, that of its changes, and behind these that for wanted heads; ``choices`` are the
-    orders between which statistics choose, by the same places, -1 for wanted heads. Of ``lacking`` none may be NULL."""
+    orders between which statistics choose, by the same places, -1 for wanted heads. Of ``lacking`` none may be NULL.
+    ``keyed`` sources have many changes for one key."""
 
     label: str
     source: str
@@ -113,6 +125,7 @@ class RowRule:
     text: str = ""
     choices: tuple[JoinChoice, ...] = ()
     lacking: tuple[str, ...] = ()
+    keyed: tuple[KeyedSource, ...] = ()
 
 
 @dataclass(frozen=True)

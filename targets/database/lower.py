@@ -14,6 +14,7 @@ from flintlog.runtime.row_kernel.model import (
     Absence,
     Aggregated,
     JoinChoice,
+    KeyedSource,
     RowGrouping,
     RowProgram,
     RowRanking,
@@ -202,7 +203,32 @@ def rule_of(rule: typed.TypedRule, names: Names, inputs: Inputs, head: str = "")
         rule.text,
         choices_of(rule, names, inputs),
         tuple(lacking),
+        tuple(keyed_sources(rule, names, values)) if not head and not lacking else (),
     )
+
+
+def keyed_sources(rule: typed.TypedRule, names: Names, values: Mapping[str, str]) -> Iterator[KeyedSource]:
+    """Yield the literals of a rule of three or more whose first columns are all that the others and conditions need;
+    the other columns are for the head, or for nothing."""
+    if len(rule.atoms) < 3 or rule.head.ranked:
+        return
+    read = Counter(variable.name for literal in rule.body for variable in typed.variables_of(literal))
+    for place, atom in enumerate(rule.atoms):
+        needed = [
+            isinstance(term, typed.Constant) or (isinstance(term, typed.Variable) and read[term.name] > 1)
+            for term in atom.terms
+        ]
+        width = sum(needed)
+        if 0 < width < len(needed) and all(needed[:width]):
+            columns = names.columns[atom.relation]
+            changed = {
+                term.name: f"_changed.{quoted(column)}"
+                for term, column in zip(atom.terms[width:], columns[width:], strict=True)
+                if isinstance(term, typed.Variable)
+            }
+            expressions = SqliteExpressions({**values, **changed})
+            heads = tuple(head_value(argument, expressions) for argument in rule.head.arguments) or ("1",)
+            yield KeyedSource(place, tuple(columns[:width]), heads)
 
 
 def head_value(argument: typed.Expression | typed.Aggregate, expressions: SqliteExpressions) -> str:
