@@ -41,6 +41,24 @@ path(X, Y, N) :- path(X, Z, N), b(X, Z), path(Z, Y, _).
 sums(X, sum<Z>) :- a(X, N, Z), b(X, Y), c(Y).
 """
 
+NAMES = """
+input relation _changed(x: int, y: int?, z: string)
+input relation _head(x: int, y: int) primary key (x)
+input multiset relation _gone(x: int, y: int)
+output relation p(x: int, y: int, z: string)
+output relation q(x: int, y: int)
+output relation top(x: int, place: int, z: string)
+output relation few(x: int, y: int, n: int)
+output relation least(x: int, y: int)
+p(X, Y, Z) :- _changed(X, _, Z), _head(X, Y), _gone(X, _).
+q(X, Y) :- _gone(X, Y), _head(X, _), _gone(X, _).
+q(X, Y) :- q(X, Z), _head(Z, Y), _gone(Z, _).
+top(X, first<2 by Z>, Z) :- _changed(X, _, Z), _head(X, Y), _gone(Y, _).
+few(X, min<Y>, count<Z>) :- _changed(X, Y, Z), _head(X, K), _gone(K, _), Y != null.
+least(X, min<Y>) :- _head(X, Y), _gone(X, _), _changed(X, _, _).
+least(X, min<Y>) :- least(Z, Y), _head(X, Z), _gone(X, _), _changed(Z, _, _).
+"""
+
 
 def keyed(text: str) -> dict[str, list[tuple[int, tuple[str, ...]]]]:
     """The keyed literals of rules by heads, with their columns."""
@@ -65,7 +83,7 @@ def test_keys() -> None:
     assert found["path"] == [(0, ("x",)), (1, ("x",)), (0, ("x", "y")), (2, ("x",))]
 
 
-@pytest.mark.parametrize("text", [POINTS_TO, SHAPES], ids=["points-to", "shapes"])
+@pytest.mark.parametrize("text", [POINTS_TO, SHAPES, NAMES], ids=["points-to", "shapes", "names"])
 @pytest.mark.parametrize("seed", seeds(5, 100))
 def test_derivations(text: str, seed: int) -> None:
     """Random rows, with several changes for one key."""
