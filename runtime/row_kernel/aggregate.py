@@ -118,7 +118,7 @@ def compute_row_groups(
     for rule in stratum.rules:
         if rule.head != table.relation.table:
             continue
-        found = row_derivations(tables, rule, absent=absences(tables, rule, NEW_ROWS), listed=f"{marks} AS _marks")
+        found = row_derivations(tables, rule, absent=absences(tables, rule, NEW_ROWS), first=f"{marks} AS _marks")
         key = ["1" if column == WHOLE_GROUP else found.values[place[column]] for column in table.key]
         matches = [f"_marks.{quoted_sql(column)} = {found.values[place[column]]}" for column in groups]
         chosen = found.select([*key, *(found.values[place[c]] for c in values)], matches)
@@ -151,7 +151,7 @@ def rank_groups(tables: RowTables, stratum: RowStratum, table: RowTable, marks: 
     needed = ", ".join(f"{quoted_sql(c)} {table.types.get(c, 'BLOB')} NOT NULL" for c in columns)
     rows = tables.make(table.work("rows"), needed)
     for rule in stratum.rules:
-        found = row_derivations(tables, rule, absent=absences(tables, rule, NEW_ROWS), listed=f"{marks} AS _marks")
+        found = row_derivations(tables, rule, absent=absences(tables, rule, NEW_ROWS), first=f"{marks} AS _marks")
         key = ["1" if column == WHOLE_GROUP else found.values[place[column]] for column in groups]
         matches = [f"_marks.{quoted_sql(c)} = {found.values[place[c]]}" for c in groups if c != WHOLE_GROUP]
         values = [*key, *rule.ordered, *(found.values[place[column]] for column in ranking.ranked)]

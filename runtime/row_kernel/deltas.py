@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from .model import KeyedSource, RowRule, RowStratum
-from .tables import MID_ROWS, NEW_ROWS, OLD_ROWS, ROW_PARTS, RowTables, quoted_sql, same, stored
+from .tables import MID_ROWS, NEW_ROWS, OLD_ROWS, ROW_PARTS, RowTables, listed, quoted_sql, same, stored
 
 
 @dataclass(frozen=True)
@@ -71,24 +71,23 @@ def row_derivations(
     sources: Mapping[int, tuple[str, str]] | None = None,
     absent: Mapping[int, Sequence[str]] | None = None,
     members: frozenset[str] = frozenset(),
-    listed: str = "",
+    first: str = "",
 ) -> Derivations:
     """Return the derivations of a rule.
 
     ``start`` says that a literal (positive ones are counted first) reads another table than its own. ``sources`` say so
     for further positive literals, with a condition on their rows, in which ``{}`` is the alias; ``absent`` which tables
-    negated literals look into. ``members`` are tables with ranks; ``listed`` is a further first item.
+    negated literals look into. ``members`` are tables with ranks; ``first`` is a further first item.
     """
     place, changed = start if start is not None else (-1, "")
-    items: list[str] = [listed] if listed else []
+    items: list[str] = [first] if first else []
     conditions = list(rule.where)
     keyed = keyed_source(tables, rule, place)
     if 0 <= place < len(rule.sources):
-        columns = ", ".join(map(quoted_sql, keyed.columns)) if keyed else ""
-        keys = f"(SELECT DISTINCT {columns} FROM {changed})" if keyed else changed
-        items.append(f"{keys} AS {quoted_sql(rule.sources[place].alias)}")
+        read = f"(SELECT DISTINCT {listed(keyed.columns)} FROM {changed})" if keyed else changed
+        items.append(f"{read} AS {quoted_sql(rule.sources[place].alias)}")
     # Of all derivations, nothing is bound, so there is no choice.
-    for number in join_order(tables, rule, place) if start or listed else rule.joins[-1]:
+    for number in join_order(tables, rule, place) if start or first else rule.joins[-1]:
         source = rule.sources[number]
         table, condition = (sources or {}).get(number, (stored(source.table), ""))
         alias = quoted_sql(source.alias)

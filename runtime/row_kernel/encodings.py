@@ -53,12 +53,10 @@ def encoded(value: Any, kind: str) -> Any:
     return int(value) if kind == "bool" else value
 
 
-STORED_AS_THEY_ARE = {"int", "float", "string"}
-"""The types whose values SQLite returns as Python has them."""
-
-
 def read_stored(value: Any, kind: str) -> Any:
     """Return a stored value, None for null."""
+    if kind in ("int", "float", "string"):
+        return value
     if is_optional(kind):
         return None if value == NULL else read_stored(value, plain_type(kind))
     if is_list(kind):
@@ -79,8 +77,7 @@ def encoded_row(columns: Sequence[Column], row: Sequence[Any]) -> tuple[Any, ...
 
 def decoded_row(columns: Sequence[Column], row: Sequence[Any]) -> tuple[Any, ...]:
     """Return stored values of columns."""
-    kinds = [column.type for column in columns]
-    return tuple(v if k in STORED_AS_THEY_ARE else read_stored(v, k) for v, k in zip(row, kinds, strict=True))
+    return tuple(read_stored(value, column.type) for value, column in zip(row, columns, strict=True))
 
 
 SQL_FUNCTIONS: dict[str, tuple[int, Callable[..., Any]]] = {"_int": (1, whole_int), "_float": (1, finite_float)}

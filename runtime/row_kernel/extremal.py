@@ -95,7 +95,7 @@ class Improvement:
             if gone[rule.head]:
                 table = ranks.table_of(rule)
                 found = row_derivations(
-                    tables, rule, absent=absences(tables, rule, NEW_ROWS), listed=f"{table.work('gone')} AS _gone"
+                    tables, rule, absent=absences(tables, rule, NEW_ROWS), first=f"{table.work('gone')} AS _gone"
                 )
                 groups = [
                     f"_gone.{quoted_sql(c)} = {value}"

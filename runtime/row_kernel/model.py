@@ -111,7 +111,7 @@ class RowRule:
     hold together with the sources. ``joins`` has the order in which the sources are joined, by their places: for each
     literal, the positive ones first, that of its changes, and behind these that for wanted heads; ``choices`` are the
     orders between which statistics choose, by the same places, -1 for wanted heads. Of ``lacking`` none may be NULL.
-    ``keyed`` sources have many changes for one key."""
+    ``keyed`` are the sources of which many rows may change for one key."""
 
     label: str
     source: str

@@ -144,7 +144,7 @@ class Ranks:
                     rule,
                     absent=absences(tables, rule, MID_ROWS),
                     members=self.members,
-                    listed=f"{table.work('gone')} AS _gone",
+                    first=f"{table.work('gone')} AS _gone",
                 )
                 at = [
                     f"_gone.{quoted_sql(c)} = {value}"

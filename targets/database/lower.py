@@ -210,7 +210,7 @@ def rule_of(rule: typed.TypedRule, names: Names, inputs: Inputs, head: str = "")
 def keyed_sources(rule: typed.TypedRule, names: Names, values: Mapping[str, str]) -> Iterator[KeyedSource]:
     """Yield the literals of a rule of three or more whose first columns are all that the others and conditions need;
     the other columns are for the head, or for nothing."""
-    if len(rule.atoms) < 3 or rule.head.ranked:
+    if len(rule.atoms) < 3:
         return
     read = Counter(variable.name for literal in rule.body for variable in typed.variables_of(literal))
     for place, atom in enumerate(rule.atoms):
