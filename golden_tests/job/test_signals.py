@@ -125,6 +125,28 @@ def test_follow_at_any_time(runtime: str, number: signal.Signals, tmp_path: Path
         assert found == (0, ""), delay
 
 
+#: Signals that come at any time in the wait for them.
+WAITS = """
+import random, signal
+from flintlog.runtime.system.ended import until_signal
+
+for _ in range(3000):
+    ended = until_signal()
+    signal.signal(signal.SIGALRM, signal.getsignal(signal.SIGTERM))
+    signal.setitimer(signal.ITIMER_REAL, random.uniform(1e-6, 3e-4))
+    while not ended.wait(1e-5):
+        pass
+    assert ended.is_set()
+print("ended")
+"""
+
+
+def test_a_signal_in_a_wait() -> None:
+    """The handler waits for nothing that the wait holds."""
+    run = subprocess.run([sys.executable, "-c", WAITS], capture_output=True, text=True, timeout=60)
+    assert (run.stdout, run.stderr) == ("ended\n", "")
+
+
 @pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="needs /proc")
 def test_ctrl_c_at_any_time(tmp_path: Path) -> None:
     """Another command has no traceback either, and has done what it should or nothing."""

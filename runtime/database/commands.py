@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from ..inputs.values import value_reader
-from ..job.batch_folder import BatchFolder, until_signal
+from ..job.batch_folder import BatchFolder
 from ..job.command_line import CommandCall
 from ..kernel.errors import JobError, Passing, Refused
 from ..kernel.model import MOST_ROUNDS, FunctionSource
@@ -26,6 +26,7 @@ from ..row_kernel.tables import ROW_PARTS, quoted_sql
 from ..store.extensions import supply
 from ..store.published_names import check_batch, operation_column
 from ..store.retention import checked_keep
+from ..system.ended import until_signal
 from ..system.log import Log
 from ..system.places import sync
 from ..system.printing import RowPrinter

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import itertools
-import signal
-import threading
 import time
 from collections.abc import Iterable
 from pathlib import Path
@@ -87,17 +85,3 @@ def signature(folder: Path) -> Signature:
             status = path.stat()
             files.append((str(path), status.st_size, status.st_mtime_ns))
     return frozenset(files)
-
-
-def until_signal() -> threading.Event:
-    """Return an event that SIGTERM and SIGINT set; a second SIGINT interrupts the batch that is being applied."""
-    ended = threading.Event()
-
-    def end(number: int, _frame: object) -> None:
-        if ended.is_set() and number == signal.SIGINT:
-            raise KeyboardInterrupt
-        ended.set()
-
-    for number in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(number, end)
-    return ended

@@ -12,10 +12,11 @@ from ..kernel.errors import Passing
 from ..kernel.model import Program
 from ..store.executors import Executor
 from ..store.extensions import FEEDS, further
+from ..system.ended import until_signal
 from ..system.log import Log
 from ..system.transient_errors import Troubles, obstacles_pass
 from .apply import apply_batch, apply_one, check_batch_options
-from .batch_folder import BatchFolder, batches_known, until_signal
+from .batch_folder import BatchFolder, batches_known
 from .command_line import Command, Invocation, executor_for
 from .shared_options import (
     add_cut,

@@ -36,7 +36,6 @@ from ...engines.duckdb import DuckEngine
 from ...inputs.files import Reading
 from ...inputs.origins import telling_places
 from ...inputs.values import REMOVE_KEY
-from ...job.batch_folder import until_signal
 from ...job.command_line import Command, CommandCall
 from ...job.report import feed_text, feeds_said
 from ...kernel.errors import JobError, Passing
@@ -48,6 +47,7 @@ from ...store.executors import LocalExecutor
 from ...store.manifest import FeedRecord
 from ...store.request import Request
 from ...store.sealed_records import from_json
+from ...system.ended import until_signal
 from ...system.log import Log
 from ...system.machine import available_cores
 from . import folder, iceberg, kafka_debezium, spark_delta, topic_staging

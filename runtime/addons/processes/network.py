@@ -10,13 +10,14 @@ from pathlib import Path
 from ...job.shared_options import Parser, add_format, seconds_option
 from ...kernel.errors import JobError
 from ...kernel.model import Program
+from ...system.ended import until_signal
 from ...system.log import Log
 from ...system.permissions import private_files
 from ...system.printing import RowPrinter
 from .gathering import gathered_changes, gathered_rows, homes_of
 from .nodes import ROUTER, Nodes
 from .router import Router
-from .serve import begun, ended_by_signal, exit_code_of, folder_here, process_main
+from .serve import begun, exit_code_of, folder_here, process_main
 
 
 def nodes_main(program: Program, nodes: Nodes, argv: Sequence[str]) -> int:
@@ -54,7 +55,7 @@ def route_parser(nodes: Nodes) -> Parser:
 
 def route(program: Program, nodes: Nodes, root: str, poll: float = 0.1, once: bool = False) -> int:
     """Split the feeds of the router until SIGTERM or SIGINT, or ``once``, and return the exit code."""
-    ended, log, shared = ended_by_signal(), Log(), folder_here(root).absolute()
+    ended, log, shared = until_signal(twice=False), Log(), folder_here(root).absolute()
     router = begun(lambda: Router(program, nodes, shared, log), ended, log)
     if router is None:
         return 0

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import signal
 import sys
 import threading
 from collections.abc import Callable, Sequence
@@ -21,6 +20,7 @@ from ...job.shared_options import Parser, add_cut, add_place, pause_option, posi
 from ...kernel.errors import JobError, reason, without_keys
 from ...kernel.model import MOST_ENTRIES, Program
 from ...spark.session import choose_executor
+from ...system.ended import until_signal
 from ...system.log import Log
 from ...system.permissions import private_files
 from ...system.places import exposed, given_place, is_local
@@ -47,7 +47,7 @@ def serve(program: Program, process: Process, options: argparse.Namespace) -> in
     shared = folder_here(options.root)
     own = folder_here(options.home) if options.home else shared / "homes" / process.name
     settings = Settings(shared, own, options.lease, options.hold, options.keep_published)
-    ended, log = ended_by_signal(), Log()
+    ended, log = until_signal(twice=False), Log()
     channels = opened_channels(process, shared, options, log)
     executor = choose_executor(program.name, options.on)
     log.event("runs", on=executor.name, reason=executor.why)
@@ -73,14 +73,6 @@ def serve(program: Program, process: Process, options: argparse.Namespace) -> in
     finally:
         worker.end()
     return 0
-
-
-def ended_by_signal() -> threading.Event:
-    """Return an event that SIGTERM and SIGINT set."""
-    ended = threading.Event()
-    for number in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(number, lambda *_: ended.set())
-    return ended
 
 
 def opened_channels(process: Process, shared: Path, options: argparse.Namespace, log: Log) -> Channels:
