@@ -100,13 +100,7 @@ class FileJob:
 
     def run(self, changes: Changes) -> None:
         """Apply a batch, or build the state; raises the module's JobError."""
-        log = self.job.Log(True)
-        given = write_changes(self.program, changes, self.folder / f"batch-{next(NUMBERS)}", bool(self.commits))
-        if self.commits:
-            result = self.job.apply(str(self.file), given, net=self.net or None, functions=self.functions, log=log)
-        else:
-            result = self.job.init(str(self.file), given, functions=self.functions, log=log)
-        self.commits = result["commit"]
+        self.commits = self.apply(changes)
         self.changes = {relation.table: set() for relation in self.program.relations}
         with self.opened() as state:
             for relation in self.job.logged(self.program):
@@ -114,6 +108,16 @@ class FileJob:
                 net = [(op, frozen_row(row)) for _, op, row in stored]
                 assert len(net) == len(set(net)), f"{relation.name} has a change twice"
                 self.changes[relation.table] = set(net)
+
+    def apply(self, changes: Changes) -> int:
+        """Apply a batch, or build the state; returns the number of its commit."""
+        log = self.job.Log(True)
+        given = write_changes(self.program, changes, self.folder / f"batch-{next(NUMBERS)}", bool(self.commits))
+        if self.commits:
+            result = self.job.apply(str(self.file), given, net=self.net or None, functions=self.functions, log=log)
+        else:
+            result = self.job.init(str(self.file), given, functions=self.functions, log=log)
+        return int(result["commit"])
 
     @contextmanager
     def opened(self) -> Iterator[Any]:

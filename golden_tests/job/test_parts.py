@@ -67,7 +67,14 @@ def test_an_installed_runtime_has_every_part() -> None:
     modules = subprocess.run([sys.executable, "-c", loaded], capture_output=True, text=True, check=True).stdout.split()
     needed = {name for names in PART_MODULES.values() for name in names}
     needed |= {name for name in bundle.sources() if any(not piece.binds for piece in bundle.module(name).pieces)}
-    apart = ("local.", "row_kernel.", "database.", "addons.feeds.file_state_feeds", "addons.processes.simulation")
+    apart = (
+        "local.",
+        "row_kernel.",
+        "database.",
+        "addons.feeds.file_state_feeds",
+        "addons.move",
+        "addons.processes.simulation",
+    )
     needed -= {name for name in needed if name.startswith(apart)}
     assert "inputs.sequences" in needed
     assert {f"flintlog.runtime.{name}" for name in needed} <= {*modules}

@@ -240,7 +240,7 @@ FILE_COMMANDS = (
 )
 """The commands of scripts whose state is a database."""
 
-OTHERS = {"connect", "explain", "rebuild", "upgrade"}
+OTHERS = {"connect", "explain", "move", "rebuild", "upgrade"}
 """The commands that only ``flintlog job`` has."""
 
 

@@ -30,7 +30,7 @@ BASIC_COMMANDS = (INIT, APPLY, FOLLOW, STATUS, SHOW, VERIFY)
 
 def commands_of(program: Program) -> dict[str, Command]:
     """Return the commands that there are for a program, by name, with the options of all parts."""
-    parts = (COMMANDS[name] for name in COMMANDS_OF_PARTS if name in COMMANDS)
+    parts = (COMMANDS[name] for name in dict.fromkeys([*COMMANDS_OF_PARTS, *COMMANDS]) if name in COMMANDS)
     return {
         command.name: replace(command, options=(*command.options, *PART_OPTIONS.get(command.name, ())))
         for command in (*BASIC_COMMANDS, *parts)

@@ -68,10 +68,12 @@ class LoadedScript:
         called = f"flintlog job {{}} {shlex.quote(str(self.path)).replace('{', '{{').replace('}', '}}')}"
         if isinstance(self.program, RowProgram):
             from flintlog.runtime.addons.feeds.file_state_feeds import FED_FILE_COMMANDS
+            from flintlog.runtime.addons.move import MOVE_TO_FILE
             from flintlog.runtime.database.command_list import run_file_command
 
-            return run_file_command(self.program, argv, FED_FILE_COMMANDS, called)
+            return run_file_command(self.program, argv, (*FED_FILE_COMMANDS, MOVE_TO_FILE), called)
         if self.served is None:
+            import_module("flintlog.runtime.addons.move")
             return run_command(self.program, argv, called=called)
         # These look for the scripts of other processes beside their own.
         sys.argv = [str(self.path), *argv]
