@@ -1,7 +1,7 @@
 # Run these with Python 3.11 or newer, and Java 17 or newer:
 #
-#   make demo      compile an example, keep its views of real input in one SQLite file, then in a PySpark job: apply two
-#                  batches of changes (the last one on Spark), verify
+#   make demo      compile an example, keep its views of real input in one SQLite file, apply a batch of changes, move the
+#                  state to a PySpark job, apply another batch on Spark, verify
 #   make check     run linters, type checks and the quick tests
 #   make test      run linters, type checks and the tests of a day with three workers   (make test ARGS='-n 0' with one)
 #

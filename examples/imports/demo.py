@@ -1,9 +1,9 @@
 """``make demo``: from a program to jobs, to views of real input, to two batches of changes, checked at the end.
 
 The input is the import graph of the standard library of the running Python (``import_graph.py``), the program says
-which modules are affected by a change of each module (``imports.dl``). First the views are in one SQLite file. Then the
-same program is a PySpark job, whose commands run on this machine, without Spark; the last batch is applied on Spark, to
-the same state. Everything is written below ``build/demo``.
+which modules are affected by a change of each module (``imports.dl``). First the views are in one SQLite file, to which
+the first batch is applied. Then their state is moved to a folder, where a PySpark job of the same program applies the
+last batch, on Spark. Everything is written below ``build/demo``.
 """
 
 from __future__ import annotations
@@ -146,36 +146,34 @@ def demonstrate(demo: Demo) -> None:
     edges = set(graph.edges)
     changes = batches(graph)
     file = replace(demo, target="database")
-    _maintain(file, changes, report, "the SQLite file")
-    applied = _maintain(demo, changes, report, "the state", last=" on Spark")
+    report.step("Compile for database", lambda: _compile(file))
+    rows = f"imports={demo.folder / 'imports.csv'}"
+    report.step("Build the SQLite file (init)", lambda: _commit(file, "init", "--input", rows))
+    applied = [(file, batch, _apply(file, batch, report)) for batch in changes[:-1]]
+    report.step("Recompute and compare (verify)", lambda: _verify(file))
+    report.step("Compile for pyspark", lambda: _compile(demo))
+    report.step("Move the state to a folder", lambda: _move(demo, file))
+    applied += [(demo, batch, _apply(demo, batch, report, " on Spark")) for batch in changes[-1:]]
+    report.step("Recompute and compare (verify)", lambda: _verify(demo))
     for batch in changes:
         edges = (edges - set(batch.deletions)) | set(batch.insertions)
     _, adopted = changes[-1].insertions[-1]
-    report.step("Compare both with a search in Python", lambda: _search(demo, file, edges, adopted))
-    for batch, done in applied:
+    report.step("Compare with a search in Python", lambda: _search(demo, edges, adopted))
+    for job, batch, done in applied:
         console.print()
-        _print_batch(batch, done)
+        _print_batch(job, batch, done)
     console.print()
     console.print(report.table())
     for job in (file, demo):
         console.print(f"A job to read: {job.script}; its state: {job.state}")
 
 
-def _maintain(
-    demo: Demo, changes: Sequence[Batch], report: Report, state: str, last: str = ""
-) -> list[tuple[Batch, dict[str, Any]]]:
-    """Compile a job, build its state, apply the batches and verify; the results of the batches."""
-    report.step(f"Compile for {demo.target}", lambda: _compile(demo))
-    rows = f"imports={demo.folder / 'imports.csv'}"
-    report.step(f"Build {state} (init)", lambda: _commit(demo, "init", "--input", rows))
-    applied: list[tuple[Batch, dict[str, Any]]] = []
-    for number, batch in enumerate(changes, 1):
-        folder = demo.folder / "batches" / batch.name
-        where = last if number == len(changes) else ""
-        work = partial(_commit, demo, "apply", "--changes", folder, "--batch", batch.name, on_spark=bool(where))
-        applied.append((batch, report.step(f"Apply batch {number}{where}", work)))
-    report.step("Recompute and compare (verify)", lambda: _verify(demo))
-    return applied
+def _apply(demo: Demo, batch: Batch, report: Report, where: str = "") -> dict[str, Any]:
+    """Apply a batch, and return the result."""
+    folder = demo.folder / "batches" / batch.name
+    work = partial(_commit, demo, "apply", "--changes", folder, "--batch", batch.name, on_spark=bool(where))
+    done: dict[str, Any] = report.step(f"Apply batch {batch.name}{where}", work)
+    return done
 
 
 def _read(demo: Demo) -> tuple[Graph, str]:
@@ -202,6 +200,14 @@ def _commit(demo: Demo, command: str, *options: str | Path, on_spark: bool = Fal
     return done, rows
 
 
+def _move(demo: Demo, former: Demo) -> tuple[dict[str, Any], str]:
+    """Make the state of a job from that of another."""
+    places: list[str | Path] = ["--state", demo.state, "--from", former.state]
+    printed = demo.run("move", ["flintlog", "job", "move", demo.script, *places, "--quiet", "--json"])
+    done: dict[str, Any] = json.loads(printed.splitlines()[-1])
+    return done, f"commits {done['kept_from']} to {done['commit']}"
+
+
 def _verify(demo: Demo) -> tuple[dict[str, Any], str]:
     (done,) = demo.job("verify", "verify", "--json", "--log", demo.events(f"{demo.target} verify"))
     if done["differences"]:
@@ -209,9 +215,8 @@ def _verify(demo: Demo) -> tuple[dict[str, Any], str]:
     return done, f"{sum(done['rows'].values()):,} tuples compared, no difference"
 
 
-def _search(demo: Demo, file: Demo, edges: Iterable[Edge], module: str) -> tuple[None, str]:
-    """Compare what is affected by one module, and the number for each module, with a breadth-first search, and the
-    numbers in the SQLite file with it, too."""
+def _search(demo: Demo, edges: Iterable[Edge], module: str) -> tuple[None, str]:
+    """Compare what is affected by one module, and the number for each module, with a breadth-first search."""
     importers = importers_of(edges)
     rows_at = demo.job(f"show {module}", "show", "affected", "--at", module, "--format", "json")
     _compare({row["affected"] for row in rows_at}, affected_by(importers, module), f"affected by {module}")
@@ -221,9 +226,6 @@ def _search(demo: Demo, file: Demo, edges: Iterable[Edge], module: str) -> tuple
         modules = sorted({module for edge in edges for module in edge})
         found = {module: len(affected) for module in modules if (affected := affected_by(importers, module))}
     _compare(set(shown.items()), set(found.items()), "the number of modules affected by each module")
-    with contextlib.closing(sqlite3.connect(file.state)) as connection:
-        stored = set(connection.execute("SELECT module, modules FROM blast_radius"))
-    _compare(stored, set(found.items()), "the number of modules in the SQLite file")
     at = f"{len(rows_at):,} modules affected by {module}"
     return None, f"the same {at}, and as many by each of {len(modules):,} modules"
 
@@ -234,8 +236,8 @@ def _compare(shown: set[Any], found: set[Any], what: str) -> None:
         raise StepFailed(f"{what}: the job and the search differ in {len(shown ^ found)} places, first {differing}")
 
 
-def _print_batch(batch: Batch, done: dict[str, Any]) -> None:
-    """What a batch changed in the views, by the job's counts and by the changes that it published."""
+def _print_batch(demo: Demo, batch: Batch, done: dict[str, Any]) -> None:
+    """What a batch changed in the views, by the job's counts and by the changes themselves."""
     console.print(f"[bold]Batch {batch.name}[/]: {batch.story}")
     counts = Table("relation", "inserted", "deleted")
     for column in counts.columns[1:]:
@@ -243,50 +245,45 @@ def _print_batch(batch: Batch, done: dict[str, Any]) -> None:
     for name, change in done["changes"].items():
         counts.add_row(name, f"{change['inserted']:,}", f"{change['deleted']:,}")
     console.print(counts)
-    modules = _radius(done, batch)
+    affected = _changes(demo, done, "affected")
+    modules = _radius(_changes(demo, done, "blast_radius"), batch)
     if modules:
         radius = Table("a change of", "affected", "and now", "for example")
         for column in radius.columns[1:3]:
             column.justify = "right"
         for module, before, after in modules:
-            radius.add_row(module, f"{before:,}", f"{after:,}", ", ".join(_examples(done, module)))
+            radius.add_row(module, f"{before:,}", f"{after:,}", ", ".join(_examples(affected, module)))
         console.print(radius)
 
 
-def _radius(done: dict[str, Any], batch: Batch) -> list[tuple[str, int, int]]:
+Change = tuple[str, str, Any]
+"""``+`` or ``-``, a module, and a module that it affects or their number."""
+
+
+def _radius(changes: Iterable[Change], batch: Batch) -> list[tuple[str, int, int]]:
     """Of the batch's own and the well-known modules those that changed, with the number affected before and after."""
-    if "blast_radius" not in done["published"]:
-        return []
-    rows = duckdb.execute(
-        f"""
-        SELECT module, coalesce(max(modules) FILTER (op = '-'), 0), coalesce(max(modules) FILTER (op = '+'), 0)
-        FROM {_published(done, "blast_radius")} GROUP BY module
-        """
-    ).fetchall()
+    before, after = ({module: modules for op, module, modules in changes if op == sign} for sign in "-+")
     own = [imported for _, imported in (*batch.deletions, *batch.insertions)]
     wanted = dict.fromkeys([*own, *WELL_KNOWN])
-    changed = {module: (module, before, after) for module, before, after in rows}
-    return [changed[module] for module in wanted if module in changed]
+    return [(name, before.get(name, 0), after.get(name, 0)) for name in wanted if name in {*before, *after}]
 
 
-def _examples(done: dict[str, Any], module: str) -> list[str]:
+def _examples(changes: Iterable[Change], module: str) -> list[str]:
     """Some of the tuples that came or went at a module: the shortest names, which are the best known."""
-    if "affected" not in done["published"]:
+    found = sorted((len(affected), affected, op) for op, name, affected in changes if name == module)
+    return [op + affected for _, affected, op in found[:SHOWN]]
+
+
+def _changes(demo: Demo, done: dict[str, Any], relation: str) -> list[Change]:
+    """How a batch has changed a relation: what the file keeps, or what the job has published."""
+    if demo.target == "database":
+        with contextlib.closing(sqlite3.connect(demo.state)) as connection:
+            of = f"SELECT * FROM _changes_of_{relation} WHERE _commit = ?"
+            return [change for _, *change in connection.execute(of, (done["commit"],))]
+    if relation not in done["published"]:
         return []
-    rows = duckdb.execute(
-        f"""
-        SELECT op || affected FROM {_published(done, "affected")} WHERE module = ?
-        ORDER BY length(affected), affected, op LIMIT {SHOWN}
-        """,
-        [module],
-    ).fetchall()
-    return [row[0] for row in rows]
-
-
-def _published(done: dict[str, Any], relation: str) -> str:
-    """The published changes of a relation as a table expression of DuckDB."""
     pattern = str(Path(done["published"][relation]) / "*.parquet").replace("'", "''")
-    return f"read_parquet('{pattern}', hive_partitioning = false)"
+    return duckdb.execute(f"SELECT * FROM read_parquet('{pattern}', hive_partitioning = false)").fetchall()
 
 
 def main() -> int:
