@@ -225,7 +225,7 @@ class Session:
 
     def close(self) -> None:
         """Discard the relations."""
-        self._session.engine.close()
+        self._session.close()
 
     def __enter__(self) -> Session:
         return self

@@ -12,19 +12,23 @@ from xml.etree import ElementTree
 from flintlog.compiler.diagnostics import CompileError, listed, render, shortened
 from flintlog.compiler.naming import counted
 from flintlog.compiler.pipeline import compile_program
+from flintlog.runtime.database.reading import GivenChanges, RowsFile
+from flintlog.runtime.inputs.dialects import USUAL, dialect_of_file
 from flintlog.runtime.inputs.paths import INPUT_FORMATS, format_of
 from flintlog.runtime.inputs.records import Problems, input_relation
-from flintlog.runtime.inputs.values import InputShape
+from flintlog.runtime.inputs.values import RowShape
 from flintlog.runtime.kernel.errors import JobError
 from flintlog.runtime.kernel.model import MOST_ENTRIES, Program, Relation
 from flintlog.runtime.kernel.sql import is_optional
 from flintlog.runtime.kernel.values import hashable, plain_row
-from flintlog.runtime.local.facts import read_file
-from flintlog.runtime.local.objects import given_rows
-from flintlog.runtime.local.session import Row, Session, refusal
+from flintlog.runtime.local.facts import check_keys
+from flintlog.runtime.local.python_rows import python_record
+from flintlog.runtime.local.session import refusal
+from flintlog.runtime.row_kernel.model import RowProgram, RowRelation
 from flintlog.runtime.store.published_names import NO_OPERATION
 from flintlog.runtime.system.printing import table_lines, visible_lines
 
+from .session import AnySession, Row, session_of, session_program
 from .testfiles import Case, TestStep, WrongTest
 
 SHOWN = 40
@@ -64,7 +68,7 @@ class Testing:
         """Start without programs."""
         self.max_rounds, self.max_entries = max_rounds, max_entries
         self.recursion, self.include_path, self.dialect = recursion, include_path, dialect
-        self.programs: dict[Path, Program | CompileError] = {}
+        self.programs: dict[Path, Program | RowProgram | CompileError] = {}
 
     def run(self, case: Case) -> TestOutcome:
         """Run a test."""
@@ -90,24 +94,22 @@ class Testing:
             raise WrongTest(f'{case.place}: {program.name} declares external functions; add functions = "FILE.py"')
         try:
             supplied = str(case.functions) if case.functions else None
-            session = Session(program, self.max_rounds, supplied, max_entries=self.max_entries)
+            session = session_of(program, self.max_rounds, supplied, self.max_entries)
         except JobError as error:
             raise WrongTest(f"{case.place}: {error}") from error
         try:
             problems = [line for step in case.steps for line in _step(session, case, step)]
         finally:
-            session.engine.close()
+            session.close()
         if problems:
             raise Failed(*problems)
 
-    def _program(self, case: Case) -> Program | CompileError:
+    def _program(self, case: Case) -> Program | RowProgram | CompileError:
         """Return the program of a test, or the error of the compiler."""
-        from flintlog.targets.pyspark.load import load_program
-
         if case.program not in self.programs:
             try:
                 compilation = compile_program(case.program, None, self.recursion, self.include_path, self.dialect)
-                self.programs[case.program] = load_program(compilation.plan)
+                self.programs[case.program] = session_program(compilation)
             except CompileError as error:
                 self.programs[case.program] = error
             except OSError as error:
@@ -126,23 +128,21 @@ def _check_errors(case: Case, error: CompileError) -> None:
     raise Failed(f"the program is refused{expected}", *text.split("\n"))
 
 
-def _step(session: Session, case: Case, step: TestStep) -> Iterator[str]:
+def _step(session: AnySession, case: Case, step: TestStep) -> Iterator[str]:
     """Apply a batch, and yield lines about everything that is not as expected."""
-    import pyarrow as pa
-
     program, from_scratch = session.program, step.where == "given"
     # The facts of a test are called as they are written, given.link, and those of a batch as well, insert.link.
     place, words = (
         (case.place, ("given", "")) if from_scratch else (f"{case.place}, {step.where}", ("insert", "delete"))
     )
-    visible = {relation.name: relation for relation in program.relations if not relation.hidden}
+    visible: dict[str, Relation | RowRelation] = {r.name: r for r in program.relations if not r.hidden}
 
-    def seen(name: str, key: str) -> Relation:
+    def seen(name: str, key: str) -> Relation | RowRelation:
         if name not in visible:
             raise WrongTest(f"{place}, {key}: there is no relation {name}; there are {', '.join(sorted(visible))}")
         return visible[name]
 
-    changes: dict[str, list[Any]] = {}
+    changes: dict[str, list[tuple[str, Row]]] = {}
     for by_name, sign, word in ((step.insert, "+", words[0]), (step.delete, "-", words[1])):
         for name, rows in by_name.items():
             called = f"{place}, {word}.{name}"
@@ -150,7 +150,8 @@ def _step(session: Session, case: Case, step: TestStep) -> Iterator[str]:
                 relation = input_relation(program, name)
             except JobError as error:
                 raise WrongTest(f"{called}: {error}") from error
-            changes.setdefault(relation.table, []).append(_staged(relation, rows, called, case.folder, sign))
+            read = _read(relation, rows, called, case.folder, sign)
+            changes.setdefault(relation.table, []).extend((sign, row) for row in read)
     expected = {name: _rows(seen(name, "expect"), rows, place, "expect", case) for name, rows in step.expect.items()}
     net = {
         (name, key): _rows(seen(name, "changes"), change.get(key, []), place, f"changes.{name}", case, key)
@@ -158,7 +159,7 @@ def _step(session: Session, case: Case, step: TestStep) -> Iterator[str]:
         for key in ("insert", "delete")
     }
     try:
-        session.apply({table: pa.concat_tables(tables) for table, tables in changes.items()})
+        session.apply(changes)
     except JobError as error:
         said = refusal(error)
         if step.refused is None or step.refused not in said:
@@ -171,7 +172,7 @@ def _step(session: Session, case: Case, step: TestStep) -> Iterator[str]:
         where = f"expect.{name}" if from_scratch else f"{step.where}, expect.{name}"
         actual = [hashable(list(row)) for row in session.rows(visible[name])]
         yield from differences(where, visible[name], expected_rows, actual)
-    by_relation: dict[str, list[tuple[str, Row]]] = {}
+    by_relation: dict[str, Sequence[tuple[str, Row]]] = {}
     for (name, key), expected_rows in net.items():
         if name not in by_relation:
             by_relation[name] = session.changes(visible[name]) if step.refused is None else []
@@ -180,44 +181,46 @@ def _step(session: Session, case: Case, step: TestStep) -> Iterator[str]:
         yield from differences(f"{step.where}, changes.{name}.{key}", visible[name], expected_rows, actual)
 
 
-def _rows(relation: Relation, rows: Any, place: str, key: str, case: Case, part: str = "") -> list[Row]:
+def _rows(relation: Relation | RowRelation, rows: Any, place: str, key: str, case: Case, part: str = "") -> list[Row]:
     """Return rows of a test file as Python rows, with lists as tuples."""
     called = f"{place}, {key}.{part or relation.name}"
-    table = _staged(relation, rows, called, case.folder, "+")
-    if not relation.columns:
-        return [()] * table.num_rows
-    columns = (table.column(column.sql).to_pylist() for column in relation.columns)
-    return [hashable(list(plain_row(relation.columns, row))) for row in zip(*columns, strict=True)]
+    return [hashable([*row]) for row in _read(relation, rows, called, case.folder, "+")]
 
 
-def _staged(relation: Relation, rows: Any, called: str, folder: Path, sign: str) -> Any:
-    """Return rows of a test file, or of a file that it names, as an Arrow table of staged changes."""
-    import pyarrow as pa
-
+def _read(relation: Relation | RowRelation, rows: Any, called: str, folder: Path, sign: str) -> list[Row]:
+    """Return rows of a test file, or of a file that it names."""
     problems = Problems()
+    shape = RowShape(relation, NO_OPERATION, "", True, "", True)
+    given, path = GivenChanges(relation, shape, problems), ""
     try:
         if isinstance(rows, str):
-            path = folder / rows
-            if not format_of(path.name):
+            if not format_of(rows):
                 formats = ", ".join(INPUT_FORMATS)
                 raise WrongTest(f"{called}: {rows} does not have the suffix of a known format ({formats})")
-            shape = InputShape(relation, NO_OPERATION, "", True, "", True)
-            table = read_file(path, shape, problems, problems.add)
-            table = table.set_column(table.num_columns - 1, "_op", pa.repeat(sign, table.num_rows))
+            if format_of(rows) == "parquet":
+                from flintlog.runtime.database import parquet
+
+                assert parquet, "registered"
+            path = str(folder / rows)
+            dialect = dialect_of_file(path, USUAL, relation.file)
+            given.take_file(RowsFile(path, format_of(path, dialect), 0, dialect, {}), problems.add)
         elif isinstance(rows, list):
-            table = given_rows(relation, [_with_nulls(relation, row) for row in rows], called, problems, sign)
+            given.take((python_record(_with_nulls(relation, row), shape) for row in rows), called, False)
         else:
             hint = "; put a name with dots in quotes" if isinstance(rows, Mapping) else ""
             raise WrongTest(f"{called}: rows must be an array, or the path of a file in quotes{hint}")
+        found = [tuple(plain_row(relation.columns, change.row)) for change in given.changes]
+        if sign == "+":
+            check_keys(found, path or called, shape, problems)
         problems.refuse()
     except OSError as error:
         raise WrongTest(f"{called}: cannot read {folder / rows}: {error.strerror or error}") from error
     except JobError as error:
         raise WrongTest(_as_written(str(error), called)) from error
-    return table
+    return found
 
 
-def _with_nulls(relation: Relation, row: Any) -> Any:
+def _with_nulls(relation: Relation | RowRelation, row: Any) -> Any:
     """Return a row with a null for each optional column that it leaves out: TOML has no nulls."""
     if not isinstance(row, Mapping):
         return row
@@ -230,7 +233,9 @@ def _as_written(message: str, called: str) -> str:
     return "\n".join(line if line.startswith(called) else f"{called}: {line}" for line in lines)
 
 
-def differences(where: str, relation: Relation, wanted: Sequence[Row], found: Sequence[Row]) -> Iterator[str]:
+def differences(
+    where: str, relation: Relation | RowRelation, wanted: Sequence[Row], found: Sequence[Row]
+) -> Iterator[str]:
     """Yield the lines of a comparison of rows: missing ones with ``-``, unexpected ones with ``+``."""
     missing, unexpected = set(wanted) - set(found), set(found) - set(wanted)
     if not missing and not unexpected:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import click
 
 from ..naming import reason
-from .loading import loaded_programs, session_of
+from .loading import lacks_packages
 from .main import main
 from .options import (
     OK,
@@ -31,7 +31,7 @@ from .printing import echo
 from .reporting import Report
 
 if TYPE_CHECKING:
-    from flintlog.runtime.local.session import Session
+    from flintlog.local.session import AnySession
 
     from ..diagnostics import CompileError
 
@@ -67,18 +67,22 @@ def replay(
       insert_or_update REL(1, "b")    delete_key REL 1    modify REL 1 <- REL{.s = "c"}
 
     The replay stops at the first wrong command, unless commands are typed at a terminal.
-    Requires DuckDB: pip install duckdb pyarrow numpy.
+    With --recursion derivation-sets, requires DuckDB: pip install duckdb pyarrow numpy.
     """
     from flintlog.local.dat.reader import Reader
     from flintlog.local.dat.replay import Replay
 
     report = Report((program,), options)
-    for program_ in loaded_programs(report):
+    for _, compilation in report.compilations():
+        if options.recursion != "ranks" and lacks_packages(report):
+            continue
+        from flintlog.local.session import session_of, session_program
         from flintlog.runtime.kernel.errors import JobError
         from flintlog.runtime.local.session import refusal
 
         try:
-            session = session_of(program_, evaluation)
+            given = evaluation.max_rounds, evaluation.function_file, evaluation.max_entries
+            session = session_of(session_program(compilation), *given)
             try:
                 stream = _typed_commands(session) if _is_terminal(commands) else click.open_file(str(commands), "rb")
             except OSError as error:
@@ -109,7 +113,7 @@ def _is_terminal(commands: Path) -> bool:
 
 
 @contextmanager
-def _typed_commands(session: Session) -> Iterator[Iterator[bytes]]:
+def _typed_commands(session: AnySession) -> Iterator[Iterator[bytes]]:
     """Provide the lines typed at the terminal, with completion of commands and relations."""
     from flintlog.local.dat.reader import COMMANDS
     from flintlog.local.interactive import typed_lines

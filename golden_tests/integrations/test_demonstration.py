@@ -24,8 +24,7 @@ LIBRARY = {
 
 @WANTED
 def test_demonstration(tmp_path: Path) -> None:
-    """From the program to verified views after two batches, the first in a file, which is moved to a folder, the last on
-    Spark."""
+    """From the program to verified views after two batches: one in a file, which is moved to a folder, one on Spark."""
     for module, imports in LIBRARY.items():
         path = tmp_path / "lib" / f"{module}.py"
         path.parent.mkdir(exist_ok=True)
@@ -40,7 +39,7 @@ def test_demonstration(tmp_path: Path) -> None:
     logs = tmp_path / "demo" / "logs"
     runs = {path.stem: re.findall(r" on=(\w+)", path.read_text("utf-8")) for path in logs.glob("*.events")}
     assert runs == {
-        **dict.fromkeys(("database-init", "database-apply-1-imports-dropped", "database-verify"), []),
+        **{f"database-{name}": [] for name in ("init", "apply-1-imports-dropped", "verify")},
         "pyspark-apply-2-module-removed": ["spark"],
         "pyspark-verify": ["here"],
     }

@@ -22,9 +22,9 @@ from flintlog.compiler.pipeline import compile_program
 from flintlog.compiler.processes import compile_any, compile_processes
 from flintlog.local.dat.reader import Reader
 from flintlog.local.dat.replay import Replay
-from flintlog.runtime.kernel.model import Program
-from flintlog.runtime.local.session import Session
-from flintlog.targets.pyspark.load import load_program
+from flintlog.local.session import RowSession
+from flintlog.runtime.row_kernel.model import RowProgram
+from flintlog.targets.database.lower import lower_rows
 
 from golden_tests.frontend.golden import front, rendered
 
@@ -124,15 +124,15 @@ def reported(code: str, program: dict[str, bytes], folder: Path) -> tuple[tuple[
     else:
         if "changes.dat" in program:
             assert not items
-            return replayed(load_program(compilation.plan), folder / "changes.dat")
+            return replayed(lower_rows(compilation.plan), folder / "changes.dat")
     return items, rendered(Diagnostics(list(items)), front(main)[0])
 
 
-def replayed(program: Program, commands: Path) -> tuple[tuple[Diagnostic, ...], str]:
+def replayed(program: RowProgram, commands: Path) -> tuple[tuple[Diagnostic, ...], str]:
     """What is said about commands for a program."""
     with commands.open("rb") as lines:
         reader = Reader(commands.name, lines)
-        running = Replay(Session(program), reader, lambda line: None)
+        running = Replay(RowSession(program), reader, lambda line: None)
         errors: list[CompileError] = []
         running.run_all(lambda error: bool(errors.append(error)))
         error = errors[0] if errors else running.unfinished()

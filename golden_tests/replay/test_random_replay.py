@@ -17,9 +17,9 @@ from flintlog.compiler.source import SourceFile
 from flintlog.local.dat.printer import record_text
 from flintlog.local.dat.reader import Reader
 from flintlog.local.dat.replay import Replay
+from flintlog.local.session import RowSession
 from flintlog.runtime.kernel.errors import JobError
-from flintlog.runtime.local.session import Session
-from flintlog.targets.pyspark.load import load_program
+from flintlog.targets.database.lower import lower_rows
 
 from golden_tests.checks import REFUSALS
 from golden_tests.nightly import by_day, seeds
@@ -126,7 +126,7 @@ class Author:
 
 def check(scenario: Scenario, rng: random.Random, path: Path) -> list[str]:
     """What is wrong with what a replay prints: the changes of every transaction, and all relations in the end."""
-    session = Session(load_program(compile_program(SourceFile("test.dl", scenario.text)).plan))
+    session = RowSession(lower_rows(compile_program(SourceFile("test.dl", scenario.text)).plan))
     relations = {r.name: r for r in session.program.relations if not r.hidden}
     author = Author(scenario.text, rng)
 

@@ -24,9 +24,9 @@ from flintlog.compiler.source import SourceFile
 from flintlog.local.dat.printer import value_text
 from flintlog.local.dat.reader import COMMANDS, Reader
 from flintlog.local.dat.replay import Replay
-from flintlog.runtime.kernel.model import Program
-from flintlog.runtime.local.session import Session
-from flintlog.targets.pyspark.load import load_program
+from flintlog.local.session import RowSession
+from flintlog.runtime.row_kernel.model import RowProgram
+from flintlog.targets.database.lower import lower_rows
 
 from golden_tests.frontend.golden import compare
 from golden_tests.nightly import by_day
@@ -63,16 +63,16 @@ def test_cases_show_all_commands() -> None:
 # ---- mistakes --------------------------------------------------------------------------------------------------------
 
 
-def loaded(text: str) -> Program:
+def loaded(text: str) -> RowProgram:
     """A program given as text."""
-    return load_program(compile_program(SourceFile("program.dl", text)).plan)
+    return lower_rows(compile_program(SourceFile("program.dl", text)).plan)
 
 
-def answers(program: Program, commands: bytes) -> Iterator[str]:
+def answers(program: RowProgram, commands: bytes) -> Iterator[str]:
     """What is printed of commands in a new session, up to the first mistake and what is said of it."""
     printed: list[str] = []
     reader = Reader("changes.dat", commands.splitlines(keepends=True))
-    running = Replay(Session(program), reader, printed.append)
+    running = Replay(RowSession(program), reader, printed.append)
     errors: list[CompileError] = []
     running.run_all(lambda error: bool(errors.append(error)))
     error = errors[0] if errors else running.unfinished()
@@ -100,7 +100,7 @@ KEYED = "input relation K(k: int, v: int) primary key (k)\noutput relation V(k: 
 
 
 @pytest.fixture(scope="module")
-def keyed() -> Program:
+def keyed() -> RowProgram:
     """A program whose input relation has a key."""
     return loaded(KEYED)
 
@@ -118,11 +118,11 @@ def command_line(*arguments: str | Path) -> list[str]:
     return [sys.executable, "-m", "flintlog", *map(str, arguments)]
 
 
-def typed(program: Program, *lines: str) -> list[str]:
+def typed(program: RowProgram, *lines: str) -> list[str]:
     """What is printed of commands that go on behind mistakes, and the codes of these."""
     said: list[str] = []
     reader = Reader("typed", [f"{line}\n".encode() for line in lines])
-    running = Replay(Session(program), reader, said.append)
+    running = Replay(RowSession(program), reader, said.append)
 
     def refused(error: CompileError) -> bool:
         said.append(error.diagnostics[0].code)
@@ -132,7 +132,7 @@ def typed(program: Program, *lines: str) -> list[str]:
     return said
 
 
-def test_a_queue_is_applied_as_a_whole_or_not_at_all(keyed: Program) -> None:
+def test_a_queue_is_applied_as_a_whole_or_not_at_all(keyed: RowProgram) -> None:
     """The transaction goes on without the queue that has a mistake."""
     said = typed(
         keyed,
@@ -172,17 +172,10 @@ def test_a_refused_transaction_leaves_all_as_it_was() -> None:
     ]
 
 
-def test_timestamps_go_on(keyed: Program) -> None:
+def test_timestamps_go_on(keyed: RowProgram) -> None:
     """Later ones are larger."""
     first, second = (int(line.removeprefix("Timestamp: ")) for line in typed(keyed, "timestamp; timestamp;"))
     assert 0 < first <= second
-
-
-def test_profile_has_the_rounds_of_the_last_transaction() -> None:
-    """A line for each round of each stratum."""
-    program = loaded("input relation E(x: int, y: int)\noutput P.\nP(X, Y) :- E(X, Y).\nP(X, Y) :- E(X, Z), P(Z, Y).\n")
-    said = typed(program, "start; insert E(1, 2), insert E(2, 3), insert E(3, 4); commit; profile;")
-    assert said and all(re.fullmatch(r"P: \w+, round \d+, tuples \d+", line) for line in said)
 
 
 def test_values_as_they_are_printed() -> None:
@@ -276,20 +269,37 @@ def test_neither_spark_nor_arrow_is_imported(command: str, program: Path) -> Non
     assert result.stdout.splitlines()[-1] == "[]"
 
 
-@pytest.mark.parametrize("command", ["run", "replay"])
-def test_without_duckdb(command: str, program: Path) -> None:
-    """The message says how to install it; the exit code is that of what cannot be used."""
-    arguments = [command, str(program), *([os.devnull] if command == "replay" else [])]
+def without_packages(arguments: list[str], folder: Path) -> subprocess.CompletedProcess[str]:
+    """A command where neither DuckDB nor PyArrow is installed."""
     code = (
-        "import importlib.util\nfind = importlib.util.find_spec\n"
+        "import importlib.util, sys\nsys.modules.update(duckdb=None, pyarrow=None)\nfind = importlib.util.find_spec\n"
         "importlib.util.find_spec = lambda name, package=None: None if name == 'duckdb' else find(name, package)\n"
         f"from flintlog.compiler.cli import main\nmain({arguments!r})\n"
     )
-    result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    return subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False, cwd=folder)
+
+
+@pytest.mark.parametrize("command", [["run"], ["replay", os.devnull, "--recursion", "derivation-sets"]])
+def test_without_duckdb(command: list[str], program: Path, tmp_path: Path) -> None:
+    """The message says how to install it; the exit code is that of what cannot be used."""
+    result = without_packages([command[0], str(program), *command[1:]], tmp_path)
     assert (result.returncode, result.stdout) == (2, "")
     assert result.stderr == (
         "error: this command requires DuckDB, which is not installed: pip install duckdb pyarrow numpy\n"
     )
+
+
+def test_rows_need_no_packages(tmp_path: Path) -> None:
+    """Replays and tests of programs."""
+    (tmp_path / "p.dl").write_text("input relation e(x: int)\noutput p.\np(X + 1) :- e(X).\n", encoding="utf-8")
+    (tmp_path / "c.dat").write_text("start; insert e(1); commit; dump;", encoding="utf-8")
+    (tmp_path / "e.csv").write_text("x\n2\n", encoding="utf-8")
+    case = "[[test]]\nname = 't'\ngiven.e = 'e.csv'\nexpect.p = [[3]]\n"
+    (tmp_path / "p.test.toml").write_text(case, encoding="utf-8")
+    replay = without_packages(["replay", "p.dl", "c.dat"], tmp_path)
+    assert (replay.returncode, replay.stdout, replay.stderr) == (0, "p:\np{.x1 = 2}\n\n", "")
+    test = without_packages(["test"], tmp_path)
+    assert (test.returncode, test.stderr) == (0, "") and "1 test: 1 passed" in test.stdout
 
 
 def test_paths_are_shown_as_given(program: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import flintlog
 import pytest
 from flintlog.compiler.pipeline import compile_program
 from flintlog.compiler.source import SourceFile
@@ -60,3 +61,29 @@ def test_what_reads_them(rule: str, kind: type[RowsJob | MemoryJob]) -> None:
     assert checked.apply({"no": [("+", (4,))]}) == [] and not checked.refused
     assert checked.apply({"e": [("-", (4, 3)), ("+", (4, 2))]}) == [] and not checked.refused
     checked.job.close()
+
+
+@pytest.mark.parametrize(
+    ("rule", "said"),
+    [
+        ("output p.\np(X, 10 / Y) :- e(X, Y).", "by zero in p_1 (program.dl:5), for a tuple of p with X = 2;"),
+        ("output p.\np(X) :- e(X, Y), 10 / Y > 2.", "by zero in p_1 (program.dl:5), for a tuple of p with X = 2;"),
+        ("output p.\np(X, 10 / Y) :- e(X, Y), !no(X).", "for a tuple of p with X = 2;"),
+        ("output p.\np(X, sum<S>) :- e(X, Y), S = 10 / Y.", "for a tuple of p with X = 2;"),
+        ("output p.\np(sum<S>) :- e(X, Y), S = 10 / Y.", "by zero in p_1 (program.dl:5), for a tuple of p;"),
+        ("output p.\np(sum<S>) :- e(X, Y), S = X * 4611686018427387903.", "a sum of p does not fit its type;"),
+        (
+            "output p.\np(X, f(Y)) :- e(X, Y).",
+            "or f without a value, in p_1 (program.dl:5), for a tuple of p with X",
+        ),
+        ("output p.\np(X, Y) :- e(X, Y).\np(X, 1 / Y) :- e(X, Y).", "for a tuple of p with X = 2;"),
+    ],
+)
+def test_messages(rule: str, said: str) -> None:
+    """They have the values that there are, of the rule that lacks one."""
+    declared = "extern function f(x: int): int" if "f(Y)" in rule else ""
+    text = f"{declared}{PROGRAM}{rule}"
+    functions = {"f": lambda x: x or None} if declared else None
+    with flintlog.open(text, functions=functions) as view, pytest.raises(flintlog.JobError) as refused:
+        view.apply(e=[("+", 1, 1), ("+", 2, 0)])
+    assert said in str(refused.value)

@@ -141,7 +141,7 @@ class GivenChanges:
     """The changes of a relation, in the order in which they are read; what is wrong with them is added to
     ``problems``."""
 
-    def __init__(self, relation: RowRelation, shape: RowShape, problems: Problems) -> None:
+    def __init__(self, relation: Any, shape: RowShape, problems: Problems) -> None:
         self.relation, self.shape, self.problems = relation, shape, problems
         self.changes: list[GivenChange] = []
 

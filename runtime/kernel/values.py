@@ -131,9 +131,9 @@ def sql_constant(value: Any, kind: str, engine: str) -> str:
     return f"CAST('{text}' AS {sql_type(kind, engine)})"
 
 
-def named_values(relation: Relation, row: Mapping[str, Any]) -> str:
+def named_values(relation: Any, row: Mapping[str, Any]) -> str:
     """Return the values of a row as programs write them, without those that are missing: ``x = 1, s = "a"``. ``row``
-    maps SQL column names to values."""
+    maps SQL column names to values. The relation is one of any methods."""
     return ", ".join(
         f"{column.name} = {constant_text(row[column.sql], column.type)}"
         for column in relation.columns

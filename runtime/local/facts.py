@@ -9,7 +9,7 @@ from typing import Any
 from ..inputs.dialects import USUAL, Dialect, dialect_of_file, split_dialect
 from ..inputs.paths import files_at, files_of_relations, format_of, relation_name, unknown_format
 from ..inputs.records import NOTHING, Problems, Warn
-from ..inputs.values import InputShape, left_out_counts, not_taken_text
+from ..inputs.values import InputShape, RowShape, left_out_counts, not_taken_text
 from ..kernel.errors import JobError
 from ..kernel.model import NamedFile, Program, Relation
 from ..kernel.sql import names, plain_column
@@ -87,7 +87,7 @@ def read_place(path: Path, shape: InputShape, problems: Problems, warn: Warn, di
         return one_table([], shape)
     table = pa.concat_tables(tables)
     if len(tables) > 1:
-        check_keys(table, str(path), shape, problems)
+        check_keys(rows_of_table(table, shape.relation), str(path), shape, problems)
     return table
 
 
@@ -107,7 +107,7 @@ def read_file(
     written = dialect_of_file(str(path), dialect, shape.relation.file)
     file = InputFile(shape.relation, path, format_of(path.name, written), 0, written, partition)
     table = one_table(staged_tables(file, shape, problems, warn), shape)
-    check_keys(table, str(file), shape, problems)
+    check_keys(rows_of_table(table, file.relation), str(file), shape, problems)
     return table
 
 
@@ -120,13 +120,13 @@ def one_table(tables: Iterable[Any], shape: InputShape) -> Any:
     return pa.concat_tables([staged_schema(shape).empty_table(), *tables])
 
 
-def check_keys(table: Any, name: str, shape: InputShape, problems: Problems) -> None:
-    """Add a problem for each row that differs from an earlier row with the same primary key, unless there are problems
-    already. ``table`` has the staged rows of a source called ``name``."""
+def check_keys(rows: Iterable[Row], name: str, shape: RowShape, problems: Problems) -> None:
+    """Add a problem for each row of a source called ``name`` that differs from an earlier row with the same primary
+    key, unless there are problems already."""
     relation = shape.relation
     if not relation.key or problems.count:
         return
-    rows = list(zip(*(table.column(column.sql).to_pylist() for column in relation.columns), strict=True))
+    rows = list(rows)
     places = [place for place, column in enumerate(relation.columns) if column.sql in relation.key]
     first: dict[str, int] = {}
     for number, row in enumerate(rows, start=1):
@@ -138,6 +138,11 @@ def check_keys(table: Any, name: str, shape: InputShape, problems: Problems) -> 
             told = "two rows have" if shape.left_out else f"row {earlier} has"
             where = name if shape.left_out else f"{name}, row {number}"
             problems.add(f"{where}: {told} the primary key {key}{'' if shape.left_out else ' too'}")
+
+
+def rows_of_table(table: Any, relation: Relation) -> Iterator[Row]:
+    """Yield the staged rows of an Arrow table, as they are stored."""
+    yield from zip(*(table.column(column.sql).to_pylist() for column in relation.columns), strict=True)
 
 
 def write_output(session: Session, relation: Relation, path: Path, form: str | NamedFile) -> int:

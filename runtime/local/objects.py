@@ -4,23 +4,18 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping
-from datetime import date
 from typing import Any
 
 from ..inputs.columns import arrow_kind
 from ..inputs.frames import arrow_table, is_pandas, tables_of_frame
-from ..inputs.records import Problems, Record
-from ..inputs.typed_values import unfit_moment
-from ..inputs.values import Absent, InputShape
+from ..inputs.records import Problems
+from ..inputs.values import InputShape
 from ..kernel.model import Relation
 from ..kernel.sql import is_list
-from ..kernel.values import shown
 from ..store.published_names import NO_OPERATION
 from ..store.set_aside import LeftOut
-from .facts import check_keys, one_table
-
-MISSING_VALUES = ("NAType", "NaTType")
-"""The types of the markers by which pandas tells that a value is missing, besides None."""
+from .facts import check_keys, one_table, rows_of_table
+from .python_rows import python_record, unknown_columns
 
 
 def given_rows(
@@ -49,7 +44,8 @@ def given_rows(
     else:
         staged = one_table(frame_tables(table, name, shape, problems), shape)
     if sign == "+":
-        check_keys(staged.filter(pc.equal(staged.column("_op"), "+")), name, shape, problems)
+        inserted = staged.filter(pc.equal(staged.column("_op"), "+"))
+        check_keys(rows_of_table(inserted, relation), name, shape, problems)
         return staged
     return staged.set_column(staged.num_columns - 1, "_op", pa.repeat(sign, staged.num_rows))
 
@@ -93,14 +89,6 @@ def damaged_columns(table: Any) -> list[tuple[str, str]]:
     return reasons
 
 
-def unknown_columns(names: Iterable[Any], shape: InputShape) -> str:
-    """Return a message about columns that a relation does not have; empty if there are none."""
-    declared = [column.name for column in shape.relation.columns]
-    unknown = [shown(name) for name in names if name not in declared]
-    which = f"{shape.relation.name} has {', '.join(declared) or 'no columns'}"
-    return f"there is no column {', '.join(unknown)}; {which}" if unknown else ""
-
-
 # Rows one by one
 
 
@@ -118,61 +106,3 @@ def listed_tables(rows: Any, name: str, shape: InputShape, problems: Problems) -
     records = (python_record(row, shape) for row in rows)
     for part in rows_of_records(records, False, shape):
         yield from checked_tables(part, name, shape, problems)
-
-
-def python_record(row: Any, shape: InputShape) -> Record:
-    """Return a row as a record, or a message why it is none."""
-    columns = [column.name for column in shape.relation.columns]
-    if isinstance(row, Mapping):
-        return unknown_columns(row, shape) or [
-            *(plain(row[name]) if name in row else Absent.ABSENT for name in columns),
-            Absent.ABSENT,
-        ]
-    values = row.tolist() if hasattr(row, "tolist") else row
-    if not isinstance(values, tuple | list):
-        return f"{shown(row)} is not a row, which is a tuple or a dict"
-    if len(values) != len(columns):
-        return f"{len(values)} values instead of {len(columns)}" + (f" ({', '.join(columns)})" if columns else "")
-    return [*map(plain, values), Absent.ABSENT]
-
-
-def plain(value: Any) -> Any:
-    """Return a value as an object of Python's own types: without those of NumPy and pandas, and with lists for
-    tuples."""
-    kind = type(value)
-    if kind.__module__ == "builtins" and kind not in (list, tuple):
-        return value
-    if isinstance(value, tuple | list) or (kind.__name__ == "ndarray" and value.ndim):
-        return [plain(item) for item in value]
-    if kind.__name__ in MISSING_VALUES:
-        return None
-    if kind.__name__ == "datetime64":
-        return moment_of_numpy(value)
-    if kind.__module__ == "numpy":
-        return value.item()
-    return moment_of_pandas(value) if kind.__name__ == "Timestamp" else value
-
-
-def moment_of_numpy(value: Any) -> Any:
-    """Return a ``datetime64``: None if it is missing, a date if its unit is days, and else a timestamp; Unfit if there
-    is none."""
-    if value != value:
-        return None
-    if "[D]" in str(value.dtype):
-        moment = value.item()
-    else:
-        micros = value.astype("datetime64[us]")
-        if micros.dtype < value.dtype and micros != value:
-            return unfit_moment(str(value), finer=True)
-        moment = micros.item() if micros.astype(value.dtype) == value else None
-    return moment if isinstance(moment, date) else unfit_moment(str(value))
-
-
-def moment_of_pandas(value: Any) -> Any:
-    """Return a ``Timestamp`` of pandas as one of Python; Unfit if there is none."""
-    if value.nanosecond:
-        return unfit_moment(str(value), finer=True)
-    try:
-        return value.to_pydatetime(warn=False)
-    except (ValueError, OverflowError):
-        return unfit_moment(str(value))

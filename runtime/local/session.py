@@ -172,7 +172,6 @@ class Session:
         self.choice = Choice(strategy)
         self.clocks: dict[str, int] = {}
         self.batches = 0
-        self.rounds: list[tuple[str, str, int, int]] = []
         for relation in self.program.relations:
             self.engine.empty(relation.table, relation.state_columns)
 
@@ -180,21 +179,17 @@ class Session:
         """Apply a batch; raise :class:`JobError` if it is refused, and leave everything unchanged."""
         with self.engine.transaction():
             kept = self._maintain(changes)
-        self.clocks, self.choice, self.rounds = kept
+        self.clocks, self.choice = kept
         self.batches += 1
 
-    def _maintain(self, changes: Changes) -> tuple[dict[str, int], Choice, list[tuple[str, str, int, int]]]:
-        """Bring the tables to their new state, within a transaction; return the clocks, the choice and the rounds."""
+    def _maintain(self, changes: Changes) -> tuple[dict[str, int], Choice]:
+        """Bring the tables to their new state, within a transaction; return the clocks and the choice."""
         clocks = dict(self.clocks)
-        rounds: list[tuple[str, str, int, int]] = []
-
-        def note(stratum: str, phase: str, done: int, tuples: int) -> None:
-            rounds.append((stratum, phase, done, tuples))
-
         if self.supplied:
             self.supplied.failures.clear()
         choice = Choice(self.choice.strategy, dict(self.choice.effects))
-        run = Run(self.engine, Bucket(), not self.batches, self.max_rounds, self.max_entries, note, choice)
+        limits = self.max_rounds, self.max_entries
+        run = Run(self.engine, Bucket(), not self.batches, *limits, lambda *_: None, choice)
         for relation in self.program.relations:
             if relation.kind == "input":
                 with self.engine.computing(f"the input relation {relation.name}"):
@@ -206,7 +201,7 @@ class Session:
                 computed = dict.fromkeys(relation.name for relation in stratum.relations)
                 with self.engine.computing(f"{', '.join(computed)} (stratum {stratum.name})"):
                     clocks[stratum.name] = maintain(run, stratum, clocks.get(stratum.name, 0))
-        return clocks, choice, rounds
+        return clocks, choice
 
     def stage(self, relation: Relation, changes: Any) -> None:
         """Make table r__changes of an input relation; raise JobError if a row is both deleted and inserted, unless
@@ -229,6 +224,10 @@ class Session:
         for row in self.engine.first(both, 1):
             text = named_values(relation, row)
             raise JobError(f"{relation.name}: {text or '()'} is both deleted and inserted")
+
+    def close(self) -> None:
+        """Discard the relations."""
+        self.engine.close()
 
     def changes(self, relation: Relation) -> list[tuple[str, Row]]:
         """Return the net changes of the last batch, sorted by row; the first batch inserted everything."""

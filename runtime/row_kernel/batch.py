@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import replace
 from typing import Any
 
 from ..kernel.errors import UNCHANGED, Refused
-from .deltas import literals
-from .model import UNIT_COLUMN, RowProgram, RowRelation, RowStratum
+from ..kernel.values import shown
+from .deltas import literals, row_derivations
+from .encodings import read_stored
+from .model import UNIT_COLUMN, RowProgram, RowRelation, RowRule, RowStratum
 from .tables import LAYOUTS, NEW_ROWS, OLD_ROWS, ROW_METHODS, ROW_PARTS, RowTable, RowTables, listed, quoted_sql, same
 
 SQLITE_TYPES = {"int": "INTEGER", "bool": "INTEGER", "float": "REAL"}
@@ -116,22 +119,40 @@ def maintain_stratum(tables: RowTables, stratum: RowStratum) -> None:
     try:
         ROW_METHODS[stratum.kind](tables, stratum)
     except sqlite3.IntegrityError as error:
-        raise lacking_value(stratum, str(error)) from error
+        raise lacking_value(tables, stratum, str(error)) from error
     for relation in stratum.relations:
         if relation.key:
             tables.move(relation.table, NEW_ROWS)
             ROW_PARTS["derived key"](tables, tables.tables[relation.table])
 
 
-def lacking_value(stratum: RowStratum, error: str) -> Refused:
+def lacking_value(tables: RowTables, stratum: RowStratum, error: str) -> Refused:
     """Return the error for a derivation that needs a value which arithmetic or a function does not give, or for a sum;
     ``error`` is SQLite's, which names the work table and the column."""
     names = [relation for relation in stratum.relations if f" _rows_of_{relation.table}__" in error]
     relation = (names or stratum.relations)[0]
     column = error.rpartition(".")[2]
     aggregated = {a.column: a.function for a in stratum.aggregates_of(relation.table)}
-    if aggregated.get(column) in ("sum", "avg") and "__next." in error:
+    rules = [rule for rule in stratum.rules if rule.head == relation.table]
+    found = (values_beside(tables, relation, rule, {*aggregated}) for rule in rules)
+    known = next((values for values in found if values is not None), None)
+    if known is None and aggregated.get(column) in ("sum", "avg"):
         return Refused(f"{relation.source}: a sum of {relation.name} does not fit its type", UNCHANGED)
-    rules = ", ".join(f"{rule.label} ({rule.source})" for rule in stratum.rules if rule.head == relation.table)
-    fault = "arithmetic overflow or division by zero, or a function without a value,"
-    return Refused(f"{fault} in {rules}, for a tuple of {relation.name}", UNCHANGED)
+    named = ", ".join(f"{rule.label} ({rule.source})" for rule in rules)
+    sql = "".join(text for rule in rules for text in (*rule.values, *rule.lacking, *rule.where))
+    calls = [function.name for function in tables.program.functions if f'"{function.sql}"(' in sql]
+    fault = "arithmetic overflow or division by zero" + (f", or {' or '.join(calls)} without a value," if calls else "")
+    return Refused(f"{fault} in {named}, for a tuple of {relation.name}{f' with {known}' if known else ''}", UNCHANGED)
+
+
+def values_beside(tables: RowTables, relation: RowRelation, rule: RowRule, aggregated: set[str]) -> str | None:
+    """Return the other values of a derivation that lacks one, as text; None if there is none."""
+    for table in [*(source.table for source in rule.sources), *(absence.table for absence in rule.absences)]:
+        tables.move(table, NEW_ROWS)
+    found = row_derivations(tables, rule)
+    lacks = " OR ".join(f"({value}) IS NULL" for value in (*found.values, *found.lacking))
+    for row in tables.execute(f"{replace(found, lacking=()).select(found.values, [f'({lacks})'])} LIMIT 1"):
+        values = [(c, v) for c, v in zip(relation.columns, row, strict=False) if v is not None]
+        known = [f"{c.name} = {shown(read_stored(v, c.type))}" for c, v in values if c.sql not in aggregated]
+        return ", ".join(known)
+    return None

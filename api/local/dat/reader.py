@@ -198,11 +198,11 @@ class Reader:
                 words.append(self._take())
             if words and [w.text for w in words] not in ([k, s] for k in ("cpu", "timely") for s in ("on", "off")):
                 raise self._syntax("a profile has `cpu` or `timely`, and `on` or `off`", words[0].span)
-            command = Control(word, not words, span)
+            command = Control(word, span)
         elif word in ("log_level", "mssleep"):
             command = Setting(word, self._whole(word), span)
         else:
-            command = Control(word, True, span)
+            command = Control(word, span)
         self._mark(";")
         return command
 

@@ -19,8 +19,9 @@ from flintlog.runtime.inputs.values import value_reader
 from flintlog.runtime.kernel.errors import JobError
 from flintlog.runtime.kernel.sql import element_type, is_list, is_optional, plain_type
 from flintlog.runtime.kernel.values import hashable
-from flintlog.runtime.local.session import Session, refusal
+from flintlog.runtime.local.session import refusal
 
+from ..session import AnySession
 from .printer import record_text
 from .reader import Reader
 from .syntax import Clear, Command, Commit, Control, Dump, Echo, Items, Name, Scalar, Setting, Struct, Update, Value
@@ -62,7 +63,7 @@ class Pending:
 class Replay:
     """Applies the commands of a reader to a session; ``write`` prints lines."""
 
-    def __init__(self, session: Session, reader: Reader, write: Callable[[str], None]) -> None:
+    def __init__(self, session: AnySession, reader: Reader, write: Callable[[str], None]) -> None:
         """Build the relations from the program's own facts. Raise JobError if they are refused."""
         self.session = session
         self.reader = reader
@@ -116,9 +117,6 @@ class Replay:
                 return False
             case Control("timestamp"):
                 self.write(f"Timestamp: {time.time_ns()}")
-            case Control("profile", bare):
-                for stratum, phase, number, tuples in self.session.rounds if bare else ():
-                    self.write(f"{stratum}: {phase}, round {number}, tuples {tuples}")
             case Dump(None):
                 for relation in self.outputs:
                     records = list(self._records(relation))

@@ -49,11 +49,9 @@ Value = Scalar | Items | Struct
 
 @dataclass(frozen=True)
 class Control:
-    """``start;``, ``rollback;``, ``exit;``, ``timestamp;`` or ``profile ...;``, identified by its ``word``. ``bare``
-    says that it has no arguments: only then does a profile print anything."""
+    """``start;``, ``rollback;``, ``exit;``, ``timestamp;`` or ``profile ...;``, identified by its ``word``."""
 
     word: str
-    bare: bool
     span: Span
 
 
