@@ -8,7 +8,6 @@ only where a statement gives them a meaning; everywhere else they are names.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from functools import cache
 from pathlib import Path
 from typing import cast
 
@@ -18,7 +17,7 @@ from lark.exceptions import UnexpectedToken
 from ..diagnostics import Diagnostics
 from ..diagnostics.foreign import directive_advice, word_advice
 from ..source import SourceFile, Span
-from .statement_grammar import StatementParser
+from .statement_grammar import StatementParser, parser_of
 from .syntax_errors import DECLARATION_WORDS, NAMES, BrokenStatement, end_of, start_of
 from .words import FOREIGN_SIGNS, FORWARD_ARROWS, HARD_WORDS, ORDER_WORDS
 
@@ -29,16 +28,8 @@ _VALUE_ENDS = frozenset({"NAME", "RPAR", "RSQB", "INT", "NUMBER", "STRING", "DAT
 """The tokens that may end a value, which a direction of an order can follow."""
 
 
-@cache
 def _parser() -> Lark:
-    return Lark.open(
-        str(Path(__file__).with_name("flintlog.lark")),
-        start=["statement", "junk"],
-        parser="lalr",
-        lexer="basic",
-        propagate_positions=True,
-        maybe_placeholders=False,
-    )
+    return parser_of(Path(__file__).with_name("flintlog.lark"), "statement", "junk")
 
 
 def _statement_parser() -> StatementParser:

@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+import contextlib
+import hashlib
+import io
+import os
+import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from typing import Protocol, cast
 
+import lark
 from lark import Lark, Token, Tree
 from lark.exceptions import UnexpectedToken
 
@@ -43,10 +49,31 @@ class Refusal:
 
 
 @cache
-def _lark(path: Path) -> Lark:
-    return Lark.open(
-        str(path), start="statement", parser="lalr", lexer="basic", propagate_positions=True, maybe_placeholders=False
-    )
+def parser_of(path: Path, *starts: str) -> Lark:
+    """Return the parser of a grammar. Its tables, which take longer to make than most programs to compile, are kept in
+    the user's folder for such files, behind their hash."""
+    text = path.read_text(encoding="utf-8")
+    version = hashlib.sha256(repr((text, starts, lark.__version__, sys.version)).encode()).hexdigest()[:16]
+    # Without a home, where nothing can be written, or after a kill, they are made again.
+    with contextlib.suppress(OSError, RuntimeError):
+        folder = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "flintlog"
+        kept = folder / f"{path.stem}-{version}.tables"
+        with contextlib.suppress(FileNotFoundError):
+            content = kept.read_bytes()
+            if hashlib.sha256(content[32:]).digest() == content[:32]:
+                return Lark.load(io.BytesIO(content[32:]))
+        made, tables = _made(text, starts), io.BytesIO()
+        made.save(tables)
+        folder.mkdir(0o700, parents=True, exist_ok=True)
+        temporary = kept.with_name(f".{kept.name}.{os.getpid()}")
+        temporary.write_bytes(hashlib.sha256(tables.getvalue()).digest() + tables.getvalue())
+        temporary.replace(kept)
+        return made
+    return _made(text, starts)
+
+
+def _made(text: str, starts: Sequence[str]) -> Lark:
+    return Lark(text, start=[*starts], parser="lalr", lexer="basic", propagate_positions=True, maybe_placeholders=False)
 
 
 @dataclass(frozen=True)
@@ -76,7 +103,7 @@ class Grammar:
             return self._complain(source, tokens, read, before.accepts(), diagnostics)
 
     def _parser(self) -> StatementParser:
-        return cast(StatementParser, _lark(self.path).parse_interactive("", start="statement"))
+        return cast(StatementParser, parser_of(self.path, "statement").parse_interactive("", start="statement"))
 
     def _complain(
         self, source: SourceFile, tokens: Sequence[Token], place: int, accepted: set[str], diagnostics: Diagnostics

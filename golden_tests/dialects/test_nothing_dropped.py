@@ -74,7 +74,7 @@ HOOKS = {
     "ndlog": lambda: Hook(statement_grammar.Grammar, "parse"),
     "souffle": lambda: Hook(souffle._SouffleStatements, "_tree", ("next",)),
 }
-GRAMMARS = {"ndlog": lambda: statement_grammar._lark(ndlog._GRAMMAR.path), "souffle": souffle._parser}
+GRAMMARS = {"ndlog": lambda: statement_grammar.parser_of(ndlog._GRAMMAR.path, "statement"), "souffle": souffle._parser}
 #: Tokens that their rule always has.
 SIGNS = {
     "ndlog": """AND AT BANG COLON COMMA DOT GREATER IF KEYS LESS LPAR LSQB MATERIALIZE MINUS OR RPAR RSQB STAR WATCH

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 from flintlog.compiler.editor import highlighting
-from flintlog.compiler.frontend.parser import _parser
+from flintlog.compiler.frontend import parser
 from flintlog.compiler.frontend.words import KEYWORDS, ORDER_WORDS
 from flintlog.compiler.passes.declarations import TYPE_NAMES
 from flintlog.compiler.passes.resolve import AGGREGATE_FUNCTIONS
@@ -70,7 +70,7 @@ def test_words_are_those_of_the_compiler() -> None:
 
 def grammar() -> str:
     """The text of the compiler's grammar."""
-    return Path(_parser().source_path).read_text(encoding="utf-8")
+    return Path(parser.__file__).with_name("flintlog.lark").read_text(encoding="utf-8")
 
 
 def test_words_of_the_editors_are_those_of_the_lexer() -> None:

@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from decimal import Decimal
-from functools import cache
 from pathlib import Path
 from typing import Any, NoReturn, cast
 
@@ -19,6 +18,7 @@ from lark.exceptions import UnexpectedToken
 from ...diagnostics import Diagnostics
 from ...naming import unused
 from ...source import Span
+from ..statement_grammar import parser_of
 from ..syntax_errors import LeftOut
 from . import tree
 from .preprocess import MappedText
@@ -74,16 +74,8 @@ class Included:
     span: Span
 
 
-@cache
 def _parser() -> Lark:
-    return Lark.open(
-        str(Path(__file__).with_name("souffle.lark")),
-        start=["statement", "junk"],
-        parser="lalr",
-        lexer="basic",
-        propagate_positions=True,
-        maybe_placeholders=False,
-    )
+    return parser_of(Path(__file__).with_name("souffle.lark"), "statement", "junk")
 
 
 def parse(text: MappedText, diagnostics: Diagnostics) -> Iterator[tree.Statement | Included]:

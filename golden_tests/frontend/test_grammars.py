@@ -1,0 +1,36 @@
+"""Tables of grammars that are kept between commands."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import flintlog.compiler.frontend.statement_grammar as grammars
+import pytest
+from lark import Lark
+
+GRAMMAR = Path(grammars.__file__).with_name("flintlog.lark")
+TEXT = "reach(X, Y) :- link(X, Z), reach(Z, Y), X != Y.\n"
+
+
+def made() -> Lark:
+    """The parser, made again."""
+    parser: Lark = grammars.parser_of.__wrapped__(GRAMMAR, "statement", "junk")
+    return parser
+
+
+def test_kept_tables(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A parser is the same with and without them, whatever their file contains."""
+    monkeypatch.setenv("XDG_CACHE_HOME", "/dev/null")
+    tree = made().parse(TEXT, start="statement")
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    assert made().parse(TEXT, start="statement") == tree
+    (file,) = (tmp_path / "cache" / "flintlog").iterdir()
+    kept = file.read_bytes()
+    for content in (kept, b"", b"nothing", kept[:32], kept[:1000], kept[:-1], kept.replace(b"a", b"b", 1)):
+        file.write_bytes(content)
+        assert made().parse(TEXT, start="statement") == tree
+        assert made().parse(TEXT, start="statement") == tree
+        assert file.stat().st_size > len(kept) / 2 and [*file.parent.iterdir()] == [file]
+    file.unlink()
+    file.mkdir()
+    assert made().parse(TEXT, start="statement") == tree
