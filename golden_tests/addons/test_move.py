@@ -17,12 +17,16 @@ from click.testing import CliRunner
 from flintlog.compiler.cli import main
 from flintlog.compiler.pipeline import Compilation, compile_program
 from flintlog.compiler.source import SourceFile
+from flintlog.runtime.addons import move
 from flintlog.runtime.addons.move import file_from_folder, folder_from_file
 from flintlog.runtime.addons.operations.changes import read_changes
+from flintlog.runtime.addons.operations.recover import recover_state
+from flintlog.runtime.addons.operations.rollback import rollback_state
+from flintlog.runtime.addons.operations.vacuum import vacuum_state
 from flintlog.runtime.database.commands import apply_file, init_file, verify_file
 from flintlog.runtime.job.apply import apply_batch
 from flintlog.runtime.job.verify import verify_state
-from flintlog.runtime.kernel.errors import JobError
+from flintlog.runtime.kernel.errors import JobError, Passing
 from flintlog.runtime.store.executors import LocalExecutor
 from flintlog.runtime.store.manifest import load_manifest, read_state
 from flintlog.runtime.store.retention import oldest_kept
@@ -266,8 +270,8 @@ def test_refused(tmp_path: Path) -> None:
         ("s3://bucket/state", file, states.to_folder, "a place on this machine"),
         ("new", str(tmp_path / "none"), states.to_folder, "there is no state"),
         ("new", str(tmp_path / "none"), states.to_file, "there is no state"),
-        ("new", folder, states.to_folder, "there is no state"),
-        ("new", file, states.to_file, "there is no state"),
+        ("new", folder, states.to_folder, "is a folder"),
+        ("new", file, states.to_file, "is a file"),
         ("new", file, other.to_folder, "another version of the program"),
         ("new", folder, other.to_file, "version"),
     ):
@@ -285,6 +289,112 @@ def test_a_damaged_file(tmp_path: Path) -> None:
     with pytest.raises(JobError, match="link, reach had other numbers of tuples"):
         states.to_folder("folder", file)
     assert not [*tmp_path.glob("folder*")]
+
+
+@pytest.mark.parametrize("suffix", ["-wal", "-shm", "-journal"])
+def test_what_a_former_database_left(suffix: str, tmp_path: Path) -> None:
+    """A log beside the place would be applied to the new file."""
+    states = States(tmp_path)
+    folder = states.to_folder("folder", states.file("a.db"))
+    (tmp_path / f"b.db{suffix}").write_bytes(b"log")
+    with pytest.raises(JobError, match=f"b.db{suffix} is there, of a database that was at"):
+        states.to_file("b.db", folder)
+    assert sorted(path.name for path in tmp_path.glob("b.db*")) == [f"b.db{suffix}"]
+
+
+def test_feeds_after_a_rollback(tmp_path: Path) -> None:
+    """No commit is there to go back to that had read less of the feeds."""
+    world, states = FileWorld(tmp_path), States(tmp_path, FED)
+    put(tmp_path / "incoming", "a.csv", "+1,2")
+    assert world.run("connect", f"link=files:{tmp_path / 'incoming'}") == world.run("apply") == 0
+    put(tmp_path / "incoming", "b.csv", "+2,3")
+    assert world.run("apply") == 0
+    changes = tmp_path / "person.csv"
+    changes.write_text("op,id,name\n+,3,x\n", encoding="utf-8")
+    assert world.run("apply", "--changes", str(changes)) == 0
+    folder = states.to_folder("folder", str(world.state))
+    with LocalExecutor() as executor:
+        with pytest.raises(JobError, match="commit 2 is not kept"):
+            rollback_state(states.columns, executor, folder, 2, log=QUIET)
+        rollback_state(states.columns, executor, folder, 3, log=QUIET)
+        assert not apply_batch(states.columns, executor, folder, log=QUIET)["applied"]
+    world.state = Path(states.to_file("back.db", folder))
+    world.check({(1, 2), (2, 3)})
+    world.close()
+
+
+def test_other_functions(tmp_path: Path) -> None:
+    """What was computed with other functions is not what follows from these."""
+    text = "extern function f(x: int): int\ninput relation e(x: int)\noutput p.\np(X, f(X)) :- e(X).\n"
+    states = States(tmp_path, text)
+    for name in ("one", "two"):
+        (tmp_path / f"{name}.py").write_text(f"def f(x):\n    return x + len('{name}' * {len(name)})\n# {name}\n")
+    one, two = states.place("one.py"), states.place("two.py")
+    init_file(states.rows, states.place("a.db"), states.changes("a", e="x 1"), functions=one, log=QUIET)
+    with LocalExecutor() as executor:
+        for functions, said in ((two, "another version of f"), (None, "f")):
+            with pytest.raises(JobError, match=said):
+                folder_from_file(
+                    states.columns, executor, states.place("b"), states.place("a.db"), functions=functions, log=QUIET
+                )
+        folder_from_file(states.columns, executor, states.place("b"), states.place("a.db"), functions=one, log=QUIET)
+    with pytest.raises(JobError, match="another version of f"):
+        file_from_folder(states.rows, states.place("c.db"), states.place("b"), functions=two, log=QUIET)
+    file_from_folder(states.rows, states.place("c.db"), states.place("b"), functions=one, log=QUIET)
+    assert contents(states.place("c.db")) == contents(states.place("a.db"))
+
+
+def test_after_recover(tmp_path: Path) -> None:
+    """Commits before the one that `recover` made are not read."""
+    states = States(tmp_path)
+    folder = states.to_folder("folder", states.file("a.db"))
+    (tmp_path / "folder" / "manifest" / "000000000005.json").write_text("{", encoding="utf-8")
+    recover_state(states.columns, folder, log=QUIET)
+    states.apply(folder, states.changes("more", link="op,src,dst +,7,8"))
+    moved = contents(states.to_file("b.db", folder))
+    assert {row[0] for row in moved["_commits"]} >= {6, 7}
+    again = folder_contents(states.columns, states.to_folder("again", states.place("b.db")))
+    assert [key for key in again if key.isdigit()] == ["6", "7"]
+
+
+def test_commits_that_go_meanwhile(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A folder that others change while it is read is not called damaged."""
+    states = States(tmp_path)
+    folder = states.to_folder("folder", states.file("a.db"), keep="2")
+    read = move.changed_tuples
+
+    def slowly(*arguments: Any) -> Any:
+        monkeypatch.setattr(move, "changed_tuples", read)
+        for number in range(4):
+            states.apply(folder, states.changes(f"more {number}", link=f"op,src,dst +,7,{number}"))
+        vacuum_state(states.columns, folder, log=QUIET)
+        return read(*arguments)
+
+    monkeypatch.setattr(move, "changed_tuples", slowly)
+    with pytest.raises(Passing, match="did not keep commit 4 while it was read"):
+        states.to_file("b.db", folder)
+    states.to_file("b.db", folder)
+
+
+def test_states_of_other_kinds(tmp_path: Path) -> None:
+    """What a file has no place for, and scripts for the other direction."""
+    states = States(tmp_path)
+    file = states.file("a.db")
+    folder = states.to_folder("folder", file)
+    with pytest.raises(JobError, match="is a folder: move it with the script of --target database"):
+        states.to_folder("b", folder)
+    with pytest.raises(JobError, match="is a file: move it with a script of another target"):
+        states.to_file("b", file)
+    compiled = compile_program(SourceFile("test.dl", PROGRAM), recursion="derivation-sets")
+    states.columns = load_program(compiled.plan)
+    with pytest.raises(JobError, match="keeps derivation sets"):
+        states.to_folder("b", file)
+    for column, text in (("forgotten", "99"),):
+        with contextlib.closing(sqlite3.connect(file)) as connection, connection:
+            connection.execute("UPDATE _settings SET value = ? WHERE name = ?", (text, column))
+        with pytest.raises(JobError, match="is damaged"):
+            States(tmp_path).to_folder("b", file)
+    assert not [*tmp_path.glob("b*")]
 
 
 @pytest.mark.parametrize("step", one_in(range(1, 500, 40), 3))

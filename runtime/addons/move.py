@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import itertools
+import json
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
@@ -19,7 +20,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from ..database import decimals, external
-from ..database.command_list import add_work
+from ..database.command_list import add_commits_kept, add_work
 from ..database.recompute import former_relations
 from ..database.schema import changes_table, differing, logged
 from ..database.state import COMMITS_LOGGED, DatabaseState, Result, open_file_state, telling_errors
@@ -27,8 +28,8 @@ from ..engines.arrow import ROWS_AT_ONCE, arrow_type
 from ..engines.options import Options
 from ..job.command_line import COMMANDS, Command, on_executor, request_of
 from ..job.report import tuples_text
-from ..job.shared_options import AddOptions, add_buckets, add_keeping, add_running, add_state, option
-from ..kernel.errors import JobError
+from ..job.shared_options import AddOptions, add_buckets, add_keeping, add_running, add_state, has_derivations, option
+from ..kernel.errors import JobError, Passing
 from ..kernel.model import MOST_ENTRIES, MOST_ROUNDS, FunctionSource, Program, Relation
 from ..kernel.values import stored_row
 from ..row_kernel import methods
@@ -52,18 +53,21 @@ from ..store.manifest import (
     read_state,
 )
 from ..store.request import Batch, Request
-from ..store.retention import checked_keep, oldest_kept
+from ..store.retention import checked_keep, is_given_up, oldest_kept
 from ..store.sealed_records import sealed
 from ..store.stages import run_stages
 from ..store.task_records import Outcome
 from ..store.versions import check_program, program_record
 from ..system.log import Log
-from ..system.places import given_place, make_folder, remove_tree, scheme_of, sync, sync_files
+from ..system.places import given_place, is_local, make_folder, remove_tree, scheme_of, sync, sync_files
 from .feeds.file_state_feeds import feeds_of, record_feeds
 from .operations.changes import changed_tuples
 from .operations.differences import apart
 
 assert methods and decimals and external, "registered"
+
+LOGS = ("-wal", "-shm", "-journal")
+"""The suffixes of files that SQLite keeps beside a database."""
 
 MovedRow = tuple[Any, ...]
 """Values of a relation's columns, None for null."""
@@ -118,9 +122,13 @@ class FormerState:
 
 
 @contextlib.contextmanager
-def state_in_file(program: Program, path: str) -> Iterator[FormerState]:
+def state_in_file(program: Program, path: str, supplied: Any | None) -> Iterator[FormerState]:
     """Yield the state of a program in an SQLite file, as one commit has it. Raise JobError if another program, or
     another version of it, wrote the file."""
+    if Path(path).is_dir():
+        raise JobError(f"{path} is a folder: move it with the script of --target database")
+    if has_derivations(program):
+        raise JobError(f"{program.name} keeps derivation sets, which a state in a file does not")
     own = {field.name for field in fields(RowRelation)}
     relations = tuple(RowRelation(**{name: getattr(r, name) for name in own}) for r in program.relations)
     # What is derived is not read.
@@ -134,10 +142,16 @@ def state_in_file(program: Program, path: str) -> Iterator[FormerState]:
                 f"{path} is of another version of the program: {', '.join(names)} differ; `upgrade` it first"
             )
         former_relations(database)
-        commits = [*database.commits()]
+        if supplied:
+            supplied.check(json.loads(database.settings["functions"]))
+        commits, feeds = [*database.commits()], feeds_of(database)
         # Before these, changes are not there.
         first = max(map(database.kept_from, whole.inputs.values()), default=1)
         first = max([first, *(one.number for one in commits if one.command == "upgrade")])
+        # The file knows how far the feeds were read in the end only, and a folder can go back to earlier commits.
+        first = max([first, *(one.number for one in commits if feeds and "@" in one.batch)])
+        if first > database.commit.number:
+            raise JobError(f"{path} is damaged: no commit has its changes")
         shown = {relation.table: relation.name for relation in relations if not relation.hidden}
 
         def changes(name: str, number: int) -> Iterator[tuple[str, MovedRow]]:
@@ -150,7 +164,7 @@ def state_in_file(program: Program, path: str) -> Iterator[FormerState]:
             lambda name, number: rows_at(database, whole.inputs[name], number),
             changes,
             {commit.batch: commit.generated for commit in commits},
-            feeds_of(database),
+            feeds,
             {shown[table]: rows for table, rows in database.commit.rows.items() if table in shown},
         )
 
@@ -170,26 +184,29 @@ def rows_at(database: DatabaseState, relation: RowRelation, number: int) -> Iter
 
 
 @contextlib.contextmanager
-def state_in_folder(program: RowProgram, root: Path, executor: Executor) -> Iterator[FormerState]:
+def state_in_folder(program: RowProgram, root: Path, executor: Executor, supplied: Any | None) -> Iterator[FormerState]:
     """Yield the state of a program in a folder. Raise JobError if another program, or another version of it, wrote
     it."""
+    if is_local(root) and root.is_file():
+        raise JobError(f"{root} is a file: move it with a script of another target than database")
     last = read_state(root)
     own = [field.name for field in fields(RowRelation)]
     relations = tuple(Relation(**{name: getattr(r, name) for name in own}) for r in program.relations)
     check_program(Program(program.name, program.sha256, program.compiler, relations, ()), last)
+    if supplied:
+        supplied.check(last.functions)
     if last.sequences:
+        listed = ", ".join(last.sequences)
         raise JobError(
-            f"{', '.join(last.sequences)} keep the order of changes, which states in a file do not: --order-column"
+            f"the order of changes of {listed} is kept (--order-column), which a state in a file does not do"
         )
+    if last.tables.place:
+        raise JobError(f"outputs are kept as tables ({last.tables.place}), which a file has no place for")
     inputs = {relation.name: relation for relation in relations if relation.kind == "input"}
     kept = [last]
-    for number in range(last.commit - 1, oldest_kept(last) - 1, -1):
+    for number in range(last.commit - 1, max([oldest_kept(last) - 1, *(jump - 1 for jump in last.jumps)]), -1):
         before = read_manifest(root, number)
-        if (
-            before is None
-            or before.program.relations != last.program.relations
-            or (last.jumps and number < max(last.jumps))
-        ):
+        if before is None or before.program.relations != last.program.relations:
             break
         kept.insert(0, before)
     by_number = {manifest.commit: manifest for manifest in kept}
@@ -206,14 +223,21 @@ def state_in_folder(program: RowProgram, root: Path, executor: Executor) -> Iter
         for op, *row in changed_tuples(executor, root, *apart(before, after, relation.table), relation):
             yield op, tuple(row)
 
-    yield FormerState(
-        [MovedCommit(m.commit, m.batch, m.batch in m.generated, m.command, m.time) for m in kept],
-        rows,
-        changes,
-        {name: name in one.generated for one in reversed([*batch_lists(root, last)]) for name in one.batches},
-        last.feeds,
-        relation_rows(Program(program.name, "", "", relations, ()), last),
-    )
+    try:
+        yield FormerState(
+            [MovedCommit(m.commit, m.batch, m.batch in m.generated, m.command, m.time) for m in kept],
+            rows,
+            changes,
+            {name: name in one.generated for one in reversed([*batch_lists(root, last)]) for name in one.batches},
+            last.feeds,
+            relation_rows(Program(program.name, "", "", relations, ()), last),
+        )
+    except Exception as error:
+        if is_given_up(root, kept[0]):
+            raise Passing(
+                f"{root} did not keep commit {kept[0].commit} while it was read: move it while nothing else changes it"
+            ) from error
+        raise
 
 
 # Writing
@@ -226,8 +250,8 @@ def built_beside(state: str) -> Iterator[Path]:
     if scheme_of(state) not in ("", "file"):
         raise JobError(f"{state}: a state is moved to a place on this machine, from which it can be copied")
     place = given_place(state)
-    beside = place.with_name(f"{place.name}.moving")
     check_free(place)
+    beside = place.with_name(f"{place.name}.moving")
     if beside.exists():
         raise JobError(f"{beside} is there: remove it if no other command is moving a state to {state}")
     try:
@@ -235,17 +259,21 @@ def built_beside(state: str) -> Iterator[Path]:
         check_free(place)
     except BaseException:
         remove_tree(beside)
-        for path in (beside, Path(f"{beside}-wal"), Path(f"{beside}-shm")):
-            path.unlink(missing_ok=True)
+        for suffix in ("", *LOGS):
+            Path(f"{beside}{suffix}").unlink(missing_ok=True)
         raise
     beside.rename(place)
     sync(place.absolute().parent)
 
 
 def check_free(place: Path) -> None:
-    """Raise JobError if there is something in a place."""
+    """Raise JobError if there is something in a place, or the log of a database that was there, which SQLite applies to
+    the next one."""
     if place.exists():
         raise JobError(f"{place} is there already: a state is moved to a new place")
+    for log in (Path(f"{place}{suffix}") for suffix in LOGS):
+        if log.exists():
+            raise JobError(f"{log} is there, of a database that was at {place}: choose another place, or remove it")
 
 
 def folder_from_file(
@@ -265,7 +293,7 @@ def folder_from_file(
     """Build a state in a folder from one in an SQLite file, and return what it has."""
     started, kept = time.monotonic(), checked_keep(keep)
     options = Options(1, engine, max_rounds, max_entries, memory_limit, supply(program, functions))
-    with built_beside(state) as beside, state_in_file(program, former) as source:
+    with built_beside(state) as beside, state_in_file(program, former, options.functions) as source:
         request = request_of(program, spark, str(beside), log, options)
         if buckets is not None:
             request = request.in_buckets(buckets)
@@ -277,8 +305,10 @@ def folder_from_file(
         source.check(relation_rows(program, manifest))
         times = {commit.number: commit.time for commit in moved}
         for number in commit_numbers(beside):
-            text = sealed(replace(load_manifest(beside, number), time=times[number]))
-            manifest_path(beside, number).write_text(text, encoding="utf-8")
+            made = load_manifest(beside, number)
+            # There is none before the first one.
+            made = replace(made, time=times[number], kept_from=max(made.kept_from, moved[0].number))
+            manifest_path(beside, number).write_text(sealed(made), encoding="utf-8")
         sync_files(beside)
     return moved_result(program.name, source, moved, started)
 
@@ -365,7 +395,7 @@ def file_from_folder(
     with (
         LocalExecutor() as executor,
         built_beside(state) as beside,
-        state_in_folder(program, given_place(former), executor) as source,
+        state_in_folder(program, given_place(former), executor, known) as source,
     ):
         moved = source.last(kept, int(COMMITS_LOGGED))
         with open_file_state(program, str(beside), known, max_rounds, new=True) as database:
@@ -463,7 +493,7 @@ MOVE_TO_FILE = Command(
     "move",
     MOVES,
     DESCRIPTION.format("an SQLite file", "a folder"),
-    (add_work, add_former("DIR"), add_keeping),
+    (add_work, add_former("DIR"), add_commits_kept),
     lambda call: file_from_folder(call.program, log=call.log, **call.options),
     report_moved,
 )

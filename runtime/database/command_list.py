@@ -49,6 +49,11 @@ add_batch_options = several(
     add_nulls,
 )
 
+add_commits_kept = option(
+    "--keep",
+    metavar="N|TIME",
+    help="how many commits keep their changes, or for how long, such as 7d, 12h or 90m (default: 1000)",
+)
 add_work = several(add_state_file, add_log, add_functions, add_rounds)
 
 
@@ -108,11 +113,7 @@ FILE_COMMANDS = (
             ),
             add_only_rows,
             add_nulls,
-            option(
-                "--keep",
-                metavar="N|TIME",
-                help="how many commits keep their changes, or for how long, such as 7d, 12h or 90m (default: 1000)",
-            ),
+            add_commits_kept,
         ),
         lambda call: init_file(call.program, log=call.log, **call.options),
     ),
