@@ -171,51 +171,61 @@ class GivenChanges:
         readers.append(functools.partial(read_operation, self.shape))
         never, keys, width = self.shape.never_null, self.shape.key_places, len(self.relation.columns)
         for number, record in enumerate(records, 1):
-            chosen: Sequence[int] = range(width + 1)
             if isinstance(record, str):
                 self.problems.add(f"{place}, row {number}: {record}")
                 continue
-            if any(record[i] is None for i in never):
+            chosen: Sequence[int] | None = None
+            if never and any(record[i] is None for i in never):
                 assert self.shape.left_out is not None
                 self.shape.left_out[self.relation.name] += 1
                 if not self.shape.removes_keys or any(record[i] is None for i in keys):
                     continue
                 chosen = [*keys, width]
-            values: list[Any] = [None] * (width + 1)
-            before = self.problems.count
-            for i in chosen:
-                try:
-                    values[i] = readers[i](record[i])
-                except ValueError as error:
-                    self.problems.add(f"{place}, row {number}, column {self.shape.names[i]}: {error}")
-            if self.problems.count > before:
+            try:
+                if chosen is None:
+                    values = [read(value) for read, value in zip(readers, record, strict=False)]
+                else:
+                    values = [readers[i](record[i]) if i in chosen else None for i in range(width + 1)]
+            except ValueError:
+                self.note_problems(readers, chosen or range(width + 1), record, f"{place}, row {number}")
                 continue
             op = values.pop()
-            if len(chosen) <= width:
+            if chosen is not None:
                 # An insertion that is left out for a null removes the row with its key.
                 if op not in "+>":
                     continue
                 op = REMOVE_KEY
             self.changes.append(GivenChange(op, tuple(values), place, number))
 
+    def note_problems(self, readers: Sequence[Reader], chosen: Sequence[int], record: Any, where: str) -> None:
+        """Add a problem for each value of a record that does not fit."""
+        for i in chosen:
+            try:
+                readers[i](record[i])
+            except ValueError as error:
+                self.problems.add(f"{where}, column {self.shape.names[i]}: {error}")
+
     def net(self) -> list[StoredChange]:
         """Return the net changes as they are stored, at most one for each row, unless its copies are counted. A row
         that is both deleted and inserted is a problem, unless it belongs to an update that changes nothing or
         ``shape.net`` says that it stays."""
+        stored = row_storing(self.relation)
         if self.relation.copy:
-            return [(change.op, stored_tuple(self.relation, change.row)) for change in self.changes]
+            return [(change.op, stored(change.row)) for change in self.changes]
+        listed = any(column.type.endswith(("?", ">")) for column in self.relation.columns)
         changes: dict[tuple[Any, ...], list[GivenChange]] = {}
         for change in self.changes:
-            changes.setdefault(hashable([*change.row]), []).append(change)
+            changes.setdefault(hashable([*change.row]) if listed else change.row, []).append(change)
         net, contradicted = [], []
         for key, of in changes.items():
-            ops = "".join(change.op for change in of)
-            inserted, deleted = {"+", ">"} & {*ops}, {"-", "<"} & {*ops}
-            images = not {"+", "-"} & {*ops} and ops.count("<") <= ops.count(">")
-            if inserted and deleted and not images and not self.shape.net:
-                contradicted.append(key)
+            ops = of[0].op if len(of) == 1 else "".join(change.op for change in of)
+            inserted = "+" in ops or ">" in ops
+            if len(of) > 1 and inserted and not self.shape.net:
+                images = not {"+", "-"} & {*ops} and ops.count("<") <= ops.count(">")
+                if {"-", "<"} & {*ops} and not images:
+                    contradicted.append(key)
             op = REMOVE_KEY if REMOVE_KEY in ops else "+" if inserted else "-"
-            net.append((op, stored_tuple(self.relation, of[0].row)))
+            net.append((op, stored(of[0].row)))
         for key in sorted(contradicted)[:PROBLEMS_LISTED]:
             self.note_contradiction(changes[key])
         if contradicted:
@@ -234,10 +244,19 @@ class GivenChanges:
         )
 
 
-def stored_tuple(relation: RowRelation, row: Sequence[Any]) -> tuple[Any, ...]:
-    """Return a row that was read as it is stored; one without columns has a constant."""
-    of = zip(row, (column.type for column in relation.columns), strict=True)
-    return tuple(v if v is None else encoded(plain_value(v, kind), kind) for v, kind in of) or (1,)
+def row_storing(relation: RowRelation) -> Callable[[Sequence[Any]], tuple[Any, ...]]:
+    """Return what makes of a row that was read one as it is stored; one without columns has a constant."""
+    kinds = [column.type for column in relation.columns]
+    changed = [(place, kind) for place, kind in enumerate(kinds) if kind not in ("int", "string")]
+
+    def stored(row: Sequence[Any]) -> tuple[Any, ...]:
+        values = [*row]
+        for place, kind in changed:
+            if values[place] is not None:
+                values[place] = encoded(plain_value(values[place], kind), kind)
+        return tuple(values) or (1,)
+
+    return stored
 
 
 FORMATS: dict[str, Callable[[GivenChanges, RowsFile, Warn], None]] = {}

@@ -115,7 +115,7 @@ class RowShape:
         columns = [column.type for column in self.relation.columns]
         return [*columns, "operation", *(["order"] if self.order else [])]
 
-    @property
+    @functools.cached_property
     def operations(self) -> dict[str, str]:
         """Return the accepted operations in lower case, with the signs by which they are staged."""
         signs = {k: v for k, v in OPERATIONS.items() if self.relation.key or k not in NEED_KEY}
@@ -317,6 +317,15 @@ def read_int(value: Any) -> int:
     return int(value)
 
 
+def read_usual_int(from_text: bool, value: Any) -> int:
+    """Read a 64-bit integer; those of nearly all rows in a fraction of the time."""
+    if type(value) is int and -(2**63) <= value < 2**63:
+        return value
+    if from_text and type(value) is str and len(value) < 19 and value.isascii() and value.isdigit():
+        return int(value)
+    return int(read_value(read_int, from_text, value))
+
+
 def read_optional(read: Reader, value: Any) -> list[Any]:
     """Read a value that may be null, as it is stored: a list with the value, or an empty one for null."""
     return [] if value is None else [read(value)]
@@ -340,6 +349,6 @@ def read_operation(shape: RowShape, value: Any) -> str:
 
 READERS: dict[str, Callable[[str, bool, bool], Reader]] = {
     "string": lambda kind, text, exact: read_string_field if text else read_string,
-    "int": lambda kind, text, exact: functools.partial(read_value, read_int, text),
+    "int": lambda kind, text, exact: functools.partial(read_usual_int, text),
 }
 """What makes the reader of a type, by its name. The module of types that not all programs have registers theirs."""

@@ -103,15 +103,18 @@ def resolve_rows(tables: RowTables, table: RowTable, given: str) -> None:
         f"INSERT INTO {table.work('gained')} ({columns}) SELECT DISTINCT {columns} FROM {given} AS c WHERE _op = '+' "
         f"AND NOT EXISTS (SELECT 1 FROM {table.name} AS s WHERE {same(table.columns, 's', 'c')})"
     )
-    inserted = f"SELECT 1 FROM {given} AS p WHERE _op = '+' AND {same(table.columns, 'p', 's')}"
     ways = [(f"_op = '-' AND {same(table.columns, 'c', 's')}")]
     if relation.key:
         ways.append(f"_op IN ('+', 'x') AND {same(relation.key, 'c', 's')}")
     for way in ways:
         tables.execute(
             f"INSERT OR IGNORE INTO {table.work('lost')} ({columns}) SELECT {listed(table.columns, 's')} "
-            f"FROM {given} AS c CROSS JOIN {table.name} AS s WHERE {way} AND NOT EXISTS ({inserted})"
+            f"FROM {given} AS c CROSS JOIN {table.name} AS s WHERE {way}"
         )
+    # What the batch inserts, too, stays.
+    tables.execute(
+        f"DELETE FROM {table.work('lost')} WHERE ({columns}) IN (SELECT {columns} FROM {given} WHERE _op = '+')"
+    )
 
 
 def maintain_stratum(tables: RowTables, stratum: RowStratum) -> None:

@@ -29,7 +29,7 @@ from ...database.commands import (
     status_file,
 )
 from ...database.job_commands import ALL_FILE_COMMANDS
-from ...database.reading import RowReading, StoredChange, stored_tuple
+from ...database.reading import RowReading, StoredChange, row_storing
 from ...database.state import DatabaseState, Result, open_file_state
 from ...engines.arrow import ROWS_AT_ONCE, arrow_type
 from ...engines.duckdb import DuckEngine
@@ -130,13 +130,14 @@ class FileInputs:
 
 def staged_changes(taken: Taken, relation: RowRelation) -> Iterator[StoredChange]:
     """Yield the changes that a feed has led to, as rows of the file."""
+    stored = row_storing(relation)
     for file in taken.files:
         with Path(file).open("rb") as content:
             for batch in pq.ParquetFile(content).iter_batches(ROWS_AT_ONCE):
                 signs = batch.column("_op").to_pylist()
                 columns = [batch.column(column.sql).to_pylist() for column in relation.columns]
                 for sign, *row in zip(signs, *columns, strict=True):
-                    yield sign if sign == REMOVE_KEY else SIGNS.get(sign, sign), stored_tuple(relation, row)
+                    yield sign if sign == REMOVE_KEY else SIGNS.get(sign, sign), stored(row)
 
 
 def apply_file_feeds(
