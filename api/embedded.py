@@ -229,8 +229,11 @@ def checked_changes(relation: RowRelation, rows: Iterable[Sequence[Any]], proble
     """Return net changes as they are stored; add what is wrong with them."""
     given, width = GivenChanges(relation, RowReading().shape(relation), problems), len(relation.columns)
     lacking = f"it must have an operation and {width} values"
+    nested = any("<" in column.type for column in relation.columns)
     records = (
-        lacking if isinstance(row, str) or len(row) != width + 1 else [*map(listed_items, row[1:]), row[0]]
+        lacking
+        if isinstance(row, str) or len(row) != width + 1
+        else [*(map(listed_items, row[1:]) if nested else row[1:]), row[0]]
         for row in rows
     )
     given.take(records, f"the changes of {relation.name}", False)

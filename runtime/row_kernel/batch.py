@@ -100,7 +100,7 @@ def resolve_rows(tables: RowTables, table: RowTable, given: str) -> None:
     if relation.key:
         ROW_PARTS["given key"](tables, table, f"SELECT DISTINCT {columns} FROM {given} WHERE _op = '+'")
     tables.execute(
-        f"INSERT INTO {table.work('gained')} ({columns}) SELECT DISTINCT {columns} FROM {given} AS c WHERE _op = '+' "
+        f"INSERT OR IGNORE INTO {table.work('gained')} ({columns}) SELECT {columns} FROM {given} AS c WHERE _op = '+' "
         f"AND NOT EXISTS (SELECT 1 FROM {table.name} AS s WHERE {same(table.columns, 's', 'c')})"
     )
     ways = [(f"_op = '-' AND {same(table.columns, 'c', 's')}")]
