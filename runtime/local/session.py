@@ -189,7 +189,7 @@ class Session:
             self.supplied.failures.clear()
         choice = Choice(self.choice.strategy, dict(self.choice.effects))
         limits = self.max_rounds, self.max_entries
-        run = Run(self.engine, Bucket(), not self.batches, *limits, lambda *_: None, choice)
+        run = Run(self.engine, Bucket(), not self.batches, *limits, self.note, choice)
         for relation in self.program.relations:
             if relation.kind == "input":
                 with self.engine.computing(f"the input relation {relation.name}"):
@@ -224,6 +224,9 @@ class Session:
         for row in self.engine.first(both, 1):
             text = named_values(relation, row)
             raise JobError(f"{relation.name}: {text or '()'} is both deleted and inserted")
+
+    def note(self, stratum: str, phase: str, number: int, tuples: int) -> None:
+        """Note a round of a recursion."""
 
     def close(self) -> None:
         """Discard the relations."""

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from ..kernel.errors import UNCHANGED, Refused
+from ..kernel.values import shown
+from .encodings import read_stored
 from .tables import ROW_PARTS, RowTable, RowTables, listed, same
 
 
@@ -17,10 +19,11 @@ def count_row_copies(tables: RowTables, table: RowTable, given: str) -> None:
     marks = ", ".join("?" * (len(columns) + 1))
     for *row, change, before in tables.execute(f"SELECT n.*, {there} FROM ({net}) AS n WHERE _net <> 0").fetchall():
         if before + change < 0:
-            named = ", ".join(map(str, row))
+            values = zip(table.relation.columns, row, strict=False)
+            named = ", ".join(f"{column.name} = {shown(read_stored(value, column.type))}" for column, value in values)
+            rest = f"more than it inserts, and there {'is' if before < 2 else 'are'} {copies_told(before)}"
             raise Refused(
-                f"{table.relation.name}: the batch deletes {-change:,} copies of the row ({named}) more than it "
-                f"inserts, and there are {before:,} copies",
+                f"{table.relation.name}: the batch deletes {copies_told(-change)} of the row with {named} {rest}",
                 UNCHANGED,
             )
         suffix, numbers = (
@@ -31,6 +34,11 @@ def count_row_copies(tables: RowTables, table: RowTable, given: str) -> None:
         tables.connection.executemany(
             f"INSERT INTO {table.work(suffix)} ({names}) VALUES ({marks})", ((*row, number) for number in numbers)
         )
+
+
+def copies_told(number: int) -> str:
+    """Return a number of copies with its noun."""
+    return "no copy" if not number else "1 copy" if number == 1 else f"{number:,} copies"
 
 
 ROW_PARTS["copies"] = count_row_copies

@@ -9,13 +9,12 @@ import signal
 import threading
 from collections.abc import Sequence
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from flintlog.runtime.addons.processes import serve
 from flintlog.runtime.addons.processes.network import nodes_main
 from flintlog.runtime.job.shared_options import Parser
+from flintlog.runtime.system import ended
 
 from golden_tests.addons.nodes.test_router import compiled
 from golden_tests.job.test_hostile_options import VALUES, files, name_of
@@ -63,7 +62,7 @@ class Ending(threading.Event):
 @pytest.fixture
 def ending(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let ``serve`` and ``route`` end as soon as they are idle."""
-    monkeypatch.setattr(serve, "threading", SimpleNamespace(Event=Ending))
+    monkeypatch.setattr(ended, "Ended", Ending)
     monkeypatch.setattr(signal, "signal", lambda *_: signal.SIG_DFL)
 
 
