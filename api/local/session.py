@@ -10,7 +10,7 @@ from flintlog.runtime.database.state import MEMORY, open_file_state
 from flintlog.runtime.kernel.errors import JobError
 from flintlog.runtime.kernel.model import MOST_ENTRIES, MOST_ROUNDS, FunctionSource, Program
 from flintlog.runtime.kernel.values import hashable, named_values
-from flintlog.runtime.row_kernel.encodings import encoded_row
+from flintlog.runtime.row_kernel.encodings import encoded_tuple
 from flintlog.runtime.row_kernel.model import RowProgram, RowRelation
 from flintlog.runtime.store.extensions import supply
 from flintlog.targets.database.lower import lower_rows
@@ -86,7 +86,7 @@ def stored_changes(relation: RowRelation, changes: Iterable[tuple[str, Row]]) ->
         if ops.setdefault(hashable([*row]), op) != op and not relation.copy:
             values = dict(zip((column.sql for column in relation.columns), row, strict=True))
             raise JobError(f"{relation.name}: {named_values(relation, values) or '()'} is both deleted and inserted")
-        yield op, encoded_row(relation.columns, row) or (1,)
+        yield op, encoded_tuple(relation.columns, row)
 
 
 def session_program(compilation: Compilation) -> Program | RowProgram:

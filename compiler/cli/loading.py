@@ -8,39 +8,25 @@ from typing import TYPE_CHECKING
 
 import click
 
-from .options import UNUSABLE, SessionOptions
+from .options import UNUSABLE
 from .reporting import Report
 
 if TYPE_CHECKING:
     from flintlog.runtime.addons.processes.partition import Partition
     from flintlog.runtime.kernel.model import Program
-    from flintlog.runtime.local.session import Session
 
     from ..ir.syntax import RelationFile
 
 
-def loaded_programs(report: Report) -> Iterator[Program]:
-    """Yield the program of a report as the runtime's model; nothing if it is refused or a package is missing."""
-    for program, _ in loaded_with_files(report):
-        yield program
-
-
 def loaded_with_files(report: Report) -> Iterator[tuple[Program, Sequence[RelationFile]]]:
-    """Yield the program of a report as :func:`loaded_programs` does, with the files that it names for relations."""
+    """Yield the program of a report as the runtime's model, with the files that it names for relations; nothing if the
+    program is refused or a package is missing."""
     for _, compilation in report.compilations():
         if lacks_packages(report):
             continue
         from flintlog.targets.pyspark.load import load_program
 
         yield load_program(compilation.plan), compilation.syntax.files
-
-
-def session_of(program: Program, options: SessionOptions) -> Session:
-    """Return a session of a program, with nothing built. Raise JobError if functions or memory are not as they must."""
-    from flintlog.runtime.local.session import MemoryEngine, Session
-
-    engine = MemoryEngine.within(options.memory_limit) if options.memory_limit else None
-    return Session(program, options.max_rounds, options.function_file, max_entries=options.max_entries, engine=engine)
 
 
 def partition_of(nodes: str) -> Partition:

@@ -14,7 +14,7 @@ import click
 
 from ..naming import counted, reason
 from .files import replacing
-from .loading import loaded_with_files, session_of
+from .loading import loaded_with_files
 from .main import main
 from .options import (
     REFUSED,
@@ -161,7 +161,7 @@ def run_command(
 
         try:
             shown = _shown(loaded, program, output, interactive)
-            session = session_of(loaded, evaluation)
+            session = _session(loaded, evaluation)
             changes = facts.read(loaded, report)
             if changes is None:
                 continue
@@ -175,6 +175,14 @@ def run_command(
         except JobError as error:
             report.fail(REFUSED, refusal(error))
     report.finish()
+
+
+def _session(program: Program, options: SessionOptions) -> Session:
+    """Return a session of a program, with nothing built. Raise JobError if functions or memory are not as they must."""
+    from flintlog.runtime.local.session import MemoryEngine, Session
+
+    engine = MemoryEngine.within(options.memory_limit) if options.memory_limit else None
+    return Session(program, options.max_rounds, options.function_file, max_entries=options.max_entries, engine=engine)
 
 
 def _shown(loaded: Program, program: Path, output: OutputOptions, interactive: bool) -> list[Relation]:

@@ -56,24 +56,24 @@ def parser_of(path: Path, *starts: str) -> Lark:
     version = hashlib.sha256(repr((text, starts, lark.__version__, sys.version)).encode()).hexdigest()[:16]
     # Without a home, where nothing can be written, or after a kill, they are made again.
     with contextlib.suppress(OSError, RuntimeError):
-        folder = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "flintlog"
-        kept = folder / f"{path.stem}-{version}.tables"
-        with contextlib.suppress(FileNotFoundError):
-            content = kept.read_bytes()
-            if hashlib.sha256(content[32:]).digest() == content[:32]:
-                return Lark.load(io.BytesIO(content[32:]))
-        made, tables = _made(text, starts), io.BytesIO()
+        content = _kept(path.stem, version).read_bytes()
+        if hashlib.sha256(content[32:]).digest() == content[:32]:
+            return Lark.load(io.BytesIO(content[32:]))
+    made = Lark(text, start=[*starts], parser="lalr", lexer="basic", propagate_positions=True, maybe_placeholders=False)
+    with contextlib.suppress(OSError, RuntimeError):
+        tables, kept = io.BytesIO(), _kept(path.stem, version)
         made.save(tables)
-        folder.mkdir(0o700, parents=True, exist_ok=True)
+        kept.parent.mkdir(0o700, parents=True, exist_ok=True)
         temporary = kept.with_name(f".{kept.name}.{os.getpid()}")
         temporary.write_bytes(hashlib.sha256(tables.getvalue()).digest() + tables.getvalue())
         temporary.replace(kept)
-        return made
-    return _made(text, starts)
+    return made
 
 
-def _made(text: str, starts: Sequence[str]) -> Lark:
-    return Lark(text, start=[*starts], parser="lalr", lexer="basic", propagate_positions=True, maybe_placeholders=False)
+def _kept(name: str, version: str) -> Path:
+    """Return where tables are kept; raise RuntimeError without a home."""
+    folder = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
+    return folder / "flintlog" / f"{name}-{version}.tables"
 
 
 @dataclass(frozen=True)

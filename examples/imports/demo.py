@@ -149,16 +149,10 @@ def demonstrate(demo: Demo) -> None:
     report.step("Compile for database", lambda: _compile(file))
     rows = f"imports={demo.folder / 'imports.csv'}"
     report.step("Build the SQLite file (init)", lambda: _commit(file, "init", "--input", rows))
-    applied = [(file, batch, _apply(file, batch, report)) for batch in changes[:-1]]
-    report.step("Recompute and compare (verify)", lambda: _verify(file))
+    applied = _maintain(file, changes[:-1], edges, report)
     report.step("Compile for pyspark", lambda: _compile(demo))
     report.step("Move the state to a folder", lambda: _move(demo, file))
-    applied += [(demo, batch, _apply(demo, batch, report, " on Spark")) for batch in changes[-1:]]
-    report.step("Recompute and compare (verify)", lambda: _verify(demo))
-    for batch in changes:
-        edges = (edges - set(batch.deletions)) | set(batch.insertions)
-    _, adopted = changes[-1].insertions[-1]
-    report.step("Compare with a search in Python", lambda: _search(demo, edges, adopted))
+    applied += _maintain(demo, changes[-1:], edges, report, " on Spark")
     for job, batch, done in applied:
         console.print()
         _print_batch(job, batch, done)
@@ -168,12 +162,22 @@ def demonstrate(demo: Demo) -> None:
         console.print(f"A job to read: {job.script}; its state: {job.state}")
 
 
-def _apply(demo: Demo, batch: Batch, report: Report, where: str = "") -> dict[str, Any]:
-    """Apply a batch, and return the result."""
-    folder = demo.folder / "batches" / batch.name
-    work = partial(_commit, demo, "apply", "--changes", folder, "--batch", batch.name, on_spark=bool(where))
-    done: dict[str, Any] = report.step(f"Apply batch {batch.name}{where}", work)
-    return done
+def _maintain(
+    demo: Demo, changes: Sequence[Batch], edges: set[Edge], report: Report, where: str = ""
+) -> list[tuple[Demo, Batch, dict[str, Any]]]:
+    """Apply batches to the state of a job and to ``edges``, verify it, and compare it with a search of these; the
+    results of the batches."""
+    applied: list[tuple[Demo, Batch, dict[str, Any]]] = []
+    for batch in changes:
+        folder = demo.folder / "batches" / batch.name
+        work = partial(_commit, demo, "apply", "--changes", folder, "--batch", batch.name, on_spark=bool(where))
+        applied.append((demo, batch, report.step(f"Apply batch {batch.name}{where}", work)))
+        edges -= {*batch.deletions}
+        edges |= {*batch.insertions}
+    report.step("Recompute and compare (verify)", lambda: _verify(demo))
+    _, adopted = changes[-1].insertions[-1]
+    report.step("Compare with a search in Python", lambda: _search(demo, edges, adopted))
+    return applied
 
 
 def _read(demo: Demo) -> tuple[Graph, str]:

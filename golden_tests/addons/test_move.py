@@ -161,6 +161,18 @@ class States:
         with LocalExecutor() as executor:
             return apply_batch(self.columns, executor, folder, changes, log=QUIET, **options)
 
+    def known(self, folder: str, file: str) -> list[str]:
+        """Check that both states know the batches of :meth:`file`; returns changes that neither has."""
+        more = self.changes("more", link="op,src,dst +,7,8")
+        for batch in ("b 1/é", "x'\""):
+            assert not self.apply(folder, more, batch=batch)["applied"]
+            assert not apply_file(self.rows, file, more, batch, log=QUIET)["applied"]
+        with pytest.raises(JobError, match="batch-000003"):
+            self.apply(folder, more, batch="batch-000003")
+        with pytest.raises(JobError, match="batch-000003"):
+            apply_file(self.rows, file, more, "batch-000003", log=QUIET)
+        return more
+
 
 def contents(file: str) -> dict[str, Any]:
     """The rows of the tables of a file, the commits without what the methods of a file count."""
@@ -198,12 +210,7 @@ def test_there_and_back(tmp_path: Path) -> None:
     assert folder_contents(states.columns, states.to_folder("folder2", again)) == folder_contents(
         states.columns, folder
     )
-    more = states.changes("more", link="op,src,dst +,7,8")
-    for batch in ("b 1/é", "x'\""):
-        assert not states.apply(folder, more, batch=batch)["applied"]
-        assert not apply_file(states.rows, again, more, batch, log=QUIET)["applied"]
-    with pytest.raises(JobError, match="batch-000003"):
-        states.apply(folder, more, batch="batch-000003")
+    more = states.known(folder, again)
     assert states.apply(folder, more)["batch"] == apply_file(states.rows, again, more, log=QUIET)["batch"]
 
 
@@ -217,14 +224,7 @@ def test_kept(tmp_path: Path) -> None:
     for name, rows in contents(file).items():
         if name.startswith("_stored_changes"):
             assert contents(again)[name] == [row for row in rows if row[0] == 5]
-    more = states.changes("more", link="op,src,dst +,7,8")
-    for batch in ("b 1/é", "x'\""):
-        assert not states.apply(folder, more, batch=batch)["applied"]
-        assert not apply_file(states.rows, again, more, batch, log=QUIET)["applied"]
-    with pytest.raises(JobError, match="batch-000003"):
-        states.apply(folder, more, batch="batch-000003")
-    with pytest.raises(JobError, match="batch-000003"):
-        apply_file(states.rows, again, more, "batch-000003", log=QUIET)
+    more = states.known(folder, again)
     assert states.apply(folder, more)["commit"] == apply_file(states.rows, again, more, log=QUIET)["commit"] == 6
     # What was moved is moved again.
     third = states.to_file("c.db", states.to_folder("folder2", again))

@@ -8,7 +8,6 @@ place and then renamed, so it is there as a whole or not at all.
 from __future__ import annotations
 
 import contextlib
-import itertools
 import json
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -17,14 +16,13 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
-import pyarrow.parquet as pq
 
 from ..database import decimals, external
 from ..database.command_list import add_commits_kept, add_work
 from ..database.recompute import former_relations
 from ..database.schema import changes_table, differing, logged
 from ..database.state import COMMITS_LOGGED, DatabaseState, Result, open_file_state, telling_errors
-from ..engines.arrow import ROWS_AT_ONCE, arrow_type
+from ..engines.arrow import arrow_type
 from ..engines.options import Options
 from ..job.command_line import COMMANDS, Command, on_executor, request_of
 from ..job.report import tuples_text
@@ -33,7 +31,7 @@ from ..kernel.errors import JobError, Passing
 from ..kernel.model import MOST_ENTRIES, MOST_ROUNDS, FunctionSource, Program, Relation
 from ..kernel.values import stored_row
 from ..row_kernel import methods
-from ..row_kernel.encodings import decoded_row, encoded_row
+from ..row_kernel.encodings import decoded_row, encoded_tuple
 from ..row_kernel.model import RowProgram, RowRelation
 from ..row_kernel.tables import listed
 from ..store.batches import batch_lists
@@ -60,7 +58,7 @@ from ..store.task_records import Outcome
 from ..store.versions import check_program, program_record
 from ..system.log import Log
 from ..system.places import given_place, is_local, make_folder, remove_tree, scheme_of, sync, sync_files
-from .feeds.file_state_feeds import feeds_of, record_feeds
+from .feeds.file_state_feeds import feeds_of, record_feeds, write_rows
 from .operations.changes import changed_tuples
 from .operations.differences import apart
 
@@ -102,6 +100,10 @@ class FormerState:
         """Return the last commits, as many as the new state keeps by ``keep``, or by default, which are ``most``."""
         count = int(keep or most) if (keep or "0").isdigit() else len(self.commits)
         return self.commits[-count:]
+
+    def changed(self, name: str, commit: MovedCommit, first: bool) -> Iterable[tuple[str, MovedRow]]:
+        """Return the changes of an input in a commit; in the ``first`` one that is moved, its rows."""
+        return (("+", row) for row in self.rows(name, commit.number)) if first else self.changes(name, commit.number)
 
     def before(self, commits: Sequence[MovedCommit]) -> dict[str, bool]:
         """Return the batches that none of the commits has applied."""
@@ -347,11 +349,8 @@ def moved_commit(
         staged = {}
         for relation in request.program.relations:
             if relation.kind == "input":
-                rows = (
-                    source.rows(relation.name, commit.number) if first else source.changes(relation.name, commit.number)
-                )
-                changes = (("+", row) for row in rows) if first else rows
                 folder = request.root / "data" / attempt / "input" / relation.table
+                changes = source.changed(relation.name, commit, first)
                 staged[relation.table] = [str(staged_file(relation, changes, folder))]
         return run_stages(request, None if first else before, staged, attempt, initial=first)
 
@@ -364,21 +363,8 @@ def staged_file(relation: Relation, changes: Iterable[tuple[str, MovedRow]], fol
     folder.mkdir(parents=True)
     path, columns = folder / "rows.parquet", relation.row_columns
     schema = pa.schema([*((column.sql, arrow_type(column.type)) for column in columns), ("_op", pa.string())])
-    with pq.ParquetWriter(path, schema, use_dictionary=False) as writer:
-        for some in in_parts(changes, ROWS_AT_ONCE):
-            rows = [(*(stored_row(relation.columns, row) or (True,)), op) for op, row in some]
-            arrays = [
-                pa.array(column, field.type) for column, field in zip(zip(*rows, strict=True), schema, strict=True)
-            ]
-            writer.write_table(pa.Table.from_arrays(arrays, schema=schema))
+    write_rows(path, schema, ((*(stored_row(relation.columns, row) or (True,)), op) for op, row in changes))
     return path
-
-
-def in_parts(items: Iterable[Any], size: int) -> Iterator[list[Any]]:
-    """Yield items as lists of at most a size."""
-    rest = iter(items)
-    while part := list(itertools.islice(rest, size)):
-        yield part
 
 
 def file_from_folder(
@@ -402,8 +388,8 @@ def file_from_folder(
             database.keep = kept or database.keep
             for commit in moved:
                 changes = {
-                    relation.table: stored_changes(relation, source, commit.number, commit is moved[0])
-                    for relation in program.inputs.values()
+                    relation.table: stored_changes(relation, source.changed(name, commit, commit is moved[0]))
+                    for name, relation in program.inputs.items()
                 }
                 with database.transaction():
                     database.apply(changes, commit.batch, commit.command)
@@ -418,14 +404,11 @@ def file_from_folder(
 
 
 def stored_changes(
-    relation: RowRelation, source: FormerState, number: int, first: bool
+    relation: RowRelation, changes: Iterable[tuple[str, MovedRow]]
 ) -> Iterator[tuple[str, tuple[Any, ...]]]:
-    """Yield the changes of an input in a commit as rows of a file; in the first one, its rows."""
-    changes = (
-        (("+", row) for row in source.rows(relation.name, number)) if first else source.changes(relation.name, number)
-    )
+    """Yield changes as rows of a file."""
     for op, row in changes:
-        yield op, encoded_row(relation.columns, row) or (1,)
+        yield op, encoded_tuple(relation.columns, row)
 
 
 def number_commits(database: DatabaseState, source: FormerState, moved: Sequence[MovedCommit]) -> None:

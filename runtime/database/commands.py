@@ -20,7 +20,7 @@ from ..kernel.errors import JobError, Passing, Refused
 from ..kernel.model import MOST_ROUNDS, FunctionSource
 from ..kernel.values import plain_value, shown
 from ..row_kernel.batch import RowChanges
-from ..row_kernel.encodings import encoded, encoded_row
+from ..row_kernel.encodings import encoded, encoded_row, encoded_tuple
 from ..row_kernel.model import RowProgram, RowRelation
 from ..row_kernel.tables import ROW_PARTS, quoted_sql
 from ..store.extensions import supply
@@ -431,7 +431,7 @@ def inverse_changes(database: DatabaseState, batch: str) -> dict[str, list[Store
             later = database.stored_changes(relation, number, database.commit.number)
             ROW_PARTS["later changes"](relation, [row for _, row in changes], later, batch)
         columns = relation.columns
-        found[relation.table] = [(inverse[op], encoded_row(columns, row) or (1,)) for op, row in changes]
+        found[relation.table] = [(inverse[op], encoded_tuple(columns, row)) for op, row in changes]
     return database.unfed(found)
 
 

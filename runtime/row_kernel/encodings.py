@@ -75,6 +75,11 @@ def encoded_row(columns: Sequence[Column], row: Sequence[Any]) -> tuple[Any, ...
     return tuple(encoded(value, column.type) for value, column in zip(row, columns, strict=True))
 
 
+def encoded_tuple(columns: Sequence[Column], row: Sequence[Any]) -> tuple[Any, ...]:
+    """Return a row as it is stored; one without columns has a constant."""
+    return encoded_row(columns, row) or (1,)
+
+
 def decoded_row(columns: Sequence[Column], row: Sequence[Any]) -> tuple[Any, ...]:
     """Return stored values of columns."""
     return tuple(read_stored(value, column.type) for value, column in zip(row, columns, strict=True))

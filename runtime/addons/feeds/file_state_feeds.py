@@ -117,15 +117,20 @@ class FileInputs:
         stored = self.database.program.inputs[relation.name]
         schema = pa.schema([(column.sql, arrow_type(column.type)) for column in relation.columns])
         path = self.folder / f"{relation.table}-stored.parquet"
-        with self.database.reading(), pq.ParquetWriter(path, schema) as writer:
-            rows = self.database.rows(stored)
-            while some := list(itertools.islice(rows, ROWS_AT_ONCE)):
-                own = (stored_row(relation.columns, row[: len(relation.columns)]) for row in some)
-                columns = zip(*own, strict=True)
-                arrays = [pa.array(column, field.type) for column, field in zip(columns, schema, strict=True)]
-                writer.write_table(pa.Table.from_arrays(arrays, schema=schema))
+        with self.database.reading():
+            rows = (row[: len(relation.columns)] for row in self.database.rows(stored))
+            write_rows(path, schema, (stored_row(relation.columns, row) for row in rows))
         with contextlib.closing(DuckEngine(threads=available_cores(), state=str(self.folder))) as engine:
             yield engine, f"SELECT {names(relation.columns)} FROM {engine.files([str(path)])}"
+
+
+def write_rows(path: Path, schema: pa.Schema, rows: Iterator[tuple[Any, ...]]) -> None:
+    """Write stored rows to a file of Parquet, a part at a time."""
+    with pq.ParquetWriter(path, schema, use_dictionary=False) as writer:
+        while some := list(itertools.islice(rows, ROWS_AT_ONCE)):
+            columns = zip(*some, strict=True)
+            arrays = [pa.array(column, field.type) for column, field in zip(columns, schema, strict=True)]
+            writer.write_table(pa.Table.from_arrays(arrays, schema=schema))
 
 
 def staged_changes(taken: Taken, relation: RowRelation) -> Iterator[StoredChange]:
