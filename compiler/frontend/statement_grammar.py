@@ -56,8 +56,11 @@ def parser_of(path: Path, *starts: str) -> Lark:
     version = hashlib.sha256(repr((text, starts, lark.__version__, sys.version)).encode()).hexdigest()[:16]
     # Without a home, where nothing can be written, or after a kill, they are made again.
     with contextlib.suppress(OSError, RuntimeError):
-        content = _kept(path.stem, version).read_bytes()
-        if hashlib.sha256(content[32:]).digest() == content[:32]:
+        with _kept(path.stem, version).open("rb") as file:
+            content, owner = file.read(), os.fstat(file.fileno()).st_uid
+        # Lark unpickles them: those of another user, whose home this one has, could execute anything.
+        own = not hasattr(os, "geteuid") or owner == os.geteuid()
+        if own and hashlib.sha256(content[32:]).digest() == content[:32]:
             return Lark.load(io.BytesIO(content[32:]))
     made = Lark(text, start=[*starts], parser="lalr", lexer="basic", propagate_positions=True, maybe_placeholders=False)
     with contextlib.suppress(OSError, RuntimeError):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import flintlog.compiler.frontend.statement_grammar as grammars
 import pytest
@@ -34,3 +35,15 @@ def test_kept_tables(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     file.unlink()
     file.mkdir()
     assert made().parse(TEXT, start="statement") == tree
+
+
+def test_tables_of_another_user(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """They are not loaded, since that could execute anything."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    made()
+    loaded: list[Any] = []
+    monkeypatch.setattr(Lark, "load", lambda file: loaded.append(file))
+    made()
+    assert len(loaded) == 1
+    monkeypatch.setattr(grammars.os, "geteuid", lambda: tmp_path.stat().st_uid + 1)
+    assert made().parse(TEXT, start="statement") and len(loaded) == 1
