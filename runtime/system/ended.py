@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import queue
 import signal
 import threading
 
@@ -14,22 +13,25 @@ class Ended(threading.Event):
 
     def __init__(self) -> None:
         super().__init__()
-        self._signals: queue.SimpleQueue[None] = queue.SimpleQueue()
+        self._is_set = False
+        self._unset = threading.Lock()
+        self._unset.acquire()  # until it is set; a SimpleQueue may wait forever if its timeout ends early
 
     def set(self) -> None:
         """Wake what waits; a handler may also interrupt another here."""
-        self._signals.put(None)
+        self._is_set = True
+        with contextlib.suppress(RuntimeError):
+            self._unset.release()
 
     def is_set(self) -> bool:
         """Return whether it was set."""
-        return not self._signals.empty()
+        return self._is_set
 
     def wait(self, timeout: float | None = None) -> bool:
         """Wait until it is set, at most so many seconds, and return whether it is."""
-        with contextlib.suppress(queue.Empty):
-            self._signals.get(timeout=timeout)
+        if self._unset.acquire(timeout=-1 if timeout is None else timeout):
             self.set()
-        return self.is_set()
+        return self._is_set
 
 
 def until_signal(twice: bool = True) -> Ended:
