@@ -221,6 +221,7 @@ SHAPES = {
 }
 
 
+@by_day(1)
 @pytest.mark.parametrize("text", one_in([CLOSURE, SAME, TWO], 3), ids=["closure", "same", "two"])
 @pytest.mark.parametrize("shape", one_in(SHAPES, 3))
 def test_shapes(text: str, shape: str) -> None:
@@ -245,7 +246,7 @@ path(X, Y) :- path(X, Z), link(Z, Y).
 """
 
 
-@by_day(3)
+@by_day(1)
 @pytest.mark.parametrize("engine", ["auto", "matrices"])
 @pytest.mark.parametrize(
     "numbers",

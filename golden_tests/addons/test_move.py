@@ -42,7 +42,7 @@ from golden_tests.database.jobs import NUMBERS, FileJob, script_text, write_chan
 from golden_tests.database.test_programs import OutputsChecked
 from golden_tests.harness import Changes
 from golden_tests.job.kill import STEPS, in_child, kill_at, killing_connect
-from golden_tests.nightly import AT_NIGHT, one_in, seeds
+from golden_tests.nightly import AT_NIGHT, by_day, one_in, seeds
 from golden_tests.oracle.random_programs import random_batches, random_inputs
 from golden_tests.row_kernel.test_programs import random_text
 
@@ -92,6 +92,7 @@ class WalkingJob(FileJob):
         return LocalExecutor()
 
 
+@by_day(1)
 @pytest.mark.parametrize("seed", seeds(3, 100))
 def test_random_walks(seed: int, tmp_path: Path) -> None:
     """Random programs, whose batches are applied to files and to folders in turn."""
@@ -397,6 +398,7 @@ def test_states_of_other_kinds(tmp_path: Path) -> None:
     assert not [*tmp_path.glob("b*")]
 
 
+@by_day(1)
 @pytest.mark.parametrize("step", one_in(range(1, 500, 40), 3))
 def test_killed(step: int, tmp_path: Path) -> None:
     """A state that was being built when the command was killed is not there, and can be built again."""

@@ -23,6 +23,8 @@ from flintlog.runtime.inputs.records import Problems
 from flintlog.runtime.kernel.model import Column, Relation
 from flintlog.runtime.local.objects import given_rows
 
+from golden_tests.nightly import by_day
+
 KINDS = (
     *("int", "float", "decimal(6,2)", "decimal(38,10)", "string", "bool", "date", "timestamp"),
     *("list<int>", "list<float>", "list<string>", "list<timestamp>", "int?", "float?", "timestamp?"),
@@ -144,6 +146,7 @@ def exact(found: Any, given: Any) -> bool:
     return bool(found == given) and isinstance(found, bool) == isinstance(given, bool)
 
 
+@by_day(5)
 @pytest.mark.parametrize("kind", KINDS)
 def test_values_of_python(kind: str) -> None:
     """In tuples, dicts and columns of objects; none with an exception of another kind."""

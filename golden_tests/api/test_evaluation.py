@@ -15,6 +15,8 @@ import polars as pl
 import pyarrow as pa
 import pytest
 
+from golden_tests.nightly import by_day
+
 REACH = """\
 input relation link(src: int, dst: int)
 output relation reachable(src: int, dst: int)
@@ -139,6 +141,7 @@ def test_decimals_close_to_zero() -> None:
     assert set(flintlog.evaluate(text, {"e": rows})["p"]) == {*rows[1:], (Decimal("3E-38"),)}
 
 
+@by_day(6)
 @pytest.mark.parametrize(
     ("rows", "message"),
     [

@@ -66,6 +66,7 @@ def compared(old: str, new: str) -> ProgramComparison:
 # ---- golden cases ----------------------------------------------------------------------------------------------------
 
 
+@by_day(6)
 @pytest.mark.parametrize("form", ENDINGS)
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
 def test_report(case: Path, form: str, monkeypatch: pytest.MonkeyPatch, update_golden: bool) -> None:
@@ -88,6 +89,7 @@ def test_the_way_back(case: Path) -> None:
 # ---- programs nobody wrote -------------------------------------------------------------------------------------------
 
 
+@by_day(8)
 @pytest.mark.parametrize("program", PROGRAMS, ids=lambda path: path.parent.name)
 def test_nothing_differs_from_itself(program: Path) -> None:
     """A program compared with itself."""
@@ -118,6 +120,7 @@ def assert_same_meaning(old: Compilation, new: Compilation) -> ProgramComparison
     return found
 
 
+@by_day(6)
 @pytest.mark.parametrize("program", one_in(PROGRAMS, 2), ids=[path.parent.name for path in PROGRAMS])
 def test_rules_in_another_order(program: Path) -> None:
     """Where a rule stands does not matter."""
@@ -149,6 +152,7 @@ def declaring_all(text: str) -> str:
     return "\n".join([*(line.partition(" closure of")[0] for line in more), text])
 
 
+@by_day(5)
 @pytest.mark.parametrize("seed", one_in(range(40), 2))
 def test_variables_with_other_names(seed: int) -> None:
     """They do not matter either."""
@@ -318,7 +322,7 @@ def assert_upgrades_agree(old: Compilation, new: Compilation) -> None:
     assert found.drops == planned.dropped
 
 
-@by_day(4)
+@by_day(1)
 @pytest.mark.parametrize("seed", one_in(range(12), 3))
 def test_upgrades_of_programs_nobody_wrote(seed: int) -> None:
     """To the same with its rules in another order, with a rule more, and to another program."""
@@ -339,6 +343,7 @@ FUNCTIONS = "def risk(x):\n    return x / 10\n"
 UPGRADES = [case for case in CASES if "process" not in (case / "old.dl").read_text(encoding="utf-8")]
 
 
+@by_day(4)
 @pytest.mark.parametrize("case", UPGRADES, ids=lambda case: case.name)
 def test_the_real_upgrade(case: Path, place: SparkSession | None, tmp_path: Path) -> None:
     """A state of the old program becomes one of the new, and the command says what was told before."""

@@ -17,6 +17,7 @@ from flintlog.targets.pyspark import load
 from flintlog.targets.signature import signed
 
 from golden_tests.harness import load_script, run_job
+from golden_tests.nightly import by_day
 
 PROGRAM = """\
 include "shared.dl"
@@ -60,6 +61,7 @@ def told(script: Path, command: str, *given: str, code: int = 0) -> Any:
     return json.loads(result.stdout.splitlines()[-1])
 
 
+@by_day(1)
 @pytest.mark.parametrize("options", [[], ["--with=explain"], ["--runtime=beside"], ["--runtime=installed"]])
 def test_explanations(options: list[str], script: Path) -> None:
     """They are the same whether the script has what explains tuples, or the sources of the program."""

@@ -15,6 +15,7 @@ from flintlog.compiler.passes.terms import equal_variables
 from flintlog.compiler.pipeline import Compilation, compile_program
 from flintlog.compiler.source import SourceFile
 
+from golden_tests.nightly import by_day
 from golden_tests.oracle.evaluate import ArithmeticFault, evaluate
 from golden_tests.oracle.language import Row, parse
 from golden_tests.oracle.random_programs import FEATURES, random_inputs, random_program
@@ -192,6 +193,7 @@ def random_rule(rng: random.Random, head: str) -> str:
     return f"{head}(@{rng.choice(bound)}, {argument}) :- {', '.join(body)}."
 
 
+@by_day(2)
 @pytest.mark.parametrize("seed", range(8))
 def test_random_rules(seed: int) -> None:
     """Rules that nobody wrote, all of whose literals have locations."""
@@ -202,6 +204,7 @@ def test_random_rules(seed: int) -> None:
         check_alike(text, program, [random_graph(rng, program) for _ in range(4)])
 
 
+@by_day(1)
 @pytest.mark.parametrize("seed", range(5))
 def test_random_programs(seed: int) -> None:
     """Programs that nobody wrote, recursion, aggregates and all."""

@@ -21,7 +21,7 @@ from flintlog.targets import EmitOptions
 from hypothesis import given, settings
 from hypothesis import strategies as some
 
-from golden_tests.nightly import one_in
+from golden_tests.nightly import by_day, one_in
 
 ROOT = Path(__file__).parents[2]
 CASES = sorted((ROOT / "golden_tests" / "cases").glob("*/program.dl"))
@@ -101,6 +101,7 @@ def check(page: str) -> Page:
     return found
 
 
+@by_day(5)
 @pytest.mark.parametrize("path", one_in(CASES, 3), ids=lambda path: path.parent.name)
 def test_links(path: Path) -> None:
     """Of every case: rules and script lead to each other, and so do lines of the program and rules."""

@@ -18,6 +18,7 @@ from golden_tests import packed
 from golden_tests.cli.test_commands import REACH, REFUSED, WARNED, flintlog, written
 from golden_tests.frontend.test_errors import CASES, REPORTED
 from golden_tests.language import test_error_index as explanations
+from golden_tests.nightly import AT_NIGHT
 from golden_tests.packed import Case
 
 DIALECT_CASES = Path(packed.__file__).parent / "dialects"
@@ -237,6 +238,7 @@ def check_value(value: Any, kind: Any, path: str) -> None:
 OTHERWISE = {"E0126", "E0504", "E0704", "E0734", "E0735", "E0736", "E0740", "W0811", "W0812"}
 
 
+@AT_NIGHT
 def test_sarif_is_valid_for_all_golden_errors(tmp_path: Path) -> None:
     """One log for all of them, and for the wrong programs of explanations, in every dialect, but those of command files
     and of other options: what JSON says, in SARIF's words."""

@@ -115,6 +115,7 @@ def test_without_facts(reach: Path) -> None:
     assert flintlog("run", reach).stdout == "reachable (no rows)\nsrc  dst\n---  ---\n"
 
 
+@by_day(1)
 @pytest.mark.parametrize("form", FORMATS)
 def test_what_is_written_is_read(form: str, facts: Path, tmp_path: Path) -> None:
     """The same rows in every format, whatever is in them; a nullary relation too, and one without rows."""

@@ -20,7 +20,7 @@ import pytest
 
 from golden_tests.faults import traced
 from golden_tests.faults.traced import FORCES, Answer, Fault, Traced, faults_at, missed
-from golden_tests.nightly import AT_NIGHT, START
+from golden_tests.nightly import AT_NIGHT, START, by_day
 
 PROGRAM = """
 input relation link(src: int, dst: int)
@@ -157,6 +157,7 @@ def every(scene: Scene, faults: list[Fault]) -> None:
     assert faults and missed(faults, scene.fails) == []
 
 
+@by_day(1)
 @pytest.mark.parametrize("scene", ["apply"], indirect=True)
 @pytest.mark.parametrize("what", FAULTS)
 def test_some_calls_fail(scene: Scene, what: str) -> None:

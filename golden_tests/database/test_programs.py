@@ -17,7 +17,7 @@ from flintlog.compiler.source import SourceFile
 from golden_tests.checks import REFUSALS, Checked, insertions
 from golden_tests.database.jobs import FileJob, script_text, write_changes
 from golden_tests.job.kill import in_child, killing_connect
-from golden_tests.nightly import seeds
+from golden_tests.nightly import by_day, seeds
 from golden_tests.oracle.batches import apply
 from golden_tests.oracle.evaluate import evaluate
 from golden_tests.oracle.language import parse
@@ -38,6 +38,7 @@ class OutputsChecked(Checked):
         return problems
 
 
+@by_day(3)
 @pytest.mark.parametrize("seed", seeds(6, 60))
 def test_programs(seed: int, tmp_path: Path) -> None:
     """Random programs in files, each batch by a command."""
@@ -69,6 +70,7 @@ def killed_after(job: FileJob, steps: int, given: list[str]) -> bool:
     return ended != 0
 
 
+@by_day(1)
 @pytest.mark.parametrize("seed", seeds(3, 15))
 def test_kills(seed: int, tmp_path: Path) -> None:
     """A batch that is killed at any step is there as a whole, or not at all; and it can be applied again."""

@@ -36,7 +36,7 @@ from golden_tests.faults.test_upgrade import CHANGES, PROGRAM, with_rule
 from golden_tests.faults.test_upgrade_inputs import PATHS, VARIANTS
 from golden_tests.harness import VERSION, Row, frozen_row
 from golden_tests.job.kill import in_child, killing_connect
-from golden_tests.nightly import one_in, seeds
+from golden_tests.nightly import by_day, one_in, seeds
 from golden_tests.oracle import batches, evaluate, language
 from golden_tests.oracle.random_programs import random_batches, random_inputs
 from golden_tests.row_kernel.test_programs import random_text
@@ -142,6 +142,7 @@ def first(states: FileStates) -> None:
     states.apply({"link": [("-", (2, 3)), ("+", (4, 1))], "mark": [("+", (5, 2))]})
 
 
+@by_day(1)
 @pytest.mark.parametrize("change", CHANGES)
 def test_versions(change: str, tmp_path: Path) -> None:
     """There and back again; batches go on."""
@@ -195,6 +196,7 @@ def test_ways_to_declare_an_input(way: tuple[str, str], tmp_path: Path) -> None:
     states.apply(there({"e": [*gone, ("+", (8, 9))], "s": [("+", (3,))]}))
 
 
+@by_day(1)
 @pytest.mark.parametrize("seed", seeds(4, 60))
 def test_random_programs(seed: int, tmp_path: Path) -> None:
     """One random program after another, with nasty names and values; inputs with other columns are given anew."""
@@ -343,6 +345,7 @@ def test_verified_while_others_write(tmp_path: Path) -> None:
         assert state.differences() == []
 
 
+@by_day(10)
 @pytest.mark.parametrize("command", [upgrade_file, rebuild_file])
 @pytest.mark.parametrize(
     ("sql", "said"),
@@ -396,6 +399,7 @@ def test_refused(tmp_path: Path) -> None:
     assert Path(states.file).read_bytes() == content
 
 
+@by_day(4)
 @pytest.mark.parametrize(
     "sql",
     [

@@ -21,7 +21,7 @@ from flintlog.compiler.source import SourceFile
 from golden_tests.checks import insertions
 from golden_tests.frontend.golden import rendered
 from golden_tests.harness import ImportedJob
-from golden_tests.nightly import one_in, seeds
+from golden_tests.nightly import by_day, one_in, seeds
 from golden_tests.oracle.batches import apply
 from golden_tests.oracle.evaluate import evaluate
 from golden_tests.oracle.language import parse
@@ -151,6 +151,7 @@ Q{.id = 1, .p_x = 255, .p_y = 0, .c = "Red"}
     assert done.exit_code == 1 and "P_out_of_range" in done.stderr
 
 
+@by_day(3)
 @pytest.mark.parametrize(
     ("opened", "closed", "item"),
     [

@@ -23,7 +23,7 @@ from flintlog.compiler.source import SourceFile
 from golden_tests.checks import Checked, insertions
 from golden_tests.frontend.golden import rendered
 from golden_tests.harness import ImportedJob
-from golden_tests.nightly import one_in, seeds
+from golden_tests.nightly import AT_NIGHT, one_in, seeds
 from golden_tests.oracle.random_programs import random_batches, random_inputs, random_program
 from golden_tests.packed import Case, cases_of, check, loader
 from golden_tests.passes.test_large_programs import FEW, MOST, calls
@@ -145,6 +145,7 @@ def test_results_of_functions(signature: Signature, types: dict[str, str]) -> No
     assert [item for item in diagnostics.items if item.severity == "error"] == [], text
 
 
+@AT_NIGHT
 def test_inference_is_linear() -> None:
     """For twice the operations and lists whose types are open no function is called much more than twice as often."""
     rules = (

@@ -19,7 +19,7 @@ from flintlog.compiler.source import SourceFile
 from golden_tests.checks import Checked, insertions
 from golden_tests.frontend.golden import rendered
 from golden_tests.harness import ImportedJob
-from golden_tests.nightly import one_in, seeds
+from golden_tests.nightly import by_day, one_in, seeds
 from golden_tests.oracle.evaluate import evaluate
 from golden_tests.oracle.language import parse
 from golden_tests.oracle.random_programs import random_batches, random_inputs, random_program
@@ -86,6 +86,7 @@ def test_the_preprocessor_keeps_places_and_texts() -> None:
     assert diagnostics.items == [] and rows_of(program) == 'a(1, "so??!")\n'
 
 
+@by_day(5)
 @pytest.mark.parametrize("case", one_in(PROGRAMS, 3))
 def test_halves(case: Case) -> None:
     """A program that starts from a part of its facts and gets and loses others has the rows of its evaluation."""
@@ -103,6 +104,7 @@ def test_refused(case: Case, update_golden: bool) -> None:
     check(HERE / "refused.txt", case, {"diagnostics": found}, update_golden)
 
 
+@by_day(1)
 @pytest.mark.parametrize("seed", seeds(4, 19))
 def test_random_programs(seed: int) -> None:
     """A random program of the oracle, printed in Soufflé, has the same relations, whatever batches come, and what is

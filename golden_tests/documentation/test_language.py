@@ -21,7 +21,7 @@ from lark.lexer import PatternStr
 
 from golden_tests.documentation.pages import ROOT, pieces
 from golden_tests.frontend.test_mutations import mutated
-from golden_tests.nightly import one_in
+from golden_tests.nightly import AT_NIGHT, by_day, one_in
 
 PAGE = (ROOT / "docs" / "language.md").read_text(encoding="utf-8")
 
@@ -118,6 +118,7 @@ def test_words_and_operators_are_those_of_the_compiler() -> None:
     assert shown_words() == operators | set(KEYWORDS) | set(ORDER_WORDS) | {"{", "}"}
 
 
+@by_day(12)
 @pytest.mark.parametrize("path", PROGRAMS, ids=lambda path: str(path.relative_to(ROOT)))
 def test_programs_follow_the_grammar(path: Path) -> None:
     """A program that compiles follows the grammar of the page."""
@@ -134,6 +135,7 @@ def test_examples_of_errors_follow_the_grammar_or_not() -> None:
         assert all(map(page_reads, mended)), code
 
 
+@AT_NIGHT
 @pytest.mark.parametrize("seed", one_in(range(4), 4))
 def test_mutated_programs_follow_the_grammar_or_not(seed: int) -> None:
     """What the compiler reads is what follows the grammar, in programs with something missing, doubled or exchanged."""

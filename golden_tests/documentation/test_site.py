@@ -22,6 +22,7 @@ from mkdocs.config import load_config
 from golden_tests.documentation.pages import COMMAND, ROOT, pieces
 from golden_tests.documentation.pages import PAGES as SHOWN
 from golden_tests.documentation.site import DOCS, PAGES, PICTURES, build, diagrams, hooks, picture_of, text_of
+from golden_tests.nightly import AT_NIGHT
 
 BLOCKS = ("h1", "h2", "h3", "h4", "h5", "h6", "li", "pre", "td", "th")
 OUTER = ("p", "ul", "ol", "table", "tr", "div")
@@ -57,6 +58,7 @@ def named(entry: Any) -> Iterator[str]:
             yield from named(part)
 
 
+@AT_NIGHT
 def test_broken_links_end_the_build(tmp_path: Path) -> None:
     """Each page or anchor that is not there, and a diagram without a picture, is named."""
     root = tmp_path / "root"

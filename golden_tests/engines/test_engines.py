@@ -85,6 +85,19 @@ KINDS = Story(
     ({"link": changes("-2 3 1, +3 1 2")},),
 )
 
+REACH = Story(
+    """
+    // A closure, and an aggregate.
+    input relation link(@src: int, dst: int)
+    output reach.  output sizes.
+    reach(@S, D) :- link(@S, D).
+    reach(@S, D) :- link(@S, Z), reach(@Z, D).
+    sizes(@S, count<*>) :- reach(@S, D).
+    """,
+    {"link": {(1, 2), (2, 3), (1, 3)}},
+    ({"link": changes("-2 3, +1 4")},),
+)
+
 REFUSED = Story(
     """
     // A batch that is refused.
@@ -285,7 +298,8 @@ REFUSALS = {"refused": 1, "faults": 5}
 @pytest.mark.parametrize(
     ("name", "story"),
     [
-        ("kinds", KINDS),
+        ("reach", REACH),
+        pytest.param("kinds", KINDS, marks=AT_NIGHT),
         pytest.param("entries", ENTRIES, marks=AT_NIGHT),
         pytest.param("refused", REFUSED, marks=AT_NIGHT),
         *(pytest.param(name, story, marks=AT_NIGHT) for name, story in STORIES.items()),
@@ -297,7 +311,7 @@ def test_rounds_in_spark(name: str, story: Story, tmp_path: Path, spark: SparkSe
     said = play(local, story)
     local.close()
     job = RoundsJob(story.script, tmp_path / "rounds", spark, buckets=2)
-    if name == "kinds":
+    if name in ("reach", "kinds"):
         job.module.SparkEngine.rounds_before_leaps = 0
     assert play(job, story) == said
     job.close()

@@ -15,7 +15,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from golden_tests.faults.world import World
-from golden_tests.nightly import by_day
+from golden_tests.nightly import AT_NIGHT, by_day
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -107,6 +107,7 @@ def test_a_damaged_file_of_the_state(
         check_refusals(world, path, capsys, ("rebuild",))
 
 
+@AT_NIGHT
 def test_rebuild_mends_what_is_derived(world: World, spark: SparkSession, capsys: pytest.CaptureFixture[str]) -> None:
     """It publishes nothing of a relation whose old rows are damaged, and says so."""
     paths = [stored_file(world, "reachable", kind) for kind in ("base", "changes")]
@@ -184,6 +185,7 @@ def test_a_damaged_file_of_an_earlier_version(
     assert world.manifest() == before
 
 
+@by_day(2)
 @pytest.mark.parametrize("how", DAMAGES)
 def test_a_damaged_input_file(
     how: str, world: World, spark: SparkSession, tmp_path: Path, capsys: pytest.CaptureFixture[str]

@@ -16,7 +16,7 @@ import pytest
 
 from golden_tests.faults.world import World
 from golden_tests.harness import compile_text, load_script
-from golden_tests.nightly import AT_NIGHT, by_day
+from golden_tests.nightly import AT_NIGHT
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -77,7 +77,7 @@ def give_back(disk: Path) -> None:
 ON_SPARK = [AT_NIGHT, pytest.mark.xdist_group("spark")]
 
 
-@by_day(1)
+@AT_NIGHT
 @pytest.mark.parametrize(
     ("on", "engine", "step"),
     [

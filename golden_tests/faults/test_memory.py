@@ -48,6 +48,7 @@ def refusal(folder: Path) -> str:
     return said
 
 
+@AT_NIGHT
 def test_nothing_changes(folder: Path) -> None:
     """The message says what to do instead, in one line each; with enough memory the batch can be applied."""
     before = sorted(folder.rglob("*.json"))

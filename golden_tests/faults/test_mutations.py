@@ -9,7 +9,7 @@ import pytest
 from flintlog.compiler.dialects import DIALECTS
 
 from golden_tests.mutations import SECONDS, check, limited, mutation_of
-from golden_tests.nightly import NIGHTLY, seeds
+from golden_tests.nightly import NIGHTLY, by_day, seeds
 
 EACH = 25
 
@@ -30,6 +30,7 @@ def test_mutations(dialect: str, seed: int) -> None:
     assert heard["refused"] + heard["compiled"] == EACH
 
 
+@by_day(1)
 @pytest.mark.parametrize("dialect", DIALECTS)
 def test_some_mutations_compile(dialect: str) -> None:
     """Of a hundred of each dialect some do, and most do not."""

@@ -201,7 +201,7 @@ def test_an_upgrade_by_spark(spark: SparkSession, tmp_path: Path) -> None:
     assert states.upgrade(turned.replace("mark(D, _)", "mark(D, W), W > 2"))[0] == {"reachable", "marked"}
 
 
-@by_day(1)
+@AT_NIGHT
 @pytest.mark.parametrize(("buckets", "few"), [(3, 0), pytest.param(1, 300_000, marks=AT_NIGHT)])
 def test_upgrades_one_after_the_other(buckets: int, few: int, make: Make) -> None:
     """There and back again, however the state is cut."""

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from golden_tests.faults.test_upgrade import States
-from golden_tests.nightly import AT_NIGHT, seeds
+from golden_tests.nightly import AT_NIGHT, by_day, seeds
 from golden_tests.oracle.batches import Batch
 
 if TYPE_CHECKING:
@@ -53,6 +53,7 @@ def chosen() -> Iterator[Any]:
             yield pytest.param(old, new, command, marks=() if by_day else AT_NIGHT)
 
 
+@by_day(4)
 @pytest.mark.parametrize(("old", "new", "command"), list(chosen()))
 def test_ways_to_declare_an_input(old: str, new: str, command: str, tmp_path: Path, place: SparkSession | None) -> None:
     """The rows that were put in stay, whatever else gives the relation tuples; what changes is published."""

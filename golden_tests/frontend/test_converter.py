@@ -13,6 +13,8 @@ from flintlog.compiler.editor.converter import convert
 from flintlog.compiler.editor.formatter import comments_of
 from flintlog.compiler.source import SourceFile
 
+from golden_tests.nightly import by_day
+
 CASES = sorted((Path(__file__).parents[1] / "cases").glob("*/program.dl"))
 
 
@@ -27,6 +29,7 @@ def test_dialects() -> None:
         assert [dialect_of(f"a{suffix}") for suffix in dialect.suffixes] == [dialect] * len(dialect.suffixes)
 
 
+@by_day(10)
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.parent.name)
 def test_own_programs(case: Path) -> None:
     """Programs in Flintlog's own language are printed, too: once more printed, they stay as they are."""

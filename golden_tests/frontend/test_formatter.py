@@ -23,7 +23,7 @@ from flintlog.compiler.source import SourceFile
 
 from golden_tests.documentation.pages import pieces
 from golden_tests.frontend.golden import compare
-from golden_tests.nightly import by_day, one_in
+from golden_tests.nightly import AT_NIGHT, by_day, one_in
 
 ROOT = Path(__file__).parents[2]
 CASES = sorted((Path(__file__).parent / "formatted").iterdir())
@@ -83,7 +83,7 @@ def test_case(case: Path, update_golden: bool) -> None:
     compare(formatted((case / "before.dl").read_text(encoding="utf-8")), case / "after.dl", update_golden)
 
 
-@by_day(1)
+@AT_NIGHT
 @pytest.mark.parametrize("part", one_in(range(2), 2))
 def test_all_programs(part: int) -> None:
     """The same syntax and comments, short lines, no blanks at their ends, and nothing to change the second time."""

@@ -16,6 +16,7 @@ from click.testing import CliRunner
 from flintlog.compiler import cli
 
 from golden_tests.addons.feeds.world import FeedWorld, refusal
+from golden_tests.nightly import by_day
 
 PROGRAM = """
 input relation item(id: int, name: string?, size: decimal(6,2))
@@ -69,6 +70,7 @@ FILES = [
 ]
 
 
+@by_day(20)
 @pytest.mark.parametrize("number", range(len(FILES)))
 @pytest.mark.parametrize("suffix", [".csv", ".csv.gz", ".csv.zst", ".txt"])
 def test_dialects(world: FeedWorld, number: int, suffix: str) -> None:
@@ -86,6 +88,7 @@ def test_dialects(world: FeedWorld, number: int, suffix: str) -> None:
     assert {row[:2] for row in read(world, f"{path}{options}")} == expected
 
 
+@by_day(6)
 @pytest.mark.parametrize(
     ("options", "text", "said"),
     [

@@ -19,6 +19,7 @@ from flintlog.compiler.cli import main
 from flintlog.runtime.store.extensions import COMMANDS_OF_PARTS, PARTS
 
 from golden_tests.harness import load_script
+from golden_tests.nightly import by_day
 
 PROGRAM = "input relation link(src: int, dst: int)\noutput reach.\nreach(X, Y) :- link(X, Y).\n"
 LOCATED = "input relation link(@src: int, dst: int)\noutput back.\nback(@D, S) :- link(@S, D).\n"
@@ -100,6 +101,7 @@ def test_all_commands_are_there() -> None:
     assert {*JOB_COMMANDS} == parsers().keys()
 
 
+@by_day(6)
 @pytest.mark.parametrize("command", JOB_COMMANDS)
 def test_hostile_values(
     command: str, place: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
@@ -146,6 +148,7 @@ ALWAYS = {"compile": ["-o", "out"]}
 """What is given to a command apart from that."""
 
 
+@by_day(4)
 @pytest.mark.parametrize("name", main.commands)
 def test_the_compiler(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Its options are as careful, and so are the names of its files."""

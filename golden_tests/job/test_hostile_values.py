@@ -235,7 +235,7 @@ COLUMNS = {
 }
 
 
-@by_day(4)
+@by_day(1)
 @pytest.mark.parametrize("kind", COLUMNS)
 def test_typed_values(kind: str, strict: ModuleType, spark: Any, tmp_path: Path) -> None:
     """In Parquet, with all messages; and in a table, whose values are refused as well."""

@@ -20,6 +20,8 @@ import pyarrow.csv
 import pyarrow.parquet as pq
 import pytest
 
+from golden_tests.nightly import by_day
+
 Write = Callable[[str, str | bytes], str]
 Stage = Callable[..., list[dict[str, Any]]]
 
@@ -608,6 +610,7 @@ SPELLED = {
 }
 
 
+@by_day(3)
 @pytest.mark.parametrize("kind", SPELLED)
 def test_columns_of_text_are_read_as_values_are(kind: str, job: ModuleType) -> None:
     """What a column at once is converted to is what the readers make of each value; else it is left to them."""
@@ -1021,6 +1024,7 @@ def test_a_frame_that_deletes_and_inserts_a_row(stage: Stage, job: ModuleType, s
     assert refusal(job, stage, "link", frame) == ["link: src = 1, dst = 2 is both deleted and inserted", WHICH]
 
 
+@by_day(1)
 @pytest.mark.parametrize("mode", ["order", "net", "neither"])
 def test_random_changes_come_to_what_they_say(mode: str, job: ModuleType, tmp_path: Path) -> None:
     """Of random changes of few rows, with an order and without."""

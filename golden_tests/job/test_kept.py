@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from golden_tests.harness import Row, compile_text, load_script, stored_tuples
-from golden_tests.nightly import by_day, one_in, seeds
+from golden_tests.nightly import AT_NIGHT, by_day, one_in, seeds
 
 PROGRAM = """
 input relation link(@src: int, dst: int)
@@ -124,7 +124,7 @@ def test_read_once(tmp_path: Path, few: int) -> None:
     world.verify()
 
 
-@by_day(1)
+@AT_NIGHT
 @pytest.mark.parametrize("few", one_in([300_000, 0], 2), ids=["one task", "a task for each stage"])
 @pytest.mark.parametrize("seed", seeds(1, 10))
 def test_whatever_happens_in_between(tmp_path: Path, seed: int, few: int) -> None:

@@ -70,7 +70,7 @@ BATCHES: dict[str, Batch] = {
 }
 
 
-@by_day(1)
+@AT_NIGHT
 @pytest.mark.parametrize("buckets", one_in([3, 1, 2], 3))
 def test_only_what_is_needed_is_read(buckets: int, tmp_path: Path) -> None:
     """State and changes are those of recomputation, although most rows are never read."""

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from golden_tests.harness import compile_text, load_script
+from golden_tests.nightly import AT_NIGHT
 from golden_tests.passes.test_large_programs import FEW, MOST, calls
 
 PART = """
@@ -60,6 +61,7 @@ def test_statements_depend_on_what_is_touched(tmp_path: Path, monkeypatch: pytes
     assert few == many and 10 < few.total() < 60
 
 
+@AT_NIGHT
 def test_work_grows_with_the_rules(tmp_path: Path) -> None:
     """What is done for each rule that nothing touches is not done for each pair of them."""
     calls(ManyParts(2, tmp_path).apply)

@@ -215,6 +215,7 @@ def clock(job: Any, monkeypatch: pytest.MonkeyPatch) -> type[Clock]:
     return Clock
 
 
+@by_day(1)
 @pytest.mark.parametrize("hours", [101 * 24, 40_000, -2, -40_000])
 def test_a_clock_far_from_the_last_commit(hours: int, job: Any, clock: type[Clock], tmp_path: Path) -> None:
     """It is refused before it gives up earlier commits, or keeps later ones; one may say that it is right."""
@@ -263,6 +264,7 @@ def test_clocks_that_do_no_harm(job: Any, clock: type[Clock], tmp_path: Path, mo
     assert "one of them is wrong" in counted.refusal(lambda: job.vacuum(counted.state, keep="7d", log=counted.log))
 
 
+@by_day(3)
 @pytest.mark.parametrize("jump", ["", "0d", "-1d", "7", "inf", "1e9d", "99999999999d", "7d\n"])
 def test_what_is_no_distance_in_time(jump: str, job: Any, world: World) -> None:
     """It is refused."""
@@ -409,7 +411,7 @@ EXPECTED: dict[Callable[[World], None], Rows] = {
 }
 
 
-@by_day(2)
+@by_day(1)
 @pytest.mark.parametrize("command", EXPECTED)
 @pytest.mark.parametrize("apart", [137, pytest.param(1, marks=AT_NIGHT)])
 def test_killed(command: Callable[[World], None], apart: int, job: Any, tmp_path: Path) -> None:

@@ -27,6 +27,7 @@ from flintlog.targets.pyspark.emit import emit_script
 from flintlog.targets.runtimes import PART_MODULES
 
 from golden_tests.harness import VERSION, load_script
+from golden_tests.nightly import by_day
 
 if TYPE_CHECKING:
     from types import ModuleType
@@ -80,6 +81,7 @@ def test_an_installed_runtime_has_every_part() -> None:
     assert {f"flintlog.runtime.{name}" for name in needed} <= {*modules}
 
 
+@by_day(4)
 @pytest.mark.parametrize("part", PARTS)
 def test_one_part(part: str, capsys: pytest.CaptureFixture[str]) -> None:
     """A script with one part has its commands and functions, and its kind of feed, and no others."""

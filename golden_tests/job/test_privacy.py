@@ -21,7 +21,7 @@ def modes(folder: Path) -> set[int]:
     return {stat.S_IMODE(path.stat().st_mode) for path in folder.rglob("*")}
 
 
-@by_day(2)
+@by_day(1)
 @pytest.mark.parametrize(
     ("parent", "umask", "expected"),
     [

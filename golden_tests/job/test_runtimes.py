@@ -20,6 +20,8 @@ from flintlog.targets import RUNTIMES
 from flintlog.targets.runtimes import ARCHIVE, PACKAGE, runtime_archive
 from flintlog.targets.signature import is_edited, is_generated
 
+from golden_tests.nightly import by_day
+
 PROGRAM = """
 input relation link(src: int, dst: int)
 output relation reachable(src: int, dst: int)
@@ -74,6 +76,7 @@ def test_all_ways_share_a_state(load: Any, tmp_path: Path, spark: Any) -> None:
         assert job.main(["status", "--state", state, "--quiet"]) == 0
 
 
+@by_day(1)
 @pytest.mark.parametrize("way", RUNTIMES)
 def test_explain_is_compiled_in(way: str, load: Any, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """Scripts lack the queries of ``explain``, wherever their runtime is, unless they are compiled with that part."""
@@ -159,6 +162,7 @@ def test_another_installed_release_is_refused(load: Any, tmp_path: Path) -> None
         load(write(tmp_path / "installed", "installed", "9.9.9"))
 
 
+@by_day(1)
 @pytest.mark.parametrize("way", RUNTIMES)
 def test_nodes(way: str, load: Any, tmp_path: Path) -> None:
     """The script of the nodes of a located program has what describes them."""

@@ -39,7 +39,7 @@ def interrupted(folder: Path, module: str, command: list[str], number: signal.Si
         return process.returncode, said
 
 
-@by_day(4)
+@by_day(2)
 @pytest.mark.parametrize("runtime", ["standalone", "beside", "installed"])
 @pytest.mark.parametrize(
     ("command", "number", "code"),

@@ -13,7 +13,7 @@ from golden_tests.nightly import AT_NIGHT, by_day
 KEPT = 2
 
 
-@by_day(1)
+@AT_NIGHT
 @pytest.mark.parametrize(
     ("count", "apart"), [(KEPT + 1, 6), *(pytest.param(count, 1, marks=AT_NIGHT) for count in (1, 2, KEPT + 1))]
 )

@@ -306,7 +306,7 @@ def test_a_crash_between_commit_and_publication(
     assert len(list((built / "published/pair/changes/batch=x").iterdir())) == 1
 
 
-@by_day(1)
+@AT_NIGHT
 @pytest.mark.parametrize("apart", [4, pytest.param(1, marks=AT_NIGHT)])
 def test_killed_at_every_step(apart: int, tmp_path: Path) -> None:
     """SIGKILL at each step that ``apply`` takes on the file system; by day at some of them."""
@@ -515,6 +515,7 @@ def changed(old: str, new: str, definition: str = "") -> str:
     return text.replace(old, new) + definition
 
 
+@by_day(1)
 @pytest.mark.parametrize(
     ("program", "difference"),
     [

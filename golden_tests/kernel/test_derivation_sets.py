@@ -122,6 +122,7 @@ def random_inputs(rng: random.Random, size: int) -> Inputs:
     }
 
 
+@AT_NIGHT
 @pytest.mark.parametrize("block", numbers(1, 5))
 def test_random_programs(block: int) -> None:
     """After every burst the job has the very entries, with their copies, that the rules lead to in a random order."""

@@ -92,7 +92,7 @@ PROGRAMS = {
 }
 
 
-@by_day(6)
+@by_day(1)
 @pytest.mark.parametrize("seed", seeds(1, 5))
 @pytest.mark.parametrize("rules", one_in(PROGRAMS.values(), 6), ids=list(PROGRAMS))
 def test_extrema(rules: str, seed: int, tmp_path: Path) -> None:

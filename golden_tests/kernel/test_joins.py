@@ -236,7 +236,7 @@ absent(X) :- l(L, X), b(V, _), V = X + 1, !l(L ++ [1], X), !n(X, V).
 MOST = 2**63 - 1
 
 
-@by_day(1)
+@AT_NIGHT
 @pytest.mark.parametrize("kind", one_in(["files", "memory"], 2))
 def test_overflows(kind: str, tmp_path: Path) -> None:
     """A batch is refused if and only if a derivation needs a value that an equality lacks."""
@@ -267,6 +267,7 @@ def test_overflows(kind: str, tmp_path: Path) -> None:
     assert True in refused and False in refused
 
 
+@by_day(6)
 @pytest.mark.parametrize("case", one_in(CASES, 3), ids=by_name)
 def test_golden_cases(case: Path) -> None:
     """The statements of the golden cases, except where no equality says which tuples agree."""

@@ -13,6 +13,7 @@ from flintlog.compiler.source import SourceFile
 from flintlog.targets.pyspark.emit import emit_script
 
 from golden_tests.harness import VERSION, LocalJob, MemoryJob, RoundsJob
+from golden_tests.nightly import AT_NIGHT
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -120,6 +121,7 @@ def test_improving(tmp_path: Path) -> None:
     deep.close()
 
 
+@AT_NIGHT
 def test_in_spark(tmp_path: Path, spark: SparkSession) -> None:
     """The same message when the rounds are Spark's SQL."""
     job = RoundsJob(script(COUNT), tmp_path, spark, 1)

@@ -125,6 +125,7 @@ def played(job: LocalJob | MemoryJob, text: str, batches: list[Batch]) -> Counte
         job.close()
 
 
+@AT_NIGHT
 @pytest.mark.parametrize("seed", seeds(1, 5))
 def test_numbers(seed: int, tmp_path: Path) -> None:
     """Sums and averages of ints, floats, decimals and values that may be null, whatever the batches net."""
@@ -393,6 +394,7 @@ def test_reviews(say: Say, tmp_path: Path) -> None:
     assert "recomputes  `sale`, from its rows" in said
 
 
+@by_day(2)
 @pytest.mark.parametrize("path", ["(^m)(X, Y)", "^m(Y, X)", "m?(X, Y), n(X, Y)", "(m / n)(X, Y)", "(^m | n)(X, Y)"])
 def test_paths_see_sets_under_aggregates(path: str) -> None:
     """Also a path of one step: its copies do not count, while those of atoms beside it do."""

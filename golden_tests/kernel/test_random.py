@@ -86,7 +86,7 @@ def test_seeds_in_files(seed: int) -> None:
     assert check(scenario_of(seed, seed % 2 == 0), 1 + seed % 3) == []
 
 
-@by_day(5)
+@by_day(3)
 @pytest.mark.parametrize(
     "rule",
     [

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 
+@AT_NIGHT
 @pytest.mark.parametrize("seed", seeds(1, 25))
 def test_random_sums(seed: int) -> None:
     """Batches in files, with one to three buckets, followed or from scratch."""

@@ -104,6 +104,7 @@ HOSTILE = {
 }
 
 
+@by_day(24)
 @pytest.mark.parametrize("spark", [True, False], ids=["both engines", "DuckDB"])
 @pytest.mark.parametrize("case", [*CASES, *HOSTILE], ids=lambda case: getattr(case, "name", case))
 def test_printed_program(case: Path | str, spark: bool) -> None:
@@ -117,6 +118,7 @@ def test_printed_program(case: Path | str, spark: bool) -> None:
     assert format_script(function) == black.format_str(function, mode=black.Mode(line_length=WIDTH))
 
 
+@by_day(8)
 @pytest.mark.parametrize("case", [*CASES, "breaks"], ids=lambda case: getattr(case, "name", case))
 def test_clauses_on_one_line(case: Path | str, monkeypatch: pytest.MonkeyPatch) -> None:
     """A query has the same tokens whether its clauses are on one line or on several."""
@@ -215,7 +217,7 @@ def batches_of(case: Path, job: LocalJob | MemoryJob) -> dict[str, Batch]:
     ("case", "buckets"),
     [
         pytest.param(case, count, id=f"{case.name}-{count or 'memory'}", marks=() if count in by_day else AT_NIGHT)
-        for case, by_day in zip(CASES, itertools.cycle([(1,), (None,), (3,), (None,)]), strict=False)
+        for case, by_day in zip(CASES, itertools.cycle([(), (None,), (3,), (), (None,), ()]), strict=False)
         for count in (1, 3, None)
     ],
 )

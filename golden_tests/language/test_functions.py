@@ -23,7 +23,7 @@ from flintlog.targets.pyspark.functions import DUCKDB, SPARK
 
 from golden_tests.checks import Checked
 from golden_tests.harness import LocalJob, MemoryJob, arrow_type, compile_text, frozen, load_script
-from golden_tests.nightly import AT_NIGHT, one_in
+from golden_tests.nightly import AT_NIGHT, by_day, one_in
 from golden_tests.oracle import functions as oracle
 from golden_tests.oracle.batches import Batch
 from golden_tests.random_search import compare_queries, queries_of, small_queries
@@ -242,6 +242,7 @@ def call_of(calls: LocalJob, number: int) -> Call:
 NAMED = [f"{name}({','.join(kinds)})" for name, kinds in CALLS]
 
 
+@by_day(6)
 @pytest.mark.parametrize("number", range(len(CALLS)), ids=NAMED)
 def test_in_duckdb(number: int, calls: LocalJob) -> None:
     """A function's value in DuckDB, NULL where it has none, and its type."""
@@ -253,6 +254,7 @@ def test_in_duckdb(number: int, calls: LocalJob) -> None:
         call.check("DuckDB", found.fetchall())
 
 
+@by_day(8)
 @pytest.mark.parametrize("number", one_in(range(len(CALLS)), 9), ids=NAMED)
 def test_in_spark(number: int, calls: LocalJob, tmp_path: Path, spark: SparkSession) -> None:
     """The same in Spark."""
@@ -397,6 +399,7 @@ LISTS: tuple[Batch, ...] = (
 )
 
 
+@AT_NIGHT
 def test_calls_of_calls() -> None:
     """A value that is used several times is printed once, however deep; otherwise these would have many megabytes."""
     compilation, script = compile_text(calls_of_calls(2))

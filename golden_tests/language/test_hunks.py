@@ -121,6 +121,7 @@ def test_scripts_with_a_database(edit: str, most: int) -> None:
     assert not any(re.search(r"program\.dl:[0-9]", line) for line in before[: before.index("LINES = {")])
 
 
+@by_day(3)
 @pytest.mark.parametrize("edit", EDITS)
 def test_the_script_tells_what_flintlog_diff_tells(edit: str) -> None:
     """Sections that change belong to relations of rules or declarations that ``flintlog diff`` names; the hashes of

@@ -40,7 +40,7 @@ def rows(*texts: str) -> set[tuple[int, ...]]:
     return {tuple(map(int, text.split())) for text in texts}
 
 
-@by_day(2)
+@by_day(1)
 @pytest.mark.parametrize(
     "column",
     [
@@ -70,6 +70,7 @@ def test_columns_that_hide_another(column: str) -> None:
         assert check(scenario, 2) == []
 
 
+@AT_NIGHT
 def test_columns_called_like_tables(spark: SparkSession) -> None:
     """Of relations that are negated: queries of both engines find the same rows."""
     text = """

@@ -155,6 +155,7 @@ def test_features_show(feature: str) -> None:
             assert not sign.search(text), text
 
 
+@AT_NIGHT
 def test_enough_happens() -> None:
     """Most relations hold something, most batches change something, and recursion goes deep enough now and then."""
     filled = relations = changed = batches = deep = 0

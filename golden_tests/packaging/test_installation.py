@@ -108,6 +108,7 @@ def test_every_installation_compiles_the_examples_alike(
     assert scripts(tmp_path / "one") == scripts(tmp_path / "two")
 
 
+@AT_NIGHT
 def test_scripts_do_not_depend_on_the_hash_seed(wheel_installation: Installation, tmp_path: Path) -> None:
     """Sets and dictionaries of the compiler never decide the order of anything."""
     for seed in ("1", "2026"):

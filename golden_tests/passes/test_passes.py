@@ -36,7 +36,7 @@ def test_every_pass_has_a_check() -> None:
     assert CHECKS.keys() == {step.name for step in NODE_PASSES}
 
 
-@by_day(5)
+@by_day(1)
 @pytest.mark.parametrize("seed", range(0, 300, 20))
 def test_passes_keep_their_promises_on_random_programs(seed: int) -> None:
     """Twenty programs a seed, with locations, so that localization has something to do."""

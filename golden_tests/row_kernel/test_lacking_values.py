@@ -9,6 +9,7 @@ from flintlog.compiler.source import SourceFile
 
 from golden_tests.checks import Checked
 from golden_tests.harness import MemoryJob
+from golden_tests.nightly import by_day
 from golden_tests.row_kernel.jobs import RowsJob
 
 PROGRAM = """
@@ -21,6 +22,7 @@ ONE, TWO, THREE = (
 )
 
 
+@by_day(12)
 @pytest.mark.parametrize("kind", [RowsJob, MemoryJob])
 @pytest.mark.parametrize(
     "rule",

@@ -11,7 +11,7 @@ from flintlog.runtime.row_kernel.model import JoinChoice, RowRule
 from flintlog.runtime.row_kernel.tables import ROW_PARTS
 
 from golden_tests.checks import Checked, insertions
-from golden_tests.nightly import seeds
+from golden_tests.nightly import by_day, seeds
 from golden_tests.oracle.random_programs import random_batches, random_inputs
 from golden_tests.oracle.random_sums import sum_scenario
 from golden_tests.oracle.strategies import FEATURES, MORE_FEATURES, random_program
@@ -28,6 +28,7 @@ def random_text(rng: random.Random) -> str:
     return random_program(rng, FEATURES | {feature for feature in MORE if rng.random() < 0.5})
 
 
+@by_day(2)
 @pytest.mark.parametrize("seed", seeds(4, 100))
 def test_programs(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """Random programs, half of them with joins in any of the orders that there are."""

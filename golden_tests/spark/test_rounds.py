@@ -75,6 +75,7 @@ def build(job: LocalJob, text: str, inputs: dict[str, set[tuple[Any, ...]]]) -> 
     return checked
 
 
+@AT_NIGHT
 def test_joins_where_tuples_lie(tmp_path: Path, spark: SparkSession) -> None:
     """Where nothing is few, what a localized rule joins stays where it is.
 

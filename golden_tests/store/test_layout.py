@@ -141,6 +141,7 @@ def test_what_is_at_a_moment(tmp_path: Path, spark: SparkSession) -> None:
         del sys.modules[module.__name__]
 
 
+@AT_NIGHT
 def test_a_relation_without_columns_in_buckets(tmp_path: Path) -> None:
     """It lies in the first of them, also if the state was written by one task and is read by several."""
     text = "input relation e(x: int)\ninput relation on\noutput relation p(x: int)\np(X) :- e(X), on.\n"

@@ -80,7 +80,7 @@ def test_follow_applies_what_arrives(world: FeedWorld) -> None:
     world.check({(1, 2), (2, 3), (3, 4)})
 
 
-@by_day(3)
+@by_day(1)
 @pytest.mark.parametrize(
     ("kind", "apart"),
     [

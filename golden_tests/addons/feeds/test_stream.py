@@ -78,6 +78,7 @@ def test_each_batch_once(built: FeedWorld, given: Told, capsys: pytest.CaptureFi
     assert "link is fed by stream:q1, read up to batch 1" in capsys.readouterr().out
 
 
+@AT_NIGHT
 def test_batches_that_do_not_follow(built: FeedWorld, given: Told) -> None:
     """Another query, missing batches and other ways to change the relation are refused; a way out is named."""
     given("q1", 4, ("+", 1, 2))

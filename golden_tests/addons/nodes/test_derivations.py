@@ -219,6 +219,7 @@ def test_printed(chain: tuple[Network, Path], capsys: pytest.CaptureFixture[str]
     assert f"would be at {at[b]}, whose state is not here" in said
 
 
+@AT_NIGHT
 def test_what_a_lost_node_sent(tmp_path: Path) -> None:
     """Of a derivation through a node whose state is lost, all steps at other nodes are there, and what it sent is said
     to be held by it."""
@@ -244,6 +245,7 @@ def test_what_a_lost_node_sent(tmp_path: Path) -> None:
     ]
 
 
+@AT_NIGHT
 def test_what_several_nodes_have(tmp_path: Path) -> None:
     """Distinct values and witnesses at other nodes than their group are explained by the rules of the program, from all
     that these need and from nothing that only competes."""

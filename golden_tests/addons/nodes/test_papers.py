@@ -10,7 +10,7 @@ from flintlog.compiler.ir.syntax import RECURSIONS
 from flintlog.runtime.addons.processes.simulation import Network
 
 from golden_tests.addons.nodes.test_simulation import network_of
-from golden_tests.nightly import by_day, numbers, one_in
+from golden_tests.nightly import AT_NIGHT, by_day, numbers, one_in
 from golden_tests.oracle.evaluate import evaluate
 from golden_tests.oracle.language import Program, Row, parse
 
@@ -63,7 +63,7 @@ def test_programs_of_papers(name: str, seed: int) -> None:
     run(name, seed, 3 if name == "path_vector" else 4, RECURSIONS[0])
 
 
-@by_day(1)
+@AT_NIGHT
 @pytest.mark.parametrize("seed", numbers(1, 6, 1))
 @pytest.mark.parametrize("name", one_in(["rewritten", "reachable", "hops", "cycle"], 4))
 def test_derivation_sets(name: str, seed: int) -> None:

@@ -227,7 +227,7 @@ def test_senders_of_an_older_version(made: list[Three], tmp_path: Path, monkeypa
     three.check()
 
 
-@by_day(1)
+@AT_NIGHT
 @pytest.mark.parametrize("what", one_in(["facts", "deaths", "deaths of one"], 3))
 def test_live_proofs(what: str, made: list[Three], tmp_path: Path) -> None:
     """Who does not hear which base facts of a process are dead trusts none of them, whoever sends them; they count

@@ -177,6 +177,7 @@ process C {
 """
 
 
+@AT_NIGHT
 def test_printed(tmp_path: Path) -> None:
     """Through three processes, all of which have the functions that one is given; and what is said of processes whose
     states or scripts are not here."""

@@ -24,7 +24,7 @@ from flintlog.compiler.review.report.joblog import run_logs
 
 from golden_tests.addons.processes.model import KeptLog, World, evaluated
 from golden_tests.harness import load_script
-from golden_tests.nightly import AT_NIGHT, one_in
+from golden_tests.nightly import AT_NIGHT, by_day, one_in
 from golden_tests.oracle.language import Row
 
 PAIR = """
@@ -164,6 +164,7 @@ STRAY: dict[str, tuple[str, Callable[[Path], object]]] = {
 }
 
 
+@by_day(1)
 @pytest.mark.parametrize("where", FOLDERS)
 def test_stray_files(where: str, pair: Pair) -> None:
     """Each is named once, and left aside and where it is."""
@@ -212,6 +213,7 @@ def test_what_is_no_lease(pair: Pair) -> None:
     pair.check()
 
 
+@by_day(1)
 @pytest.mark.parametrize("left", [0, 100, -1])
 def test_a_damaged_message(left: int, pair: Pair) -> None:
     """Its reader notices, and asks for everything anew; nothing is lost."""
@@ -266,6 +268,7 @@ def test_a_deletion_that_overtakes_its_insertion(pair: Pair) -> None:
     pair.check()
 
 
+@by_day(1)
 @pytest.mark.parametrize("number", one_in([errno.ENOSPC, errno.EMFILE, errno.EIO, errno.ESTALE], 2))
 @pytest.mark.parametrize("when", ["before", "after"])
 def test_the_system_fails_during_a_step(when: str, number: int, pair: Pair) -> None:
@@ -324,6 +327,7 @@ process A {
 """
 
 
+@by_day(2)
 @pytest.mark.parametrize("wrong", one_in([*"efg", "ef", "eg", "fg"], 2))
 @pytest.mark.parametrize("killed", [False, True])
 def test_only_what_is_wrong_waits(
@@ -411,6 +415,7 @@ def test_a_lease_that_cannot_be_renewed(pair: Pair) -> None:
     assert [name for name, _ in log.events] == ["lease_not_renewed", "lease_renewed"]
 
 
+@by_day(1)
 @pytest.mark.parametrize("what", one_in(["state", "older inbox", "inbox", "older state"], 3))
 def test_a_home_of_several_ages(what: str, pair: Pair, tmp_path: Path) -> None:
     """Nothing is lost, or there twice: the process begins anew, and takes in again what it was fed."""
@@ -490,6 +495,7 @@ def test_a_new_home_without_its_food(pair: Pair) -> None:
     pair.check()
 
 
+@by_day(1)
 @pytest.mark.parametrize("running", [False, True])
 def test_channels_restored_from_a_copy(running: bool, pair: Pair, tmp_path: Path) -> None:
     """Numbers begin again there: who runs ends and says why, and who starts does not take what comes for old."""
@@ -560,6 +566,7 @@ def test_columns_in_another_order(pair: Pair) -> None:
     assert pair.shown("B") == {(1, 2), (4, 30)}
 
 
+@by_day(1)
 @pytest.mark.parametrize(
     "columns",
     [[("X", "int"), ("Z", "int")], [("X", "int"), ("Y", "string")], [("X", "int")]],
@@ -784,6 +791,7 @@ def unread(pair: Pair, name: str, folder: str, file: str, number: int = errno.EA
         module.read_regular = read
 
 
+@by_day(1)
 @pytest.mark.parametrize("who", ["A", "B"])
 @pytest.mark.parametrize(
     "number",
@@ -833,6 +841,7 @@ class Copied:
             shutil.copytree(self.folder / part, self.pair.root / part)
 
 
+@by_day(1)
 @pytest.mark.parametrize("restarted", one_in(["", "A", "B", "AB"], 2))
 def test_a_copy_of_which_a_session_is_newer(restarted: str, pair: Pair, tmp_path: Path) -> None:
     """The reader began anew since the copy was made; it notices, whoever is started again."""
@@ -853,6 +862,7 @@ def test_a_copy_of_which_a_session_is_newer(restarted: str, pair: Pair, tmp_path
     pair.check()
 
 
+@by_day(1)
 @pytest.mark.parametrize("times", [1, 3, 4])
 def test_a_copy_of_which_an_incarnation_is_newer(times: int, pair: Pair, tmp_path: Path) -> None:
     """The sender began anew since the copy was made, and does again, perhaps with a number that its reader knows."""
@@ -940,6 +950,7 @@ def test_what_was_caught_up_in_an_earlier_run(chain: Pair) -> None:
     assert chain.status("B")["caught_up"]
 
 
+@by_day(1)
 @pytest.mark.parametrize("what", ["damaged", "lost", "snapshot lost"])
 def test_the_last_message(what: str, chain: Pair) -> None:
     """If it is damaged or lost, its reader has not caught up, and gets all anew."""
@@ -1028,6 +1039,7 @@ def test_the_folder_of_a_feed_is_none(make: Callable[[Path], object], made: list
     assert said["caught_up"] and said["held_up"] == said["refused"] == []
 
 
+@by_day(1)
 @pytest.mark.parametrize("number", [errno.EIO, errno.ESTALE, errno.EACCES])
 def test_a_file_fed_that_cannot_be_read_for_a_moment(number: int, pair: Pair, monkeypatch: pytest.MonkeyPatch) -> None:
     """It is taken in when it can be, though nobody has changed it; only permissions are the file's."""
@@ -1206,6 +1218,7 @@ def jobs(pair: Pair, tmp_path: Path) -> Path:
     return tmp_path
 
 
+@AT_NIGHT
 def test_run_local_ends_its_processes(jobs: Path) -> None:
     """By whatever signal it is told to end; and by itself when all is done but what was refused, which it names."""
     (jobs / "A.py").write_text(REFUSING, encoding="utf-8")
@@ -1259,6 +1272,7 @@ time.sleep(60)
 """
 
 
+@by_day(1)
 @pytest.mark.parametrize(
     "numbers",
     [(signal.SIGINT, signal.SIGINT), (signal.SIGHUP, signal.SIGTERM), (signal.SIGTERM,)],

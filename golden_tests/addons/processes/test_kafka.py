@@ -114,6 +114,7 @@ def test_numbers(opened: Open, pair: dict[str, Any]) -> None:
     assert seen(third, lambda: third.session(channel) == sessions[-1])
 
 
+@AT_NIGHT
 def test_leases(opened: Open, pair: dict[str, Any]) -> None:
     """What a process said last counts, but for what an older run of it says."""
     sender, reader, lease = opened("A"), opened("B"), pair["A"].Lease

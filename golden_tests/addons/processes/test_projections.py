@@ -10,7 +10,7 @@ from flintlog.compiler.processes import compile_processes
 from flintlog.compiler.source import SourceFile
 
 from golden_tests.addons.processes.model import World, evaluated
-from golden_tests.nightly import seeds
+from golden_tests.nightly import AT_NIGHT, seeds
 from golden_tests.oracle.language import Row
 
 TEXT = """
@@ -77,6 +77,7 @@ def test_columns() -> None:
     }
 
 
+@AT_NIGHT
 @pytest.mark.parametrize("seed", seeds(1, 5))
 def test_what_agrees_is_counted(seed: int, tmp_path: Path) -> None:
     """Rows come and go that differ in what is not sent, while processes are killed and return."""

@@ -73,6 +73,7 @@ def tell(world: World, before: Links, now: Links) -> None:
             world.feed(name, "link", ("neighbour", "cost"), changes)
 
 
+@AT_NIGHT
 @pytest.mark.parametrize("seed", [1, *numbers(0, 8, 2)])
 def test_routes(seed: int, tmp_path: Path) -> None:
     """Links come and go, routers are killed and come back, with what they had or with nothing."""

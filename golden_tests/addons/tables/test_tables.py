@@ -220,7 +220,7 @@ def test_a_copy_takes_over_in_one_step(outputs: OutputWorld, capsys: pytest.Capt
     assert outputs.apply("+,6,7,") == 1
 
 
-@by_day(2)
+@by_day(1)
 @pytest.mark.parametrize("touched", [False, True])
 def test_a_copy_that_pretends_to_be_the_original(
     touched: bool, outputs: OutputWorld, capsys: pytest.CaptureFixture[str]
@@ -402,7 +402,7 @@ def test_turns(seed: int, kind: str, tmp_path: Path) -> None:
                 raise
 
 
-@by_day(3)
+@AT_NIGHT
 @pytest.mark.parametrize("kind", one_in(LAKES, 2))
 @pytest.mark.parametrize(("seed", "times"), [(0, 4), *(pytest.param(seed, 8, marks=AT_NIGHT) for seed in range(1, 6))])
 def test_a_chain_that_is_killed(seed: int, times: int, kind: str, tmp_path: Path) -> None:
