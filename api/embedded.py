@@ -156,6 +156,7 @@ class View:
         with state.transaction():
             if known := state.known_batch(batch):
                 return Applied({}, known)
+            state.check_order(rows)
             record = state.apply(state.unfed(rows), batch)
         net = {
             relation.name: self._change(relation, state.net_changes(relation))

@@ -144,6 +144,11 @@ def state_in_file(program: Program, path: str, supplied: Any | None) -> Iterator
                 f"{path} is of another version of the program: {', '.join(names)} differ; `upgrade` it first"
             )
         former_relations(database)
+        if kept := database.records("sequences"):
+            raise JobError(
+                f"the order of changes of {', '.join(kept)} is kept (--order-column), which is not moved: "
+                "`flintlog job vacuum` with --forget-sequences gives it up"
+            )
         if supplied:
             supplied.check(json.loads(database.settings["functions"]))
         commits, feeds = [*database.commits()], feeds_of(database)
@@ -200,7 +205,8 @@ def state_in_folder(program: RowProgram, root: Path, executor: Executor, supplie
     if last.sequences:
         listed = ", ".join(last.sequences)
         raise JobError(
-            f"the order of changes of {listed} is kept (--order-column), which a state in a file does not do"
+            f"the order of changes of {listed} is kept (--order-column), which is not moved: `vacuum` with "
+            "--forget-sequences gives it up"
         )
     if last.tables.place:
         raise JobError(f"outputs are kept as tables ({last.tables.place}), which a file has no place for")

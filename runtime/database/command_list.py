@@ -9,6 +9,7 @@ from typing import Any
 from ..job.command_line import Command, CommandCall, run_commands
 from ..job.report import tuples_text
 from ..job.shared_options import (
+    Parser,
     add_all_inserts,
     add_format,
     add_functions,
@@ -35,6 +36,7 @@ from .commands import (
     status_file,
     verify_file,
 )
+from .schema import ORDERED
 
 add_state_file = several(
     add_printing, option("--state", required=True, metavar="FILE", help="the SQLite file of the state")
@@ -42,11 +44,21 @@ add_state_file = several(
 
 add_log = option("--log", dest="log_file", metavar="FILE", help="append one line per event to this file")
 
+
+def add_order(parser: Parser, program: RowProgram) -> None:
+    """Add the option for the order of changes, if the script reads it."""
+    if ORDERED:
+        option("--order-column", metavar="NAME", help="the column that orders changes; the last change wins")(
+            parser, program
+        )
+
+
 add_batch_options = several(
     add_op_column,
     option("--net", choices=["insert"], help="keep rows that are both deleted and inserted (default: refuse them)"),
     add_all_inserts,
     add_nulls,
+    add_order,
 )
 
 add_commits_kept = option(
@@ -62,6 +74,9 @@ def report_file_status(result: Mapping[str, Any]) -> Iterator[str]:
     yield f"{result['program']}: commit {result['commit']}, batch {result['batch']}, {result['bytes']:,} bytes"
     for name, rows in result["rows"].items():
         yield f"  {name}: {tuples_text(rows)}"
+    for name, kept in result.get("sequences", {}).items():
+        since = f", those of dead keys since {kept['pruned']}" if kept["pruned"] else ""
+        yield f"  {name} keeps {kept['keys']:,} sequences by {kept['column']}{since}"
     yield f"changes are kept from commit {result['kept_from']} on"
 
 
@@ -241,7 +256,7 @@ FILE_COMMANDS = (
 )
 """The commands of scripts whose state is a database."""
 
-OTHERS = {"connect", "explain", "move", "rebuild", "upgrade"}
+OTHERS = {"connect", "explain", "move", "rebuild", "upgrade", "vacuum"}
 """The commands that only ``flintlog job`` has."""
 
 

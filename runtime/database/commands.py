@@ -32,7 +32,7 @@ from ..system.places import sync
 from ..system.printing import RowPrinter
 from ..system.transient_errors import Troubles
 from .reading import RowReading, StoredChange, read_batch
-from .schema import logged
+from .schema import ORDERED, logged
 from .state import CommitRecord, DatabaseState, Result, open_file_state, telling_errors
 
 
@@ -91,12 +91,13 @@ def apply_file(
     net: str | None = None,
     all_inserts: bool = False,
     nulls: str = "refuse",
+    order_column: str | None = None,
     max_rounds: int = MOST_ROUNDS,
     functions: FunctionSource = None,
     log: Log | None = None,
 ) -> Result:
     """Apply a batch of changes in one transaction. A batch whose ID is there already changes nothing."""
-    reading = RowReading(False, op_column, net, all_inserts, nulls)
+    reading = RowReading(False, op_column, net, all_inserts, nulls, order_column)
     with open_file_state(program, state, supply(program, functions), max_rounds) as database:
         return apply_to(database, changes, batch, reading, log or Log())
 
@@ -112,9 +113,18 @@ def apply_to(
             if database.known_batch(batch):
                 return known_batch_summary(database, batch, log)
     rows = read_batch(database.program, changes, reading, log)
-    return commit_batch(
-        database, FileBatch("apply", batch, log, started), lambda: database.unfed(rows), reading.left_out
-    )
+
+    def changes_read() -> RowChanges:
+        reading.late.clear()
+        changes = rows | (ORDERED["changes"](database, reading) if reading.ordered else {})
+        database.check_order(changes, reading.order_column)
+        return database.unfed(changes)
+
+    result = commit_batch(database, FileBatch("apply", batch, log, started), changes_read, reading.left_out)
+    late = dict(+reading.late)
+    for name, count in late.items():
+        log.event("late", relation=name, rows=count)
+    return {**result, "late": late} if late and result["applied"] else result
 
 
 def commit_batch(
@@ -261,6 +271,7 @@ def status_file(program: RowProgram, state: str) -> Result:
             "keep": database.keep,
             "kept_from": database.forgotten,
             "bytes": pages * size,
+            **({"sequences": ORDERED["said"](database)} if database.sequences else {}),
         }
 
 
@@ -417,7 +428,7 @@ def inverse_changes(database: DatabaseState, batch: str) -> dict[str, list[Store
                 f"batch {shown(batch)} is commit {number}, and commit {since} has dropped {name}, or given it other "
                 "columns: apply a batch that undoes what is to be undone"
             )
-    inverse = {"+": "-", "-": "+"}
+    inverse, kept = {"+": "-", "-": "+"}, database.sequences
     found: dict[str, list[StoredChange]] = {}
     for relation in database.program.relations:
         # Before that it was no input.
@@ -425,11 +436,14 @@ def inverse_changes(database: DatabaseState, batch: str) -> dict[str, list[Store
             continue
         width = len(relation.columns)
         changes = [(op, row[:width]) for _, op, row in database.stored_changes(relation, number - 1, number)]
+        if changes and relation.key:
+            later = database.stored_changes(relation, number, database.commit.number)
+            also = ORDERED["later"](database, relation, number) if relation.name in kept else ()
+            ROW_PARTS["later changes"](relation, [row for _, row in changes], itertools.chain(later, also), batch)
+        if relation.name in kept:
+            ORDERED["restore"](database, relation, number)
         if not changes:
             continue
-        if relation.key:
-            later = database.stored_changes(relation, number, database.commit.number)
-            ROW_PARTS["later changes"](relation, [row for _, row in changes], later, batch)
         columns = relation.columns
         found[relation.table] = [(inverse[op], encoded_tuple(columns, row)) for op, row in changes]
     return database.unfed(found)

@@ -6,14 +6,15 @@ from typing import Any
 
 from ..explain.proofs import report_explanation
 from ..job.command_line import Command
-from ..job.shared_options import add_asked, add_functions, add_nulls, add_only_rows, option
-from . import parquet
+from ..job.shared_options import add_asked, add_functions, add_nulls, add_only_rows, add_sequences_removed, option
+from . import parquet, sequences
 from .command_list import FILE_COMMANDS, add_state_file, add_work
 from .explain import explain_file
 from .reading import RowReading
 from .recompute import rebuild_file, report_recomputed, upgrade_file
+from .vacuum import report_file_vacuum, vacuum_file
 
-assert parquet, "registered"
+assert parquet and sequences, "registered"
 
 add_inputs = option(
     "--input",
@@ -59,6 +60,14 @@ ALL_FILE_COMMANDS = (
         (add_work, add_inputs, add_only_rows, add_nulls),
         lambda call: rebuild_file(call.program, log=call.log, **with_reading(call.options)),
         report_recomputed,
+    ),
+    Command(
+        "vacuum",
+        "remove sequences of keys, and give room back",
+        "Remove the sequences of keys that are not needed any more, and make the file as small as it can be.",
+        (add_state_file, add_sequences_removed),
+        lambda call: vacuum_file(call.program, **call.options),
+        report_file_vacuum,
     ),
 )
 """The commands of ``flintlog job`` for a state in one SQLite file."""

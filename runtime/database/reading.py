@@ -34,6 +34,7 @@ from ..row_kernel.model import RowProgram, RowRelation
 from ..store.published_names import operation_column
 from ..system.log import Log
 from ..system.places import without_scheme
+from .schema import ORDERED
 
 StoredChange = tuple[str, tuple[Any, ...]]
 """An operation, and a row of values as they are stored."""
@@ -42,22 +43,30 @@ StoredChange = tuple[str, tuple[Any, ...]]
 @dataclass
 class RowReading:
     """How to read rows: as the ``initial`` ones of a state or as changes, and the name of their operation column.
-    ``net`` and ``all_inserts`` are as in RowShape; rows with ``nulls`` are refused, or counted in ``left_out``."""
+    ``net`` and ``all_inserts`` are as in RowShape; rows with ``nulls`` are refused, or counted in ``left_out``. With an
+    ``order_column``, what was read of relations with a key is ``ordered``, by their names, and ``late`` changes are
+    counted."""
 
     initial: bool = False
     op_column: str = "op"
     net: str | None = None
     all_inserts: bool = False
     nulls: str = "refuse"
+    order_column: str | None = None
     left_out: Counter[str] | None = field(init=False)
+    ordered: dict[str, GivenChanges] = field(init=False, default_factory=dict)
+    late: Counter[str] = field(init=False, default_factory=Counter)
 
     def __post_init__(self) -> None:
         self.left_out = left_out_counts(self.nulls)
+        if self.net and self.order_column:
+            raise JobError("--net cannot be combined with --order-column, which decides by the last change")
 
     def shape(self, relation: RowRelation) -> RowShape:
         """Return what to read for a relation."""
         operation = operation_column(relation.columns, self.op_column, self.initial and self.all_inserts)
-        return RowShape(relation, operation, "", self.initial, self.net or "", self.all_inserts, self.left_out)
+        order = self.order_column or ""
+        return RowShape(relation, operation, order, self.initial, self.net or "", self.all_inserts, self.left_out)
 
 
 def read_batch(
@@ -79,7 +88,10 @@ def read_batch(
         log.event("read", relation=name, files=len(files), bytes=sum(file.size for file in files))
         for file in files:
             read.take_file(file, log.warn)
-        changes[relation.table] = read.net()
+        if reading.order_column and relation.key:
+            reading.ordered[name] = read
+        else:
+            changes[relation.table] = read.net()
     problems.refuse()
     return changes
 
@@ -129,12 +141,13 @@ def rows_files(relation: RowRelation, place: str, problems: Problems) -> Iterato
 
 
 class GivenChange(NamedTuple):
-    """A change as it is read: its operation, its row, and where it stands."""
+    """A change as it is read: its operation, its row, where it stands, and its order, if it has one."""
 
     op: str
     row: tuple[Any, ...]
     place: object
     number: int
+    order: int = 0
 
 
 class GivenChanges:
@@ -170,32 +183,39 @@ class GivenChanges:
         readers: list[Reader] = [value_reader(column.type, text) for column in self.relation.columns]
         readers.append(functools.partial(read_operation, self.shape))
         never, keys, width = self.shape.never_null, self.shape.key_places, len(self.relation.columns)
+        if self.shape.order:
+            readers.append(ORDERED["reader"]())
+        behind = range(width, len(readers))
         for number, record in enumerate(records, 1):
             if isinstance(record, str):
                 self.problems.add(f"{place}, row {number}: {record}")
                 continue
             chosen: Sequence[int] | None = None
-            if never and any(record[i] is None for i in never):
+            deleted = bool(self.shape.order) and ORDERED["lacks"](self.shape, record)
+            if deleted:
+                chosen = [*keys, *behind]
+            elif never and any(record[i] is None for i in never):
                 assert self.shape.left_out is not None
                 self.shape.left_out[self.relation.name] += 1
                 if not self.shape.removes_keys or any(record[i] is None for i in keys):
                     continue
-                chosen = [*keys, width]
+                chosen = [*keys, *behind]
             try:
                 if chosen is None:
                     values = [read(value) for read, value in zip(readers, record, strict=False)]
                 else:
-                    values = [readers[i](record[i]) if i in chosen else None for i in range(width + 1)]
+                    values = [read(record[i]) if i in chosen else None for i, read in enumerate(readers)]
             except ValueError:
-                self.note_problems(readers, chosen or range(width + 1), record, f"{place}, row {number}")
+                self.note_problems(readers, chosen or range(len(readers)), record, f"{place}, row {number}")
                 continue
+            order = values.pop() if self.shape.order else 0
             op = values.pop()
-            if chosen is not None:
+            if chosen is not None and not deleted:
                 # An insertion that is left out for a null removes the row with its key.
                 if op not in "+>":
                     continue
                 op = REMOVE_KEY
-            self.changes.append(GivenChange(op, tuple(values), place, number))
+            self.changes.append(GivenChange(op, tuple(values), place, number, order))
 
     def note_problems(self, readers: Sequence[Reader], chosen: Sequence[int], record: Any, where: str) -> None:
         """Add a problem for each value of a record that does not fit."""
@@ -212,6 +232,9 @@ class GivenChanges:
         stored = row_storing(self.relation)
         if self.relation.copy:
             return [(change.op, stored(change.row)) for change in self.changes]
+        if self.shape.order:
+            last: list[StoredChange] = ORDERED["last"](self)
+            return last
         listed = any(column.type.endswith(("?", ">")) for column in self.relation.columns)
         changes: dict[tuple[Any, ...], list[GivenChange]] = {}
         for change in self.changes:

@@ -35,6 +35,7 @@ from .schema import (
     stored_schema,
     view_name,
 )
+from .sequences import SEQUENCE_COLUMNS, sequences_table
 from .state import CommitRecord, DatabaseState, Result, open_file_state
 
 NAME = '"((?:[^"]|"")+)"'
@@ -44,9 +45,9 @@ COLUMN = f"{NAME} (?:INTEGER|REAL|TEXT|BLOB)"
 
 MADE = re.compile(
     f"CREATE TABLE {NAME} \\((_commit INTEGER NOT NULL, _op TEXT NOT NULL, )?(?P<columns>{COLUMN}(, {COLUMN})*)"
-    f"(?(2)\\)|, PRIMARY KEY \\({NAME}(, {NAME})*\\)\\) WITHOUT ROWID)"
+    f"(?(2)\\)|(, {SEQUENCE_COLUMNS})?, PRIMARY KEY \\({NAME}(, {NAME})*\\)\\) WITHOUT ROWID)"
 )
-"""Matches the definition of a table of changes, or of tuples."""
+"""Matches the definition of a table of changes, of tuples, or of sequences."""
 
 
 class FormerRelation(NamedTuple):
@@ -64,6 +65,21 @@ class FormerRelation(NamedTuple):
     def changes(self) -> str:
         """The name in SQL of the table of its changes meanwhile."""
         return quoted_sql(f"_former_changes_of_{self.table}")
+
+    @property
+    def sequences(self) -> str:
+        """The name in SQL of the table of the sequences of its keys."""
+        return quoted_sql(f"_sequences_of_{self.table}")
+
+    def has_sequences(self, records: Mapping[str, object]) -> bool:
+        """Return whether it is an input among those that have ``records`` of sequences."""
+        return self.record.kind == "input" and bool(self.record.key) and self.record.name in records
+
+    def has_key_of(self, relation: RowRelation) -> bool:
+        """Return whether the relation has the primary key of one of the program."""
+        former = [(name, sql, kind) for name, sql, kind in self.record.columns if sql in self.record.key]
+        now = [(column.name, column.sql, column.type) for column in relation.columns if column.sql in relation.key]
+        return self.record.key == [*relation.key] and former == now
 
     def has_columns_of(self, relation: RowRelation) -> bool:
         """Return whether the relation has the columns of one of the program."""
@@ -99,7 +115,7 @@ def upgrade_file(
     """
     started, reading, log = time.monotonic(), reading or RowReading(True), log or Log()
     with open_file_state(program, state, supply(program, functions), max_rounds, recomputes=True) as database:
-        schema = stored_schema(database.connection) == expected_schema(database.tables)
+        schema = stored_schema(database.connection) == expected_schema(database.tables, database.sequences)
         if not inputs and schema and not differing(program, database.settings, state) and has_its_functions(database):
             commit = database.commit
             named = {"batch": commit.batch, "commit": commit.number, "applied": False}
@@ -178,13 +194,15 @@ def recompute_file(
 def former_relations(database: DatabaseState) -> list[FormerRelation]:
     """Return the relations of the program that wrote a state. Raise JobError if the file has other tables than theirs,
     or views or triggers, which would run; it may lack views, and may have other indexes of the tables of tuples."""
-    connection = database.connection
+    connection, kept = database.connection, database.records("sequences")
     former = [FormerRelation(*item) for item in recorded_relations(database.settings, database.path).items()]
     tables = {("table", f"_rows_of_{BEGINNING}"): ["_unit"]}
     others = {("table", "_commits"), ("table", "_settings")}
     for one in former:
         columns = [sql for _, sql, _ in one.record.columns] or ["_unit"]
         columns += [one.record.copy] if one.record.copy else []
+        if one.has_sequences(kept):
+            tables["table", f"_sequences_of_{one.table}"] = one.record.key
         tables["table", f"_rows_of_{one.table}"] = columns
         others |= {("view", view_name(one.table))} if not one.record.hidden else set()
         if one.record.logged:
@@ -251,6 +269,7 @@ def recompute_all(
     program, tables, before = database.program, database.tables, database.commit
     kept = continued_inputs(database, former, given, log)
     compared, logs = continued_relations(program, former)
+    keep_sequences(database, former, given, log)
     set_aside(database, former)
     for table, one in logs.items():
         database.connection.execute(f"ALTER TABLE {one.changes} RENAME TO {quoted_sql(f'_stored_changes_of_{table}')}")
@@ -274,8 +293,31 @@ def recompute_all(
         for name in (one.rows, one.changes):
             database.connection.execute(f"DROP TABLE IF EXISTS {name}")
     record = database.add_commit(None, command, None, rows, changes)
-    check_schema(database.connection, tables, database.path)
+    check_schema(database.connection, tables, database.path, database.sequences)
     return record
+
+
+def keep_sequences(
+    database: DatabaseState, former: Sequence[FormerRelation], given: Mapping[str, object], log: Log
+) -> None:
+    """Keep the sequences of inputs that have the same primary key and keep their rows. Warn of the others."""
+    records, kept, execute = database.records("sequences"), {}, database.connection.execute
+    for one in former:
+        if not one.has_sequences(records):
+            continue
+        name = one.record.name
+        relation = database.program.inputs.get(name)
+        anew = relation is not None and relation.table in given
+        if relation and not anew and one.has_key_of(relation):
+            kept[name] = records[name]
+            if relation.table != one.table:
+                execute(f"ALTER TABLE {one.sequences} RENAME TO {sequences_table(relation)}")
+            continue
+        execute(f"DROP TABLE {one.sequences}")
+        why = "its rows are given anew" if anew else "it has another primary key, or is no input any more"
+        log.warn(f"{name} no longer keeps the sequences of its keys, since {why}")
+    if records:
+        database.record("sequences", kept)
 
 
 def continued_inputs(

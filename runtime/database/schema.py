@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import sqlite3
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from ..kernel.errors import JobError
 from ..kernel.model import Column
@@ -31,6 +31,9 @@ SCHEMA_VERSION = 1
 
 READABLE: dict[str, Callable[[str, str], str]] = {}
 """SQL for stored decimals as people read them, by name and type; its module registers it."""
+
+ORDERED: dict[str, Callable[..., Any]] = {}
+"""What is done with changes that have an order; their module registers it."""
 
 COMMITS = """CREATE TABLE _commits (
     number INTEGER PRIMARY KEY, batch TEXT NOT NULL UNIQUE, generated INTEGER NOT NULL, command TEXT NOT NULL,
@@ -113,8 +116,8 @@ def changes_index(table: str) -> str:
     return f"_stored_changes_of_{table}__1"
 
 
-def expected_schema(tables: RowTables) -> dict[tuple[str, str], str]:
-    """Return the definitions of all that a file has, by types and names."""
+def expected_schema(tables: RowTables, sequences: Iterable[str] = ()) -> dict[tuple[str, str], str]:
+    """Return the definitions of all that a file has, by types and names; some inputs have ``sequences``."""
     made = {("table", "_commits"): COMMITS, ("table", "_settings"): SETTINGS}
     made |= {(kind, name): sql for kind, name, sql in definitions(tables)}
     for relation in logged(tables.program):
@@ -133,6 +136,8 @@ def expected_schema(tables: RowTables) -> dict[tuple[str, str], str]:
         if not relation.hidden:
             name = view_name(relation.table)
             made["view", name] = view_of(name, relation, f"_rows_of_{relation.table}")
+    for name in sequences:
+        made |= ORDERED["schema"](tables, name)
     return made
 
 
@@ -245,8 +250,10 @@ def check_origin(connection: sqlite3.Connection, path: str) -> dict[str, str]:
         query = "SELECT sql FROM sqlite_schema WHERE type = 'table' AND name = ?"
         if connection.execute(query, (name,)).fetchone() != (sql,):
             raise JobError(f"{path} is damaged, or was changed by another program: it has no table {name} of a state")
-    # Files have feeds only once these were connected, and statistics once joins were chosen by them.
-    settings = {"feeds": "{}", "statistics": "[]", **dict(connection.execute("SELECT name, value FROM _settings"))}
+    # Files have feeds once these were connected, statistics once joins were chosen by them, sequences once changes had
+    # an order.
+    settings = {"feeds": "{}", "statistics": "[]", "sequences": "{}"}
+    settings |= dict(connection.execute("SELECT name, value FROM _settings"))
     for name, has in SETTINGS_READ.items():
         try:
             read = isinstance(settings[name], str) and has(settings[name])
@@ -257,10 +264,10 @@ def check_origin(connection: sqlite3.Connection, path: str) -> dict[str, str]:
     return settings
 
 
-def check_schema(connection: sqlite3.Connection, tables: RowTables, path: str) -> None:
+def check_schema(connection: sqlite3.Connection, tables: RowTables, path: str, sequences: Iterable[str]) -> None:
     """Raise JobError unless a file has what the program puts there, and nothing else: a table or a trigger of somebody
     else might do anything."""
-    there, known = stored_schema(connection), expected_schema(tables)
+    there, known = stored_schema(connection), expected_schema(tables, sequences)
     if there == known:
         return
     foreign = [key for key, sql in there.items() if known.get(key) != sql]

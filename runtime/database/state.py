@@ -6,7 +6,7 @@ import contextlib
 import itertools
 import json
 import sqlite3
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import timedelta
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -22,6 +22,7 @@ from ..store.manifest import fed_elsewhere, is_moment, parsed_moment
 from ..store.retention import UNITS, moment_after, moment_text
 from .schema import (
     APPLICATION_ID,
+    ORDERED,
     SCHEMA_VERSION,
     changes_table,
     check_origin,
@@ -205,7 +206,7 @@ class DatabaseState:
             }
             if not recomputes:
                 check_settings(self.program, self.settings, self.path)
-                check_schema(self.connection, self.tables, self.path)
+                check_schema(self.connection, self.tables, self.path, self.sequences)
                 if self.supplied:
                     self.supplied.check(json.loads(self.settings["functions"]))
             self.refresh()
@@ -249,8 +250,22 @@ class DatabaseState:
     @property
     def feeds(self) -> Any:
         """The records of the feeds of inputs, by their names, as JSON."""
-        row = self.connection.execute("SELECT value FROM _settings WHERE name = 'feeds'").fetchone()
+        return self.records("feeds")
+
+    @property
+    def sequences(self) -> Any:
+        """The records of the inputs that keep the sequences of their keys, by their names, as JSON."""
+        kept = self.records("sequences") if ORDERED else {}
+        return {name: kept[name] for name, relation in self.program.inputs.items() if relation.key and name in kept}
+
+    def records(self, name: str) -> Any:
+        """Return the records of inputs under a name, none if the file has no such setting."""
+        row = self.connection.execute("SELECT value FROM _settings WHERE name = ?", (name,)).fetchone()
         return json.loads(row[0]) if row else {}
+
+    def record(self, name: str, records: Any) -> None:
+        """Let the file have records of inputs under a name."""
+        self.connection.execute("REPLACE INTO _settings VALUES (?, ?)", (name, json.dumps(records)))
 
     def unfed(self, changes: dict[str, Any]) -> dict[str, Any]:
         """Return changes by table; raise JobError for those of an input that has a feed."""
@@ -259,6 +274,12 @@ class DatabaseState:
             if changes.get(relation.table) and name in feeds:
                 raise fed_elsewhere(name, feeds[name]["source"])
         return changes
+
+    def check_order(self, tables: Mapping[str, Any], order_column: str | None = None) -> None:
+        """Raise JobError if one of the inputs with changes in ``tables`` keeps sequences by another order column."""
+        if self.sequences:
+            changed = [name for name, relation in self.program.inputs.items() if tables.get(relation.table)]
+            ORDERED["check"](self, changed, order_column)
 
     @property
     def commit(self) -> CommitRecord:
@@ -451,7 +472,8 @@ class DatabaseState:
         with self.reading():
             for table in self.tables.tables.values():
                 table.lost = table.gained = 0
-            return [*row_differences(self.tables), *self.count_differences()]
+            wrong = ORDERED["faults"](self) if self.sequences else ()
+            return [*row_differences(self.tables), *self.count_differences(), *wrong]
 
     def count_differences(self) -> Iterator[dict[str, Any]]:
         """Yield the relations that have another number of tuples than the last commit says."""

@@ -299,3 +299,20 @@ add_watching = several(
     add_metrics,
 )
 """The options of a command whose batches can be watched."""
+
+add_sequences_removed = several(
+    option(
+        "--tombstones",
+        action="append",
+        default=[],
+        metavar="REL=DISTANCE",
+        help="remove the sequences of dead keys of this relation that are further behind its newest sequence",
+    ),
+    option(
+        "--forget-sequences",
+        action="append",
+        default=[],
+        metavar="REL",
+        help="remove all sequences of this relation, which keeps none from now on",
+    ),
+)

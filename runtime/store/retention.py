@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -156,3 +156,31 @@ def recorded_commits(root: Path) -> Iterator[Manifest]:
         except (ValueError, FileNotFoundError):
             # It is damaged, or was removed meanwhile.
             continue
+
+
+# Sequences of keys
+
+SEQUENCE_UNITS = {"": 1, "d": 86_400_000_000, "h": 3_600_000_000, "m": 60_000_000}
+"""The lengths of units of time in sequences, which are microseconds if the order column holds points in time."""
+
+
+def sequence_distances(kept: Iterable[str], given: Iterable[str] | Mapping[str, Any]) -> dict[str, int]:
+    """Return how far behind the newest sequence of a relation those of dead keys are kept, given as REL=DISTANCE or as
+    a mapping. Raise JobError for a relation that is not among those that have ``kept`` any, or another distance."""
+    items = given.items() if isinstance(given, Mapping) else (item.rpartition("=")[::2] for item in given)
+    distances = {}
+    for name, distance in items:
+        check_sequences(kept, [name])
+        match = re.fullmatch(r"([0-9]{1,30})([dhm]?)", str(distance))
+        if not match:
+            raise JobError(f"{shown(distance)} is no distance: give a whole number, or a time such as 7d, 12h or 90m")
+        distances[name] = int(match[1]) * SEQUENCE_UNITS[match[2]]
+    return distances
+
+
+def check_sequences(kept: Iterable[str], given: Iterable[str]) -> None:
+    """Raise JobError if one of these relations is not among those that have ``kept`` sequences."""
+    for name in given:
+        if name not in kept:
+            keeping = ", ".join(sorted(kept)) or "none"
+            raise JobError(f"{name} keeps no sequences; these relations do: {keeping}")

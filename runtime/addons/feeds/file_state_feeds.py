@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import contextlib
 import itertools
-import json
 import tempfile
 import time
 from collections.abc import Iterable, Iterator, Mapping
@@ -96,8 +95,7 @@ def feeds_of(database: DatabaseState) -> dict[str, FeedRecord]:
 
 def record_feeds(database: DatabaseState, feeds: Mapping[str, FeedRecord]) -> None:
     """Let a state have these feeds, in the transaction that is open."""
-    text = json.dumps({name: asdict(record) for name, record in feeds.items()})
-    database.connection.execute("REPLACE INTO _settings VALUES ('feeds', ?)", (text,))
+    database.record("feeds", {name: asdict(record) for name, record in feeds.items()})
 
 
 @dataclass(frozen=True)
@@ -157,6 +155,8 @@ def apply_file_feeds(
     other sources for this batch. The rows of relations in ``resync`` are compared as a whole. Raise Passing if another
     process commits meanwhile."""
     started = time.monotonic()
+    if read.order_column:
+        raise JobError("a state in a file orders the changes of --changes and --batches only: leave --order-column out")
     request = request_on(database, executor, log)
     with database.reading():
         before, commit = feeds_of(database), database.commit
@@ -177,6 +177,7 @@ def apply_file_feeds(
             one.table: [*staged_changes(one, database.program.inputs[one.request.relation.name])] for one in deliveries
         }
         with database.transaction():
+            database.check_order(changes)
             if (feeds_of(database), database.commit.number) != (before, commit.number):
                 raise Passing(f"another process has changed {database.path} while feeds were read")
             with telling_places(request.program, lambda about, text: place_taken(about, text, deliveries, reading)):

@@ -2,47 +2,19 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from typing import Any
 
 from ...inputs.sequences import sequence_relations
-from ...kernel.errors import JobError
 from ...kernel.model import Program
 from ...kernel.sql import names
-from ...kernel.values import shown
 from ...store.data_files import check_stored, stored_engine, stored_files
 from ...store.manifest import Manifest, SequenceRecord
 from ...store.request import Request
 from ...store.stages import run_stages
 from ...store.task_records import Outcome
 from ...store.writing import write_staged
-
-SEQUENCE_UNITS = {"": 1, "d": 86_400_000_000, "h": 3_600_000_000, "m": 60_000_000}
-"""The lengths of units of time in sequences, which are microseconds if the order column holds points in time."""
-
-
-def given_distances(before: Manifest, given: Iterable[str] | Mapping[str, Any]) -> dict[str, int]:
-    """Return how far behind the newest sequence of a relation those of dead keys are kept, given as REL=DISTANCE or as
-    a mapping. Raise JobError for a relation that keeps none, or another distance."""
-    items = given.items() if isinstance(given, Mapping) else (item.rpartition("=")[::2] for item in given)
-    distances = {}
-    for name, distance in items:
-        check_kept(before, [name])
-        match = re.fullmatch(r"([0-9]{1,30})([dhm]?)", str(distance))
-        if not match:
-            raise JobError(f"{shown(distance)} is no distance: give a whole number, or a time such as 7d, 12h or 90m")
-        distances[name] = int(match[1]) * SEQUENCE_UNITS[match[2]]
-    return distances
-
-
-def check_kept(before: Manifest, given: Iterable[str]) -> None:
-    """Raise JobError if one of these relations keeps no sequences."""
-    for name in given:
-        if name not in before.sequences:
-            keeping = ", ".join(sorted(before.sequences)) or "none"
-            raise JobError(f"{name} keeps no sequences; these relations do: {keeping}")
 
 
 def without_sequences(

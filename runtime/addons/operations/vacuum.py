@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from ...job.command_line import COMMANDS, Command, request_of
-from ...job.shared_options import add_keeping, add_metrics, add_state, option
+from ...job.shared_options import add_keeping, add_metrics, add_sequences_removed, add_state, option
 from ...kernel.model import Program
 from ...store.batches import last_commit, new_batch_id
 from ...store.commits import open_state, run_and_commit
@@ -21,10 +21,18 @@ from ...store.garbage import collect_garbage, readable, remove_unfinished, tidy
 from ...store.manifest import PUBLISHED, Manifest, commit_of
 from ...store.publish import attempts_in
 from ...store.request import Batch
-from ...store.retention import checked_distance, checked_keep, checked_moment, kept_after, oldest_kept
+from ...store.retention import (
+    check_sequences,
+    checked_distance,
+    checked_keep,
+    checked_moment,
+    kept_after,
+    oldest_kept,
+    sequence_distances,
+)
 from ...system.log import Log
 from ...system.places import files_under, is_local, remove_tree, sync
-from .tombstones import check_kept, given_distances, without_sequences
+from .tombstones import without_sequences
 
 
 def vacuum_state(
@@ -56,8 +64,8 @@ def vacuum_state(
     first = kept_after(root, before, keeping, moment, before.commit)
     manifest = before
     forgotten = list(forget_sequences)
-    distances = given_distances(before, tombstones)
-    check_kept(before, forgotten)
+    distances = sequence_distances(before.sequences, tombstones)
+    check_sequences(before.sequences, forgotten)
     records, sequences = dict(before.sequences), dict[str, int]()
     if keeping != before.keep or first > oldest_kept(before) or distances or forgotten or jump:
         batch = new_batch_id(root, before, "vacuum")
@@ -141,20 +149,7 @@ COMMANDS["vacuum"] = Command(
         add_keeping,
         add_metrics,
         option("--keep-published", action="store_true", help="remove no published changes"),
-        option(
-            "--tombstones",
-            action="append",
-            default=[],
-            metavar="REL=DISTANCE",
-            help="remove the sequences of dead keys of this relation that are further behind its newest sequence",
-        ),
-        option(
-            "--forget-sequences",
-            action="append",
-            default=[],
-            metavar="REL",
-            help="remove all sequences of this relation, which keeps none from now on",
-        ),
+        add_sequences_removed,
         option(
             "--max-clock-jump",
             metavar="TIME",
