@@ -292,6 +292,7 @@ def test_a_damaged_file(tmp_path: Path) -> None:
     assert not [*tmp_path.glob("folder*")]
 
 
+@by_day(1)
 @pytest.mark.parametrize("suffix", ["-wal", "-shm", "-journal"])
 def test_what_a_former_database_left(suffix: str, tmp_path: Path) -> None:
     """A log beside the place would be applied to the new file."""

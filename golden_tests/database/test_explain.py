@@ -19,7 +19,7 @@ from flintlog.runtime.kernel.values import hashable, value_text
 from golden_tests.checks import REFUSALS, insertions
 from golden_tests.database.test_recompute import FileStates
 from golden_tests.harness import Row
-from golden_tests.nightly import seeds
+from golden_tests.nightly import AT_NIGHT, seeds
 from golden_tests.oracle import batches, evaluate
 from golden_tests.oracle.random_programs import random_batches, random_inputs
 from golden_tests.oracle.random_sums import sum_scenario
@@ -227,6 +227,7 @@ def test_command(tmp_path: Path) -> None:
     assert CliRunner().invoke(main, [*command, "reach(1, x)"]).exit_code == 1
 
 
+@AT_NIGHT
 def test_strings_like_aliases(tmp_path: Path) -> None:
     """A condition is not taken for one on a literal that its string looks like."""
     text = (

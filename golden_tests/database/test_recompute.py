@@ -172,6 +172,7 @@ def test_an_unchanged_program(tmp_path: Path) -> None:
 WAYS = [*itertools.permutations({**VARIANTS, **FURTHER_VARIANTS}, 2)]
 
 
+@by_day(5)
 @pytest.mark.parametrize("way", one_in(WAYS, 5), ids=" to ".join)
 def test_ways_to_declare_an_input(way: tuple[str, str], tmp_path: Path) -> None:
     """The rows that were put in stay, whatever else gives the relation tuples."""

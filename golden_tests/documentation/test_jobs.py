@@ -19,6 +19,7 @@ from flintlog.targets.pyspark.emit import emit_script
 
 from golden_tests.documentation.pages import ROOT, in_code, table
 from golden_tests.harness import VERSION, load_script
+from golden_tests.nightly import AT_NIGHT
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -148,6 +149,7 @@ def signature(name: str, function: Any) -> str:
     return "\n".join([*lines, line.rstrip()])
 
 
+@AT_NIGHT
 def test_results(spark: SparkSession, tmp_path: Path) -> None:
     """What commands print with ``--json`` has the members of the table."""
     module: Any = job(CLOSURE)

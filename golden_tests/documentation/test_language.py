@@ -125,6 +125,7 @@ def test_programs_follow_the_grammar(path: Path) -> None:
     page_parser().parse(path.read_text(encoding="utf-8"))
 
 
+@AT_NIGHT
 def test_examples_of_errors_follow_the_grammar_or_not() -> None:
     """What breaks the syntax in an explanation breaks the grammar of the page; what mends it follows it."""
     for code, text in sections().items():

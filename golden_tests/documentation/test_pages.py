@@ -11,7 +11,7 @@ from flintlog.compiler.diagnostics import CompileError
 from flintlog.compiler.source import SourceFile
 
 from golden_tests.documentation.pages import COMMAND, PAGES, ROOT, follow, pieces
-from golden_tests.nightly import AT_NIGHT
+from golden_tests.nightly import AT_NIGHT, by_day
 
 #: Pages whose commands run in the repository, because they use its files.
 IN_REPOSITORY = ("docs/review.md",)
@@ -27,6 +27,7 @@ LONG = [
 UNFORMATTED = CompileOptions(format=False)
 
 
+@by_day(12)
 @pytest.mark.parametrize(
     "name", [pytest.param(name, marks=AT_NIGHT if name in LONG else ()) for name in PAGES if name not in ELSEWHERE]
 )

@@ -15,7 +15,7 @@ from flintlog.compiler.ir.typed import variables_of
 from flintlog.compiler.source import SourceFile
 
 from golden_tests.frontend.golden import front, rendered
-from golden_tests.nightly import NIGHTLY
+from golden_tests.nightly import AT_NIGHT, NIGHTLY
 from golden_tests.oracle.random_programs import random_program
 
 PROGRAMS = sorted((Path(__file__).parent / "programs").glob("*/program.dl"))
@@ -108,6 +108,7 @@ def test_random_programs_meet_the_contract() -> None:
             check_program(resolved)
 
 
+@AT_NIGHT
 def test_the_order_of_a_body_changes_no_meaning() -> None:
     """Every order of a body makes the same literals."""
     body = ["n(X, _)", "Y = X + 1", "Z = Y * 2", "!n(Z, _)", "Z > W", "W = Y"]

@@ -111,7 +111,7 @@ def test_white_space_does_not_matter(seed: int) -> None:
             assert formatted(other) == formatted(PROGRAMS[name]), name
 
 
-@by_day(1)
+@AT_NIGHT
 @pytest.mark.parametrize("seed", one_in(range(3), 3))
 def test_comments_anywhere(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """Comments between any two words, in lines of any width: all are kept, and nothing changes the second time."""

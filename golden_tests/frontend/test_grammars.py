@@ -9,6 +9,8 @@ import flintlog.compiler.frontend.statement_grammar as grammars
 import pytest
 from lark import Lark
 
+from golden_tests.nightly import AT_NIGHT
+
 GRAMMAR = Path(grammars.__file__).with_name("flintlog.lark")
 TEXT = "reach(X, Y) :- link(X, Z), reach(Z, Y), X != Y.\n"
 
@@ -19,6 +21,7 @@ def made() -> Lark:
     return parser
 
 
+@AT_NIGHT
 def test_kept_tables(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A parser is the same with and without them, whatever their file contains."""
     monkeypatch.setenv("XDG_CACHE_HOME", "/dev/null")

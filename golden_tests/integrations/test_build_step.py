@@ -49,6 +49,7 @@ def run(
     return done
 
 
+@WANTED
 def test_make(project: Path) -> None:
     """Builds what is missing and what has changed, and nothing else."""
     first = run(project, "make")
@@ -64,6 +65,7 @@ def test_make(project: Path) -> None:
     assert "jobs/packages.py is missing" in run(project, "make", "check", expect=2).stderr
 
 
+@WANTED
 def test_github_steps(project: Path) -> None:
     """The commands of the workflow's steps."""
     workflow = yaml.safe_load((EXAMPLE / "github-workflow.yml").read_text(encoding="utf-8"))

@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from golden_tests.addons.feeds.world import FeedWorld, append, links, make_table
+from golden_tests.nightly import by_day
 
 #: Variables by which the client is configured, all of which a test must not have from elsewhere.
 VARIABLES = ("CONFIG", "URL", "NAMESPACE", "PARENT_ID", "DISABLED", "API_KEY")
@@ -171,6 +172,7 @@ def test_a_server_that_does_not_answer(
     assert len(taken) == 1
 
 
+@by_day(4)
 @pytest.mark.parametrize(
     ("source", "expected"),
     [

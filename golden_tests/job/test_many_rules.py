@@ -55,6 +55,7 @@ def statements(job: ManyParts, monkeypatch: pytest.MonkeyPatch) -> Counter[str]:
     return found
 
 
+@AT_NIGHT
 def test_statements_depend_on_what_is_touched(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Six times the rules, and the same statements."""
     few, many = (statements(ManyParts(parts, tmp_path), monkeypatch) for parts in (2, 12))

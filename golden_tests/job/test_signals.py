@@ -107,7 +107,7 @@ def ended(command: list[str], folder: Path, begun: Callable[[Any], None], delay:
         return process.returncode, said
 
 
-@by_day(2)
+@by_day(1)
 @pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="needs /proc")
 @pytest.mark.parametrize("runtime", one_in(["standalone", "beside", "installed"], 3))
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])

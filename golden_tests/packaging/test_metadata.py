@@ -13,6 +13,7 @@ from pathlib import Path
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
+from golden_tests.nightly import AT_NIGHT
 from golden_tests.packaging.installations import IN_SOURCES, METADATA, ROOT, copy_tree, project, run
 
 #: Packages whose versions are dates, or that only developers use.
@@ -55,6 +56,7 @@ def test_metadata_of_the_wheel(wheel: Path) -> None:
     assert licence == (ROOT / "LICENSE").read_bytes()
 
 
+@AT_NIGHT
 def test_source_distribution(tmp_path: Path) -> None:
     """It has the changelog and what a contributor reads first, and a wheel can be built from it."""
     tree = copy_tree(tmp_path / "tree")

@@ -9,7 +9,7 @@ from flintlog.compiler.pipeline import compile_program
 from flintlog.compiler.source import SourceFile
 
 from golden_tests.checks import Checked, insertions
-from golden_tests.nightly import seeds
+from golden_tests.nightly import by_day, seeds
 from golden_tests.oracle.random_programs import random_batches, random_inputs
 from golden_tests.row_kernel.jobs import RowsJob
 
@@ -83,6 +83,7 @@ def test_keys() -> None:
     assert found["path"] == [(0, ("x",)), (1, ("x",)), (0, ("x", "y")), (2, ("x",))]
 
 
+@by_day(6)
 @pytest.mark.parametrize("text", [POINTS_TO, SHAPES, NAMES], ids=["points-to", "shapes", "names"])
 @pytest.mark.parametrize("seed", seeds(5, 100))
 def test_derivations(text: str, seed: int) -> None:

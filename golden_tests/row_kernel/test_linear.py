@@ -7,6 +7,8 @@ import itertools
 import flintlog
 import pytest
 
+from golden_tests.nightly import by_day
+
 PROGRAMS = {
     "rows": "input relation e(x: int, y: int)\noutput p.\np(X, Y) :- e(X, Y).",
     "nulls": "input relation e(x: int, y: int?)\noutput p.\np(X, Y) :- e(X, Y).",
@@ -47,6 +49,7 @@ def steps(text: str, count: int) -> int:
         return counted[0]
 
 
+@by_day(5)
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_steps(name: str) -> None:
     """Four times the changes."""

@@ -14,7 +14,7 @@ from flintlog.runtime.addons.feeds.debezium_events import murmur2
 
 from golden_tests.addons.feeds.envelopes import MemoryTopic, envelope, key_of
 from golden_tests.addons.feeds.world import FeedWorld, FileWorld
-from golden_tests.nightly import seeds
+from golden_tests.nightly import by_day, seeds
 
 COLUMNS = "(shop: int, id: string, name: string, note: string?, size: int?)"
 KEYED = f"""
@@ -174,6 +174,7 @@ class History:
         return {tuple(row[name] for name in FIELDS) for row in found.values()}
 
 
+@by_day(1)
 @pytest.mark.parametrize("kind_of_world", [FeedWorld, FileWorld])
 @pytest.mark.parametrize("seed", seeds(1, 5))
 def test_any_history(seed: int, kind_of_world: type[FeedWorld], tmp_path: Path) -> None:

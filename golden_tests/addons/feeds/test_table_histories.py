@@ -14,7 +14,7 @@ import pytest
 from deltalake import DeltaTable, write_deltalake
 
 from golden_tests.addons.feeds.world import RECORDED, FeedWorld, FileWorld, refusal
-from golden_tests.nightly import seeds
+from golden_tests.nightly import by_day, seeds
 
 PROGRAM = """
 input {multiset}relation item(k: int, v: int, w: string?){key}
@@ -190,6 +190,7 @@ def check(world: FeedWorld, wanted: Counter[Row]) -> None:
     assert world.rows("total") == {(v, len(keys), sum(keys)) for v, keys in groups.items()}
 
 
+@by_day(1)
 @pytest.mark.parametrize("kind_of_world", [FeedWorld, FileWorld])
 @pytest.mark.parametrize("seed", seeds(1, 5))
 def test_any_history(

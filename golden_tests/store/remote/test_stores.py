@@ -299,6 +299,7 @@ def test_lost_reply_in_hdfs(hdfs: Cluster, monkeypatch: pytest.MonkeyPatch) -> N
     assert place.read_text("utf-8") == "one"
 
 
+@AT_NIGHT
 def test_places_in_hdfs_are_sent_to_tasks(hdfs: Cluster) -> None:
     """A process that has opened none yet can use one."""
     place = hdfs.place("/sent/from here")
