@@ -73,6 +73,7 @@ def test_an_installed_runtime_has_every_part() -> None:
         "row_kernel.",
         "database.",
         "addons.feeds.file_state_feeds",
+        "addons.file_quarantine",
         "addons.move",
         "addons.processes.simulation",
     )

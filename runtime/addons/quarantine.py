@@ -31,14 +31,7 @@ class Quarantine:
 
     def __init__(self, place: str) -> None:
         """Note the folder; raise JobError if files cannot be renamed there."""
-        self.place = given_place(place)
-        if not is_local(self.place):
-            raise JobError(
-                f"{place} cannot take rows that are set aside, because their files are renamed when the batch is "
-                "committed: give a folder on a local or mounted file system"
-            )
-        if self.place.exists() and not self.place.is_dir():
-            raise JobError(f"{place} is not a folder; rows are set aside in a folder")
+        self.place = quarantine_folder(place)
         self.root, self.folder, self.attempt = Path(), "", ""
         self.rows: dict[str, int] = {}
         self.folders: dict[str, Path] = {}
@@ -60,9 +53,7 @@ class Quarantine:
             path = hidden_file(self.folders[name], self.attempt)
             self.files[name] = self.opened.enter_context(path.open("x", encoding="utf-8"))
             self.rows[name] = 0
-        problems = [{"column": column or None, "reason": reason} for column, reason in found]
-        said = {"relation": name, "file": file, "row": row or None, "problems": problems}
-        self.files[name].write(json_line(said, values))
+        self.files[name].write(row_line(name, file, row, found, values))
         self.rows[name] += 1
 
     def seal(self) -> Mapping[str, SetAside]:
@@ -85,8 +76,23 @@ class Quarantine:
             remove_hidden(hidden_file(folder, self.attempt))
 
 
-def json_line(said: Mapping[str, Any], values: Any) -> str:
-    """Return a line of JSON with the values of a row, or text where JSON has no such value."""
+def quarantine_folder(place: str) -> Path:
+    """Return the folder in which rows are set aside; raise JobError if files cannot be renamed there."""
+    folder = given_place(place)
+    if not is_local(folder):
+        raise JobError(
+            f"{place} cannot take rows that are set aside, because their files are renamed when the batch is "
+            "committed: give a folder on a local or mounted file system"
+        )
+    if folder.exists() and not folder.is_dir():
+        raise JobError(f"{place} is not a folder; rows are set aside in a folder")
+    return folder
+
+
+def row_line(relation: str, file: str, row: int, found: Sequence[tuple[str, str]], values: Any) -> str:
+    """Return a row that is set aside as a line of JSON, or with text where JSON has no such value."""
+    problems = [{"column": column or None, "reason": reason} for column, reason in found]
+    said = {"relation": relation, "file": file, "row": row or None, "problems": problems}
     try:
         line = json.dumps({**said, "values": values}, default=json_value, ensure_ascii=False, allow_nan=False)
         line.encode()

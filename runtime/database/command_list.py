@@ -36,6 +36,7 @@ from .commands import (
     status_file,
     verify_file,
 )
+from .reading import SET_ASIDE
 from .schema import ORDERED
 
 add_state_file = several(
@@ -48,9 +49,13 @@ add_log = option("--log", dest="log_file", metavar="FILE", help="append one line
 def add_order(parser: Parser, program: RowProgram) -> None:
     """Add the option for the order of changes, if the script reads it."""
     if ORDERED:
-        option("--order-column", metavar="NAME", help="the column that orders changes; the last change wins")(
-            parser, program
-        )
+        ORDERED["option"](parser, program)
+
+
+def add_aside(parser: Parser, program: RowProgram) -> None:
+    """Add the option that sets bad rows aside, if the script does."""
+    if SET_ASIDE:
+        SET_ASIDE["option"](parser, program)
 
 
 add_batch_options = several(
@@ -59,6 +64,7 @@ add_batch_options = several(
     add_all_inserts,
     add_nulls,
     add_order,
+    add_aside,
 )
 
 add_commits_kept = option(
@@ -128,6 +134,7 @@ FILE_COMMANDS = (
             ),
             add_only_rows,
             add_nulls,
+            add_aside,
             add_commits_kept,
         ),
         lambda call: init_file(call.program, log=call.log, **call.options),

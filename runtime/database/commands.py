@@ -31,7 +31,7 @@ from ..system.log import Log
 from ..system.places import sync
 from ..system.printing import RowPrinter
 from ..system.transient_errors import Troubles
-from .reading import RowReading, StoredChange, read_batch
+from .reading import SET_ASIDE, RowReading, StoredChange, read_batch
 from .schema import ORDERED, logged
 from .state import CommitRecord, DatabaseState, Result, open_file_state, telling_errors
 
@@ -53,6 +53,7 @@ def init_file(
     inputs: str | Sequence[str] = (),
     all_inserts: bool = False,
     nulls: str = "refuse",
+    quarantine: str | None = None,
     keep: str | int | None = None,
     max_rounds: int = MOST_ROUNDS,
     functions: FunctionSource = None,
@@ -60,14 +61,14 @@ def init_file(
 ) -> Result:
     """Build the state from rows of the input relations; raise JobError if there is one."""
     started, log = time.monotonic(), log or Log()
-    reading = RowReading(True, all_inserts=all_inserts, nulls=nulls)
+    reading = RowReading(True, all_inserts=all_inserts, nulls=nulls, quarantine=quarantine)
     kept, supplied = checked_keep(keep), supply(program, functions)
     check_folder(state)
     with open_file_state(program, state, supplied, max_rounds, new=True) as database:
         database.keep = kept or database.keep
         changes = read_batch(program, inputs, reading, log)
         try:
-            return commit_batch(database, FileBatch("init", None, log, started), lambda: changes, reading.left_out)
+            return commit_batch(database, FileBatch("init", None, log, started), lambda: changes, reading)
         except Refused as error:
             # Without advice for those who have a state.
             raise Refused(error.without_state) from error
@@ -92,12 +93,13 @@ def apply_file(
     all_inserts: bool = False,
     nulls: str = "refuse",
     order_column: str | None = None,
+    quarantine: str | None = None,
     max_rounds: int = MOST_ROUNDS,
     functions: FunctionSource = None,
     log: Log | None = None,
 ) -> Result:
     """Apply a batch of changes in one transaction. A batch whose ID is there already changes nothing."""
-    reading = RowReading(False, op_column, net, all_inserts, nulls, order_column)
+    reading = RowReading(False, op_column, net, all_inserts, nulls, order_column, quarantine)
     with open_file_state(program, state, supply(program, functions), max_rounds) as database:
         return apply_to(database, changes, batch, reading, log or Log())
 
@@ -107,6 +109,8 @@ def apply_to(
 ) -> Result:
     """Apply a batch of changes to an opened state."""
     started = time.monotonic()
+    if SET_ASIDE:
+        SET_ASIDE["write"](database, log)
     if batch is not None:
         check_batch(batch)
         with telling_errors(database.path):
@@ -120,28 +124,34 @@ def apply_to(
         database.check_order(changes, reading.order_column)
         return database.unfed(changes)
 
-    result = commit_batch(database, FileBatch("apply", batch, log, started), changes_read, reading.left_out)
-    late = dict(+reading.late)
-    for name, count in late.items():
-        log.event("late", relation=name, rows=count)
-    return {**result, "late": late} if late and result["applied"] else result
+    return commit_batch(database, FileBatch("apply", batch, log, started), changes_read, reading)
 
 
 def commit_batch(
     database: DatabaseState,
     given: FileBatch,
     changes: Callable[[], RowChanges],
-    left_out: Mapping[str, int] | None = None,
+    reading: RowReading | None = None,
 ) -> Result:
-    """Apply changes in one transaction, unless there is a commit of the batch, and return the result."""
+    """Apply changes in one transaction, unless there is a commit of the batch, and return the result. They were read as
+    ``reading`` says, if they were."""
     command, batch, log, _, reverts = given
+    apart: Result = {}
     with database.transaction():
         # Another process may have applied it meanwhile.
         known = database.known_batch(batch)
         record = database.commit if known else database.apply(changes(), batch, command, reverts)
+        if reading and reading.aside and not known:
+            apart = reading.aside.note(database, record)
+    if SET_ASIDE:
+        SET_ASIDE["write"](database, log)
     if known:
         return known_batch_summary(database, str(batch), log)
-    return batch_summary(database, record, given, left_out)
+    late = dict(+reading.late) if reading else {}
+    for name, count in late.items():
+        log.event("late", relation=name, rows=count)
+    apart |= {"late": late} if late else {}
+    return {**batch_summary(database, record, given, reading.left_out if reading else None), **apart}
 
 
 def batch_summary(

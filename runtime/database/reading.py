@@ -26,7 +26,16 @@ from ..inputs.records import (
     plain_records,
     split_csv,
 )
-from ..inputs.values import REMOVE_KEY, Reader, RowShape, left_out_counts, read_operation, value_reader
+from ..inputs.values import (
+    REMOVE_KEY,
+    Absent,
+    Reader,
+    RowShape,
+    Unreadable,
+    left_out_counts,
+    read_operation,
+    value_reader,
+)
 from ..kernel.errors import JobError
 from ..kernel.values import hashable, plain_value, shown
 from ..row_kernel.encodings import encoded
@@ -45,7 +54,7 @@ class RowReading:
     """How to read rows: as the ``initial`` ones of a state or as changes, and the name of their operation column.
     ``net`` and ``all_inserts`` are as in RowShape; rows with ``nulls`` are refused, or counted in ``left_out``. With an
     ``order_column``, what was read of relations with a key is ``ordered``, by their names, and ``late`` changes are
-    counted."""
+    counted. With a ``quarantine``, bad rows are taken ``aside``."""
 
     initial: bool = False
     op_column: str = "op"
@@ -53,12 +62,16 @@ class RowReading:
     all_inserts: bool = False
     nulls: str = "refuse"
     order_column: str | None = None
+    quarantine: str | None = None
     left_out: Counter[str] | None = field(init=False)
     ordered: dict[str, GivenChanges] = field(init=False, default_factory=dict)
     late: Counter[str] = field(init=False, default_factory=Counter)
+    aside: Any = field(init=False, default=None)
 
     def __post_init__(self) -> None:
         self.left_out = left_out_counts(self.nulls)
+        if self.quarantine is not None:
+            self.aside = SET_ASIDE["open"](self.quarantine)
         if self.net and self.order_column:
             raise JobError("--net cannot be combined with --order-column, which decides by the last change")
 
@@ -83,7 +96,7 @@ def read_batch(
     changes: dict[str, list[StoredChange]] = {}
     for name, places in sources.items():
         relation = input_named(program, name)
-        read = GivenChanges(relation, reading.shape(relation), problems)
+        read = GivenChanges(relation, reading.shape(relation), problems, reading.aside)
         files = [file for place in places for file in rows_files(relation, place, problems)]
         log.event("read", relation=name, files=len(files), bytes=sum(file.size for file in files))
         for file in files:
@@ -152,10 +165,10 @@ class GivenChange(NamedTuple):
 
 class GivenChanges:
     """The changes of a relation, in the order in which they are read; what is wrong with them is added to
-    ``problems``."""
+    ``problems``, or taken ``aside`` if only some rows are bad."""
 
-    def __init__(self, relation: Any, shape: RowShape, problems: Problems) -> None:
-        self.relation, self.shape, self.problems = relation, shape, problems
+    def __init__(self, relation: Any, shape: RowShape, problems: Problems, aside: Any = None) -> None:
+        self.relation, self.shape, self.problems, self.aside = relation, shape, problems, aside
         self.changes: list[GivenChange] = []
 
     def take_file(self, file: RowsFile, warn: Warn) -> None:
@@ -188,7 +201,8 @@ class GivenChanges:
         behind = range(width, len(readers))
         for number, record in enumerate(records, 1):
             if isinstance(record, str):
-                self.problems.add(f"{place}, row {number}: {record}")
+                raw = record.raw if isinstance(record, Unreadable) else None
+                self.note_problems(place, number, [("", str(record))], raw, isinstance(record, Unreadable))
                 continue
             chosen: Sequence[int] | None = None
             deleted = bool(self.shape.order) and ORDERED["lacks"](self.shape, record)
@@ -206,7 +220,12 @@ class GivenChanges:
                 else:
                     values = [read(record[i]) if i in chosen else None for i, read in enumerate(readers)]
             except ValueError:
-                self.note_problems(readers, chosen or range(len(readers)), record, f"{place}, row {number}")
+                if self.aside is not None and self.shape.left_out and chosen is not None and not deleted:
+                    self.shape.left_out[self.relation.name] -= 1
+                wrong = [*self.wrong_values(readers, chosen or range(len(readers)), record)]
+                known = zip(self.shape.names, record, strict=False)
+                named = {name: value for name, value in known if value is not Absent.ABSENT}
+                self.note_problems(place, number, wrong, named, True)
                 continue
             order = values.pop() if self.shape.order else 0
             op = values.pop()
@@ -217,13 +236,23 @@ class GivenChanges:
                 op = REMOVE_KEY
             self.changes.append(GivenChange(op, tuple(values), place, number, order))
 
-    def note_problems(self, readers: Sequence[Reader], chosen: Sequence[int], record: Any, where: str) -> None:
-        """Add a problem for each value of a record that does not fit."""
+    def wrong_values(self, readers: Sequence[Reader], chosen: Sequence[int], record: Any) -> Iterator[tuple[str, str]]:
+        """Yield the columns of a record whose values do not fit, and why."""
         for i in chosen:
             try:
                 readers[i](record[i])
             except ValueError as error:
-                self.problems.add(f"{where}, column {self.shape.names[i]}: {error}")
+                yield self.shape.names[i], str(error)
+
+    def note_problems(
+        self, place: object, number: int, wrong: Sequence[tuple[str, str]], values: Any, apart: bool
+    ) -> None:
+        """Take a row aside, if it can be told ``apart`` from others, or add what is wrong with it."""
+        if self.aside is not None and apart:
+            self.aside.add(self.relation, str(place), number, wrong, values)
+            return
+        where = f"{place}, row {number}"
+        self.problems.add(*(f"{where}{column and f', column {column}'}: {reason}" for column, reason in wrong))
 
     def net(self) -> list[StoredChange]:
         """Return the net changes as they are stored, at most one for each row, unless its copies are counted. A row
@@ -281,6 +310,9 @@ def row_storing(relation: RowRelation) -> Callable[[Sequence[Any]], tuple[Any, .
 
     return stored
 
+
+SET_ASIDE: dict[str, Callable[..., Any]] = {}
+"""What takes bad rows aside, and writes them to files; its module registers it."""
 
 FORMATS: dict[str, Callable[[GivenChanges, RowsFile, Warn], None]] = {}
 """What takes the rows of files in further formats; their modules register it."""

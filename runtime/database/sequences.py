@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 from ..inputs.records import PROBLEMS_LISTED, Problems, Record
 from ..inputs.typed_values import read_order
 from ..inputs.values import REMOVE_KEY, Absent, Reader, RowShape, read_operation, read_value
+from ..job.shared_options import option
 from ..kernel.errors import JobError
 from ..kernel.sql import is_optional
 from ..kernel.values import shown
@@ -296,6 +297,7 @@ def are_records_of_sequences(text: str) -> bool:
 
 SETTINGS_READ["sequences"] = are_records_of_sequences
 ORDERED.update(
+    option=option("--order-column", metavar="NAME", help="the column that orders changes; the last change wins"),
     reader=order_reader,
     lacks=lacks_values,
     last=last_changes,

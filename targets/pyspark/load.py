@@ -71,6 +71,7 @@ class LoadedScript:
             from flintlog.runtime.addons.move import MOVE_TO_FILE
             from flintlog.runtime.database.command_list import run_file_command
 
+            import_module("flintlog.runtime.addons.file_quarantine")
             return run_file_command(self.program, argv, (*FED_FILE_COMMANDS, MOVE_TO_FILE), called)
         if self.served is None:
             import_module("flintlog.runtime.addons.move")

@@ -155,8 +155,9 @@ def apply_file_feeds(
     other sources for this batch. The rows of relations in ``resync`` are compared as a whole. Raise Passing if another
     process commits meanwhile."""
     started = time.monotonic()
-    if read.order_column:
-        raise JobError("a state in a file orders the changes of --changes and --batches only: leave --order-column out")
+    for option, given in (("--order-column", read.order_column), ("--quarantine", read.quarantine)):
+        if given:
+            raise JobError(f"a state in a file takes {option} for --changes and --batches only: leave it out for feeds")
     request = request_on(database, executor, log)
     with database.reading():
         before, commit = feeds_of(database), database.commit
