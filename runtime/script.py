@@ -26,6 +26,7 @@ from .kernel.model import (
     Step,
     Stratum,
 )
+from .row_kernel import lists, units
 
 __all__ = [
     "Both",
@@ -47,9 +48,11 @@ __all__ = [
     "Stage",
     "Step",
     "Stratum",
+    "lists",
     "methods",
     "nodes_main",
     "process_main",
     "registration",
     "require_package",
+    "units",
 ]

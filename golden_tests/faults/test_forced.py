@@ -134,7 +134,7 @@ def step_problems(calls: Sequence[Call], root: Path) -> list[str]:
         # Temporary files have names that begin with a dot.
         before = [f"{path} is not forced" for path in sorted(disk.dirty | disk.loose) if "/." not in path]
         disk.see(call)
-        if call.name in FORCES and last.endswith("/inbox.duckdb.wal"):
+        if call.name in FORCES and last.endswith("/inbox.db-wal"):
             noted += 1
             disk.wrong += [f"step noted: {what}" for what in before if "/steps/" in what]
         elif call.name in MOVES and "/B.reach--C/messages/" in last:

@@ -317,7 +317,7 @@ def step(tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[Step]:
 def test_some_calls_of_a_step_fail(step: Step) -> None:
     """By day: where a step is noted, where a message leaves."""
     chosen = [
-        ("error=EIO", "fdatasync", "/inbox.duckdb.wal"),
+        ("error=EIO", "fdatasync", "/inbox.db-wal"),
         ("signal=SIGKILL", "rename", "/B.reach--C/messages/"),
         ("error=ENOSPC", "write", "/B.reach--C/messages/"),
     ]

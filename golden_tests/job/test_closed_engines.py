@@ -126,18 +126,18 @@ def test_engines(opened: Callable[[Path], DuckEngine], places: dict[str, str]) -
 
 
 def test_databases_of_processes(places: dict[str, str], tmp_path: Path) -> None:
-    """The databases of inboxes and routers, and the connection for filters, reach their own files only."""
+    """The databases of routers, and the connection for filters, reach their own files only."""
     home, out = tmp_path / "home", Path(places["out"])
     home.mkdir()
     before = files_of(out)
-    for connection in (open_database(str(home / "inbox.duckdb"), threads="1"), closed_connection()):
+    for connection in (open_database(str(home / "split.duckdb"), threads="1"), closed_connection()):
         for statement in [*OPENING, *READING, *WRITING]:
             with pytest.raises(duckdb.Error):
                 connection.execute(statement.format(**places)).fetchall()
         connection.execute("CREATE TABLE t AS SELECT * FROM range(100000)")
         connection.execute("CHECKPOINT")
         connection.close()
-    with contextlib.closing(open_database(str(home / "inbox.duckdb"))) as again:
+    with contextlib.closing(open_database(str(home / "split.duckdb"))) as again:
         assert again.execute("SELECT COUNT(*) FROM t").fetchall() == [(100000,)]
     assert files_of(out) == before and not list(out.glob("new*"))
 

@@ -21,10 +21,13 @@ from .view import process_view
 if TYPE_CHECKING:
     from flintlog.runtime.addons.processes.partition import Partition
 
-ROOTS = ("job.job", "addons.processes.serve")
+STORED = ("row_kernel.lists", "row_kernel.units")
+"""The runtime modules for values that inboxes keep."""
+
+ROOTS = ("job.job", "addons.processes.serve", *STORED)
 """The runtime modules that the script of a process uses, besides those for its strata."""
 
-NODE_ROOTS = ("job.job", "addons.processes.network")
+NODE_ROOTS = ("job.job", "addons.processes.network", *STORED)
 """The runtime modules that the script of nodes uses."""
 
 

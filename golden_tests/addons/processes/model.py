@@ -362,7 +362,7 @@ class World:
         """Lose the state of a process that does not run, or its inbox, or have it as it was some steps ago."""
         known = self.states[name]
         if what == "inbox":
-            for file in self.home(name).glob("inbox.duckdb*"):
+            for file in self.home(name).glob("inbox.db*"):
                 file.unlink()
             return
         self.states[name] = known.as_after(self.rng.randrange(len(known.history) + 1), self.compiled.compilations[name])

@@ -424,7 +424,7 @@ def test_a_home_of_several_ages(what: str, pair: Pair, tmp_path: Path) -> None:
     pair.feed((1, 2), (2, 3))
     pair.check()
     world.kill("A")
-    shutil.copy(home / "inbox.duckdb", tmp_path / "older.duckdb")
+    shutil.copy(home / "inbox.db", tmp_path / "older.db")
     for row in ((3, 4), (5, 6)):
         pair.feed(row)
         pair.check()
@@ -433,11 +433,11 @@ def test_a_home_of_several_ages(what: str, pair: Pair, tmp_path: Path) -> None:
     pair.check()
     world.kill("A")
     if "inbox" in what:
-        (home / "inbox.duckdb").unlink()
+        (home / "inbox.db").unlink()
         with contextlib.suppress(FileNotFoundError):
-            (home / "inbox.duckdb.wal").unlink()
+            (home / "inbox.db-wal").unlink()
         if "older" in what:
-            shutil.copy(tmp_path / "older.duckdb", home / "inbox.duckdb")
+            shutil.copy(tmp_path / "older.db", home / "inbox.db")
     else:
         known = world.states["A"]
         world.states["A"] = known.as_after(2 if "older" in what else 0, world.compiled.compilations["A"])
@@ -446,7 +446,7 @@ def test_a_home_of_several_ages(what: str, pair: Pair, tmp_path: Path) -> None:
     assert pair.warned("A", "the state and the inbox do not match") == 1
     assert pair.status("A")["caught_up"]
     if what != "inbox":
-        assert list(home.glob("inbox.duckdb.aside-*"))
+        assert list(home.glob("inbox.db.aside-*"))
     world.kill("A")
     pair.check()
     assert pair.warned("A", "do not match") == 1
@@ -462,7 +462,7 @@ def test_a_home_that_cannot_begin_anew(pair: Pair) -> None:
     world.states["A"] = world.states["A"].as_after(1, world.compiled.compilations["A"])
     food = sorted((pair.root / "feeds" / "A" / "e").iterdir())[1]
     food.rename(pair.root / food.name)
-    status, inbox = pair.root / "status" / "A.json", pair.root / "homes" / "A-1" / "inbox.duckdb"
+    status, inbox = pair.root / "status" / "A.json", pair.root / "homes" / "A-1" / "inbox.db"
     with pytest.raises(module.JobError) as caught:  # type: ignore[attr-defined]
         world.start("A")
     assert str(caught.value).endswith(

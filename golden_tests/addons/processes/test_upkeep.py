@@ -58,10 +58,10 @@ def test_messages_that_were_seen(pair: Pair) -> None:
     first = min(pair.messages.glob("*.parquet"))
     first.unlink()
     world.turn("B")
-    assert inbox.run("SELECT COUNT(*) FROM inbox__seen") == [(11,)]
+    assert inbox.run("SELECT COUNT(*) FROM _inbox_seen") == [(11,)]
     shutil.copy(kept / first.name, pair.messages)
     world.turn("B")
-    assert inbox.run("SELECT COUNT(*) FROM inbox__seen") == [(0,)]
+    assert inbox.run("SELECT COUNT(*) FROM _inbox_seen") == [(0,)]
     assert inbox.lines["A.p--B"].through == 13
     for message in kept.iterdir():
         shutil.copy(message, pair.messages)

@@ -14,9 +14,11 @@ from __future__ import annotations
 import contextlib
 import json
 import shutil
+import sqlite3
 import time
 import uuid
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -24,18 +26,51 @@ from typing import Any, NamedTuple
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from ...engines.arrow import arrow_type
-from ...engines.instances import open_database
+from ...engines.arrow import arrow_type, string_array
 from ...kernel.errors import JobError, Passing
 from ...kernel.model import Program, Relation
-from ...kernel.sql import names, sql_type
+from ...kernel.values import plain_row, stored_row
+from ...row_kernel.encodings import decoded_row, encoded_tuple
+from ...row_kernel.tables import quoted_sql
 from ...store.published_names import operation_column
 from ...system.places import make_folder, sync, sync_files
 from .channels import NO_LIFE, NO_NUMBER, Channel, Life, Message, Number, Process
 from .snapshots import Replacement
 
-INBOX_VERSION = 2
+INBOX_VERSION = 3
 """Increased whenever older inboxes become unreadable."""
+
+INBOX_FILE = "inbox.db"
+"""The name of the file in the home of a process."""
+
+INBOX_LOCK_SECONDS = 20.0
+"""How long another run of the process is waited for that still has the file open."""
+
+INBOX_SETTINGS = (
+    "trusted_schema = OFF",
+    "locking_mode = EXCLUSIVE",
+    "journal_mode = WAL",
+    "synchronous = FULL",
+    "cache_size = -16384",  # 16 MiB
+)
+"""No other process has the file open at the same time."""
+
+INBOX_TABLES = (
+    "_inbox_made_for (text TEXT)",
+    "_inbox_lines (channel TEXT PRIMARY KEY, line TEXT)",
+    "_inbox_seen (channel TEXT, sequence INTEGER, PRIMARY KEY (channel, sequence)) WITHOUT ROWID",
+    "_inbox_made (step INTEGER, name TEXT, before TEXT, files TEXT, done INTEGER)",
+    "_inbox_fed (relation TEXT, file TEXT)",
+    "_inbox_covered (relation TEXT, file TEXT, snapshot TEXT)",
+)
+"""What an inbox has besides the accumulators: what it is for, its lines, the messages that were seen behind a missing
+one, the last step, and the files that were fed, also as parts of snapshots."""
+
+StoredRow = tuple[Any, ...]
+"""A tuple as it is kept."""
+
+ReceivedChange = tuple[int, StoredRow]
+"""A number of copies that come or go, and the tuple."""
 
 
 @dataclass
@@ -119,15 +154,15 @@ class OtherColumns(Exception):
 
 
 class Inbox:
-    """The accumulators of a process, in a DuckDB database of their own, and the steps made from what they receive.
+    """The accumulators of a process, in an SQLite file of their own, and the steps made from what they receive.
 
     One transaction records both the messages that a step has read and the changes that it makes. A process that was
     killed finds its unfinished step and repeats it.
     """
 
     def __init__(self, home: Path, process: Process, program: Program, hold: float, life: str = "") -> None:
-        """Open or create the database in the folder ``home``, and delete the files of all steps but an unfinished
-        one. ``life`` is that of this run of the process."""
+        """Open or create the file in the folder ``home``, and delete the files of all steps but an unfinished one.
+        ``life`` is that of this run of the process."""
         make_folder(home)
         self.home, self.process, self.hold, self.life = home, process, hold, life
         self.named = {r.name: r for r in program.relations if r.kind == "input"}
@@ -140,7 +175,7 @@ class Inbox:
                 shutil.rmtree(folder, ignore_errors=True)
 
     def reopen(self) -> None:
-        """Reopen the database in the state of its last commit, but keep the current sessions of the lines."""
+        """Open the file again in the state of its last commit, but keep the current sessions of the lines."""
         sessions = {name: line.session for name, line in self.lines.items()}
         self.connection.close()
         self.connection = self._open()
@@ -148,58 +183,38 @@ class Inbox:
             self.lines[name].session = session
 
     def begin_anew(self, kept: str) -> None:
-        """Continue with an empty database; rename the files of the old one to end in ``kept``."""
+        """Continue with an empty file; rename the old one to end in ``kept``."""
         self.connection.close()
-        for name in ("inbox.duckdb", "inbox.duckdb.wal"):
+        for name in (INBOX_FILE, f"{INBOX_FILE}-wal"):
             with contextlib.suppress(FileNotFoundError):
                 (self.home / name).rename(self.home / f"{name}.{kept}")
         self.connection = self._open()
 
-    def _open(self) -> Any:
-        """Open the database, create missing tables and read the lines. Raise Passing if it cannot be opened."""
-        import duckdb
-
-        path = self.home / "inbox.duckdb"
-        for pause in (0.1, 0.5, 2.0, 5.0, 10.0, 0.0):
-            try:
-                self.connection = open_database(str(path), threads="1")
-                break
-            except duckdb.Error as error:
-                # An older run of the process may still hold the lock.
-                if "lock" not in str(error) or not pause:
-                    raise Passing(
-                        f"{path} cannot be opened: {error}; if it is damaged, move it away, so that the process "
-                        "starts over"
-                    ) from error
-                time.sleep(pause)
+    def _open(self) -> sqlite3.Connection:
+        """Open the file, create missing tables and read the lines. Raise Passing if it cannot be opened."""
+        path = self.home / INBOX_FILE
+        # An older run of the process may still hold the lock.
+        self.connection = sqlite3.connect(path, INBOX_LOCK_SECONDS, isolation_level=None)
         try:
-            self.check_columns(str(path))
+            try:
+                for setting in INBOX_SETTINGS:
+                    self.connection.execute(f"PRAGMA {setting}")
+                self.connection.execute("BEGIN IMMEDIATE")
+                self.check_columns(str(path))
+            except sqlite3.DatabaseError as error:
+                raise Passing(
+                    f"{path} cannot be opened: {error}; if it is damaged, move it away, so that the process starts over"
+                ) from error
+            self.run("COMMIT")
         except BaseException:
             self.connection.close()
             raise
-        self.run("CREATE TABLE IF NOT EXISTS inbox__lines (channel VARCHAR, line VARCHAR)")
-        self.run("CREATE TABLE IF NOT EXISTS inbox__seen (channel VARCHAR, sequence BIGINT)")
-        self.run(
-            "CREATE TABLE IF NOT EXISTS inbox__made "
-            "(step BIGINT, name VARCHAR, before VARCHAR, files VARCHAR, done BOOLEAN)"
-        )
-        self.run("CREATE TABLE IF NOT EXISTS inbox__fed (relation VARCHAR, file VARCHAR)")
-        self.run("CREATE TABLE IF NOT EXISTS inbox__covered (relation VARCHAR, file VARCHAR, snapshot VARCHAR)")
-        for relation in self.relations.values():
-            columns = ", ".join(f"{column.sql} {sql_type(column.type, 'duckdb')}" for column in relation.tuple_columns)
-            self.run(
-                f"CREATE TABLE IF NOT EXISTS {relation.table} "
-                f"(_channel VARCHAR, _shown BOOLEAN, {columns}, _copies BIGINT)"
-            )
-            self.run(f"CREATE TEMP TABLE {relation.tables.net} ({columns}, _op BIGINT)")
-        #: By input relation, the signed rows that were received, but are not in its table yet.
-        self.given: dict[str, list[pa.Table]] = {}
-        #: The input relations that this step may change.
-        self.changed: set[str] = set()
+        #: By input relation, by how much rows are there more often than before the step: 1, -1 or 0.
+        self.net: dict[str, Counter[StoredRow]] = {}
         #: By fed relation, the files that were taken in, as far as they were asked for.
         self.taken: dict[str, list[str]] = {}
         #: The lines as they are stored.
-        self.known = known = dict(self.run("SELECT channel, line FROM inbox__lines"))
+        self.known = known = dict(self.run("SELECT channel, line FROM _inbox_lines"))
         self.lines = {
             channel.name: (read_line(known[channel.name]) if channel.name in known else Line())
             for channel in self.process.receives
@@ -207,16 +222,29 @@ class Inbox:
         return self.connection
 
     def check_columns(self, path: str) -> None:
-        """Raise JobError if the database was made for other columns or by another version of this code."""
+        """Make the tables of a new file. Raise JobError if a file was made for other columns or by another version of
+        this code."""
         columns = {
             name: [(column.name, column.type) for column in relation.columns]
             for name, relation in self.relations.items()
         }
         made_for = json.dumps([INBOX_VERSION, columns], sort_keys=True)
-        tables = [name for (name,) in self.run("SELECT table_name FROM duckdb_tables()")]
+        tables = [name for (name,) in self.connection.execute("SELECT name FROM sqlite_schema WHERE type = 'table'")]
         if not tables:
-            self.run("CREATE TABLE inbox__made_for AS SELECT CAST(? AS VARCHAR) AS text", [made_for])
-        elif "inbox__made_for" not in tables or self.run("SELECT text FROM inbox__made_for") != [(made_for,)]:
+            for definition in INBOX_TABLES:
+                self.connection.execute(f"CREATE TABLE {definition}")
+            for relation in self.relations.values():
+                listed = "".join(f"{column}, " for column in received_columns(relation))
+                self.connection.execute(
+                    f"CREATE TABLE {received_table(relation)} ({listed}_shown, _channel, _copies INTEGER, "
+                    f"PRIMARY KEY ({listed}_shown, _channel)) WITHOUT ROWID"
+                )
+                self.connection.execute(
+                    f"CREATE INDEX {quoted_sql(f'_received_{relation.table}__1')} ON {received_table(relation)} "
+                    "(_channel, _shown)"
+                )
+            self.connection.execute("INSERT INTO _inbox_made_for VALUES (?)", (made_for,))
+        elif "_inbox_made_for" not in tables or self.run("SELECT text FROM _inbox_made_for") != [(made_for,)]:
             raise JobError(
                 f"{path} was written by another version of the program or of the compiler; start {self.process.name} "
                 "in a new home (--home)"
@@ -225,7 +253,7 @@ class Inbox:
     def agrees_with(self, last: str) -> bool:
         """Return whether a state whose last step is ``last`` matches the steps made here: ``last`` is the latest of
         them, or the one before it if the latest was not applied yet and its files are complete."""
-        for name, before, files, done in self.run("SELECT name, before, files, done FROM inbox__made"):
+        for name, before, files, done in self.run("SELECT name, before, files, done FROM _inbox_made"):
             if last == before and not done:
                 files_of_step = [f for paths in json.loads(files).values() for f in paths]
                 return all((self.home / f).exists() for f in files_of_step if not Path(f).is_absolute())
@@ -234,20 +262,18 @@ class Inbox:
 
     def run(self, sql: str, values: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
         """Run a statement and return its rows."""
-        rows: list[tuple[Any, ...]] = self.connection.execute(sql, values).fetchall()
-        return rows
+        with telling_trouble(self.home / INBOX_FILE):
+            return self.connection.execute(sql, values).fetchall()
 
-    def table(self, sql: str, values: Sequence[Any] = ()) -> pa.Table:
-        """Return the rows of a query as an Arrow table."""
-        rows: pa.Table = self.connection.sql(sql, params=list(values)).to_arrow_table()
-        return rows
+    def run_all(self, sql: str, values: Iterable[Sequence[Any]]) -> None:
+        """Run a statement for each of several rows of values."""
+        with telling_trouble(self.home / INBOX_FILE):
+            self.connection.executemany(sql, values)
 
     def begin(self) -> None:
         """Begin the transaction of a step."""
-        self.run("BEGIN")
-        for name in sorted(self.changed):
-            self.run(f"DELETE FROM {self.relations[name].tables.net}")
-        self.changed.clear()
+        self.run("BEGIN IMMEDIATE")
+        self.net.clear()
 
     def receive(self, channel: Channel, message: Message, rows: Callable[[], pa.Table]) -> bool:
         """Take in a message, and return whether it is done with. It is not before the snapshot of its life has
@@ -263,7 +289,8 @@ class Inbox:
                 return False
         elif message.life != line.last or self.has_seen(channel, message.sequence):
             return True
-        matched = matched_rows(rows(), channel, self.relations[channel.input])
+        relation = self.relations[channel.input]
+        changes = [*changes_received(matched_rows(rows(), channel, relation), relation)]
         if newer:
             self._begin_life(channel, line, message)
         self.note_seen(channel, message.sequence)
@@ -271,7 +298,7 @@ class Inbox:
         line.highest = max(line.highest, message.sequence)
         if message.complete:
             line.complete = max(line.complete, message.sequence)
-        self._add(channel, matched, shown=line.next is None)
+        self._add(channel.input, channel.name, changes, shown=line.next is None)
         if line.next and line.caught_up:
             self._show_next(channel, line)
         return True
@@ -279,7 +306,7 @@ class Inbox:
     def has_seen(self, channel: Channel, sequence: int) -> bool:
         """Return whether a message of the latest life has arrived before."""
         line = self.lines[channel.name]
-        seen = "SELECT 1 FROM inbox__seen WHERE channel = ? AND sequence = ?"
+        seen = "SELECT 1 FROM _inbox_seen WHERE channel = ? AND sequence = ?"
         if sequence > line.highest:
             return False
         return sequence <= line.through or bool(self.run(seen, [channel.name, sequence]))
@@ -288,20 +315,18 @@ class Inbox:
         """Record that a message of the latest life has arrived. Only those behind a missing one are listed."""
         line = self.lines[channel.name]
         if sequence != line.through + 1:
-            self.run("INSERT INTO inbox__seen VALUES (?, ?)", [channel.name, sequence])
+            self.run("INSERT INTO _inbox_seen VALUES (?, ?)", [channel.name, sequence])
             return
         line.through = sequence
         if line.highest < sequence:
             return
-        listed = (
-            "SELECT sequence, ROW_NUMBER() OVER (ORDER BY sequence) AS place FROM inbox__seen "
-            "WHERE channel = ? AND sequence > ?"
-        )
-        following = f"SELECT COUNT(*) FROM ({listed}) AS s WHERE sequence = ? + place"
-        ((count,),) = self.run(following, [channel.name, sequence, sequence])
-        line.through = sequence + count
-        if count:
-            self.run("DELETE FROM inbox__seen WHERE channel = ? AND sequence <= ?", [channel.name, line.through])
+        listed = "SELECT sequence FROM _inbox_seen WHERE channel = ? AND sequence > ? ORDER BY sequence"
+        for (later,) in self.run(listed, [channel.name, sequence]):
+            if later != line.through + 1:
+                break
+            line.through = later
+        if line.through > sequence:
+            self.run("DELETE FROM _inbox_seen WHERE channel = ? AND sequence <= ?", [channel.name, line.through])
 
     def cut(self, channel: Channel, now: float) -> None:
         """Delete the tuples of a sender that is gone, or hold them first. ``now`` is a time of the monotonic clock."""
@@ -325,7 +350,7 @@ class Inbox:
 
     def _begin_life(self, channel: Channel, line: Line, message: Message) -> None:
         """Begin a newer life, whose snapshot has arrived; older ones become void."""
-        self.run("DELETE FROM inbox__seen WHERE channel = ?", [channel.name])
+        self.run("DELETE FROM _inbox_seen WHERE channel = ?", [channel.name])
         line.messages = line.highest = line.complete = line.through = 0
         self._clear(channel, shown=False)
         if line.state == "held" and not message.complete:
@@ -336,75 +361,57 @@ class Inbox:
 
     def _show_next(self, channel: Channel, line: Line) -> None:
         """Replace the held tuples of a channel by those collected since."""
-        self._apply_given(channel.input)
-        relation = self.relations[channel.input]
-        columns = names(relation.tuple_columns)
-        collected = self.table(
-            f"SELECT _copies AS _op, {columns} FROM {relation.table} WHERE _channel = ? AND NOT _shown", [channel.name]
-        )
+        collected = self._received(channel, shown=False)
         self._clear(channel, shown=False)
         self._clear(channel, shown=True)
-        self._add(channel, collected, shown=True)
+        self._add(channel.input, channel.name, collected, shown=True)
         assert line.next
         line.show(line.next)
 
+    def _received(self, channel: Channel, shown: bool) -> list[ReceivedChange]:
+        """Return the visible tuples of a channel, or those collected separately, with their counts."""
+        relation = self.relations[channel.input]
+        columns = "".join(f", {column}" for column in received_columns(relation))
+        query = f"SELECT _copies{columns} FROM {received_table(relation)} WHERE _channel = ? AND _shown = ?"
+        return [(copies, tuple(row)) for copies, *row in self.run(query, [channel.name, shown])]
+
     def _clear(self, channel: Channel, shown: bool) -> None:
         """Delete the visible tuples of a channel, which changes the step, or those collected separately."""
-        self._apply_given(channel.input)
-        relation = self.relations[channel.input]
-        mine = f"FROM {relation.table} WHERE _channel = ? AND _shown = ?"
-        columns = names(relation.tuple_columns)
         if shown:
-            withdrawn = self.table(f"SELECT -_copies AS _op, {columns} {mine}", [channel.name, shown])
-            self._add(channel, withdrawn, shown)
-        else:
-            self.run(f"DELETE {mine}", [channel.name, shown])
-
-    def _add(self, channel: Channel, rows: pa.Table, shown: bool) -> None:
-        """Add signed counts to those of a channel. If visible, tuples that appear or disappear change the step."""
-        columns = self.relations[channel.input].tuple_columns
-        types = [pa.int64(), *(arrow_type(column.type) for column in columns)]
-        arrays = [column.cast(kind) for column, kind in zip(rows.columns, types, strict=True)]
-        arrays += [pa.repeat(channel.name, rows.num_rows), pa.repeat(shown, rows.num_rows)]
-        listed = ["_op", *(column.sql for column in columns), "_channel", "_shown"]
-        self.given.setdefault(channel.input, []).append(pa.table(arrays, listed))
-
-    def _apply_given(self, name: str) -> None:
-        """Bring the table of an input relation up to date with what was added to its channels."""
-        additions = [rows for rows in self.given.pop(name, ()) if rows.num_rows]
-        if not additions:
+            withdrawn = [(-copies, row) for copies, row in self._received(channel, shown)]
+            self._add(channel.input, channel.name, withdrawn, shown)
             return
-        self.changed.add(name)
+        table = received_table(self.relations[channel.input])
+        self.run(f"DELETE FROM {table} WHERE _channel = ? AND _shown = ?", [channel.name, shown])
+
+    def _add(self, name: str, channel: str, changes: Iterable[ReceivedChange], shown: bool) -> None:
+        """Add signed counts to those of a channel. If visible, tuples that appear or disappear change the step."""
+        counts: Counter[StoredRow] = Counter()
+        for copies, row in changes:
+            counts[row] += copies
+        changed = [(row, copies) for row, copies in counts.items() if copies]
         relation = self.relations[name]
-        table, columns = relation.tables, names(relation.tuple_columns)
-        same = " AND ".join(f"r.{c.sql} = d.{c.sql}" for c in relation.tuple_columns)
-        self.connection.register("inbox__given", pa.concat_tables(additions))
-        self.run(
-            f"CREATE OR REPLACE TEMP TABLE inbox__added AS SELECT _channel, _shown, {columns}, "
-            f"CAST(SUM(_op) AS BIGINT) AS _copies FROM inbox__given GROUP BY _channel, _shown, {columns} "
-            "HAVING SUM(_op) <> 0"
+        table, columns = received_table(relation), received_columns(relation)
+        before = {row for row, _ in changed if self._is_there(relation, row)} if shown else set()
+        key = ", ".join((*columns, "_shown", "_channel"))
+        marks = ", ".join("?" * (len(columns) + 3))
+        self.run_all(
+            f"INSERT INTO {table} ({key}, _copies) VALUES ({marks}) "
+            f"ON CONFLICT ({key}) DO UPDATE SET _copies = _copies + excluded._copies",
+            ((*row, shown, channel, copies) for row, copies in changed),
         )
-        self.connection.unregister("inbox__given")
-        there = (
-            f"CREATE OR REPLACE TEMP TABLE {{}} AS SELECT {names(relation.tuple_columns, 'd.')}, "
-            f"COALESCE(BOOL_OR(r._copies > 0), FALSE) AS _there FROM (SELECT DISTINCT {columns} FROM inbox__added "
-            f"WHERE _shown) AS d LEFT JOIN {table} AS r ON {same} AND r._shown GROUP BY ALL"
-        )
-        self.run(there.format("inbox__before"))
-        mine = f"r._channel = d._channel AND r._shown = d._shown AND {same}"
-        self.run(
-            f"CREATE OR REPLACE TEMP TABLE inbox__counts AS SELECT d._channel, d._shown, "
-            f"{names(relation.tuple_columns, 'd.')}, d._copies + COALESCE(r._copies, 0) AS _copies "
-            f"FROM inbox__added AS d LEFT JOIN {table} AS r ON {mine}"
-        )
-        self.run(f"DELETE FROM {table} AS r USING inbox__added AS d WHERE {mine}")
-        self.run(
-            f"INSERT INTO {table} SELECT _channel, _shown, {columns}, _copies FROM inbox__counts WHERE _copies <> 0"
-        )
-        self.run(there.format("inbox__after"))
-        self.run(
-            f"INSERT INTO {table.net} SELECT {columns}, CAST(a._there AS INT) - CAST(b._there AS INT) "
-            f"FROM inbox__after AS a JOIN inbox__before AS b USING ({columns}) WHERE a._there <> b._there"
+        same = "".join(f"{column} = ? AND " for column in (*columns, "_shown", "_channel"))
+        self.run_all(f"DELETE FROM {table} WHERE {same}_copies = 0", ((*row, shown, channel) for row, _ in changed))
+        if shown:
+            net = self.net.setdefault(name, Counter())
+            for row, _ in changed:
+                net[row] += self._is_there(relation, row) - (row in before)
+
+    def _is_there(self, relation: Relation, row: StoredRow) -> bool:
+        """Return whether some channel shows a tuple."""
+        same = "".join(f"{column} = ? AND " for column in received_columns(relation))
+        return bool(
+            self.run(f"SELECT 1 FROM {received_table(relation)} WHERE {same}_shown AND _copies > 0 LIMIT 1", row)
         )
 
     def note_lives(self) -> bool:
@@ -417,24 +424,16 @@ class Inbox:
         unheard = {sender for sender, line in dead if line.state not in ("open", "held")}
         lives |= {(sender, line.life.incarnation.nonce, False) for sender, line in dead if sender not in unheard}
         relation = self.relations[self.process.lives]
-        table, columns = relation.tables, names(relation.tuple_columns)
-        recorded = set(self.run(f"SELECT {columns} FROM {table}"))
-        if recorded == lives:
-            return False
-        self.changed.add(self.process.lives)
-        for operation, rows in ((-1, recorded - lives), (1, lives - recorded)):
-            for row in sorted(rows):
-                self.run(f"INSERT INTO {table.net} VALUES (?, ?, ?, ?)", [*row, operation])
-        self.run(f"DELETE FROM {table}")
-        for row in sorted(lives):
-            self.run(f"INSERT INTO {table} ({columns}, _channel, _shown, _copies) VALUES (?, ?, ?, '', TRUE, 1)", row)
-        return True
+        now = {encoded_tuple(relation.columns, life) for life in lives}
+        columns = ", ".join(received_columns(relation))
+        recorded = {*self.run(f"SELECT {columns} FROM {received_table(relation)}")}
+        changes = [(-1, row) for row in recorded - now] + [(1, row) for row in now - recorded]
+        self._add(relation.name, "", changes, shown=True)
+        return bool(changes)
 
     def finish(self, fed: Mapping[str, Path], replaced: Mapping[str, Replacement]) -> InputStep | None:
         """Commit the step, which also takes in the files ``fed`` from outside, those that are snapshots as what they
         have ``replaced``; return None if nothing has changed."""
-        for name in list(self.given):
-            self._apply_given(name)
         changed = bool(self.process.lives) and self.note_lives()
         lines = {channel: json.dumps(vars(line)) for channel, line in self.lines.items()}
         if not (changed or fed) and lines == self.known:
@@ -442,21 +441,14 @@ class Inbox:
             self.run("COMMIT")
             return None
         number, before = 1, ""
-        for last, name in self.run("SELECT step, name FROM inbox__made"):
+        for last, name in self.run("SELECT step, name FROM _inbox_made"):
             number, before = last + 1, name
         batch = f"step-{number:09d}-{uuid.uuid4().hex[:8]}"
         files = {name: [str(path.absolute())] for name, path in fed.items()}
-        for name in (name for name in self.relations if name in self.changed):
-            relation = self.relations[name]
-            columns = ", ".join(f'{c.sql} AS "{c.name}"' for c in relation.columns)
-            listed, keys = f"{columns}, " if columns else "", names(relation.tuple_columns)
-            operation = operation_column(relation.columns)
-            net = self.table(
-                f"SELECT {listed}CASE WHEN SUM(_op) > 0 THEN '+' ELSE '-' END AS \"{operation}\" "
-                f"FROM {relation.tables.net} GROUP BY {keys} HAVING SUM(_op) <> 0"
-            )
-            if net.num_rows:
-                files[name] = [self._write_changes(net, Path("steps", batch, f"{relation.table}.parquet"))]
+        for name, relation in self.relations.items():
+            net = [(row, sign) for row, sign in self.net.get(name, {}).items() if sign]
+            if net:
+                files[name] = [self._write_changes(net_table(net, relation), step_path(batch, relation.table))]
         for name, replacement in replaced.items():
             del files[name]
             if replacement.changes.num_rows:
@@ -466,23 +458,21 @@ class Inbox:
         if (self.home / "steps" / batch).is_dir():
             sync_files(self.home / "steps" / batch)
         if files:
-            self.run("DELETE FROM inbox__made")
+            self.run("DELETE FROM _inbox_made")
             values = [number, batch, before, json.dumps(files)]
-            self.run("INSERT INTO inbox__made VALUES (?, ?, ?, ?, FALSE)", values)
-        for name, path in fed.items():
-            self.run("INSERT INTO inbox__fed VALUES (?, ?)", [name, path.name])
+            self.run("INSERT INTO _inbox_made VALUES (?, ?, ?, ?, FALSE)", values)
+        self.run_all("INSERT INTO _inbox_fed VALUES (?, ?)", [(name, path.name) for name, path in fed.items()])
         for name, replacement in replaced.items():
-            for table in ("inbox__fed", "inbox__covered"):
-                again = f"DELETE FROM {table} WHERE relation = ? AND file IN (SELECT UNNEST(CAST(? AS VARCHAR[])))"
-                self.run(again, [name, sorted(replacement.again)])
-            covered = "INSERT INTO inbox__covered SELECT ?, UNNEST(CAST(? AS VARCHAR[])), ?"
-            self.run(covered, [name, sorted(replacement.covers), fed[name].name])
-        self.run("DELETE FROM inbox__lines")
-        self.run("INSERT INTO inbox__lines SELECT UNNEST(?), UNNEST(?)", [list(lines), list(lines.values())])
+            for table in ("_inbox_fed", "_inbox_covered"):
+                again = [(name, file) for file in sorted(replacement.again)]
+                self.run_all(f"DELETE FROM {table} WHERE relation = ? AND file = ?", again)
+            covered = [(name, file, fed[name].name) for file in sorted(replacement.covers)]
+            self.run_all("INSERT INTO _inbox_covered VALUES (?, ?, ?)", covered)
+        self.run_all("REPLACE INTO _inbox_lines VALUES (?, ?)", lines.items())
         self.run("COMMIT")
         self.known = lines
         self.taken.clear()
-        # DuckDB calls fsync on its log, but not on the folder.
+        # SQLite forces its log to disk, but not the folder.
         sync(self.home)
         return self.unfinished() if files else None
 
@@ -495,13 +485,12 @@ class Inbox:
     def note_passed(self, passed: Mapping[str, Sequence[str]]) -> None:
         """Record snapshots of feeds, by relation, as taken in: the files that they cover were."""
         self.taken.clear()
-        for relation, files in passed.items():
-            for file in files:
-                self.run("INSERT INTO inbox__fed VALUES (?, ?)", [relation, file])
+        named = [(relation, file) for relation, files in passed.items() for file in files]
+        self.run_all("INSERT INTO _inbox_fed VALUES (?, ?)", named)
 
     def unfinished(self) -> InputStep | None:
         """Return the step that was committed but not applied yet, or None."""
-        for number, name, files in self.run("SELECT step, name, files FROM inbox__made WHERE NOT done"):
+        for number, name, files in self.run("SELECT step, name, files FROM _inbox_made WHERE NOT done"):
             # Files fed from outside have absolute paths, which joining with the folder does not change.
             absolute = {n: [str(self.home / f) for f in paths] for n, paths in json.loads(files).items()}
             return InputStep(number, name, absolute)
@@ -509,24 +498,24 @@ class Inbox:
 
     def done(self, step: InputStep) -> None:
         """Record that a step was applied, and delete its files."""
-        self.run("UPDATE inbox__made SET done = TRUE WHERE name = ?", [step.name])
+        self.run("UPDATE _inbox_made SET done = TRUE WHERE name = ?", [step.name])
         shutil.rmtree(self.home / "steps" / step.name, ignore_errors=True)
 
     def leave_out(self, step: InputStep, relations: Iterable[str]) -> InputStep:
         """Change a step to leave out the files fed to some relations, which are pending again; return the new step."""
         files = dict(step.files)
         self.taken.clear()
-        self.run("BEGIN TRANSACTION")
-        ((stored,),) = self.run("SELECT files FROM inbox__made WHERE step = ?", [step.number])
+        self.run("BEGIN IMMEDIATE")
+        ((stored,),) = self.run("SELECT files FROM _inbox_made WHERE step = ?", [step.number])
         named = json.loads(stored)
         for name in relations:
             (path,) = files.pop(name)
             del named[name]
             values = [name, Path(path).name]
-            self.run("DELETE FROM inbox__fed WHERE relation = ? AND file = ?", values)
-            self.run("DELETE FROM inbox__covered WHERE relation = ? AND snapshot = ?", values)
+            self.run("DELETE FROM _inbox_fed WHERE relation = ? AND file = ?", values)
+            self.run("DELETE FROM _inbox_covered WHERE relation = ? AND snapshot = ?", values)
         changed = [json.dumps(named), step.number]
-        self.run("UPDATE inbox__made SET files = ? WHERE step = ?", changed)
+        self.run("UPDATE _inbox_made SET files = ? WHERE step = ?", changed)
         self.run("COMMIT")
         return step._replace(files=files)
 
@@ -534,10 +523,51 @@ class Inbox:
         """Return the names of the files from outside that were taken in for a relation, also as parts of snapshots,
         sorted."""
         if relation not in self.taken:
-            all_files = "SELECT relation, file FROM inbox__fed UNION SELECT relation, file FROM inbox__covered"
+            all_files = "SELECT relation, file FROM _inbox_fed UNION SELECT relation, file FROM _inbox_covered"
             rows = self.run(f"SELECT file FROM ({all_files}) AS t WHERE relation = ? ORDER BY file", [relation])
             self.taken[relation] = [file for (file,) in rows]
         return self.taken[relation]
+
+
+@contextlib.contextmanager
+def telling_trouble(path: Path) -> Iterator[None]:
+    """Raise errors of SQLite as Passing, after which the file is opened again."""
+    try:
+        yield
+    except sqlite3.Error as error:
+        raise Passing(f"{path} cannot be read or written: {error}") from error
+
+
+def received_table(relation: Relation) -> str:
+    """Return the name in SQL of the table with the accumulators of a relation's channels."""
+    return quoted_sql(f"_received_{relation.table}")
+
+
+def received_columns(relation: Relation) -> list[str]:
+    """Return the names in SQL of the columns of a relation's accumulators."""
+    return [quoted_sql(column.sql) for column in relation.tuple_columns]
+
+
+def step_path(step: str, table: str) -> Path:
+    """Return the path, relative to the home, of the file with what a step changes in a table."""
+    return Path("steps", step, f"{table}.parquet")
+
+
+def changes_received(rows: pa.Table, relation: Relation) -> Iterator[ReceivedChange]:
+    """Yield the rows of a message, each behind its count, as they are kept."""
+    counts, *values = (column.to_pylist() for column in rows.columns)
+    for copies, *row in zip(counts, *values, strict=True):
+        yield copies, encoded_tuple(relation.tuple_columns, plain_row(relation.tuple_columns, row))
+
+
+def net_table(net: Iterable[tuple[StoredRow, int]], relation: Relation) -> pa.Table:
+    """Return the changes of a step, with the columns of a relation and an operation."""
+    changes = [*net]
+    columns = relation.columns
+    rows = [stored_row(columns, decoded_row(columns, row[: len(columns)])) for row, _ in changes]
+    arrays = [pa.array([row[place] for row in rows], arrow_type(column.type)) for place, column in enumerate(columns)]
+    signs = string_array("+" if sign > 0 else "-" for _, sign in changes)
+    return pa.table([*arrays, signs], [*(column.name for column in columns), operation_column(columns)])
 
 
 def sent_columns(rows: pa.Table, names: Sequence[str], relation: Relation) -> pa.Table:

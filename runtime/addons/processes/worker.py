@@ -22,7 +22,7 @@ from ...system.places import rows_of_file
 from ...system.transient_errors import Troubles
 from .channels import NO_NUMBER, Channel, CutOffs, Life, Process, is_cut_off, path_text
 from .feeds import Feeds
-from .inbox import Inbox, InputStep
+from .inbox import INBOX_FILE, Inbox, InputStep
 from .lease_renewal import Beat, Channels
 from .listening import Listener
 from .sending import Sender
@@ -104,7 +104,7 @@ class Worker:
                 f"{self.settings.home}: {what}, and {len(gone)} of the files that {self.process.name} was fed are "
                 f"missing and cannot be read again: {listed}; restore them or, to continue without their rows, "
                 f"remove {known_in}"
-                f"{' and ' + str(self.settings.home / 'inbox.duckdb') if anew else ''}"
+                f"{' and ' + str(self.settings.home / INBOX_FILE) if anew else ''}"
             )
         if anew:
             kept = f"aside-{self.incarnation}"
