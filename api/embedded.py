@@ -7,7 +7,6 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from flintlog.runtime.database import decimals, external
 from flintlog.runtime.database.explain import explain_stored
 from flintlog.runtime.database.reading import GivenChanges, RowReading, StoredChange, input_named
 from flintlog.runtime.database.schema import logged
@@ -24,8 +23,6 @@ from flintlog.runtime.explain.proofs import MOST_PROOF_TUPLES
 from flintlog.runtime.inputs.records import Problems
 from flintlog.runtime.kernel.errors import JobError
 from flintlog.runtime.kernel.model import MOST_ROUNDS
-from flintlog.runtime.kernel.sql import is_list, is_optional
-from flintlog.runtime.row_kernel import methods
 from flintlog.runtime.row_kernel.model import RowProgram, RowRelation
 from flintlog.runtime.store.extensions import supply
 from flintlog.runtime.store.published_names import check_batch
@@ -33,12 +30,11 @@ from flintlog.runtime.store.retention import checked_keep
 from flintlog.targets.database.lower import lower_rows
 
 from .evaluation import Change, Functions, Rows
+from .local.session import sorted_rows
 from .programs import Program, compilation_of
 
 if TYPE_CHECKING:
     from flintlog.compiler import Compiled
-
-assert methods and decimals and external, "registered"
 
 RelationChanges = Mapping[str, Iterable[Sequence[Any]]]
 """Changes by relation: rows, each behind its operation: ``+`` or ``-``."""
@@ -249,12 +245,4 @@ def listed_items(value: Any) -> Any:
 def rows_of_relation(relation: RowRelation, rows: Iterable[tuple[Any, ...]]) -> Rows:
     """Return rows in order, null first."""
     width = len(relation.columns)
-    plain = not any(is_optional(column.type) or is_list(column.type) for column in relation.columns)
-    return Rows(relation, sorted((row[:width] for row in rows), key=None if plain else in_order))
-
-
-def in_order(value: Any) -> Any:
-    """Return a value by which rows with nulls can be ordered."""
-    if isinstance(value, tuple | list):
-        return [in_order(item) for item in value]
-    return (value is not None, value) if value is not None else (False,)
+    return Rows(relation, sorted_rows(relation, (row[:width] for row in rows)))

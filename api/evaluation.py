@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import importlib.util
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence, Sized
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, overload
@@ -14,7 +14,6 @@ from flintlog.runtime.inputs.records import Problems, input_relation
 from flintlog.runtime.inputs.values import left_out_counts
 from flintlog.runtime.kernel.errors import JobError
 from flintlog.runtime.kernel.model import MOST_ENTRIES, MOST_ROUNDS, Relation
-from flintlog.runtime.local.session import Session as LocalSession
 from flintlog.runtime.local.session import refusal
 from flintlog.runtime.row_kernel.model import RowRelation
 from flintlog.runtime.store.set_aside import LeftOut
@@ -33,6 +32,9 @@ Facts = Mapping[str, Any]
 
 Functions = Mapping[str, Callable[..., Any]] | str | Path
 """External functions: callables by name, or the path of a Python file that defines them."""
+
+FEW_ROWS = 2000
+"""Of facts with at most so many rows, a program is evaluated row by row, since DuckDB would take longer to start."""
 
 SHOWN = 20
 """How many rows ``repr`` shows."""
@@ -82,15 +84,11 @@ class Rows(Sequence[tuple[Any, ...]]):
     def to_arrow(self) -> pyarrow.Table:
         """Return the rows as a PyArrow table."""
         import pyarrow as pa
-        from flintlog.runtime.engines.arrow import arrow_type
-        from flintlog.runtime.kernel.sql import plain_type
+        from flintlog.runtime.engines.arrow import table_of_rows
 
         if not self.columns:
             return pa.table({"row": pa.nulls(len(self))}).select([])
-        columns = zip(*self._rows, strict=True) if self._rows else [()] * len(self.columns)
-        types = [arrow_type(plain_type(kind)) for kind in self.types]
-        arrays = [pa.array(list(c), kind) for c, kind in zip(columns, types, strict=True)]
-        return pa.Table.from_arrays(arrays, names=list(self.columns))
+        return table_of_rows(dict(zip(self.columns, self.types, strict=True)), self._rows)
 
     def to_pandas(self) -> pandas.DataFrame:
         """Return the rows as a DataFrame of pandas."""
@@ -133,7 +131,8 @@ def evaluate(
 
     The parameters and the exceptions are those of :class:`Session`.
     """
-    with Session(
+    few = sum(len(rows) if isinstance(rows, Sized) else FEW_ROWS for rows in (facts or {}).values()) <= FEW_ROWS
+    with (Session if few else _ColumnSession)(
         program,
         facts,
         functions=functions,
@@ -160,6 +159,8 @@ class Session:
     or the rules have no result for them, OSError if a file cannot be read, and ImportError without DuckDB or PyArrow.
     """
 
+    _by_rows = True
+
     def __init__(
         self,
         program: Program | Compiled,
@@ -177,16 +178,17 @@ class Session:
         for module, name in (("duckdb", "DuckDB"), ("pyarrow", "PyArrow")):
             if importlib.util.find_spec(module) is None:
                 raise ImportError(f"{name} is not installed: pip install duckdb pyarrow numpy")
-        from flintlog.targets.pyspark.load import load_program
+        from .local.session import session_of, session_program
 
-        loaded = load_program(compilation_of(program, recursion, include_path, dialect).plan)
+        compilation = compilation_of(program, recursion, include_path, dialect)
+        loaded = session_program(compilation, self._by_rows)
         if loaded.functions and functions is None:
             listed = ", ".join(map(str, loaded.functions))
             raise JobError(f"{loaded.name} declares external functions; pass functions=, with {listed}")
         with _refusing():
             self._left_out = left_out_counts(nulls)
             supplied = str(functions) if isinstance(functions, Path) else functions
-            self._session = LocalSession(loaded, max_rounds, supplied, max_entries=max_entries)
+            self._session = session_of(loaded, max_rounds, supplied, max_entries, compilation)
         self._visible = {r.name: r for r in loaded.relations if not r.hidden}
         self._inputs = [r.name for r in loaded.relations if r.kind == "input"]
         missing = [name for name in self._inputs if facts is not None and name not in facts]
@@ -233,14 +235,11 @@ class Session:
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    def _outputs(self) -> list[Relation]:
+    def _outputs(self) -> list[Relation | RowRelation]:
         return sorted((r for r in self._visible.values() if r.output), key=lambda relation: relation.name)
 
     def _apply(self, insert: Facts, delete: Facts) -> None:
         """Read rows, all of them before anything is refused, and apply them."""
-        import pyarrow as pa
-        from flintlog.runtime.local.objects import given_rows
-
         problems = Problems()
         left_out = None if self._left_out is None else LeftOut()
         initial = not self._session.batches
@@ -250,17 +249,42 @@ class Session:
                 for name, rows in given.items():
                     relation = input_relation(self._session.program, name)
                     called = name if sign == "+" else f"{name}, deleted"
-                    read = given_rows(relation, rows, called, problems, sign, left_out, initial)
+                    read = self._read(relation, rows, called, problems, sign, left_out, initial)
                     changes.setdefault(relation.table, []).append(read)
             problems.refuse()
-            self._session.apply({table: pa.concat_tables(tables) for table, tables in changes.items()})
+            self._session.apply({table: _joined(parts) for table, parts in changes.items()})
         if self._left_out is not None:
             self._left_out += left_out or {}
 
-    def _change(self, relation: Relation) -> Change:
+    def _read(self, relation: Relation | RowRelation, *given: Any) -> Any:
+        """Return rows as changes, for a session by columns as an Arrow table."""
+        if isinstance(relation, RowRelation):
+            from .local.given import given_changes
+
+            return given_changes(relation, *given)
+        from flintlog.runtime.local.objects import given_rows
+
+        return given_rows(relation, *given)
+
+    def _change(self, relation: Relation | RowRelation) -> Change:
         found = self._session.changes(relation)
         inserted, deleted = ([row for sign, row in found if sign == wanted] for wanted in "+-")
         return Change(Rows(relation, inserted), Rows(relation, deleted))
+
+
+class _ColumnSession(Session):
+    """A session that begins with many facts."""
+
+    _by_rows = False
+
+
+def _joined(parts: Sequence[Any]) -> Any:
+    """Return changes of a relation, given in parts, together."""
+    if isinstance(parts[0], list):
+        return [change for part in parts for change in part]
+    import pyarrow as pa
+
+    return pa.concat_tables(parts)
 
 
 @contextlib.contextmanager

@@ -20,20 +20,24 @@ from pathlib import Path
 from typing import Any
 
 from flintlog.compiler.naming import counted
+from flintlog.runtime.database.explain import stored_tuple_text
 from flintlog.runtime.explain.proofs import report_explanation
 from flintlog.runtime.inputs.tuples import parse_tuple
 from flintlog.runtime.kernel.errors import JobError
 from flintlog.runtime.kernel.model import Relation
-from flintlog.runtime.kernel.values import plain_row, stored_row, tuple_text
-from flintlog.runtime.local.session import Row, Session, refusal
+from flintlog.runtime.kernel.values import plain_row, stored_row
+from flintlog.runtime.local.session import Row, refusal
+from flintlog.runtime.row_kernel.model import RowRelation
+
+from .session import AnySession
 
 SHOWN = 40
 """How many tuples of a relation, or changes, to show by default."""
 
 
-def row_text(relation: Relation, row: Row) -> str:
+def row_text(relation: Relation | RowRelation, row: Row) -> str:
     """Return a row of a relation in program syntax."""
-    return tuple_text(relation, stored_row(relation.columns, row))
+    return stored_tuple_text(relation, stored_row(relation.columns, row))
 
 
 HELP = """\
@@ -54,7 +58,7 @@ _WORDS = ("why", "depends", "relations", "check", "help", "quit")
 class Interactive:
     """Answers input lines about the session of a program."""
 
-    def __init__(self, session: Session, say: Callable[[str], None]) -> None:
+    def __init__(self, session: AnySession, say: Callable[[str], None]) -> None:
         """Index the relations of a session; ``say`` prints a line."""
         self.session, self.say = session, say
         shown = [r for r in session.program.relations if not r.hidden]
@@ -152,10 +156,10 @@ class Interactive:
             raise JobError(f"{named.name} is derived; delete a fact of an input to see what depends on it")
         changes = self.session.without(relation, plain_row(relation.columns, values))
         if changes is None:
-            self.say(f"{tuple_text(named, values)} is not there")
+            self.say(f"{stored_tuple_text(named, values)} is not there")
             return
         lines = (f"{sign} {row_text(other, row)}" for other, sign, row in changes)
-        self.list(lines, SHOWN, f"nothing depends on {tuple_text(named, values)}")
+        self.list(lines, SHOWN, f"nothing depends on {stored_tuple_text(named, values)}")
 
     def show(self, name: str, rest: str) -> None:
         """Show the tuples of a relation."""

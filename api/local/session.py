@@ -1,32 +1,49 @@
-"""Programs whose relations are kept in memory, row by row, for commands that apply small batches."""
+"""Programs whose relations are kept in memory, row by row, for sessions and for commands that apply small batches."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+import contextlib
+import functools
+import sqlite3
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Protocol
 
-from flintlog.embedded import in_order
-from flintlog.runtime.database.state import MEMORY, open_file_state
+from flintlog.runtime.database import decimals, external
+from flintlog.runtime.database.explain import explain_stored
+from flintlog.runtime.database.state import MEMORY, DatabaseState
+from flintlog.runtime.inputs.values import REMOVE_KEY
 from flintlog.runtime.kernel.errors import JobError
 from flintlog.runtime.kernel.model import MOST_ENTRIES, MOST_ROUNDS, FunctionSource, Program
-from flintlog.runtime.kernel.values import hashable, named_values
+from flintlog.runtime.kernel.sql import is_list, is_optional
+from flintlog.runtime.kernel.values import hashable, named_values, stored_row
+from flintlog.runtime.row_kernel import methods
 from flintlog.runtime.row_kernel.encodings import encoded_tuple
 from flintlog.runtime.row_kernel.model import RowProgram, RowRelation
+from flintlog.runtime.row_kernel.tables import RoundsExceeded
 from flintlog.runtime.store.extensions import supply
 from flintlog.targets.database.lower import lower_rows
 
 if TYPE_CHECKING:
     from flintlog.compiler.pipeline import Compilation
+    from flintlog.runtime.local.session import MemoryEngine, Session
+
+assert methods and decimals and external, "registered"
 
 Row = tuple[Any, ...]
 """The values of a row as users see them: None for null."""
 
-Changes = Mapping[str, Iterable[tuple[str, Row]]]
-"""Per table of an input relation, its changes: ``+`` or ``-``, and a row in the order of the relation's columns."""
+Changes = Mapping[str, Any]
+"""Per table of an input relation, its changes: pairs of ``+`` or ``-`` and a row in the order of the relation's
+columns. ``x`` removes the row that has the key of this one."""
+
+STEPS = 1_000_000
+"""After how many instructions SQLite lets Python see that Ctrl-C was pressed."""
 
 
 class AnySession(Protocol):
     """The relations of a program, empty at first; the first batch builds them, and every later one maintains them."""
+
+    batches: int
 
     @property
     def program(self) -> Any:
@@ -41,41 +58,174 @@ class AnySession(Protocol):
     def changes(self, relation: Any) -> Sequence[tuple[str, Row]]:
         """Return the net changes of the last batch, sorted by row; the first batch inserted everything."""
 
+    def explain(self, text: str) -> dict[str, Any]:
+        """Return why a tuple in program syntax is there or not, like the job's ``explain``."""
+
+    def without(self, relation: Any, row: Row) -> Sequence[tuple[Any, str, Row]] | None:
+        """Return how the derived relations would change if a row of an input relation were deleted; None if it is not
+        there."""
+
+    def differences(self) -> list[dict[str, Any]]:
+        """Recount the relations from the rules and return what is wrong."""
+
+    def arrow(self, relation: Any) -> Any:
+        """Return a reader of the tuples of a relation, sorted, as Arrow data; a tuple without columns is ``+``."""
+
     def close(self) -> None:
         """Discard the relations."""
 
 
-class RowSession:
-    """A session whose relations are in an SQLite database in memory."""
+class MemoryState(DatabaseState):
+    """A state in memory, which threads can use in turn."""
 
-    def __init__(self, program: RowProgram, max_rounds: int = MOST_ROUNDS, functions: FunctionSource = None) -> None:
+    one_thread = False
+
+    def __init__(self, program: RowProgram, supplied: Any | None, max_rounds: int) -> None:
+        super().__init__(program, MEMORY, supplied, max_rounds)
+        self.keep = "1"
+        self.connection.set_progress_handler(lambda: 0, STEPS)
+
+    @contextlib.contextmanager
+    def transaction(self) -> Iterator[None]:
+        """Make what the body does one transaction, or nothing if it fails."""
+        try:
+            with super().transaction():
+                yield
+        except sqlite3.OperationalError as error:
+            if error.sqlite_errorcode == sqlite3.SQLITE_INTERRUPT:
+                raise KeyboardInterrupt from error
+            raise
+
+
+class Undone(Exception):
+    """Raised to leave everything as it was."""
+
+
+class RowSession:
+    """A session whose relations are in an SQLite database in memory.
+
+    A session by columns that has the same rows explains them, by the steps of the rules as they are written; ``load``
+    returns the program for it.
+    """
+
+    def __init__(
+        self,
+        program: RowProgram,
+        max_rounds: int = MOST_ROUNDS,
+        functions: FunctionSource = None,
+        load: Callable[[], Program] | None = None,
+    ) -> None:
         """Start with nothing built, not even the program's own facts. ``functions`` is the file with the external
         functions, or a mapping by name."""
         self.program, self.batches = program, 0
-        self.state = open_file_state(program, MEMORY, supply(program, functions), max_rounds, new=True)
-        self.state.keep = "1"
+        self.limits, self.load = (max_rounds, functions), load
+        self.state = MemoryState(program, supply(program, functions), max_rounds)
+        self.explaining: Session | None = None
+        self.behind: list[Changes] = []
 
     def apply(self, changes: Changes) -> None:
         """Apply a batch; raise JobError if it is refused, and leave everything unchanged."""
         inputs = {relation.table: relation for relation in self.program.inputs.values()}
-        stored = {table: [*stored_changes(inputs[table], rows)] for table, rows in changes.items()}
-        with self.state.transaction():
-            self.state.apply(stored, None)
+        given = {table: [*rows] for table, rows in changes.items()}
+        stored = {table: [*stored_changes(inputs[table], rows)] for table, rows in given.items()}
+        try:
+            with self.state.transaction():
+                self.state.apply(stored, None)
+        except JobError as error:
+            if isinstance(error.__cause__, RoundsExceeded) and (columns := self.columns()):
+                self.explaining = None
+                with contextlib.closing(columns):
+                    # It tells what the recursion was doing.
+                    columns.apply(given)
+            raise
         self.batches += 1
+        if self.explaining is not None:
+            self.behind.append(given)
+
+    def columns(self) -> Session | None:
+        """Return a session by columns with the same rows; None without a program for it."""
+        if self.load is None:
+            return None
+        if self.explaining is None:
+            from flintlog.runtime.local.session import Session
+
+            self.explaining = Session(self.load(), *self.limits)
+            if self.batches:
+                self.behind = [
+                    {
+                        r.table: [("+", row[: len(r.columns)]) for row in self.rows(r)]
+                        for r in self.program.inputs.values()
+                    }
+                ]
+        while self.behind:
+            self.explaining.apply(self.behind[0])
+            del self.behind[0]
+        return self.explaining
+
+    def explain(self, text: str) -> dict[str, Any]:
+        """Return why a tuple in program syntax is there or not, like the job's ``explain``."""
+        columns = self.columns()
+        return columns.explain(text) if columns else explain_stored(self.state, text)
+
+    def without(self, relation: RowRelation, row: Row) -> list[tuple[RowRelation, str, Row]] | None:
+        """Return how the derived relations would change if a row of an input relation were deleted; None if it is not
+        there."""
+        changes = None
+        with contextlib.suppress(Undone), self.state.transaction():
+            self.state.apply({relation.table: [*stored_changes(relation, [("-", row)])]}, None)
+            if self.state.tables.tables[relation.table].lost:
+                changes = [
+                    (other, *change)
+                    for other in self.program.relations
+                    if other.kind != "input" and not other.hidden
+                    for change in self.net_changes(other)
+                ]
+            raise Undone
+        return changes
+
+    def differences(self) -> list[dict[str, Any]]:
+        """Recount the relations from the rules and return what is wrong."""
+        return self.state.differences()
 
     def changes(self, relation: RowRelation) -> list[tuple[str, Row]]:
         """Return the net changes of the last batch, sorted by row; the first batch inserted everything."""
-        if self.batches == 1:
-            return [("+", row) for row in self.rows(relation)]
+        return [("+", row) for row in self.rows(relation)] if self.batches == 1 else self.net_changes(relation)
+
+    def net_changes(self, relation: RowRelation) -> list[tuple[str, Row]]:
+        """Return the net changes of the last batch, sorted by row."""
         return sorted(self.state.net_changes(relation), key=lambda change: in_order(change[1]))
 
     def rows(self, relation: RowRelation) -> list[Row]:
         """Return the tuples of a relation, sorted, null first."""
-        return sorted(self.state.rows(relation), key=in_order) if self.batches else []
+        return sorted_rows(relation, self.state.rows(relation)) if self.batches else []
+
+    def arrow(self, relation: RowRelation) -> Any:
+        """Return a reader of the tuples of a relation, sorted, as Arrow data; a tuple without columns is ``+``."""
+        from flintlog.runtime.engines.arrow import table_of_rows
+
+        rows = self.rows(relation)
+        if not relation.columns:
+            return table_of_rows({"op": "string"}, [("+",) for _ in rows]).to_reader()
+        return table_of_rows({column.name: column.type for column in relation.columns}, rows).to_reader()
 
     def close(self) -> None:
         """Discard the relations."""
         self.state.close()
+        if self.explaining is not None:
+            self.explaining.close()
+
+
+def sorted_rows(relation: RowRelation, rows: Iterable[Row]) -> list[Row]:
+    """Return rows in order, null first."""
+    plain = not any(is_optional(column.type) or is_list(column.type) for column in relation.columns)
+    return sorted(rows, key=None if plain else in_order)
+
+
+def in_order(value: Any) -> Any:
+    """Return a value by which rows with nulls can be ordered."""
+    if isinstance(value, tuple | list):
+        return [in_order(item) for item in value]
+    return (value is not None, value) if value is not None else (False,)
 
 
 def stored_changes(relation: RowRelation, changes: Iterable[tuple[str, Row]]) -> Iterator[tuple[str, Row]]:
@@ -83,15 +233,17 @@ def stored_changes(relation: RowRelation, changes: Iterable[tuple[str, Row]]) ->
     count."""
     ops: dict[Row, str] = {}
     for op, row in changes:
-        if ops.setdefault(hashable([*row]), op) != op and not relation.copy:
-            values = dict(zip((column.sql for column in relation.columns), row, strict=True))
-            raise JobError(f"{relation.name}: {named_values(relation, values) or '()'} is both deleted and inserted")
+        if not relation.copy and op != REMOVE_KEY and ops.setdefault(hashable([*row]), op) != op:
+            values = zip((column.sql for column in relation.columns), stored_row(relation.columns, row), strict=True)
+            raise JobError(
+                f"{relation.name}: {named_values(relation, dict(values)) or '()'} is both deleted and inserted"
+            )
         yield op, encoded_tuple(relation.columns, row)
 
 
-def session_program(compilation: Compilation) -> Program | RowProgram:
-    """Return a compiled program as sessions run it."""
-    if compilation.syntax.recursion == "ranks":
+def session_program(compilation: Compilation, by_rows: bool = True) -> Program | RowProgram:
+    """Return a compiled program as sessions run it: ``by_rows`` unless it has derivation sets."""
+    if by_rows and compilation.syntax.recursion == "ranks":
         return lower_rows(compilation.plan)
     from flintlog.targets.pyspark.load import load_program
 
@@ -99,12 +251,18 @@ def session_program(compilation: Compilation) -> Program | RowProgram:
 
 
 def session_of(
-    program: Program | RowProgram, max_rounds: int, functions: FunctionSource, max_entries: int = MOST_ENTRIES
+    program: Program | RowProgram,
+    max_rounds: int,
+    functions: FunctionSource,
+    max_entries: int = MOST_ENTRIES,
+    compilation: Compilation | None = None,
+    engine: MemoryEngine | None = None,
 ) -> AnySession:
-    """Return a session of a program; one with derivation sets needs DuckDB. Raise JobError if functions are not as they
-    must."""
+    """Return a session of a program, in full words if it has the ``compilation``; one by columns, for which there may
+    be an ``engine``, needs DuckDB. Raise JobError if functions are not as they must."""
     if isinstance(program, RowProgram):
-        return RowSession(program, max_rounds, functions)
+        load = compilation and functools.partial(session_program, compilation, by_rows=False)
+        return RowSession(program, max_rounds, functions, load)
     from flintlog.runtime.local.session import Session
 
-    return Session(program, max_rounds, functions, max_entries=max_entries)
+    return Session(program, max_rounds, functions, max_entries=max_entries, engine=engine)

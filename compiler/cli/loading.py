@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import importlib.util
-from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 import click
@@ -13,20 +12,6 @@ from .reporting import Report
 
 if TYPE_CHECKING:
     from flintlog.runtime.addons.processes.partition import Partition
-    from flintlog.runtime.kernel.model import Program
-
-    from ..ir.syntax import RelationFile
-
-
-def loaded_with_files(report: Report) -> Iterator[tuple[Program, Sequence[RelationFile]]]:
-    """Yield the program of a report as the runtime's model, with the files that it names for relations; nothing if the
-    program is refused or a package is missing."""
-    for _, compilation in report.compilations():
-        if lacks_packages(report):
-            continue
-        from flintlog.targets.pyspark.load import load_program
-
-        yield load_program(compilation.plan), compilation.syntax.files
 
 
 def partition_of(nodes: str) -> Partition:

@@ -14,7 +14,7 @@ import click
 
 from ..naming import counted, reason
 from .files import replacing
-from .loading import loaded_with_files
+from .loading import lacks_packages
 from .main import main
 from .options import (
     REFUSED,
@@ -34,10 +34,15 @@ from .printing import echo, warn
 from .reporting import Report
 
 if TYPE_CHECKING:
+    from flintlog.local.session import AnySession
     from flintlog.runtime.kernel.model import NamedFile, Program, Relation
-    from flintlog.runtime.local.session import Session
+    from flintlog.runtime.row_kernel.model import RowProgram, RowRelation
 
     from ..ir.syntax import RelationFile
+    from ..pipeline import Compilation
+
+FEW_BYTES = 30_000
+"""Facts of at most so many bytes are evaluated row by row, since DuckDB would take longer to start."""
 
 
 @dataclass(frozen=True)
@@ -48,14 +53,25 @@ class FactsOptions:
     all_inserts: bool
     nulls: str
 
-    def read(self, program: Program, report: Report) -> dict[str, Any] | None:
+    @property
+    def few(self) -> bool:
+        """Whether there are few, in files of text."""
+        if self.folder is None:
+            return True
+        files = [path for path in self.folder.glob("**/*") if path.is_file()]
+        return all(p.suffix != ".parquet" for p in files) and sum(p.stat().st_size for p in files) <= FEW_BYTES
+
+    def read(self, program: Program | RowProgram, report: Report) -> dict[str, Any] | None:
         """Return the rows of input relations, or None after reporting that a file cannot be read."""
+        from flintlog.local.given import rows_of_place
         from flintlog.runtime.local.facts import read_facts
+        from flintlog.runtime.row_kernel.model import RowProgram
 
         if self.folder is None:
             return {}
+        read = rows_of_place if isinstance(program, RowProgram) else None
         try:
-            return read_facts(program, self.folder, warn, self.all_inserts, self.nulls)
+            return read_facts(program, self.folder, warn, self.all_inserts, self.nulls, read)
         except OSError as error:
             report.fail(UNUSABLE, f"cannot read {error.filename}: {reason(error)}")
             return None
@@ -155,13 +171,17 @@ def run_command(
         if place is not None and re.match(r"[A-Za-z][A-Za-z0-9+.-]+:/", str(place)):
             raise click.UsageError(f"{option} takes a folder on this machine, not a URI")
     report = Report((program,), options)
-    for loaded, files in loaded_with_files(report):
+    for _, compilation in report.compilations():
+        if lacks_packages(report):
+            continue
+        from flintlog.local.session import session_program
         from flintlog.runtime.kernel.errors import JobError
         from flintlog.runtime.local.session import refusal
 
+        loaded = session_program(compilation, not evaluation.memory_limit and (interactive or facts.few))
         try:
             shown = _shown(loaded, program, output, interactive)
-            session = _session(loaded, evaluation)
+            session = _session(loaded, evaluation, compilation)
             changes = facts.read(loaded, report)
             if changes is None:
                 continue
@@ -171,21 +191,25 @@ def run_command(
             elif output.out is None:
                 _print([_Rows.of(session, relation, output.limit) for relation in shown], output.form or "table")
             else:
-                _write(session, shown, files, output.out, output.form, report)
+                _write(session, shown, compilation.syntax.files, output.out, output.form, report)
         except JobError as error:
             report.fail(REFUSED, refusal(error))
     report.finish()
 
 
-def _session(program: Program, options: SessionOptions) -> Session:
+def _session(program: Program | RowProgram, options: SessionOptions, compilation: Compilation) -> AnySession:
     """Return a session of a program, with nothing built. Raise JobError if functions or memory are not as they must."""
-    from flintlog.runtime.local.session import MemoryEngine, Session
+    from flintlog.local.session import session_of
+    from flintlog.runtime.local.session import MemoryEngine
 
     engine = MemoryEngine.within(options.memory_limit) if options.memory_limit else None
-    return Session(program, options.max_rounds, options.function_file, max_entries=options.max_entries, engine=engine)
+    given = options.max_rounds, options.function_file, options.max_entries
+    return session_of(program, *given, compilation, engine)
 
 
-def _shown(loaded: Program, program: Path, output: OutputOptions, interactive: bool) -> list[Relation]:
+def _shown(
+    loaded: Program | RowProgram, program: Path, output: OutputOptions, interactive: bool
+) -> list[Relation | RowRelation]:
     """Return the relations to output. Raise UsageError for names of others, and if the format takes one relation."""
     shown = _wanted(loaded.relations, output.names)
     if not shown and not interactive:
@@ -198,7 +222,7 @@ def _shown(loaded: Program, program: Path, output: OutputOptions, interactive: b
     return shown
 
 
-def _wanted(relations: Sequence[Relation], names: Sequence[str]) -> list[Relation]:
+def _wanted(relations: Sequence[Relation | RowRelation], names: Sequence[str]) -> list[Relation | RowRelation]:
     """Return the relations of some names, by default the output relations by name. Raise UsageError for others."""
     visible = {relation.name: relation for relation in relations if not relation.hidden}
     for name in names:
@@ -217,7 +241,7 @@ class _Rows:
     left_out: int
 
     @staticmethod
-    def of(session: Session, relation: Relation, limit: int | None) -> _Rows:
+    def of(session: AnySession, relation: Relation | RowRelation, limit: int | None) -> _Rows:
         """Return the first rows of a relation."""
         rows = session.rows(relation)
         return _Rows(relation.name, [c.name for c in relation.columns], rows[:limit], len(rows) - len(rows[:limit]))
@@ -247,7 +271,7 @@ def _print(relations: Sequence[_Rows], form: str) -> None:
         click.echo(("\n\n" if form == "table" else "\n").join(texts))
 
 
-def _interact(session: Session, report: Report) -> None:
+def _interact(session: AnySession, report: Report) -> None:
     """Answer input lines until they end; if they are not typed at a terminal, a refused one sets the exit code."""
     from flintlog.local.interactive import Interactive, typed_lines
 
@@ -259,8 +283,8 @@ def _interact(session: Session, report: Report) -> None:
 
 
 def _write(
-    session: Session,
-    relations: Sequence[Relation],
+    session: AnySession,
+    relations: Sequence[Relation | RowRelation],
     files: Sequence[RelationFile],
     folder: Path,
     form: str | None,
@@ -277,7 +301,9 @@ def _write(
         _write_relation(session, relation, path, report, file)
 
 
-def _write_relation(session: Session, relation: Relation, path: Path, report: Report, file: NamedFile | None) -> None:
+def _write_relation(
+    session: AnySession, relation: Relation | RowRelation, path: Path, report: Report, file: NamedFile | None
+) -> None:
     """Write the rows of a relation to a file, in the way that the program says, or in that of the file's suffix."""
     from flintlog.runtime.local.facts import write_output
 

@@ -193,7 +193,7 @@ class GivenChanges:
 
     def take(self, records: Iterable[Record], place: object, text: bool) -> None:
         """Take the records that fit, at a place; ``text`` says that all their values are text, as in CSV."""
-        readers: list[Reader] = [value_reader(column.type, text) for column in self.relation.columns]
+        readers: list[Reader] = [value_reader(column.type, text, self.shape.exact) for column in self.relation.columns]
         readers.append(functools.partial(read_operation, self.shape))
         never, keys, width = self.shape.never_null, self.shape.key_places, len(self.relation.columns)
         if self.shape.order:

@@ -131,8 +131,10 @@ def telling_errors(path: str) -> Iterator[None]:
 class DatabaseState:
     """The relations of a program in an SQLite file, or in memory.
 
-    Like its connection, it belongs to the thread that has made it.
+    Like its connection, it belongs to the thread that has made it, unless it is not of ``one_thread``.
     """
+
+    one_thread = True
 
     def __init__(
         self, program: RowProgram, path: str, supplied: Any | None = None, max_rounds: int = MOST_ROUNDS
@@ -140,7 +142,9 @@ class DatabaseState:
         """Open a file, which may be empty; see :func:`open_file_state`."""
         self.program, self.path, self.supplied = program, path, supplied
         with telling_errors(path):
-            self.connection = sqlite3.connect(path, LOCK_SECONDS, isolation_level=None, cached_statements=4000)
+            self.connection = sqlite3.connect(
+                path, LOCK_SECONDS, isolation_level=None, check_same_thread=self.one_thread, cached_statements=4000
+            )
             for setting in SETTINGS_OF_CONNECTIONS:
                 self.connection.execute(f"PRAGMA {setting}")
         self.connection.setlimit(sqlite3.SQLITE_LIMIT_ATTACHED, 0)

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from array import array
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import pyarrow as pa
 
-from ..kernel.sql import decimal_size, element_type, is_list, is_optional, stored_type
+from ..kernel.sql import decimal_size, element_type, is_list, is_optional, plain_type, stored_type
 
 ROWS_AT_ONCE = 100_000
 
@@ -51,6 +51,14 @@ def string_array(values: Iterable[str | None]) -> Any:
     for value in values:
         builder.append(value)
     return builder.finish()
+
+
+def table_of_rows(types: Mapping[str, str], rows: Sequence[Sequence[Any]]) -> Any:
+    """Return rows, None for null, as an Arrow table of columns with these names and types of the program."""
+    columns = zip(*rows, strict=True) if rows else [()] * len(types)
+    kinds = [arrow_type(plain_type(kind)) for kind in types.values()]
+    arrays = [pa.array(list(column), kind) for column, kind in zip(columns, kinds, strict=True)]
+    return pa.Table.from_arrays(arrays, names=list(types))
 
 
 def place_array(places: Iterable[int]) -> Any:

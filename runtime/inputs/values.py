@@ -91,7 +91,8 @@ class RowShape:
     rows is taken for their operation, whatever its name.
 
     Rows with a null in a column that is never null are refused, or counted in ``left_out``. If changes come with
-    ``whole_rows``, before and after, both sides are left out alike.
+    ``whole_rows``, before and after, both sides are left out alike. Timestamps are cut to microseconds, and decimals
+    rounded to floats; if values are to be ``exact``, these do not fit.
     """
 
     relation: Any
@@ -102,6 +103,7 @@ class RowShape:
     all_inserts: bool = False
     left_out: Counter[str] | None = None
     whole_rows: bool = False
+    exact: bool = False
 
     @property
     def names(self) -> list[str]:
@@ -159,15 +161,13 @@ class InputShape(RowShape):
 
     With ``numbered``, a row that is left out is staged as nulls, so that the numbers of the others tell their places.
     Rows with other values that do not fit are refused, or set ``aside``. With ``sequences`` of the relation's keys, a
-    deletion needs the key only. Timestamps are cut to microseconds, and decimals rounded to floats; if values are to be
-    ``exact``, these do not fit.
+    deletion needs the key only.
     """
 
     relation: Relation
     numbered: bool = False
     aside: Aside | None = None
     sequences: Sequences | None = None
-    exact: bool = False
 
     @property
     def staged(self) -> list[Column]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -12,21 +12,23 @@ from ..inputs.records import NOTHING, Problems, Warn
 from ..inputs.values import InputShape, RowShape, left_out_counts, not_taken_text
 from ..kernel.errors import JobError
 from ..kernel.model import NamedFile, Program, Relation
-from ..kernel.sql import names, plain_column
 from ..kernel.values import shown, value_text
+from ..row_kernel.model import RowProgram, RowRelation
 from ..store.published_names import operation_column
 from ..system.printing import shown_lines
-from .session import Row, Session
+from .session import Row
 
 
 def read_facts(
-    program: Program,
+    program: Program | RowProgram,
     folder: Path,
     warn: Warn,
     all_inserts: bool = False,
     nulls: str = "refuse",
+    read: Callable[..., Any] | None = None,
 ) -> dict[str, Any]:
-    """Return the staged rows of the input relations in the files of a folder, as an Arrow table for each table.
+    """Return the staged rows of the input relations in the files of a folder, as an Arrow table for each table, or as
+    ``read`` returns them, which is called like :func:`read_place`.
 
     A relation without a file stays empty, with a warning. If ``nulls`` is ``skip``, rows with nulls in columns that are
     never null are left out, with a warning. The files that the program names for relations come first. Names that begin
@@ -63,7 +65,7 @@ def read_facts(
         else:
             operation = operation_column(relation.columns, none=all_inserts)
             shape = InputShape(relation, operation, "", True, "", all_inserts, left_out)
-            changes[relation.table] = read_place(files[0], shape, problems, warn, dialect)
+            changes[relation.table] = (read or read_place)(files[0], shape, problems, warn, dialect)
     problems.refuse()
     for name, number in (left_out or {}).items():
         warn(f"{name}: {not_taken_text('left_out', number)}")
@@ -74,21 +76,30 @@ def read_place(path: Path, shape: InputShape, problems: Problems, warn: Warn, di
     """Return the staged rows of a file, or of all files in a folder, as one Arrow table."""
     import pyarrow as pa
 
-    if path.is_file():
-        return read_file(path, shape, problems, warn, dialect)
-    tables = []
-    for name, _, partition in files_at(path, [column.name for column in shape.relation.columns]):
-        if format_of(name):
-            tables.append(read_file(Path(name), shape, problems, warn, dialect, partition))
-        else:
-            problems.add(f"{name} {unknown_format()}")
-    if not tables:
-        problems.add(f"{path} has no file with rows")
-        return one_table([], shape)
-    table = pa.concat_tables(tables)
+    tables = [
+        read_file(file, shape, problems, warn, dialect, partition)
+        for file, partition in files_of_place(path, shape, problems)
+    ]
+    table = pa.concat_tables(tables or [one_table([], shape)])
     if len(tables) > 1:
         check_keys(rows_of_table(table, shape.relation), str(path), shape, problems)
     return table
+
+
+def files_of_place(path: Path, shape: RowShape, problems: Problems) -> Iterator[tuple[Path, Mapping[str, str | None]]]:
+    """Yield a file, or all files in a folder, each with the columns and values in the names of its folders."""
+    if path.is_file():
+        yield path, NOTHING
+        return
+    found = False
+    for name, _, partition in files_at(path, [column.name for column in shape.relation.columns]):
+        if format_of(name):
+            found = True
+            yield Path(name), partition
+        else:
+            problems.add(f"{name} {unknown_format()}")
+    if not found:
+        problems.add(f"{path} has no file with rows")
 
 
 def read_file(
@@ -145,7 +156,7 @@ def rows_of_table(table: Any, relation: Relation) -> Iterator[Row]:
     yield from zip(*(table.column(column.sql).to_pylist() for column in relation.columns), strict=True)
 
 
-def write_output(session: Session, relation: Relation, path: Path, form: str | NamedFile) -> int:
+def write_output(session: Any, relation: Relation | RowRelation, path: Path, form: str | NamedFile) -> int:
     """Write the sorted rows of a relation so that :func:`read_facts` reads the same; return their number."""
     columns = [column.name for column in relation.columns]
     if isinstance(form, NamedFile):
@@ -157,17 +168,13 @@ def write_output(session: Session, relation: Relation, path: Path, form: str | N
     if form == "parquet":
         import pyarrow.parquet as pq
 
-        from ..engines.arrow import ROWS_AT_ONCE
-
         # A row without columns is written as its operation only, here and in CSV.
-        listed = ", ".join(f'{plain_column(c, c.sql)} AS "{c.name}"' for c in relation.columns) or "'+' AS op"
-        order = names(relation.tuple_columns, "q.")
-        ordered = f"SELECT {listed} FROM {relation.table} AS q ORDER BY {order}"
-        reader = session.engine.arrow_reader(ordered, ROWS_AT_ONCE)
+        reader, written = session.arrow(relation), 0
         with path.open("wb") as content, pq.ParquetWriter(content, reader.schema) as writer:
             for batch in reader:
                 writer.write_batch(batch)
-        return session.engine.rows(relation.table)
+                written += batch.num_rows
+        return written
     rows = session.rows(relation)
     write_lines(path, relation_lines(columns, rows, form))
     return len(rows)

@@ -23,7 +23,7 @@ from ..kernel.method_interface import Bucket, Choice, Run
 from ..kernel.model import MOST_ENTRIES, MOST_ROUNDS, Column, FunctionSource, Program, Relation
 from ..kernel.recount import recount
 from ..kernel.recursion import CULPRITS, telling_culprits
-from ..kernel.sql import is_optional, names, sql_type, stored_type
+from ..kernel.sql import is_optional, names, plain_column, sql_type, stored_type
 from ..kernel.strategy import maintain
 from ..kernel.values import named_values, plain_row, stored_row
 from ..store.extensions import supply
@@ -250,6 +250,14 @@ class Session:
         columns = names(relation.tuple_columns)
         stored = self.engine.run(f"SELECT {columns} FROM {relation.table} ORDER BY {columns}")
         return [plain_row(relation.term_columns, row[: len(relation.term_columns)]) for row in stored]
+
+    def arrow(self, relation: Relation) -> Any:
+        """Return a reader of the tuples of a relation, sorted, as Arrow data; a tuple without columns is ``+``."""
+        from ..engines.arrow import ROWS_AT_ONCE
+
+        listed = ", ".join(f'{plain_column(c, c.sql)} AS "{c.name}"' for c in relation.columns) or "'+' AS op"
+        ordered = f"SELECT {listed} FROM {relation.table} AS q ORDER BY {names(relation.tuple_columns, 'q.')}"
+        return self.engine.arrow_reader(ordered, ROWS_AT_ONCE)
 
     def explain(self, text: str, limit: int = MOST_PROOF_TUPLES) -> dict[str, Any]:
         """Return why a tuple in program syntax is there or not, like the job's ``explain``."""

@@ -11,7 +11,7 @@ from ..kernel.errors import UNCHANGED, Refused
 from ..kernel.values import shown
 from .deltas import literals, row_derivations
 from .encodings import read_stored
-from .model import UNIT_COLUMN, RowProgram, RowRelation, RowRule, RowStratum
+from .model import RowProgram, RowRelation, RowRule, RowStratum
 from .tables import LAYOUTS, NEW_ROWS, OLD_ROWS, ROW_METHODS, ROW_PARTS, RowTable, RowTables, listed, quoted_sql, same
 
 SQLITE_TYPES = {"int": "INTEGER", "bool": "INTEGER", "float": "REAL"}
@@ -81,7 +81,7 @@ def resolve(tables: RowTables, table: RowTable, changes: Iterable[tuple[str, tup
     """Note what an input relation loses and gains by changes: pairs of an operation and a stored row, whose values
     behind the key may be None where the operation is ``x``, which removes whatever row has the key."""
     relation = table.relation
-    columns = tuple(column.sql for column in relation.columns or (UNIT_COLUMN,))
+    columns = tuple(column.sql for column in relation.row_columns)
     given = tables.make(table.work("changes"), f"{table.typed(columns)}, _op TEXT")
     marks = ", ".join("?" * (len(columns) + 1))
     tables.connection.executemany(f"INSERT INTO {given} VALUES ({marks})", ((*row, op) for op, row in changes))

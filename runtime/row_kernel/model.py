@@ -36,6 +36,11 @@ class RowRelation:
     file: NamedFile | None = None
 
     @property
+    def row_columns(self) -> tuple[Column, ...]:
+        """The columns of a row that is read or written for users, with a constant one if there are none."""
+        return self.columns or (UNIT_COLUMN,)
+
+    @property
     def term_columns(self) -> tuple[Column, ...]:
         """The columns for which a literal of a rule has terms."""
         return (*self.columns, Column(self.copy, "int", self.copy)) if self.copy else self.columns
