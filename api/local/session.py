@@ -3,23 +3,21 @@
 from __future__ import annotations
 
 import contextlib
-import functools
 import sqlite3
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Protocol
 
 from flintlog.runtime.database import decimals, external
 from flintlog.runtime.database.explain import explain_stored
 from flintlog.runtime.database.state import MEMORY, DatabaseState
 from flintlog.runtime.inputs.values import REMOVE_KEY
-from flintlog.runtime.kernel.errors import JobError
+from flintlog.runtime.kernel.errors import JobError, Refused
 from flintlog.runtime.kernel.model import MOST_ENTRIES, MOST_ROUNDS, FunctionSource, Program
 from flintlog.runtime.kernel.sql import is_list, is_optional
 from flintlog.runtime.kernel.values import hashable, named_values, stored_row
 from flintlog.runtime.row_kernel import methods
 from flintlog.runtime.row_kernel.encodings import encoded_tuple
 from flintlog.runtime.row_kernel.model import RowProgram, RowRelation
-from flintlog.runtime.row_kernel.tables import RoundsExceeded
 from flintlog.runtime.store.extensions import supply
 from flintlog.targets.database.lower import lower_rows
 
@@ -104,8 +102,8 @@ class Undone(Exception):
 class RowSession:
     """A session whose relations are in an SQLite database in memory.
 
-    A session by columns that has the same rows explains them, by the steps of the rules as they are written; ``load``
-    returns the program for it.
+    A session by columns that has the same rows explains them, by the steps of the rules as they are written, and tells
+    why a batch is refused, if there is a ``compilation``.
     """
 
     def __init__(
@@ -113,12 +111,12 @@ class RowSession:
         program: RowProgram,
         max_rounds: int = MOST_ROUNDS,
         functions: FunctionSource = None,
-        load: Callable[[], Program] | None = None,
+        compilation: Compilation | None = None,
     ) -> None:
         """Start with nothing built, not even the program's own facts. ``functions`` is the file with the external
         functions, or a mapping by name."""
         self.program, self.batches = program, 0
-        self.limits, self.load = (max_rounds, functions), load
+        self.limits, self.compilation = (max_rounds, functions), compilation
         self.state = MemoryState(program, supply(program, functions), max_rounds)
         self.explaining: Session | None = None
         self.behind: list[Changes] = []
@@ -128,28 +126,34 @@ class RowSession:
         inputs = {relation.table: relation for relation in self.program.inputs.values()}
         given = {table: [*rows] for table, rows in changes.items()}
         stored = {table: [*stored_changes(inputs[table], rows)] for table, rows in given.items()}
-        try:
-            with self.state.transaction():
-                self.state.apply(stored, None)
-        except JobError as error:
-            if isinstance(error.__cause__, RoundsExceeded) and (columns := self.columns()):
-                self.explaining = None
-                with contextlib.closing(columns):
-                    # It tells what the recursion was doing.
-                    columns.apply(given)
-            raise
+        with self.telling(given), self.state.transaction():
+            self.state.apply(stored, None)
         self.batches += 1
         if self.explaining is not None:
             self.behind.append(given)
 
+    @contextlib.contextmanager
+    def telling(self, changes: Changes) -> Iterator[None]:
+        """If the body refuses changes, say why in the words of columns: these tell more about values, and about what a
+        recursion was doing."""
+        try:
+            yield
+        except Refused:
+            if columns := self.columns():
+                columns.apply(changes)
+                # It goes on from here, and would be wrong.
+                self.explaining = None
+            raise
+
     def columns(self) -> Session | None:
-        """Return a session by columns with the same rows; None without a program for it."""
-        if self.load is None:
+        """Return a session by columns with the same rows; None without the compilation."""
+        if self.compilation is None:
             return None
         if self.explaining is None:
             from flintlog.runtime.local.session import Session
+            from flintlog.targets.pyspark.load import load_program
 
-            self.explaining = Session(self.load(), *self.limits)
+            self.explaining = Session(load_program(self.compilation.plan), *self.limits)
             if self.batches:
                 self.behind = [
                     {
@@ -170,9 +174,9 @@ class RowSession:
     def without(self, relation: RowRelation, row: Row) -> list[tuple[RowRelation, str, Row]] | None:
         """Return how the derived relations would change if a row of an input relation were deleted; None if it is not
         there."""
-        changes = None
-        with contextlib.suppress(Undone), self.state.transaction():
-            self.state.apply({relation.table: [*stored_changes(relation, [("-", row)])]}, None)
+        changes, given = None, [("-", row)]
+        with self.telling({relation.table: given}), contextlib.suppress(Undone), self.state.transaction():
+            self.state.apply({relation.table: [*stored_changes(relation, given)]}, None)
             if self.state.tables.tables[relation.table].lost:
                 changes = [
                     (other, *change)
@@ -261,8 +265,7 @@ def session_of(
     """Return a session of a program, in full words if it has the ``compilation``; one by columns, for which there may
     be an ``engine``, needs DuckDB. Raise JobError if functions are not as they must."""
     if isinstance(program, RowProgram):
-        load = compilation and functools.partial(session_program, compilation, by_rows=False)
-        return RowSession(program, max_rounds, functions, load)
+        return RowSession(program, max_rounds, functions, compilation)
     from flintlog.runtime.local.session import Session
 
     return Session(program, max_rounds, functions, max_entries=max_entries, engine=engine)

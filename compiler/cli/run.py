@@ -237,7 +237,7 @@ class _Rows:
 
     name: str
     columns: list[str]
-    rows: list[tuple[Any, ...]]
+    rows: Sequence[tuple[Any, ...]]
     left_out: int
 
     @staticmethod

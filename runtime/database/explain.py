@@ -11,7 +11,7 @@ from typing import Any
 from ..explain.proofs import BETTER, ELSEWHERE, FEW_DERIVATIONS, MOST_PROOF_TUPLES, PART, proof_from
 from ..inputs.tuples import split_tuple, tuple_values
 from ..kernel.errors import JobError
-from ..kernel.model import FunctionSource
+from ..kernel.model import FunctionSource, Relation
 from ..kernel.sql import is_optional
 from ..kernel.values import Known, Values, constant_text, hashable, plain_row, plain_value
 from ..row_kernel.batch import BEGINNING
@@ -287,7 +287,7 @@ def known_values(relation: RowRelation, row: Sequence[Any]) -> Values:
     )
 
 
-def stored_tuple_text(relation: RowRelation, values: Values) -> str:
+def stored_tuple_text(relation: Relation | RowRelation, values: Values) -> str:
     """Return a tuple in program syntax, with ``_`` for a value that is open."""
     pairs = zip(values, relation.columns, strict=True)
     texts = ["_" if value is None else constant_text(value, column.type) for value, column in pairs]

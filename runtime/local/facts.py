@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -35,7 +35,7 @@ def read_facts(
     with a dot or ``_`` are ignored, except those of input relations. Raise :class:`JobError` for the first problems of
     files and rows, including files that belong to no relation, and OSError if the folder cannot be read.
     """
-    inputs = [r for r in program.relations if r.kind == "input"]
+    inputs: list[Any] = [r for r in program.relations if r.kind == "input"]
     paths: dict[str, list[Path]] = {relation.name: [] for relation in inputs}
     problems = Problems()
     place, dialect = split_dialect(str(folder))
@@ -186,7 +186,7 @@ def write_lines(path: Path, lines: Iterable[str]) -> int:
         return sum(bool(file.write(line + "\n")) for line in lines)
 
 
-def relation_lines(columns: list[str], rows: list[Row], form: str) -> Iterator[str]:
+def relation_lines(columns: list[str], rows: Sequence[Row], form: str) -> Iterator[str]:
     """Yield the lines of a file, or of a table for display."""
     if form == "tsv":
         yield from ("\t".join(map(tsv_field, row)) if columns else "()" for row in rows)

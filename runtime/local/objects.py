@@ -10,7 +10,6 @@ from ..inputs.columns import arrow_kind
 from ..inputs.frames import arrow_table, is_pandas, tables_of_frame
 from ..inputs.records import Problems
 from ..inputs.values import InputShape
-from ..kernel.model import Relation
 from ..kernel.sql import is_list
 from ..store.published_names import NO_OPERATION
 from ..store.set_aside import LeftOut
@@ -19,7 +18,7 @@ from .python_rows import python_record, unknown_columns
 
 
 def given_rows(
-    relation: Relation,
+    relation: Any,
     rows: Any,
     name: str,
     problems: Problems,
@@ -32,7 +31,7 @@ def given_rows(
     the rows are ``initial``, such an insertion removes the row with its key.
 
     DataFrames, Arrow tables and dicts have exactly the relation's columns, in any order; tuples have their values in
-    order. Everything that is wrong is added to ``problems``.
+    order. Everything that is wrong is added to ``problems``. The relation is one of any methods.
     """
     import pyarrow as pa
     import pyarrow.compute as pc

@@ -98,7 +98,7 @@ def resolve_rows(tables: RowTables, table: RowTable, given: str) -> None:
     """Note the rows that are lost and gained by changes of a set, or of rows with a primary key."""
     columns, relation = listed(table.columns), table.relation
     if relation.key:
-        ROW_PARTS["given key"](tables, table, f"SELECT DISTINCT {columns} FROM {given} WHERE _op = '+'")
+        ROW_PARTS["given key"](tables, table, f"SELECT DISTINCT {columns}, _op FROM {given} WHERE _op IN ('+', 'x')")
     tables.execute(
         f"INSERT OR IGNORE INTO {table.work('gained')} ({columns}) SELECT {columns} FROM {given} AS c WHERE _op = '+' "
         f"AND NOT EXISTS (SELECT 1 FROM {table.name} AS s WHERE {same(table.columns, 's', 'c')})"

@@ -21,7 +21,8 @@ def check_given_key(tables: RowTables, table: RowTable, rows: str) -> None:
     twice = tables.execute(f"SELECT {key} FROM ({rows}) GROUP BY {key} HAVING COUNT(*) > 1 ORDER BY {key}").fetchone()
     if twice:
         raise Refused(
-            f"{relation.name}: two different rows with the primary key {row_key_text(relation, twice)} in one batch",
+            f"{relation.name}: two different rows with the primary key {row_key_text(relation, twice)} in one batch, "
+            "and their order is unknown",
             UNCHANGED,
         )
 

@@ -19,10 +19,6 @@ from .model import RowProgram, RowRelation, RowStratum
 OLD_ROWS, MID_ROWS, NEW_ROWS = "old", "mid", "new"
 
 
-class RoundsExceeded(Refused):
-    """Raised when a recursion is stopped, since it may not end."""
-
-
 def quoted_sql(name: str) -> str:
     """Return a name in SQL."""
     return '"' + name.replace('"', '""') + '"'
@@ -135,9 +131,9 @@ class RowTables:
         return self.execute(f"SELECT 1 FROM {name} LIMIT 1").fetchone() is not None
 
     def check_round(self, stratum: str, done: int) -> None:
-        """Raise RoundsExceeded if a recursion has run as many rounds as it may without an end."""
+        """Raise Refused if a recursion has run as many rounds as it may without an end."""
         if done >= self.max_rounds:
-            raise RoundsExceeded(
+            raise Refused(
                 f"{stratum}: not finished after {self.max_rounds} rounds; if the recursion needs more, "
                 "raise --max-rounds; nothing was changed"
             )
