@@ -33,7 +33,7 @@ Facts = Mapping[str, Any]
 Functions = Mapping[str, Callable[..., Any]] | str | Path
 """External functions: callables by name, or the path of a Python file that defines them."""
 
-FEW_ROWS = 2000
+FEW_ROWS = 1000
 """Of facts with at most so many rows, a program is evaluated row by row, since DuckDB would take longer to start."""
 
 SHOWN = 20
@@ -131,7 +131,7 @@ def evaluate(
 
     The parameters and the exceptions are those of :class:`Session`.
     """
-    few = sum(len(rows) if isinstance(rows, Sized) else FEW_ROWS for rows in (facts or {}).values()) <= FEW_ROWS
+    few = sum(len(rows) if isinstance(rows, Sized) else FEW_ROWS + 1 for rows in (facts or {}).values()) <= FEW_ROWS
     with (Session if few else _ColumnSession)(
         program,
         facts,

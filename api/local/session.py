@@ -90,7 +90,8 @@ class MemoryState(DatabaseState):
             with super().transaction():
                 yield
         except sqlite3.OperationalError as error:
-            if error.sqlite_errorcode == sqlite3.SQLITE_INTERRUPT:
+            # The functions that rules call raise nothing else than what Ctrl-C does.
+            if error.sqlite_errorcode == sqlite3.SQLITE_INTERRUPT or str(error).startswith("user-defined "):
                 raise KeyboardInterrupt from error
             raise
 

@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from ..ir.syntax import RelationFile
     from ..pipeline import Compilation
 
-FEW_BYTES = 30_000
+FEW_BYTES = 10_000
 """Facts of at most so many bytes are evaluated row by row, since DuckDB would take longer to start."""
 
 
@@ -56,10 +56,17 @@ class FactsOptions:
     @property
     def few(self) -> bool:
         """Whether there are few, in files of text."""
+        from flintlog.runtime.inputs.dialects import split_dialect
+
         if self.folder is None:
             return True
-        files = [path for path in self.folder.glob("**/*") if path.is_file()]
-        return all(p.suffix != ".parquet" for p in files) and sum(p.stat().st_size for p in files) <= FEW_BYTES
+        size = 0
+        for path in Path(split_dialect(str(self.folder))[0]).glob("**/*"):
+            if path.is_file():
+                size += path.stat().st_size
+                if size > FEW_BYTES or path.suffix == ".parquet":
+                    return False
+        return True
 
     def read(self, program: Program | RowProgram, report: Report) -> dict[str, Any] | None:
         """Return the rows of input relations, or None after reporting that a file cannot be read."""

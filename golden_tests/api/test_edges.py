@@ -19,9 +19,12 @@ import pandas as pd
 import polars as pl
 import pyarrow as pa
 import pytest
+from flintlog.local.given import given_changes
 from flintlog.runtime.inputs.records import Problems
 from flintlog.runtime.kernel.model import Column, Relation
+from flintlog.runtime.kernel.values import stored_value
 from flintlog.runtime.local.objects import given_rows
+from flintlog.runtime.row_kernel.model import RowRelation
 
 from golden_tests.nightly import by_day
 
@@ -106,14 +109,29 @@ ARROW += [
 
 
 def read(kind: str, rows: Any) -> tuple[list[Any], list[str]]:
-    """What is staged of rows for a column of a type, and what is said of the others."""
-    relation = Relation(name="t", table="t", columns=(Column("x", kind, "x"),), kind="input", source="p.dl:1")
-    problems = Problems()
-    try:
-        found = given_rows(relation, rows, "t", problems).to_pydict()["x"]
-    except flintlog.JobError as error:
-        return [], [str(error)]
-    return ([], problems.listed) if problems.listed else (found, [])
+    """What is staged of rows for a column of a type, and what is said of the others: alike for rows and columns."""
+    columns = (Column("x", kind, "x"),)
+
+    def by_columns(problems: Problems) -> list[Any]:
+        relation = Relation(name="t", table="t", columns=columns, kind="input", source="p.dl:1")
+        found: list[Any] = given_rows(relation, rows, "t", problems).to_pydict()["x"]
+        return found
+
+    def by_rows(problems: Problems) -> list[Any]:
+        relation = RowRelation(name="t", table="t", columns=columns, kind="input", source="p.dl:1")
+        changes = given_changes(relation, rows, "t", problems)
+        return [stored_value(row[0], kind) for _, row in changes]
+
+    results: list[tuple[list[Any], list[str]]] = []
+    for reading in (by_columns, by_rows):
+        problems = Problems()
+        try:
+            found = reading(problems)
+        except flintlog.JobError as error:
+            found, problems.listed = [], [str(error)]
+        results.append(([], problems.listed) if problems.listed else (found, []))
+    assert repr(results[0]) == repr(results[1])
+    return results[0]
 
 
 def forms(value: Any) -> Iterator[Any]:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import signal
+import threading
 from datetime import UTC, date, datetime, timedelta, timezone
 from decimal import Decimal
 from importlib.metadata import version
@@ -211,6 +214,43 @@ def test_session() -> None:
         with pytest.raises(KeyError, match="there is no relation nothing; there are link, reachable"):
             session["nothing"]
     assert repr(changes["reachable"].deleted) == "reachable (2 rows)\nsrc  dst\n---  ---\n1    3\n2    3"
+
+
+def test_many_facts() -> None:
+    """They are evaluated in DuckDB, and few row by row: with the same rows, in every form, and the same messages."""
+    links = [(n, n + 1) for n in range(1, 2000)]
+    text = "input relation link(src: int, dst: int)\noutput relation o(x: int)\no(100 / X) :- link(X, _).\n"
+    for rows in (links, pd.DataFrame(links, columns=["src", "dst"]), (link for link in links)):
+        assert flintlog.evaluate(text, {"link": rows})["o"].to_list() == sorted({(100 // x,) for x, _ in links})
+    said = set()
+    for given in ([(0, 1)], [(0, 1), *links]):
+        with pytest.raises(flintlog.JobError) as caught:
+            flintlog.evaluate(text, {"link": given})
+        said.add(str(caught.value))
+    assert len(said) == 1
+
+
+def test_threads() -> None:
+    """Threads can use a session in turn."""
+    with flintlog.Session(REACH, {"link": [(1, 2)]}) as session:
+        thread = threading.Thread(target=lambda: session.apply(insert={"link": [(2, 3)]}))
+        thread.start()
+        thread.join()
+        assert session["reachable"].to_list() == [(1, 2), (1, 3), (2, 3)]
+
+
+def test_interrupted() -> None:
+    """Ctrl-C ends a long query, and leaves everything as it was."""
+    program = (
+        "input relation a(x: int)\noutput relation n(x: int)\nn(count<*>) :- a(X), a(Y), a(Z), X + Y = Z + 1000.\n"
+    )
+    with flintlog.Session(program, {"a": [(1,)]}) as session:
+        timer = threading.Timer(0.5, os.kill, (os.getpid(), signal.SIGINT))
+        timer.start()
+        with pytest.raises(KeyboardInterrupt):
+            session.apply(insert={"a": [(x,) for x in range(20_000)]})
+        assert session["a"].to_list() == [(1,)]
+        assert session.apply(insert={"a": [(500,), (501,)]})["n"].inserted.to_list() == [(2,)]
 
 
 def test_primary_keys() -> None:

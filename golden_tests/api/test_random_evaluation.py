@@ -10,6 +10,7 @@ import pandas as pd
 import polars as pl
 import pyarrow as pa
 import pytest
+from flintlog import evaluation
 from flintlog.runtime.engines.arrow import arrow_type
 
 from golden_tests.checks import REFUSALS, insertions
@@ -56,8 +57,10 @@ def read(rows: flintlog.Rows, place: int) -> set[Row]:
 
 @by_day(1)
 @pytest.mark.parametrize("seed", seeds(4, 8))
-def test_seeds(seed: int) -> None:
-    """Facts, then batches: outputs and net changes, and nothing after a batch that is refused."""
+def test_seeds(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Facts, then batches: outputs and net changes, and nothing after a batch that is refused; and evaluated once, by
+    rows or by columns."""
+    monkeypatch.setattr(evaluation, "FEW_ROWS", 1000 if seed % 2 else -1)
     made = scenario_of(seed)
     program = parse(made.text)
     inputs: dict[str, set[Row]] = {}
@@ -98,6 +101,10 @@ def test_seeds(seed: int) -> None:
                     assert found == net.get(name, set())
                     assert bool(change) == bool(found)
             inputs, state = after, expected
+            if number == len(made.batches):
+                once = flintlog.evaluate(made.text, inputs, max_rounds=MOST_ROUNDS)
+                for name, rows in session.outputs().items():
+                    assert repr(rows.to_list()) == repr(once[name].to_list())
         for name, rows in session.outputs().items():
             assert read(rows, seed + number) == (state[name] if name in state else inputs[name])
     assert session is not None

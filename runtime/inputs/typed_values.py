@@ -57,7 +57,7 @@ def read_float(value: Any, exact: bool = False) -> float:
 
 
 def read_decimal(precision: int, scale: int, value: Any) -> Decimal:
-    """Read a decimal whose digits fit the precision and scale; nothing is rounded."""
+    """Read a decimal whose digits fit the precision and scale; nothing is rounded, and -0 is 0."""
     type_name = f"decimal({precision},{scale})"
     if isinstance(value, str) and re.fullmatch(EXACT, value):
         value = Decimal(value)
@@ -69,7 +69,7 @@ def read_decimal(precision: int, scale: int, value: Any) -> Decimal:
         raise ValueError(f"{shown(value)} has too many digits for {type_name}") from error
     if exact != value:
         raise ValueError(f"{shown(value)} has too many digits for {type_name}")
-    return exact
+    return exact or exact.copy_abs()
 
 
 def read_list(read: Reader, text: bool, value: Any) -> list[Any]:
