@@ -38,6 +38,10 @@ STEPS = 1_000_000
 """After how many instructions SQLite lets Python see that Ctrl-C was pressed."""
 
 
+MOST_BEHIND = 10
+"""How many batches what explains a session may be behind; then it is made anew when it is needed."""
+
+
 class AnySession(Protocol):
     """The relations of a program, empty at first; the first batch builds them, and every later one maintains them."""
 
@@ -132,6 +136,8 @@ class RowSession:
         self.batches += 1
         if self.explaining is not None:
             self.behind.append(given)
+            if len(self.behind) > MOST_BEHIND:
+                self.forget()
 
     @contextlib.contextmanager
     def telling(self, changes: Changes) -> Iterator[None]:
@@ -142,9 +148,15 @@ class RowSession:
         except Refused:
             if columns := self.columns():
                 columns.apply(changes)
-                # It goes on from here, and would be wrong.
-                self.explaining = None
+                # It should have been refused.
+                self.forget()
             raise
+
+    def forget(self) -> None:
+        """Discard the session by columns."""
+        if self.explaining is not None:
+            self.explaining.close()
+        self.explaining, self.behind = None, []
 
     def columns(self) -> Session | None:
         """Return a session by columns with the same rows; None without the compilation."""
@@ -156,12 +168,8 @@ class RowSession:
 
             self.explaining = Session(load_program(self.compilation.plan), *self.limits)
             if self.batches:
-                self.behind = [
-                    {
-                        r.table: [("+", row[: len(r.columns)]) for row in self.rows(r)]
-                        for r in self.program.inputs.values()
-                    }
-                ]
+                inputs = self.program.inputs.values()
+                self.behind = [{r.table: [("+", row[: len(r.columns)]) for row in self.rows(r)] for r in inputs}]
         while self.behind:
             self.explaining.apply(self.behind[0])
             del self.behind[0]
@@ -216,8 +224,7 @@ class RowSession:
     def close(self) -> None:
         """Discard the relations."""
         self.state.close()
-        if self.explaining is not None:
-            self.explaining.close()
+        self.forget()
 
 
 def sorted_rows(relation: RowRelation, rows: Iterable[Row]) -> list[Row]:

@@ -230,6 +230,20 @@ def test_many_facts() -> None:
     assert len(said) == 1
 
 
+def test_explained_later() -> None:
+    """What explains a session follows its changes, however many, and those that are refused."""
+    program = REACH + "output relation part(x: int)\npart(100 / X) :- link(X, _).\n"
+    with flintlog.Session(program, {"link": [(1, 2)]}) as session:
+        for last in range(3, 24):
+            session.apply(insert={"link": [(last - 1, last)]})
+            if last in (4, 5, 22, 23):
+                assert f"link({last - 1}, {last})  given" in session.explain(f"reachable({last - 2}, {last})")
+                with pytest.raises(flintlog.JobError, match="division by zero"):
+                    session.apply(insert={"link": [(0, 1)]})
+        session.apply(delete={"link": [(1, 2)]})
+        assert session.explain("link(1, 2)").startswith("link(1, 2) is not there")
+
+
 def test_threads() -> None:
     """Threads can use a session in turn."""
     with flintlog.Session(REACH, {"link": [(1, 2)]}) as session:
