@@ -16,9 +16,9 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import flintlog
 import graphblas
 import pytest
+from flintlog.evaluation import _ColumnSession
 from flintlog.runtime.addons.matrices import pairs, selection
 from pyspark import cloudpickle
 
@@ -118,10 +118,10 @@ def test_random_chains_in_memory(seed: int) -> None:
 
 
 def test_sessions(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Programs that the package evaluates have what matrices need, where the library is installed."""
+    """Programs that the package evaluates with many facts have what matrices need, where the library is installed."""
     links = named(SHAPES["grid"])
     monkeypatch.setattr(selection, "FEW_PAIRS", 0)
-    with flintlog.Session(CLOSURE, {"link": links}) as session:
+    with _ColumnSession(CLOSURE, {"link": links}) as session:
         assert session._session.choice.algebra == {"path": "path = link + link × path"}
         assert set(session["path"]) == closed(links)
         link = next(iter(links))
@@ -133,7 +133,7 @@ def test_sessions_without_the_library(monkeypatch: pytest.MonkeyPatch) -> None:
     """Queries do all."""
     monkeypatch.setattr(selection, "FEW_PAIRS", 0)
     lack(monkeypatch, selection, "graphblas")
-    with flintlog.Session(CLOSURE, {"link": {("a", "b"), ("b", "c")}}) as session:
+    with _ColumnSession(CLOSURE, {"link": {("a", "b"), ("b", "c")}}) as session:
         assert set(session["path"]) == {("a", "b"), ("b", "c"), ("a", "c")}
         assert session._session.choice.algebra == {}
 

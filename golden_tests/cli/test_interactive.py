@@ -19,10 +19,10 @@ import pytest
 from click.testing import CliRunner
 from flintlog.compiler import cli
 from flintlog.compiler.pipeline import compile_program
+from flintlog.local.given import rows_of_place
 from flintlog.local.interactive import Interactive
+from flintlog.local.session import session_of, session_program
 from flintlog.runtime.local.facts import read_facts
-from flintlog.runtime.local.session import Session
-from flintlog.targets.pyspark.load import load_program
 
 from golden_tests.cli.test_commands import REACH, written
 from golden_tests.documentation.pages import pieces
@@ -242,10 +242,10 @@ def test_manual(tmp_path: Path) -> None:
         if piece.mark == "file":
             written(tmp_path / piece.what, piece.text)
     compilation = compile_program(tmp_path / "reach.dl")
-    program = load_program(compilation.plan)
+    program = session_program(compilation)
     said: list[str] = []
-    session = Session(program)
-    session.apply(read_facts(program, tmp_path / "facts", said.append))
+    session = session_of(program, 100, None, compilation=compilation)
+    session.apply(read_facts(program, tmp_path / "facts", said.append, read=rows_of_place))
     answering = Interactive(session, said.append)
     for line in block.splitlines():
         if line.startswith("> "):
