@@ -149,7 +149,8 @@ def test_any_program(seed: int) -> None:
     most, size = (3, 8) if NIGHTLY else (1, 6)
     found = [run(size * seed + place, most=most, recount=NIGHTLY or place == 0) for place in range(size)]
     assert sum(outcome.compared for outcome in found) >= size * min(most, 2)
-    assert sum(outcome.confirmed for outcome in found) > 0
+    # At night they may end for none.
+    assert NIGHTLY or any(outcome.confirmed for outcome in found)
 
 
 @AT_NIGHT
