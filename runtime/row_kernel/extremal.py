@@ -10,7 +10,7 @@ from ..kernel.errors import UNCHANGED, Refused
 from .deltas import Derivations, absences, below, row_derivations, run_deltas
 from .model import WHOLE_GROUP, RowRelation, RowRule, RowStratum
 from .ranked import Ranks
-from .tables import LAYOUTS, MID_ROWS, NEW_ROWS, ROW_METHODS, RowTable, RowTables, listed, quoted_sql, same
+from .tables import LAYOUTS, MID_ROWS, NEW_ROWS, ROW_METHODS, RowTable, RowTables, better_value, listed, quoted_sql, same
 
 
 def extremal_layout(
@@ -64,13 +64,8 @@ class Improvement:
     def better(self, table: RowTable, one: str, other: str, equal: bool = False) -> str:
         """Return SQL for one value being better than another."""
         assert table.relation.best is not None
-        function, value = table.relation.best
-        op = ("<" if function == "MIN" else ">") + "=" * equal
-        kind = next(c.type for c in table.relation.columns if c.sql == value)
-        sides = [f"{alias}{quoted_sql(value)}" for alias in (one, other)]
-        if kind.startswith("list<") or kind.endswith("?"):
-            return f"_compare({', '.join(sides)}) {op} 0"
-        return f"{sides[0]} {op} {sides[1]}"
+        value = quoted_sql(table.relation.best[1])
+        return better_value(table.relation, f"{one}{value}", f"{other}{value}", equal)
 
     def candidates(self, rule: RowRule, found: Derivations, further: list[str] | None = None) -> None:
         """Note the best value of each group that derivations give."""

@@ -150,7 +150,8 @@ class RowGrouping:
 @dataclass(frozen=True)
 class RowStratum:
     """A strongly connected component: its relations and rules, and the kind of its method. ``aggregated`` are the
-    columns that it aggregates, by table."""
+    columns that it aggregates, by table. In a recursion across processes identities are dead if its ``guards`` say so,
+    the table of the lives that are there, then those of dead ranges."""
 
     name: str
     kind: str
@@ -159,10 +160,31 @@ class RowStratum:
     aggregated: tuple[tuple[str, tuple[Aggregated, ...]], ...] = ()
     ranking: RowRanking | None = None
     groupings: tuple[RowGrouping, ...] = ()
+    guards: tuple[str, ...] = ()
 
     def aggregates_of(self, table: str) -> tuple[Aggregated, ...]:
         """Return the columns that are aggregated in a table."""
         return dict(self.aggregated).get(table, ())
+
+
+@dataclass(frozen=True)
+class KeptProofs:
+    """How a relation keeps live proofs, which are in its last column: one for each tuple of ``key`` columns, of which a
+    ``group`` has several if they are witnesses of its extremum. Table ``identities`` has those in its proofs, table
+    ``received`` the tuples that another process derives, if there are such."""
+
+    table: str
+    group: tuple[str, ...]
+    key: tuple[str, ...]
+    identities: str
+    received: str = ""
+
+
+@dataclass(frozen=True)
+class ProofStratum(RowStratum):
+    """A stratum whose relations keep ``proofs``."""
+
+    proofs: tuple[KeptProofs, ...] = ()
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,7 @@ from typing import Any
 
 from .deltas import row_derivations
 from .model import WHOLE_GROUP, RowStratum
-from .tables import RECOMPUTED, RowTable, RowTables, listed, quoted_sql, same
+from .tables import RECOMPUTED, ROW_PARTS, RowTable, RowTables, listed, quoted_sql, same
 
 RowFinding = tuple[str, str, str]
 """A relation, a problem of it, and the query for tuples that show it."""
@@ -75,7 +75,8 @@ def row_differences(tables: RowTables) -> list[dict[str, Any]]:
     """Return what is wrong with the tables, with the first tuples of each finding."""
     wrong = []
     for stratum in tables.program.strata:
-        for relation, problem, sql in recount_rows(tables, stratum):
+        recount = ROW_PARTS.get(f"recount {stratum.kind}", recount_rows)
+        for relation, problem, sql in recount(tables, stratum):
             rows = tables.execute(f"{sql} LIMIT 10").fetchall()
             if rows:
                 wrong.append({"relation": relation, "problem": problem, "tuples": rows})

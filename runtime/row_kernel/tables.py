@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from ..kernel.errors import Refused
-from ..kernel.model import MOST_ROUNDS
+from ..kernel.model import MOST_ENTRIES, MOST_ROUNDS
 from .model import RowProgram, RowRelation, RowStratum
 
 OLD_ROWS, MID_ROWS, NEW_ROWS = "old", "mid", "new"
@@ -38,6 +38,18 @@ def listed(columns: Iterable[str], alias: str = "") -> str:
 def same(columns: Iterable[str], one: str, other: str) -> str:
     """Return the condition that rows of two tables agree in columns."""
     return " AND ".join(f"{one}.{quoted_sql(c)} = {other}.{quoted_sql(c)}" for c in columns) or "TRUE"
+
+
+def better_value(relation: RowRelation, one: str, other: str, equal: bool = False) -> str:
+    """Return the condition that one value of the extremum of a relation, in SQL, is better than another, or, if
+    ``equal``, as good."""
+    assert relation.best is not None
+    function, name = relation.best
+    op = ("<" if function == "MIN" else ">") + "=" * equal
+    kind = next(column.type for column in relation.columns if column.sql == name)
+    if kind.startswith("list<") or kind.endswith("?"):
+        return f"_compare({one}, {other}) {op} 0"
+    return f"{one} {op} {other}"
 
 
 @dataclass
@@ -91,7 +103,7 @@ class RowTable:
 @dataclass
 class RowTables:
     """The tables of a program behind a connection, in one batch. A recursion that has not ended after ``max_rounds``
-    rounds is refused. ``statistics`` have, by tables and columns, how many rows there were and how many
+    rounds, or has more than ``max_entries`` tuples with proofs or derivation sets, is refused. ``statistics`` have, by tables and columns, how many rows there were and how many
     values, and how many rows have changed since."""
 
     program: RowProgram
@@ -100,6 +112,7 @@ class RowTables:
     made: set[str] = field(default_factory=set)
     clock: int = 1
     max_rounds: int = MOST_ROUNDS
+    max_entries: int = MOST_ENTRIES
     statistics: dict[tuple[str, tuple[str, ...]], tuple[int, int, int]] = field(default_factory=dict)
 
     def execute(self, sql: str, values: Sequence[object] = ()) -> sqlite3.Cursor:
@@ -179,8 +192,9 @@ class RowTables:
 
 
 ROW_PARTS: dict[str, Callable[..., Any]] = {}
-"""What only programs with primary keys (``given key``, ``derived key``, ``later changes``), multisets (``copies``) or
-rules that choose between joins (``join order``) need; the modules for these register it."""
+"""What only programs with primary keys (``given key``, ``derived key``, ``later changes``), multisets (``copies``),
+rules that choose between joins (``join order``) or strata that are recounted otherwise (``recount``, and their kind)
+need; the modules for these register it."""
 
 ROW_METHODS: dict[str, Callable[[RowTables, RowStratum], None]] = {}
 """How strata are maintained, by their kinds; the module for each kind registers its own."""

@@ -11,10 +11,14 @@ from flintlog.compiler.ir import plan, typed
 from flintlog.runtime.kernel import model
 from flintlog.runtime.row_kernel.batch import BEGINNING
 from flintlog.runtime.row_kernel.model import (
+    UNIT_COLUMN,
+    WHOLE_GROUP,
     Absence,
     Aggregated,
     JoinChoice,
+    KeptProofs,
     KeyedSource,
+    ProofStratum,
     RowGrouping,
     RowProgram,
     RowRanking,
@@ -28,8 +32,11 @@ from ..pyspark.lower import lower
 from ..pyspark.names import Names
 from .expressions import SqliteExpressions, quoted
 
-ROW_KINDS = ("counted", "ranked", "extremal", "aggregate", "acyclic")
+ROW_KINDS = ("counted", "ranked", "extremal", "aggregate", "acyclic", "proofs", "identities", "epochs", "dead")
 """The kinds of strata that there are methods for."""
+
+KEPT_BY = {"lives": slice(1, 2), "identities": slice(-1), "epochs": slice(-2)}
+"""By which columns relations of a recursion across processes are searched, beside what their rules say."""
 
 MOST_ORDERS = 6
 """Between how many orders of joins a rule chooses at most, for each of what they may begin with."""
@@ -43,27 +50,33 @@ def lower_rows(program: plan.ProgramPlan, compiler: str = "") -> RowProgram:
     by_table = {relation.table: relation for relation in columnar.relations}
     kept = [field.name for field in fields(RowRelation)]
     relations = {t: RowRelation(**{name: getattr(r, name) for name in kept}) for t, r in by_table.items()}
+    beside = {table: made for table, relation in by_table.items() if (made := table_beside(relation))}
     inputs = input_names(program)
     strata = tuple(
-        stratum_of(planned, names, relations, inputs) for stage in program.stages for planned in stage.strata
+        guarded(stratum_of(planned, names, relations, inputs), planned, program.program, names, by_table)
+        for stage in program.stages
+        for planned in stage.strata
     )
     return RowProgram(
         columnar.name,
         columnar.sha256,
         columnar.compiler,
-        tuple(relations.values()),
+        tuple(one for table in relations for one in (relations[table], beside.get(table)) if one),
         strata,
-        tuple(orders_of(program, names, by_table).items()),
+        (
+            *orders_of(program, names, by_table).items(),
+            *((one.table, (tuple(column.sql for column in one.columns),)) for one in beside.values()),
+        ),
         columnar.functions,
     )
 
 
 def check_kinds(program: plan.ProgramPlan) -> None:
-    """Raise ValueError for a program that keeps derivation sets or live proofs."""
+    """Raise ValueError for a program that keeps derivation sets."""
     for stage in program.stages:
         for planned in stage.strata:
             if planned.stratum.kind not in ROW_KINDS:
-                raise ValueError("the target database keeps neither derivation sets nor live proofs")
+                raise ValueError("the target database keeps no derivation sets")
 
 
 def stratum_of(
@@ -80,7 +93,8 @@ def stratum_of(
                 for column, argument in zip(names.columns[rule.head.relation], rule.head.arguments, strict=True)
                 if isinstance(argument, typed.Aggregate) and not argument.limit
             )
-    rules = tuple(rule_of(rule, names, inputs) for rule in source.rules)
+    of = {relation.name: relation for relation in source.relations}
+    rules = tuple(rule_of(rule, names, inputs, searched=by_group(rule, of)) for rule in source.rules)
     return RowStratum(
         source.name,
         source.kind,
@@ -90,6 +104,61 @@ def stratum_of(
         ranking_of(source.rules[0], names) if source.rules else None,
         tuple(grouping_of(relation, planned, names, inputs) for relation in source.relations if relation.grouped),
     )
+
+
+def table_beside(relation: model.Relation) -> RowRelation | None:
+    """Return the relation that is kept beside one with proofs, which has the identities in these, or beside one with
+    identities, which has the last number; None for others."""
+    if relation.kind == "proofs":
+        types = {column.sql: column for column in (*relation.columns, UNIT_COLUMN)}
+        columns = (model.Column("_id", "string", "_id"), *(types[name] for name in proved_key(relation)))
+        table = f"{relation.table}__ids"
+    elif relation.kind == "identities":
+        columns, table = (model.Column("_number", "int", "_number"),), f"{relation.table}__last"
+    else:
+        return None
+    return RowRelation(table, table, columns, relation.kind, relation.source, hidden=True, definition=relation.definition)
+
+
+def proved_group(relation: model.Relation) -> tuple[str, ...]:
+    """Return the columns of a group: those of a tuple, without its proof, the value of its extremum and witnesses."""
+    return tuple(column.sql for column in relation.columns if column.sql not in unproved(relation))
+
+
+def unproved(relation: model.Relation) -> tuple[str, ...]:
+    """Return the columns of a relation with proofs that are apart from its groups."""
+    return (*(relation.best or ())[1:], *(relation.witnesses if relation.best else ()), relation.columns[-1].sql)
+
+
+def proved_key(relation: model.Relation) -> tuple[str, ...]:
+    """Return the columns that have one proof: those of a group, or with witnesses those of a tuple behind it."""
+    witnessed = unproved(relation)[:-1] if relation.best and relation.witnesses else ()
+    return (*proved_group(relation), *witnessed) or (WHOLE_GROUP,)
+
+
+def guarded(
+    stratum: RowStratum,
+    planned: plan.StratumPlan,
+    program: typed.TypedProgram,
+    names: Names,
+    by_table: Mapping[str, model.Relation],
+) -> RowStratum:
+    """Return a stratum with what says which identities are dead, if there is such, and with what is kept beside its
+    relations."""
+    guards = tuple(dict.fromkeys(names.tables[name] for r in planned.stratum.relations for name in r.guards))
+    if not guards:
+        return stratum
+    beside = (table_beside(by_table[relation.table]) for relation in stratum.relations)
+    stratum = replace(stratum, relations=(*stratum.relations, *filter(None, beside)), guards=guards)
+    if stratum.kind != "proofs":
+        return stratum
+    received = {r.annotates: names.tables[r.name] for r in program.relations if r.role == "input" and r.annotates}
+    kept = tuple(
+        KeptProofs(table, proved_group(by_table[table]), proved_key(by_table[table]), f"{table}__ids", sent)
+        for relation in planned.stratum.relations
+        for table, sent in [(names.tables[relation.name], received.get(relation.annotates, ""))]
+    )
+    return ProofStratum(**{field.name: getattr(stratum, field.name) for field in fields(RowStratum)}, proofs=kept)
 
 
 def grouping_of(relation: typed.TypedRelation, planned: plan.StratumPlan, names: Names, inputs: Inputs) -> RowGrouping:
@@ -121,8 +190,22 @@ def ranking_of(rule: typed.TypedRule, names: Names) -> RowRanking | None:
     return RowRanking(columns[place], tuple(columns[i] for i in rule.head.ranked), order, first.limit)
 
 
-def rule_of(rule: typed.TypedRule, names: Names, inputs: Inputs, head: str = "") -> RowRule:
-    """Return a rule in SQL; ``head`` is the table of a head that is none of the program's relations."""
+def by_group(rule: typed.TypedRule, relations: Mapping[str, typed.TypedRelation]) -> typed.TypedRule:
+    """Return a rule whose head has only what wanted heads are searched by: of a tuple with a proof, the proof may be
+    another one, and so may the witnesses of an extremum."""
+    relation = relations[rule.head.relation]
+    if relation.keeps != "proofs":
+        return rule
+    apart = {len(relation.columns) - 1, *relation.witnesses}
+    arguments = (argument for place, argument in enumerate(rule.head.arguments) if place not in apart)
+    return replace(rule, head=replace(rule.head, arguments=tuple(arguments)))
+
+
+def rule_of(
+    rule: typed.TypedRule, names: Names, inputs: Inputs, head: str = "", searched: typed.TypedRule | None = None
+) -> RowRule:
+    """Return a rule in SQL; ``head`` is the table of a head that is none of the program's relations, ``searched`` the
+    rule with what wanted heads are searched by."""
     values: dict[str, str] = {}
     where: list[str] = []
     sources: list[RowSource] = []
@@ -199,9 +282,9 @@ def rule_of(rule: typed.TypedRule, names: Names, inputs: Inputs, head: str = "")
         tuple(where),
         tuple(absences),
         tuple(ordered),
-        joins_of(rule, inputs),
+        joins_of(searched or rule, inputs),
         rule.text,
-        choices_of(rule, names, inputs),
+        choices_of(searched or rule, names, inputs),
         tuple(lacking),
         tuple(keyed_sources(rule, names, values)) if not head and not lacking else (),
     )
@@ -275,12 +358,20 @@ def orders_of(
     for table, relation in by_table.items():
         places = {column.sql: place for place, column in enumerate(relation.tuple_columns)}
         needs[table] |= {frozenset(places[column] for column in relation.key)} if relation.key else set()
+        if relation.kind == "proofs" and proved_group(relation):
+            needs[table].add(frozenset(places[column] for column in proved_group(relation)))
+    for relation in program.program.relations:
+        if relation.keeps in KEPT_BY:
+            needs[names.tables[relation.name]].add(frozenset(range(len(relation.columns))[KEPT_BY[relation.keeps]]))
+    of = {relation.name: relation for relation in program.program.relations}
     for stage in program.stages:
         for planned in stage.strata:
-            for rule in planned.stratum.rules:
+            for rule in (by_group(rule, of) for rule in planned.stratum.rules):
                 for start in starts_of(rule):
+                    # What is only numbered or buried is never wanted.
+                    apart = start is None and planned.stratum.kind in ("identities", "epochs", "dead")
                     for literal, bound in searches(rule, start, inputs):
-                        if bound:
+                        if bound and not apart:
                             needs[names.tables[literal.relation]].add(bound)
     return {table: chosen_orders(by_table[table], needs[table]) for table in by_table}
 
@@ -421,7 +512,10 @@ def chosen_orders(relation: model.Relation, needs: Iterable[frozenset[int]]) -> 
 
 
 def unkeyed(relation: model.Relation) -> tuple[str, ...]:
-    """Return the columns of a relation that its primary key leaves out: those that an aggregate computes."""
+    """Return the columns of a relation that its primary key leaves out: those that an aggregate computes, and a proof
+    of the others."""
+    if relation.kind == "proofs":
+        return (relation.columns[-1].sql,) if relation.witnesses else unproved(relation)
     if relation.best:
         return (relation.best[1], *relation.witnesses)
     return relation.aggregated if relation.kind == "aggregate" and not relation.witnesses else ()

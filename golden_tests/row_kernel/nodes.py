@@ -1,0 +1,127 @@
+"""Nodes whose relations are in SQLite databases in memory, as the simulated network takes them."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from flintlog.compiler.ir import plan
+from flintlog.runtime.addons.processes import simulation
+from flintlog.runtime.addons.processes.simulation import Network
+from flintlog.runtime.database.state import MEMORY, DatabaseState, open_file_state
+from flintlog.runtime.kernel.model import Program, Relation
+from flintlog.runtime.local.session import Changes, Session
+from flintlog.runtime.row_kernel import methods
+from flintlog.runtime.row_kernel.encodings import encoded_tuple
+from flintlog.runtime.row_kernel.model import RowProgram, RowRelation
+from flintlog.targets.database.lower import lower_rows
+
+from golden_tests.harness import Row, frozen_row
+
+assert methods, "registered"
+
+
+class RowsState:
+    """The relations of a node in a database."""
+
+    def __init__(self, program: RowProgram, max_rounds: int, max_entries: int) -> None:
+        self.program, self.batches = program, 0
+        self.state: DatabaseState = open_file_state(program, MEMORY, max_rounds=max_rounds, new=True)
+        self.state.tables.max_entries = max_entries
+        self.relations = {relation.table: relation for relation in program.relations}
+
+    def apply(self, changes: Changes) -> None:
+        """Apply a batch."""
+        given = {
+            table: [(op, encoded_tuple(self.relations[table].columns, row)) for op, row in rows]
+            for table, rows in changes.items()
+        }
+        with self.state.transaction():
+            self.state.apply(given, f"batch {self.batches}")
+        self.batches += 1
+
+    def rows(self, relation: Relation | RowRelation) -> Iterator[Row]:
+        """Yield the tuples of a relation."""
+        return self.state.rows(self.relations[relation.table])
+
+    def changes(self, relation: Relation | RowRelation) -> Iterator[tuple[str, Row]]:
+        """Yield the net changes of a relation in the last batch."""
+        return self.state.net_changes(self.relations[relation.table])
+
+    def close(self) -> None:
+        """Discard the database."""
+        self.state.close()
+
+
+class RowSession:
+    """What a simulated node needs of a session, on rows alone."""
+
+    def __init__(self, rows: RowProgram, program: Program, max_rounds: int, functions: Any, **options: Any) -> None:
+        self.program, self.rows_state = program, RowsState(rows, max_rounds, options["max_entries"])
+        #: What is closed in the end.
+        self.engine = self.rows_state
+
+    def apply(self, changes: Changes) -> None:
+        """Apply a batch."""
+        self.rows_state.apply(changes)
+
+    def rows(self, relation: Relation) -> Iterator[Row]:
+        """Yield the tuples of a relation."""
+        return self.rows_state.rows(relation)
+
+    def changes(self, relation: Relation) -> Iterator[tuple[str, Row]]:
+        """Yield the net changes of a relation in the last batch."""
+        return self.rows_state.changes(relation)
+
+    def differences(self) -> list[dict[str, Any]]:
+        """What the recount finds."""
+        return self.rows_state.state.differences()
+
+
+class TwinSession(Session):
+    """A session that applies each batch to rows, too, and compares."""
+
+    def __init__(self, rows: RowProgram, program: Program, *given: Any, **options: Any) -> None:
+        super().__init__(program, *given, **options)
+        self.twin = RowsState(rows, self.max_rounds, self.max_entries)
+
+    def apply(self, changes: Changes) -> None:
+        """Apply a batch to both."""
+        given = {table: list(rows) for table, rows in changes.items()}
+        super().apply(given)
+        before = {table: without_proofs(self.twin.rows(r), r) for table, r in self.twin.relations.items()}
+        self.twin.apply(given)
+        assert self.twin.state.differences() == []
+        for relation in self.program.relations:
+            rows = without_proofs(self.rows(relation), relation)
+            found = without_proofs(self.twin.rows(relation), relation)
+            assert found == rows, (relation.name, found - rows, rows - found)
+            net = list(map(frozen_change, self.twin.changes(relation)))
+            assert len(net) == len(set(net)), relation.name
+            gone, come = ({row for op, row in net if op == sign} for sign in "-+")
+            now = set(map(frozen_row, self.twin.rows(relation)))
+            assert come <= now and not gone & now, relation.name
+            if relation.kind != "proofs":
+                assert set(net) == set(map(frozen_change, self.changes(relation))), relation.name
+                assert (before[relation.table] - gone) | come == now, relation.name
+
+
+def without_proofs(rows: Iterator[Row], relation: Relation | RowRelation) -> set[Row]:
+    """Rows without the proofs in their last column: which one is kept does not matter."""
+    found = map(frozen_row, rows)
+    return {row[:-1] for row in found} if relation.kind == "proofs" else set(found)
+
+
+def frozen_change(change: tuple[str, Any]) -> tuple[str, Row]:
+    """A change whose row can be in a set."""
+    return change[0], frozen_row(change[1])
+
+
+def use_rows(monkeypatch: pytest.MonkeyPatch, program: plan.ProgramPlan, kind: type) -> None:
+    """Let simulated nodes of a program have sessions of a kind."""
+    monkeypatch.setattr(simulation, "Session", functools.partial(kind, lower_rows(program)))
+
+
+assert Network

@@ -1,0 +1,307 @@
+"""Maintain a recursion across processes with one live proof for each tuple, in place.
+
+The columns' method says what a proof is (``kernel/proofs.py``). Here a table beside each relation has the identities in
+its proofs, so that those which die find their tuples by a search. These leave; of their groups, and of what is new
+below, live proofs are derived, and from these further ones, round by round. A proof is stored as other lists are.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+
+from ..kernel.errors import Refused
+from ..kernel.model import LIFE
+from .deltas import Derivations, absences, begin_row_changes, row_derivations, run_deltas
+from .model import KeptProofs, ProofStratum, RowRelation, RowRule, RowStratum
+from .tables import (
+    LAYOUTS,
+    NEW_ROWS,
+    ROW_METHODS,
+    RowTable,
+    RowTables,
+    better_value,
+    listed,
+    quoted_sql,
+    same,
+    stored,
+)
+
+
+def maintain_proof_rows(tables: RowTables, stratum: RowStratum) -> None:
+    """Drop proofs that have died, and find live ones for tuples without."""
+    proofs = Proofs(tables, stratum)
+    proofs.let_leave()
+    proofs.find()
+    proofs.note()
+
+
+def proof_layout(
+    stratum: RowStratum, relation: RowRelation, columns: tuple[str, ...]
+) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """Return which columns have one proof, those of the group first, and what else is kept with a row: the constant
+    column of a relation that is one group."""
+    assert isinstance(stratum, ProofStratum)
+    key = next((kept.key for kept in stratum.proofs if kept.table == relation.table), columns)
+    return key, tuple(column for column in key if column not in columns)
+
+
+class Proofs:
+    """A stratum with proofs while a batch changes it."""
+
+    def __init__(self, tables: RowTables, stratum: RowStratum) -> None:
+        assert isinstance(stratum, ProofStratum)
+        self.tables, self.stratum, self.kept = tables, stratum, {kept.table: kept for kept in stratum.proofs}
+        self.guards = [tables.tables[name] for name in stratum.guards]
+        self.own = [tables.tables[name] for name in self.kept]
+        self.held = sum(table.rows for table in self.own)
+        begin_row_changes(tables, stratum)
+        for table in self.own:
+            kept = self.kept[table.relation.table]
+            columns = ", ".join(f"{quoted_sql(c)} {table.types.get(c, 'INTEGER')} NOT NULL" for c in table.state)
+            # What lacks a value is refused.
+            tables.make(table.work("found"), f"{columns}, PRIMARY KEY ({listed(table.key)})", "WITHOUT ROWID")
+            tables.make(table.work("sent"), f"{columns}, PRIMARY KEY ({listed(table.columns)})")
+            tables.make(table.work("sent_ids"), "_id TEXT, _row INTEGER, PRIMARY KEY (_id, _row)", "WITHOUT ROWID")
+            tables.work_table(table, "leaving", table.key)
+            tables.work_table(table, "gone", kept.group or table.key)
+            for suffix in ("changed", "worse"):
+                tables.work_table(table, suffix, table.state, key=table.key)
+
+    # ---- dead identities -------------------------------------------------------------------------------------------
+
+    def is_dead(self, identity: str) -> str:
+        """Return the condition that an identity is dead, where the guards have their new version."""
+        lives, *dead = self.guards
+        life = f"substr({identity}, 1, {LIFE})"
+        parts = [f"NOT EXISTS (SELECT 1 FROM {lives.name} AS l WHERE l.{quoted_sql(lives.columns[1])} = {life})"]
+        for guard in dead:
+            first, last = (f"d.{quoted_sql(column)}" for column in guard.columns)
+            within = f"{first} BETWEEN {life} AND {identity} AND {last} >= {identity}"
+            parts.append(f"EXISTS (SELECT 1 FROM {guard.name} AS d WHERE {within})")
+        return f"({' OR '.join(parts)})"
+
+    def have_died(self) -> list[str]:
+        """Return FROM items and conditions for the identities (``i._id``) that have died; ``{}`` is their table."""
+        lives, *dead = self.guards
+        life = quoted_sql(lives.columns[1])
+        ways = []
+        if lives.lost:
+            # Behind the life there is a digit.
+            ways.append(
+                f"{lives.work('lost')} AS g CROSS JOIN {{}} AS i WHERE i._id > g.{life} AND i._id < g.{life} || ':' "
+                f"AND NOT EXISTS (SELECT 1 FROM {lives.name} AS l WHERE l.{life} = g.{life})"
+            )
+        for guard in dead:
+            if guard.gained:
+                first, last = (f"g.{quoted_sql(column)}" for column in guard.columns)
+                ways.append(f"{guard.work('gained')} AS g CROSS JOIN {{}} AS i WHERE i._id BETWEEN {first} AND {last}")
+        return ways
+
+    def have_revived(self) -> bool:
+        """Return whether identities that were dead may be live."""
+        lives, *dead = self.guards
+        return bool(lives.gained) or any(
+            self.tables.execute(
+                f"SELECT 1 FROM {guard.work('lost')} AS g WHERE NOT EXISTS (SELECT 1 FROM {guard.name} AS d "
+                f"WHERE d.{first} BETWEEN substr(g.{first}, 1, {LIFE}) AND g.{first} AND d.{last} >= g.{last})"
+            ).fetchone()
+            for guard in dead
+            if guard.lost
+            for first, last in [map(quoted_sql, guard.columns)]
+        )
+
+    def let_leave(self) -> None:
+        """Remove the tuples whose proofs have died, or were withdrawn by the process that derives them."""
+        execute = self.tables.execute
+        for guard in self.guards:
+            self.tables.move(guard.relation.table, NEW_ROWS)
+        for table in self.own:
+            kept, leaving, lost = self.kept[table.relation.table], table.work("leaving"), table.work("lost")
+            queries = [f"{listed(table.key, 'i')} FROM {way.format(stored(kept.identities))}" for way in self.have_died()]
+            source = self.tables.tables[kept.received] if kept.received else None
+            if source and source.lost:
+                pairs = zip(table.columns, source.columns, strict=True)
+                at = " AND ".join(f"s.{quoted_sql(one)} = w.{quoted_sql(other)}" for one, other in pairs)
+                withdrawn = f"{source.work('lost')} AS w CROSS JOIN {table.name} AS s WHERE {at}"
+                queries.append(f"{listed(table.key, 's')} FROM {withdrawn}")
+            left = sum(execute(f"INSERT OR IGNORE INTO {leaving} SELECT {query}").rowcount for query in queries)
+            if left:
+                self.held -= left
+                execute(
+                    f"INSERT INTO {lost} ({listed(table.state)}) SELECT {listed(table.state, 's')} "
+                    f"FROM {leaving} AS l CROSS JOIN {table.name} AS s WHERE {same(table.key, 's', 'l')}"
+                )
+                groups = listed(kept.group or table.key)
+                execute(f"INSERT OR IGNORE INTO {table.work('gone')} SELECT {groups} FROM {leaving}")
+                self.tables.remove(table, leaving)
+
+    # ---- live proofs -----------------------------------------------------------------------------------------------
+
+    def find(self) -> None:
+        """Find proofs of what is new below, and of groups that have lost theirs, and what follows from them."""
+        tables, done = self.tables, 1
+        run_deltas(tables, self.stratum, "insert", self.derive)
+        revived = self.have_revived()
+        for rule in self.stratum.rules:
+            table, kept = tables.tables[rule.head], self.kept[rule.head]
+            absent = absences(tables, rule, NEW_ROWS)
+            if revived and is_from_others(rule, kept):
+                self.derive(rule, row_derivations(tables, rule, absent=absent))
+            elif tables.has_rows(table.work("gone")):
+                found = row_derivations(tables, rule, absent=absent, first=f"{table.work('gone')} AS _gone")
+                values = dict(zip(table.columns, found.values, strict=True))
+                self.derive(rule, found, [f"_gone.{quoted_sql(column)} = {values[column]}" for column in kept.group])
+        for name in self.stratum.guards:
+            tables.move(name, NEW_ROWS)
+        for table in self.own:
+            if self.kept[table.relation.table].received:
+                self.admit(table)
+        while any(entered := {table.relation.table: self.enter(table) for table in self.own}.values()):
+            self.check_size()
+            uses = [(rule, i) for rule in self.stratum.rules for i, s in enumerate(rule.sources) if entered.get(s.table)]
+            if uses:
+                tables.check_round(self.stratum.name, done)
+                done += 1
+            for rule, place in uses:
+                changed = tables.tables[rule.sources[place].table].work("changed")
+                self.derive(rule, row_derivations(tables, rule, (place, changed), None, absences(tables, rule, NEW_ROWS)))
+
+    def derive(self, rule: RowRule, found: Derivations, further: Sequence[str] = ()) -> None:
+        """Note derivations that are to be kept: of groups that have no row, or one with a worse value, and with
+        witnesses also those that are new beside tuples with the same value."""
+        table, kept = self.tables.tables[rule.head], self.kept[rule.head]
+        values = dict(zip(table.columns, found.values, strict=True))
+        absent = f"NOT ({' OR '.join(self.kept_already(table, kept, values))})"
+        conditions = [*further, f"({' OR '.join(filter(None, [absent, found.lacks]))})"]
+        query = found.select([*found.values, *("1" for _ in table.hidden)], conditions)
+        if is_from_others(rule, kept):
+            into = f"INSERT INTO {table.work('sent')} ({listed((*table.columns, *table.hidden))})"
+            self.tables.execute(f"{into} {query} ON CONFLICT DO NOTHING")
+        else:
+            self.offer(table, query)
+
+    def kept_already(self, table: RowTable, kept: KeptProofs, values: Mapping[str, str]) -> list[str]:
+        """Return the conditions that a derivation of values has a row in its place."""
+
+        def there(columns: Sequence[str], better: str = "") -> str:
+            at = [f"_head.{quoted_sql(column)} = {values[column]}" for column in columns if column in values]
+            conditions = " AND ".join([*at, *filter(None, [better])]) or "TRUE"
+            return f"EXISTS (SELECT 1 FROM {table.name} AS _head WHERE {conditions})"
+
+        if not table.relation.best:
+            return [there(kept.key)]
+        value = table.relation.best[1]
+        several = value in kept.key
+        better = better_value(table.relation, f"_head.{quoted_sql(value)}", values[value], equal=not several)
+        return [there(kept.group, better), *([there(kept.key)] if several else [])]
+
+    def offer(self, table: RowTable, query: str) -> None:
+        """Add derivations to r__found, which keeps for each key the one with the best value and the shortest proof."""
+        proof = quoted_sql(table.columns[-1])
+        columns = (*table.columns, *table.hidden)
+        order = " < ".join(f"({size_of(side + proof)}, {side}{proof})" for side in ("excluded.", ""))
+        changed = [proof]
+        if table.relation.best and table.relation.best[1] not in table.key:
+            value = quoted_sql(table.relation.best[1])
+            changed.append(value)
+            better = better_value(table.relation, f"excluded.{value}", value)
+            order = f"{better} OR (excluded.{value} = {value} AND {order})"
+        self.tables.execute(
+            f"INSERT INTO {table.work('found')} ({listed(columns)}) {query} ON CONFLICT DO UPDATE SET "
+            f"{', '.join(f'{column} = excluded.{column}' for column in changed)} WHERE {order}"
+        )
+
+    def admit(self, table: RowTable) -> None:
+        """Offer what other processes have sent, as far as it is live."""
+        sent, ids, proof = table.work("sent"), table.work("sent_ids"), quoted_sql(table.columns[-1])
+        rows = self.tables.execute(f"SELECT rowid, {proof} FROM {sent}")
+        pairs = ((identity, number) for number, text in rows for identity in json.loads(text))
+        if self.tables.connection.executemany(f"INSERT OR IGNORE INTO {ids} VALUES (?, ?)", pairs).rowcount > 0:
+            dead = f"SELECT _id FROM (SELECT DISTINCT _id FROM {ids}) AS i WHERE {self.is_dead('i._id')}"
+            self.tables.execute(
+                f"DELETE FROM {sent} WHERE rowid IN (SELECT _row FROM {ids} WHERE _id IN ({dead}))"
+            )
+        self.offer(table, f"SELECT {listed((*table.columns, *table.hidden))} FROM {sent} WHERE TRUE")
+
+    def enter(self, table: RowTable) -> int:
+        """Put the best ones of r__found into r, in place of worse ones; return how many."""
+        execute, state, best = self.tables.execute, listed(table.state), table.relation.best
+        group = self.kept[table.relation.table].group
+        found, changed, worse = (table.work(suffix) for suffix in ("found", "changed", "worse"))
+        several = best and best[1] in table.key
+        execute(f"DELETE FROM {changed}")
+        only = "TRUE"
+        if best:
+            value = quoted_sql(best[1])
+            at = same(group, "o", "f")
+            if several:
+                bettered = f"{at} AND {better_value(table.relation, f'o.{value}', f'f.{value}')}"
+                only = f"NOT EXISTS (SELECT 1 FROM {found} AS o WHERE {bettered})"
+        entered = execute(f"INSERT INTO {changed} ({state}) SELECT {state} FROM {found} AS f WHERE {only}").rowcount
+        execute(f"DELETE FROM {found}")
+        if not entered:
+            return 0
+        if best:
+            execute(f"DELETE FROM {worse}")
+            left = execute(
+                f"INSERT OR IGNORE INTO {worse} ({state}) SELECT {listed(table.state, 'o')} FROM {changed} AS f "
+                f"CROSS JOIN {table.name} AS o WHERE {at} AND {better_value(table.relation, f'f.{value}', f'o.{value}')}"
+            ).rowcount
+            if left:
+                self.held -= left
+                self.tables.remove(table, worse)
+                self.note_rows(table, worse, "lost", "gained")
+        self.tables.put(table, changed)
+        self.note_rows(table, changed, "gained", "lost")
+        self.held += entered
+        return entered
+
+    def note_rows(self, table: RowTable, rows: str, into: str, other: str) -> None:
+        """Note rows of a table in r__lost or r__gained, or take them from the other one."""
+        columns, state = listed(table.columns), listed(table.state)
+        there = f"SELECT 1 FROM {table.work(other)} AS o WHERE {same(table.columns, 'o', 'r')}"
+        self.tables.execute(
+            f"INSERT INTO {table.work(into)} ({state}) SELECT {state} FROM {rows} AS r WHERE NOT EXISTS ({there})"
+        )
+        self.tables.execute(f"DELETE FROM {table.work(other)} WHERE ({columns}) IN (SELECT {columns} FROM {rows})")
+
+    def check_size(self) -> None:
+        """Raise Refused if a recursion has too many tuples: one that computes values may not end."""
+        if self.held > self.tables.max_entries:
+            raise Refused(
+                f"{self.stratum.name}: more than {self.tables.max_entries} tuples; if the recursion ends, raise "
+                "--max-entries; nothing was changed"
+            )
+
+    def note(self) -> None:
+        """Note how many rows the tables lose and gain, and those of the identities in their proofs."""
+        for table in self.own:
+            ids = self.tables.tables[self.kept[table.relation.table].identities]
+            table.lost, table.gained = (self.tables.count(table.work(suffix)) for suffix in ("lost", "gained"))
+            table.version = NEW_ROWS
+            ids.lost, ids.gained = (
+                index_proofs(self.tables, table, table.work(suffix), ids.work(suffix)) for suffix in ("lost", "gained")
+            )
+
+
+def is_from_others(rule: RowRule, kept: KeptProofs) -> bool:
+    """Return whether a rule takes what another process derives."""
+    return bool(kept.received) and any(source.table == kept.received for source in rule.sources)
+
+
+def size_of(proof: str) -> str:
+    """Return SQL for the number of identities in a proof: quotes within them are escaped."""
+    return f"length({proof}) - length(replace({proof}, '\",\"', '\"\"'))"
+
+
+def index_proofs(tables: RowTables, table: RowTable, rows: str, into: str) -> int:
+    """Add the identities in the proofs of rows to a table, each with the key of the row; return how many."""
+    found = tables.execute(f"SELECT {listed((table.columns[-1], *table.key))} FROM {rows}")
+    pairs = ((identity, *key) for proof, *key in found for identity in json.loads(proof))
+    marks = ", ".join("?" * (len(table.key) + 1))
+    return max(tables.connection.executemany(f"INSERT OR IGNORE INTO {into} VALUES ({marks})", pairs).rowcount, 0)
+
+
+ROW_METHODS["proofs"] = maintain_proof_rows
+LAYOUTS["proofs"] = proof_layout
