@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 
 from ..kernel.model import LIFE
 from .batch import BEGINNING
 from .deltas import begin_row_changes, row_derivations
 from .identities import NUMBER_WIDTH
 from .model import RowStratum
-from .tables import LAYOUTS, NEW_ROWS, ROW_METHODS, RowTable, RowTables, listed, quoted_sql
+from .recount import RowFinding
+from .tables import LAYOUTS, NEW_ROWS, ROW_METHODS, ROW_PARTS, RowTable, RowTables, listed, quoted_sql
 
 IdentityRange = tuple[str, int, int]
 """The prefix of identities, the first number and the last one."""
@@ -88,5 +89,18 @@ def touched_ranges(tables: RowTables, table: RowTable, one: IdentityRange) -> li
     return [other for other in found if other[2] + 1 >= first]
 
 
+def recount_dead_rows(tables: RowTables, stratum: RowStratum) -> Iterator[RowFinding]:
+    """Yield queries for identities of facts that are there although they are dead."""
+    table = tables.tables[stratum.relations[0].table]
+    first, last = map(quoted_sql, table.columns)
+    for rule in stratum.rules:
+        source = tables.tables[rule.sources[0].table]
+        if source.relation.kind == "identities":
+            name = f"i.{quoted_sql(source.columns[-1])}"
+            dead = f"{source.name} AS i JOIN {table.name} AS d ON {name} BETWEEN d.{first} AND d.{last}"
+            yield table.relation.name, "there although dead", f"SELECT {name} FROM {dead}"
+
+
 ROW_METHODS["dead"] = maintain_dead_rows
+ROW_PARTS["recount dead"] = recount_dead_rows
 LAYOUTS["dead"] = lambda stratum, relation, columns: (columns, ())

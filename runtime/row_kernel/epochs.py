@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from .batch import BEGINNING
 from .deltas import begin_row_changes
 from .identities import NUMBER_WIDTH
 from .model import RowStratum
-from .tables import LAYOUTS, NEW_ROWS, ROW_METHODS, RowTables, listed, quoted_sql
+from .recount import RowFinding
+from .tables import LAYOUTS, NEW_ROWS, ROW_METHODS, ROW_PARTS, RowTables, listed, quoted_sql
 
 
 def maintain_epoch_rows(tables: RowTables, stratum: RowStratum) -> None:
@@ -48,5 +51,16 @@ def padded_number(number: str) -> str:
     return f"printf('%0{NUMBER_WIDTH}d', {number})"
 
 
+def recount_epoch_rows(tables: RowTables, stratum: RowStratum) -> Iterator[RowFinding]:
+    """Yield a query for tuples that are there without an epoch."""
+    table, counted = tables.tables[stratum.relations[0].table], tables.tables[stratum.rules[0].sources[0].table]
+    pairs = zip(table.columns[:-2], counted.columns, strict=False)
+    at = " AND ".join(f"s.{quoted_sql(key)} = c.{quoted_sql(column)}" for key, column in pairs) or "TRUE"
+    there = f"SELECT 1 FROM {table.name} AS s WHERE {at}"
+    rows = f"SELECT {listed(counted.columns)} FROM {counted.name} AS c WHERE NOT EXISTS ({there})"
+    yield table.relation.name, "missing", rows
+
+
 ROW_METHODS["epochs"] = maintain_epoch_rows
+ROW_PARTS["recount epochs"] = recount_epoch_rows
 LAYOUTS["epochs"] = lambda stratum, relation, columns: (columns, ())

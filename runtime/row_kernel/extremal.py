@@ -10,7 +10,18 @@ from ..kernel.errors import UNCHANGED, Refused
 from .deltas import Derivations, absences, below, row_derivations, run_deltas
 from .model import WHOLE_GROUP, RowRelation, RowRule, RowStratum
 from .ranked import Ranks
-from .tables import LAYOUTS, MID_ROWS, NEW_ROWS, ROW_METHODS, RowTable, RowTables, better_value, listed, quoted_sql, same
+from .tables import (
+    LAYOUTS,
+    MID_ROWS,
+    NEW_ROWS,
+    ROW_METHODS,
+    RowTable,
+    RowTables,
+    better_value,
+    listed,
+    quoted_sql,
+    same,
+)
 
 
 def extremal_layout(

@@ -8,16 +8,18 @@ below, live proofs are derived, and from these further ones, round by round. A p
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from ..kernel.errors import Refused
 from ..kernel.model import LIFE
 from .deltas import Derivations, absences, begin_row_changes, row_derivations, run_deltas
 from .model import KeptProofs, ProofStratum, RowRelation, RowRule, RowStratum
+from .recount import RowFinding
 from .tables import (
     LAYOUTS,
     NEW_ROWS,
     ROW_METHODS,
+    ROW_PARTS,
     RowTable,
     RowTables,
     better_value,
@@ -118,7 +120,9 @@ class Proofs:
             self.tables.move(guard.relation.table, NEW_ROWS)
         for table in self.own:
             kept, leaving, lost = self.kept[table.relation.table], table.work("leaving"), table.work("lost")
-            queries = [f"{listed(table.key, 'i')} FROM {way.format(stored(kept.identities))}" for way in self.have_died()]
+            queries = [
+                f"{listed(table.key, 'i')} FROM {way.format(stored(kept.identities))}" for way in self.have_died()
+            ]
             source = self.tables.tables[kept.received] if kept.received else None
             if source and source.lost:
                 pairs = zip(table.columns, source.columns, strict=True)
@@ -157,29 +161,39 @@ class Proofs:
         for table in self.own:
             if self.kept[table.relation.table].received:
                 self.admit(table)
-        while any(entered := {table.relation.table: self.enter(table) for table in self.own}.values()):
+        while True:
+            entered = {table.relation.table: self.enter(table) for table in self.own}
             self.check_size()
-            uses = [(rule, i) for rule in self.stratum.rules for i, s in enumerate(rule.sources) if entered.get(s.table)]
-            if uses:
-                tables.check_round(self.stratum.name, done)
-                done += 1
+            sources = [(rule, place) for rule in self.stratum.rules for place, _ in enumerate(rule.sources)]
+            uses = [(rule, place) for rule, place in sources if entered.get(rule.sources[place].table)]
+            if not uses:
+                return
+            tables.check_round(self.stratum.name, done)
+            done += 1
             for rule, place in uses:
                 changed = tables.tables[rule.sources[place].table].work("changed")
-                self.derive(rule, row_derivations(tables, rule, (place, changed), None, absences(tables, rule, NEW_ROWS)))
+                absent = absences(tables, rule, NEW_ROWS)
+                self.derive(rule, row_derivations(tables, rule, (place, changed), None, absent))
 
     def derive(self, rule: RowRule, found: Derivations, further: Sequence[str] = ()) -> None:
         """Note derivations that are to be kept: of groups that have no row, or one with a worse value, and with
         witnesses also those that are new beside tuples with the same value."""
-        table, kept = self.tables.tables[rule.head], self.kept[rule.head]
-        values = dict(zip(table.columns, found.values, strict=True))
-        absent = f"NOT ({' OR '.join(self.kept_already(table, kept, values))})"
-        conditions = [*further, f"({' OR '.join(filter(None, [absent, found.lacks]))})"]
-        query = found.select([*found.values, *("1" for _ in table.hidden)], conditions)
-        if is_from_others(rule, kept):
-            into = f"INSERT INTO {table.work('sent')} ({listed((*table.columns, *table.hidden))})"
-            self.tables.execute(f"{into} {query} ON CONFLICT DO NOTHING")
+        table = self.tables.tables[rule.head]
+        query = self.wanted(rule, found, further)
+        if is_from_others(rule, self.kept[rule.head]):
+            self.tables.execute(
+                f"INSERT INTO {table.work('sent')} ({listed(table.state)}) {query} ON CONFLICT DO NOTHING"
+            )
         else:
             self.offer(table, query)
+
+    def wanted(self, rule: RowRule, found: Derivations, further: Sequence[str] = ()) -> str:
+        """Return the query for derivations that have no row in their place, or lack a value, which refuses them."""
+        table = self.tables.tables[rule.head]
+        values = dict(zip(table.columns, found.values, strict=True))
+        absent = f"NOT ({' OR '.join(self.kept_already(table, self.kept[rule.head], values))})"
+        conditions = [*further, f"({' OR '.join(filter(None, [absent, found.lacks]))})"]
+        return found.select([*found.values, *("1" for _ in table.hidden)], conditions)
 
     def kept_already(self, table: RowTable, kept: KeptProofs, values: Mapping[str, str]) -> list[str]:
         """Return the conditions that a derivation of values has a row in its place."""
@@ -199,7 +213,6 @@ class Proofs:
     def offer(self, table: RowTable, query: str) -> None:
         """Add derivations to r__found, which keeps for each key the one with the best value and the shortest proof."""
         proof = quoted_sql(table.columns[-1])
-        columns = (*table.columns, *table.hidden)
         order = " < ".join(f"({size_of(side + proof)}, {side}{proof})" for side in ("excluded.", ""))
         changed = [proof]
         if table.relation.best and table.relation.best[1] not in table.key:
@@ -208,21 +221,23 @@ class Proofs:
             better = better_value(table.relation, f"excluded.{value}", value)
             order = f"{better} OR (excluded.{value} = {value} AND {order})"
         self.tables.execute(
-            f"INSERT INTO {table.work('found')} ({listed(columns)}) {query} ON CONFLICT DO UPDATE SET "
+            f"INSERT INTO {table.work('found')} ({listed(table.state)}) {query} ON CONFLICT DO UPDATE SET "
             f"{', '.join(f'{column} = excluded.{column}' for column in changed)} WHERE {order}"
         )
 
     def admit(self, table: RowTable) -> None:
         """Offer what other processes have sent, as far as it is live."""
+        self.leave_out_dead(table)
+        self.offer(table, f"SELECT {listed(table.state)} FROM {table.work('sent')} WHERE TRUE")
+
+    def leave_out_dead(self, table: RowTable) -> None:
+        """Remove those of r__sent whose proofs are dead."""
         sent, ids, proof = table.work("sent"), table.work("sent_ids"), quoted_sql(table.columns[-1])
         rows = self.tables.execute(f"SELECT rowid, {proof} FROM {sent}")
         pairs = ((identity, number) for number, text in rows for identity in json.loads(text))
         if self.tables.connection.executemany(f"INSERT OR IGNORE INTO {ids} VALUES (?, ?)", pairs).rowcount > 0:
             dead = f"SELECT _id FROM (SELECT DISTINCT _id FROM {ids}) AS i WHERE {self.is_dead('i._id')}"
-            self.tables.execute(
-                f"DELETE FROM {sent} WHERE rowid IN (SELECT _row FROM {ids} WHERE _id IN ({dead}))"
-            )
-        self.offer(table, f"SELECT {listed((*table.columns, *table.hidden))} FROM {sent} WHERE TRUE")
+            self.tables.execute(f"DELETE FROM {sent} WHERE rowid IN (SELECT _row FROM {ids} WHERE _id IN ({dead}))")
 
     def enter(self, table: RowTable) -> int:
         """Put the best ones of r__found into r, in place of worse ones; return how many."""
@@ -244,9 +259,10 @@ class Proofs:
             return 0
         if best:
             execute(f"DELETE FROM {worse}")
+            better = better_value(table.relation, f"f.{value}", f"o.{value}")
             left = execute(
                 f"INSERT OR IGNORE INTO {worse} ({state}) SELECT {listed(table.state, 'o')} FROM {changed} AS f "
-                f"CROSS JOIN {table.name} AS o WHERE {at} AND {better_value(table.relation, f'f.{value}', f'o.{value}')}"
+                f"CROSS JOIN {table.name} AS o WHERE {at} AND {better}"
             ).rowcount
             if left:
                 self.held -= left
@@ -303,5 +319,35 @@ def index_proofs(tables: RowTables, table: RowTable, rows: str, into: str) -> in
     return max(tables.connection.executemany(f"INSERT OR IGNORE INTO {into} VALUES ({marks})", pairs).rowcount, 0)
 
 
+def recount_proof_rows(tables: RowTables, stratum: RowStratum) -> Iterator[RowFinding]:
+    """Yield queries for tuples that rules give a live proof of, which are missing or have a worse value, for proofs
+    that are dead, and for identities of proofs that are missing or left over."""
+    proofs = Proofs(tables, stratum)
+    for rule in stratum.rules:
+        table = tables.tables[rule.head]
+        query = proofs.wanted(rule, row_derivations(tables, rule))
+        tables.execute(f"INSERT OR IGNORE INTO {table.work('sent')} ({listed(table.state)}) {query}")
+    for table in proofs.own:
+        kept, name = proofs.kept[table.relation.table], table.relation.name
+        ids, key = tables.tables[kept.identities], listed(table.key, "i")
+        proofs.leave_out_dead(table)
+        problem = "missing or not the best" if table.relation.best else "missing"
+        yield name, problem, f"SELECT {listed(table.columns)} FROM {table.work('sent')}"
+        yield name, "dead proof", f"SELECT DISTINCT {key} FROM {ids.name} AS i WHERE {proofs.is_dead('i._id')}"
+        index_proofs(tables, table, table.name, ids.work("gained"))
+        for what, one, other in (
+            ("missing", ids.work("gained"), ids.name),
+            ("left over", ids.name, ids.work("gained")),
+        ):
+            there = f"SELECT 1 FROM {other} AS o WHERE {same(ids.columns, 'o', 'i')}"
+            yield name, f"identities {what}", f"SELECT {listed(ids.columns)} FROM {one} AS i WHERE NOT EXISTS ({there})"
+        if table.relation.best and table.relation.best[1] in table.key:
+            value = quoted_sql(table.relation.best[1])
+            better = f"{same(kept.group, 'o', 's')} AND {better_value(table.relation, f'o.{value}', f's.{value}')}"
+            worse = f"{table.name} AS s WHERE EXISTS (SELECT 1 FROM {table.name} AS o WHERE {better})"
+            yield name, "worse than another one of its group", f"SELECT {listed(table.columns)} FROM {worse}"
+
+
 ROW_METHODS["proofs"] = maintain_proof_rows
 LAYOUTS["proofs"] = proof_layout
+ROW_PARTS["recount proofs"] = recount_proof_rows

@@ -103,8 +103,9 @@ class RowTable:
 @dataclass
 class RowTables:
     """The tables of a program behind a connection, in one batch. A recursion that has not ended after ``max_rounds``
-    rounds, or has more than ``max_entries`` tuples with proofs or derivation sets, is refused. ``statistics`` have, by tables and columns, how many rows there were and how many
-    values, and how many rows have changed since."""
+    rounds is refused, and one with proofs or derivation sets that has more than ``max_entries`` of them.
+    ``statistics`` have, by tables and columns, how many rows there were and how many values, and how many rows have
+    changed since."""
 
     program: RowProgram
     connection: sqlite3.Connection

@@ -117,7 +117,9 @@ def table_beside(relation: model.Relation) -> RowRelation | None:
         columns, table = (model.Column("_number", "int", "_number"),), f"{relation.table}__last"
     else:
         return None
-    return RowRelation(table, table, columns, relation.kind, relation.source, hidden=True, definition=relation.definition)
+    return RowRelation(
+        table, table, columns, relation.kind, relation.source, hidden=True, definition=relation.definition
+    )
 
 
 def proved_group(relation: model.Relation) -> tuple[str, ...]:
