@@ -182,9 +182,11 @@ class KeptProofs:
 
 @dataclass(frozen=True)
 class ProofStratum(RowStratum):
-    """A stratum whose relations keep ``proofs``."""
+    """A stratum whose relations keep ``proofs``. ``overlaps`` maps guards that are inputs to the tables of those of
+    their ranges that may overlap others."""
 
     proofs: tuple[KeptProofs, ...] = ()
+    overlaps: tuple[tuple[str, str], ...] = ()
 
 
 @dataclass(frozen=True)

@@ -54,6 +54,7 @@ class Proofs:
     def __init__(self, tables: RowTables, stratum: RowStratum) -> None:
         assert isinstance(stratum, ProofStratum)
         self.tables, self.stratum, self.kept = tables, stratum, {kept.table: kept for kept in stratum.proofs}
+        self.overlaps = {guard: stored(table) for guard, table in stratum.overlaps}
         self.guards = [tables.tables[name] for name in stratum.guards]
         self.own = [tables.tables[name] for name in self.kept]
         self.held = sum(table.rows for table in self.own)
@@ -79,8 +80,12 @@ class Proofs:
         parts = [f"NOT EXISTS (SELECT 1 FROM {lives.name} AS l WHERE l.{quoted_sql(lives.columns[1])} = {life})"]
         for guard in dead:
             first, last = (f"d.{quoted_sql(column)}" for column in guard.columns)
-            within = f"{first} BETWEEN {life} AND {identity} AND {last} >= {identity}"
-            parts.append(f"EXISTS (SELECT 1 FROM {guard.name} AS d WHERE {within})")
+            overlaps = self.overlaps.get(guard.relation.table)
+            if overlaps and self.tables.has_rows(overlaps):
+                within = f"{first} BETWEEN {life} AND {identity} AND {last} >= {identity}"
+                parts.append(f"EXISTS (SELECT 1 FROM {guard.name} AS d WHERE {within})")
+            else:
+                parts.append(f"{last_before(guard, identity)} >= {identity}")
         return f"({' OR '.join(parts)})"
 
     def have_died(self) -> list[str]:
@@ -105,8 +110,8 @@ class Proofs:
         lives, *dead = self.guards
         return bool(lives.gained) or any(
             self.tables.execute(
-                f"SELECT 1 FROM {guard.work('lost')} AS g WHERE NOT EXISTS (SELECT 1 FROM {guard.name} AS d "
-                f"WHERE d.{first} BETWEEN substr(g.{first}, 1, {LIFE}) AND g.{first} AND d.{last} >= g.{last})"
+                f"SELECT 1 FROM {guard.work('lost')} AS g WHERE "
+                f"coalesce({last_before(guard, f'g.{first}')}, '') < g.{last}"
             ).fetchone()
             for guard in dead
             if guard.lost
@@ -304,6 +309,12 @@ class Proofs:
 def is_from_others(rule: RowRule, kept: KeptProofs) -> bool:
     """Return whether a rule takes what another process derives."""
     return bool(kept.received) and any(source.table == kept.received for source in rule.sources)
+
+
+def last_before(guard: RowTable, identity: str) -> str:
+    """Return SQL for the end of the last dead range that begins before an identity or with it, NULL if none does."""
+    first, last = (f"d.{quoted_sql(column)}" for column in guard.columns)
+    return f"(SELECT {last} FROM {guard.name} AS d WHERE {first} <= {identity} ORDER BY {first} DESC LIMIT 1)"
 
 
 def size_of(proof: str) -> str:

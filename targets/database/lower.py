@@ -51,11 +51,16 @@ def lower_rows(program: plan.ProgramPlan, compiler: str = "") -> RowProgram:
     kept = [field.name for field in fields(RowRelation)]
     relations = {t: RowRelation(**{name: getattr(r, name) for name in kept}) for t, r in by_table.items()}
     beside = {table: made for table, relation in by_table.items() if (made := table_beside(relation))}
+    others = [names.tables[r.name] for r in program.program.relations if r.keeps == "dead" and r.role == "input"]
+    beside |= {table: overlaps_of(by_table[table]) for table in others}
     inputs = input_names(program)
-    strata = tuple(
-        guarded(stratum_of(planned, names, relations, inputs), planned, program.program, names, by_table)
-        for stage in program.stages
-        for planned in stage.strata
+    strata = (
+        *(RowStratum(beside[table].name, "overlaps", (beside[table],), (), guards=(table,)) for table in others),
+        *(
+            guarded(stratum_of(planned, names, relations, inputs), planned, program.program, names, by_table)
+            for stage in program.stages
+            for planned in stage.strata
+        ),
     )
     return RowProgram(
         columnar.name,
@@ -122,6 +127,12 @@ def table_beside(relation: model.Relation) -> RowRelation | None:
     )
 
 
+def overlaps_of(relation: model.Relation) -> RowRelation:
+    """Return the relation that is kept beside dead ranges of another process, of those that overlap the one before."""
+    table, columns = f"{relation.table}__overlaps", relation.columns
+    return RowRelation(table, table, columns, "overlaps", relation.source, hidden=True, definition=relation.definition)
+
+
 def proved_group(relation: model.Relation) -> tuple[str, ...]:
     """Return the columns of a group: those of a tuple, without its proof, the value of its extremum and witnesses."""
     return tuple(column.sql for column in relation.columns if column.sql not in unproved(relation))
@@ -160,7 +171,9 @@ def guarded(
         for relation in planned.stratum.relations
         for table, sent in [(names.tables[relation.name], received.get(relation.annotates, ""))]
     )
-    return ProofStratum(**{field.name: getattr(stratum, field.name) for field in fields(RowStratum)}, proofs=kept)
+    overlaps = tuple((table, f"{table}__overlaps") for table in guards[1:] if by_table[table].kind == "input")
+    given = {field.name: getattr(stratum, field.name) for field in fields(RowStratum)}
+    return ProofStratum(**given, proofs=kept, overlaps=overlaps)
 
 
 def grouping_of(relation: typed.TypedRelation, planned: plan.StratumPlan, names: Names, inputs: Inputs) -> RowGrouping:
