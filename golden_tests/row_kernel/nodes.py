@@ -9,7 +9,6 @@ from typing import Any
 import pytest
 from flintlog.compiler.ir import plan
 from flintlog.runtime.addons.processes import simulation
-from flintlog.runtime.addons.processes.simulation import Network
 from flintlog.runtime.database.state import MEMORY, DatabaseState, open_file_state
 from flintlog.runtime.kernel.model import Program, Relation
 from flintlog.runtime.local.session import Changes, Session
@@ -17,7 +16,9 @@ from flintlog.runtime.row_kernel import methods
 from flintlog.runtime.row_kernel.encodings import encoded_tuple
 from flintlog.runtime.row_kernel.model import RowProgram, RowRelation
 from flintlog.targets.database.lower import lower_rows
+from flintlog.targets.pyspark.load import load_program
 
+from golden_tests.addons.nodes import test_simulation
 from golden_tests.harness import Row, frozen_row
 
 assert methods, "registered"
@@ -119,9 +120,11 @@ def frozen_change(change: tuple[str, Any]) -> tuple[str, Row]:
     return change[0], frozen_row(change[1])
 
 
-def use_rows(monkeypatch: pytest.MonkeyPatch, program: plan.ProgramPlan, kind: type) -> None:
-    """Let simulated nodes of a program have sessions of a kind."""
-    monkeypatch.setattr(simulation, "Session", functools.partial(kind, lower_rows(program)))
+def use_sessions(monkeypatch: pytest.MonkeyPatch, kind: type[RowSession | TwinSession]) -> None:
+    """Let simulated nodes have sessions of a kind."""
 
+    def loaded(program: plan.ProgramPlan) -> Program:
+        monkeypatch.setattr(simulation, "Session", functools.partial(kind, lower_rows(program)))
+        return load_program(program)
 
-assert Network
+    monkeypatch.setattr(test_simulation, "load_program", loaded)

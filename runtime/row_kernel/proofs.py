@@ -54,7 +54,7 @@ class Proofs:
     def __init__(self, tables: RowTables, stratum: RowStratum) -> None:
         assert isinstance(stratum, ProofStratum)
         self.tables, self.stratum, self.kept = tables, stratum, {kept.table: kept for kept in stratum.proofs}
-        self.overlaps = {guard: stored(table) for guard, table in stratum.overlaps}
+        self.overlaps = dict(stratum.overlaps)
         self.guards = [tables.tables[name] for name in stratum.guards]
         self.own = [tables.tables[name] for name in self.kept]
         self.held = sum(table.rows for table in self.own)
@@ -81,7 +81,7 @@ class Proofs:
         for guard in dead:
             first, last = (f"d.{quoted_sql(column)}" for column in guard.columns)
             overlaps = self.overlaps.get(guard.relation.table)
-            if overlaps and self.tables.has_rows(overlaps):
+            if overlaps and self.tables.has_rows(stored(overlaps)):
                 within = f"{first} BETWEEN {life} AND {identity} AND {last} >= {identity}"
                 parts.append(f"EXISTS (SELECT 1 FROM {guard.name} AS d WHERE {within})")
             else:
@@ -121,8 +121,8 @@ class Proofs:
     def let_leave(self) -> None:
         """Remove the tuples whose proofs have died, or were withdrawn by the process that derives them."""
         execute = self.tables.execute
-        for guard in self.guards:
-            self.tables.move(guard.relation.table, NEW_ROWS)
+        for name in (*self.stratum.guards, *self.overlaps.values()):
+            self.tables.move(name, NEW_ROWS)
         for table in self.own:
             kept, leaving, lost = self.kept[table.relation.table], table.work("leaving"), table.work("lost")
             queries = [

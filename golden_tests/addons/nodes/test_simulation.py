@@ -79,14 +79,16 @@ def run(
     program: Callable[[random.Random, str], str] = located_program,
     most: int = 3,
     recount: bool = True,
+    prefix: str = "n",
 ) -> Outcome:
     """Take a random program through bursts of changes, with nodes that are killed, until all is quiet; again and again,
-    up to ``most`` times. In the end the nodes may ``recount`` what they have."""
+    up to ``most`` times. In the end the nodes may ``recount`` what they have. Addresses that are strings begin with a
+    ``prefix``."""
     rng = random.Random(seed)
     address = rng.choice(["int", "string"])
     text = program(rng, address)
     values: list[Any] = list(range(rng.randint(2, 4)))
-    addresses = [f"n{value}" for value in values] if address == "string" else values
+    addresses = [f"{prefix}{value}" for value in values] if address == "string" else values
     network = network_of(text, rng.choice([2, 2, 3, 4]), addresses, rng)
     oracle = Expected(parse(text), addresses, seed)
     inputs: dict[str, set[Row]] = {name: set() for name in INPUTS}

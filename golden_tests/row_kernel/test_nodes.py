@@ -1,0 +1,231 @@
+"""Nodes on rows: live proofs, the identities of base facts, epochs and dead ranges, as columns keep them."""
+
+from __future__ import annotations
+
+import itertools
+import random
+import re
+import sqlite3
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import pytest
+from flintlog.compiler.nodes import compile_nodes
+from flintlog.compiler.source import SourceFile
+from flintlog.runtime.kernel.errors import Refused
+from flintlog.runtime.row_kernel.tables import RowTables
+from flintlog.targets.database.lower import lower_rows
+
+from golden_tests.addons.nodes import test_simulation
+from golden_tests.addons.nodes.programs import located_program, witnessed_program
+from golden_tests.nightly import seeds
+from golden_tests.row_kernel.nodes import RowSession, RowsState, TwinSession, use_sessions
+
+#: What names of nodes begin with.
+HOSTILE = "n\"\\0,(\u00e9]\U0010ffff':"
+
+
+@pytest.mark.parametrize("program", [located_program, witnessed_program])
+@pytest.mark.parametrize("seed", seeds(1, 20))
+def test_twins(seed: int, program: Callable[[random.Random, str], str], monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each batch of each node, whatever has come and is gone, leaves the same tables on rows and in columns."""
+    use_sessions(monkeypatch, TwinSession)
+    for number in range(2):
+        test_simulation.run(1000 * seed + number, program, most=2)
+
+
+@pytest.mark.parametrize("prefix", ["n", HOSTILE], ids=["plain", "hostile"])
+@pytest.mark.parametrize("program", [located_program, witnessed_program])
+@pytest.mark.parametrize("seed", seeds(1, 20))
+def test_any_program(
+    seed: int, program: Callable[[random.Random, str], str], prefix: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nodes that send each other what they have on rows come to what one process computes."""
+    use_sessions(monkeypatch, RowSession)
+    for number in range(3):
+        test_simulation.run(1000 * seed + number, program, most=2, prefix=prefix)
+
+
+REACH = """
+input relation link(@a: int, b: int)
+input relation off(@a: int, b: int)
+output relation reach(@a: int, b: int)
+reach(@X, Y) :- link(@X, Y), !off(@X, Y).
+reach(@X, Y) :- link(@X, Z), reach(@Z, Y), X != Y.
+"""
+
+OWN, OTHER = "0" * 15 + "1", "0" * 15 + "2"
+
+
+def node_of(text: str, **limits: int) -> RowsState:
+    """A node of a program, which knows its life and another one."""
+    program = lower_rows(compile_nodes(SourceFile("test.dl", text)).node.plan)
+    node = RowsState(program, limits.get("max_rounds", 100), limits.get("max_entries", 10**6))
+    node.apply({})
+    node.apply({"lives": [("+", ("me", OWN, True)), ("+", ("you", OTHER, False))]})
+    return node
+
+
+def test_identities() -> None:
+    """Numbers have no gaps and are not used again; those that are gone are ranges, which are joined."""
+    node = node_of(REACH)
+    tables = {relation.name: relation for relation in node.program.relations}
+
+    def numbers() -> list[int]:
+        return sorted(int(row[-1][-12:]) for row in node.rows(tables["link_ids"]))
+
+    def dead() -> list[tuple[int, int]]:
+        found = [row for row in node.rows(tables["dead"]) if row[0].startswith(f"{OWN}001")]
+        return sorted((int(first[-12:]), int(last[-12:])) for first, last in found)
+
+    node.apply({"link": [("+", (1, n)) for n in range(10)]})
+    assert numbers() == [*range(1, 11)] and dead() == []
+    node.apply({"link": [("-", (1, 2)), ("-", (1, 4)), ("+", (1, 10))]})
+    assert numbers() == [1, 2, 4, 6, 7, 8, 9, 10, 11] and dead() == [(3, 3), (5, 5)]
+    node.apply({"link": [("-", (1, 3)), ("-", (1, 8)), ("+", (1, 2))]})
+    assert numbers() == [1, 2, 6, 7, 8, 10, 11, 12] and dead() == [(3, 5), (9, 9)]
+    assert {row[0][-12:] for op, row in node.changes(tables["dead"]) if op == "-" and row[0][16:19] == "001"} == {
+        f"{3:012}",
+        f"{5:012}",
+    }
+    node.apply({"link": [("-", (1, n)) for n in (0, 1, 2, 5, 6, 7, 9, 10)]})
+    assert numbers() == [] and dead() == [(1, 12)]
+    other = "0" * 15 + "3"
+    node.apply({"lives": [("-", ("me", OWN, True)), ("+", ("me", other, True))], "link": [("+", (5, 5))]})
+    assert [row[-1] for row in node.rows(tables["link_ids"])] == [f"{other}001{13:012}"]
+    assert not any(row[0].startswith(OWN) for row in node.rows(tables["dead"])) and not node.state.differences()
+    node.close()
+
+
+def test_lives_and_ranges() -> None:
+    """What has come counts while all of its identities are live: other lives that begin, end and return, ranges that
+    are dead, overlap or are dead no more."""
+    node = node_of(REACH)
+    received = next(r for r in node.program.relations if r.table.endswith("_received"))
+    proofs = next(r for r in node.program.relations if r.table == received.table.replace("_received", "_proofs"))
+    elsewhere = next(r for r in node.program.relations if r.name == "dead_elsewhere")
+    ids = [f"{OTHER}001{number:012}" for number in range(20)]
+    unknown = f"{'0' * 15}9001{1:012}"
+
+    def known(**changes: Sequence[tuple[str, Any]]) -> set[Any]:
+        node.apply(changes)
+        assert not node.state.differences()
+        return {row[1] for row in node.rows(proofs)}
+
+    def ranges(sign: str, *pairs: tuple[int, int]) -> dict[str, list[tuple[str, Any]]]:
+        return {elsewhere.table: [(sign, (ids[first], ids[last])) for first, last in pairs]}
+
+    rows = [("+", (1, place, [ids[place], *([unknown] if place == 9 else [])])) for place in range(10)]
+    assert known(**{received.table: rows}) == {*range(9)}
+    assert known(lives=[("+", ("they", unknown[:16], False))]) == {*range(10)}
+    assert known(**ranges("+", (2, 3))) == {0, 1, *range(4, 10)}
+    assert known(**ranges("-", (2, 3))) == {*range(10)}
+    assert known(**ranges("+", (5, 5))) == {*range(10)} - {5}
+    assert known(**ranges("+", (1, 8))) == {0, 9}
+    # A range within another one hides it from who looks at the last one that begins before.
+    more = {received.table: [("+", (1, 100 + place, [ids[place]])) for place in (4, 7, 9)]}
+    assert known(**more) == {0, 9, 109}
+    assert known(**ranges("-", (5, 5))) == {0, 9, 109}
+    assert known(**ranges("-", (1, 8))) == {*range(10), 104, 107, 109}
+    assert known(lives=[("-", ("you", OTHER, False))]) == set()
+    assert known(lives=[("+", ("you", OTHER, False))]) == {*range(10), 104, 107, 109}
+    both = {received.table: [("-", (1, 0, [ids[0]])), ("+", (1, 0, [ids[19]])), ("-", (1, 1, [ids[1]]))]}
+    assert known(**both) == {0, *range(2, 10), 104, 107, 109}
+    node.close()
+
+
+@pytest.mark.parametrize("seed", seeds(3, 100))
+def test_overlaps(seed: int) -> None:
+    """Any ranges say of any identity whether it is dead."""
+    rng = random.Random(seed)
+    node = node_of(REACH)
+    received = next(r for r in node.program.relations if r.table.endswith("_received"))
+    proofs = next(r for r in node.program.relations if r.table == received.table.replace("_received", "_proofs"))
+    elsewhere = next(r for r in node.program.relations if r.name == "dead_elsewhere").table
+    ranges: set[tuple[int, int]] = set()
+    there: dict[int, list[int]] = {}
+    for step in range(12):
+        gone = {one for one in sorted(ranges) if rng.random() < 0.4}
+        first = [rng.randrange(12) for _ in range(rng.randint(0, 3))]
+        come = {(one, min(one + rng.randrange(5), 11)) for one in first} - ranges
+        new = {100 * step + place: sorted(rng.sample(range(12), rng.randint(1, 3))) for place in range(3)}
+        lost = [key for key in there if rng.random() < 0.2]
+        changes = [("-", pair) for pair in sorted(gone)] + [("+", pair) for pair in sorted(come)]
+        sent = [("-", (1, key, there.pop(key))) for key in lost] + [("+", (1, key, ids)) for key, ids in new.items()]
+        ranges, there = (ranges - gone) | come, {**there, **new}
+        node.apply(
+            {
+                elsewhere: [(op, tuple(map(identity, pair))) for op, pair in changes],
+                received.table: [(op, (a, b, [*map(identity, ids)])) for op, (a, b, ids) in sent],
+            }
+        )
+        dead = {number for number in range(12) if any(a <= number <= b for a, b in ranges)}
+        assert {row[1] for row in node.rows(proofs)} == {key for key, ids in there.items() if dead.isdisjoint(ids)}
+        assert not node.state.differences()
+    node.close()
+
+
+def identity(number: int) -> str:
+    """An identity of the other life."""
+    return f"{OTHER}001{number:012}"
+
+
+COUNTING = """
+input relation start(@a: int, n: int)
+output relation up(@a: int, n: int)
+up(@X, N) :- start(@X, N).
+up(@X, M) :- up(@X, N), M = N + 1.
+up(@X, N) :- start(@X, Y), up(@Y, N).
+"""
+
+
+def test_limits() -> None:
+    """A recursion that does not end is refused, and nothing has changed."""
+    node = node_of(COUNTING, max_rounds=30)
+    with pytest.raises(Refused, match="not finished after 30 rounds; if the recursion needs more, raise --max-rounds"):
+        node.apply({"start": [("+", (1, 1))]})
+    node.state.tables.max_rounds, node.state.tables.max_entries = 1000, 50
+    with pytest.raises(Refused, match="more than 50 tuples; if the recursion ends, raise --max-entries; nothing was"):
+        node.apply({"start": [("+", (1, 1))]})
+    assert not any([*node.rows(relation)] for relation in node.program.relations if relation.name == "up")
+    large = [("+", (1, 2**63 - 20))]
+    with pytest.raises(Refused, match=r"overflow or division by zero in .*up_2 \(test.dl:5\).* for a tuple of up"):
+        node.apply({"start": large})
+    assert not node.state.differences()
+    node.close()
+
+
+def test_plans(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A batch searches relations; it reads whole ones only where a life begins, or an identity is dead no more."""
+    plans: dict[str, list[str]] = {}
+    execute = RowTables.execute
+
+    def explained(tables: RowTables, sql: str, values: Sequence[object] = ()) -> sqlite3.Cursor:
+        if sql not in plans and not sql.startswith("CREATE"):
+            plans[sql] = [row[3] for row in execute(tables, f"EXPLAIN QUERY PLAN {sql}", values)]
+        return execute(tables, sql, values)
+
+    monkeypatch.setattr(RowTables, "execute", explained)
+    use_sessions(monkeypatch, RowSession)
+    for seed, program in itertools.product(range(3), (located_program, witnessed_program)):
+        test_simulation.run(seed, program, most=1, recount=False)
+    found = {(table, sql) for sql, plan in plans.items() for table in whole_relations(sql, plan)}
+    assert len(plans) > 500 and not found
+
+
+#: What of a statement says that it reads all of a relation for a reason: who begins or ends a life, what identities
+#: are live again, all epochs of another life, groups that are computed, and statistics; and relations of few rows.
+REASONS = re.compile(
+    r'__(lost|gained)" AS "lives"|__sent"| AS _marks|_epochs__(lost|gained)" .* FROM "[^"]+" AS [sc] WHERE NOT EXISTS'
+    r"|SELECT COUNT\(\*\) FROM \(SELECT DISTINCT"
+)
+FEW = re.compile(r"_rows_of_(lives|\w+__last|\w+__overlaps|_beginning)")
+
+
+def whole_relations(sql: str, plan: Sequence[str]) -> set[str]:
+    """The relations that a statement reads from end to end without a reason."""
+    tables = re.findall(r'(temp\.)?"(_rows_of_[^"]+)"(?: AS "?([^" )]+)"?)?', sql)
+    names = {alias or table: table for temporary, table, alias in tables if not temporary}
+    scans = [line.split()[1] for line in plan if line.startswith("SCAN ")]
+    found = {names[scan] for scan in scans if scan in names}
+    return {table for table in found if not FEW.fullmatch(table)} if not REASONS.search(sql) else set()
