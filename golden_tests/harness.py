@@ -348,6 +348,10 @@ class MemoryJob:
         """Give up recursions after ``most`` rounds."""
         self.session.max_rounds = most
 
+    def limit_entries(self, most: int) -> None:
+        """Refuse recursions with more than ``most`` derivation sets."""
+        self.session.max_entries = most
+
     @property
     def scratch(self) -> list[str]:
         """Why strata were computed from scratch in the last batch."""

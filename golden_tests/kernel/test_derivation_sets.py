@@ -6,7 +6,7 @@ import itertools
 import json
 import random
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -25,8 +25,10 @@ from golden_tests.oracle.batches import Batch
 from golden_tests.oracle.evaluate import evaluate, strata
 from golden_tests.oracle.language import Program, Row, parse
 from golden_tests.random_search import scenario_of
+from golden_tests.row_kernel.jobs import RowsJob
 
 Inputs = dict[str, set[Row]]
+AnyJob = MemoryJob | RowsJob
 
 #: So many programs in a test.
 SEEDS = 25 if NIGHTLY else 12
@@ -57,7 +59,7 @@ def expected_entries(view: Counter[psn.Entry], members: set[str], kept: set[str]
     return found
 
 
-def entries_in(job: MemoryJob, members: set[str]) -> Counter[tuple[Any, ...]]:
+def entries_in(job: AnyJob, members: set[str]) -> Counter[tuple[Any, ...]]:
     """The entries that a job holds."""
     found: Counter[tuple[Any, ...]] = Counter()
     for relation in job.program.relations:
@@ -88,11 +90,11 @@ def comparable(program: Program) -> set[str]:
     return found
 
 
-def run_both(text: str, bursts: list[Inputs], rng: random.Random) -> int:
+def run_both(text: str, bursts: list[Inputs], rng: random.Random, kind: Callable[[Any], AnyJob] = MemoryJob) -> int:
     """Take a job and the transition rules through bursts; returns how many entries were compared."""
     program = parse(text)
     system = psn.System(program.rules, psn.shuffled(rng))
-    job = MemoryJob(annotated(text))
+    job = kind(annotated(text))
     members, before, compared = comparable(program), Inputs(), 0
     kept = {relation.name for relation in program.inputs} | members
     try:
@@ -137,11 +139,11 @@ def test_random_programs(block: int) -> None:
     assert compared > 0 and large < SEEDS * 4 / 5
 
 
-def run_alone(text: str, bursts: list[Inputs]) -> int:
+def run_alone(text: str, bursts: list[Inputs], kind: Callable[[Any], AnyJob] = MemoryJob) -> int:
     """Take a job through bursts, each held against recomputation; returns after how many it has too many sets."""
     program = parse(text)
-    job = MemoryJob(annotated(text))
-    job.session.max_entries = 1_000
+    job = kind(annotated(text))
+    job.limit_entries(1_000)
     before = Inputs()
     try:
         for number, inputs in enumerate(bursts):

@@ -44,6 +44,10 @@ class RowsJob:
         """Discard the database."""
         self.state.close()
 
+    def limit_entries(self, most: int) -> None:
+        """Refuse recursions with more than ``most`` derivation sets."""
+        self.state.tables.max_entries = most
+
     def run(self, changes: Changes) -> dict[str, set[tuple[str, Row]]]:
         """Apply a batch; returns the net changes of the published relations."""
         inputs = {r.name: r for r in self.program.relations if r.kind == "input"}

@@ -144,7 +144,7 @@ def run_deltas(tables: RowTables, stratum: RowStratum, phase: str, emit: Emit) -
     gained with each."""
     source, target = (OLD_ROWS, MID_ROWS) if phase == "delete" else (MID_ROWS, NEW_ROWS)
     own = frozenset(relation.table for relation in stratum.relations)
-    members = own if stratum.kind in ("ranked", "extremal") else frozenset[str]()
+    members = own if stratum.kind in ("ranked", "extremal", "entries") else frozenset[str]()
     uses: dict[tuple[bool, str], list[Use]] = {}
     for rule in stratum.rules:
         for number, name in enumerate(literals(rule)):

@@ -32,9 +32,6 @@ from ..pyspark.lower import lower
 from ..pyspark.names import Names
 from .expressions import SqliteExpressions, quoted
 
-ROW_KINDS = ("counted", "ranked", "extremal", "aggregate", "acyclic", "proofs", "identities", "epochs", "dead")
-"""The kinds of strata that there are methods for."""
-
 KEPT_BY = {"lives": slice(1, 2), "identities": slice(-1), "epochs": slice(-2)}
 """By which columns relations of a recursion across processes are searched, beside what their rules say."""
 
@@ -43,8 +40,7 @@ MOST_ORDERS = 6
 
 
 def lower_rows(program: plan.ProgramPlan, compiler: str = "") -> RowProgram:
-    """Return the program of a plan, for rows. Raise ValueError if it keeps what there are no methods for."""
-    check_kinds(program)
+    """Return the program of a plan, for rows."""
     columnar = lower(program, compiler, spark=False).program
     names = Names.of(program.program)
     by_table = {relation.table: relation for relation in columnar.relations}
@@ -74,14 +70,6 @@ def lower_rows(program: plan.ProgramPlan, compiler: str = "") -> RowProgram:
         ),
         columnar.functions,
     )
-
-
-def check_kinds(program: plan.ProgramPlan) -> None:
-    """Raise ValueError for a program that keeps derivation sets."""
-    for stage in program.stages:
-        for planned in stage.strata:
-            if planned.stratum.kind not in ROW_KINDS:
-                raise ValueError("the target database keeps no derivation sets")
 
 
 def stratum_of(
