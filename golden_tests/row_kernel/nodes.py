@@ -8,9 +8,10 @@ from typing import Any
 
 import pytest
 from flintlog.compiler.ir import plan
+from flintlog.compiler.pipeline import Compilation
 from flintlog.runtime.addons.processes import simulation
 from flintlog.runtime.database.state import MEMORY, DatabaseState, open_file_state
-from flintlog.runtime.kernel.model import Program, Relation
+from flintlog.runtime.kernel.model import MOST_ENTRIES, MOST_ROUNDS, Program, Relation
 from flintlog.runtime.local.session import Changes, Session
 from flintlog.runtime.row_kernel import methods
 from flintlog.runtime.row_kernel.encodings import encoded_tuple
@@ -19,7 +20,7 @@ from flintlog.targets.database.lower import lower_rows
 from flintlog.targets.pyspark.load import load_program
 
 from golden_tests.addons.nodes import test_simulation
-from golden_tests.harness import Row, frozen_row
+from golden_tests.harness import MemoryJob, Row, frozen_row
 
 assert methods, "registered"
 
@@ -32,6 +33,8 @@ class RowsState:
         self.state: DatabaseState = open_file_state(program, MEMORY, max_rounds=max_rounds, new=True)
         self.state.tables.max_entries = max_entries
         self.relations = {relation.table: relation for relation in program.relations}
+        #: The tuples after the last batch.
+        self.known: dict[str, set[Row]] = {}
 
     def apply(self, changes: Changes) -> None:
         """Apply a batch."""
@@ -50,6 +53,21 @@ class RowsState:
     def changes(self, relation: Relation | RowRelation) -> Iterator[tuple[str, Row]]:
         """Yield the net changes of a relation in the last batch."""
         return self.state.net_changes(self.relations[relation.table])
+
+    def compare(self, columns: Any) -> None:
+        """Compare with a session in columns to which the same batches were applied."""
+        for relation in columns.program.relations:
+            rows, found = (without_proofs(state.rows(relation), relation) for state in (columns, self))
+            assert found == rows, (relation.name, found - rows, rows - found)
+            net = list(map(frozen_change, self.changes(relation)))
+            assert len(net) == len(set(net)), relation.name
+            gone, come = ({row for op, row in net if op == sign} for sign in "-+")
+            known = self.known.get(relation.table, set())
+            now = self.known[relation.table] = set(map(frozen_row, self.rows(relation)))
+            assert (now - known, known - now) == (come, gone), relation.name
+            if relation.kind != "proofs" and self.batches > 1:
+                assert set(net) == set(map(frozen_change, columns.changes(relation))), relation.name
+        assert self.state.differences() == []
 
     def close(self) -> None:
         """Discard the database."""
@@ -87,26 +105,34 @@ class TwinSession(Session):
     def __init__(self, rows: RowProgram, program: Program, *given: Any, **options: Any) -> None:
         super().__init__(program, *given, **options)
         self.twin = RowsState(rows, self.max_rounds, self.max_entries)
-        self.known: dict[str, set[Row]] = {}
 
     def apply(self, changes: Changes) -> None:
         """Apply a batch to both."""
         given = {table: list(rows) for table, rows in changes.items()}
         super().apply(given)
         self.twin.apply(given)
-        for relation in self.program.relations:
-            rows = without_proofs(self.rows(relation), relation)
-            found = without_proofs(self.twin.rows(relation), relation)
-            assert found == rows, (relation.name, found - rows, rows - found)
-            net = list(map(frozen_change, self.twin.changes(relation)))
-            assert len(net) == len(set(net)), relation.name
-            gone, come = ({row for op, row in net if op == sign} for sign in "-+")
-            known = self.known.get(relation.table, set())
-            now = self.known[relation.table] = set(map(frozen_row, self.twin.rows(relation)))
-            assert (now - known, known - now) == (come, gone), relation.name
-            if relation.kind != "proofs" and self.batches > 1:
-                assert set(net) == set(map(frozen_change, self.changes(relation))), relation.name
-        assert self.twin.state.differences() == []
+        self.twin.compare(self)
+
+
+class TwinJob(MemoryJob):
+    """A job that applies each batch to rows, too, and compares."""
+
+    def __init__(self, compilation: Compilation) -> None:
+        super().__init__(compilation)
+        self.twin = RowsState(lower_rows(compilation.plan), MOST_ROUNDS, MOST_ENTRIES)
+
+    def run(self, changes: Any) -> dict[str, set[tuple[str, Row]]]:
+        """Apply a batch to both."""
+        published = super().run(changes)
+        inputs = {relation.name: relation for relation in self.program.relations if relation.kind == "input"}
+        self.twin.apply({inputs[name].table: rows for name, rows in changes.items()})
+        self.twin.compare(self.session)
+        return published
+
+    def close(self) -> None:
+        """Discard both."""
+        self.twin.close()
+        super().close()
 
 
 def without_proofs(rows: Iterator[Row], relation: Relation | RowRelation) -> set[Row]:

@@ -1,4 +1,4 @@
-"""Recursions with derivation sets on rows: the same entries as the paper's transition rules, in any order of updates."""
+"""Recursions with derivation sets on rows: the same entries as the transition rules of the paper, in any order."""
 
 from __future__ import annotations
 

@@ -7,6 +7,7 @@ import random
 import re
 import sqlite3
 from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -18,8 +19,10 @@ from flintlog.targets.database.lower import lower_rows
 
 from golden_tests.addons.nodes import test_simulation
 from golden_tests.addons.nodes.programs import located_program, witnessed_program
+from golden_tests.addons.processes import model, test_model
+from golden_tests.addons.processes.test_model import random_processes, random_recursion
 from golden_tests.nightly import seeds
-from golden_tests.row_kernel.nodes import RowSession, RowsState, TwinSession, use_sessions
+from golden_tests.row_kernel.nodes import RowSession, RowsState, TwinJob, TwinSession, use_sessions
 
 #: What names of nodes begin with.
 HOSTILE = "n\"\\0,(\u00e9]\U0010ffff':"
@@ -44,6 +47,16 @@ def test_any_program(
     use_sessions(monkeypatch, RowSession)
     for number in range(3):
         test_simulation.run(1000 * seed + number, program, most=2, prefix=prefix)
+
+
+@pytest.mark.parametrize("program", [random_processes, random_recursion])
+@pytest.mark.parametrize("seed", seeds(1, 10))
+def test_processes(
+    seed: int, program: Callable[[random.Random], str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """So do processes that are killed, stopped and started again, whatever their channels do."""
+    monkeypatch.setattr(model, "MemoryJob", TwinJob)
+    test_model.any_schedule(seed, tmp_path / "world", random_program=program)
 
 
 REACH = """
