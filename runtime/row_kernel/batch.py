@@ -9,7 +9,7 @@ from typing import Any
 
 from ..kernel.errors import UNCHANGED, Refused
 from ..kernel.values import shown
-from .deltas import below, row_derivations
+from .deltas import literals, row_derivations
 from .encodings import read_stored
 from .model import RowProgram, RowRelation, RowRule, RowStratum
 from .tables import LAYOUTS, NEW_ROWS, OLD_ROWS, ROW_METHODS, ROW_PARTS, RowTable, RowTables, listed, quoted_sql, same
@@ -67,7 +67,8 @@ def maintain_all(tables: RowTables, changes: RowChanges, initial: bool = False) 
     for name, rows in given.items():
         resolve(tables, tables.tables[name], rows)
     for stratum in tables.program.strata:
-        if any(table.lost or table.gained for table in map(tables.tables.__getitem__, below(stratum))):
+        reads = {*stratum.guards, *(name for rule in stratum.rules for name in literals(rule))}
+        if any(tables.tables[name].lost or tables.tables[name].gained for name in reads):
             maintain_stratum(tables, stratum)
     for name in tables.tables:
         tables.move(name, NEW_ROWS)

@@ -129,8 +129,7 @@ def literals(rule: RowRule) -> list[str]:
 def below(stratum: RowStratum) -> list[str]:
     """Return the tables that a stratum reads, without its own."""
     own = {relation.table for relation in stratum.relations}
-    read = dict.fromkeys([*(table for rule in stratum.rules for table in literals(rule)), *stratum.guards])
-    return [name for name in read if name not in own]
+    return [name for name in dict.fromkeys(t for rule in stratum.rules for t in literals(rule)) if name not in own]
 
 
 def absences(tables: RowTables, rule: RowRule, version: str) -> dict[int, list[str]]:

@@ -26,7 +26,7 @@ def maintain_entry_rows(tables: RowTables, stratum: RowStratum) -> None:
     for phase, sign, version in (("delete", "-1", MID_ROWS), ("insert", "1", NEW_ROWS)):
 
         def emit(rule: RowRule, found: Derivations, sign: str = sign) -> None:
-            add_entries(tables, tables.tables[rule.head].work("entering"), rule, found, sign)
+            derive_entries(tables, tables.tables[rule.head].work("entering"), rule, found, sign)
 
         run_deltas(tables, stratum, phase, emit)
         held = entry_rounds(tables, stratum, own, version, held)
@@ -34,7 +34,7 @@ def maintain_entry_rows(tables: RowTables, stratum: RowStratum) -> None:
         note_entries(tables, table)
 
 
-def add_entries(tables: RowTables, into: str, rule: RowRule, found: Derivations, sign: str = "1") -> None:
+def derive_entries(tables: RowTables, into: str, rule: RowRule, found: Derivations, sign: str = "1") -> None:
     """Add the entries that derivations give to a table, each with the sum of its copies."""
     supports = [rank.removesuffix("_rank") + "_support" for rank in found.ranks]
     copies = f"_int({' * '.join([sign, *supports])})" if supports else sign
@@ -75,7 +75,7 @@ def entry_rounds(tables: RowTables, stratum: RowStratum, own: list[RowTable], ve
                 for sources in variants:
                     absent = absences(tables, rule, version)
                     found = row_derivations(tables, rule, start, sources, absent, members)
-                    add_entries(tables, tables.tables[rule.head].work("entering"), rule, found)
+                    derive_entries(tables, tables.tables[rule.head].work("entering"), rule, found)
         for table in own:
             if changed[table.relation.table]:
                 sum_entry_rows(tables, table)
@@ -133,7 +133,7 @@ def recount_entry_rows(tables: RowTables, stratum: RowStratum) -> Iterator[RowFi
         derived = tables.work_table(table, "entering", table.columns, ", _support INTEGER NOT NULL")
         for rule in stratum.rules:
             if rule.head == relation.table:
-                add_entries(tables, derived, rule, row_derivations(tables, rule, members=members))
+                derive_entries(tables, derived, rule, row_derivations(tables, rule, members=members))
         for problem, one, other in (("missing", derived, table.name), ("wrong support", table.name, derived)):
             there = f"SELECT 1 FROM {other} AS s WHERE {same(table.columns, 's', 'c')}"
             alike = "" if problem == "missing" else " AND s._support = c._support"

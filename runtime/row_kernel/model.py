@@ -150,8 +150,7 @@ class RowGrouping:
 @dataclass(frozen=True)
 class RowStratum:
     """A strongly connected component: its relations and rules, and the kind of its method. ``aggregated`` are the
-    columns that it aggregates, by table. In a recursion across processes identities are dead if its ``guards`` say so,
-    the table of the lives that are there, then those of dead ranges."""
+    columns that it aggregates, by table; ``guards`` say which identities are dead: lives, then dead ranges."""
 
     name: str
     kind: str
@@ -165,6 +164,11 @@ class RowStratum:
     def aggregates_of(self, table: str) -> tuple[Aggregated, ...]:
         """Return the columns that are aggregated in a table."""
         return dict(self.aggregated).get(table, ())
+
+
+def named_beside(table: str, what: str) -> str:
+    """Return the name of a table that is kept beside one; relations have no double underscores in their names."""
+    return f"{table}__{what}"
 
 
 @dataclass(frozen=True)

@@ -103,9 +103,8 @@ class RowTable:
 @dataclass
 class RowTables:
     """The tables of a program behind a connection, in one batch. A recursion that has not ended after ``max_rounds``
-    rounds is refused, and one with proofs or derivation sets that has more than ``max_entries`` of them.
-    ``statistics`` have, by tables and columns, how many rows there were and how many values, and how many rows have
-    changed since."""
+    rounds, or has more than ``max_entries`` proofs or derivation sets, is refused. ``statistics`` have, by tables and
+    columns, how many rows there were and how many values, and how many rows have changed since."""
 
     program: RowProgram
     connection: sqlite3.Connection
@@ -194,8 +193,7 @@ class RowTables:
 
 ROW_PARTS: dict[str, Callable[..., Any]] = {}
 """What only programs with primary keys (``given key``, ``derived key``, ``later changes``), multisets (``copies``),
-rules that choose between joins (``join order``) or strata that are recounted otherwise (``recount``, and their kind)
-need; the modules for these register it."""
+rules that choose between joins (``join order``) or kinds of strata (``recount KIND``) need; these register it."""
 
 ROW_METHODS: dict[str, Callable[[RowTables, RowStratum], None]] = {}
 """How strata are maintained, by their kinds; the module for each kind registers its own."""

@@ -26,6 +26,7 @@ from flintlog.runtime.row_kernel.model import (
     RowRule,
     RowSource,
     RowStratum,
+    named_beside,
 )
 
 from ..pyspark.lower import lower
@@ -105,9 +106,9 @@ def table_beside(relation: model.Relation) -> RowRelation | None:
     if relation.kind == "proofs":
         types = {column.sql: column for column in (*relation.columns, UNIT_COLUMN)}
         columns = (model.Column("_id", "string", "_id"), *(types[name] for name in proved_key(relation)))
-        table = f"{relation.table}__ids"
+        table = named_beside(relation.table, "ids")
     elif relation.kind == "identities":
-        columns, table = (model.Column("_number", "int", "_number"),), f"{relation.table}__last"
+        columns, table = (model.Column("_number", "int", "_number"),), named_beside(relation.table, "last")
     else:
         return None
     return RowRelation(
@@ -117,7 +118,7 @@ def table_beside(relation: model.Relation) -> RowRelation | None:
 
 def overlaps_of(relation: model.Relation) -> RowRelation:
     """Return the relation that is kept beside dead ranges of another process, of those that overlap the one before."""
-    table, columns = f"{relation.table}__overlaps", relation.columns
+    table, columns = named_beside(relation.table, "overlaps"), relation.columns
     return RowRelation(table, table, columns, "overlaps", relation.source, hidden=True, definition=relation.definition)
 
 
@@ -155,11 +156,13 @@ def guarded(
         return stratum
     received = {r.annotates: names.tables[r.name] for r in program.relations if r.role == "input" and r.annotates}
     kept = tuple(
-        KeptProofs(table, proved_group(by_table[table]), proved_key(by_table[table]), f"{table}__ids", sent)
+        KeptProofs(table, proved_group(by_table[table]), proved_key(by_table[table]), named_beside(table, "ids"), sent)
         for relation in planned.stratum.relations
         for table, sent in [(names.tables[relation.name], received.get(relation.annotates, ""))]
     )
-    overlaps = tuple((table, f"{table}__overlaps") for table in guards[1:] if by_table[table].kind == "input")
+    overlaps = tuple(
+        (table, named_beside(table, "overlaps")) for table in guards[1:] if by_table[table].kind == "input"
+    )
     given = {field.name: getattr(stratum, field.name) for field in fields(RowStratum)}
     return ProofStratum(**given, proofs=kept, overlaps=overlaps)
 
@@ -363,10 +366,10 @@ def orders_of(
         needs[table] |= {frozenset(places[column] for column in relation.key)} if relation.key else set()
         if relation.kind == "proofs" and proved_group(relation):
             needs[table].add(frozenset(places[column] for column in proved_group(relation)))
-    for relation in program.program.relations:
-        if relation.keeps in KEPT_BY:
-            needs[names.tables[relation.name]].add(frozenset(range(len(relation.columns))[KEPT_BY[relation.keeps]]))
     of = {relation.name: relation for relation in program.program.relations}
+    for name, kept in of.items():
+        if kept.keeps in KEPT_BY:
+            needs[names.tables[name]].add(frozenset(range(len(kept.columns))[KEPT_BY[kept.keeps]]))
     for stage in program.stages:
         for planned in stage.strata:
             for rule in (by_group(rule, of) for rule in planned.stratum.rules):
