@@ -209,7 +209,7 @@ def test_limits() -> None:
 
 
 def test_plans(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A batch searches relations; it reads whole ones only where a life begins, or an identity is dead no more."""
+    """A batch searches relations; it reads whole ones only where a life of its own begins or ends."""
     plans: dict[str, list[str]] = {}
     execute = RowTables.execute
 
@@ -226,10 +226,10 @@ def test_plans(monkeypatch: pytest.MonkeyPatch) -> None:
     assert len(plans) > 500 and not found
 
 
-#: What of a statement says that it reads all of a relation for a reason: who begins or ends a life, what identities
-#: are live again, all epochs of another life, groups that are computed, and statistics; and relations of few rows.
+#: What of a statement says that it reads all of a relation for a reason: who begins or ends a life, all epochs of
+#: another life, groups that are computed, and statistics; and relations of few rows.
 REASONS = re.compile(
-    r'__(lost|gained)" AS "lives"|__sent"| AS _marks|_epochs__(lost|gained)" .* FROM "[^"]+" AS [sc] WHERE NOT EXISTS'
+    r'__(lost|gained)" AS "lives"| AS _marks|_epochs__(lost|gained)" .* FROM "[^"]+" AS [sc] WHERE NOT EXISTS'
     r"|SELECT COUNT\(\*\) FROM \(SELECT DISTINCT"
 )
 FEW = re.compile(r"_rows_of_(lives|\w+__last|\w+__overlaps|_beginning)")

@@ -175,13 +175,15 @@ def named_beside(table: str, what: str) -> str:
 class KeptProofs:
     """How a relation keeps live proofs, which are in its last column: one for each tuple of ``key`` columns, of which a
     ``group`` has several if they are witnesses of its extremum. Table ``identities`` has those in its proofs, table
-    ``received`` the tuples that another process derives, if there are such."""
+    ``received`` the tuples that another process derives, if there are such, table ``waiting`` those of them whose
+    proofs are dead."""
 
     table: str
     group: tuple[str, ...]
     key: tuple[str, ...]
     identities: str
     received: str = ""
+    waiting: str = ""
 
 
 @dataclass(frozen=True)

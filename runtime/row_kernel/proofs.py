@@ -7,13 +7,13 @@ below, live proofs are derived, and from these further ones, round by round. A p
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Mapping, Sequence
 
 from ..kernel.errors import Refused
-from ..kernel.model import LIFE
 from .deltas import Derivations, absences, begin_row_changes, row_derivations, run_deltas
+from .liveness import Liveness, index_proofs
 from .model import KeptProofs, ProofStratum, RowRelation, RowRule, RowStratum
+from .received_proofs import Received
 from .recount import RowFinding
 from .tables import (
     LAYOUTS,
@@ -54,81 +54,35 @@ class Proofs:
     def __init__(self, tables: RowTables, stratum: RowStratum) -> None:
         assert isinstance(stratum, ProofStratum)
         self.tables, self.stratum, self.kept = tables, stratum, {kept.table: kept for kept in stratum.proofs}
-        self.overlaps = dict(stratum.overlaps)
-        self.guards = [tables.tables[name] for name in stratum.guards]
+        self.liveness = Liveness(tables, stratum)
         self.own = [tables.tables[name] for name in self.kept]
         self.held = sum(table.rows for table in self.own)
         begin_row_changes(tables, stratum)
+        self.received = {
+            table.relation.table: Received(tables, table, self.kept[table.relation.table], self.liveness)
+            for table in self.own
+        }
         for table in self.own:
             kept = self.kept[table.relation.table]
             columns = ", ".join(f"{quoted_sql(c)} {table.types.get(c, 'INTEGER')} NOT NULL" for c in table.state)
             # What lacks a value is refused.
             tables.make(table.work("found"), f"{columns}, PRIMARY KEY ({listed(table.key)})", "WITHOUT ROWID")
-            tables.make(table.work("sent"), f"{columns}, PRIMARY KEY ({listed(table.columns)})")
-            tables.make(table.work("sent_ids"), "_id TEXT, _row INTEGER, PRIMARY KEY (_id, _row)", "WITHOUT ROWID")
             tables.work_table(table, "leaving", table.key)
             tables.work_table(table, "gone", kept.group or table.key)
             for suffix in ("changed", "worse"):
                 tables.work_table(table, suffix, table.state, key=table.key)
 
-    # ---- dead identities -------------------------------------------------------------------------------------------
-
-    def is_dead(self, identity: str) -> str:
-        """Return the condition that an identity is dead, where the guards have their new version."""
-        lives, *dead = self.guards
-        life = f"substr({identity}, 1, {LIFE})"
-        parts = [f"NOT EXISTS (SELECT 1 FROM {lives.name} AS l WHERE l.{quoted_sql(lives.columns[1])} = {life})"]
-        for guard in dead:
-            first, last = (f"d.{quoted_sql(column)}" for column in guard.columns)
-            overlaps = self.overlaps.get(guard.relation.table)
-            if overlaps and self.tables.has_rows(stored(overlaps)):
-                within = f"{first} BETWEEN {life} AND {identity} AND {last} >= {identity}"
-                parts.append(f"EXISTS (SELECT 1 FROM {guard.name} AS d WHERE {within})")
-            else:
-                parts.append(f"{last_before(guard, identity)} >= {identity}")
-        return f"({' OR '.join(parts)})"
-
-    def have_died(self) -> list[str]:
-        """Return FROM items and conditions for the identities (``i._id``) that have died; ``{}`` is their table."""
-        lives, *dead = self.guards
-        life = quoted_sql(lives.columns[1])
-        ways = []
-        if lives.lost:
-            # Behind the life there is a digit.
-            ways.append(
-                f"{lives.work('lost')} AS g CROSS JOIN {{}} AS i WHERE i._id > g.{life} AND i._id < g.{life} || ':' "
-                f"AND NOT EXISTS (SELECT 1 FROM {lives.name} AS l WHERE l.{life} = g.{life})"
-            )
-        for guard in dead:
-            if guard.gained:
-                first, last = (f"g.{quoted_sql(column)}" for column in guard.columns)
-                ways.append(f"{guard.work('gained')} AS g CROSS JOIN {{}} AS i WHERE i._id BETWEEN {first} AND {last}")
-        return ways
-
-    def have_revived(self) -> bool:
-        """Return whether identities that were dead may be live."""
-        lives, *dead = self.guards
-        return bool(lives.gained) or any(
-            self.tables.execute(
-                f"SELECT 1 FROM {guard.work('lost')} AS g WHERE "
-                f"coalesce({last_before(guard, f'g.{first}')}, '') < g.{last}"
-            ).fetchone()
-            for guard in dead
-            if guard.lost
-            for first, last in [map(quoted_sql, guard.columns)]
-        )
-
     def let_leave(self) -> None:
         """Remove the tuples whose proofs have died, or were withdrawn by the process that derives them."""
         execute = self.tables.execute
-        for name in (*self.stratum.guards, *self.overlaps.values()):
-            self.tables.move(name, NEW_ROWS)
+        self.liveness.show_new()
         for table in self.own:
             kept, leaving, lost = self.kept[table.relation.table], table.work("leaving"), table.work("lost")
-            queries = [
-                f"{listed(table.key, 'i')} FROM {way.format(stored(kept.identities))}" for way in self.have_died()
-            ]
-            source = self.tables.tables[kept.received] if kept.received else None
+            ways = self.liveness.died(stored(kept.identities))
+            queries = [f"{listed(table.key, 'i')} FROM {way}" for way in ways]
+            received = self.received[table.relation.table]
+            received.take_back()
+            source = received.source
             if source and source.lost:
                 pairs = zip(table.columns, source.columns, strict=True)
                 at = " AND ".join(f"s.{quoted_sql(one)} = w.{quoted_sql(other)}" for one, other in pairs)
@@ -145,27 +99,27 @@ class Proofs:
                 execute(f"INSERT OR IGNORE INTO {table.work('gone')} SELECT {groups} FROM {leaving}")
                 self.tables.remove(table, leaving)
 
-    # ---- live proofs -----------------------------------------------------------------------------------------------
-
     def find(self) -> None:
         """Find proofs of what is new below, and of groups that have lost theirs, and what follows from them."""
         tables, done = self.tables, 1
         run_deltas(tables, self.stratum, "insert", self.derive)
-        revived = self.have_revived()
+        self.liveness.show_new()
+        revived = {name: received.revive() for name, received in self.received.items()}
         for rule in self.stratum.rules:
             table, kept = tables.tables[rule.head], self.kept[rule.head]
             absent = absences(tables, rule, NEW_ROWS)
-            if revived and is_from_others(rule, kept):
-                self.derive(rule, row_derivations(tables, rule, absent=absent))
-            elif tables.has_rows(table.work("gone")):
+            if revived[rule.head] and is_from_others(rule, kept):
+                self.derive(rule, row_derivations(tables, rule, (0, revived[rule.head])))
+            if tables.has_rows(table.work("gone")):
                 found = row_derivations(tables, rule, absent=absent, first=f"{table.work('gone')} AS _gone")
                 values = dict(zip(table.columns, found.values, strict=True))
                 self.derive(rule, found, [f"_gone.{quoted_sql(column)} = {values[column]}" for column in kept.group])
-        for name in self.stratum.guards:
-            tables.move(name, NEW_ROWS)
-        for table in self.own:
-            if self.kept[table.relation.table].received:
-                self.admit(table)
+        for name, received in self.received.items():
+            if received.source:
+                received.leave_out_dead()
+                self.offer(
+                    tables.tables[name], f"SELECT {listed(received.table.state)} FROM {received.sent} WHERE TRUE"
+                )
         while True:
             entered = {table.relation.table: self.enter(table) for table in self.own}
             self.check_size()
@@ -186,9 +140,8 @@ class Proofs:
         table = self.tables.tables[rule.head]
         query = self.wanted(rule, found, further)
         if is_from_others(rule, self.kept[rule.head]):
-            self.tables.execute(
-                f"INSERT INTO {table.work('sent')} ({listed(table.state)}) {query} ON CONFLICT DO NOTHING"
-            )
+            sent = f"{self.received[rule.head].sent} ({listed(table.state)})"
+            self.tables.execute(f"INSERT INTO {sent} {query} ON CONFLICT DO NOTHING")
         else:
             self.offer(table, query)
 
@@ -229,20 +182,6 @@ class Proofs:
             f"INSERT INTO {table.work('found')} ({listed(table.state)}) {query} ON CONFLICT DO UPDATE SET "
             f"{', '.join(f'{column} = excluded.{column}' for column in changed)} WHERE {order}"
         )
-
-    def admit(self, table: RowTable) -> None:
-        """Offer what other processes have sent, as far as it is live."""
-        self.leave_out_dead(table)
-        self.offer(table, f"SELECT {listed(table.state)} FROM {table.work('sent')} WHERE TRUE")
-
-    def leave_out_dead(self, table: RowTable) -> None:
-        """Remove those of r__sent whose proofs are dead."""
-        sent, ids, proof = table.work("sent"), table.work("sent_ids"), quoted_sql(table.columns[-1])
-        rows = self.tables.execute(f"SELECT rowid, {proof} FROM {sent}")
-        pairs = ((identity, number) for number, text in rows for identity in json.loads(text))
-        if self.tables.connection.executemany(f"INSERT OR IGNORE INTO {ids} VALUES (?, ?)", pairs).rowcount > 0:
-            dead = f"SELECT _id FROM (SELECT DISTINCT _id FROM {ids}) AS i WHERE {self.is_dead('i._id')}"
-            self.tables.execute(f"DELETE FROM {sent} WHERE rowid IN (SELECT _row FROM {ids} WHERE _id IN ({dead}))")
 
     def enter(self, table: RowTable) -> int:
         """Put the best ones of r__found into r, in place of worse ones; return how many."""
@@ -301,6 +240,7 @@ class Proofs:
             ids = self.tables.tables[self.kept[table.relation.table].identities]
             table.lost, table.gained = (self.tables.count(table.work(suffix)) for suffix in ("lost", "gained"))
             table.version = NEW_ROWS
+            self.received[table.relation.table].note()
             ids.lost, ids.gained = (
                 index_proofs(self.tables, table, table.work(suffix), ids.work(suffix)) for suffix in ("lost", "gained")
             )
@@ -311,23 +251,9 @@ def is_from_others(rule: RowRule, kept: KeptProofs) -> bool:
     return bool(kept.received) and any(source.table == kept.received for source in rule.sources)
 
 
-def last_before(guard: RowTable, identity: str) -> str:
-    """Return SQL for the end of the last dead range that begins before an identity or with it, NULL if none does."""
-    first, last = (f"d.{quoted_sql(column)}" for column in guard.columns)
-    return f"(SELECT {last} FROM {guard.name} AS d WHERE {first} <= {identity} ORDER BY {first} DESC LIMIT 1)"
-
-
 def size_of(proof: str) -> str:
     """Return SQL for the number of identities in a proof: quotes within them are escaped."""
     return f"length({proof}) - length(replace({proof}, '\",\"', '\"\"'))"
-
-
-def index_proofs(tables: RowTables, table: RowTable, rows: str, into: str) -> int:
-    """Add the identities in the proofs of rows to a table, each with the key of the row; return how many."""
-    found = tables.execute(f"SELECT {listed((table.columns[-1], *table.key))} FROM {rows}")
-    pairs = ((identity, *key) for proof, *key in found for identity in json.loads(proof))
-    marks = ", ".join("?" * (len(table.key) + 1))
-    return max(tables.connection.executemany(f"INSERT OR IGNORE INTO {into} VALUES ({marks})", pairs).rowcount, 0)
 
 
 def recount_proof_rows(tables: RowTables, stratum: RowStratum) -> Iterator[RowFinding]:
@@ -335,16 +261,27 @@ def recount_proof_rows(tables: RowTables, stratum: RowStratum) -> Iterator[RowFi
     that are dead, and for identities of proofs that are missing or left over."""
     proofs = Proofs(tables, stratum)
     for rule in stratum.rules:
-        table = tables.tables[rule.head]
+        sent, columns = proofs.received[rule.head].sent, listed(tables.tables[rule.head].state)
         query = proofs.wanted(rule, row_derivations(tables, rule))
-        tables.execute(f"INSERT OR IGNORE INTO {table.work('sent')} ({listed(table.state)}) {query}")
+        tables.execute(f"INSERT OR IGNORE INTO {sent} ({columns}) {query}")
     for table in proofs.own:
         kept, name = proofs.kept[table.relation.table], table.relation.name
         ids, key = tables.tables[kept.identities], listed(table.key, "i")
-        proofs.leave_out_dead(table)
+        received = proofs.received[table.relation.table]
+        received.leave_out_dead()
         problem = "missing or not the best" if table.relation.best else "missing"
-        yield name, problem, f"SELECT {listed(table.columns)} FROM {table.work('sent')}"
-        yield name, "dead proof", f"SELECT DISTINCT {key} FROM {ids.name} AS i WHERE {proofs.is_dead('i._id')}"
+        yield name, problem, f"SELECT {listed(table.columns)} FROM {received.sent}"
+        dead = proofs.liveness.is_dead("i._id")
+        yield name, "dead proof", f"SELECT DISTINCT {key} FROM {ids.name} AS i WHERE {dead}"
+        if received.source and received.waiting:
+            waiting, columns, gained = received.waiting, listed(table.columns), received.waiting.work("gained")
+            pairs = [*zip(table.columns, received.source.columns, strict=True)]
+            at = " AND ".join(f"r.{quoted_sql(other)} = i.{quoted_sql(one)}" for one, other in pairs)
+            there = f"SELECT 1 FROM {received.source.name} AS r WHERE {at}"
+            yield name, "waits", f"SELECT {columns} FROM {waiting.name} AS i WHERE NOT {dead} OR NOT EXISTS ({there})"
+            waits = f"SELECT 1 FROM {waiting.name} AS w WHERE {same(table.columns, 'w', 'i')}"
+            left = f"EXISTS ({there}) AND NOT EXISTS ({waits})"
+            yield name, "does not wait", f"SELECT {columns} FROM {gained} AS i WHERE {left}"
         index_proofs(tables, table, table.name, ids.work("gained"))
         for what, one, other in (
             ("missing", ids.work("gained"), ids.name),

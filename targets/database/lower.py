@@ -11,14 +11,10 @@ from flintlog.compiler.ir import plan, typed
 from flintlog.runtime.kernel import model
 from flintlog.runtime.row_kernel.batch import BEGINNING
 from flintlog.runtime.row_kernel.model import (
-    UNIT_COLUMN,
-    WHOLE_GROUP,
     Absence,
     Aggregated,
     JoinChoice,
-    KeptProofs,
     KeyedSource,
-    ProofStratum,
     RowGrouping,
     RowProgram,
     RowRanking,
@@ -26,12 +22,12 @@ from flintlog.runtime.row_kernel.model import (
     RowRule,
     RowSource,
     RowStratum,
-    named_beside,
 )
 
 from ..pyspark.lower import lower
 from ..pyspark.names import Names
 from .expressions import SqliteExpressions, quoted
+from .guarded import Guarded, proved_group, unproved
 
 KEPT_BY = {"lives": slice(1, 2), "identities": slice(-1), "epochs": slice(-2)}
 """By which columns relations of a recursion across processes are searched, beside what their rules say."""
@@ -47,28 +43,20 @@ def lower_rows(program: plan.ProgramPlan, compiler: str = "") -> RowProgram:
     by_table = {relation.table: relation for relation in columnar.relations}
     kept = [field.name for field in fields(RowRelation)]
     relations = {t: RowRelation(**{name: getattr(r, name) for name in kept}) for t, r in by_table.items()}
-    beside = {table: made for table, relation in by_table.items() if (made := table_beside(relation))}
-    others = [names.tables[r.name] for r in program.program.relations if r.keeps == "dead" and r.role == "input"]
-    beside |= {table: overlaps_of(by_table[table]) for table in others}
     inputs = input_names(program)
-    strata = (
-        *(RowStratum(beside[table].name, "overlaps", (beside[table],), (), guards=(table,)) for table in others),
-        *(
-            guarded(stratum_of(planned, names, relations, inputs), planned, program.program, names, by_table)
-            for stage in program.stages
-            for planned in stage.strata
-        ),
-    )
+    guarded = Guarded(program.program, names, by_table)
+    strata = [
+        guarded.stratum(stratum_of(planned, names, relations, inputs), planned.stratum.relations)
+        for stage in program.stages
+        for planned in stage.strata
+    ]
     return RowProgram(
         columnar.name,
         columnar.sha256,
         columnar.compiler,
-        tuple(one for table in relations for one in (relations[table], beside.get(table)) if one),
-        strata,
-        (
-            *orders_of(program, names, by_table).items(),
-            *((one.table, (tuple(column.sql for column in one.columns),)) for one in beside.values()),
-        ),
+        tuple(one for table in relations for one in (relations[table], *guarded.beside.get(table, ()))),
+        (*guarded.overlaps(), *strata),
+        (*orders_of(program, names, by_table).items(), *guarded.orders()),
         columnar.functions,
     )
 
@@ -98,73 +86,6 @@ def stratum_of(
         ranking_of(source.rules[0], names) if source.rules else None,
         tuple(grouping_of(relation, planned, names, inputs) for relation in source.relations if relation.grouped),
     )
-
-
-def table_beside(relation: model.Relation) -> RowRelation | None:
-    """Return the relation that is kept beside one with proofs, which has the identities in these, or beside one with
-    identities, which has the last number; None for others."""
-    if relation.kind == "proofs":
-        types = {column.sql: column for column in (*relation.columns, UNIT_COLUMN)}
-        columns = (model.Column("_id", "string", "_id"), *(types[name] for name in proved_key(relation)))
-        table = named_beside(relation.table, "ids")
-    elif relation.kind == "identities":
-        columns, table = (model.Column("_number", "int", "_number"),), named_beside(relation.table, "last")
-    else:
-        return None
-    return RowRelation(
-        table, table, columns, relation.kind, relation.source, hidden=True, definition=relation.definition
-    )
-
-
-def overlaps_of(relation: model.Relation) -> RowRelation:
-    """Return the relation that is kept beside dead ranges of another process, of those that overlap the one before."""
-    table, columns = named_beside(relation.table, "overlaps"), relation.columns
-    return RowRelation(table, table, columns, "overlaps", relation.source, hidden=True, definition=relation.definition)
-
-
-def proved_group(relation: model.Relation) -> tuple[str, ...]:
-    """Return the columns of a group: those of a tuple, without its proof, the value of its extremum and witnesses."""
-    return tuple(column.sql for column in relation.columns if column.sql not in unproved(relation))
-
-
-def unproved(relation: model.Relation) -> tuple[str, ...]:
-    """Return the columns of a relation with proofs that are apart from its groups."""
-    return (*(relation.best or ())[1:], *(relation.witnesses if relation.best else ()), relation.columns[-1].sql)
-
-
-def proved_key(relation: model.Relation) -> tuple[str, ...]:
-    """Return the columns that have one proof: those of a group, or with witnesses those of a tuple behind it."""
-    witnessed = unproved(relation)[:-1] if relation.best and relation.witnesses else ()
-    return (*proved_group(relation), *witnessed) or (WHOLE_GROUP,)
-
-
-def guarded(
-    stratum: RowStratum,
-    planned: plan.StratumPlan,
-    program: typed.TypedProgram,
-    names: Names,
-    by_table: Mapping[str, model.Relation],
-) -> RowStratum:
-    """Return a stratum with what says which identities are dead, if there is such, and with what is kept beside its
-    relations."""
-    guards = tuple(dict.fromkeys(names.tables[name] for r in planned.stratum.relations for name in r.guards))
-    if not guards:
-        return stratum
-    beside = (table_beside(by_table[relation.table]) for relation in stratum.relations)
-    stratum = replace(stratum, relations=(*stratum.relations, *filter(None, beside)), guards=guards)
-    if stratum.kind != "proofs":
-        return stratum
-    received = {r.annotates: names.tables[r.name] for r in program.relations if r.role == "input" and r.annotates}
-    kept = tuple(
-        KeptProofs(table, proved_group(by_table[table]), proved_key(by_table[table]), named_beside(table, "ids"), sent)
-        for relation in planned.stratum.relations
-        for table, sent in [(names.tables[relation.name], received.get(relation.annotates, ""))]
-    )
-    overlaps = tuple(
-        (table, named_beside(table, "overlaps")) for table in guards[1:] if by_table[table].kind == "input"
-    )
-    given = {field.name: getattr(stratum, field.name) for field in fields(RowStratum)}
-    return ProofStratum(**given, proofs=kept, overlaps=overlaps)
 
 
 def grouping_of(relation: typed.TypedRelation, planned: plan.StratumPlan, names: Names, inputs: Inputs) -> RowGrouping:
