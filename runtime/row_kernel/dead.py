@@ -10,7 +10,7 @@ from .deltas import begin_row_changes, row_derivations
 from .identities import NUMBER_WIDTH
 from .model import RowStratum
 from .recount import RowFinding
-from .tables import LAYOUTS, NEW_ROWS, ROW_METHODS, ROW_PARTS, RowTable, RowTables, listed, quoted_sql
+from .tables import LAYOUTS, MID_ROWS, NEW_ROWS, ROW_METHODS, ROW_PARTS, RowTable, RowTables, listed, quoted_sql
 
 IdentityRange = tuple[str, int, int]
 """The prefix of identities, the first number and the last one."""
@@ -22,10 +22,13 @@ def maintain_dead_rows(tables: RowTables, stratum: RowStratum) -> None:
     if tables.tables[BEGINNING].gained:
         return
     table, lives = tables.tables[stratum.relations[0].table], tables.tables[stratum.guards[0]]
+    # With a life of its own a process begins new epochs, which are not over.
+    tables.move(lives.relation.table, MID_ROWS)
+    gone = buried_ranges(tables, stratum)
     tables.move(lives.relation.table, NEW_ROWS)
     _, life, own = map(quoted_sql, lives.columns)
     living = {text for (text,) in tables.execute(f"SELECT {life} FROM {lives.name} WHERE {own}")}
-    new = [one for one in buried_ranges(tables, stratum) if one[0][:LIFE] in living]
+    new = [one for one in gone if one[0][:LIFE] in living]
     old = {found for one in joined_ranges(new) for found in touched_ranges(tables, table, one)}
     following = {*joined_ranges([*new, *old])}
     ended = set()
