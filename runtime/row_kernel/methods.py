@@ -21,6 +21,7 @@ from . import (
     proofs,
     ranked,
     sums,
+    unions,
     units,
 )
 
@@ -43,5 +44,6 @@ __all__ = [
     "proofs",
     "ranked",
     "sums",
+    "unions",
     "units",
 ]

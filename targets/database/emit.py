@@ -25,6 +25,7 @@ FUNCTIONS = ("init", "apply", "status", "verify", "history", "revert", "backup")
 CALLED = {
     "row_kernel.decimals": ("_decimal", "_converted", "_remainder"),
     "row_kernel.functions": ("_call", "_list", "_joined"),
+    "row_kernel.unions": ("_union",),
 }
 """The functions that the SQL of rules may call, by their modules."""
 

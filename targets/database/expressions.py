@@ -128,6 +128,8 @@ class SqliteExpressions:
 
     def call(self, call: typed.Call) -> str:
         """Return a call of a function."""
+        if call.function == "set_of":
+            return self.union(call.arguments[0])
         arguments = [self.value(argument) for argument in call.arguments]
         if call.function == typed.VALUE:
             return f"nullif({arguments[0]}, {NULL})"
@@ -135,6 +137,13 @@ class SqliteExpressions:
             return f"{quoted('external__' + call.function)}({', '.join(arguments)})"
         kinds = "|".join([*(str(argument.type) for argument in call.arguments), str(call.type)])
         return f"_call({', '.join([text_constant(call.function), text_constant(kinds), *arguments])})"
+
+    def union(self, value: typed.Expression) -> str:
+        """Return the union of the parts of a list of text: first items, then lists."""
+        parts = value.arguments if isinstance(value, typed.Call) and value.function == "concat" else (value,)
+        items = [item for part in parts if isinstance(part, typed.ListLiteral) for item in part.items]
+        lists = [part for part in parts if not isinstance(part, typed.ListLiteral)]
+        return f"_union({', '.join([str(len(items)), *map(self.value, [*items, *lists])])})"
 
 
 def decimal_constant(value: Decimal, kind: typed.Type) -> str:
