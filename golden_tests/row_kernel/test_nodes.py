@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 from flintlog.compiler.nodes import compile_nodes
+from flintlog.compiler.processes import compile_processes
 from flintlog.compiler.source import SourceFile
 from flintlog.runtime.kernel.errors import Refused
 from flintlog.runtime.row_kernel.tables import RowTables
@@ -57,6 +58,57 @@ def test_processes(
     """So do processes that are killed, stopped and started again, whatever their channels do."""
     monkeypatch.setattr(model, "MemoryJob", TwinJob)
     test_model.any_schedule(seed, tmp_path / "world", random_program=program)
+
+
+NAMES = """
+process A {
+  input relation e(_id: int, rowid: int, proof: string)
+  A.p__ids(proof, life) :- e(_, life, proof).
+  A.p__ids(i, l) :- B.p__ids(i, l), !lives(i).
+  A.any :- e(_, _, _).
+  A.any :- B.any.
+  A.dead(1, min<X>) :- e(X, _, _).
+  A.dead(1, min<Y>) :- B.dead(1, X), e(Z, _, _), Y = X + Z - 3.
+  A.last(text, max<X>, g) :- e(X, _, text), g = text.
+  A.last(text, max<X>, g) :- B.last(text, X, g).
+  lives(proof) :- e(_, 2, proof).
+}
+process B {
+  input relation w(x: int)
+  B.p__ids(i, l) :- A.p__ids(i, l), w(l).
+  B.any :- A.any, w(1).
+  B.dead(1, min<Y>) :- A.dead(1, X), Y = X + 3.
+  B.dead(1, min<X>) :- w(X).
+  B.last(text, max<X>, g) :- A.last(text, X, g), !w(3).
+}
+"""
+
+
+@pytest.mark.parametrize("seed", seeds(1, 10))
+def test_names(seed: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Names and values that mean something to somebody, relations without columns, and extrema of all tuples."""
+    monkeypatch.setattr(model, "MemoryJob", TwinJob)
+    rng = random.Random(f"names {seed}")
+    world = model.World(NAMES, tmp_path / "world", rng)
+    there: dict[tuple[str, str], set[Any]] = {("A", "e"): set(), ("B", "w"): set()}
+    texts = ["", HOSTILE, "[", '","', "000000000000", "'"]
+    try:
+        for _ in range(4):
+            new = {(rng.randrange(4), rng.randrange(4), rng.choice(texts)) for _ in range(3)}
+            for place, columns, come in (
+                (("A", "e"), ("_id", "rowid", "proof"), new),
+                (("B", "w"), ("x",), {(rng.randrange(4),)}),
+            ):
+                gone = {row for row in sorted(there[place]) if rng.random() < 0.5}
+                come -= there[place]
+                there[place] = (there[place] - gone) | come
+                changes = [*(("-", row) for row in sorted(gone)), *(("+", row) for row in sorted(come))]
+                if changes:
+                    world.feed(*place, columns, changes)
+            world.settle()
+            assert world.relations() == model.evaluated(world.compiled, there)
+    finally:
+        world.close()
 
 
 REACH = """
@@ -181,6 +233,61 @@ def test_overlaps(seed: int) -> None:
 def identity(number: int) -> str:
     """An identity of the other life."""
     return f"{OTHER}001{number:012}"
+
+
+PAIR = """
+process A {
+  input relation e(x: int, y: int)
+  input relation f(x: int)
+  A.p(X, Y) :- e(X, Y).
+  A.p(X, Y) :- e(X, Z), B.p(Z, Y), !f(X).
+}
+process B {
+  input relation e(x: int, y: int)
+  B.p(X, Y) :- e(X, Y), A.p(X, Y).
+}
+"""
+
+
+def steps(size: int, count: int) -> int:
+    """The steps that a batch of changes of all kinds takes."""
+    compiled = compile_processes([SourceFile("test.dl", PAIR)]).compilations["A"]
+    node = RowsState(lower_rows(compiled.plan), 100, 10**6)
+    tables = {relation.name: relation.table for relation in node.program.relations}
+    received = next(table for table in tables.values() if table.endswith("_received"))
+
+    def sent(numbers: range) -> list[tuple[str, Any]]:
+        return [("+", (number, number, sorted({identity(number), identity(number // 2)}))) for number in numbers]
+
+    node.apply({})
+    node.apply({"lives": [("+", ("A", OWN, True)), ("+", ("B", OTHER, False))]})
+    node.apply({"e": [("+", (n, n + 1)) for n in range(size)], received: sent(range(size))})
+    counted = [0]
+
+    def step() -> int:
+        counted[0] += 1
+        return 0
+
+    node.state.connection.set_progress_handler(step, 10)
+    node.apply(
+        {
+            "e": [("-", (3 * n, 3 * n + 1)) for n in range(count)]
+            + [("+", (3 * n + 1, 3 * n + 4)) for n in range(count)],
+            "f": [("+", (3 * n + 2,)) for n in range(count)],
+            received: [("-", row) for _, row in sent(range(count))] + sent(range(size, size + count)),
+            tables["B.dead"]: [("+", (identity(size // 2 + 4 * n), identity(size // 2 + 4 * n))) for n in range(count)],
+        }
+    )
+    node.state.connection.set_progress_handler(None, 0)
+    assert not node.state.differences()
+    node.close()
+    return counted[0]
+
+
+def test_steps() -> None:
+    """Four times the changes take about four times the steps, four times the state hardly more."""
+    small, more, large = steps(2000, 25), steps(2000, 100), steps(8000, 25)
+    assert small > 100 and more < 6 * small and large < 1.5 * small, (small, more, large)
 
 
 COUNTING = """
