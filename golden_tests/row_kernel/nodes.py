@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -28,9 +29,10 @@ assert methods, "registered"
 class RowsState:
     """The relations of a node in a database."""
 
-    def __init__(self, program: RowProgram, max_rounds: int, max_entries: int) -> None:
+    def __init__(self, program: RowProgram, max_rounds: int, max_entries: int, path: str = MEMORY) -> None:
         self.program, self.batches = program, 0
-        self.state: DatabaseState = open_file_state(program, MEMORY, max_rounds=max_rounds, new=True)
+        new = path == MEMORY or not Path(path).exists()
+        self.state: DatabaseState = open_file_state(program, path, max_rounds=max_rounds, new=new)
         self.state.tables.max_entries = max_entries
         self.relations = {relation.table: relation for relation in program.relations}
         #: The tuples after the last batch.
@@ -43,7 +45,7 @@ class RowsState:
             for table, rows in changes.items()
         }
         with self.state.transaction():
-            self.state.apply(given, f"batch {self.batches}")
+            self.state.apply(given, None)
         self.batches += 1
 
     def rows(self, relation: Relation | RowRelation) -> Iterator[Row]:

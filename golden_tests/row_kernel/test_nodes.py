@@ -14,14 +14,19 @@ import pytest
 from flintlog.compiler.nodes import compile_nodes
 from flintlog.compiler.processes import compile_processes
 from flintlog.compiler.source import SourceFile
+from flintlog.runtime.kernel import model as kernel_model
 from flintlog.runtime.kernel.errors import Refused
+from flintlog.runtime.row_kernel import model as row_model
 from flintlog.runtime.row_kernel.tables import RowTables
+from flintlog.targets import EmitOptions
+from flintlog.targets.database.emit import make_row_script, roots_of, view_of
 from flintlog.targets.database.lower import lower_rows
 
 from golden_tests.addons.nodes import test_simulation
 from golden_tests.addons.nodes.programs import located_program, witnessed_program
 from golden_tests.addons.processes import model, test_model
 from golden_tests.addons.processes.test_model import random_processes, random_recursion
+from golden_tests.harness import VERSION
 from golden_tests.nightly import seeds
 from golden_tests.row_kernel.nodes import RowSession, RowsState, TwinJob, TwinSession, use_sessions
 
@@ -230,6 +235,38 @@ def test_overlaps(seed: int) -> None:
     node.close()
 
 
+def test_files(tmp_path: Path) -> None:
+    """A node in a file goes on where it was, also behind a batch that was refused."""
+    rng, path = random.Random(7), str(tmp_path / "node.db")
+    program = lower_rows(compile_nodes(SourceFile("test.dl", REACH)).node.plan)
+    received = next(r for r in program.relations if r.table.endswith("_received")).table
+    kept, there = RowsState(program, 100, 10**6), set[Any]()
+    for step in range(12):
+        new = {(rng.randrange(4), rng.randrange(4), (identity(rng.randrange(5)),)) for _ in range(4)} - there
+        gone = {row for row in sorted(there) if rng.random() < 0.3}
+        there = (there - gone) | new
+        signed = [*(("-", row) for row in sorted(gone)), *(("+", row) for row in sorted(new))]
+        links = {"link": [("-+"[step % 2], (1, 2)), ("+", (step, step + 1)), ("-", (step - 2, step - 1))]}
+        batch = {received: [(op, (a, b, list(ids))) for op, (a, b, ids) in signed], **links}
+        if step == 1:
+            batch["lives"] = [("+", ("me", OWN, True)), ("+", ("you", OTHER, False))]
+        if step > 5:
+            batch["dead_elsewhere"] = [("-+"[step % 2], (identity(step % 3), identity(3)))]
+        file = RowsState(program, 100, 10**6, path)
+        if step > 2:
+            file.state.tables.max_entries = 0
+            with pytest.raises(Refused, match="more than 0 tuples"):
+                file.apply({received: [("+", (9, 9, [identity(4)]))], "link": [("+", (8, 9))]})
+            file.state.tables.max_entries = 10**6
+        for state in (kept, file):
+            state.apply(batch)
+            assert not state.state.differences()
+        for relation in program.relations:
+            assert [*file.rows(relation)] == [*kept.rows(relation)], relation.name
+        file.close()
+    kept.close()
+
+
 def identity(number: int) -> str:
     """An identity of the other life."""
     return f"{OTHER}001{number:012}"
@@ -349,3 +386,17 @@ def whole_relations(sql: str, plan: Sequence[str]) -> set[str]:
     scans = [line.split()[1] for line in plan if line.startswith("SCAN ")]
     found = {names[scan] for scan in scans if scan in names}
     return {table for table in found if not FEW.fullmatch(table)} if not REASONS.search(sql) else set()
+
+
+def test_records() -> None:
+    """Strata can be printed into scripts, which such programs have for other targets only, yet."""
+    plan = compile_nodes(SourceFile("test.dl", REACH)).node.plan
+    view = view_of(lower_rows(plan))
+    records = vars(kernel_model) | vars(row_model)
+    tables = {"LINES": view.lines, "HASHES": view.hashes, "LABELS": view.labels}
+    relations = [eval(text, records | tables) for text in view.relations]
+    known = {**records, **tables, "of": {relation.table: relation for relation in relations}}
+    assert tuple(eval(text, known) for text in view.strata) == view.program.strata
+    assert {f"row_kernel.{stratum.kind}" for stratum in view.program.strata} <= roots_of(view.program, "x = 1").keys()
+    with pytest.raises(ValueError, match="keeps neither derivation sets nor live proofs"):
+        make_row_script(plan, EmitOptions(VERSION))
