@@ -36,7 +36,7 @@ class RowsState:
         self.state.tables.max_entries = max_entries
         self.relations = {relation.table: relation for relation in program.relations}
         #: The tuples after the last batch.
-        self.known: dict[str, set[Row]] = {}
+        self.known: dict[tuple[str, str], set[Row]] = {}
 
     def apply(self, changes: Changes) -> None:
         """Apply a batch."""
@@ -61,14 +61,15 @@ class RowsState:
         for relation in columns.program.relations:
             rows, found = (without_proofs(state.rows(relation), relation) for state in (columns, self))
             assert found == rows, (relation.name, found - rows, rows - found)
-            net = list(map(frozen_change, self.changes(relation)))
-            assert len(net) == len(set(net)), relation.name
-            gone, come = ({row for op, row in net if op == sign} for sign in "-+")
-            known = self.known.get(relation.table, set())
-            now = self.known[relation.table] = set(map(frozen_row, self.rows(relation)))
-            assert (now - known, known - now) == (come, gone), relation.name
-            if relation.kind != "proofs" and self.batches > 1:
-                assert set(net) == set(map(frozen_change, columns.changes(relation))), relation.name
+            for name, state in (("columns", columns), ("rows", self)):
+                net = list(map(frozen_change, state.changes(relation)))
+                assert len(net) == len(set(net)), relation.name
+                gone, come = ({row for op, row in net if op == sign} for sign in "-+")
+                known = self.known.get((name, relation.table), set())
+                now = self.known[name, relation.table] = set(map(frozen_row, state.rows(relation)))
+                # What columns have first are no changes.
+                if self.batches > 1 or state is self:
+                    assert (now - known, known - now) == (come, gone), (name, relation.name)
         assert self.state.differences() == []
 
     def close(self) -> None:

@@ -21,6 +21,7 @@ from flintlog.runtime.row_kernel.tables import RowTables
 from flintlog.targets import EmitOptions
 from flintlog.targets.database.emit import make_row_script, roots_of, view_of
 from flintlog.targets.database.lower import lower_rows
+from flintlog.targets.pyspark.load import load_program
 
 from golden_tests.addons.nodes import test_simulation
 from golden_tests.addons.nodes.programs import located_program, witnessed_program
@@ -270,6 +271,32 @@ def test_files(tmp_path: Path) -> None:
 def identity(number: int) -> str:
     """An identity of the other life."""
     return f"{OTHER}001{number:012}"
+
+
+RETURNED = """
+input relation given(@a: int, b: int, c: int)
+input relation link(@a: int, z: int, b: int, c: int)
+output relation p(@a: int, b: int, c: int)
+output relation s(@b: int, a: int, c: int)
+p(@X, Y, min<C>) :- given(@X, Y, C).
+p(@X, Y, min<C>) :- p(@X, Z, C1), link(@X, Z, Y, C2), C = C1 + C2.
+s(@Y, X, min<C>) :- p(@X, Y, C).
+p(@X, Y, min<C>) :- s(@Y, X, C).
+"""
+
+
+def test_what_leaves_twice() -> None:
+    """A tuple may be withdrawn, come back with the same proof, and then be replaced by a better value."""
+    plan = compile_nodes(SourceFile("test.dl", RETURNED)).node.plan
+    twin = TwinSession(lower_rows(plan), load_program(plan))
+    returned = (1, 2, 10, [f"{OWN}001{1:012}"])
+    twin.apply({})
+    twin.apply({"lives": [("+", ("me", OWN, True))]})
+    twin.apply({"given": [("+", (1, 2, 10))], "link": [("+", (1, 3, 2, 1))]})
+    twin.apply({"p_received": [("+", returned)]})
+    twin.apply({"p_received": [("-", returned)], "given": [("+", (1, 3, 1))]})
+    twin.twin.close()
+    twin.engine.close()
 
 
 PAIR = """

@@ -258,17 +258,21 @@ def check_size(run: Run, stratum: Stratum) -> None:
 
 
 def settle_proofs(run: Run, relation: Relation) -> None:
-    """Take from r__lost and r__gained what is in both, values that were only there in between; make r__touched."""
+    """Take from r__lost and r__gained what is in both: tuples that were only there in between, or have come back; make
+    r__touched."""
     engine, table, columns = run.engine, relation.tables, names(relation.tuple_columns)
     lost, gained, _ = relation.change
     if run.initial:
         no_changes(engine, relation)
         return
-    if relation.best and engine.rows(lost) and engine.rows(gained):
+    if engine.rows(lost) and engine.rows(gained):
         both = f"SELECT {columns} FROM {lost} SEMI JOIN {gained} USING ({columns})"
         if engine.table(table.between, both):
-            for name in (lost, gained):
-                engine.remove(name, table.between, tuple_names(relation))
+            # A tuple may leave, come back, and be replaced by a better one: then it was lost twice and gained once.
+            for left, name, other in ((table.worse, lost, gained), (table.entering, gained, lost)):
+                engine.table(left, f"SELECT {columns} FROM {name} EXCEPT ALL SELECT {columns} FROM {other}")
+            engine.rename(table.worse, lost)
+            engine.rename(table.entering, gained)
     if engine.rows(lost) + engine.rows(gained):
         note_touched(engine, relation)
 
