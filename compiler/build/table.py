@@ -167,8 +167,8 @@ class _Table:
         target = self.choice(given, "target", place, (*TARGETS, PROCESSES))
         if outside and target != PROCESSES:
             raise ConfigError(f'{self.file}: {place}.outside requires target = "{PROCESSES}"')
-        if target == DATABASE and ("runtime" in given or chosen or "recursion" in given):
-            raise ConfigError(f'{self.file}: {place}: target = "{DATABASE}" has no runtime, with and recursion')
+        if target == DATABASE and ("runtime" in given or chosen):
+            raise ConfigError(f'{self.file}: {place}: target = "{DATABASE}" has no runtime and with')
         return Entry(
             programs,
             folder / self.value(given, "output", place, str, "jobs"),

@@ -170,8 +170,8 @@ def compile_command(
         output.check_processes(programs, outside, nodes)
     elif outside or nodes is not None:
         raise click.UsageError(f"{'--outside' if outside else '--nodes'} requires --target {PROCESSES}")
-    if script.target == DATABASE and (script.runtime != RUNTIMES[0] or script.parts or options.recursion != "ranks"):
-        raise click.UsageError(f"--target {DATABASE} has none of the options --runtime, --with and --recursion")
+    if script.target == DATABASE and (script.runtime != RUNTIMES[0] or script.parts):
+        raise click.UsageError(f"--target {DATABASE} has none of the options --runtime and --with")
     from .. import CompileOptions
 
     compiling = CompileOptions(

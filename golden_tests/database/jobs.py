@@ -86,6 +86,7 @@ class FileJob:
         self.program = self.job.PROGRAM
         self.folder, self.file = folder, folder / "state.db"
         self.net = ""
+        self.limits: dict[str, int] = {}
         self.commits = 0
         self.changes: dict[str, set[tuple[str, Row]]] = {}
 
@@ -111,13 +112,21 @@ class FileJob:
 
     def apply(self, changes: Changes) -> int:
         """Apply a batch, or build the state; returns the number of its commit."""
-        log = self.job.Log(True)
+        options = {"functions": self.functions, "log": self.job.Log(True), **self.limits}
         given = write_changes(self.program, changes, self.folder / f"batch-{next(NUMBERS)}", bool(self.commits))
         if self.commits:
-            result = self.job.apply(str(self.file), given, net=self.net or None, functions=self.functions, log=log)
+            result = self.job.apply(str(self.file), given, net=self.net or None, **options)
         else:
-            result = self.job.init(str(self.file), given, functions=self.functions, log=log)
+            result = self.job.init(str(self.file), given, **options)
         return int(result["commit"])
+
+    def limit_entries(self, most: int) -> None:
+        """Refuse more derivation sets than this."""
+        self.limits = {"max_entries": most}
+
+    def rows(self, name: str) -> set[Row]:
+        """The tuples of the relation that users know as ``name``."""
+        return self.tuples(self.program.relation(name))
 
     @contextmanager
     def opened(self) -> Iterator[Any]:

@@ -296,7 +296,7 @@ def test_compile(tmp_path: Path) -> None:
     done = flintlog("compile", REACH, "--target", "database", "-o", tmp_path)
     assert done.returncode == 0, done.stderr
     assert (tmp_path / "reach.py").read_text(encoding="utf-8").count("\n") == reach().count("\n")
-    for options in (["--runtime", "beside"], ["--with", "operations"], ["--recursion", "derivation-sets"]):
+    for options in (["--runtime", "beside"], ["--with", "operations"]):
         refused = flintlog("compile", REACH, "--target", "database", "-o", tmp_path, *options)
         assert refused.returncode == 2 and "has none of the options" in refused.stderr
     job = flintlog("job", "status", tmp_path / "reach.py", "--state", tmp_path / "reach.db")

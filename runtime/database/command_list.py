@@ -13,11 +13,11 @@ from ..job.shared_options import (
     add_all_inserts,
     add_format,
     add_functions,
+    add_limits,
     add_nulls,
     add_only_rows,
     add_op_column,
     add_printing,
-    add_rounds,
     option,
     positive,
     seconds_option,
@@ -72,7 +72,7 @@ add_commits_kept = option(
     metavar="N|TIME",
     help="how many commits keep their changes, or for how long, such as 7d, 12h or 90m (default: 1000)",
 )
-add_work = several(add_state_file, add_log, add_functions, add_rounds)
+add_work = several(add_state_file, add_log, add_functions, add_limits)
 
 
 def report_file_status(result: Mapping[str, Any]) -> Iterator[str]:

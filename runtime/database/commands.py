@@ -17,7 +17,7 @@ from ..inputs.values import value_reader
 from ..job.batch_folder import BatchFolder
 from ..job.command_line import CommandCall
 from ..kernel.errors import JobError, Passing, Refused
-from ..kernel.model import MOST_ROUNDS, FunctionSource
+from ..kernel.model import MOST_ENTRIES, MOST_ROUNDS, FunctionSource
 from ..kernel.values import plain_value, shown
 from ..row_kernel.batch import RowChanges
 from ..row_kernel.encodings import encoded, encoded_row, encoded_tuple
@@ -56,6 +56,7 @@ def init_file(
     quarantine: str | None = None,
     keep: str | int | None = None,
     max_rounds: int = MOST_ROUNDS,
+    max_entries: int = MOST_ENTRIES,
     functions: FunctionSource = None,
     log: Log | None = None,
 ) -> Result:
@@ -64,7 +65,7 @@ def init_file(
     reading = RowReading(True, all_inserts=all_inserts, nulls=nulls, quarantine=quarantine)
     kept, supplied = checked_keep(keep), supply(program, functions)
     check_folder(state)
-    with open_file_state(program, state, supplied, max_rounds, new=True) as database:
+    with open_file_state(program, state, supplied, max_rounds, new=True, max_entries=max_entries) as database:
         database.keep = kept or database.keep
         changes = read_batch(program, inputs, reading, log)
         try:
@@ -95,12 +96,13 @@ def apply_file(
     order_column: str | None = None,
     quarantine: str | None = None,
     max_rounds: int = MOST_ROUNDS,
+    max_entries: int = MOST_ENTRIES,
     functions: FunctionSource = None,
     log: Log | None = None,
 ) -> Result:
     """Apply a batch of changes in one transaction. A batch whose ID is there already changes nothing."""
     reading = RowReading(False, op_column, net, all_inserts, nulls, order_column, quarantine)
-    with open_file_state(program, state, supply(program, functions), max_rounds) as database:
+    with open_file_state(program, state, supply(program, functions), max_rounds, max_entries=max_entries) as database:
         return apply_to(database, changes, batch, reading, log or Log())
 
 
@@ -242,7 +244,8 @@ def follow_folder(call: CommandCall) -> None:
 def opened_by(call: CommandCall, state: str, options: dict[str, Any]) -> DatabaseState:
     """Return the state for a command; its options for that are taken out of ``options``."""
     supplied = supply(call.program, options.pop("functions", None))
-    return open_file_state(call.program, state, supplied, options.pop("max_rounds"))
+    entries = options.pop("max_entries", MOST_ENTRIES)
+    return open_file_state(call.program, state, supplied, options.pop("max_rounds"), max_entries=entries)
 
 
 def waiting_batches(database: DatabaseState, batches: str) -> BatchFolder:
@@ -408,6 +411,7 @@ def revert_file(
     reverted: str,
     batch: str | None = None,
     max_rounds: int = MOST_ROUNDS,
+    max_entries: int = MOST_ENTRIES,
     functions: FunctionSource = None,
     log: Log | None = None,
 ) -> Result:
@@ -416,7 +420,7 @@ def revert_file(
     started, supplied = time.monotonic(), supply(program, functions)
     if batch is not None:
         check_batch(batch)
-    with open_file_state(program, state, supplied, max_rounds) as database:
+    with open_file_state(program, state, supplied, max_rounds, max_entries=max_entries) as database:
         changes = functools.partial(inverse_changes, database, reverted)
         return commit_batch(database, FileBatch("revert", batch, log or Log(), started, reverted), changes)
 

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 from ..job.report import report_commit
 from ..kernel.errors import JobError, Refused
-from ..kernel.model import MOST_ROUNDS, FunctionSource
+from ..kernel.model import MOST_ENTRIES, MOST_ROUNDS, FunctionSource
 from ..row_kernel.batch import BEGINNING, maintain_all
 from ..row_kernel.model import RowProgram, RowRelation
 from ..row_kernel.tables import listed, quoted_sql, same
@@ -103,6 +103,7 @@ def upgrade_file(
     inputs: str | Sequence[str] = (),
     reading: RowReading | None = None,
     max_rounds: int = MOST_ROUNDS,
+    max_entries: int = MOST_ENTRIES,
     functions: FunctionSource = None,
     log: Log | None = None,
 ) -> Result:
@@ -114,7 +115,9 @@ def upgrade_file(
     Raises JobError if stored rows of an input have other columns, and Refused for rows that cannot be read.
     """
     started, reading, log = time.monotonic(), reading or RowReading(True), log or Log()
-    with open_file_state(program, state, supply(program, functions), max_rounds, recomputes=True) as database:
+    with open_file_state(
+        program, state, supply(program, functions), max_rounds, recomputes=True, max_entries=max_entries
+    ) as database:
         schema = stored_schema(database.connection) == expected_schema(database.tables, database.sequences)
         if not inputs and schema and not differing(program, database.settings, state) and has_its_functions(database):
             commit = database.commit
@@ -129,12 +132,15 @@ def rebuild_file(
     inputs: str | Sequence[str] = (),
     reading: RowReading | None = None,
     max_rounds: int = MOST_ROUNDS,
+    max_entries: int = MOST_ENTRIES,
     functions: FunctionSource = None,
     log: Log | None = None,
 ) -> Result:
     """Compute all relations again as :func:`upgrade_file` does, also those of a state that ``verify`` finds wrong."""
     started, reading = time.monotonic(), reading or RowReading(True)
-    with open_file_state(program, state, supply(program, functions), max_rounds, recomputes=True) as database:
+    with open_file_state(
+        program, state, supply(program, functions), max_rounds, recomputes=True, max_entries=max_entries
+    ) as database:
         return recompute_file(database, "rebuild", inputs, reading, log or Log(), started)
 
 

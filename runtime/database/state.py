@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from ..kernel.errors import JobError, Passing, Refused
-from ..kernel.model import MOST_ROUNDS
+from ..kernel.model import MOST_ENTRIES, MOST_ROUNDS
 from ..row_kernel.batch import RowChanges, maintain_all, row_tables
 from ..row_kernel.encodings import decoded_row, define_functions
 from ..row_kernel.model import RowProgram, RowRelation
@@ -137,7 +137,12 @@ class DatabaseState:
     one_thread = True
 
     def __init__(
-        self, program: RowProgram, path: str, supplied: Any | None = None, max_rounds: int = MOST_ROUNDS
+        self,
+        program: RowProgram,
+        path: str,
+        supplied: Any | None = None,
+        max_rounds: int = MOST_ROUNDS,
+        max_entries: int = MOST_ENTRIES,
     ) -> None:
         """Open a file, which may be empty; see :func:`open_file_state`."""
         self.program, self.path, self.supplied = program, path, supplied
@@ -149,7 +154,7 @@ class DatabaseState:
                 self.connection.execute(f"PRAGMA {setting}")
         self.connection.setlimit(sqlite3.SQLITE_LIMIT_ATTACHED, 0)
         self.tables: RowTables = row_tables(program, self.connection)
-        self.tables.max_rounds = max_rounds
+        self.tables.max_rounds, self.tables.max_entries = max_rounds, max_entries
         define_functions(self.connection)
         self.failures: list[str] = []
         if supplied is not None:
@@ -494,6 +499,7 @@ def open_file_state(
     max_rounds: int = MOST_ROUNDS,
     new: bool = False,
     recomputes: bool = False,
+    max_entries: int = MOST_ENTRIES,
 ) -> DatabaseState:
     """Return the state in a file. Raise NoState if there is none, and JobError if it is of another program, unless the
     command ``recomputes`` it; for a ``new`` one, StateExists if there is one. That has no commit: the first batch makes
@@ -501,7 +507,7 @@ def open_file_state(
     absent = NoState(f"there is no state in {path}; `init` builds one")
     if not new and not Path(path).is_file():
         raise absent
-    state = DatabaseState(program, path, supplied, max_rounds)
+    state = DatabaseState(program, path, supplied, max_rounds, max_entries)
     try:
         with telling_errors(path):
             if new:

@@ -162,7 +162,7 @@ add_rounds = option(
 )
 
 
-def add_limits(parser: Parser, program: Program) -> None:
+def add_limits(parser: Parser, program: Any) -> None:
     """Add the limits of recursions."""
     add_rounds(parser, program)
     if any(relation.kind == "entries" for relation in program.relations):

@@ -56,8 +56,6 @@ def make_row_script(program: plan.ProgramPlan, options: EmitOptions) -> str:
     """Return the script of a program, whose state is a database. Raise ValueError if it keeps what only other jobs
     keep, derivation sets or live proofs."""
     lowered = lower_rows(program, options.compiler)
-    if any(stratum.guards or stratum.kind == "entries" for stratum in lowered.strata):
-        raise ValueError("the target database keeps neither derivation sets nor live proofs")
     environment = templates("database", "pyspark")
     text = environment.get_template("part.py.jinja").render(view=view_of(lowered), mark=MARK)
     part = (format_script(text) if options.format else text).rstrip("\n")
