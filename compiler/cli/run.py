@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import re
 import sys
@@ -55,17 +56,17 @@ class FactsOptions:
 
     @property
     def few(self) -> bool:
-        """Whether there are few, in files of text."""
+        """Whether there are few, in files of text; also if they cannot be read, which is told when they are."""
         from flintlog.runtime.inputs.dialects import split_dialect
+        from flintlog.runtime.kernel.errors import JobError
 
-        if self.folder is None:
-            return True
         size = 0
-        for path in Path(split_dialect(str(self.folder))[0]).glob("**/*"):
-            if path.is_file():
-                size += path.stat().st_size
-                if size > FEW_BYTES or path.suffix == ".parquet":
-                    return False
+        with contextlib.suppress(JobError, OSError, ValueError):
+            for path in Path(split_dialect(str(self.folder))[0]).glob("**/*") if self.folder is not None else ():
+                if path.is_file():
+                    size += path.stat().st_size
+                    if size > FEW_BYTES or path.suffix == ".parquet":
+                        return False
         return True
 
     def read(self, program: Program | RowProgram, report: Report) -> dict[str, Any] | None:

@@ -116,7 +116,7 @@ def test_what_is_said(tmp_path: Path) -> None:
     (file,) = done["quarantine"].values()
     assert (done["left_out"], done["set_aside"]) == ({"item": 1}, {"item": 3})
     assert Path(file).parent == aside / "batch=b%2F1" / "item"
-    assert "event=aside" in log.read_text() and f'rows=3 file="{file}"' in log.read_text()
+    assert 'event="set aside"' in log.read_text() and f'relation=item rows=3 file="{file}"' in log.read_text()
     assert [json.loads(line)["problems"] for line in Path(file).read_text().splitlines()] == [
         [{"column": "size", "reason": '"x" is not an int'}],
         [{"column": "op", "reason": 'unknown operation "no"'}],

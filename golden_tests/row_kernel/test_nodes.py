@@ -425,5 +425,5 @@ def test_records() -> None:
     known = {**records, **tables, "of": {relation.table: relation for relation in relations}}
     assert tuple(eval(text, known) for text in view.strata) == view.program.strata
     assert {f"row_kernel.{stratum.kind}" for stratum in view.program.strata} <= roots_of(view.program, "x = 1").keys()
-    with pytest.raises(ValueError, match="keeps neither derivation sets nor live proofs"):
+    with pytest.raises(ValueError, match="keeps no live proofs"):
         make_row_script(plan, EmitOptions(VERSION))

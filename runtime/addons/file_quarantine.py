@@ -71,7 +71,7 @@ def write_set_aside(database: DatabaseState, log: Log) -> None:
                 f"the batch is applied, and rows that it has set aside cannot be written to {path.parent} "
                 f"({reason(error)}); the next batch that `flintlog job` applies writes them"
             ) from error
-        log.event("aside", rows=lines.count("\n"), file=file)
+        log.event("set aside", relation=path.parent.name, rows=lines.count("\n"), file=file)
     if waiting:
         with database.transaction():
             database.record("set_aside", {f: t for f, t in database.records("set_aside").items() if f not in waiting})

@@ -53,9 +53,11 @@ class RowScriptView:
 
 
 def make_row_script(program: plan.ProgramPlan, options: EmitOptions) -> str:
-    """Return the script of a program, whose state is a database. Raise ValueError if it keeps what only other jobs
-    keep, derivation sets or live proofs."""
+    """Return the script of a program, whose state is a database. Raise ValueError if it keeps live proofs, which
+    only processes do."""
     lowered = lower_rows(program, options.compiler)
+    if any(stratum.guards for stratum in lowered.strata):
+        raise ValueError("the target database keeps no live proofs")
     environment = templates("database", "pyspark")
     text = environment.get_template("part.py.jinja").render(view=view_of(lowered), mark=MARK)
     part = (format_script(text) if options.format else text).rstrip("\n")
