@@ -105,7 +105,10 @@ def test_random_walks(seed: int, tmp_path: Path) -> None:
     inputs = random_inputs(rng, checked.program)
     for batch in [insertions(inputs), *random_batches(rng, checked.program, inputs, 5)]:
         assert not checked.apply(batch), text
-    assert job.moves
+        if not job.commits:
+            # The first rows are refused, and there is nothing to delete from.
+            break
+    assert job.moves or not job.commits
     job.close()
 
 

@@ -51,6 +51,9 @@ def test_programs(seed: int, tmp_path: Path) -> None:
     inputs = random_inputs(rng, checked.program)
     for batch in [insertions(inputs), *random_batches(rng, checked.program, inputs, 3)]:
         assert not checked.apply(batch), text
+        if not job.commits:
+            # The first rows are refused, and there is nothing to delete from.
+            break
     job.close()
 
 
