@@ -312,6 +312,11 @@ def test_verify_and_a_file_of_others(tmp_path: Path) -> None:
     world = World(tmp_path, "5,a,first")
     world.apply("1,a,x,,+,5", "2,a,x,,+,5", "3,a,,,-,5")
     with sqlite3.connect(world.state) as connection:
+        connection.execute("UPDATE _sequences_of_host SET _sequence = 'x' WHERE last_ = 2")
+    with pytest.raises(JobError, match='is damaged: "x" is no sequence of a key'):
+        world.apply("2,a,x,,+,6")
+    with sqlite3.connect(world.state) as connection:
+        connection.execute("UPDATE _sequences_of_host SET _sequence = '5' WHERE last_ = 2")
         connection.execute("UPDATE _sequences_of_host SET _last = '-' WHERE last_ = 1")
         connection.execute("UPDATE _sequences_of_host SET _last = '+' WHERE last_ = 3")
     found = commands.verify_file(world.program, world.state, log=QUIET)["differences"]

@@ -3,6 +3,8 @@ a file, once."""
 
 from __future__ import annotations
 
+import contextlib
+import errno
 import json
 import random
 import signal
@@ -134,7 +136,7 @@ def test_what_is_said(tmp_path: Path) -> None:
     assert world.apply(lines)["changes"]["item"] == {"inserted": 3, "deleted": 0}
 
 
-def test_places(tmp_path: Path) -> None:
+def test_places(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     """What cannot take files is refused before anything is done; a folder that fails later is told, and taken again."""
     world, path = World(tmp_path / "state", SET), tmp_path / "item.csv"
     path.write_text("op,id,shop,size,price,note\n+,1,a,x,1,\n+,2,a,1,1,\n")
@@ -143,12 +145,66 @@ def test_places(tmp_path: Path) -> None:
     blocked = tmp_path / "aside"
     blocked.mkdir()
     (blocked / "batch=one").write_text("a file where a folder is to be\n")
-    with pytest.raises(Passing, match="the batch is applied, and rows that it has set aside cannot be written"):
+    with pytest.raises(JobError, match=r"rows cannot be set aside in .*; nothing has changed"):
+        world.apply(path, "one", quarantine=str(blocked))
+    assert world.waiting == {} and world.rows == []
+    (blocked / "batch=one").unlink()
+    with monkeypatch.context() as full, pytest.raises(Passing, match="the batch is applied, and rows that it has set"):
+        full.setattr(file_quarantine, "write_new_file", no_space)
         world.apply(path, "one", quarantine=str(blocked))
     assert len(world.waiting) == 1 and len(world.rows) == 2
-    (blocked / "batch=one").unlink()
-    assert not world.apply(path, "one", quarantine=str(blocked))["applied"]
-    assert len(set_aside(blocked)) == 1 and world.waiting == {}
+    assert not world.apply(path, "one")["applied"] and len(world.waiting) == 1
+    assert "the next one with --quarantine DIR does" in capsys.readouterr().err
+    other = tmp_path / "other"
+    # The folder of the command is the one that counts.
+    assert not world.apply(path, "one", quarantine=str(other))["applied"]
+    assert len(set_aside(other)) == 1 and set_aside(blocked) == [] and world.waiting == {}
+
+
+def no_space(*given: Any) -> None:
+    """Fail as a full disk."""
+    raise OSError(errno.ENOSPC, "No space left on device")
+
+
+HARMLESS = {f"{1:012d}-01234567.jsonl": ["b", {"item": "{}\n"}]}
+
+
+@pytest.mark.parametrize(
+    "waiting",
+    [
+        {"/tmp/x.jsonl": ["b", {"item": ""}]},
+        {f"{1:012d}-01234567.jsonl/../x": ["b", {"item": ""}]},
+        {f"{1:012d}-01234567.jsonl": ["b", {"../item": ""}]},
+        {f"{1:012d}-01234567.jsonl": ["b", {"..": ""}]},
+        {f"{1:012d}-01234567.jsonl": ["b", {"/tmp": ""}]},
+        {f"{1:012d}-01234567.jsonl": ["b", {"item": 1}]},
+        {f"{1:012d}-01234567.jsonl": ["b\n", {"item": ""}]},
+        {f"{1:012d}-01234567.jsonl": [1, {"item": ""}]},
+        {f"{1:012d}-01234567.jsonl": ["b", []]},
+        {f"{1:012d}-01234567.jsonl": "b"},
+        ["b"],
+    ],
+)
+def test_a_file_of_others(waiting: Any, tmp_path: Path) -> None:
+    """What a file says of rows to be written is refused if it names a place, and overwrites nothing."""
+    world, path, aside = World(tmp_path / "state", SET), tmp_path / "item.csv", tmp_path / "aside"
+    path.write_text("op,id,shop,size,price,note\n+,2,a,1,1,\n")
+
+    def say(said: Any) -> None:
+        with contextlib.closing(sqlite3.connect(world.state)) as connection, connection:
+            connection.execute("REPLACE INTO _settings VALUES ('set_aside', ?)", (json.dumps(said),))
+
+    say(waiting)
+    with pytest.raises(JobError, match="is damaged: its setting set_aside cannot be read"):
+        world.apply(path, "one", quarantine=str(aside))
+    assert not aside.exists()
+    say(HARMLESS)
+    mine = aside / "batch=b" / "item" / next(iter(HARMLESS))
+    mine.parent.mkdir(parents=True)
+    mine.write_text("mine\n")
+    assert world.apply(path, "one", quarantine=str(aside))["applied"]
+    assert mine.read_text() == "mine\n" and world.waiting == {}
+    assert [*mine.parent.iterdir()] == [mine]
 
 
 def test_killed(tmp_path: Path) -> None:

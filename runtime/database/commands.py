@@ -112,7 +112,7 @@ def apply_to(
     """Apply a batch of changes to an opened state."""
     started = time.monotonic()
     if SET_ASIDE:
-        SET_ASIDE["write"](database, log)
+        SET_ASIDE["write"](database, reading.quarantine, log)
     if batch is not None:
         check_batch(batch)
         with telling_errors(database.path):
@@ -145,8 +145,8 @@ def commit_batch(
         record = database.commit if known else database.apply(changes(), batch, command, reverts)
         if reading and reading.aside and not known:
             apart = reading.aside.note(database, record)
-    if SET_ASIDE:
-        SET_ASIDE["write"](database, log)
+    if reading and apart:
+        SET_ASIDE["write"](database, reading.quarantine, log)
     if known:
         return known_batch_summary(database, str(batch), log)
     late = dict(+reading.late) if reading else {}

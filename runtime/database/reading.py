@@ -209,9 +209,8 @@ class GivenChanges:
             if deleted:
                 chosen = [*keys, *behind]
             elif never and any(record[i] is None for i in never):
-                assert self.shape.left_out is not None
-                self.shape.left_out[self.relation.name] += 1
                 if not self.shape.removes_keys or any(record[i] is None for i in keys):
+                    self.leave_out()
                     continue
                 chosen = [*keys, *behind]
             try:
@@ -220,8 +219,6 @@ class GivenChanges:
                 else:
                     values = [read(record[i]) if i in chosen else None for i, read in enumerate(readers)]
             except ValueError:
-                if self.aside is not None and self.shape.left_out and chosen is not None and not deleted:
-                    self.shape.left_out[self.relation.name] -= 1
                 wrong = [*self.wrong_values(readers, chosen or range(len(readers)), record)]
                 known = zip(self.shape.names, record, strict=False)
                 named = {name: value for name, value in known if value is not Absent.ABSENT}
@@ -231,10 +228,16 @@ class GivenChanges:
             op = values.pop()
             if chosen is not None and not deleted:
                 # An insertion that is left out for a null removes the row with its key.
+                self.leave_out()
                 if op not in "+>":
                     continue
                 op = REMOVE_KEY
             self.changes.append(GivenChange(op, tuple(values), place, number, order))
+
+    def leave_out(self) -> None:
+        """Count a row that is left out for a null."""
+        assert self.shape.left_out is not None
+        self.shape.left_out[self.relation.name] += 1
 
     def wrong_values(self, readers: Sequence[Reader], chosen: Sequence[int], record: Any) -> Iterator[tuple[str, str]]:
         """Yield the columns of a record whose values do not fit, and why."""

@@ -251,13 +251,13 @@ def check_origin(connection: sqlite3.Connection, path: str) -> dict[str, str]:
         if connection.execute(query, (name,)).fetchone() != (sql,):
             raise JobError(f"{path} is damaged, or was changed by another program: it has no table {name} of a state")
     # Files have feeds once these were connected, statistics once joins were chosen by them, sequences once changes had
-    # an order.
-    settings = {"feeds": "{}", "statistics": "[]", "sequences": "{}"}
+    # an order, and rows set aside once there were any.
+    settings = {"feeds": "{}", "statistics": "[]", "sequences": "{}", "set_aside": "{}"}
     settings |= dict(connection.execute("SELECT name, value FROM _settings"))
     for name, has in SETTINGS_READ.items():
         try:
             read = isinstance(settings[name], str) and has(settings[name])
-        except (KeyError, ValueError, TypeError, RecursionError):
+        except (KeyError, ValueError, TypeError, AttributeError, RecursionError, JobError):
             read = False
         if not read:
             raise JobError(f"{path} is damaged: its setting {name} cannot be read; restore it from a copy")

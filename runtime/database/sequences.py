@@ -139,7 +139,7 @@ class KeyChanges:
         query = f"SELECT _sequence, _last FROM {sequences_table(self.relation)} WHERE {chosen}"
         found = self.database.connection.execute(query, key).fetchone()
         if found and found[0] is not None:
-            return Kept(int(found[0]), found[1])
+            return Kept(stored_sequence(self.database, found[0]), found[1])
         return Kept()
 
     def is_there(self, columns: Sequence[str], values: Sequence[Any]) -> bool:
@@ -201,6 +201,16 @@ class KeyChanges:
                 f"{self.relation.name}: {text.format(sequence_key_text(self.relation, key), self.given.shape.order)}"
             )
         problems.count += max(len(keys) - PROBLEMS_LISTED, 0)
+
+
+def stored_sequence(database: DatabaseState, text: str) -> int:
+    """Return a sequence that is stored as text; raise JobError if it is none."""
+    try:
+        return int(text)
+    except ValueError as error:
+        raise JobError(
+            f"{database.path} is damaged: {shown(text)} is no sequence of a key; restore it from a copy"
+        ) from error
 
 
 def note_sequences(database: DatabaseState, relation: RowRelation, sequences: Iterable[Sequence[Any]]) -> None:

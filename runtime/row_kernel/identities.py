@@ -38,10 +38,11 @@ def maintain_identity_rows(tables: RowTables, stratum: RowStratum) -> None:
     ).rowcount
     row = tables.execute(f"SELECT _number FROM {last.name}").fetchone()
     (number,) = row or (0,)
-    numbered = f"printf('%0{NUMBER_WIDTH}d', {number} + ROW_NUMBER() OVER (ORDER BY {columns}))"
+    numbered = f"printf('%0{NUMBER_WIDTH}d', ? + ROW_NUMBER() OVER (ORDER BY {columns}))"
     table.gained = tables.execute(
         f"INSERT INTO {table.work('gained')} ({columns}) "
-        f"SELECT {listed([*facts])}{', ' if facts else ''}{name} || {numbered} FROM {found['insert']}"
+        f"SELECT {listed([*facts])}{', ' if facts else ''}{name} || {numbered} FROM {found['insert']}",
+        (number,),
     ).rowcount
     if table.gained:
         last.lost, last.gained = len(row or ()), 1
