@@ -29,17 +29,18 @@ errors. The ``sources`` of the result are all files, the main one first."""
 @dataclass(frozen=True)
 class ProgramDialect:
     """A language of programs: its name, what messages call it, the suffixes of its files, and the module of the
-    frontend whose function ``read`` is its :data:`Read`."""
+    frontend whose ``function`` is its :data:`Read`."""
 
     name: str
     title: str
     suffixes: tuple[str, ...]
     module: str
+    function: str = "read"
 
     @property
     def read(self) -> Read:
         """The reader, imported when it is first used."""
-        return cast(Read, import_module(f".frontend.{self.module}", __package__).read)
+        return cast(Read, getattr(import_module(f".frontend.{self.module}", __package__), self.function))
 
 
 FLINTLOG = ProgramDialect("flintlog", "Flintlog", (".dl",), "reader")
@@ -51,6 +52,10 @@ DIALECTS = {
         ProgramDialect("ndlog", "NDlog", (".olg", ".ndlog"), "ndlog.reader"),
         ProgramDialect("ddlog", "DDlog", (".ddlog",), "ddlog.reader"),
         ProgramDialect("souffle", "Soufflé", (".souffle",), "souffle.reader"),
+        ProgramDialect("sql", "SQL", (".sql",), "sql.reader"),
+        ProgramDialect("sql-duckdb", "SQL of DuckDB", (), "sql.reader", "read_duckdb"),
+        ProgramDialect("sql-postgres", "SQL of PostgreSQL", (), "sql.reader", "read_postgres"),
+        ProgramDialect("sql-spark", "SQL of Spark", (), "sql.reader", "read_spark"),
     )
 }
 """All dialects, by name. A suffix belongs to one of them."""

@@ -151,6 +151,13 @@ CODES: dict[str, str] = {
     "E0787": "A declaration of DDlog is not supported.",
     "E0788": "A variable of DDlog is declared a second time.",
     "E0789": "A function or constructor of DDlog is declared twice.",
+    # SQL
+    "E0790": "The text is not SQL.",
+    "E0791": "A statement of SQL is not supported.",
+    "E0792": "A construct of SQL is not supported.",
+    "E0793": "A function, type or name of SQL has no equal.",
+    "E0794": "A name of SQL does not exist, or is ambiguous.",
+    "E0795": "A recursive query of SQL is not supported.",
     # Command files
     "E0901": "A command of a command file is not well formed.",
     "E0902": "A command names a relation that it does not apply to.",
@@ -166,6 +173,7 @@ CODES: dict[str, str] = {
     "W0810": "A rule cannot be localized.",
     "W0811": "A construct of DDlog is ignored.",
     "W0812": "A function or type of DDlog is used nowhere.",
+    "W0813": "A constraint of SQL is not checked.",
     "W0901": "A command file ends within a transaction.",
 }
 """Stable codes and their titles; each has a section in ``docs/errors.md``. E01: syntax, E02: names and declarations,

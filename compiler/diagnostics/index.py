@@ -20,7 +20,7 @@ PAGE = "errors.md"
 
 GROUPS = (
     *("syntax", "names", "types", "safety", "strata", "locations", "unsupported", "processes"),
-    *("ndlog", "souffle", "ddlog", "commands", "warnings"),
+    *("ndlog", "souffle", "ddlog", "sql", "commands", "warnings"),
 )
 """The names of the files, in the order of the page."""
 

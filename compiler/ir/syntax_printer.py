@@ -82,26 +82,27 @@ def _type(name: syntax.TypeName) -> str:
 def _body(body: tuple[syntax.Literal, ...]) -> str:
     if len(body) == 1 and isinstance(body[0], syntax.Disjunction):
         return " ; ".join(_alternative(alternative) for alternative in body[0].alternatives)
-    return ", ".join(map(_literal, body))
+    return ", ".join(map(literal_text, body))
 
 
 def _alternative(alternative: tuple[syntax.Literal, ...]) -> str:
-    text = ", ".join(map(_literal, alternative))
+    text = ", ".join(map(literal_text, alternative))
     return f"({text})" if len(alternative) > 1 else text
 
 
-def _literal(literal: syntax.Literal) -> str:
+def literal_text(literal: syntax.Literal) -> str:
+    """Return a literal in the syntax of the language."""
     match literal:
         case syntax.AtomNode():
             return _atom(literal)
         case syntax.PathLiteral():
             return f"({path_text(literal.path)})({_expression(literal.left)}, {_expression(literal.right)})"
         case syntax.NegationNode():
-            return f"!{_literal(literal.atom)}"
+            return f"!{literal_text(literal.atom)}"
         case syntax.ComparisonNode():
             return f"{_expression(literal.left)} {literal.op} {_expression(literal.right)}"
         case syntax.Disjunction():
-            return f"({' ; '.join(', '.join(map(_literal, alternative)) for alternative in literal.alternatives)})"
+            return f"({' ; '.join(', '.join(map(literal_text, alternative)) for alternative in literal.alternatives)})"
 
 
 def path_text(path: syntax.Path) -> str:

@@ -11,7 +11,7 @@ from heapq import heappop, heappush
 
 from ..diagnostics import Diagnostics
 from ..ir import typed
-from .type_rules import (
+from ..type_rules import (
     Arithmetic,
     aggregate_type,
     as_operand,

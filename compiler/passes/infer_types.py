@@ -32,8 +32,7 @@ from ..functions import FUNCTIONS
 from ..ir import typed
 from ..ir.rule_origin import Making
 from ..source import Span
-from .column_types import infer_columns
-from .type_rules import (
+from ..type_rules import (
     Mistake,
     aggregate_type,
     as_operand,
@@ -45,6 +44,7 @@ from .type_rules import (
     result_of,
     widens,
 )
+from .column_types import infer_columns
 
 
 def infer_types(program: typed.TypedProgram, diagnostics: Diagnostics) -> typed.TypedProgram:

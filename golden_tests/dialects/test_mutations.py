@@ -19,7 +19,7 @@ from golden_tests.packed import cases_of
 HERE = Path(__file__).parent
 PROGRAMS = {
     dialect: [case.program for name in ("programs.txt", "refused.txt") for case in cases_of(HERE / dialect / name)]
-    for dialect in ("ndlog", "ddlog", "souffle")
+    for dialect in ("ndlog", "ddlog", "souffle", "sql")
 }
 #: What is deleted, repeated and exchanged.
 PIECE = re.compile(r"\s+|\w+|\W")

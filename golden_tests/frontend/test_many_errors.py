@@ -49,7 +49,7 @@ LENGTH = 3000
 
 def said(text: str, dialect: str) -> str:
     """What the compiler says about a text that is no program."""
-    source = SourceFile(f"program{DIALECTS[dialect].suffixes[0]}", text)
+    source = SourceFile(f"program{''.join(DIALECTS[dialect].suffixes[:1])}", text)
     with pytest.raises(CompileError) as refused:
         compile_program(source, dialect=dialect)
     errors = [item for item in refused.value.diagnostics if item.severity == "error"]

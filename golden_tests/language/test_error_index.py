@@ -43,6 +43,7 @@ GROUPS = {
     "NDlog": "E075",
     "Soufflé": "E076 E077",
     "DDlog": "E078",
+    "SQL": "E079",
     "Command files": "E09",
     "Warnings": "W0",
 }

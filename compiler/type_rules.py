@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 
-from ..functions import FUNCTIONS, Match
-from ..ir import typed
+from .functions import FUNCTIONS, Match
+from .ir import typed
 
 _INT_DIGITS = 19  # digits of the largest 64-bit int
 _MAX_DIGITS = 38  # maximum precision of a decimal in both engines

@@ -1,0 +1,1 @@
+"""SQL: tables are inputs, views are relations."""

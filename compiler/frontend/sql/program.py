@@ -1,0 +1,419 @@
+"""What was read of a program so far: its tables and views, and the statements that they became."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from itertools import product
+
+from sqlglot import exp
+
+from ...diagnostics import Diagnostics
+from ...ir import syntax, typed
+from ...ir.syntax_printer import literal_text, rule_text
+from ...source import Span
+from .expressions import as_common, common, told_apart
+from .scope import (
+    Branch,
+    Literals,
+    Source,
+    SqlColumn,
+    SqlTable,
+    SqlValue,
+    atoms,
+    bound,
+    certain,
+    is_null_test,
+    substituted,
+    variables,
+)
+from .text import NAME, RESERVED, SqlText
+from .types import type_name
+
+
+@dataclass
+class SqlProgram:
+    """The tables, the views that are written out where they are read, those that are ``broken``, and the statements.
+
+    Of the statement that is being read: the ``types`` of variables, after which columns they are called (``hints``),
+    and which may be null; the relations that were ``made`` for it, by their rows; and of how many rows at ``most`` each
+    query with numbered rows is read."""
+
+    text: SqlText
+    diagnostics: Diagnostics
+    tables: dict[str, SqlTable] = field(default_factory=dict)
+    views: dict[str, exp.Expr] = field(default_factory=dict)
+    broken: set[str] = field(default_factory=set)
+    statements: list[syntax.Statement] = field(default_factory=list)
+    where: Span = field(init=False)
+    written: str = ""
+    types: dict[str, typed.Type] = field(default_factory=dict)
+    hints: dict[str, str] = field(default_factory=dict)
+    nullable: set[str] = field(default_factory=set)
+    made: dict[object, SqlTable] = field(default_factory=dict)
+    most: dict[int, int] = field(default_factory=dict)
+
+    @property
+    def dialect(self) -> str:
+        """The dialect of sqlglot."""
+        return self.text.dialect
+
+    def begin(self, span: Span, written: str) -> None:
+        """Begin with a statement."""
+        self.where, self.written = span, " ".join(written.split())
+        self.types, self.hints, self.nullable, self.made = {}, {}, set(), {}
+
+    def span(self, node: exp.Expr | None) -> Span:
+        """Return where a node stands."""
+        return self.text.span(node, self.where)
+
+    # ---- names -----------------------------------------------------------------------------------------------------
+
+    def variable(self, hint: str, type_: typed.Type, nullable: bool, span: Span) -> SqlValue:
+        """Return a new variable."""
+        name = hint if NAME.fullmatch(hint) and hint not in RESERVED else f"{hint}_" if hint in RESERVED else "x"
+        number, chosen = 1, name
+        while chosen in self.types:
+            number += 1
+            chosen = f"{name}_{number}"
+        self.types[chosen], self.hints[chosen] = type_, name
+        if nullable:
+            self.nullable.add(chosen)
+        return SqlValue(syntax.VariableNode(chosen, span), type_, nullable)
+
+    def relation_name(self, hint: str) -> str:
+        """Return a name that no relation has."""
+        number, chosen = 1, hint
+        while chosen in self.tables or chosen in self.views:
+            number += 1
+            chosen = f"{hint}_{number}"
+        return chosen
+
+    def read(self, table: SqlTable, span: Span) -> tuple[syntax.AtomNode, dict[str, SqlValue]]:
+        """Return an atom of a relation, and the variables of its columns."""
+        columns = {c.name: self.variable(c.name, c.type, c.nullable, span) for c in table.columns}
+        arguments = tuple(value.expression for value in columns.values())
+        return syntax.AtomNode(table.name, arguments, None, None, span), columns
+
+    def source(self, table: SqlTable, alias: str, span: Span) -> tuple[Literals, Source]:
+        """Return what reads a relation as an item of a FROM."""
+        atom, columns = self.read(table, span)
+        return (atom,), Source(alias, columns)
+
+    # ---- relations -------------------------------------------------------------------------------------------------
+
+    def declare(self, table: SqlTable, role: str = "", key: Sequence[str] = ()) -> None:
+        """Declare a relation: an ``input``, an ``output`` or neither."""
+        span = self.where
+        columns = tuple(
+            syntax.ColumnDeclaration(c.name, type_name(c.type, span), False, span, c.nullable) for c in table.columns
+        )
+        self.tables[table.name] = table
+        self.statements.append(
+            syntax.RelationDeclaration(
+                table.name,
+                columns,
+                role == "input",
+                role == "output",
+                False,
+                table.multiset,
+                False,
+                tuple(syntax.KeyColumn(name, span) for name in key),
+                None,
+                span,
+                span,
+                self.written,
+            )
+        )
+
+    def rule(
+        self,
+        name: str,
+        arguments: Sequence[syntax.Expression],
+        literals: Literals,
+        purpose: str = "",
+        span: Span | None = None,
+    ) -> None:
+        """Add a rule; it stands where the statement does unless a span says more."""
+        literals, arguments = self.named(*with_wildcards(literals, tuple(arguments)))
+        literals = tuple(self._as_call(literal) for literal in without_repeats(literals))
+        head = syntax.AtomNode(name, arguments, None, None, span or self.where)
+        rule = syntax.RuleNode(None, head, literals, span or self.where, "", purpose)
+        self.statements.append(replace(rule, text=rule_text(rule)))
+
+    def named(
+        self, literals: Literals, arguments: tuple[syntax.Expression, ...]
+    ) -> tuple[Literals, tuple[syntax.Expression, ...]]:
+        """Return a body and a head whose variables are called after columns, with numbers only where two are called
+        the same."""
+        names: dict[str, syntax.Expression] = {}
+        taken: set[str] = set()
+        for name in variables((*literals, *arguments)):
+            if name in names:
+                continue
+            hint, number = self.hints[name], 1
+            while (chosen := hint if number == 1 else f"{hint}_{number}") in taken:
+                number += 1
+            taken.add(chosen)
+            names[name] = syntax.VariableNode(chosen, self.where)
+        return substituted(literals, names), substituted(arguments, names)
+
+    def _as_call(self, literal: syntax.Literal) -> syntax.Literal:
+        """Return a literal that says of a call whether it is true as that call."""
+        if (
+            isinstance(literal, syntax.ComparisonNode)
+            and isinstance(literal.left, syntax.CallNode)
+            and isinstance(literal.right, syntax.ConstantNode)
+            and literal.right.kind == "bool"
+            and literal.op in ("=", "!=")
+            and literal.left.name not in self.tables
+        ):
+            atom = syntax.AtomNode(literal.left.name, literal.left.arguments, None, None, literal.span)
+            positive = (literal.op == "=") == bool(literal.right.value)
+            return atom if positive else syntax.NegationNode(atom, literal.span)
+        return literal
+
+    def columns(
+        self, names: Sequence[str], branches: Sequence[Branch], types: Sequence[typed.Type] = ()
+    ) -> tuple[SqlColumn, ...]:
+        """Return the columns of a relation with these rows; they have ``types`` if no value tells."""
+        result = []
+        for place, name in enumerate(names):
+            given = [branch.values[place] for branch in branches]
+            nullable = any(
+                value.is_null
+                or (
+                    isinstance(value.expression, syntax.VariableNode)
+                    and self.may_be_null(value.expression.name, branch.literals)
+                )
+                for value, branch in zip(given, branches, strict=True)
+            )
+            type_ = common(given)
+            type_ = types[place] if type_ == typed.NOTHING and types else type_
+            # What is null everywhere has no type of its own.
+            result.append(SqlColumn(name, typed.STRING if type_ == typed.NOTHING else type_, nullable))
+        return tuple(result)
+
+    def may_be_null(self, name: str, literals: Literals) -> bool:
+        """Return whether a variable may be null where literals hold."""
+        if name in certain(literals):
+            return False
+        places = [
+            self.tables[atom.relation].columns[place].nullable
+            for atom in atoms(literals)
+            for place, argument in enumerate(atom.arguments)
+            if isinstance(argument, syntax.VariableNode) and argument.name == name
+        ]
+        return all(places) if places else name in self.nullable
+
+    def relation(
+        self,
+        hint: str,
+        names: Sequence[str],
+        branches: Sequence[Branch],
+        keys: Iterable[frozenset[str]] = (),
+        types: Sequence[typed.Type] = (),
+    ) -> SqlTable:
+        """Return a relation with the rows of branches, without copies: a known one, or a new one."""
+        key = (tuple(names), tuple(map(canonical, branches)))
+        if key not in self.made:
+            table = SqlTable(self.relation_name(hint), self.columns(names, branches, types), tuple(keys))
+            self.made[key] = table
+            self.declare(table)
+            self.add_rules(table, branches, "made for a view")
+        return self.made[key]
+
+    def add_rules(self, table: SqlTable, branches: Sequence[Branch], purpose: str = "") -> None:
+        """Add the rules of a relation, one for each branch."""
+        for branch in branches:
+            for tests, values in self.converted(branch.values, table.columns):
+                self.rule(table.name, values, (*branch.literals, *tests), purpose, branch.span)
+
+    @staticmethod
+    def converted(
+        values: Sequence[SqlValue], columns: Sequence[SqlColumn]
+    ) -> Iterator[tuple[Literals, list[syntax.Expression]]]:
+        """Yield values as those of columns, and when they are so."""
+        cases = [told_apart(value, column.type) for value, column in zip(values, columns, strict=False)]
+        for chosen in product(*cases):
+            pairs = zip(chosen, columns, strict=False)
+            made = [as_common(value, column.type).expression for (_, value), column in pairs]
+            yield tuple(literal for case in chosen for literal in case[0]), made
+
+    # ---- branches --------------------------------------------------------------------------------------------------
+
+    def simplified(self, branch: Branch, outer: frozenset[str] = frozenset()) -> Branch | None:
+        """Return a branch whose equal variables are one, and constants where they are compared with; None if it has no
+        rows. Variables of ``outer`` are those of a query around this one."""
+        literals, values = branch.literals, branch.values
+        changing = True
+        while changing:
+            changing = False
+            here = bound(literals)
+            for literal in literals:
+                names = self._equal(literal, here, outer)
+                if names is not None:
+                    rest = tuple(one for one in literals if one is not literal)
+                    sure = [n for n in variables(literal) if n in self.nullable and len({*variables(literal)}) == 1]
+                    tests = tuple(
+                        syntax.ComparisonNode(
+                            "!=", syntax.VariableNode(n, literal.span), _null(literal.span), literal.span
+                        )
+                        for n in dict.fromkeys(sure)
+                    )
+                    literals, values = substituted((*rest, *tests), names), substituted(values, names)
+                    changing = True
+                    break
+        literals = without_repeats(literals)
+        for literal in literals:
+            if is_null_test(literal):
+                others = [one for one in literals if one is not literal]
+                name = next(iter(variables(literal)), None)
+                if name is None or name in certain(others) or name not in self.nullable:
+                    assert isinstance(literal, syntax.ComparisonNode)
+                    if literal.op == "=":
+                        return None
+                    literals = tuple(others)
+        known = tuple(
+            replace(value, nullable=False)
+            if isinstance(value.expression, syntax.ConstantNode) and not value.is_null
+            else value
+            for value in values
+        )
+        return Branch(literals, known, branch.span)
+
+    def _equal(
+        self, literal: syntax.Literal, here: set[str], outer: frozenset[str]
+    ) -> Mapping[str, syntax.Expression] | None:
+        """Return what to put in place of a variable, if a literal says that it equals another, or a constant."""
+        if not isinstance(literal, syntax.ComparisonNode) or literal.op != "=":
+            return None
+        sides = [(literal.left, literal.right), (literal.right, literal.left)]
+        if all(isinstance(side, syntax.VariableNode) for side in sides[0]):
+            # The later one becomes the earlier one.
+            sides.sort(key=lambda pair: -list(self.types).index(pair[0].name))  # type: ignore[union-attr]
+        for one, other in sides:
+            if not isinstance(one, syntax.VariableNode) or one.name not in here or one.name in outer:
+                continue
+            type_ = self.types[one.name]
+            if isinstance(other, syntax.VariableNode):
+                if (other.name in here or other.name in outer) and self.types[other.name] == type_:
+                    return {} if one.name == other.name else {one.name: other}
+            elif isinstance(other, syntax.ConstantNode) and other.kind == type_.name:
+                return {one.name: other}
+        return None
+
+
+def without_repeats(literals: Literals) -> Literals:
+    """Return literals without tests that occur before. Atoms count each time."""
+    seen: set[str] = set()
+    kept = []
+    for literal in literals:
+        text = literal_text(literal)
+        if text not in seen or isinstance(literal, syntax.AtomNode):
+            kept.append(literal)
+        seen.add(text)
+    return tuple(kept)
+
+
+def _null(span: Span) -> syntax.ConstantNode:
+    return syntax.ConstantNode("null", "null", span)
+
+
+def with_wildcards(
+    literals: Literals, arguments: tuple[syntax.Expression, ...]
+) -> tuple[Literals, tuple[syntax.Expression, ...]]:
+    """Return a body in which variables that occur once are wildcards."""
+    counts = Counter(name for part in (literals, arguments) for name in variables(part))
+
+    def argument(node: syntax.Expression) -> syntax.Expression:
+        alone = isinstance(node, syntax.VariableNode) and counts[node.name] == 1
+        return syntax.WildcardNode(node.span) if alone else node
+
+    def literal(node: syntax.Literal) -> syntax.Literal:
+        if isinstance(node, syntax.AtomNode):
+            return replace(node, arguments=tuple(map(argument, node.arguments)))
+        if isinstance(node, syntax.NegationNode):
+            assert isinstance(node.atom, syntax.AtomNode)
+            return replace(node, atom=replace(node.atom, arguments=tuple(map(argument, node.atom.arguments))))
+        return node
+
+    return tuple(map(literal, literals)), arguments
+
+
+def canonical(branch: Branch) -> object:
+    """Return what branches have in common that differ in the names of variables."""
+    names: dict[str, syntax.Expression] = {}
+    for name in variables((*branch.literals, *(value.expression for value in branch.values))):
+        if name not in names:
+            names[name] = syntax.VariableNode(f"#{len(names)}", Span("", 1, 1, 1))
+    return substituted(branch.literals, names), tuple(substituted(v.expression, names) for v in branch.values)
+
+
+def is_set(program: SqlProgram, branches: Sequence[Branch]) -> bool:
+    """Return whether no two derivations of the branches give the same row: the values determine a row of each
+    relation."""
+    if not branches:
+        return True
+    identities = [{_identity(atom) for atom in atoms(branch.literals)} for branch in branches]
+    shared = set.intersection(*identities)
+    same = [
+        place
+        for place in range(len(branches[0].values))
+        if len({branch.values[place].expression for branch in branches}) == 1
+    ]
+    for branch in branches:
+        all_of, some = [*range(len(branch.values))], [a for a in atoms(branch.literals) if _identity(a) in shared]
+        if len(branches) > 1 and (not some or not _determined(program, branch, same, some)):
+            return False
+        if not _determined(program, branch, all_of, list(atoms(branch.literals))):
+            return False
+    return True
+
+
+def _identity(atom: syntax.AtomNode) -> object:
+    return atom.relation, atom.arguments
+
+
+def _determined(program: SqlProgram, branch: Branch, places: Sequence[int], wanted: Sequence[syntax.AtomNode]) -> bool:
+    """Return whether the values at places determine a row of each of the wanted atoms."""
+    known = {n for place in places for n in _plain(branch.values[place].expression)}
+    rest = list(atoms(branch.literals))
+    equal = [
+        [side.name if isinstance(side, syntax.VariableNode) else "" for side in (literal.left, literal.right)]
+        for literal in branch.literals
+        if isinstance(literal, syntax.ComparisonNode)
+        and literal.op == "="
+        and all(isinstance(side, syntax.VariableNode | syntax.ConstantNode) for side in (literal.left, literal.right))
+    ]
+    if any(program.tables[atom.relation].multiset for atom in wanted):
+        return False
+    changing = True
+    while changing:
+        changing = False
+        for one, other in equal:
+            # The empty name stands for a constant.
+            for a, b in ((one, other), (other, one)):
+                if (not a or a in known) and b and b not in known:
+                    known.add(b)
+                    changing = True
+        for atom in list(rest):
+            table = program.tables[atom.relation]
+            names = [column.name for column in table.columns]
+            every = frozenset(names)
+            for key in (*table.keys, every):
+                values = [a for name, a in zip(names, atom.arguments, strict=True) if name in key]
+                if all(
+                    isinstance(v, syntax.ConstantNode) or (isinstance(v, syntax.VariableNode) and v.name in known)
+                    for v in values
+                ):
+                    known |= {*variables(atom)}
+                    rest.remove(atom)
+                    changing = True
+                    break
+    return not any(atom in rest for atom in wanted)
+
+
+def _plain(expression: syntax.Expression) -> list[str]:
+    return [expression.name] if isinstance(expression, syntax.VariableNode) else []

@@ -1,0 +1,166 @@
+"""The text of a program in SQL: its statements, and where their parts stand."""
+
+from __future__ import annotations
+
+import logging
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import sqlglot
+from sqlglot import exp
+from sqlglot.dialects.dialect import Dialect
+from sqlglot.tokenizer_core import Token, TokenType
+
+from ...diagnostics import Diagnostics
+from ...source import SourceFile, Span
+
+MOST_NESTED = 100
+"""How deeply queries, conditions and expressions may be nested."""
+
+NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+
+STATEMENTS = "a program has CREATE TABLE for inputs, CREATE VIEW and CREATE MATERIALIZED VIEW; rows come from files"
+"""What messages say of statements."""
+
+RESERVED = frozenset(("not", "true", "false", "null", "_"))
+"""Names that variables, relations and columns cannot have."""
+
+
+class Unsupported(Exception):
+    """Raised for a part of a statement that has no equal; the statement is left out."""
+
+    def __init__(self, code: str, message: str, node: exp.Expr | None, help: str | None = None) -> None:
+        """Store the parts of the diagnostic; the span is that of the node."""
+        super().__init__(message)
+        self.code, self.message, self.node, self.help = code, message, node, help
+
+
+@dataclass(frozen=True)
+class SqlText:
+    """A source file in a dialect of sqlglot."""
+
+    source: SourceFile
+    dialect: str
+
+    def statements(self, diagnostics: Diagnostics) -> Iterator[tuple[exp.Expr, Span, str]]:
+        """Yield the statements with their spans and texts. Report those that are no SQL."""
+        dialect = Dialect.get_or_raise(self.dialect or None)
+        try:
+            tokens = dialect.tokenize(self.source.text)
+        except sqlglot.errors.TokenError:
+            place = max(self.source.text.rfind(mark) for mark in ("'", '"', "/*", "$$"))
+            message = "this is not SQL: a text, a name or a comment is not closed"
+            diagnostics.report("E0790", message, self.source.span(max(place, 0), place + 1))
+            return
+        for chunk in _chunks(tokens):
+            start, end = chunk[0].start, chunk[-1].end + 1
+            if _depth(chunk) > MOST_NESTED:
+                diagnostics.report(
+                    "E0711",
+                    f"parentheses are nested more than {MOST_NESTED} deep",
+                    self.source.span(start, end),
+                    help="give inner queries names with WITH, or as views",
+                )
+                continue
+            logger = logging.getLogger("sqlglot")
+            logger.disabled = True
+            try:
+                (parsed,) = dialect.parser(error_level=sqlglot.ErrorLevel.RAISE).parse(chunk, self.source.text)
+            except sqlglot.errors.ParseError as error:
+                diagnostics.report("E0790", _told(error), self._mistake(error, start, end))
+            except RecursionError:
+                diagnostics.report("E0711", "the statement is nested too deeply", self.source.span(start, end))
+            else:
+                if isinstance(parsed, exp.Command):
+                    message = f"{parsed.this} is not supported, or not written so"
+                    diagnostics.report("E0791", message, self.source.span(start, end), help=STATEMENTS)
+                elif parsed is not None:
+                    yield parsed, self.source.span(start, end), self.source.text[start:end]
+            finally:
+                logger.disabled = False
+
+    def _mistake(self, error: sqlglot.errors.ParseError, start: int, end: int) -> Span:
+        """Return where the parser found a mistake."""
+        found = error.errors[0] if error.errors else {}
+        line, column, marked = found.get("line"), found.get("col"), found.get("highlight") or " "
+        if not line or column is None:
+            return self.source.span(start, end)
+        length = len(marked.split("\n")[-1]) or 1
+        return Span(self.source.name, line, max(column - length + 1, 1), length)
+
+    def span(self, node: exp.Expr | None, otherwise: Span) -> Span:
+        """Return the span of a node, from its first name or literal to its last; of a node without, that of the one
+        around it."""
+        placed: list[dict[str, Any]] = []
+        while node is not None and not placed:
+            placed = [found.meta for found in node.walk() if "start" in found.meta]
+            node = node.parent
+        if not placed:
+            return otherwise
+        return self.source.span(min(m["start"] for m in placed), max(m["end"] for m in placed) + 1)
+
+
+def _chunks(tokens: list[Token]) -> Iterator[list[Token]]:
+    """Yield the tokens of each statement, without semicolons."""
+    chunk: list[Token] = []
+    for token in tokens:
+        if token.token_type != TokenType.SEMICOLON:
+            chunk.append(token)
+        elif chunk:
+            yield chunk
+            chunk = []
+    if chunk:
+        yield chunk
+
+
+def _depth(tokens: list[Token]) -> int:
+    """Return how deeply parentheses, and the words CASE and NOT, are nested."""
+    depth = deepest = row = 0
+    for token in tokens:
+        kind = token.token_type
+        depth += (kind in (TokenType.L_PAREN, TokenType.CASE)) - (kind in (TokenType.R_PAREN, TokenType.END))
+        row = row + 1 if kind in (TokenType.NOT, TokenType.DASH) else 0
+        deepest = max(deepest, depth + row)
+    return deepest
+
+
+def _told(error: Exception) -> str:
+    """Return what a parser says, in one line without the marks of a terminal."""
+    plain = re.sub(r"\x1b\[[0-9;]*m", "", str(error)).strip().split("\n")[0]
+    plain = re.sub(r"\. Line \d+, Col: \d+\.?.*$", "", plain)
+    return f"this is not SQL: {plain.lower()}"
+
+
+def shown_name(identifier: exp.Expr) -> str:
+    """Return a name: in lower case unless it is quoted. Raise Unsupported for one that programs cannot have."""
+    text = str(identifier.this)
+    name = text if identifier.args.get("quoted") else text.lower()
+    if not NAME.fullmatch(name) or name in RESERVED:
+        raise Unsupported(
+            "E0793",
+            f"`{name}` cannot be a name here",
+            identifier,
+            "names consist of ASCII letters, digits and `_`, and are not null, true, false or not",
+        )
+    return name
+
+
+def only(node: Any, *allowed: str) -> None:
+    """Raise Unsupported if a node has parts besides the ``allowed`` ones: nothing is left out in silence."""
+    for name, value in node.args.items():
+        if value and name not in allowed and value is not True:
+            part = value[0] if isinstance(value, list) else value
+            shown = name.rstrip("_").replace("_", " ").upper()
+            raise Unsupported("E0792", f"{shown} is not supported here", part if _placed(part) else node)
+        if value is True and name not in allowed and name not in HARMLESS:
+            raise Unsupported("E0792", f"{name.replace('_', ' ').upper()} is not supported here", node)
+
+
+HARMLESS = frozenset(("big_int", "replace", "exists", "typed", "safe", "requires_string", "copy", "quoted"))
+"""Flags of nodes that change nothing here, or that are looked at where they do."""
+
+
+def _placed(part: object) -> bool:
+    return isinstance(part, exp.Expr) and any("start" in found.meta for found in part.walk())
