@@ -83,6 +83,11 @@ def _read(queries: Queries, node: exp.Expr, exact: bool) -> tuple[list[Item], So
         name = table_name(node)
         found, called = queries.table(name, node), called or name
         if isinstance(found, SqlTable):
+            if exact and found.loose:
+                message = f"`{name}` keeps the copies of a recursion (UNION ALL), which may have no end"
+                raise Unsupported(
+                    "E0795", message, node, "write UNION, by which equal rows are one, or select DISTINCT"
+                )
             atom, columns = queries.program.read(found, span)
             source = _renamed(Source(called, columns), names, node)
             return [((atom,), source)], source

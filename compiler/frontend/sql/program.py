@@ -28,13 +28,14 @@ from .scope import (
     substituted,
     variables,
 )
-from .text import NAME, RESERVED, SqlText
+from .text import NAME, RESERVED, WORDS, SqlText
 from .types import type_name
 
 
 @dataclass
 class SqlProgram:
-    """The tables, the views that are written out where they are read, those that are ``broken``, and the statements.
+    """The tables, the views that are written out where they are read, those that are ``broken``, the names of all that
+    users have named, and the statements.
 
     Of the statement that is being read: the ``types`` of variables, after which columns they are called (``hints``),
     and which may be null; the relations that were ``made`` for it, by their rows; and of how many rows at ``most`` each
@@ -45,6 +46,7 @@ class SqlProgram:
     tables: dict[str, SqlTable] = field(default_factory=dict)
     views: dict[str, exp.Expr] = field(default_factory=dict)
     broken: set[str] = field(default_factory=set)
+    named_by_users: frozenset[str] = frozenset()
     statements: list[syntax.Statement] = field(default_factory=list)
     where: Span = field(init=False)
     written: str = ""
@@ -72,7 +74,7 @@ class SqlProgram:
 
     def variable(self, hint: str, type_: typed.Type, nullable: bool, span: Span) -> SqlValue:
         """Return a new variable."""
-        name = hint if NAME.fullmatch(hint) and hint not in RESERVED else f"{hint}_" if hint in RESERVED else "x"
+        name = f"{hint}_" if hint in RESERVED | WORDS else hint if NAME.fullmatch(hint) else "x"
         number, chosen = 1, name
         while chosen in self.types:
             number += 1
@@ -85,7 +87,7 @@ class SqlProgram:
     def relation_name(self, hint: str) -> str:
         """Return a name that no relation has."""
         number, chosen = 1, hint
-        while chosen in self.tables or chosen in self.views:
+        while chosen in self.tables or chosen in self.views or chosen in self.named_by_users:
             number += 1
             chosen = f"{hint}_{number}"
         return chosen
@@ -365,9 +367,9 @@ def is_set(program: SqlProgram, branches: Sequence[Branch]) -> bool:
     ]
     for branch in branches:
         all_of, some = [*range(len(branch.values))], [a for a in atoms(branch.literals) if _identity(a) in shared]
-        if len(branches) > 1 and (not some or not _determined(program, branch, same, some)):
+        if len(branches) > 1 and (not some or not determined(program, branch, same, some)):
             return False
-        if not _determined(program, branch, all_of, list(atoms(branch.literals))):
+        if not determined(program, branch, all_of, list(atoms(branch.literals))):
             return False
     return True
 
@@ -376,7 +378,7 @@ def _identity(atom: syntax.AtomNode) -> object:
     return atom.relation, atom.arguments
 
 
-def _determined(program: SqlProgram, branch: Branch, places: Sequence[int], wanted: Sequence[syntax.AtomNode]) -> bool:
+def determined(program: SqlProgram, branch: Branch, places: Sequence[int], wanted: Sequence[syntax.AtomNode]) -> bool:
     """Return whether the values at places determine a row of each of the wanted atoms."""
     known = {n for place in places for n in _plain(branch.values[place].expression)}
     rest = list(atoms(branch.literals))
@@ -387,7 +389,7 @@ def _determined(program: SqlProgram, branch: Branch, places: Sequence[int], want
         and literal.op == "="
         and all(isinstance(side, syntax.VariableNode | syntax.ConstantNode) for side in (literal.left, literal.right))
     ]
-    if any(program.tables[atom.relation].multiset for atom in wanted):
+    if any(program.tables[atom.relation].multiset or program.tables[atom.relation].loose for atom in wanted):
         return False
     changing = True
     while changing:

@@ -31,7 +31,9 @@ def read(main: SourceFile, diagnostics: Diagnostics, load: Load, dialect: str = 
     text = SqlText(main, dialect)
     program = SqlProgram(text, diagnostics)
     complete = True
-    for node, span, written in text.statements(diagnostics):
+    given = list(text.statements(diagnostics))
+    program.named_by_users = frozenset(name for node, _, _ in given for name in _names_of(node))
+    for node, span, written in given:
         before = len(program.statements)
         program.begin(span, written)
         try:

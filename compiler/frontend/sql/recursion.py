@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from sqlglot import exp
 
-from ...ir import typed
+from ...ir import syntax, typed
 from .joins import Named, checked_names, named
-from .scope import Branch, Row, SqlColumn, SqlTable
+from .program import SqlProgram, determined
+from .scope import Branch, Row, SqlColumn, SqlTable, SqlValue, atoms, is_null_test, variables
 from .text import Unsupported, only, shown_name
 
 if TYPE_CHECKING:
@@ -57,7 +60,9 @@ def _recursion(queries: Queries, members: dict[str, exp.CTE], known: dict[str, N
         translators = {name: queries.reading({**known, **tables}) for name in members}
         found = {
             name: [
-                branch for part in parts(member.this) for branch in translators[name].result(part, None, False).branches
+                branch
+                for part in parts(member.this)
+                for branch in _rows(translators[name].result(part, None, False), tables[name], part)
             ]
             for name, member in members.items()
         }
@@ -79,7 +84,10 @@ def _recursion(queries: Queries, members: dict[str, exp.CTE], known: dict[str, N
     program.statements += made
     for name, table in tables.items():
         program.add_rules(table, found[name])
-    known.update(tables)
+        key = _key(program, table, found[name]) if len(tables) == 1 else None
+        loose = key is None and _keeps_copies(members[name].this)
+        keys = () if key is None else (frozenset([table.columns[key].name]),)
+        known[name] = program.tables[table.name] = replace(table, keys=keys, loose=loose)
 
 
 def _rows(result: Result, table: SqlTable, node: exp.Expr) -> tuple[Branch, ...]:
@@ -104,15 +112,68 @@ def _check(member: exp.CTE, name: str) -> None:
         raise Unsupported(
             "E0795", f"`{name}` reads itself without a UNION", query, "write rows to begin with, and UNION"
         )
-    while isinstance(query, exp.Union):
-        if query.args.get("distinct") is False:
-            raise Unsupported(
-                "E0795",
-                f"`{name}` keeps the copies of a recursion (UNION ALL), which has no end where data has cycles",
-                query,
-                "write UNION: equal rows are one",
-            )
-        query = query.this
+
+
+def _keeps_copies(query: exp.Expr) -> bool:
+    """Return whether a part of a UNION keeps copies."""
+    return isinstance(query, exp.Union) and (
+        query.args.get("distinct") is False or _keeps_copies(query.this) or _keeps_copies(query.expression)
+    )
+
+
+def _key(program: SqlProgram, table: SqlTable, branches: Sequence[Branch]) -> int | None:
+    """Return the place of a column that is a key of a recursion down a tree, None if none is known.
+
+    Each row of such a recursion has the key of a row of a table. The first rows are those without a parent, and the
+    others have the only parent of theirs in the recursion: so no row has two derivations.
+    """
+    for key in range(len(table.columns)):
+        steps = [_step(program, table, branch, key) for branch in branches]
+        parents = {place for _, _, place in filter(None, steps) if place is not None}
+        known = [step for step in steps if step is not None]
+        if len(known) < len(steps) or len(steps) != 2 or len(parents) != 1 or len({of for of, _, _ in known}) > 1:
+            continue
+        (parent,) = parents
+        roots = [(branch, own) for branch, (_, own, place) in zip(branches, known, strict=True) if place is None]
+        if len(roots) == 1 and _is_root(roots[0][0], roots[0][1].arguments[parent]):
+            return key
+    return None
+
+
+def _step(
+    program: SqlProgram, table: SqlTable, branch: Branch, key: int
+) -> tuple[str, syntax.AtomNode, int | None] | None:
+    """Return the table whose key a branch has at a place, its atom, and where this has the key of the row before, None
+    if there is none. Return None if it has no such key, or other rows are not determined."""
+    (before, *more), node = [*atoms(branch.literals, table.name), None], branch.values[key].expression
+    if more[:-1] or not isinstance(node, syntax.VariableNode):
+        return None
+    for own in atoms(branch.literals):
+        of = program.tables[own.relation]
+        names = [column.name for column in of.columns]
+        keys = [names.index(next(iter(one))) for one in of.keys if len(one) == 1]
+        if own is before or not any(_name(own.arguments[place]) == node.name for place in keys):
+            continue
+        given = [*own.arguments, *(before.arguments if before is not None else ())]
+        values = tuple(SqlValue(one, typed.NOTHING) for one in given)
+        rest = [atom for atom in atoms(branch.literals) if atom is not before]
+        if not determined(program, Branch(branch.literals, values), range(len(values)), rest):
+            return None
+        if before is None:
+            return own.relation, own, None
+        same = [place for place, one in enumerate(own.arguments) if _name(one) == _name(before.arguments[key]) != ""]
+        return (own.relation, own, same[0]) if same else None
+    return None
+
+
+def _is_root(branch: Branch, parent: syntax.Expression) -> bool:
+    """Return whether a branch demands that a value is null."""
+    tests = (literal for literal in branch.literals if isinstance(literal, syntax.ComparisonNode))
+    return any(test.op == "=" and is_null_test(test) and _name(parent) in variables(test) for test in tests)
+
+
+def _name(node: syntax.Expression) -> str:
+    return node.name if isinstance(node, syntax.VariableNode) else ""
 
 
 def parts(node: exp.Expr) -> list[exp.Expr]:

@@ -46,12 +46,13 @@ class SqlColumn:
 @dataclass(frozen=True)
 class SqlTable:
     """A table or view that is a relation: each of its ``keys`` has a row at most once. One that is a ``multiset`` may
-    have equal rows."""
+    have equal rows. Of a ``loose`` one, the rows are known, and how many copies each has is not."""
 
     name: str
     columns: tuple[SqlColumn, ...]
     keys: tuple[frozenset[str], ...] = ()
     multiset: bool = False
+    loose: bool = False
 
 
 @dataclass(frozen=True)
@@ -169,9 +170,11 @@ class Branch:
 # ---- literals ------------------------------------------------------------------------------------------------------
 
 
-def atoms(literals: Iterable[syntax.Literal]) -> Iterator[syntax.AtomNode]:
-    """Yield the positive atoms."""
-    return (literal for literal in literals if isinstance(literal, syntax.AtomNode))
+def atoms(literals: Iterable[syntax.Literal], relation: str = "") -> Iterator[syntax.AtomNode]:
+    """Yield the positive atoms, perhaps of one relation."""
+    for literal in literals:
+        if isinstance(literal, syntax.AtomNode) and relation in ("", literal.relation):
+            yield literal
 
 
 def variables(node: object) -> Iterator[str]:

@@ -24,6 +24,9 @@ NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 STATEMENTS = "a program has CREATE TABLE for inputs, CREATE VIEW and CREATE MATERIALIZED VIEW; rows come from files"
 """What messages say of statements."""
 
+WORDS = frozenset(("distinct", "by", "asc", "desc"))
+"""Names that variables in aggregates cannot have where programs are printed."""
+
 RESERVED = frozenset(("not", "true", "false", "null", "_"))
 """Names that variables, relations and columns cannot have."""
 
