@@ -63,6 +63,9 @@ DIALECTS = {
 SUFFIXES = tuple(suffix for dialect in DIALECTS.values() for suffix in dialect.suffixes)
 """The suffixes of program files."""
 
+OWN_SUFFIXES = tuple(suffix for suffix in SUFFIXES if suffix != ".sql")
+"""The suffixes of files that are programs wherever they are found: others in SQL need not be views."""
+
 
 def dialect_of(file: str, name: str = "") -> ProgramDialect:
     """Return the dialect called ``name`` or, if that is empty, the one that ``file`` is written in by its suffix;

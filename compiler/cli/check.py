@@ -7,7 +7,7 @@ from pathlib import Path
 
 import click
 
-from ..dialects import SUFFIXES
+from ..dialects import OWN_SUFFIXES
 from .files import is_folder, programs_below
 from .main import main
 from .options import (
@@ -55,7 +55,7 @@ def check(programs: tuple[Path, ...], outside: tuple[str, ...], form: str, optio
 
 def _checked(paths: Sequence[Path], options: ProgramOptions) -> tuple[Path, ...]:
     """Return the programs to check: those given, and those in the given folders that no other one there includes."""
-    programs = tuple(programs_below(paths, SUFFIXES))
+    programs = tuple(programs_below(paths, OWN_SUFFIXES))
     if not any(is_folder(path) for path in paths):
         return programs
     from ..frontend import included_files
