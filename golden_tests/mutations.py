@@ -91,7 +91,8 @@ STRANGE = (
 def texts_of(dialect: str) -> tuple[str, ...]:
     """Valid programs, and for other dialects than Flintlog's own also some that are refused."""
     if dialect != "flintlog":
-        files = [ROOT / "golden_tests/dialects" / dialect / name for name in ("programs.txt", "refused.txt")]
+        folder = ROOT / "golden_tests/dialects" / dialect.partition("-")[0]
+        files = [folder / name for name in ("programs.txt", "refused.txt")]
         return tuple(case.program for file in files for case in cases_of(file))
     patterns = ("golden_tests/cases/*/program.dl", "golden_tests/frontend/programs/*/program.dl", "examples/**/*.dl")
     paths = sorted(path for pattern in (*patterns, "golden_tests/cli/**/*.dl") for path in ROOT.glob(pattern))
@@ -303,7 +304,7 @@ def check_place(span: Span, source: SourceFile) -> None:
 def check(text: str, dialect: str, seed: int, heard: Counter[str], running: bool = True) -> None:
     """Compile a program in all ways; if it is to be ``running``, run it in memory beside the oracle if that takes it.
     Raise what goes wrong."""
-    source = SourceFile(f"program{DIALECTS[dialect].suffixes[0]}", text)
+    source = SourceFile(f"program{''.join(DIALECTS[dialect].suffixes[:1])}", text)
     rng = random.Random(seed)
     recursion = RECURSIONS[seed % 4 == 1]
     codes: set[str] = set()

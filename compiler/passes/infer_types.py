@@ -207,6 +207,10 @@ class _RuleTyper:
         argument = None if aggregate.argument is None else self._expression(aggregate.argument)
         order = tuple(replace(part, value=self._expression(part.value)) for part in aggregate.order)
         self._check_order(replace(aggregate, order=order), relation)
+        if isinstance(argument, typed.Constant) and aggregate.function in ("sum", "min", "max"):
+            # A literal is a number of the declared type, as in a column.
+            wanted = relation.declared and widens(argument.type, column.type)
+            argument = (_fit(argument, column.type) if wanted else None) or argument
         result = aggregate_type(aggregate.function, argument.type if argument is not None else typed.INT)
         extremum = aggregate.function in ("min", "max")
         widened = aggregate.function == "sum" and column.type.precision == result.precision and column.type != result

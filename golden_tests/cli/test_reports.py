@@ -245,7 +245,7 @@ def test_sarif_is_valid_for_all_golden_errors(tmp_path: Path) -> None:
     foreign = [
         packed.written(case, dialect.suffixes[0], tmp_path)
         for dialect in DIALECTS.values()
-        if dialect is not FLINTLOG
+        if dialect is not FLINTLOG and dialect.suffixes
         for case in packed.cases_of(DIALECT_CASES / dialect.name / "refused.txt")
     ]
     expected = {code for code in CODES if code[1:3] != "09"} - OTHERWISE

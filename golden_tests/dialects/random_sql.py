@@ -192,9 +192,8 @@ class SqlMaker:
             return f"CASE WHEN {self.condition(0, columns, None)} THEN {one} ELSE {other} END"
         if choice < 0.94 and deep:
             inner, own = self.source(0)
-            both = {**columns, **own}
-            where = f" WHERE {self.equality(columns, own)}" if rng.random() < 0.7 else ""
-            del both
+            tests = (self.equality(columns, own), self.condition(0, {**columns, **own}, None))
+            where = rng.choice((f" WHERE {tests[0]}", f" WHERE {tests[1]}", "", f" WHERE {' AND '.join(tests)}"))
             call = self.aggregate(type_, own)
             return f"(SELECT {call} FROM {inner}{where})"
         if type_ == "int":

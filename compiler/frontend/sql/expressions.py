@@ -20,14 +20,18 @@ from sqlglot import exp
 
 from ...functions import FUNCTIONS
 from ...ir import syntax, typed
+from ...ir.syntax_printer import literal_text
 from ...source import Span
 from ...type_rules import Arithmetic, common_type, digits_of, result_of
 from .functions import AGGREGATES, ARITHMETIC, COMPARISONS, EXTRACTED, OPPOSITE, STRICT
-from .scope import Case, Literals, Row, SqlValue, null, null_of
+from .scope import Case, Literals, Row, SqlValue, is_null_test, null, null_of, variables
 from .text import Unsupported, only
 
 if TYPE_CHECKING:
     from .queries import Queries
+
+MOST_PARTS = 5
+"""How many ``%`` a pattern may have."""
 
 TRUE, FALSE, UNKNOWN = "true", "false", "unknown"
 
@@ -180,7 +184,7 @@ class SqlExpressions:
             found = self.values(chosen, row)
             result += [((*a, *b, *c), v) for a in rest for b in true for c, v in found if may_hold((*a, *b, *c))]
             other = [*exact.holds(condition, row, FALSE), *exact.holds(condition, row, UNKNOWN)]
-            rest = [(*a, *b) for a in rest for b in other if may_hold((*a, *b))]
+            rest = without_repetition((*a, *b) for a in rest for b in other)
             if len(rest) + len(result) > MOST_CASES:
                 raise Unsupported(
                     "E0792", f"this has more than {MOST_CASES} cases", condition, "compute parts in views"
@@ -300,8 +304,7 @@ class SqlExpressions:
 
     def holds(self, node: exp.Expr, row: Row, outcome: str) -> list[Literals]:
         """Return when a condition is true, false or unknown: a list of conjunctions."""
-        found = [literals for literals in self._holds(node, row, outcome) if may_hold(literals)]
-        found = list(dict.fromkeys(found))
+        found = without_repetition(self._holds(node, row, outcome))
         if len(found) > MOST_CASES:
             help = "write parts of it as views with DISTINCT"
             raise Unsupported("E0792", f"this condition has more than {MOST_CASES} cases", node, help)
@@ -439,37 +442,33 @@ class SqlExpressions:
         return self.holds(equal, row, outcome)
 
     def _like(self, node: exp.Like, row: Row, outcome: str) -> list[Literals]:
-        """Return when a text is like a pattern with ``%`` at its ends, or in one place between."""
+        """Return when a text is like a pattern with ``%``."""
         only(node, "this", "expression", "negate")
         if node.args.get("negate"):
             outcome = _NOT[outcome]
         pattern = node.expression
         text = str(pattern.this) if isinstance(pattern, exp.Literal) and pattern.is_string else None
         if text is None or "_" in text or "\\" in text:
-            help = "patterns are constants with `%` before, behind or in one place between other characters"
+            help = "patterns are constants in which `%` is the only special character"
             raise Unsupported("E0793", "this pattern of LIKE has no equal here", node, help)
-        parts = text.split("%")
-        whole = node.this
-        tests: list[exp.Expr]
-        if len(parts) == 1:
-            tests = [exp.EQ(this=whole, expression=pattern)]
-        elif len(parts) == 2:
-            tests = [
-                *([exp.StartsWith(this=whole, expression=exp.Literal.string(parts[0]))] if parts[0] else []),
-                *([exp.EndsWith(this=whole, expression=exp.Literal.string(parts[1]))] if parts[1] else []),
-            ]
-            if all(parts):
-                least = exp.Literal.number(len(parts[0]) + len(parts[1]))
-                tests.append(exp.GTE(this=exp.Length(this=whole), expression=least))
-        elif len(parts) == 3 and not parts[0] and not parts[2]:
-            tests = [exp.Contains(this=whole, expression=exp.Literal.string(parts[1]))] if parts[1] else []
-        elif len([part for part in parts if part]) <= 1 and not parts[0] and not parts[-1]:
-            only_part = next((part for part in parts if part), "")
-            tests = [exp.Contains(this=whole, expression=exp.Literal.string(only_part))] if only_part else []
-        else:
-            raise Unsupported("E0793", "a pattern of LIKE with several `%` has no equal here", node)
+        first, *inner = text.split("%")
+        rest: exp.Expr = node.this
+        tests: list[exp.Expr] = []
+        if not inner:
+            tests.append(exp.EQ(this=rest, expression=pattern))
+        elif first:
+            tests.append(exp.StartsWith(this=rest, expression=exp.Literal.string(first)))
+            rest = _behind(rest, exp.Literal.number(len(first)))
+        for part in filter(None, inner[:-1]):
+            found = exp.StrPosition(this=rest, substr=exp.Literal.string(part))
+            tests.append(exp.GT(this=found, expression=exp.Literal.number(0)))
+            rest = _behind(rest, exp.Add(this=found, expression=exp.Literal.number(len(part) - 1)))
+        if inner and inner[-1]:
+            tests.append(exp.EndsWith(this=rest, expression=exp.Literal.string(inner[-1])))
+        if len(inner) > MOST_PARTS:
+            raise Unsupported("E0793", f"a pattern of LIKE with more than {MOST_PARTS} `%` has no equal", node)
         if not tests:
-            tests = [exp.GTE(this=exp.Length(this=whole), expression=exp.Literal.number(0))]
+            tests = [exp.GTE(this=exp.Length(this=rest), expression=exp.Literal.number(0))]
         for made in tests:
             for literal in made.find_all(exp.Literal):
                 literal.meta.update(pattern.meta)
@@ -479,6 +478,11 @@ class SqlExpressions:
 def replaced_exact(expressions: SqlExpressions) -> SqlExpressions:
     """Return expressions whose cases exclude each other."""
     return expressions if expressions.exact else SqlExpressions(expressions.queries, True)
+
+
+def _behind(node: exp.Expr, count: exp.Expr) -> exp.Expr:
+    """Return a text without its first characters."""
+    return exp.Substring(this=node, start=exp.Add(this=count, expression=exp.Literal.number(1)))
 
 
 def _of_those_there(node: exp.Greatest | exp.Least) -> exp.Expr:
@@ -550,17 +554,24 @@ def _negative(value: SqlValue, span: Span) -> SqlValue:
     return replace(value, expression=syntax.Unary("-", value.expression, span))
 
 
+def without_repetition(conjunctions: Iterable[Literals]) -> list[Literals]:
+    """Return conjunctions that may hold, each once and without literals that it has before."""
+    found: dict[frozenset[str], Literals] = {}
+    for literals in conjunctions:
+        if may_hold(literals):
+            texts = {literal_text(literal): literal for literal in literals}
+            found.setdefault(frozenset(texts), tuple(texts.values()))
+    return list(found.values())
+
+
 def may_hold(literals: Literals) -> bool:
-    """Return whether a conjunction has no pair of tests that exclude each other."""
-    tests = {
-        (literal.op, literal.left.name)
-        for literal in literals
-        if isinstance(literal, syntax.ComparisonNode)
-        and isinstance(literal.left, syntax.VariableNode)
-        and isinstance(literal.right, syntax.ConstantNode)
-        and literal.right.kind == "null"
-    }
-    return not any(op == "=" and ("!=", name) in tests for op, name in tests)
+    """Return whether nothing is both null and compared with a value."""
+    nulls, values = set[str](), set[str]()
+    for literal in literals:
+        if isinstance(literal, syntax.ComparisonNode):
+            is_null = is_null_test(literal) and literal.op == "="
+            (nulls if is_null else values).update(variables(literal))
+    return not nulls & values
 
 
 def typed_alike(values: Sequence[SqlValue]) -> tuple[SqlValue, ...]:

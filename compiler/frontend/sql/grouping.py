@@ -25,7 +25,7 @@ from ...type_rules import aggregate_type
 from .expressions import TRUE, SqlExpressions, as_common, common, function_name, may_hold, test
 from .functions import AGGREGATES
 from .scope import Branch, Case, Literals, Row, SqlColumn, SqlTable, SqlValue, bound, certain, null, variables
-from .subqueries import all_literals, check_nulls, variables_around
+from .subqueries import all_literals, binding, check_nulls, variables_around
 from .text import Unsupported, only
 
 if TYPE_CHECKING:
@@ -67,6 +67,13 @@ class Groups:
     def counts(self) -> bool:
         """Whether copies count."""
         return any(call.function in ("count", "sum", "avg") and not call.distinct for call in self.calls)
+
+    @property
+    def is_selected(self) -> bool:
+        """Whether there are groups, and all keys are selected, so that no rows are equal."""
+        items = [item.this if isinstance(item, exp.Alias) else item for item in self.node.expressions]
+        selected = {self._name_of(item) for item in items}
+        return bool(self.calls or self.keys) and all(self._name_of(key) in selected for key in self.keys)
 
     def _calls(self) -> Iterator[AggregateCall]:
         """Yield the aggregates of the query, not those of queries in it."""
@@ -152,7 +159,7 @@ class Groups:
                 SqlColumn(n, self.program.types[n], any(self.program.may_be_null(n, d.literals) for d in derivations))
                 for n in around
             ),
-            *self._key_columns(derivations or examples, coded),
+            *self._key_columns(derivations or examples, coded, around),
         ]
         samples = [self._values(call, examples) for call in self.calls]
         types = [
@@ -206,16 +213,34 @@ class Groups:
         branches = [Branch(d.literals, (*d.keys, *d.row.values)) for d in derivations]
         simple = [self.program.simplified(branch, names) for branch in branches]
         found = [(d.row, made) for d, made in zip(derivations, simple, strict=True) if made is not None]
-        used = [n for n in dict.fromkeys(variables(tuple(made.literals for _, made in found))) if n in names]
+        arguments = tuple(value for d in derivations for call in self.calls for value in self._arguments(call, d.row))
+        parts = (*(made.literals for _, made in found), arguments)
+        used = [n for n in dict.fromkeys(variables(parts)) if n in names]
         check_nulls(self.queries, used, [made.literals for _, made in found], certain(all_literals(outer)))
         result = []
         for row, made in found:
-            bound_here = {*used} <= bound(made.literals)
-            literals = made.literals if bound_here else (*all_literals(outer), *made.literals)
+            missing = [name for name in used if name not in bound(made.literals)]
+            literals = (*self._bound_around(missing, outer), *made.literals)
             keys = made.values[: len(self.keys)]
             whole = replace(row, literals=literals).with_values(made.values[len(self.keys) :])
             result.append(_Derivation(whole, literals, keys))
         return used, result
+
+    def _arguments(self, call: AggregateCall, row: Row) -> Iterator[SqlValue]:
+        """Yield the values that an aggregate ranges over in a row."""
+        if call.argument is not None:
+            yield from (value for _, value in SqlExpressions(self.queries, True).values(call.argument, row))
+
+    def _bound_around(self, names: Sequence[str], outer: Row | None) -> Literals:
+        """Return what binds variables of queries around this one, once for each of their values."""
+        if not names:
+            return ()
+        program = self.program
+        nodes = tuple(syntax.VariableNode(name, program.where) for name in names)
+        values = tuple(SqlValue(node, program.types[node.name], node.name in program.nullable) for node in nodes)
+        around = Branch(binding(outer, {*names}), values)
+        table = program.relation(f"{self.queries.name}_around", names, [around])
+        return (syntax.AtomNode(table.name, nodes, None, None, program.where),)
 
     def _values(self, call: AggregateCall, derivations: Sequence[_Derivation]) -> list[list[Case]]:
         """Return the cases of an aggregate's argument in each derivation; 1 for ``count(*)``."""
@@ -238,7 +263,7 @@ class Groups:
         named = isinstance(node, syntax.VariableNode) and self.program.may_be_null(node.name, d.literals)
         return value.is_null or (value.nullable and named)
 
-    def _key_columns(self, derivations: Sequence[_Derivation], coded: bool) -> list[SqlColumn]:
+    def _key_columns(self, derivations: Sequence[_Derivation], coded: bool, around: Sequence[str]) -> list[SqlColumn]:
         columns: list[SqlColumn] = []
         for place, key in enumerate(self.keys):
             given = [d.keys[place] for d in derivations]
@@ -250,7 +275,7 @@ class Groups:
                 if isinstance(key, exp.Column) and str(key.name).isidentifier()
                 else f"key{place + 1}"
             )
-            while name in [column.name for column in columns]:
+            while name in [*around, *(column.name for column in columns)]:
                 name += "_"
             columns.append(SqlColumn(name, type_, nullable))
         if coded:

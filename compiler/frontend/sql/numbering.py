@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from decimal import Decimal
 from itertools import product
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar, cast
 
 from sqlglot import exp
 
@@ -30,6 +30,8 @@ from .text import NAME, Unsupported, only
 
 if TYPE_CHECKING:
     from .queries import Queries
+
+E = TypeVar("E", bound=exp.Expr)
 
 MOST = 2**31 - 1
 """How many rows a group may have if all are numbered."""
@@ -60,7 +62,7 @@ def numbering_of(node: exp.Select, most: int) -> RowNumbers | None:
     order = node.args.get("order")
     if order is not None:
         only(order, "expressions")
-    ordered = tuple(order.expressions) if order is not None else ()
+    ordered = tuple(with_aliases(part, node) for part in order.expressions) if order is not None else ()
     if (bool(windows) + (on is not None) + (limit is not None)) > 1:
         raise Unsupported(
             "E0792", "one of row_number, DISTINCT ON and LIMIT is supported in a query", node, "write a query around"
@@ -97,6 +99,17 @@ def numbering_of(node: exp.Select, most: int) -> RowNumbers | None:
 
 
 _PLACE = exp.column("row number")
+
+
+def with_aliases(condition: E, node: exp.Select) -> E:
+    """Return an expression with what is selected in place of its names."""
+    named = {name_of(item): item.this for item in node.expressions if isinstance(item, exp.Alias)}
+
+    def written_out(part: exp.Expr) -> exp.Expr:
+        alone = isinstance(part, exp.Column) and part.args.get("table") is None
+        return named[part.name.lower()].copy() if alone and part.name.lower() in named else part
+
+    return cast(E, condition.copy().transform(written_out))
 
 
 def _count(node: exp.Expr) -> int:
@@ -159,8 +172,10 @@ def name_of(item: exp.Alias) -> str:
     return str(item.args["alias"].name).lower()
 
 
-def numbered(queries: Queries, node: exp.Select, rows: Sequence[Row], numbering: RowNumbers, sample: Row) -> list[Row]:
-    """Return the numbered rows of a query, in which what is selected is known."""
+def numbered(
+    queries: Queries, node: exp.Select, rows: Sequence[Row], numbering: RowNumbers, sample: Row, unique: bool
+) -> list[Row]:
+    """Return the numbered rows of a query, in which what is selected is known; they may be known to be ``unique``."""
     program, span = queries.program, queries.program.span(node)
     grouped_by = [queries.canonical(key, sample) for key in numbering.by]
     items = [
@@ -177,7 +192,7 @@ def numbered(queries: Queries, node: exp.Select, rows: Sequence[Row], numbering:
             made = program.simplified(Branch(literals, tuple(value for _, value in chosen)))
             if made is not None:
                 branches.append(made)
-    if not is_set(program, branches):
+    if not unique and not is_set(program, branches):
         help = "select a key of its rows, or write DISTINCT in a query inside"
         raise Unsupported("E0792", "rows that may be equal cannot be numbered", node, help)
     groups, orders = len(numbering.by), len(numbering.order)
@@ -198,23 +213,26 @@ def numbered(queries: Queries, node: exp.Select, rows: Sequence[Row], numbering:
         names.append(name)
     own = [column(place, name) for place, name in enumerate(names[1 : groups + 1])]
     rest = [column(groups + orders + place, name) for place, name in enumerate(names[groups + 1 :])]
-    unique = [frozenset(c.name for c in own) | ({"place"} if numbering.limit > 1 else set())]
-    if is_set(program, [Branch(b.literals, (*b.values[:groups], *b.values[groups + orders :])) for b in branches]):
-        unique.append(frozenset(c.name for c in (*own, *rest)))
+    keys = [frozenset(c.name for c in own) | ({"place"} if numbering.limit > 1 else set())]
+    selected = [Branch(b.literals, (*b.values[:groups], *b.values[groups + orders :])) for b in branches]
+    if unique or is_set(program, selected):
+        keys.append(frozenset(c.name for c in (*own, *rest)))
     table = SqlTable(
         program.relation_name(f"{queries.name}_numbered"),
         (*own, SqlColumn("place", typed.INT, False), *rest),
-        tuple(unique),
+        tuple(keys),
     )
     program.declare(table)
+    ordered = [[(b.values[groups + place], b.literals) for b in branches] for place in range(orders)]
+    loose = [any(_may_be_null(queries, *each) for each in found) for found in ordered]
     for branch in branches:
         values = branch.values
-        for tests, order in _orders(queries, values[groups : groups + orders], numbering, branch.literals):
+        for tests, order in _orders(typed_values(values[groups : groups + orders], samples[groups:]), numbering, loose):
             if may_hold((*branch.literals, *tests)):
                 first = syntax.AggregateNode("first", None, False, span, numbering.limit, tuple(order))
-                keys = [as_common(v, c.type).expression for v, c in zip(values[:groups], own, strict=True)]
+                before = [as_common(v, c.type).expression for v, c in zip(values[:groups], own, strict=True)]
                 others = [as_common(v, c.type).expression for v, c in zip(values[groups + orders :], rest, strict=True)]
-                program.rule(table.name, [*keys, first, *others], (*branch.literals, *tests), "made for numbers")
+                program.rule(table.name, [*before, first, *others], (*branch.literals, *tests), "made for numbers")
     atom, columns = program.read(table, span)
     given = list(columns.values())
     known = dict(zip(grouped_by, given[:groups], strict=True))
@@ -263,15 +281,14 @@ def _items(queries: Queries, node: exp.Select, sample: Row, numbering: RowNumber
 
 
 def _orders(
-    queries: Queries, values: Sequence[SqlValue], numbering: RowNumbers, literals: Literals
+    values: Sequence[SqlValue], numbering: RowNumbers, loose: Sequence[bool]
 ) -> Iterator[tuple[Literals, list[syntax.OrderNode]]]:
-    """Yield what rows are ordered by, and when. What may be null has a number before it."""
+    """Yield what rows are ordered by, and when. What may be null, in any rule, has a number before it."""
     cases: list[list[tuple[Literals, list[syntax.OrderNode]]]] = []
-    for value, part in zip(values, numbering.order, strict=True):
+    for value, part, may_be_null in zip(values, numbering.order, loose, strict=True):
         only(part, "this", "desc", "nulls_first")
         descending, node = bool(part.args.get("desc")), value.expression
-        loose = isinstance(node, syntax.VariableNode) and queries.program.may_be_null(node.name, literals)
-        if not value.is_null and not (value.nullable and loose):
+        if not may_be_null:
             cases.append([((), [syntax.OrderNode(node, descending)])])
             continue
         first = bool(part.args.get("nulls_first"))
@@ -284,12 +301,24 @@ def _orders(
             some = any_value(value.type, span) if is_null else value.expression
             return [syntax.OrderNode(number, False), syntax.OrderNode(some, descending)]
 
-        if value.is_null:
-            cases.append([((), ordered(True))])
+        if value.is_null or not value.nullable:
+            cases.append([((), ordered(value.is_null))])
         else:
             cases.append([((test(value, op),), ordered(op == "=")) for op in ("=", "!=")])
     for chosen in product(*cases):
         yield tuple(one for case in chosen for one in case[0]), [one for case in chosen for one in case[1]]
+
+
+def _may_be_null(queries: Queries, value: SqlValue, literals: Literals) -> bool:
+    """Return whether a value may be null where literals hold."""
+    node = value.expression
+    loose = isinstance(node, syntax.VariableNode) and queries.program.may_be_null(node.name, literals)
+    return value.is_null or (value.nullable and loose)
+
+
+def typed_values(values: Sequence[SqlValue], types: Sequence[typed.Type]) -> list[SqlValue]:
+    """Return values of which nulls have types."""
+    return [replace(v, type=type_) if v.is_null else v for v, type_ in zip(values, types, strict=False)]
 
 
 def any_value(type_: typed.Type, span: Span) -> syntax.Expression:

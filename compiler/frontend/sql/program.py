@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from itertools import product
+from itertools import combinations, product
 
 from sqlglot import exp
 
@@ -17,7 +17,6 @@ from .expressions import as_common, common, told_apart
 from .scope import (
     Branch,
     Literals,
-    Source,
     SqlColumn,
     SqlTable,
     SqlValue,
@@ -30,6 +29,9 @@ from .scope import (
 )
 from .text import NAME, RESERVED, WORDS, SqlText
 from .types import type_name
+
+FEW_COLUMNS = 12
+"""Of how many columns pairs are looked at for a key."""
 
 
 @dataclass
@@ -97,11 +99,6 @@ class SqlProgram:
         columns = {c.name: self.variable(c.name, c.type, c.nullable, span) for c in table.columns}
         arguments = tuple(value.expression for value in columns.values())
         return syntax.AtomNode(table.name, arguments, None, None, span), columns
-
-    def source(self, table: SqlTable, alias: str, span: Span) -> tuple[Literals, Source]:
-        """Return what reads a relation as an item of a FROM."""
-        atom, columns = self.read(table, span)
-        return (atom,), Source(alias, columns)
 
     # ---- relations -------------------------------------------------------------------------------------------------
 
@@ -225,6 +222,11 @@ class SqlProgram:
             self.declare(table)
             self.add_rules(table, branches, "made for a view")
         return self.made[key]
+
+    def always(self, hint: str) -> Literals:
+        """Return what always holds, in one way."""
+        table = self.relation(f"{hint}_once", (), [Branch((), ())])
+        return (syntax.AtomNode(table.name, (), None, None, self.where),)
 
     def add_rules(self, table: SqlTable, branches: Sequence[Branch], purpose: str = "") -> None:
         """Add the rules of a relation, one for each branch."""
@@ -372,6 +374,17 @@ def is_set(program: SqlProgram, branches: Sequence[Branch]) -> bool:
         if not determined(program, branch, all_of, list(atoms(branch.literals))):
             return False
     return True
+
+
+def keys_of(program: SqlProgram, names: Sequence[str], branches: Sequence[Branch]) -> tuple[frozenset[str], ...]:
+    """Return keys of a relation with the rows of branches: of one column or, if there are few, of two."""
+    keys: list[tuple[int, ...]] = []
+    for count in (1, 2) if len(names) <= FEW_COLUMNS else (1,):
+        for places in combinations(range(len(names)), count):
+            parts = [Branch(branch.literals, tuple(branch.values[place] for place in places)) for branch in branches]
+            if not any({*key} <= {*places} for key in keys) and is_set(program, parts):
+                keys.append(places)
+    return tuple(frozenset(names[place] for place in key) for key in keys)
 
 
 def _identity(atom: syntax.AtomNode) -> object:

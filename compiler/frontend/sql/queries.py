@@ -22,10 +22,10 @@ from sqlglot import exp
 from ...ir import typed
 from ...type_rules import common_type
 from . import subqueries
-from .expressions import FALSE, MOST_CASES, TRUE, SqlExpressions, common, compared, test
+from .expressions import FALSE, MOST_CASES, TRUE, SqlExpressions, common, compared, may_hold, test
 from .grouping import Groups
 from .joins import Named, different_names, named, rows_of
-from .numbering import MOST, numbered, numbering_of
+from .numbering import MOST, numbered, numbering_of, with_aliases
 from .program import SqlProgram
 from .recursion import recursive
 from .scope import Branch, Case, Literals, Row, SqlTable, SqlValue, fold, null_of
@@ -37,13 +37,14 @@ from .types import SqlTypes
 @dataclass(frozen=True)
 class Result:
     """The rows of a query: the names of its columns, and branches; these as they were first made are ``raw``. If
-    ``distinct``, equal rows are one. Columns have ``types`` if there are no branches, too."""
+    ``distinct``, equal rows are one; if ``unique``, there are none. Columns have ``types`` also without branches."""
 
     names: tuple[str, ...]
     branches: tuple[Branch, ...]
     raw: tuple[Branch, ...]
     types: tuple[typed.Type, ...]
     distinct: bool = False
+    unique: bool = False
 
 
 Queried = Mapping[str, Named | SqlTable]
@@ -56,7 +57,7 @@ class Queries:
 
     def __init__(self, program: SqlProgram, name: str, known: Queried) -> None:
         self.program, self.name, self.known = program, name, known
-        self.types = SqlTypes()
+        self.types = SqlTypes(program.dialect)
         self.source = program
 
     def reading(self, known: Queried) -> Queries:
@@ -119,7 +120,7 @@ class Queries:
             distinct = None
         exact = exact and distinct is None
         grouping = Groups(self, node)
-        copies = exact or grouping.counts
+        copies = exact or grouping.counts or numbering is not None
         rows, sample = rows_of(self, node, outer, copies)
         where = node.args.get("where")
         if where is not None:
@@ -131,10 +132,10 @@ class Queries:
             if node.args.get("having") is not None:
                 rows = self.filtered(rows, node.args["having"].this, exact)
         if numbering is not None:
-            rows = numbered(self, node, rows, numbering, sample)
+            rows = numbered(self, node, rows, numbering, sample, grouping.is_selected)
             sample = rows[0]
             if node.args.get("qualify") is not None:
-                rows = self.filtered(rows, _with_aliases(node.args["qualify"].this, node), exact)
+                rows = self.filtered(rows, with_aliases(node.args["qualify"].this, node), exact)
         branches: list[Branch] = []
         for row in rows:
             items = list(self._items(node, row))
@@ -142,6 +143,8 @@ class Queries:
             cases = [[((), item)] if isinstance(item, SqlValue) else expressions.values(item, row) for _, item in items]
             for chosen in product(*cases):
                 literals = (*row.literals, *(literal for case in chosen for literal in case[0]))
+                if not may_hold(literals):
+                    continue
                 branches.append(Branch(literals, tuple(value for _, value in chosen), self.program.span(node)))
             if len(branches) > MOST_CASES:
                 help = "write parts of it as views with DISTINCT"
@@ -154,7 +157,12 @@ class Queries:
             for _, item in items
         ]
         return Result(
-            tuple(names), tuple(self.simplified(branches, outer)), tuple(branches), tuple(types), distinct is not None
+            tuple(names),
+            tuple(self.simplified(branches, outer)),
+            tuple(branches),
+            tuple(types),
+            distinct is not None,
+            numbering is None and grouping.is_selected,
         )
 
     def simplified(self, branches: Sequence[Branch], outer: Row | None) -> Iterator[Branch]:
@@ -297,7 +305,8 @@ class Queries:
     def canonical(self, node: exp.Expr, row: Row) -> exp.Expr:
         """Return an expression in which columns have the names of their tables."""
 
-        row = row.ungrouped or row
+        while row.ungrouped is not None:
+            row = row.ungrouped
 
         def named_column(part: exp.Expr) -> exp.Expr:
             if isinstance(part, exp.Column) and not isinstance(part.this, exp.Star):
@@ -327,14 +336,3 @@ def equal_or_null(left: SqlValue, right: SqlValue) -> list[Literals]:
     if left.nullable and right.nullable:
         found.append(tuple(test(value, "=") for value in (left, right) if not value.is_null))
     return found
-
-
-def _with_aliases(condition: exp.Expr, node: exp.Select) -> exp.Expr:
-    """Return a condition with what is selected in place of its names."""
-    named = {item.args["alias"].name.lower(): item.this for item in node.expressions if isinstance(item, exp.Alias)}
-
-    def written_out(part: exp.Expr) -> exp.Expr:
-        alone = isinstance(part, exp.Column) and part.args.get("table") is None
-        return named[part.name.lower()].copy() if alone and part.name.lower() in named else part
-
-    return condition.copy().transform(written_out)

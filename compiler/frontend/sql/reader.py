@@ -15,7 +15,7 @@ from ...ir import syntax, typed
 from ...source import SourceFile
 from ..files import Files
 from .joins import checked_names, table_name
-from .program import SqlProgram, is_set
+from .program import SqlProgram, is_set, keys_of
 from .queries import Queries, Result
 from .scope import SqlColumn, SqlTable
 from .tables import created_table
@@ -100,7 +100,7 @@ def _view(node: exp.Create, program: SqlProgram) -> None:
         raise Unsupported("E0794", f"two columns of `{name}` have one name", target)
     before = len(program.statements)
     result = Queries(program, name, {}).result(query, None, False)
-    whole = result.distinct or is_set(program, result.raw)
+    whole = result.distinct or result.unique or is_set(program, result.raw)
     if not whole:
         for statement in program.statements[before:]:
             if isinstance(statement, syntax.RelationDeclaration):
@@ -108,6 +108,7 @@ def _view(node: exp.Create, program: SqlProgram) -> None:
         del program.statements[before:]
         program.made.clear()
         result = Queries(program, name, {}).result(query, None, True)
+        whole = is_set(program, result.raw)
     if names:
         result = replace(result, names=checked_names(names, result.names, target))
     if len(result.names) > len(set(result.names)):
@@ -115,7 +116,7 @@ def _view(node: exp.Create, program: SqlProgram) -> None:
         raise Unsupported("E0794", f"two columns of `{name}` are called `{twice}`", target, "write AS and another name")
     columns = program.columns(result.names, result.branches, result.types)
     if whole:
-        table = SqlTable(name, columns)
+        table = SqlTable(name, columns, () if result.distinct else keys_of(program, result.names, result.raw))
         program.declare(table, "output" if properties else "")
         program.add_rules(table, result.branches)
         return
@@ -135,7 +136,9 @@ def _output_copies(name: str, result: Result, columns: tuple[SqlColumn, ...], pr
     for branch in result.branches:
         for tests, values in program.converted(branch.values, columns):
             count = syntax.AggregateNode("count", None, False, program.where)
-            program.rule(name, [*values, count], (*branch.literals, *tests), span=branch.span)
+            # A fact has no tuples to count.
+            body = (*branch.literals, *tests) or program.always(name)
+            program.rule(name, [*values, count], body, span=branch.span)
 
 
 def _with_names(query: exp.Expr, names: list[str]) -> exp.Expr:

@@ -10,7 +10,7 @@ reads a relation of what the query depends on, unless it can negate a table itse
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import replace
 from itertools import product
 from typing import TYPE_CHECKING
@@ -20,7 +20,7 @@ from sqlglot import exp
 from ...ir import syntax
 from .expressions import FALSE, TRUE, UNKNOWN, SqlExpressions, compared, test
 from .functions import AGGREGATES
-from .scope import Branch, Case, Literals, Row, Split, SqlValue, bound, certain, null_of, variables
+from .scope import Branch, Case, Literals, Row, Split, SqlValue, atoms, bound, certain, null_of, variables
 from .text import Unsupported
 
 if TYPE_CHECKING:
@@ -128,7 +128,7 @@ def exist(queries: Queries, bodies_of: Bodies, row: Row, outcome: str, exact: bo
             return [(syntax.NegationNode(literal, literal.span),)]
     branches = []
     for body in bodies:
-        whole = body if {*used} <= bound(body) else (*all_literals(row), *body)
+        whole = (*binding(row, {*used} - bound(body)), *body)
         values = tuple(
             SqlValue(syntax.VariableNode(n, program.where), program.types[n], n in program.nullable) for n in used
         )
@@ -175,6 +175,20 @@ def variables_around(row: Row | None) -> Iterator[str]:
 def all_literals(row: Row | None) -> Literals:
     """Return what holds in a row, and in those around it."""
     return () if row is None else (*all_literals(row.outer), *row.literals)
+
+
+def binding(row: Row | None, names: Collection[str]) -> Literals:
+    """Return what binds variables in a row, or in those around it: one atom, with conditions of it alone, if that is
+    enough, since it may hold for more rows than there are."""
+    whole = all_literals(row)
+    if not names:
+        return ()
+    for atom in atoms(whole):
+        known = {*variables(atom)}
+        if {*names} <= known:
+            tests = (one for one in whole if isinstance(one, syntax.ComparisonNode) and {*variables(one)} <= known)
+            return (atom, *tests)
+    return whole
 
 
 def _can_be_negated(atom: syntax.AtomNode, around: frozenset[str]) -> bool:

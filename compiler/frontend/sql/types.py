@@ -38,7 +38,10 @@ _OTHERS = {
 
 
 class SqlTypes:
-    """The types of columns and casts."""
+    """The types of columns and casts, in a dialect of sqlglot."""
+
+    def __init__(self, dialect: str = "") -> None:
+        self.dialect = dialect
 
     def type(self, node: exp.DataType, column: exp.Expr | None = None) -> typed.Type:
         """Return the type that values of an SQL type have, perhaps those of a ``column``; raise Unsupported if there is
@@ -71,6 +74,10 @@ class SqlTypes:
             if changed.type == type_:
                 return changed
             raise Unsupported("E0793", f"this is no {type_}", node)
+        exact = isinstance(expression, syntax.CallNode) and expression.name in ("floor", "ceil", "round")
+        if type_ == typed.INT and value.type.numeric and not exact and self.dialect != "spark":
+            help = "write floor(x), ceil(x) or round(x): databases differ in how they cast"
+            raise Unsupported("E0793", f"how a {value.type} becomes an integer has to be said", node, help)
         name = "to_date" if type_ == typed.DATE else type_.name
         if isinstance(expression, syntax.ConstantNode) and value.type.numeric and type_.name in ("float", "decimal"):
             return as_common(value, type_)

@@ -103,8 +103,12 @@ def _places(source: syntax.AtomNode, head: syntax.AtomNode) -> list[int] | None:
 
 
 def _moved(rule: syntax.RuleNode, head: syntax.AtomNode, places: list[int]) -> syntax.RuleNode | None:
-    """Return a rule with another head, None if a key would stand behind a minimum or maximum and be its witness."""
+    """Return a rule with another head, None if what stands before and behind an aggregate would
+    change: groups, witnesses, and what is ranked."""
     arguments = tuple(rule.head.arguments[place] for place in places)
+    ranked = any(isinstance(argument, syntax.AggregateNode) and argument.limit for argument in arguments)
+    if ranked and places != sorted(places):
+        return None
     seen = False
     for argument in arguments:
         if isinstance(argument, syntax.AggregateNode):
