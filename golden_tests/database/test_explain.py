@@ -35,7 +35,7 @@ class AskedFile(FileStates):
     def ask(self, relation: Any, row: Row) -> dict[str, Any]:
         """The answer for a tuple, after a way through text."""
         with open_file_state(self.program, self.file) as state:
-            answer = explain_stored(state, stored_tuple_text(relation, known_values(relation, row)))
+            answer = explain_stored(state, stored_tuple_text(relation, known_values(relation.columns, row)))
         assert list(report_explanation(answer)) and json.dumps(answer, default=value_text)
         return answer
 
@@ -126,6 +126,7 @@ fixed("a").
 SAID = {
     "reach(1, 3)": """\
 reach(1, 3)  by more: reach(@X, Z) :- link(@X, Y), reach(@Y, Z), !closed(Y).  (program.dl:10)
+   no closed(2)
 ├─ link(1, 2)  given
 └─ reach(2, 3)  by one: reach(@X, Y) :- link(@X, Y).  (program.dl:9)
    └─ link(2, 3)  given
@@ -153,6 +154,7 @@ total(1, 2, 4.00)  by total_1: total(X, count<*>, sum<G>) :- reach(X, Y), size(Y
 │  └─ link(1, 2)  given
 ├─ size(2, 1.50)  given
 ├─ reach(1, 3)  by more: reach(@X, Z) :- link(@X, Y), reach(@Y, Z), !closed(Y).  (program.dl:10)
+│     no closed(2)
 │  ├─ link(1, 2)  given
 │  └─ reach(2, 3)  by one: reach(@X, Y) :- link(@X, Y).  (program.dl:9)
 │     └─ link(2, 3)  given

@@ -6,19 +6,19 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, NamedTuple
 
 from ..explain.proofs import BETTER, ELSEWHERE, FEW_DERIVATIONS, MOST_PROOF_TUPLES, PART, proof_from
 from ..inputs.tuples import split_tuple, tuple_values
 from ..kernel.errors import JobError
-from ..kernel.model import FunctionSource, Relation
+from ..kernel.model import Column, FunctionSource, Relation
 from ..kernel.sql import is_optional
 from ..kernel.values import Known, Values, constant_text, hashable, plain_row, plain_value
 from ..row_kernel.batch import BEGINNING
 from ..row_kernel.deltas import Derivations, row_derivations
 from ..row_kernel.encodings import decoded_row, encoded
-from ..row_kernel.model import RowProgram, RowRelation, RowRule, RowSource, RowStratum
-from ..row_kernel.tables import RowTable, quoted_sql, stored
+from ..row_kernel.model import Absence, RowProgram, RowRelation, RowRule, RowSource, RowStratum
+from ..row_kernel.tables import RowTable, quoted_sql
 from ..store.extensions import supply
 from .state import DatabaseState, Result, open_file_state
 
@@ -27,6 +27,13 @@ STRING = re.compile("'(?:[^']|'')*'")
 
 Test = tuple[str, tuple[Any, ...]]
 """A condition in SQL, and the values of its parameters."""
+
+
+class RuleUse(NamedTuple):
+    """A derivation by a rule: the tuples that its positive literals have, and the texts of those that are absent."""
+
+    premises: list[Known]
+    absent: list[str]
 
 
 def explain_file(
@@ -95,7 +102,9 @@ class RowExplainer:
             f"SELECT DISTINCT {columns} FROM {self.table_of(relation).name} WHERE {held} ORDER BY {columns} LIMIT ?",
             [*(self.encoded(value, column.type) for column, value in pairs), limit],
         ).fetchall()
-        return [known_values(relation, decoded_row(relation.columns, row[: len(relation.columns)])) for row in rows]
+        return [
+            known_values(relation.columns, decoded_row(relation.columns, row[: len(relation.columns)])) for row in rows
+        ]
 
     @staticmethod
     def encoded(value: Any, kind: str) -> Any:
@@ -116,11 +125,7 @@ class RowExplainer:
 
     def derived(self, relation: RowRelation, values: Values) -> tuple[Result, list[Known]]:
         """Return a stored tuple with a rule that derives it, and the premises; raise JobError if no rule does."""
-        node: Result = {"tuple": stored_tuple_text(relation, values), "relation": relation.shown_as or relation.name}
-        node["values"] = list(plain_row(relation.columns, values))
-        if relation.hidden and not relation.shown_as:
-            node["internal"] = True
-        stratum = self.strata.get(relation.table)
+        node, stratum = self.told(relation, values), self.strata.get(relation.table)
         if stratum is None:
             return {**node, "given": True}, []
         kept = self.kept(relation, values)
@@ -142,7 +147,10 @@ class RowExplainer:
                 node.setdefault("also", []).append(said)
             else:
                 node |= said
-            premises += [premise for derivation in found for premise in derivation]
+            premises += [premise for use in found for premise in use.premises]
+            absent = [text for use in found for text in use.absent]
+            if absent:
+                node["absent"] = list(dict.fromkeys([*node.get("absent", ()), *absent]))
             if not several:
                 break
             node["derivations"] = node.get("derivations", 0) + number
@@ -152,6 +160,12 @@ class RowExplainer:
         raise JobError(
             f"no rule derives {node['tuple']} from what is stored; `verify` tells what is wrong with the state"
         )
+
+    def told(self, relation: RowRelation, values: Values) -> Result:
+        """Return a tuple as results have it."""
+        node: Result = {"tuple": stored_tuple_text(relation, values), "relation": relation.shown_as or relation.name}
+        node["values"] = list(plain_row(relation.columns, values))
+        return {**node, "internal": True} if relation.hidden and not relation.shown_as else node
 
     def is_summed(self, stratum: RowStratum, relation: RowRelation) -> bool:
         """Return whether a tuple follows from all derivations of its group together."""
@@ -186,16 +200,16 @@ class RowExplainer:
 
     def derivations(
         self, rule: RowRule, stratum: RowStratum, values: Values, rank: int | None, several: bool
-    ) -> tuple[int, list[list[Known]]]:
-        """Return how many derivations of a stored tuple a rule has, and the premises of the first ones: of one, unless
-        the tuple follows from ``several`` together."""
+    ) -> tuple[int, list[RuleUse]]:
+        """Return how many derivations of a stored tuple a rule has, and the first ones: one, unless the tuple follows
+        from ``several`` together."""
         ranked = stratum.kind in ("ranked", "extremal")
         members = frozenset(relation.table for relation in stratum.relations) if ranked else frozenset[str]()
         found, tests = self.all_derivations(rule, members=members), self.wanted(rule, stratum, values)
         if found.ranks and rank is not None:
             tests.append((f"{found.rank} < ?", (rank,)))
         limit = FEW_DERIVATIONS if several else 1
-        rows = self.rows_of(rule, found, tests, limit)
+        rows = self.rows_of(rule, found, tests, limit, rule.absences)
         number = len(rows)
         if number == limit and several:
             query = found.select(["COUNT(*)"], [condition for condition, _ in tests])
@@ -207,27 +221,42 @@ class RowExplainer:
         """Return the derivations of a rule; in a state, none lacks a value."""
         return replace(row_derivations(self.database.tables, rule, **options), lacking=())
 
-    def rows_of(self, rule: RowRule, found: Derivations, tests: Sequence[Test], limit: int) -> list[list[Known]]:
-        """Return the stored tuples that positive literals of a rule have in its first derivations, which meet tests."""
-        there = [source for source in rule.sources if joined_item(source) in found.items and source.table != BEGINNING]
+    def rows_of(
+        self, rule: RowRule, found: Derivations, tests: Sequence[Test], limit: int, absences: Sequence[Absence] = ()
+    ) -> list[RuleUse]:
+        """Return the first derivations of a rule, which meet tests, with the tuples of negated literals."""
+        there = [source for source in rule.sources if is_joined(source, found) and source.table != BEGINNING]
         columns = [
             f"{quoted_sql(source.alias)}.{quoted_sql(column.sql)}"
             for source in there
             for column in self.relations[source.table].tuple_columns
         ]
-        query = found.select(columns or ["1"], [condition for condition, _ in tests])
+        terms = [value for absence in absences for _, value in absence.terms]
+        query = found.select([*columns, *terms] or ["1"], [condition for condition, _ in tests])
         order = f" ORDER BY {', '.join(columns)}" if columns else ""
         given = [value for _, values in tests for value in values]
-        derivations = []
+        uses = []
         for row in self.database.connection.execute(f"{query}{order} LIMIT ?", [*given, limit]):
             premises, place = [], 0
             for source in there:
                 relation = self.relations[source.table]
                 own = decoded_row(relation.columns, row[place : place + len(relation.columns)])
-                premises.append((relation.table, known_values(relation, own)))
+                premises.append((relation.table, known_values(relation.columns, own)))
                 place += len(relation.tuple_columns)
-            derivations.append(premises)
-        return derivations
+            absent = []
+            for absence in absences:
+                absent.append(self.absent_text(absence, row[place : place + len(absence.terms)]))
+                place += len(absence.terms)
+            uses.append(RuleUse(premises, absent))
+        return uses
+
+    def absent_text(self, absence: Absence, row: Sequence[Any]) -> str:
+        """Return the tuple that a negated literal says is absent, with ``_`` for values that it does not say."""
+        relation, said = self.relations[absence.table], dict(zip((name for name, _ in absence.terms), row, strict=True))
+        columns = [column for column in relation.columns if column.sql in said]
+        known = known_values(columns, decoded_row(columns, [said[column.sql] for column in columns]))
+        values = dict(zip((column.sql for column in columns), known, strict=True))
+        return stored_tuple_text(relation, tuple(values.get(column.sql) for column in relation.columns))
 
     # ---- absent ------------------------------------------------------------------------------------------------------
 
@@ -257,8 +286,8 @@ class RowExplainer:
             if found := self.rows_of(rule, part, reads, 1):
                 break
         else:
-            length, found = 0, [[]]
-        said["found"] = [stored_tuple_text(self.relations[table], known) for table, known in found[0]]
+            length, found = 0, [RuleUse([], [])]
+        said["found"] = [stored_tuple_text(self.relations[table], known) for table, known in found[0].premises]
         if length < len(order):
             table = order[length].table
             if table == BEGINNING:
@@ -279,11 +308,11 @@ class RowExplainer:
         return {"missing": name, "why": why, "step": name}
 
 
-def known_values(relation: RowRelation, row: Sequence[Any]) -> Values:
-    """Return a row as explanations have it: of a column that may be null, a tuple of its value, or an empty one."""
+def known_values(columns: Sequence[Column], row: Sequence[Any]) -> Values:
+    """Return values of columns as explanations have them: of one that may be null, a tuple of it, or an empty one."""
     return tuple(
         hashable(value) if not is_optional(column.type) else () if value is None else (hashable(value),)
-        for column, value in zip(relation.columns, row, strict=True)
+        for column, value in zip(columns, row, strict=True)
     )
 
 
@@ -291,10 +320,13 @@ def stored_tuple_text(relation: Relation | RowRelation, values: Values) -> str:
     """Return a tuple in program syntax, with ``_`` for a value that is open."""
     pairs = zip(values, relation.columns, strict=True)
     texts = ["_" if value is None else constant_text(value, column.type) for value, column in pairs]
-    name = relation.shown_as or relation.name
+    if relation.annotates:
+        # The last columns are a live proof or derivation sets.
+        texts = texts[: -2 if relation.kind == "entries" else -1]
+    name = relation.annotates or relation.shown_as or relation.name
     return f"{name}({', '.join(texts)})" if texts else name
 
 
-def joined_item(source: RowSource) -> str:
-    """Return the item of a query for a literal."""
-    return f"{stored(source.table)} AS {quoted_sql(source.alias)}"
+def is_joined(source: RowSource, found: Derivations) -> bool:
+    """Return whether the items of a query have a literal, whatever it reads."""
+    return any(item.endswith(f" AS {quoted_sql(source.alias)}") for item in found.items)

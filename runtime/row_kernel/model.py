@@ -16,8 +16,9 @@ class RowRelation:
     """A relation. ``kind`` is ``input``, or says what is kept with its tuples. Of each group a recursive relation may
     keep only the ``best`` tuple, by MIN or MAX of a column. ``location`` is the location column, of a relation without
     columns ``at`` the constant location. ``definition`` is a hash of its rules. Users know a hidden relation as
-    ``shown_as``. Of an input that is a multiset, each copy of a row is a tuple, with its number in column ``copy``. The
-    program may name the ``file`` of an input."""
+    ``shown_as``; one that has tuples of another one with proofs or derivation sets ``annotates`` that. Of an input that
+    is a multiset, each copy of a row is a tuple, with its number in column ``copy``. The program may name the ``file``
+    of an input."""
 
     name: str
     table: str
@@ -34,6 +35,7 @@ class RowRelation:
     shown_as: str = ""
     copy: str = ""
     file: NamedFile | None = None
+    annotates: str = ""
 
     @property
     def row_columns(self) -> tuple[Column, ...]:
@@ -61,11 +63,19 @@ class RowSource:
 
 @dataclass(frozen=True)
 class Absence:
-    """A negated literal of a rule: no row of a table, under an alias, may meet the condition."""
+    """A negated literal of a rule: no row of a table, under an alias, may have the values of ``terms``: columns, and
+    SQL."""
 
     table: str
     alias: str
-    condition: str
+    terms: tuple[tuple[str, str], ...]
+
+    @property
+    def condition(self) -> str:
+        """The condition that a row has the values."""
+        alias, *columns = (name.replace('"', '""') for name in (self.alias, *(column for column, _ in self.terms)))
+        pairs = zip(columns, (value for _, value in self.terms), strict=True)
+        return " AND ".join(f'"{alias}"."{column}" = {value}' for column, value in pairs) or "TRUE"
 
 
 @dataclass(frozen=True)
@@ -198,7 +208,8 @@ class ProofStratum(RowStratum):
 @dataclass(frozen=True)
 class RowProgram:
     """A compiled program; its relations and strata are in the order of evaluation. ``orders`` has for each table the
-    orders of columns by which it is searched, that of its primary key first."""
+    orders of columns by which it is searched, that of its primary key first. A file has further tables and indexes
+    ``beside`` those of relations: types, names and definitions."""
 
     name: str
     sha256: str
@@ -207,6 +218,7 @@ class RowProgram:
     strata: tuple[RowStratum, ...]
     orders: tuple[tuple[str, tuple[tuple[str, ...], ...]], ...]
     functions: tuple[ExternalFunction, ...] = ()
+    beside: tuple[tuple[str, str, str], ...] = ()
 
     @property
     def inputs(self) -> dict[str, RowRelation]:

@@ -177,12 +177,12 @@ def rule_of(
                 where.append(condition(one, op, other, lacking, certain(left, doubtful) and certain(right, doubtful)))
             case typed.Negation(atom=atom):
                 alias = alias_of(names.tables[atom.relation])
-                tests = [
-                    f"{quoted(alias)}.{quoted(column)} = {expressions.value(term)}"
+                terms = [
+                    (column, expressions.value(term))
                     for column, term in zip(names.columns[atom.relation], atom.terms, strict=True)
                     if not isinstance(term, typed.Wildcard)
                 ]
-                absences.append(Absence(names.tables[atom.relation], alias, " AND ".join(tests) or "TRUE"))
+                absences.append(Absence(names.tables[atom.relation], alias, tuple(terms)))
     heads = [head_value(argument, expressions) for argument in rule.head.arguments] or ["1"]
     ordered = [
         expressions.value(part.value)
