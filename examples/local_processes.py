@@ -15,9 +15,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from flintlog.runtime.job.show import read_relation
 from flintlog.runtime.kernel.values import hashable
-from flintlog.runtime.store.manifest import read_manifest
 
 Row = tuple[Any, ...]
 
@@ -79,22 +77,26 @@ class Processes:
 
     def size(self, name: str, relation: str) -> int:
         """Return how many tuples of a relation a process has; 0 if it has no state yet."""
-        manifest = read_manifest(self.state(name))
-        stored = manifest and manifest.relations.get(self.program(name).relation(relation).table)
-        return stored.rows if stored else 0
+        if not self.state(name).exists():
+            return 0
+        with self.opened(name) as state:
+            rows: int = state.commit.rows[state.program.relation(relation).table]
+            return rows
 
     def rows(self, name: str, relation: str) -> set[Row]:
         """Return the rows of a relation of a process."""
-        table: Any = read_relation(self.program(name), None, str(self.state(name)), relation)
-        return {tuple(map(hashable, row.values())) for row in table.to_pylist()}
+        with self.opened(name) as state:
+            return {tuple(map(hashable, row)) for row in state.rows(state.program.relation(relation))}
 
-    def program(self, name: str) -> Any:
-        """Return how the script of a process describes its program."""
-        return loaded(self.scripts / self.described[name]["script"]).PROGRAM
+    def opened(self, name: str) -> Any:
+        """Return the state of a process, opened by its script."""
+        script: Any = loaded(self.scripts / self.described[name]["script"])
+        served = script.PROCESS if hasattr(script, "PROCESS") else script.NODES
+        return script.open_file_state(script.with_inbox(script.PROGRAM, served.received), str(self.state(name)))
 
     def state(self, name: str) -> Path:
-        """Return the folder of a process's state."""
-        return self.homes.get(name, self.root / "homes" / name) / "state"
+        """Return the file of a process's state."""
+        return self.homes.get(name, self.root / "homes" / name) / "state.db"
 
 
 @functools.cache

@@ -3,11 +3,6 @@
 from __future__ import annotations
 
 from .addons import registration
-from .addons.processes.channels import Channel, Process
-from .addons.processes.network import nodes_main
-from .addons.processes.nodes import Nodes, Route
-from .addons.processes.partition import Partition
-from .addons.processes.serve import process_main
 from .job.job import Job
 from .job.release import require_package
 from .kernel import methods
@@ -26,11 +21,9 @@ from .kernel.model import (
     Step,
     Stratum,
 )
-from .row_kernel import lists, units
 
 __all__ = [
     "Both",
-    "Channel",
     "Column",
     "Delta",
     "ExternalFunction",
@@ -38,21 +31,13 @@ __all__ = [
     "Job",
     "MatrixFactor",
     "NamedFile",
-    "Nodes",
-    "Partition",
-    "Process",
     "Program",
     "Relation",
-    "Route",
     "Rule",
     "Stage",
     "Step",
     "Stratum",
-    "lists",
     "methods",
-    "nodes_main",
-    "process_main",
     "registration",
     "require_package",
-    "units",
 ]

@@ -211,12 +211,20 @@ def sections(roots: Mapping[str, Iterable[str]]) -> tuple[Section, ...]:
     return tuple(Section(each, frozenset(used[each.name])) for each in reachable(roots) if each.name in used)
 
 
-def bundle(roots: Mapping[str, Iterable[str]]) -> str:
+LAZY = re.compile(r"import (pyarrow[.\w]*) as (\w+)")
+"""The imports that scripts can do when they need them."""
+
+
+def bundle(roots: Mapping[str, Iterable[str]], lazy: bool = False) -> str:
     """Return the text of what a script needs of the runtime: the imports, then a section for each module; see
-    :func:`sections`."""
-    chosen = sections(roots)
-    texts = ["\n".join(_imports(chosen))]
+    :func:`sections`. If ``lazy``, PyArrow is imported when something of it is needed."""
+    chosen = sections({**roots, "system.lazy": {"LazyLibrary"}} if lazy else roots)
+    lines = [*_imports(chosen)]
+    late = [match for line in lines if (match := LAZY.fullmatch(line))] if lazy else []
+    imports = "\n".join(line for line in lines if not (lazy and LAZY.fullmatch(line)))
+    texts = [imports.rstrip()]
     texts += [f"{_heading(section)}\n\n\n{section.body}" for section in chosen if section.pieces]
+    texts += ["\n".join(f'{name} = LazyLibrary("{library}")' for library, name in (m.groups() for m in late))] * lazy
     return "\n\n\n".join(texts)
 
 

@@ -41,14 +41,11 @@ PART_MODULES: Mapping[str, tuple[str, ...]] = {
 }
 """The runtime modules of each part that a standalone script can have."""
 
-_MAINS = {"addons.processes.serve": "process_main", "addons.processes.network": "nodes_main"}
-"""The functions that run scripts of processes, by their modules."""
-
 
 @dataclass(frozen=True)
 class RuntimeView:
-    """The part of a script after the program part: the text of a ``bundle``, or imports of ``names`` from a
-    ``package``, which is checked by its ``release`` or, in an ``archive``, by the ``sha256`` of that. The optional
+    """The part of a script after the program part: the text of a ``bundle``, or imports of ``names`` from a ``module``
+    of a ``package``, which is checked by its ``release`` or, in an ``archive``, by the ``sha256`` of that. The optional
     ``parts`` are those in the bundle."""
 
     bundle: str = ""
@@ -58,21 +55,34 @@ class RuntimeView:
     archive: str = ""
     sha256: str = ""
     release: str = ""
+    module: str = "script"
 
 
 def runtime_view(part: str, options: EmitOptions, roots: Iterable[str]) -> RuntimeView:
     """Return what follows the program part ``part`` of a script that uses the runtime modules ``roots``."""
     roots = tuple(roots)
-    names = {"Job", *_names(part), *(name for root, name in _MAINS.items() if root in roots)}
+    names = {"Job", *_names(part, "script")}
     if options.runtime == "standalone":
         parts = (module for part in options.parts for module in PART_MODULES[part])
         return RuntimeView(bundle=bundle(_uses(names, (*roots, *parts))), parts=options.parts)
+    return importing(names, options, "script")
+
+
+def served_view(part: str, options: EmitOptions, roots: Mapping[str, Iterable[str]], main: str) -> RuntimeView:
+    """Return the same for the script of a process or of nodes, which calls ``main``."""
+    if options.runtime == "standalone":
+        return RuntimeView(bundle=bundle(roots, lazy=True))
+    return importing({main, *_names(part, "served")}, options, "served")
+
+
+def importing(names: set[str], options: EmitOptions, home: str) -> RuntimeView:
+    """Return imports of names from a module of the runtime that is not in the script."""
     if options.runtime == "beside":
         ((archive, content),) = runtime_files(options).items()
         sha256 = hashlib.sha256(content).hexdigest()
-        return RuntimeView(package=PACKAGE, names=tuple(sorted(names)), archive=archive, sha256=sha256)
+        return RuntimeView(package=PACKAGE, names=tuple(sorted(names)), archive=archive, sha256=sha256, module=home)
     used = tuple(sorted(names | {"require_package"}))
-    return RuntimeView(package="flintlog.runtime", names=used, release=options.compiler)
+    return RuntimeView(package="flintlog.runtime", names=used, release=options.compiler, module=home)
 
 
 def runtime_files(options: EmitOptions) -> Mapping[str, bytes]:
@@ -96,11 +106,11 @@ def runtime_archive(compiler: str) -> bytes:
     return content.getvalue()
 
 
-def _names(part: str) -> set[str]:
-    """Return the classes of the runtime that a program part uses."""
+def _names(part: str, home: str) -> set[str]:
+    """Return the classes of the runtime that a program part uses, which a module imports."""
     tree = ast.parse(part)
     used = {node.id for node in ast.walk(tree) if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load)}
-    return {name for name in used & module("script").homes.keys() if name[0].isupper()}
+    return {name for name in used & module(home).homes.keys() if name[0].isupper()}
 
 
 def _uses(names: Iterable[str], modules: Iterable[str]) -> dict[str, set[str]]:

@@ -169,6 +169,8 @@ class _Table:
             raise ConfigError(f'{self.file}: {place}.outside requires target = "{PROCESSES}"')
         if target == DATABASE and ("runtime" in given or chosen):
             raise ConfigError(f'{self.file}: {place}: target = "{DATABASE}" has no runtime and with')
+        if target == PROCESSES and chosen:
+            raise ConfigError(f'{self.file}: {place}: target = "{PROCESSES}" has no with')
         return Entry(
             programs,
             folder / self.value(given, "output", place, str, "jobs"),

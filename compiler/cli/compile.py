@@ -172,6 +172,8 @@ def compile_command(
         raise click.UsageError(f"{'--outside' if outside else '--nodes'} requires --target {PROCESSES}")
     if script.target == DATABASE and (script.runtime != RUNTIMES[0] or script.parts):
         raise click.UsageError(f"--target {DATABASE} has none of the options --runtime and --with")
+    if script.target == PROCESSES and script.parts:
+        raise click.UsageError(f"--target {PROCESSES} does not have the option --with")
     from .. import CompileOptions
 
     compiling = CompileOptions(

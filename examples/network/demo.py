@@ -35,9 +35,8 @@ from picture import Link, Moment, Sample, draw
 HERE = Path(__file__).parent
 PROGRAM = HERE / "network.dl"
 NODES = HERE / "nodes.csv"
-LEASE, SPARK_LEASE = 3.0, 15.0
-"""The seconds after which a node that says nothing is gone, and longer ones for nodes on Spark, which share the
-cores."""
+LEASE = 3.0
+"""The seconds after which a node that says nothing is gone."""
 
 POLL = 0.2
 CALM = 0.5
@@ -322,17 +321,14 @@ def main() -> int:
     """Compile, tell the story, and show what was seen."""
     parser = argparse.ArgumentParser(description="six nodes find all paths between them while links and nodes fail")
     parser.add_argument("--folder", type=Path, default=Path("build/network"), help="where everything is written")
-    parser.add_argument("--on", choices=["auto", "here", "spark"], default="auto", help="where nodes run their tasks")
     parser.add_argument("--patience", type=float, default=120.0, help="seconds to wait until all is quiet")
     options = parser.parse_args()
     folder = options.folder.absolute()
     shutil.rmtree(folder, ignore_errors=True)
     compiling = ["flintlog", "compile", PROGRAM, "--target", "processes", "--nodes", NODES, "-o", folder / "jobs"]
     console.print(f"[bold]{' '.join(map(str, compiling))}", soft_wrap=True)
-    # With the installed runtime, which Python compiles once, nodes start sooner.
-    subprocess.run([*compiling, "--runtime", "installed"], check=True)
-    lease = SPARK_LEASE if options.on == "spark" else LEASE
-    given = ["--lease", str(lease), "--poll", str(POLL), "--on", options.on]
+    subprocess.run(compiling, check=True)
+    given = ["--lease", str(LEASE), "--poll", str(POLL)]
     processes = Processes(folder / "jobs", folder / "run", given)
     story = Story(processes, Network(holders()), options.patience)
     try:

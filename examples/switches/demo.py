@@ -1,8 +1,8 @@
 """``make demo-switches``: two switches and their controller, which is killed and comes back elsewhere, with nothing.
 
-The story is that of the figures of the D3log note on reconfiguration: normal operation, failure, recovery. The three
-processes are Spark jobs of their own; S3 is ended with SIGKILL while it applies a batch. The story is told twice:
-as it is, and with the gadget at the end of the note, by which S1 and S2 hold what they had from S3 until it is back.
+The story is that of the figures of the D3log note on reconfiguration: normal operation, failure, recovery. S3 is ended
+with SIGKILL while it applies a batch. The story is told twice: as it is, and with the gadget at the end of the note, by
+which S1 and S2 hold what they had from S3 until it is back.
 """
 
 from __future__ import annotations
@@ -79,11 +79,16 @@ class Story:
         self.feed("S1", "host", ("hostID", "switchID"), ((host, 1) for host in sorted(new) if host % 2))
         self.feed("S3", "blacklist", ("hostID",), ((host,) for host in sorted(new)))
         local, switches = self.processes.local, ("S1", "S2")
-        self.processes.wait_until(lambda: local.status("S3")["busy"], "S3 does not take the batch in")
+        self.processes.wait_until(self.is_begun, "S3 does not take the batch in")
         self.processes.kill("S3")
         noticed = "S1 and S2 do not notice that S3 is gone"
         self.processes.wait_until(lambda: all(self.line(name) != "open" for name in switches), noticed)
         local.wait_until_quiet(60)
+
+    def is_begun(self) -> bool:
+        """Whether S3 takes in the batch, or has taken it in, which is a matter of milliseconds."""
+        said = self.processes.local.status("S3")
+        return bool(said["busy"] or len(said["fed"]["blacklist"]) > 1)
 
     def recover(self) -> None:
         """Start S3 again, in an empty folder."""

@@ -53,10 +53,6 @@ def write_script(folder: Path) -> Path:
     return script
 
 
-#: A file in the folder of a process that keeps what it has published.
-KEEP = "keep"
-
-
 class Stage:
     """The process and its neighbours in a folder."""
 
@@ -76,10 +72,9 @@ class Stage:
         """Start the process; the sender answers with all it has."""
         home = self.root / "home"
         # A neighbour that says once that it lives is not gone on a machine that is slow.
-        settings = self.module.Settings(self.root, home, lease=3600.0, keep_published=(self.root / KEEP).exists())
-        state = self.module.JobState(self.module.PROGRAM, None, home / "state", None)
-        log = self.module.Log(quiet=True)
-        self.worker = self.module.Worker(state, self.channels, self.module.PROCESS, settings, log)
+        settings = self.module.Settings(self.root, home, lease=3600.0)
+        state = self.module.ProcessState(self.module.PROGRAM, self.module.PROCESS, home)
+        self.worker = self.module.Worker(state, self.channels, settings, self.module.Log(quiet=True))
 
     def send(self, kind: str, come: Links, gone: Links = ()) -> None:
         """Send rows to the process."""
@@ -109,7 +104,7 @@ class Stage:
     def reach(self) -> list[tuple[int, ...]]:
         """What the process has."""
         relation = self.module.sent_relation(self.module.PROGRAM, self.outgoing)
-        return sorted(tuple(row.values())[1:] for row in self.worker.state.whole(relation).to_pylist())
+        return sorted(self.worker.state.database.rows(relation))
 
     def received(self) -> dict[tuple[int, ...], int]:
         """What the reader makes of the messages of the last life, with how often it has each."""

@@ -7,8 +7,10 @@ part or without its commit; and the same command, run again, brings the state to
 
 from __future__ import annotations
 
+import contextlib
 import json
 import shutil
+import sqlite3
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -234,17 +236,15 @@ def test_every_call_fails(scene: Scene, what: str) -> None:
 
 
 class Step:
-    """A process, and its step; ``keeps`` says whether it keeps what it has published and sent."""
+    """A process, and its step."""
 
-    def __init__(self, folder: Path, keeps: bool) -> None:
+    def __init__(self, folder: Path) -> None:
         """Let it begin, keep a copy, and see what it does if nothing goes wrong."""
         folder.mkdir()
         script = stepping.write_script(folder)
-        self.traced, self.keeps = Traced(script, folder / "traced"), keeps
+        self.traced = Traced(script, folder / "traced")
         self.root, self.copy = folder / "root", folder / "before"
         self.root.mkdir()
-        if keeps:
-            (self.root / stepping.KEEP).touch()
         assert self.ask("build").code == 0
         shutil.copytree(self.root, self.copy)
         self.calls = self.ask("step", traced=True, seed=SEED).calls
@@ -271,7 +271,7 @@ class Step:
         acknowledged = not any((self.root / "channels" / "A.link--B" / "messages").glob("*-changes-*"))
         if acknowledged:
             # What follows is in the state, and on its way; or the process says that the channel is cut.
-            assert not self.keeps or self.published() == [stepping.REACH_BEFORE, stepping.REACH_AFTER]
+            assert self.kept() == [stepping.REACH_BEFORE, stepping.REACH_AFTER]
             sent = (self.root / "channels" / "B.reach--C" / "messages").glob("*-changes-*")
             on_its_way = any(pq.ParquetFile(path).metadata.num_rows for path in sent)
             assert on_its_way or stepping.cut_off(self.root) == ["B.reach--C"]
@@ -279,36 +279,35 @@ class Step:
         return answer.injected
 
     def check_recovery(self) -> None:
-        """The process goes on from what it finds; it, its reader, and who follows what it publishes have the same."""
+        """The process goes on from what it finds; it, its reader, and who follows its changes have the same."""
         answer = self.ask("recover")
         assert answer.code == 0, answer.err
         has, received = json.loads(answer.out)
         assert {*map(tuple, has)} == stepping.REACH_AFTER
         assert [row for row, _ in received] == has and {count for _, count in received} == {1}
-        assert self.published()[-1:] == ([stepping.REACH_AFTER] if self.keeps else [])
+        assert self.kept()[-1] == stepping.REACH_AFTER
 
-    def published(self) -> list[set[Row]]:
-        """The relation after each batch that was published; each change must be one."""
+    def kept(self) -> list[set[Row]]:
+        """The relation after each step that has changed it, as its changes say; each of them must be one."""
         there: set[Row] = set()
-        found = []
-        for folder in sorted(self.root.glob("home/state/published/B.reach/changes/batch=*")):
-            for file in folder.iterdir():
-                for op, *values in (tuple(row.values()) for row in pq.ParquetFile(file).read().to_pylist()):
-                    row = tuple(values)
-                    assert (row in there) == (op == "-"), (folder.name, op, row)
-                    there ^= {row}
-            found.append(set(there))
-        return found
+        found: dict[int, set[Row]] = {}
+        with contextlib.closing(sqlite3.connect(self.root / "home" / "state.db")) as connection:
+            for commit, op, *values in connection.execute('SELECT * FROM "_changes_of_B_reach" ORDER BY _commit'):
+                row = tuple(values)
+                assert (row in there) == (op == "-"), (commit, op, row)
+                there ^= {row}
+                found[commit] = set(there)
+        return [*found.values()]
 
     def close(self) -> None:
         """End."""
         self.traced.close()
 
 
-@pytest.fixture(params=[pytest.param(True, marks=AT_NIGHT), False], ids=["keeps", "prunes"])
-def step(tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[Step]:
+@pytest.fixture
+def step(tmp_path: Path) -> Iterator[Step]:
     """A process and its step."""
-    made = Step(tmp_path / "step", request.param)
+    made = Step(tmp_path / "step")
     yield made
     made.close()
 
@@ -317,7 +316,7 @@ def step(tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[Step]:
 def test_some_calls_of_a_step_fail(step: Step) -> None:
     """By day: where a step is noted, where a message leaves."""
     chosen = [
-        ("error=EIO", "fdatasync", "/inbox.db-wal"),
+        ("error=EIO", "fdatasync", "/state.db-wal"),
         ("signal=SIGKILL", "rename", "/B.reach--C/messages/"),
         ("error=ENOSPC", "write", "/B.reach--C/messages/"),
     ]

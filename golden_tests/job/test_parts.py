@@ -75,11 +75,22 @@ def test_an_installed_runtime_has_every_part() -> None:
         "addons.feeds.file_state_feeds",
         "addons.file_quarantine",
         "addons.move",
-        "addons.processes.simulation",
+        "addons.processes.",
+        "explain.base_facts",
     )
     needed -= {name for name in needed if name.startswith(apart)}
     assert "inputs.sequences" in needed
     assert {f"flintlog.runtime.{name}" for name in needed} <= {*modules}
+
+
+def test_an_installed_runtime_has_all_that_processes_need() -> None:
+    """Methods for rows, and values and files that are read, are registered by what their scripts import."""
+    loaded = "import sys, flintlog.runtime.served; print(*sys.modules)"
+    modules = subprocess.run([sys.executable, "-c", loaded], capture_output=True, text=True, check=True).stdout.split()
+    needed = {name for name in bundle.sources() if any(not piece.binds for piece in bundle.module(name).pieces)}
+    needed = {name for name in needed if name.startswith("row_kernel.")}
+    needed |= {"database.decimals", "database.external", "database.parquet", "inputs.external_functions"}
+    assert len(needed) > 20 and {f"flintlog.runtime.{name}" for name in needed} <= {*modules}
 
 
 @by_day(4)

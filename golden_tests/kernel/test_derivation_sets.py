@@ -335,12 +335,12 @@ p(X, Y) :- e(X, Z, _), p(Z, Y).
         r'p("a\"", "b")  in 1 of 1 derivation sets',
     ]
     assert said("depends", 'e("b", "b", 1)') == ['nothing depends on e("b", "b", 1.00)']
-    assert said("depends", "0" * 31, code=1) == ["depends: test.dl has no live proofs, so its facts have no identities"]
+    assert said("depends", "0" * 31, code=1) == [f"depends: there is no relation {'0' * 31} in test.dl; it has e, p"]
     lines = [json.loads(line) for line in said("show", "p", "--entries", "--format", "json")]
     assert {"X": "b", "Y": "\\", "derivation": [r'e("b","\\",1.00)'], "infinite": [], "_support": 1} in lines
     assert len(lines) == 4
     (message,) = said("show", "e", "--entries", code=1)
-    assert message == "show: e has neither derivation sets nor live proofs; these have: p"
+    assert message == "show: e has no derivation sets; these have: p"
 
     changes = tmp_path / "b.csv"
     changes.write_text("op,x,y,c\n-,b,\\,1\n", encoding="utf-8")

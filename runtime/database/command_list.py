@@ -86,13 +86,15 @@ def report_file_status(result: Mapping[str, Any]) -> Iterator[str]:
     yield f"changes are kept from commit {result['kept_from']} on"
 
 
-def report_file_verify(result: Mapping[str, Any]) -> Iterator[str]:
-    """Yield the first ten differences and their number, or a line that says that the state is exact."""
+def report_file_verify(
+    result: Mapping[str, Any], advice: str = "`flintlog job rebuild SCRIPT --state FILE` computes all relations again"
+) -> Iterator[str]:
+    """Yield the first ten differences and their number, with advice, or a line that says that the state is exact."""
     for difference in result["differences"][:10]:
         yield "  ".join(f"{name}: {value}" for name, value in difference.items())
     if result["differences"]:
         number = len(result["differences"])
-        yield f"{number} differences; `flintlog job rebuild SCRIPT --state FILE` computes all relations again"
+        yield f"{number} differences; {advice}"
     else:
         rows = tuples_text(sum(result["rows"].values()))
         yield f"commit {result['commit']} is exact: {rows}, {result['seconds']:.1f} s"

@@ -92,6 +92,13 @@ def read_batch(
     for item in [given] if isinstance(given, str) else given:
         for name, place in named_places(files_named, item):
             sources.setdefault(name, []).append(place)
+    return read_sources(program, sources, reading, log)
+
+
+def read_sources(
+    program: RowProgram, sources: Mapping[str, Sequence[str]], reading: RowReading, log: Log
+) -> dict[str, list[StoredChange]]:
+    """Return the same for the places of files and folders by relation."""
     problems = Problems()
     changes: dict[str, list[StoredChange]] = {}
     for name, places in sources.items():

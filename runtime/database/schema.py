@@ -97,8 +97,11 @@ def view_name(table: str) -> str:
 
 
 def logged(program: RowProgram) -> Iterator[RowRelation]:
-    """Yield the relations whose net changes are kept: outputs, and inputs, which a revert restores."""
-    yield from filter(is_logged, program.relations)
+    """Yield the relations whose net changes are kept: outputs, and inputs, which a revert restores. A process does not
+    go back, so it keeps none of what it has received without being asked for."""
+    for relation in filter(is_logged, program.relations):
+        if not (program.beside and relation.hidden):
+            yield relation
 
 
 def is_logged(relation: RowRelation) -> bool:
@@ -119,7 +122,7 @@ def changes_index(table: str) -> str:
 def expected_schema(tables: RowTables, sequences: Iterable[str] = ()) -> dict[tuple[str, str], str]:
     """Return the definitions of all that a file has, by types and names; some inputs have ``sequences``."""
     made = {("table", "_commits"): COMMITS, ("table", "_settings"): SETTINGS}
-    made |= {(kind, name): sql for kind, name, sql in definitions(tables)}
+    made |= {(kind, name): sql for kind, name, sql in (*definitions(tables), *tables.program.beside)}
     for relation in logged(tables.program):
         table = tables.tables[relation.table]
         columns = table.typed(table.columns)
@@ -224,8 +227,13 @@ def check_settings(program: RowProgram, settings: Mapping[str, str], path: str) 
         listed = ", ".join([*names[:NAMES_TOLD], *(["..."] if len(names) > NAMES_TOLD else [])])
         raise JobError(
             f"{path} was written by another program, {shown(settings['program'])}, or by another version of it: "
-            f"{listed} differ; `flintlog job upgrade SCRIPT --state FILE` converts it"
+            f"{listed} differ{conversion(program)}"
         )
+
+
+def conversion(program: RowProgram) -> str:
+    """Return how a file is converted, for messages; that of a process is not."""
+    return "" if program.beside else "; `flintlog job upgrade SCRIPT --state FILE` converts it"
 
 
 def is_empty(connection: sqlite3.Connection) -> bool:
@@ -275,8 +283,8 @@ def check_schema(connection: sqlite3.Connection, tables: RowTables, path: str, s
     both = there.keys() & known.keys()  # A table is an index, too, by its primary key.
     if all(key[1].startswith("_rows_of_") and (key[0] == "index" or key in both) for key in (*foreign, *missing)):
         raise JobError(
-            f"{path} has other indexes than the program: another version of Flintlog made it; "
-            "`flintlog job upgrade SCRIPT --state FILE` converts it"
+            f"{path} has other indexes than the program: another version of Flintlog made it"
+            f"{conversion(tables.program)}"
         )
     refuse_others(path, foreign, missing)
 

@@ -301,19 +301,32 @@ class DatabaseState:
     @contextlib.contextmanager
     def transaction(self) -> Iterator[None]:
         """Make what the body does one transaction, or nothing if it fails."""
-        made, clock, last = set(self.tables.made), self.tables.clock, self.last
-        with telling_errors(self.path):
+        with telling_errors(self.path), self.undone("ROLLBACK"):
             self.connection.execute("BEGIN IMMEDIATE")
-            try:
-                if self.last is not None:
-                    self.refresh()
-                yield
-                self.connection.execute("COMMIT")
-            except BaseException:
-                if self.connection.in_transaction:
-                    self.connection.execute("ROLLBACK")
-                self.tables.made, self.tables.clock, self.last = made, clock, last
-                raise
+            if self.last is not None:
+                self.refresh()
+            yield
+            self.connection.execute("COMMIT")
+
+    @contextlib.contextmanager
+    def attempt(self) -> Iterator[None]:
+        """Undo what the body does in the transaction that is open, and nothing else of it, if the body fails."""
+        with telling_errors(self.path), self.undone("ROLLBACK TO attempt"):
+            self.connection.execute("SAVEPOINT attempt")
+            yield
+            self.connection.execute("RELEASE attempt")
+
+    @contextlib.contextmanager
+    def undone(self, statement: str) -> Iterator[None]:
+        """Undo what the body does by a statement if it fails."""
+        made, clock, last = set(self.tables.made), self.tables.clock, self.last
+        try:
+            yield
+        except BaseException:
+            if self.connection.in_transaction:
+                self.connection.execute(statement)
+            self.tables.made, self.tables.clock, self.last = made, clock, last
+            raise
 
     def apply(
         self, changes: RowChanges, batch: str | None, command: str = "apply", reverts: str | None = None
@@ -445,11 +458,24 @@ class DatabaseState:
 
     def net_changes(self, relation: RowRelation) -> Iterator[tuple[str, tuple[Any, ...]]]:
         """Yield the net changes of a relation in the last batch that this object has applied."""
-        table, columns = self.tables.tables[relation.table], relation.term_columns
+        columns = relation.term_columns
+        for op, row in self.stored_net_changes(relation):
+            yield op, decoded_row(columns, row[: len(columns)])
+
+    def stored_net_changes(self, relation: RowRelation) -> Iterator[tuple[str, tuple[Any, ...]]]:
+        """Yield the same with rows as they are stored."""
+        table = self.tables.tables[relation.table]
         for op, count, suffix in (("-", table.lost, "lost"), ("+", table.gained, "gained")):
             if count:
                 for row in self.connection.execute(f"SELECT {listed(table.columns)} FROM {table.work(suffix)}"):
-                    yield op, decoded_row(columns, row[: len(columns)])
+                    yield op, row
+
+    def stored_rows_of(self, relation: RowRelation) -> Iterator[tuple[Any, ...]]:
+        """Yield the tuples of a relation as they are stored, in their order."""
+        columns = listed(self.tables.tables[relation.table].columns)
+        yield from self.connection.execute(
+            f"SELECT {columns} FROM {self.tables.tables[relation.table].name} ORDER BY {columns}"
+        )
 
     def rows(
         self, relation: RowRelation, where: str = "", values: Sequence[Any] = (), hidden: Sequence[str] = ()
@@ -466,15 +492,18 @@ class DatabaseState:
         query = "SELECT * FROM _commits WHERE number >= ? ORDER BY number"
         return map(commit_of_row, self.connection.execute(query, (first,)))
 
-    def stored_changes(self, relation: RowRelation, after: int, to: int) -> Iterator[tuple[int, str, tuple[Any, ...]]]:
-        """Yield the net changes of a relation in the commits behind one up to another, with their numbers."""
+    def stored_changes(
+        self, relation: RowRelation, after: int, to: int, further: str = "", values: Sequence[Any] = ()
+    ) -> Iterator[tuple[int, str, tuple[Any, ...]]]:
+        """Yield the net changes of a relation in the commits behind one up to another, with their numbers; ``further``
+        is SQL that chooses some, by ``values``."""
         table, columns = self.tables.tables[relation.table], relation.term_columns
         query = (
             f"SELECT _commit, _op, {listed(table.columns)} FROM {changes_table(relation)} "
-            "WHERE _commit > ? AND _commit <= ? ORDER BY _commit, rowid"
+            f"WHERE _commit > ? AND _commit <= ?{further} ORDER BY _commit, rowid"
         )
-        for commit, op, *values in self.connection.execute(query, (after, to)):
-            yield commit, op, decoded_row(columns, values[: len(columns)])
+        for commit, op, *row in self.connection.execute(query, (after, to, *values)):
+            yield commit, op, decoded_row(columns, row[: len(columns)])
 
     def differences(self) -> list[dict[str, Any]]:
         """Recount the relations from the rules and return what is wrong; the file stays as it is."""

@@ -6,19 +6,15 @@ Identities are the same at all processes, so that tuples of one process may depe
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable
 
 from ..kernel.engine import Engine
 from ..kernel.model import LIFE, Program, Relation
-from ..kernel.sql import names, tuple_names
-from ..kernel.values import Known, Values, hashable, sql_constant, tuple_text
-from .proofs import PROVEN
+from ..kernel.sql import tuple_names
+from ..kernel.values import Known, hashable, sql_constant
+from .proofs import PROVEN, SPACE, counted_facts
 
 MOST_ROWS = 10**9
-
-SPACE = 3
-"""The length of what sets the identities of a relation apart, behind the life. The identity of an absence goes on with
-the tuple in parentheses, that of a fact with its number."""
 
 
 class BaseFacts:
@@ -62,36 +58,6 @@ class BaseFacts:
                 facts[identity] = table, tuple(terms)
         return facts
 
-    def identities(self, facts: Iterable[Known]) -> set[str]:
-        """Return the identities of those facts that are base facts of this process."""
-        ids: set[str] = set()
-        for table, values in facts:
-            for numbered in self.numbered.get(table, ()):
-                *terms, identity = numbered.columns
-                same = [
-                    f"{term.sql} = {sql_constant(value, term.type, self.engine.name)}"
-                    for term, value in zip(terms, values, strict=True)
-                ]
-                rows = f"SELECT * FROM {numbered.tables.stored} WHERE {' AND '.join(same) or 'TRUE'}"
-                ids.update(row[identity.sql] for row in self.engine.first(rows, 1))
-        return ids
-
-    def depending(self, ids: Collection[str]) -> Iterator[tuple[Relation, Values]]:
-        """Yield the tuples whose current proof has one of these identities, of the relations that users see."""
-        self._ask_ids(ids)
-        for proofs in self.proofs:
-            relation = next((r for r in self.program.relations if r.name == proofs.annotates and not r.hidden), None)
-            if relation is None:
-                continue
-            *columns, proof = proofs.columns
-            order = f" ORDER BY {names(columns)}" if columns else ""
-            rows = (
-                f"SELECT {names(columns) or 'TRUE AS _unit'} FROM {proofs.tables.stored} "
-                f"WHERE LIST_HAS_ANY({proof.sql}, (SELECT LIST(id) FROM proof__asked)){order}"
-            )
-            for row in self.engine.first(rows, MOST_ROWS):
-                yield relation, tuple(hashable(row[column.sql]) for column in columns)
-
     def elsewhere(self, ids: Iterable[str]) -> list[str]:
         """Return how many base facts, and how many absences, of each process have these identities."""
         named = self.processes
@@ -100,14 +66,6 @@ class BaseFacts:
             name, _ = named.get(one[:LIFE], ("a process that is gone", False))
             counts[name, one[LIFE + SPACE : LIFE + SPACE + 1] == "("] += 1
         return [f"{counted_facts(number, absent)} of {name}" for (name, absent), number in sorted(counts.items())]
-
-    def readable(self, proofs: Sequence[Sequence[str]]) -> Iterator[list[str]]:
-        """Yield for each proof its base facts of this process, and how many of each other process."""
-        facts_by_id = self.found({one for proof in proofs for one in proof})
-        for proof in proofs:
-            own = (facts_by_id[one] for one in proof if one in facts_by_id)
-            facts = [tuple_text(self.relations[table], values) for table, values in own]
-            yield [*facts, *self.elsewhere(one for one in proof if one not in facts_by_id)]
 
     def _ask_ids(self, ids: Collection[str]) -> None:
         """Make table proof__asked with identities."""
@@ -123,11 +81,6 @@ def numbered_relations(program: Program) -> dict[str, list[Relation]]:
             (facts,) = (read for read in stratum.reads if read not in stratum.guards)
             numbered.setdefault(facts.table, []).append(stratum.relations[0])
     return numbered
-
-
-def counted_facts(number: int, absent: bool = False) -> str:
-    """Return a number of base facts, or of tuples whose absence is one, in words."""
-    return f"{number} {'absent tuple' if absent else 'base fact'}{'s' * (number > 1)}"
 
 
 def facts_of_proof(program: Program, engine: Engine, proof: Collection[str]) -> tuple[list[Known], list[str]]:

@@ -25,6 +25,10 @@ PROVEN: dict[str, Callable[[Program, Engine, Collection[str]], tuple[list[Known]
 """The functions that only programs with live proofs have: ``facts`` returns the base facts of this process that have
 some of the identities in a proof, and how many each other process has of the others. Its module registers it."""
 
+SPACE = 3
+"""The length of what sets the identities of a relation apart, behind the life. The identity of an absence goes on with
+the tuple in parentheses, that of a fact with its number."""
+
 ELSEWHERE = "derives it, but at another place, or behind the last one"
 
 PART = "contributes to its group, whose value is computed from all contributions"
@@ -363,3 +367,8 @@ def rule_note(said: Mapping[str, Any]) -> str:
     """Return a rule with its label and its place in the source."""
     text = said["text"].removeprefix(f"{said['rule']}:").strip()
     return f"{said['rule']}: {text}  ({said['source']})"
+
+
+def counted_facts(number: int, absent: bool = False) -> str:
+    """Return a number of base facts, or of tuples whose absence is one, in words."""
+    return f"{number} {'absent tuple' if absent else 'base fact'}{'s' * (number > 1)}"

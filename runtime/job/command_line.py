@@ -140,15 +140,12 @@ class CommandCall:
 
 
 class Invocation(CommandCall):
-    """A command of a job that was given. ``carried`` maps what nodes send each other to its name on arrival."""
+    """A command of a job that was given."""
 
-    def __init__(
-        self, program: Program, command: Command, options: dict[str, Any], carried: Mapping[str, str] | None
-    ) -> None:
+    def __init__(self, program: Program, command: Command, options: dict[str, Any]) -> None:
         """Take the options of measurements, too."""
         # Spark-submit sends the standard error of a driver to its standard output, which is for results.
         super().__init__(program, command, options, submitted())
-        self.carried = carried
         self.measured, self.watched = options.pop("metrics", None), options.pop("openlineage", False)
 
     def begin(self) -> None:

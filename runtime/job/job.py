@@ -8,7 +8,7 @@ import operator
 import os
 import shlex
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, Concatenate, ParamSpec, TypeVar
@@ -41,13 +41,11 @@ def commands_of(program: Program) -> dict[str, Command]:
 def run_command(
     program: Program,
     argv: Sequence[str] | None = None,
-    carried: Mapping[str, str] | None = None,
     called: str = "",
 ) -> int:
-    """Run a command of a program as :func:`run_commands` does. ``carried`` maps what nodes send each other to its name
-    on arrival."""
+    """Run a command of a program as :func:`run_commands` does."""
     lacking = functools.partial(lacking_command, program)
-    invoke = functools.partial(Invocation, program, carried=carried)
+    invoke = functools.partial(Invocation, program)
     return run_commands(program, commands_of(program), invoke, argv, called, lacking)
 
 

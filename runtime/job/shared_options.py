@@ -74,11 +74,12 @@ def pause_option(text: str) -> float:
 
 
 def positive(text: str) -> int:
-    """Return the text of an option as an integer; raise ValueError if it is less than 1."""
+    """Return the text of an option as an integer, at most the greatest that places can be counted by; raise ValueError
+    if it is less than 1."""
     number = int(text)
     if number < 1:
         raise ValueError(f"{number} is less than 1")
-    return number
+    return min(number, sys.maxsize)
 
 
 add_printing = several(
@@ -132,7 +133,7 @@ def add_functions(parser: Parser, program: Any) -> None:
         )
 
 
-def has_derivations(program: Program) -> bool:
+def has_derivations(program: Any) -> bool:
     """Return whether a program keeps live proofs or derivation sets."""
     return any(relation.kind in ("entries", "proofs") for relation in program.relations)
 
@@ -143,7 +144,7 @@ def is_explained(program: Program) -> bool:
     return not rules or any(rule.asked for rule in rules)
 
 
-def add_entries_option(parser: Parser, program: Program) -> None:
+def add_entries_option(parser: Parser, program: Any) -> None:
     """Add the option that prints derivations, if there are any."""
     if has_derivations(program):
         parser.add_argument(

@@ -11,6 +11,7 @@ from typing import Any
 from flintlog.compiler.ir import plan
 from flintlog.runtime.kernel.sql import plain_type
 from flintlog.runtime.row_kernel.model import RowProgram, RowRelation, RowRule
+from jinja2 import Environment
 
 from .. import EmitOptions
 from ..bundle import bundle, module
@@ -29,7 +30,10 @@ CALLED = {
 }
 """The functions that the SQL of rules may call, by their modules."""
 
-RECORDS = ("kernel.model", "row_kernel.model")
+RECORDS = (
+    *("kernel.model", "row_kernel.model"),
+    *("addons.processes.channels", "addons.processes.nodes", "addons.processes.partition"),
+)
 """The modules with the records of the program part."""
 
 
@@ -59,12 +63,21 @@ def make_row_script(program: plan.ProgramPlan, options: EmitOptions) -> str:
     if any(stratum.guards for stratum in lowered.strata):
         raise ValueError("the target database keeps no live proofs")
     environment = templates("database", "pyspark")
-    text = environment.get_template("part.py.jinja").render(view=view_of(lowered), mark=MARK)
-    part = (format_script(text) if options.format else text).rstrip("\n")
-    whole = environment.get_template("script.py.jinja").render(
-        part=part, bundle=bundle(roots_of(lowered, part)), functions=FUNCTIONS
-    )
+    part = row_part(environment, lowered, options.format)
+    roots = roots_of(lowered, part)
+    roots["database.command_list"] = {"run_file_command"}
+    roots["database.commands"] = {"functools", *(f"{name}_file" for name in FUNCTIONS)}
+    whole = environment.get_template("script.py.jinja").render(part=part, bundle=bundle(roots), functions=FUNCTIONS)
     return signed(whole)
+
+
+def row_part(
+    environment: Environment, program: RowProgram, format_code: bool, served: Mapping[str, str] | None = None
+) -> str:
+    """Return the part of a script that is specific to the program, and to what is ``served``: a record, its name, and
+    its text."""
+    text = environment.get_template("part.py.jinja").render(view=view_of(program), mark=MARK, served=served)
+    return (format_script(text) if format_code else text).rstrip("\n")
 
 
 def view_of(program: RowProgram) -> RowScriptView:
@@ -143,11 +156,9 @@ def entry(table: str, key: str, value: str, entries: dict[str, str]) -> str:
 
 
 def roots_of(program: RowProgram, part: str) -> dict[str, set[str]]:
-    """Return the names by module that a script uses of the runtime."""
+    """Return the names by module that the program part of a script, and what it registers, use of the runtime."""
     used = {node.id for node in ast.walk(ast.parse(part)) if isinstance(node, ast.Name)}
-    roots = {name: used & module(name).binding.keys() for name in RECORDS}
-    roots["database.command_list"] = {"run_file_command"}
-    roots["database.commands"] = {"functools", *(f"{name}_file" for name in FUNCTIONS)}
+    roots = {name: names for name in RECORDS if (names := used & module(name).binding.keys())}
     roots |= {f"row_kernel.{stratum.kind}": set() for stratum in program.strata}
     if any(stratum.kind in ("aggregate", "acyclic", "extremal") for stratum in program.strata):
         roots["row_kernel.sums"] = set()

@@ -4,39 +4,40 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from pathlib import Path, PurePath
-from typing import TYPE_CHECKING
 
 from flintlog.compiler.diagnostics import listed
 from flintlog.compiler.ir import plan
 from flintlog.compiler.ir.topology import Topology
+from flintlog.runtime.addons.processes.channels import Process
+from flintlog.runtime.addons.processes.nodes import ROUTER, Nodes
+from flintlog.runtime.addons.processes.partition import Partition
 from jinja2 import Environment
 
-from .. import EmitOptions, chosen_parts, module_name
-from ..pyspark.emit import Script, emit_with, templates
+from .. import EmitOptions, module_name
+from ..database.emit import RecordPrinter, roots_of, row_part
+from ..database.lower import lower_rows
+from ..pyspark.emit import templates
+from ..runtimes import served_view
 from ..signature import MARK, signed
+from .nodes import nodes_mermaid, nodes_of, topology_of
 from .view import process_view
 
-if TYPE_CHECKING:
-    from flintlog.runtime.addons.processes.partition import Partition
+MAINS = {
+    "Process": ("PROCESS", "addons.processes.serve", "process_main"),
+    "Nodes": ("NODES", "addons.processes.network", "nodes_main"),
+}
+"""By the record that a script describes, the constant for it, and the module and the function that run the script."""
 
-STORED = ("row_kernel.lists", "row_kernel.units")
-"""The runtime modules for values that inboxes keep."""
-
-ROOTS = ("job.job", "addons.processes.serve", *STORED)
-"""The runtime modules that the script of a process uses, besides those for its strata."""
-
-NODE_ROOTS = ("job.job", "addons.processes.network", *STORED)
-"""The runtime modules that the script of nodes uses."""
+STORED = ("row_kernel.lists", "row_kernel.units", "database.decimals", "inputs.typed_values")
+"""The runtime modules for the values that messages and files of feeds may have."""
 
 
 def emit_processes(
     topology: Topology, plans: Mapping[str, plan.ProgramPlan], options: EmitOptions
 ) -> Mapping[str, str]:
     """Return the files of a program of processes: their texts by name."""
-    scripts = make_processes(topology, plans, options)
-    files = {f"{module_name(name)}.py": script.text for name, script in scripts.items()}
+    files = {f"{module_name(name)}.py": text for name, text in make_processes(topology, plans, options).items()}
     sources = listed(dict.fromkeys(s.name for p in plans.values() for s in p.program.sources))
     listing = {process.name: (f"{module_name(process.name)}.py", ()) for process in topology.processes}
     return files | shared_files(topology, listing, topology_mermaid(topology), sources, options)
@@ -44,21 +45,15 @@ def emit_processes(
 
 def emit_nodes(program: plan.ProgramPlan, partition: Partition, options: EmitOptions) -> Mapping[str, str]:
     """Return the files of a located program for nodes: their texts by name."""
-    # These import PyArrow, which takes long.
-    from flintlog.runtime.addons.processes.nodes import ROUTER
-
-    from .nodes import nodes_mermaid, nodes_of, topology_of
-
     nodes = nodes_of(program.program, partition)
-    environment = process_templates()
-    script = emit_with(environment, program, explaining(options), roots=NODE_ROOTS, nodes=nodes)
+    script = served_script(program, options, nodes)
     main = program.program.sources[0].name
     name = f"{module_name(PurePath(main).stem)}.py"
     topology = topology_of(nodes, program.program)
     listing = {process.name: (name, ("--node", str(number))) for number, process in enumerate(topology.processes)}
     sources = listed(dict.fromkeys(source.name for source in program.program.sources))
     picture = nodes_mermaid(nodes, program.program)
-    return {name: script.text} | shared_files(topology, listing, picture, sources, options, routers={ROUTER: name})
+    return {name: script} | shared_files(topology, listing, picture, sources, options, routers={ROUTER: name})
 
 
 def shared_files(
@@ -84,29 +79,41 @@ def shared_files(
 
 def make_processes(
     topology: Topology, plans: Mapping[str, plan.ProgramPlan], options: EmitOptions
-) -> Mapping[str, Script]:
+) -> Mapping[str, str]:
     """Return the scripts of the processes by process name."""
-    environment, options = process_templates(), explaining(options)
     return {
-        process.name: emit_with(
-            environment,
-            plans[process.name],
-            options,
-            roots=ROOTS,
-            process=process_view(process.name, topology, plans),
-        )
+        process.name: served_script(plans[process.name], options, process_view(process.name, topology, plans))
         for process in topology.processes
     }
 
 
-def explaining(options: EmitOptions) -> EmitOptions:
-    """Return options with the part ``explain``, which asks the scripts of other processes, each where it runs."""
-    return replace(options, parts=chosen_parts((*options.parts, "explain")))
+def served_script(program: plan.ProgramPlan, options: EmitOptions, served: Process | Nodes) -> str:
+    """Return the script of a process, or of nodes."""
+    record = type(served).__name__
+    part = served_part(program, options, served)
+    constant, home, main = MAINS[record]
+    roots = roots_of(lower_rows(program, options.compiler), part)
+    roots |= {name: roots.get(name, set()) for name in STORED}
+    roots[home] = roots.get(home, set()) | {main}
+    runtime = served_view(part, options, roots, main)
+    text = (
+        process_templates()
+        .get_template("script.py.jinja")
+        .render(part=part, runtime=runtime, constant=constant, function=record.lower(), main=main)
+    )
+    return signed(text)
 
 
 def process_templates() -> Environment:
-    """Return the environment with the templates of processes and of jobs."""
-    return templates("processes", "pyspark")
+    """Return the environment with the templates of processes, and those of other scripts that they include."""
+    return templates("processes", "database", "pyspark")
+
+
+def served_part(program: plan.ProgramPlan, options: EmitOptions, served: Process | Nodes) -> str:
+    """Return the part of a script that is specific to its program."""
+    record = type(served).__name__
+    described = {"record": record, "name": record.lower(), "text": RecordPrinter().text(served)}
+    return row_part(process_templates(), lower_rows(program, options.compiler), options.format, described)
 
 
 def topology_mermaid(topology: Topology) -> str:

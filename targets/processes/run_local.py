@@ -1,6 +1,6 @@
 """Run the processes of topology.json on this machine, and show how they are.
 
-Each is a job of its own, in a Python of its own and, with --on spark, a JVM. Changes from outside are files (CSV, JSON
+Each is in a Python of its own. Changes from outside are files (CSV, JSON
 lines, Parquet) in ROOT/feeds/PROCESS/RELATION/, with a column op, taken in by the order of their names; those that
 begin with a dot are left alone until they are renamed. What the processes say goes to ROOT/logs.
 """
@@ -40,12 +40,9 @@ ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 @dataclass
 class Local:
-    """Processes on this machine. ``options`` go to each; ``memory`` and ``cores`` are those of each one's Spark driver,
-    if it has one."""
+    """Processes on this machine. ``options`` go to each."""
 
     root: Path
-    memory: str = "512m"
-    cores: int = 1
     options: Sequence[str] = ()
     running: dict[str, subprocess.Popen[bytes]] = field(default_factory=dict)
     started: set[str] = field(default_factory=set)
@@ -56,24 +53,20 @@ class Local:
 
     def start(self, name: str, home: Path | None = None) -> None:
         """Start a process; in a new ``home`` it knows nothing of what it was before."""
-        settings = f"--master local[{self.cores}] --driver-memory {self.memory} --conf spark.ui.enabled=false"
-        environment = {"PYSPARK_PYTHON": sys.executable, "SPARK_LOCAL_IP": "127.0.0.1", **os.environ}
-        environment["PYSPARK_SUBMIT_ARGS"] = f"{settings} --conf spark.ui.showConsoleProgress=false pyspark-shell"
         script, *arguments = PROCESSES[name]
-        command = [sys.executable, str(HERE / script), *arguments, "--root", str(self.root)]
+        # As a module, which Python compiles once.
+        command = [sys.executable, "-m", Path(script).stem, *arguments, "--root", str(self.root.absolute())]
         command += self.options if arguments[0] == "serve" else []
         if home is not None:
-            command += ["--home", str(home)]
+            command += ["--home", str(home.absolute())]
         logs = self.root / "logs"
         logs.mkdir(parents=True, exist_ok=True)
         with (logs / f"{name}.log").open("ab") as log:
-            self.running[name] = subprocess.Popen(
-                command, env=environment, stdout=log, stderr=log, start_new_session=True
-            )
+            self.running[name] = subprocess.Popen(command, cwd=HERE, stdout=log, stderr=log, start_new_session=True)
         self.started.add(name)
 
     def end(self, name: str, how: signal.Signals = signal.SIGTERM) -> None:
-        """End a process and its JVM: with SIGTERM it says goodbye, with SIGKILL it does not."""
+        """End a process: with SIGTERM it says goodbye, with SIGKILL it does not."""
         self.tell(name, how)
         self.see_out([name])
 
@@ -91,7 +84,7 @@ class Local:
                 signal.signal(number, handler)
 
     def tell(self, name: str, how: signal.Signals) -> None:
-        """Send a process a signal; SIGKILL goes to its JVM too."""
+        """Send a process a signal; SIGKILL goes to what it has started too."""
         process = self.running[name]
         with contextlib.suppress(ProcessLookupError):
             os.killpg(process.pid, how) if how == signal.SIGKILL else process.send_signal(how)
@@ -288,25 +281,11 @@ def main() -> int:
     )
     parser.add_argument("--only", action="append", choices=ORDER, help="start only this process; can be repeated")
     parser.add_argument(
-        "--on",
-        choices=["auto", "here", "spark"],
-        default="auto",
-        help="where each process runs its tasks: in itself, or on Spark (default: auto, which is in itself unless "
-        "SPARK_REMOTE is set)",
-    )
-    parser.add_argument(
-        "--memory", default="512m", help="with --on spark, the memory of each Spark driver (default: %(default)s)"
-    )
-    parser.add_argument(
-        "--cores", type=int, default=1, help="with --on spark, the cores of each Spark driver (default: %(default)s)"
-    )
-    parser.add_argument(
         "--lease", default="5", help="treat a process as gone after this many seconds without a message"
     )
     parser.add_argument("--hold", default="0", help="keep the facts of a process that is gone for this many seconds")
-    parser.add_argument("--publish-by", choices=["location"], help="cut the changes that processes publish by location")
     parser.add_argument(
-        "--keep-published", action="store_true", help="keep published changes that were sent to other processes"
+        "--keep", metavar="N|TIME", help="how many commits of a process keep their changes, or for how long, such as 7d"
     )
     parser.add_argument(
         "--channels", metavar="kafka://HOST:PORT/NAME", help="use Kafka topics as channels instead of folders"
@@ -315,14 +294,13 @@ def main() -> int:
     parser.add_argument("--secret-file", metavar="FILE", help="sign messages with the secret in this file")
     parser.add_argument("--until-quiet", action="store_true", help="end when all changes have been processed")
     options = parser.parse_args()
-    passed = ["--on", options.on, "--lease", options.lease, "--hold", options.hold]
-    passed += ["--publish-by", options.publish_by] if options.publish_by else []
-    passed += ["--keep-published"] * options.keep_published
+    passed = ["--lease", options.lease, "--hold", options.hold]
+    passed += ["--keep", options.keep] if options.keep is not None else []
     # What is given and empty is a mistake, of which the processes speak.
     passed += ["--channels", options.channels] if options.channels is not None else []
     for option, file in (("--kafka-settings", options.kafka_settings), ("--secret-file", options.secret_file)):
         passed += [option, str(Path(file).absolute()) if file else file] if file is not None else []
-    local = Local(options.root.absolute(), options.memory, options.cores, passed)
+    local = Local(options.root.absolute(), passed)
     for number in ENDING[1:]:
         signal.signal(number, stop)
     live, shown, quiet = sys.stdout.isatty(), 0, 0

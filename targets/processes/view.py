@@ -3,50 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from flintlog.compiler.graphs import reached
 from flintlog.compiler.ir import plan, typed
 from flintlog.compiler.ir.topology import Topology, TopologyChannel
-
-if TYPE_CHECKING:
-    from flintlog.runtime.addons.processes.partition import Pattern
+from flintlog.runtime.addons.processes.channels import Channel, Process
+from flintlog.runtime.addons.processes.partition import Pattern
 
 SIMPLE = ("int", "string", "bool")
 """The types whose values have one form in all engines."""
 
 
-@dataclass(frozen=True)
-class ChannelView:
-    """A channel, with the fields of ``Channel`` in the runtime, which needs PyArrow."""
-
-    relation: str
-    sender: str
-    reader: str
-    output: str
-    input: str
-    columns: tuple[str, ...]
-    needs: tuple[str, ...]
-    dead: bool
-    patterns: tuple[Pattern, ...]
-
-
-@dataclass(frozen=True)
-class ProcessView:
-    """A process: its name, its channels, the relations ``fed`` from outside, and the one with the ``lives`` of
-    processes, if there is one."""
-
-    name: str
-    receives: tuple[ChannelView, ...]
-    sends: tuple[ChannelView, ...]
-    fed: tuple[str, ...]
-    lives: str
-
-
-def process_view(name: str, topology: Topology, plans: Mapping[str, plan.ProgramPlan]) -> ProcessView:
+def process_view(name: str, topology: Topology, plans: Mapping[str, plan.ProgramPlan]) -> Process:
     """Return the process called ``name``."""
-    return ProcessView(
+    return Process(
         name=name,
         receives=tuple(channel_view(c, topology, plans) for c in topology.channels if c.reader == name),
         sends=tuple(channel_view(c, topology, plans) for c in topology.channels if c.sender == name),
@@ -55,11 +25,11 @@ def process_view(name: str, topology: Topology, plans: Mapping[str, plan.Program
     )
 
 
-def channel_view(channel: TopologyChannel, topology: Topology, plans: Mapping[str, plan.ProgramPlan]) -> ChannelView:
+def channel_view(channel: TopologyChannel, topology: Topology, plans: Mapping[str, plan.ProgramPlan]) -> Channel:
     """Return a channel as its ends know it."""
     output, read = sent_name(channel, plans[channel.sender]), carried(channel, plans[channel.reader])
     sent = next(r for r in plans[channel.sender].program.relations if (r.public or r.name) == output)
-    return ChannelView(
+    return Channel(
         channel.relation,
         channel.sender,
         channel.reader,

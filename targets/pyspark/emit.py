@@ -24,7 +24,7 @@ KINDS = {kind: f"kernel.{kind}" for kind in sorted(METHODS)} | {"dead": "kernel.
 """The runtime modules that strata need, by kind."""
 
 
-OWN_CONSTANTS = ("PROGRAM", "PROCESS", "NODES", "JOB", "SHA256", "HASHES", "LINES", "LABELS", "SOURCES")
+OWN_CONSTANTS = ("PROGRAM", "JOB", "SHA256", "HASHES", "LINES", "LABELS", "SOURCES")
 """The constants of a script that belong to neither a rule nor the runtime."""
 
 
@@ -51,22 +51,10 @@ def make_script(program: plan.ProgramPlan, options: EmitOptions) -> Script:
     The program part is followed by the runtime modules that it needs, which are not formatted here, or by imports
     from a runtime elsewhere.
     """
-    return emit_with(job_templates(), program, options)
-
-
-def emit_with(
-    environment: Environment,
-    program: plan.ProgramPlan,
-    options: EmitOptions,
-    roots: Sequence[str] = ("job.job",),
-    **views: object,
-) -> Script:
-    """Return a script printed with the templates of ``environment`` and further ``views``, followed by the runtime
-    modules that ``roots`` and the program need."""
-    explained = "explain" in options.parts
-    part, view = program_part(environment, program, options.compiler, options.format, True, explained, **views)
-    runtime = runtime_view(part, options, (*roots, *needed_modules(program)))
-    text = environment.get_template("script.py.jinja").render(part=part, runtime=runtime, **views)
+    environment, explained = job_templates(), "explain" in options.parts
+    part, view = program_part(environment, program, options.compiler, options.format, True, explained)
+    runtime = runtime_view(part, options, ("job.job", *needed_modules(program)))
+    text = environment.get_template("script.py.jinja").render(part=part, runtime=runtime)
     return Script(signed(text), part, view)
 
 
@@ -77,13 +65,12 @@ def program_part(
     format_code: bool,
     spark: bool = True,
     explained: bool = True,
-    **views: object,
 ) -> tuple[str, ScriptView]:
     """Return the part of a script that is specific to the program, and the view that it was printed from. Without
     ``spark``, its queries are as DuckDB alone needs them; if it is not ``explained``, it has the source of the program
     instead of what only ``explain`` needs."""
     view = Viewer(program, {*constants(), *OWN_CONSTANTS}, compiler, spark, explained).script()
-    text = environment.get_template("part.py.jinja").render(view=view, mark=MARK, **views)
+    text = environment.get_template("part.py.jinja").render(view=view, mark=MARK)
     return (format_script(text) if format_code else text).rstrip("\n"), view
 
 

@@ -66,6 +66,12 @@ class LoadedScript:
         from flintlog.runtime.job.job import run_command
 
         called = f"flintlog job {{}} {shlex.quote(str(self.path)).replace('{', '{{').replace('}', '}}')}"
+        if self.served is not None and isinstance(self.program, RowProgram):
+            # These look for the scripts of other processes beside their own.
+            sys.argv = [str(self.path), *argv]
+            if isinstance(self.served, Nodes):
+                return nodes_main(self.program, self.served, argv)
+            return process_main(self.program, self.served, argv)
         if isinstance(self.program, RowProgram):
             from flintlog.runtime.addons.feeds.file_state_feeds import FED_FILE_COMMANDS
             from flintlog.runtime.addons.move import MOVE_TO_FILE
@@ -73,14 +79,8 @@ class LoadedScript:
 
             import_module("flintlog.runtime.addons.file_quarantine")
             return run_file_command(self.program, argv, (*FED_FILE_COMMANDS, MOVE_TO_FILE), called)
-        if self.served is None:
-            import_module("flintlog.runtime.addons.move")
-            return run_command(self.program, argv, called=called)
-        # These look for the scripts of other processes beside their own.
-        sys.argv = [str(self.path), *argv]
-        if isinstance(self.served, Nodes):
-            return nodes_main(self.program, self.served, argv)
-        return process_main(self.program, self.served, argv)
+        import_module("flintlog.runtime.addons.move")
+        return run_command(self.program, argv, called=called)
 
 
 EXPLAINING = ("explain", "init", "apply", "follow", "rebuild", "upgrade", "revert")
@@ -115,7 +115,7 @@ def _own_part(text: str, path: Path) -> Mapping[str, Any]:
     """Return what the program part of a script defines; the runtime behind it is that of this package."""
     # Importing it registers all parts.
     found: dict[str, Any] = {}
-    for name in ("script", "row_kernel.methods", "database.decimals", "database.external", "row_kernel.model"):
+    for name in ("script", "served", "row_kernel.model"):
         found |= vars(import_module(f"flintlog.runtime.{name}"))
     found["__name__"] = path.stem
     # The last one: the sources of a program may have this text, too.

@@ -6,7 +6,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from flintlog.targets import EmitOptions, module_name
-from flintlog.targets.processes.emit import make_processes
 from flintlog.targets.pyspark.emit import make_script, templates
 from jinja2 import Environment
 
@@ -75,7 +74,8 @@ def _processes(found: Processes, options: EmitOptions, logs: Mapping[str, str]) 
     sources = Sources(found.sources)
     plans = {name: compilation.plan for name, compilation in found.compilations.items()}
     programs = []
-    for name, script in make_processes(found.topology, plans, options).items():
+    for name, plan in plans.items():
+        script = make_script(plan, options)
         runs = read_runs(logs.get(name, ""))
         viewer = ProgramViewer(found.compilations[name], script, f"{module_name(name)}.py", sources, runs, name)
         programs.append(viewer.view())

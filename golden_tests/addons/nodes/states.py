@@ -2,45 +2,53 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
+from flintlog.compiler.ir.syntax import RECURSIONS
+from flintlog.compiler.nodes import compile_nodes
+from flintlog.compiler.source import SourceFile
+from flintlog.runtime.addons.processes.channels import Process
 from flintlog.runtime.addons.processes.simulation import Network
-from flintlog.runtime.job.apply import apply_batch
-from flintlog.runtime.job.init import init_state
-from flintlog.runtime.kernel.model import Program
-from flintlog.runtime.store.executors import LocalExecutor
-from flintlog.runtime.system.log import Log
+from flintlog.runtime.addons.processes.state import ProcessState
+from flintlog.runtime.row_kernel import methods
+from flintlog.runtime.row_kernel.encodings import encoded_tuple
+from flintlog.runtime.row_kernel.model import RowProgram
+from flintlog.targets.database.lower import lower_rows
 
 from golden_tests.oracle.language import Row
 
+assert methods, "registered"
 
-def write_homes(network: Network, folder: Path) -> Path:
+
+def rows_of(text: str, recursion: str = RECURSIONS[0]) -> RowProgram:
+    """Return the program of the nodes of a located program, for rows."""
+    return lower_rows(compile_nodes(SourceFile("test.dl", text), recursion=recursion).node.plan)
+
+
+def write_homes(network: Network, program: RowProgram, folder: Path) -> Path:
     """Write the states of all nodes that run, each into a home of its own; return the folder of the homes."""
     for number, node in sorted(network.running.items()):
-        write_home(network.program, folder / "homes" / network.nodes.name(number), node.history)
+        home = folder / "homes" / network.nodes.name(number)
+        write_home(program, network.nodes.process(number), home, node.history)
     return folder / "homes"
 
 
 def write_home(
-    program: Program,
+    program: RowProgram,
+    process: Process,
     home: Path,
     history: Iterable[Mapping[str, Sequence[tuple[str, Row]]]],
     functions: str | None = None,
 ) -> None:
     """Write a state into a home, from the changes that a process has applied: rows by table, in each step."""
-    executor, log = LocalExecutor(), Log(quiet=True)
-    names = {relation.table: relation for relation in program.relations if relation.kind == "input"}
-    home.mkdir(parents=True)
-    init_state(program, executor, str(home / "state"), {}, buckets=1, functions=functions, log=log)
-    for step, batch in enumerate(history):
-        files = {}
-        for table, rows in batch.items():
-            path = home.parent / f"{home.name}-{step}-{table}.json"
-            columns = [column.name for column in names[table].columns]
-            lines = (json.dumps({"op": op, **dict(zip(columns, row, strict=True))}) for op, row in rows)
-            path.write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
-            files[names[table].name] = str(path)
-        if files:
-            apply_batch(program, executor, str(home / "state"), files, functions=functions, log=log)
+    state = ProcessState(program, process, home, functions)
+    relations = {relation.table: relation for relation in program.relations}
+    for number, batch in enumerate(history, 1):
+        changes = {
+            table: [(op, encoded_tuple(relations[table].columns, row)) for op, row in rows]
+            for table, rows in batch.items()
+        }
+        with state.database.transaction():
+            state.apply(changes, f"step-{number}")
+    state.close()

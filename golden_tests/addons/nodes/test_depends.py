@@ -11,15 +11,12 @@ from typing import Any
 import pytest
 from flintlog.compiler.pipeline import compile_program
 from flintlog.compiler.source import SourceFile
-from flintlog.runtime.addons import derivations
+from flintlog.runtime.addons.processes.channels import Process
 from flintlog.runtime.addons.processes.serve import process_main
 from flintlog.runtime.addons.processes.simulation import Network
-from flintlog.runtime.job.init import init_state
-from flintlog.runtime.store.executors import LocalExecutor
-from flintlog.runtime.store.extensions import FURTHER
-from flintlog.targets.pyspark.load import load_program
+from flintlog.targets.database.lower import lower_rows
 
-from golden_tests.addons.nodes.states import write_homes
+from golden_tests.addons.nodes.states import rows_of, write_home, write_homes
 from golden_tests.addons.nodes.test_simulation import network_of
 from golden_tests.nightly import by_day
 
@@ -52,9 +49,9 @@ def chain(tmp_path_factory: pytest.TempPathFactory) -> Chain:
     a, b, c = NAMES
     found.feed({"link": [("+", (a, b, 1)), ("+", (b, c, 1)), ("+", (a, c, 9)), ("+", (c, c, 1))]})
     found.settle()
-    homes = write_homes(found, tmp_path_factory.mktemp("chain"))
-    other = load_program(compile_program(SourceFile("other.dl", "input relation p(x: int)")).plan)
-    init_state(other, LocalExecutor(), str(homes / "other" / "state"), {}, buckets=1)
+    homes = write_homes(found, rows_of(REACH), tmp_path_factory.mktemp("chain"))
+    other = lower_rows(compile_program(SourceFile("other.dl", "input relation p(x: int)")).plan)
+    write_home(other, Process("other", (), (), ("p",)), homes / "other", [])
     return found, homes
 
 
@@ -64,12 +61,11 @@ class Commands:
     def __init__(self, chain: Chain, capsys: pytest.CaptureFixture[str]) -> None:
         """Find what nodes send each other."""
         (network, self.homes), self.capsys = chain, capsys
-        self.network = network
-        assert FURTHER["depends"] is derivations.depends_on
+        self.network, self.program = network, rows_of(REACH)
 
     def state(self, node: int) -> str:
-        """The folder of the state of a node."""
-        return str(self.homes / f"node{node}" / "state")
+        """The file of the state of a node."""
+        return str(self.homes / f"node{node}" / "state.db")
 
     def node_of(self, address: str) -> int:
         """The node that holds an address."""
@@ -77,7 +73,7 @@ class Commands:
 
     def run(self, *arguments: str, code: int = 0) -> list[str]:
         """The lines that a command prints."""
-        assert process_main(self.network.program, self.network.nodes, arguments) == code
+        assert process_main(self.program, self.network.nodes, arguments) == code
         found = self.capsys.readouterr()
         return (found.err if code else found.out).splitlines()
 

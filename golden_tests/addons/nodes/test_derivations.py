@@ -14,14 +14,15 @@ from flintlog.compiler.ir.syntax import RECURSIONS
 from flintlog.runtime.addons.processes.serve import process_main
 from flintlog.runtime.addons.processes.simulation import Network
 from flintlog.runtime.addons.processes.spanning_derivations import OpenStates, explained_across
+from flintlog.runtime.addons.processes.state import with_inbox
 from flintlog.runtime.addons.processes.transit import Transit
 from flintlog.runtime.kernel.errors import JobError
+from flintlog.runtime.row_kernel.model import RowProgram
 
 from golden_tests.addons.nodes.programs import INPUTS, aggregated_program, located_program, witnessed_program
-from golden_tests.addons.nodes.states import write_homes
+from golden_tests.addons.nodes.states import rows_of, write_homes
 from golden_tests.addons.nodes.test_depends import NAMES, REACH, quoted
-from golden_tests.addons.nodes.test_router import compiled
-from golden_tests.addons.nodes.test_simulation import network_of, random_burst
+from golden_tests.addons.nodes.test_simulation import compiled, network_of, random_burst
 from golden_tests.nightly import AT_NIGHT, NIGHTLY, seeds
 from golden_tests.oracle.evaluate import Store, evaluate, once
 from golden_tests.oracle.language import Aggregate, Negation, Program, Row, parse
@@ -35,11 +36,12 @@ def frozen(value: Any) -> Any:
     return tuple(map(frozen, value)) if isinstance(value, list) else value
 
 
-def explained(network: Network, root: Path, text: str, limit: int = 10**6) -> dict[str, Any]:
+def explained(network: Network, rows: RowProgram, root: Path, text: str) -> dict[str, Any]:
     """What ``explain --root`` says of a tuple."""
     nodes = network.nodes
     processes = {nodes.name(number): nodes.process(number) for number in network.numbers.values()}
-    return explained_across(lambda: OpenStates(network.program, processes, root, {}, {}), network.program, text, limit)
+    program = with_inbox(rows, nodes.received)
+    return explained_across(OpenStates(program, processes, root, {}, {}), program, text, 10**6)
 
 
 def without_place(program: Program, name: str, row: Row) -> Row:
@@ -118,10 +120,11 @@ def run(seed: int, folder: Path, make: Callable[[random.Random, str], str], most
         network.settle(2000)
         tables = network.tables()
         assert {name: tables[name] for name in evaluate(program, inputs)} == evaluate(program, inputs)
-        write_homes(network, folder)
+        rows = rows_of(text, recursion)
+        write_homes(network, rows, folder)
         every = sorted((name, row) for name in evaluate(program, inputs) for row in tables[name])
         for name, row in rng.sample(every, min(most, len(every))):
-            said = explained(network, folder, f"{name}({constants(row)})")
+            said = explained(network, rows, folder, f"{name}({constants(row)})")
             assert said["present"] and not said["missing"]
             try:
                 check(network, program, tables, said)
@@ -158,10 +161,11 @@ def test_derivation_sets(tmp_path: Path) -> None:
     a, b, c = NAMES
     network.feed({"link": [("+", (a, b)), ("+", (b, c)), ("+", (c, a))]})
     network.settle()
-    write_homes(network, tmp_path)
+    rows = rows_of(text, RECURSIONS[1])
+    write_homes(network, rows, tmp_path)
     network.close()
     with pytest.raises(JobError, match="cannot follow derivation sets"):
-        explained(network, tmp_path, f"reach({constants((a, c))})")
+        explained(network, rows, tmp_path, f"reach({constants((a, c))})")
 
 
 @pytest.fixture
@@ -171,7 +175,7 @@ def chain(tmp_path: Path) -> tuple[Network, Path]:
     a, b, c = NAMES
     found.feed({"link": [("+", (a, b, 1)), ("+", (b, c, 1)), ("+", (a, c, 9)), ("+", (c, c, 1))], "off": [("+", (c,))]})
     found.settle()
-    write_homes(found, tmp_path)
+    write_homes(found, rows_of(REACH), tmp_path)
     found.close()
     return found, tmp_path
 
@@ -180,7 +184,7 @@ def printed(chain: tuple[Network, Path], capsys: pytest.CaptureFixture[str], *ar
     """What ``explain --root`` prints."""
     network, root = chain
     capsys.readouterr()
-    assert process_main(network.program, network.nodes, ["explain", *arguments, "--root", str(root)]) == code
+    assert process_main(rows_of(REACH), network.nodes, ["explain", *arguments, "--root", str(root)]) == code
     found = capsys.readouterr()
     return found.err if code else found.out
 
@@ -223,20 +227,21 @@ def test_printed(chain: tuple[Network, Path], capsys: pytest.CaptureFixture[str]
 def test_what_a_lost_node_sent(tmp_path: Path) -> None:
     """Of a derivation through a node whose state is lost, all steps at other nodes are there, and what it sent is said
     to be held by it."""
+    rows = rows_of(REACH)
     network = Network(*compiled(REACH, 4, {"a": 0, "b": 1, "c": 2, "d": 3}), transit=Transit(1))
     network.feed({"link": [("+", ("a", "b", 1)), ("+", ("b", "c", 1)), ("+", ("c", "d", 1))]})
     network.settle()
-    write_homes(network, tmp_path)
+    write_homes(network, rows, tmp_path)
     network.close()
     asked = 'best("a", "d", 3)'
-    whole = explained(network, tmp_path, asked)["tuples"]
+    whole = explained(network, rows, tmp_path, asked)["tuples"]
     assert [node["tuple"] for node in whole if node.get("given")] == [
         'link("a", "b", 1)',
         'link("b", "c", 1)',
         'link("c", "d", 1)',
     ]
     shutil.rmtree(tmp_path / "homes" / "node2")
-    said = explained(network, tmp_path, asked)
+    said = explained(network, rows, tmp_path, asked)
     assert [*said["missing"]] == ["node2"]
     assert [(node["tuple"], node["process"], node.get("held")) for node in said["tuples"]] == [
         (asked, "node0", None),
@@ -262,23 +267,24 @@ def test_what_several_nodes_have(tmp_path: Path) -> None:
         output relation longest(@page: string, seconds: int, person: string)
         r5: longest(@P, max<S>, U) :- visit(@U, P, S), !bot(@U, P).
     """
+    rows = rows_of(text)
     network = Network(*compiled(text, 3, {"a": 0, "b": 1, "c": 2, "d": 2, "p": 0}), transit=Transit(1))
     visits = [("a", "p", 1), ("b", "p", 1), ("b", "p", 7), ("c", "p", 9), ("d", "p", 7)]
     network.feed({"visit": [("+", row) for row in visits], "bot": [("+", ("c", "p"))]})
     network.settle()
-    write_homes(network, tmp_path)
+    write_homes(network, rows, tmp_path)
     tables = network.tables()
     network.close()
 
     def because(asked: str, rule: str, *derivations: int) -> list[str]:
-        said = explained(network, tmp_path, asked)
+        said = explained(network, rows, tmp_path, asked)
         check(network, parse(text), tables, said)
         first, *others = said["tuples"]
         assert first["rule"] == rule
         assert [first[name] for name in ("derivations", "listed") if name in first] == [*derivations]
         return sorted(node["tuple"] for node in others)
 
-    assert len(because('visitors(4, "p", 25)', "r1", 5, 3)) >= 3
+    assert len(because('visitors(4, "p", 25)', "visitors", 5, 3)) >= 3
     assert because('times("p", 3)', "times", 3, 3) == [
         'bot("c", "p")',
         'visit("a", "p", 1)',

@@ -7,12 +7,9 @@ import shutil
 from pathlib import Path
 
 import pytest
-from flintlog.runtime.addons.processes import gathering
 from flintlog.runtime.addons.processes.network import nodes_main
-from flintlog.runtime.job.apply import apply_batch
-from flintlog.runtime.job.init import init_state
-from flintlog.runtime.store.executors import LocalExecutor
-from flintlog.runtime.system.log import Log
+from flintlog.runtime.addons.processes.snapshots import changes_in
+from flintlog.runtime.addons.processes.state import ProcessState
 
 from golden_tests.addons.nodes.test_router import compiled
 
@@ -42,33 +39,28 @@ ROWS = {
 def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder with the states of two nodes, of which one has two batches; the home of the other is elsewhere."""
     root = tmp_path_factory.mktemp("net")
-    for node, files in ROWS.items():
+    for number, (node, files) in enumerate(ROWS.items()):
         home = root / "homes" / node if node == "node0" else root / "elsewhere"
-        init_state(PROGRAM, None, str(home / "state"), {}, buckets=1, log=Log(quiet=True))
-        folder = root / "changes" / node
-        folder.mkdir(parents=True)
-        for name, text in files:
-            (folder / name).write_text(text, encoding="utf-8")
-        apply(home, folder, "step-1")
-    (root / "changes" / "node0" / "link.csv").write_text("op,src,node\n-,a,x\n", encoding="utf-8")
-    apply(root / "homes" / "node0", root / "changes" / "node0" / "link.csv", "step-0")
+        apply(home, number, "step-1", *files)
+    apply(root / "homes" / "node0", 0, "step-0", ("link.csv", "op,src,node\n-,a,x\n"))
     status = root / "status" / "node1.json"
     status.parent.mkdir()
     status.write_text(json.dumps({"home": str(root / "elsewhere")}))
     return root
 
 
-def apply(home: Path, changes: Path, batch: str) -> None:
-    """Apply a batch to the state of a node, cut by location."""
-    apply_batch(
-        PROGRAM,
-        LocalExecutor(),
-        str(home / "state"),
-        str(changes),
-        batch,
-        publish_by="location",
-        log=Log(quiet=True),
-    )
+def apply(home: Path, number: int, batch: str, *files: tuple[str, str]) -> None:
+    """Apply a batch to the state of a node."""
+    state = ProcessState(PROGRAM, NODES.process(number), home)
+    changes = {}
+    for name, text in files:
+        path = home / name
+        path.write_text(text, encoding="utf-8")
+        relation = PROGRAM.inputs[path.stem]
+        changes[relation.table] = changes_in(PROGRAM, relation.name, path)
+    with state.database.transaction():
+        state.apply(changes, batch)
+    state.close()
 
 
 def printed(capsys: pytest.CaptureFixture[str], root: Path, *arguments: str) -> list[str]:
@@ -124,25 +116,20 @@ def test_changes(root: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert printed(capsys, root, "changes", "total", "--at", "nowhere") == ["_node,_batch,op,Node,batch"]
 
 
-def test_changes_that_are_removed(
-    root: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """A node commits and removes what it has sent while its changes are read: the others are printed."""
+def test_changes_that_are_kept_no_more(root: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """A node keeps the changes of its last commits; behind a batch that it has forgotten, none are told."""
     shutil.copytree(root / "homes" / "node0", tmp_path / "homes" / "node0")
     shutil.copytree(root / "elsewhere", tmp_path / "homes" / "node1")
-    everything = printed(capsys, root, "changes", "link")
-    files, removed = gathering.published_files, list[Path]()
-
-    def published_files(folder: Path) -> list[Path]:
-        found = [*files(folder)]
-        if "batch=step-1" in folder.parts and not removed:
-            removed.append(folder)
-            shutil.rmtree(folder)
-        return found
-
-    monkeypatch.setattr(gathering, "published_files", published_files)
-    assert printed(capsys, tmp_path, "changes", "link") == [line for line in everything if "node0,step-1" not in line]
-    assert [folder.is_relative_to(tmp_path) for folder in removed] == [True]
+    state = ProcessState(PROGRAM, NODES.process(0), tmp_path / "homes" / "node0", keep="2")
+    with state.database.transaction():
+        state.apply({"link": [("+", ("a", "z"))]}, "step-3")
+    state.close()
+    lines = printed(capsys, tmp_path, "changes", "link")
+    assert [line for line in lines if "node0" in line] == ["node0,step-0,-,a,x", "node0,step-3,+,a,z"]
+    assert len(lines) == 5
+    command = ["changes", "--root", str(tmp_path), "link", "--after", "node0=begin"]
+    assert nodes_main(PROGRAM, NODES, command) == 1
+    assert "node0 has no batch begin: it has started over since, or keeps it no longer" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(
@@ -150,8 +137,11 @@ def test_changes_that_are_removed(
     [
         (["show", "nothing"], "show: there is no relation nothing in test.dl; it has "),
         (["show", "known", "--at", "a"], "show: known has no location"),
-        (["changes", "on"], "changes: on is not an output relation, so its changes are not published"),
-        (["changes", "link", "--after", "node1=x"], "changes: node1 has no batch x: it has started over since; read"),
+        (["changes", "on"], "changes: on is not an output relation, so its changes are not kept"),
+        (
+            ["changes", "link", "--after", "node1=x"],
+            "changes: node1 has no batch x: it has started over since, or keeps",
+        ),
         (
             ["changes", "link", "--after", "node2=x"],
             "changes: --after node2=x: give it as NODE=..., for one of node0, ",

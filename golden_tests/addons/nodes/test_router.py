@@ -23,10 +23,11 @@ from flintlog.runtime.addons.processes.nodes import Nodes
 from flintlog.runtime.addons.processes.partition import Partition
 from flintlog.runtime.addons.processes.router import Router, division_text
 from flintlog.runtime.kernel.errors import JobError
-from flintlog.runtime.kernel.model import Program
+from flintlog.runtime.row_kernel import methods
+from flintlog.runtime.row_kernel.model import RowProgram
 from flintlog.runtime.system.log import Log
+from flintlog.targets.database.lower import lower_rows
 from flintlog.targets.processes.nodes import nodes_of
-from flintlog.targets.pyspark.load import load_program
 
 from golden_tests.job.kill import in_child, kill_at
 from golden_tests.nightly import AT_NIGHT, by_day
@@ -44,14 +45,16 @@ late(@N, D) :- node0(@N, D).
 alarm@"hub" :- on@"hub".
 """
 
+assert methods, "registered"
+
 #: Addresses that files, paths and SQL could take for something else.
 ODD = ["a/b", "..", ".", "", "'", '"', "a,b", "é", "日本", "%2F", "x" * 300, "\n", "NULL", "nodé", "*"]
 
 
-def compiled(text: str = TEXT, count: int = 3, known: Mapping[str, int] | None = None) -> tuple[Program, Nodes]:
+def compiled(text: str = TEXT, count: int = 3, known: Mapping[str, int] | None = None) -> tuple[RowProgram, Nodes]:
     """Return a program and its nodes."""
     plan = compile_nodes(SourceFile("test.dl", text)).node.plan
-    return load_program(plan), nodes_of(plan.program, Partition(count, dict(known or {})))
+    return lower_rows(plan), nodes_of(plan.program, Partition(count, dict(known or {})))
 
 
 PROGRAM, NODES = compiled()
@@ -60,7 +63,7 @@ PROGRAM, NODES = compiled()
 class Net:
     """The folder of some nodes and their router."""
 
-    def __init__(self, root: Path, program: Program = PROGRAM, nodes: Nodes = NODES) -> None:
+    def __init__(self, root: Path, program: RowProgram = PROGRAM, nodes: Nodes = NODES) -> None:
         """Start without files."""
         self.root, self.program, self.nodes = root, program, nodes
         self.router: Any = None
@@ -190,7 +193,7 @@ def test_primary_keys(tmp_path: Path) -> None:
     assert "two different rows with the primary key a = 1, b = 1, in an unknown order" in net.status()["refused"][0]
     net.feed("r", "1.csv", "op,a,b,c\n+,1,1,1\nupdate,1,2,2\n+,1,1,1\n")
     net.run()
-    assert net.fed("r") == net.expected([("+", 1, 1, 1), ("+", 1, 1, 1), ("+", 1, 2, 2)])
+    assert net.fed("r") == net.expected([("+", 1, 1, 1), ("+", 1, 2, 2)])
 
 
 def test_other_nodes(tmp_path: Path) -> None:
@@ -201,11 +204,11 @@ def test_other_nodes(tmp_path: Path) -> None:
     for other in (compiled(count=4), compiled(known={"a": 1}), compiled(TEXT.replace("cost: int", "cost: float"))):
         with pytest.raises(JobError, match=r"records of a router for other nodes, or for inputs with other columns"):
             Router(*other, tmp_path, Log(quiet=True))
-    holding = "import duckdb, sys; c = duckdb.connect(sys.argv[1]); print(flush=True); sys.stdin.read()"
-    command = [sys.executable, "-c", holding, str(net.router.home / "router.duckdb")]
+    holding = "import sqlite3, sys; c = sqlite3.connect(sys.argv[1]); c.execute('BEGIN EXCLUSIVE'); print(flush=True)"
+    command = [sys.executable, "-c", f"{holding}; sys.stdin.read()", str(net.router.home / "router.db")]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as other_router:
         assert other_router.stdout and other_router.stdout.readline()
-        with pytest.raises(JobError, match=r"router.duckdb is in use: another router of .* is running"):
+        with pytest.raises(JobError, match=r"router.db is in use: another router of .* is running"):
             Router(PROGRAM, NODES, tmp_path, Log(quiet=True))
         other_router.communicate()
     net.router.home.rename(tmp_path / "lost")
@@ -267,7 +270,7 @@ def test_kills(stride: int, tmp_path: Path) -> None:
             assert in_order(net.fed("link")) == in_order(net.expected(first, second)), step
             assert net.fed("known") == {"node0": [[("+", "x")]], "node1": [[("+", "x")]]}, step
         left = [path.name for path in (tmp_path / str(step) / "feeds" / "router" / ".routed").iterdir()]
-        assert [name for name in left if not name.startswith("router.duckdb")] == []
+        assert [name for name in left if not name.startswith("router.db")] == []
         step += stride
     assert step > 60
 
@@ -300,7 +303,6 @@ def test_the_record_is_forced_first(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     assert done == [
         f"sync_files {home}/000000000001",
         "INSERT",
-        f"sync {home}",
         f"put_whole {home}/000000000001/-1.parquet {feed}/router-000000000001.parquet",
         f"sync {feed}/.router-000000000001.parquet",
         f"sync {feed}",

@@ -4,13 +4,14 @@ in the end all is as if one process had computed it, and as the papers' rules de
 from __future__ import annotations
 
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
 import pytest
 from flintlog.compiler.ir.syntax import RECURSIONS
 from flintlog.compiler.nodes import compile_nodes
 from flintlog.compiler.source import SourceFile
+from flintlog.runtime.addons.processes.nodes import Nodes
 from flintlog.runtime.addons.processes.partition import Partition
 from flintlog.runtime.addons.processes.simulation import Network
 from flintlog.runtime.addons.processes.transit import Transit
@@ -68,10 +69,15 @@ def network_of(
     text: str, count: int, addresses: list[Any], rng: random.Random, recursion: str = RECURSIONS[0]
 ) -> Network:
     """Return the nodes of a program; some of the addresses are given to nodes, the others are hashed."""
-    found = compile_nodes(SourceFile("test.dl", text), recursion=recursion)
     known = {str(address): rng.randrange(count) for address in addresses if rng.random() < 0.7}
-    nodes = nodes_of(found.node.plan.program, Partition(count, known))
-    return Network(load_program(found.node.plan), nodes, Transit(rng.randrange(10**6), rng.choice([1, 2, 4])))
+    network = compiled(text, count, known, recursion)
+    return Network(*network, Transit(rng.randrange(10**6), rng.choice([1, 2, 4])))
+
+
+def compiled(text: str, count: int, known: Mapping[str, int], recursion: str = RECURSIONS[0]) -> tuple[Any, Nodes]:
+    """Return a program and its nodes."""
+    plan = compile_nodes(SourceFile("test.dl", text), recursion=recursion).node.plan
+    return load_program(plan), nodes_of(plan.program, Partition(count, known))
 
 
 def run(

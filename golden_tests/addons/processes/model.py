@@ -1,7 +1,7 @@
-"""Processes without Spark: the code of the generated scripts over relations in memory, with accidents at random.
+"""Processes in one Python process: the code of the generated scripts, with accidents at random.
 
-Each process is a script of its own, loaded as a module; its state is its program in one database, and its clock is that
-of the test. Channels are folders or topics of Kafka, but what has come is told late, out of order and repeatedly.
+Each process is a script of its own, loaded as a module; its state is a file, and its clock is that of the test.
+Channels are folders or topics of Kafka, but what has come is told late, out of order and repeatedly.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from flintlog.compiler.source import SourceFile
 from flintlog.targets import EmitOptions
 from flintlog.targets.processes.emit import emit_processes
 
-from golden_tests.harness import VERSION, MemoryJob, QuietLog, arrow_type, frozen_row, load_script
+from golden_tests.harness import VERSION, MemoryJob, QuietLog, frozen_row, load_script
 from golden_tests.oracle.language import Row
 
 #: A recursion with more derivation sets is refused.
@@ -40,101 +40,75 @@ class Killed(BaseException):
     """A process was killed at some point of its work."""
 
 
-class MemoryState:
-    """What a worker needs of a state, in memory; it outlives the worker, as files do."""
+class Stored:
+    """The state of a process in its home, which outlives the run that has it open."""
 
-    def __init__(self, job: MemoryJob) -> None:
-        self.job, self.program = job, job.program
-        self.applied = ""
-        #: What a copy of it is made from.
-        self.history: list[tuple[str, dict[str, list[tuple[str, Row]]]]] = []
-        #: Raised, each once, before a step is applied or after.
+    def __init__(self, world: World, name: str, home: Path) -> None:
+        self.world, self.name, self.home = world, name, home
+        #: Raised, each once: ``before`` a step is applied, ``after`` that, and when it is ``committed``.
         self.faults: list[tuple[str, Exception]] = []
-        self.published: dict[str, set[tuple[str, Row]]] = {}
-        self.job.module.MOST_ENTRIES = MOST_ENTRIES  # type: ignore[attr-defined]
-        self.job.run({})
+        #: What the next step does instead of being applied.
+        self.instead: Callable[[Any, str], None] | None = None
+        #: Copies of the file, the oldest first.
+        self.copies: list[Path] = []
 
-    def last_step(self) -> str:
-        """The last step that was applied."""
-        return self.applied
+    @property
+    def file(self) -> Path:
+        """The file of the state."""
+        return self.home / "state.db"
 
-    def as_after(self, steps: int, compiled: Any) -> MemoryState:
-        """A copy of the state as it was after a number of steps."""
-        copy = MemoryState(MemoryJob(compiled))
-        for name, changes in self.history[:steps]:
-            copy.take(name, changes)
-        return copy
+    @contextlib.contextmanager
+    def opened(self) -> Iterator[Any]:
+        """The state, as a running process has it or as a command opens it."""
+        worker = self.world.workers.get(self.name)
+        if worker is not None and worker.state.home == self.home:
+            yield worker.state.database
+            return
+        module: Any = self.world.modules[self.name]
+        program = module.with_inbox(module.PROGRAM, module.PROCESS.received)
+        with module.open_file_state(program, str(self.file)) as database:
+            yield database
 
-    def begin_anew(self, kept: str) -> None:
-        """Forget everything."""
-        new = MemoryState(MemoryJob(self.job.compilation))
-        self.job.close()
-        self.__init__(new.job)  # type: ignore[misc]
+    def tuples(self, name: str, kind: str = "") -> set[Row]:
+        """The tuples of a relation."""
+        if not self.file.exists():
+            return set()
+        with self.opened() as database:
+            relations = database.program.relations
+            known = [r for r in relations if r.name == name and (r.kind == "input") == (kind == "input")]
+            return {frozen_row(row) for row in database.rows(known[0])}
 
-    def has_spark(self) -> bool:
-        """There is none to lose."""
-        return True
+    @property
+    def steps(self) -> int:
+        """How many steps were applied."""
+        with self.opened() as database:
+            last: int = database.commit.number
+            return last - 1
 
-    def apply(self, step: Any) -> bool:
-        """Apply a step, unless it was applied."""
-        if step.name == self.applied:
-            return False
-        self.fail("before")
-        changes: dict[str, list[tuple[str, Row]]] = {}
-        for name, paths in step.files.items():
-            relation = next(r for r in self.job.program.relations if r.kind == "input" and r.name == name)
-            for path in paths:
-                operation = self.job.module.operation_column(relation.columns)
-                for record in pq.ParquetFile(path).read().to_pylist():
-                    row = frozen_row(record[column.name] for column in relation.columns)
-                    changes.setdefault(name, []).append((record[operation], row))
-        before = {name: self.tuples(name, "input") for name in changes}
-        for name, found in changes.items():
-            for op, row in found:
-                assert (row in before[name]) == (op == "-"), "a step changes what it says"
-        self.take(step.name, changes)
-        self.fail("after")
-        return True
+    def differences(self) -> list[dict[str, Any]]:
+        """What a recount finds."""
+        with self.opened() as database:
+            found: list[dict[str, Any]] = database.differences()
+            return found
 
-    def take(self, name: str, changes: dict[str, list[tuple[str, Row]]]) -> None:
-        """Apply the changes of a step."""
-        self.published = self.job.run(changes)
-        self.applied = name
-        self.history.append((name, changes))
+    def copy(self) -> Path:
+        """Keep a copy of the file, which nobody has open."""
+        self.copies.append(self.home.with_name(f"{self.home.name}-copy-{len(self.copies)}.db"))
+        shutil.copy(self.file, self.copies[-1])
+        return self.copies[-1]
+
+    def lose(self, older: Path | None = None) -> None:
+        """Lose the file, or have a copy of it again."""
+        for file in self.home.glob("state.db*"):
+            file.unlink()
+        if older is not None:
+            shutil.copy(older, self.file)
 
     def fail(self, when: str) -> None:
         """Raise a fault that is due."""
         for fault in [fault for fault in self.faults if fault[0] == when]:
             self.faults.remove(fault)
             raise fault[1]
-
-    def tuples(self, name: str, kind: str = "") -> set[Row]:
-        """The tuples of a relation."""
-        known = [r for r in self.job.program.relations if r.name == name and (r.kind == "input") == (kind == "input")]
-        return self.job.tuples(known[0])
-
-    def whole(self, relation: Any) -> pa.Table:
-        """All rows of a relation."""
-        return self._table(
-            relation, [("+", row) for row in sorted(self.tuples(relation.name, relation.kind), key=repr)]
-        )
-
-    def changes(self, relation: Any, step: Any) -> pa.Table | None:
-        """What the last step has changed."""
-        assert step.name == self.applied
-        found = self.published.get(relation.name)
-        return self._table(relation, sorted(found, key=repr)) if found else None
-
-    def prune(self, relations: Any, step: str) -> None:
-        """Nothing is published in files."""
-
-    def _table(self, relation: Any, rows: Sequence[tuple[str, Row]]) -> pa.Table:
-        columns = [pa.array([1 if op == "+" else -1 for op, _ in rows], pa.int64())]
-        for place, column in enumerate(relation.columns):
-            columns.append(pa.array([row[place] for _, row in rows], arrow_type(column.type)))
-        if not relation.columns:
-            columns.append(pa.array([True] * len(rows), pa.bool_()))
-        return pa.table(columns, ["_op", *(column.sql for column in relation.tuple_columns)])
 
 
 class KeptLog(QuietLog):
@@ -179,11 +153,10 @@ class World:
         #: How often an access to files fails, unless all is calm.
         self.fault_rate = 0.0
         self.modules: dict[str, ModuleType] = {name: self._module(text) for name, text in self.scripts.items()}
-        self.states: dict[str, MemoryState] = {}
+        self.states: dict[str, Stored] = {}
         self.workers: dict[str, Any] = {}
-        #: The process that is to be overtaken by another run of it in mid-turn; runs that were, and their states.
+        #: The process that is to be overtaken by another run of it in mid-turn.
         self.overtaken = ""
-        self.retired: list[MemoryState] = []
         #: Whether there is a copy of the channels, and whether what is there may not be what was there last.
         self.copied = self.restored = False
         #: The file that cannot be read.
@@ -264,6 +237,31 @@ class World:
                     lease = module.Lease(self.incarnation, self.beat + 1, False, self.sent)
                     self.channels.renew(self.process.name, lease)
 
+        class ProcessState(module.ProcessState):  # type: ignore[misc, name-defined]
+            """Fails when the test says so, and is killed now and then."""
+
+            def apply(self, changes: Any, step: str) -> None:
+                stored = self_.states[module.PROCESS.name]
+                stored.fail("before")
+                self_.perhaps_killed()
+                if stored.instead is not None:
+                    stored.instead(changes, step)
+                for relation in (self.program.inputs[name] for name in self.process.received):
+                    known = {row for _, row in self.whole(relation)} if relation.table in changes else set()
+                    for op, row in changes.get(relation.table, ()):
+                        assert (row in known) == (op == "-"), "a step changes what it says"
+                super().apply(changes, step)
+                self_.perhaps_killed()
+                stored.fail("after")
+
+        class Sender(module.Sender):  # type: ignore[misc, name-defined]
+            """Fails once a step is committed when the test says so."""
+
+            def try_to_send(self, channel: Any, caught_up: bool) -> None:
+                self_.states[module.PROCESS.name].fail("committed")
+                self_.perhaps_killed()
+                super().try_to_send(channel, caught_up)
+
         read = module.read_regular
 
         def read_regular(path: Path) -> bytes:
@@ -276,6 +274,8 @@ class World:
             read_regular=read_regular,
             Channels=Channels,
             Beat=Beat,
+            ProcessState=ProcessState,
+            Sender=Sender,
             time=SimpleNamespace(**{**vars(real_time), "monotonic": lambda: self.now}),
         )
         return module
@@ -304,8 +304,9 @@ class World:
         if self.rng.random() < 0.5:
             self.overtaken = ""
             del self.workers[name]
-            self.retired.append(self.states.pop(name))
-            self.start(name)
+            # Of two runs with one home, the new one waits for the end of a transaction.
+            elsewhere = worker.state.database.connection.in_transaction or self.rng.random() < 0.5
+            self.start(name, elsewhere)
             for other in self.rng.choices(self.names, k=self.rng.randint(0, 6)):
                 if other in self.workers:
                     self.turn(other)
@@ -315,14 +316,15 @@ class World:
         module: Any = self.modules[name]
         if name not in self.states or elsewhere:
             self.lives[name] += 1
-            if name in self.states:
-                self.states[name].job.close()
-            self.states[name] = MemoryState(MemoryJob(self.compiled.compilations[name]))
+            self.states[name] = Stored(self, name, self.home(name))
+        if self.states[name].file.exists() and not list(self.home(name).glob("*-wal")):
+            self.states[name].copy()
         settings = module.Settings(self.folder, self.home(name), lease=5.0, hold=self.hold)
         where = (self.kafka, module.PROCESS, {}) if self.kafka else (self.folder,)
         channels = module.Channels(*where, module.Seal(self.secrets[name]), self.logs[name].warn)
         try:
-            self.workers[name] = module.Worker(self.states[name], channels, module.PROCESS, settings, self.logs[name])
+            state = module.ProcessState(module.PROGRAM, module.PROCESS, settings.home, max_entries=MOST_ENTRIES)
+            self.workers[name] = module.Worker(state, channels, settings, self.logs[name])
         except (Killed, OSError):
             self.kill(name)
 
@@ -349,7 +351,7 @@ class World:
             self._drop(worker)
 
     def _drop(self, worker: Any) -> None:
-        worker.inbox.connection.close()
+        worker.state.close()
         if self.kafka:
             worker.channels.consumer.close()
             worker.channels.watcher.close()
@@ -358,15 +360,10 @@ class World:
         """The home of a process that was started."""
         return self.folder / "homes" / f"{name}-{self.lives[name]}"
 
-    def restore(self, name: str, what: str) -> None:
-        """Lose the state of a process that does not run, or its inbox, or have it as it was some steps ago."""
-        known = self.states[name]
-        if what == "inbox":
-            for file in self.home(name).glob("inbox.db*"):
-                file.unlink()
-            return
-        self.states[name] = known.as_after(self.rng.randrange(len(known.history) + 1), self.compiled.compilations[name])
-        known.job.close()
+    def restore(self, name: str) -> None:
+        """Lose the home of a process that does not run, or have it as it was once."""
+        stored = self.states[name]
+        stored.lose(self.rng.choice([None, *stored.copies]))
 
     def stop(self, name: str) -> None:
         """End a process that says goodbye."""
@@ -519,8 +516,6 @@ class World:
         """Forget everything."""
         for name in list(self.workers):
             self.kill(name)
-        for state in (*self.states.values(), *self.retired):
-            state.job.close()
         shutil.rmtree(self.folder, ignore_errors=True)
 
 

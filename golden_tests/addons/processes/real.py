@@ -1,4 +1,4 @@
-"""Processes as they run: Spark jobs of their own, started, killed and paused by the test."""
+"""Processes as they run: started, killed and paused by the test."""
 
 from __future__ import annotations
 
@@ -118,7 +118,7 @@ class RealWorld:
         self.start(name)
 
     def kill(self, name: str) -> None:
-        """End a process and its JVM without a word."""
+        """End a process without a word."""
         self.local.end(name, signal.SIGKILL)
 
     def pause(self, name: str) -> None:
@@ -160,19 +160,13 @@ class RealWorld:
         found: dict[str, set[Row]] = {}
         for process in self.topology.processes:
             job: Any = imported(self.jobs / f"{self.scripts[process.name]}.py")
-            state = self.homes.get(process.name, self.folder / "root" / "homes" / process.name) / "state"
-            manifest = job.read_state(state)
-            for name in process.outputs:
-                relation = job.PROGRAM.relation(name)
-                engine = job.DuckEngine(state=str(state))
-                entries = job.bucket_files(manifest.relations, relation, None)
-                stored = job.stored_rows(engine, str(state), relation, entries)
-                columns = ", ".join(column.sql for column in relation.columns)
-                read = engine.connection.execute(f"SELECT {columns} FROM ({stored}) AS q").fetchall()
-                rows = [hashable(list(row)) for row in read]
-                assert len(rows) == len(set(rows))
-                found.setdefault(name, set()).update(rows)
-                engine.connection.close()
+            state = self.homes.get(process.name, self.folder / "root" / "homes" / process.name) / "state.db"
+            served = job.PROCESS if hasattr(job, "PROCESS") else job.NODES
+            with job.open_file_state(job.with_inbox(job.PROGRAM, served.received), str(state)) as database:
+                for name in process.outputs:
+                    rows = [hashable([*row]) for row in database.rows(database.program.relation(name))]
+                    assert len(rows) == len(set(rows))
+                    found.setdefault(name, set()).update(rows)
         return found
 
     def close(self) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import random
 import re
+import shutil
 import subprocess
 import sys
 from collections.abc import Mapping
@@ -17,7 +18,6 @@ from flintlog.compiler.source import SourceFile
 from flintlog.targets import EmitOptions
 from flintlog.targets.processes.emit import emit_processes
 
-from golden_tests.addons.nodes.states import write_home
 from golden_tests.addons.processes.model import World
 from golden_tests.addons.processes.real import imported
 from golden_tests.harness import VERSION, frozen_row
@@ -81,10 +81,10 @@ class Written:
     def keep(self, world: World) -> None:
         """Write the states."""
         for name in world.names:
-            program = world.states[name].program
-            tables = {r.name: r.table for r in program.relations if r.kind == "input"}
-            steps = [{tables[n]: rows for n, rows in step.items()} for _, step in world.states[name].history]
-            write_home(program, self.root / "homes" / name, steps)
+            home = self.root / "homes" / name
+            home.mkdir(parents=True)
+            world.kill(name)
+            shutil.copy(world.states[name].file, home)
 
     def explain(self, process: str, *arguments: str, code: int = 0) -> str:
         """What the script of a process prints."""
@@ -190,9 +190,11 @@ def test_printed(tmp_path: Path) -> None:
         "C": {"B_half": [(2,)], "A_n": [(4,), (5,)]},
     }
     for name, known in rows.items():
-        program: Any = imported(written.jobs / f"{name}.py").PROGRAM
-        batch = {table: [("+", row) for row in found] for table, found in known.items()}
-        write_home(program, written.root / "homes" / name, [batch], str(file))
+        script: Any = imported(written.jobs / f"{name}.py")
+        state = script.ProcessState(script.PROGRAM, script.PROCESS, written.root / "homes" / name, str(file))
+        with state.database.transaction():
+            state.apply({table: [("+", row) for row in found] for table, found in known.items()}, "step-1")
+        state.close()
     given = ("C.odd(3)", "--functions", str(file))
     lines = written.explain("C", *given).splitlines()
     assert [re.sub(r"  by [\w.]+: .*", "", line) for line in lines] == [

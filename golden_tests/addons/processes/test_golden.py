@@ -14,12 +14,12 @@ from flintlog.compiler.ir.syntax import RECURSIONS
 from flintlog.compiler.nodes import compile_nodes
 from flintlog.compiler.processes import compile_processes
 from flintlog.compiler.source import SourceFile
-from flintlog.runtime.addons.processes import channels, nodes
+from flintlog.runtime import served
 from flintlog.runtime.addons.processes.partition import Partition
-from flintlog.runtime.kernel import model
 from flintlog.targets import EmitOptions, module_name
+from flintlog.targets.database.lower import lower_rows
 from flintlog.targets.processes import emit
-from flintlog.targets.processes.emit import emit_nodes, make_processes
+from flintlog.targets.processes.emit import emit_nodes, make_processes, served_part
 from flintlog.targets.processes.nodes import nodes_of
 from flintlog.targets.processes.view import process_view
 from flintlog.targets.signature import MARK
@@ -31,13 +31,21 @@ CASES = sorted(path.parent for path in Path(__file__).parent.glob("cases/*/progr
 EXAMPLE = Path(__file__).parents[3] / "examples" / "switches" / "switches.dl"
 
 
+def program_part(script: str) -> str:
+    """The part of a script that is of its program."""
+    return script.partition("\n\n\nimport os\n")[0]
+
+
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
 def test_files(case: Path, update_golden: bool) -> None:
     """The program parts of the scripts, topology and picture; nothing else stands in the folder."""
     files, found = compile_process_files([case / "program.dl"], CompileOptions(compiler=VERSION))
     plans = {name: compilation.plan for name, compilation in found.compilations.items()}
     scripts = make_processes(found.topology, plans, EmitOptions(compiler=VERSION))
-    parts = {f"{module_name(name)}.py": f"{script.part}\n" for name, script in scripts.items()}
+    parts = {
+        f"{module_name(name)}.py": f"{served_part(plans[name], EmitOptions(VERSION), served_one)}\n"
+        for name, served_one in ((name, process_view(name, found.topology, plans)) for name in scripts)
+    }
     assert all(part[:-1].partition(MARK)[2] in files[name] for name, part in parts.items())
     texts = {**files, **parts, "topology.txt": str(found.topology)}
     heading, _, body = texts.pop("run_local.py").partition(", unless it was edited.\n")
@@ -55,11 +63,10 @@ def test_printed_process(case: Path) -> None:
     compiled = compile_processes([case / "program.dl"])
     plans = {name: compilation.plan for name, compilation in compiled.compilations.items()}
     for name, script in make_processes(compiled.topology, plans, EmitOptions(compiler=VERSION, format=False)).items():
-        names = {**vars(channels), **vars(model)}
-        exec(compile(script.part, name, "exec"), names)
-        view = process_view(name, compiled.topology, plans)
-        ends = [tuple(channels.Channel(**vars(channel)) for channel in end) for end in (view.receives, view.sends)]
-        assert names["process"]() == channels.Process(name, *ends, view.fed, view.lives)
+        names = vars(served).copy()
+        exec(compile(program_part(script), name, "exec"), names)
+        assert names["process"]() == process_view(name, compiled.topology, plans)
+        assert names["program"]() == lower_rows(plans[name], VERSION)
 
 
 @pytest.mark.parametrize("division", [Partition(2), Partition(3, {"1": 2, 'a "b"': 0})], ids=["hash", "known"])
@@ -74,9 +81,10 @@ def test_printed_nodes(division: Partition) -> None:
     plan = compile_nodes(SourceFile("program.dl", text)).node.plan
     described = nodes_of(plan.program, division)
     script, *_ = emit_nodes(plan, division, EmitOptions(VERSION, format=False, runtime="installed")).values()
-    names = {**vars(nodes), **vars(model)}
-    exec(compile(script.partition("\n\n\nimport os\n")[0], "<nodes>", "exec"), names)
+    names = vars(served).copy()
+    exec(compile(program_part(script), "<nodes>", "exec"), names)
     assert names["nodes"]() == described and len(described.routes) == 4 and described.at
+    assert names["program"]() == lower_rows(plan, VERSION)
 
 
 def test_the_example_is_a_case() -> None:

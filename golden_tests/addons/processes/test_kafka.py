@@ -259,7 +259,10 @@ def test_switches(broker: Broker, address: str, tmp_path: Path) -> None:
         check(world)
         assert not (tmp_path / "root" / "channels").exists()
         world.feed("S3", "blacklist", [("-", (0,)), ("+", (1,))])
-        until("S3 is busy", lambda: world.local.status("S3")["busy"])
+        until(
+            "S3 has begun",
+            lambda: world.local.status("S3")["busy"] or len(world.local.status("S3")["fed"]["blacklist"]) > 1,
+        )
         world.kill("S3")
         for name in ("S1", "S2"):
             line = f"S3.blacklist--{name}"

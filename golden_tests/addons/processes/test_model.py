@@ -213,7 +213,7 @@ def any_schedule(
                     case "stop" if name in world.workers:
                         world.stop(name)
                     case "restore" if name not in world.workers and name in world.states:
-                        world.restore(name, rng.choice(["state", "inbox"]))
+                        world.restore(name)
                     case accident:
                         if accident in ACCIDENTS:
                             feed()
@@ -314,15 +314,14 @@ def test_what_is_said_of_a_feed_that_is_refused(tmp_path: Path, monkeypatch: pyt
     warnings: list[str] = []
     try:
         world.start("A")
-        worker, module, taken = world.workers["A"], world.modules["A"], world.states["A"].apply
+        worker, module = world.workers["A"], world.modules["A"]
 
-        def refuse(step: Any) -> Any:
-            if "e" in step.files:
-                plain = str(module.refused("column op is missing"))
-                raise module.Refused(plain, options="\n  give --op-column NAME")
-            return taken(step)
+        def refuse(changes: Any, step: str) -> None:
+            if "e" in changes:
+                plain = str(module.refused("column op is missing"))  # type: ignore[attr-defined]
+                raise module.Refused(plain, options="\n  give --op-column NAME")  # type: ignore[attr-defined]
 
-        monkeypatch.setattr(world.states["A"], "apply", refuse)
+        world.states["A"].instead = refuse
         monkeypatch.setattr(worker.log, "warn", warnings.append, raising=False)
         world.feed("A", "e", ("x",), [("+", (1,))])
         world.turn("A")

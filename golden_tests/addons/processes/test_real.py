@@ -68,7 +68,13 @@ def test_switches(worlds: list[RealWorld], tmp_path: Path) -> None:
     world.feed("S3", "blacklist", [("+", (host,)) for host in range(0, 60, 3)])
     check(world)
     world.feed("S3", "blacklist", [("-", (0,)), ("+", (1,))])
-    until("S3 is busy", lambda: world.local.status("S3")["busy"])
+    before = len(world.local.status("S3")["fed"]["blacklist"])
+
+    def begun() -> bool:
+        said = world.local.status("S3")
+        return said["busy"] or len(said["fed"]["blacklist"]) > before
+
+    until("S3 is busy, or has been", begun)
     world.kill("S3")
     lines = [("S1", "S3.blacklist--S1"), ("S2", "S3.blacklist--S2")]
     for name, line in lines:

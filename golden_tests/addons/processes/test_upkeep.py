@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from golden_tests.addons.processes import test_hostile
-from golden_tests.addons.processes.model import KeptLog, World
+from golden_tests.addons.processes.model import KeptLog, Stored, World
 from golden_tests.addons.processes.test_hostile import Pair
 from golden_tests.nightly import by_day
 
@@ -84,9 +84,9 @@ def test_feeds_are_compacted(pair: Pair, capsys: pytest.CaptureFixture[str]) -> 
     assert compact(pair) == 0
     assert re.fullmatch(r"e: 2 files became snapshot-[0-9a-f]{16}.parquet \(2 rows\)\n", capsys.readouterr().out)
     assert len(fed(pair)) == 2
-    steps = len(pair.world.states["A"].history)
+    steps = pair.world.states["A"].steps
     pair.check()
-    assert len(pair.world.states["A"].history) == steps + 1
+    assert pair.world.states["A"].steps == steps + 1
     pair.change(("-", (3, 4)))
     pair.check()
     assert compact(pair, "e") == 0
@@ -111,9 +111,7 @@ def test_who_has_read_half_of_a_feed(later: int, pair: Pair) -> None:
     pair.change(("+", (9, 9)))
     pair.check()
     world.kill("A")
-    home, copy = world.home("A"), pair.root.parent / "copy"
-    shutil.copytree(home, copy)
-    old = world.states["A"].as_after(len(world.states["A"].history), world.compiled.compilations["A"])
+    old = world.states["A"].copy()
     # This comes late, before a file that was read.
     pair.change(("-", (1, 2)), ("-", (9, 9)), ("+", (5, 6)))
     folder = pair.root / "feeds" / "A" / "e"
@@ -126,10 +124,7 @@ def test_who_has_read_half_of_a_feed(later: int, pair: Pair) -> None:
     read = {"000001.parquet", "0000015.parquet" if later else "000002.parquet", "000003.parquet"}
     module.compact_feed(module.PROGRAM, "e", folder, read)
     world.kill("A")
-    shutil.rmtree(home)
-    shutil.copytree(copy, home)
-    world.states["A"].job.close()
-    world.states["A"] = old
+    world.states["A"].lose(old)
     pair.check()
     pair.change(("+", (7, 8)))
     pair.check()
@@ -166,16 +161,27 @@ def test_a_compaction_that_is_killed(pair: Pair, monkeypatch: pytest.MonkeyPatch
     pair.check()
 
 
-def test_a_file_that_is_compacted_before_it_is_applied(pair: Pair) -> None:
-    """The step goes on without it, and the snapshot is taken in instead."""
+def test_a_file_that_is_compacted_before_it_is_read(pair: Pair, monkeypatch: pytest.MonkeyPatch) -> None:
+    """By a process that has an older home: it goes on without the file, and takes the snapshot in instead."""
     pair.change(("+", (1, 2)))
     pair.check()
-    world = pair.world
-    world.states["A"].faults = [("before", OSError(5, "no"))]
+    world, module = pair.world, pair.world.modules["A"]
+    world.kill("A")
+    older = world.states["A"].copy()
     pair.change(("-", (1, 2)), ("+", (3, 4)))
+    pair.check()
+    world.kill("A")
+    world.states["A"].lose(older)
+    world.start("A")
+    read = module.changes_in  # type: ignore[attr-defined]
+
+    def compacted(*given: Any) -> Any:
+        monkeypatch.setattr(module, "changes_in", read)
+        module.compact_feed(module.PROGRAM, "e", pair.root / "feeds" / "A" / "e", {"000001.parquet", "000002.parquet"})
+        return read(*given)
+
+    monkeypatch.setattr(module, "changes_in", compacted)
     world.turn("A")
-    assert pair.status("A")["trouble"]
-    assert compact(pair) == 0
     assert len(fed(pair)) == 1
     pair.check()
     assert pair.shown("B") == {(3, 4)} and not pair.warned("A", "read again")
@@ -206,17 +212,18 @@ def test_a_snapshot_that_is_damaged(pair: Pair) -> None:
 
 
 def test_a_process_with_files(tmp_path: Path) -> None:
-    """With a state in files: snapshots hold rows of all types and keys; changes that were sent are removed; a burst
-    that deletes and inserts a row is refused, with the places of both."""
+    """Snapshots hold rows of all types and keys; a burst that deletes and inserts a row is refused, with the places of
+    both."""
     world = World(TYPES, tmp_path / "root", random.Random(1))
     module: Any = world.modules["A"]
     feeds = tmp_path / "root" / "feeds" / "A"
 
     def started(home: str) -> Any:
         settings = module.Settings(tmp_path / "root", tmp_path / home)
-        state = module.JobState(module.PROGRAM, None, tmp_path / home / "state", None)
+        world.states["A"] = Stored(world, "A", tmp_path / home)
+        state = module.ProcessState(module.PROGRAM, module.PROCESS, tmp_path / home)
         channels = module.Channels(tmp_path / "root", module.Seal(b""), print)
-        return module.Worker(state, channels, module.PROCESS, settings, KeptLog())
+        return module.Worker(state, channels, settings, KeptLog())
 
     def write(name: str, *lines: str) -> None:
         path = feeds / name
@@ -225,7 +232,7 @@ def test_a_process_with_files(tmp_path: Path) -> None:
 
     def rows(worker: Any, name: str) -> list[Any]:
         relation = next(r for r in module.PROGRAM.relations if r.name == name)
-        return sorted(worker.state.whole(relation).to_pylist(), key=repr)
+        return sorted(worker.state.database.rows(relation), key=repr)
 
     world.calm = True
     world.start("B")
@@ -236,14 +243,12 @@ def test_a_process_with_files(tmp_path: Path) -> None:
     worker = started("one")
     for _ in range(4):
         worker.try_turn()
-    assert [(row["op"], str(row["d"]), row["l"]) for row in rows(worker, "e")] == [
+    assert [(row[0], str(row[2]), row[4]) for row in rows(worker, "e")] == [
         (1, "7.50", [1, 2]),
         (2, "1.25", [1, 2]),
         (3, "1.25", []),
     ]
     assert not worker.troubles.last and len(rows(worker, "A.p")) == 3
-    published = tmp_path / "one" / "state" / "published"
-    assert not list(published.glob("*/changes/*"))
     write("e/3.jsonl", one.replace('"_op": "+"', '"_op": "-"'), one)
     worker.try_turn()
     (said,) = [message for _, _, message in worker.feeds.refused.values()]
@@ -257,11 +262,11 @@ def test_a_process_with_files(tmp_path: Path) -> None:
     worker.try_turn()
     known = rows(worker, "e"), rows(worker, "go"), rows(worker, "A.p")
     assert len(known[0]) == 2 and not known[1]
-    worker.inbox.connection.close()
+    worker.state.close()
     again = started("two")
     for _ in range(4):
         again.try_turn()
     assert (rows(again, "e"), rows(again, "go"), rows(again, "A.p")) == known
     assert not again.troubles.last and not again.feeds.refused
-    again.inbox.connection.close()
+    again.state.close()
     world.close()

@@ -27,15 +27,15 @@ import uuid
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import NamedTuple
-
-import pyarrow as pa
-import pyarrow.parquet as pq
+from typing import TYPE_CHECKING, NamedTuple
 
 from ...kernel.errors import JobError, Passing
 from ...system.log import Log
 from ...system.places import make_folder, sync, write_exclusively
 from .partition import Partition, Pattern
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 NUMBER_FILE = re.compile(r"[0-9]{6,18}")
 MESSAGE_FILE = re.compile(
@@ -104,7 +104,7 @@ class Channel:
 class Process:
     """A process: the channels that it ``receives`` from and ``sends`` to, and its relations ``fed`` from outside. If it
     is part of a recursion with live proofs, its input ``lives`` says which processes are there. Nodes of a located
-    program divide the addresses by their ``partition``."""
+    program divide the addresses by their ``partition``; some of them receive the inputs that are ``carried``."""
 
     name: str
     receives: tuple[Channel, ...]
@@ -112,6 +112,13 @@ class Process:
     fed: tuple[str, ...]
     lives: str = ""
     partition: Partition | None = None
+    carried: tuple[str, ...] = ()
+
+    @property
+    def received(self) -> tuple[str, ...]:
+        """Return the inputs whose rows come through channels, or are lives."""
+        inputs = [*(channel.input for channel in self.receives), *self.carried, *[self.lives] * bool(self.lives)]
+        return tuple(sorted({*inputs}))
 
 
 class Number(NamedTuple):
@@ -296,6 +303,9 @@ class Seal:
 
     def read_message(self, channel: Channel, message: Message, file: str, content: bytes) -> pa.Table:
         """Return the rows in a message's file. Raise :class:`UnsoundMessage` if the mark or the format is wrong."""
+        import pyarrow as pa
+        import pyarrow.parquet as pq
+
         mark = file.split(".")[-2]
         if not self.accepts(mark, ("message", channel.name, channel.sender, message.name), content):
             who = " or was not sent with the secret of this process" if self._secret else ""
@@ -512,6 +522,9 @@ def parsed_message(name: str) -> Message | None:
 
 def table_bytes(rows: pa.Table) -> bytes:
     """Return rows as the bytes of a Parquet file."""
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
     content = pa.BufferOutputStream()
     pq.write_table(rows, content)
     written: bytes = content.getvalue().to_pybytes()

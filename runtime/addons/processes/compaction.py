@@ -11,25 +11,18 @@ import uuid
 import zlib
 from collections.abc import Collection, Iterator, Sequence
 from pathlib import Path
-from typing import Any
 
-import pyarrow as pa
-
-from ...engines.arrow import ROWS_AT_ONCE, arrow_type
-from ...engines.duckdb import DuckEngine
-from ...inputs.records import input_relation
-from ...kernel.changes import resolve_input
+from ...database.reading import StoredChange
+from ...database.state import MEMORY, open_file_state
 from ...kernel.errors import JobError, Refused
-from ...kernel.model import Program, Relation
-from ...kernel.sql import names
-from ...store.published_names import operation_column
+from ...row_kernel.model import RowProgram, RowRelation
 from ...system.places import sync
 from .channels import table_bytes, write_whole
 from .feeds import not_food
-from .snapshots import COVERED, FeedFolder, staged_rows
+from .snapshots import COVERED, FeedFolder, change_table, changes_in
 
 
-def compact_feed(program: Program, name: str, folder: Path, read: Collection[str]) -> tuple[int, str, int]:
+def compact_feed(program: RowProgram, name: str, folder: Path, read: Collection[str]) -> tuple[int, str, int]:
     """Replace the files of a feed, up to the first one that its process has not ``read``, by a snapshot; return the
     number of files, the name of the snapshot and its number of rows. Without a file to replace, the name is empty.
 
@@ -52,12 +45,12 @@ def compact_feed(program: Program, name: str, folder: Path, read: Collection[str
             chosen.append(file)
         if not chosen:
             return 0, "", 0
-        relation = input_relation(program, name)
+        relation = program.inputs[name]
         rows = remaining_rows(program, relation, [folder / file for file in (*base, *chosen)])
         covers = frozenset[str]().union(*(listing.snapshots[file] for file in base), base, chosen)
         snapshot = write_snapshot(folder, relation, rows, covers)
         remove_files(folder, covers)
-        return len(base) + len(chosen), snapshot, rows.num_rows
+        return len(base) + len(chosen), snapshot, len(rows)
 
 
 @contextlib.contextmanager
@@ -81,34 +74,29 @@ def locked_feed(folder: Path) -> Iterator[None]:
         os.close(descriptor)
 
 
-def remaining_rows(program: Program, relation: Relation, paths: Sequence[Path]) -> pa.Table:
-    """Return the rows of a relation after the files of a feed in order: the columns of a tuple."""
-    table = relation.tables
-    with contextlib.closing(DuckEngine()) as engine:
-        engine.empty(table, relation.state_columns)
+def remaining_rows(program: RowProgram, relation: RowRelation, paths: Sequence[Path]) -> list[StoredChange]:
+    """Return the rows of a relation after the files of a feed in order, as insertions."""
+    orders = tuple((table, by) for table, by in program.orders if table == relation.table)
+    alone = RowProgram(program.name, "", program.compiler, (relation,), (), orders)
+    with open_file_state(alone, MEMORY, new=True) as database:
+        with database.transaction():
+            database.apply({}, None, "begin")
         for path in paths:
             try:
-                engine.connection.register("staged", staged_rows(program, relation.name, path))
-                engine.table(table.changes, "SELECT * FROM staged")
-                resolve_input(engine, relation)
+                changes = changes_in(program, relation.name, path)
+                with database.transaction():
+                    database.apply({relation.table: changes}, None)
             except Refused as error:
                 raise JobError(f"{path}: {error.plain}; nothing was compacted") from error
-        columns = names(relation.tuple_columns)
-        order = ", ".join(column.sql for column in relation.tuple_columns)
-        # The engine keeps no order in tables.
-        rows: pa.Table = engine.arrow_reader(f"SELECT {columns} FROM {table} ORDER BY {order}", ROWS_AT_ONCE).read_all()
-    return rows
+        return [("+", row[: len(relation.row_columns)]) for row in database.stored_rows_of(relation)]
 
 
-def write_snapshot(folder: Path, relation: Relation, rows: pa.Table, covers: frozenset[str]) -> str:
+def write_snapshot(folder: Path, relation: RowRelation, rows: list[StoredChange], covers: frozenset[str]) -> str:
     """Write a snapshot of a feed, force it and its name to disk, and return the name."""
     name = f"snapshot-{uuid.uuid4().hex[:16]}.parquet"
-    fields = [pa.field(column.name, arrow_type(column.type)) for column in relation.columns]
-    arrays: list[Any] = [rows.column(column.sql).cast(arrow_type(column.type)) for column in relation.columns]
-    fields.append(pa.field(operation_column(relation.columns), pa.string()))
-    arrays.append(pa.array(["+"] * rows.num_rows))
     said = base64.b64encode(zlib.compress(json.dumps(sorted(covers)).encode()))
-    write_whole(folder / name, table_bytes(pa.table(arrays, schema=pa.schema(fields, {COVERED: said}))), forced=True)
+    table = change_table(rows, relation).replace_schema_metadata({COVERED: said})
+    write_whole(folder / name, table_bytes(table), forced=True)
     return name
 
 

@@ -11,66 +11,25 @@ seconds. What it delivers in the meantime is collected separately, and only the 
 
 from __future__ import annotations
 
-import contextlib
 import json
-import shutil
-import sqlite3
 import time
-import uuid
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import pyarrow as pa
-import pyarrow.parquet as pq
 
-from ...engines.arrow import arrow_type, string_array
-from ...kernel.errors import JobError, Passing
-from ...kernel.model import Program, Relation
-from ...kernel.values import plain_row, stored_row
-from ...row_kernel.encodings import decoded_row, encoded_tuple
-from ...row_kernel.tables import quoted_sql
-from ...store.published_names import operation_column
-from ...system.places import make_folder, sync, sync_files
-from .channels import NO_LIFE, NO_NUMBER, Channel, Life, Message, Number, Process
+from ...database.state import telling_errors
+from ...engines.arrow import arrow_type
+from ...kernel.errors import JobError
+from ...kernel.values import plain_row
+from ...row_kernel.encodings import encoded_tuple
+from ...row_kernel.model import RowRelation
+from .channels import NO_LIFE, NO_NUMBER, Channel, Life, Message, Number
 from .snapshots import Replacement
-
-INBOX_VERSION = 3
-"""Increased whenever older inboxes become unreadable."""
-
-INBOX_FILE = "inbox.db"
-"""The name of the file in the home of a process."""
-
-INBOX_LOCK_SECONDS = 20.0
-"""How long another run of the process is waited for that still has the file open."""
-
-INBOX_SETTINGS = (
-    "trusted_schema = OFF",
-    "locking_mode = EXCLUSIVE",
-    "journal_mode = WAL",
-    "synchronous = FULL",
-    "cache_size = -16384",  # 16 MiB
-)
-"""No other process has the file open at the same time."""
-
-INBOX_TABLES = (
-    "_inbox_made_for (text TEXT)",
-    "_inbox_lines (channel TEXT PRIMARY KEY, line TEXT)",
-    "_inbox_seen (channel TEXT, sequence INTEGER, PRIMARY KEY (channel, sequence)) WITHOUT ROWID",
-    "_inbox_made (step INTEGER, name TEXT, before TEXT, files TEXT, done INTEGER)",
-    "_inbox_fed (relation TEXT, file TEXT)",
-    "_inbox_covered (relation TEXT, file TEXT, snapshot TEXT)",
-)
-"""What an inbox has besides the accumulators: what it is for, its lines, the messages that were seen behind a missing
-one, the last step, and the files that were fed, also as parts of snapshots."""
-
-StoredRow = tuple[Any, ...]
-"""A tuple as it is kept."""
-
-ReceivedChange = tuple[int, StoredRow]
-"""A number of copies that come or go, and the tuple."""
+from .state import ProcessState, SignedRow, StoredRow, received_columns, received_table
 
 
 @dataclass
@@ -140,139 +99,65 @@ def read_line(text: str) -> Line:
     return line
 
 
-class InputStep(NamedTuple):
-    """The messages that a process takes in at once, as a batch: its ``number``, its ``name``, which is the unique ID of
-    the batch, and for each input relation the files of its changes."""
-
-    number: int
-    name: str
-    files: dict[str, list[str]]
-
-
 class OtherColumns(Exception):
     """Raised if a message and its reader differ in columns, because the processes were not compiled together."""
 
 
 class Inbox:
-    """The accumulators of a process, in an SQLite file of their own, and the steps made from what they receive.
+    """The accumulators of a process, in the file of its state, and the steps made from what they receive.
 
-    One transaction records both the messages that a step has read and the changes that it makes. A process that was
-    killed finds its unfinished step and repeats it.
+    One transaction records the messages that a step has read, and the changes that it makes.
     """
 
-    def __init__(self, home: Path, process: Process, program: Program, hold: float, life: str = "") -> None:
-        """Open or create the file in the folder ``home``, and delete the files of all steps but an unfinished one.
-        ``life`` is that of this run of the process."""
-        make_folder(home)
-        self.home, self.process, self.hold, self.life = home, process, hold, life
-        self.named = {r.name: r for r in program.relations if r.kind == "input"}
-        received = [channel.input for channel in process.receives] + [process.lives] * bool(process.lives)
-        self.relations = {name: self.named[name] for name in received}
-        self.connection = self._open()
-        step = self.unfinished()
-        for folder in (home / "steps").glob("step-*"):
-            if step is None or folder.name != step.name:
-                shutil.rmtree(folder, ignore_errors=True)
+    def __init__(self, state: ProcessState, hold: float, life: str = "") -> None:
+        """Let this run of the process, whose ``life`` it is, be the one that may write."""
+        self.state, self.process, self.hold, self.life = state, state.process, hold, life
+        self.relations = {name: state.program.inputs[name] for name in self.process.received}
+        with state.database.transaction():
+            self.run("DELETE FROM _inbox_run")
+            self.run("INSERT INTO _inbox_run VALUES (?)", [life])
+        self.read()
 
     def reopen(self) -> None:
         """Open the file again in the state of its last commit, but keep the current sessions of the lines."""
         sessions = {name: line.session for name, line in self.lines.items()}
-        self.connection.close()
-        self.connection = self._open()
+        self.state.reopen()
+        self.read()
         for name, session in sessions.items():
             self.lines[name].session = session
 
-    def begin_anew(self, kept: str) -> None:
-        """Continue with an empty file; rename the old one to end in ``kept``."""
-        self.connection.close()
-        for name in (INBOX_FILE, f"{INBOX_FILE}-wal"):
-            with contextlib.suppress(FileNotFoundError):
-                (self.home / name).rename(self.home / f"{name}.{kept}")
-        self.connection = self._open()
-
-    def _open(self) -> sqlite3.Connection:
-        """Open the file, create missing tables and read the lines. Raise Passing if it cannot be opened."""
-        path = self.home / INBOX_FILE
-        # An older run of the process may still hold the lock.
-        self.connection = sqlite3.connect(path, INBOX_LOCK_SECONDS, isolation_level=None)
-        try:
-            try:
-                for setting in INBOX_SETTINGS:
-                    self.connection.execute(f"PRAGMA {setting}")
-                self.connection.execute("BEGIN IMMEDIATE")
-                self.check_columns(str(path))
-            except sqlite3.DatabaseError as error:
-                raise Passing(
-                    f"{path} cannot be opened: {error}; if it is damaged, move it away, so that the process starts over"
-                ) from error
-            self.run("COMMIT")
-        except BaseException:
-            self.connection.close()
-            raise
+    def read(self) -> None:
+        """Read the lines."""
         #: By input relation, by how much rows are there more often than before the step: 1, -1 or 0.
         self.net: dict[str, Counter[StoredRow]] = {}
         #: By fed relation, the files that were taken in, as far as they were asked for.
         self.taken: dict[str, list[str]] = {}
         #: The lines as they are stored.
         self.known = known = dict(self.run("SELECT channel, line FROM _inbox_lines"))
-        self.lines = {
-            channel.name: (read_line(known[channel.name]) if channel.name in known else Line())
-            for channel in self.process.receives
-        }
-        return self.connection
-
-    def check_columns(self, path: str) -> None:
-        """Make the tables of a new file. Raise JobError if a file was made for other columns or by another version of
-        this code."""
-        columns = {
-            name: [(column.name, column.type) for column in relation.columns]
-            for name, relation in self.relations.items()
-        }
-        made_for = json.dumps([INBOX_VERSION, columns], sort_keys=True)
-        tables = [name for (name,) in self.connection.execute("SELECT name FROM sqlite_schema WHERE type = 'table'")]
-        if not tables:
-            for definition in INBOX_TABLES:
-                self.connection.execute(f"CREATE TABLE {definition}")
-            for relation in self.relations.values():
-                listed = "".join(f"{column}, " for column in received_columns(relation))
-                self.connection.execute(
-                    f"CREATE TABLE {received_table(relation)} ({listed}_shown, _channel, _copies INTEGER, "
-                    f"PRIMARY KEY ({listed}_shown, _channel)) WITHOUT ROWID"
-                )
-                self.connection.execute(
-                    f"CREATE INDEX {quoted_sql(f'_received_{relation.table}__1')} ON {received_table(relation)} "
-                    "(_channel, _shown)"
-                )
-            self.connection.execute("INSERT INTO _inbox_made_for VALUES (?)", (made_for,))
-        elif "_inbox_made_for" not in tables or self.run("SELECT text FROM _inbox_made_for") != [(made_for,)]:
-            raise JobError(
-                f"{path} was written by another version of the program or of the compiler; start {self.process.name} "
-                "in a new home (--home)"
-            )
-
-    def agrees_with(self, last: str) -> bool:
-        """Return whether a state whose last step is ``last`` matches the steps made here: ``last`` is the latest of
-        them, or the one before it if the latest was not applied yet and its files are complete."""
-        for name, before, files, done in self.run("SELECT name, before, files, done FROM _inbox_made"):
-            if last == before and not done:
-                files_of_step = [f for paths in json.loads(files).values() for f in paths]
-                return all((self.home / f).exists() for f in files_of_step if not Path(f).is_absolute())
-            return bool(last == name)
-        return not last
+        self.lines: dict[str, Line] = {}
+        for channel in self.process.receives:
+            try:
+                self.lines[channel.name] = read_line(known[channel.name]) if channel.name in known else Line()
+            except (ValueError, TypeError, LookupError, AttributeError, RecursionError) as error:
+                raise JobError(
+                    f"{self.state.database.path} is damaged: the line of channel {channel.name} cannot be read; start "
+                    f"{self.process.name} in a new home (--home): its feeds are read again then"
+                ) from error
 
     def run(self, sql: str, values: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
         """Run a statement and return its rows."""
-        with telling_trouble(self.home / INBOX_FILE):
-            return self.connection.execute(sql, values).fetchall()
+        with telling_errors(self.state.database.path):
+            return self.state.database.connection.execute(sql, values).fetchall()
 
     def run_all(self, sql: str, values: Iterable[Sequence[Any]]) -> None:
         """Run a statement for each of several rows of values."""
-        with telling_trouble(self.home / INBOX_FILE):
-            self.connection.executemany(sql, values)
+        with telling_errors(self.state.database.path):
+            self.state.database.connection.executemany(sql, values)
 
     def begin(self) -> None:
-        """Begin the transaction of a step."""
-        self.run("BEGIN IMMEDIATE")
+        """Begin a step, in the transaction that is open. Raise JobError if another run has the file now."""
+        if self.run("SELECT nonce FROM _inbox_run") != [(self.life,)]:
+            raise JobError(f"another run of {self.process.name} has taken over")
         self.net.clear()
 
     def receive(self, channel: Channel, message: Message, rows: Callable[[], pa.Table]) -> bool:
@@ -368,7 +253,7 @@ class Inbox:
         assert line.next
         line.show(line.next)
 
-    def _received(self, channel: Channel, shown: bool) -> list[ReceivedChange]:
+    def _received(self, channel: Channel, shown: bool) -> list[SignedRow]:
         """Return the visible tuples of a channel, or those collected separately, with their counts."""
         relation = self.relations[channel.input]
         columns = "".join(f", {column}" for column in received_columns(relation))
@@ -384,7 +269,7 @@ class Inbox:
         table = received_table(self.relations[channel.input])
         self.run(f"DELETE FROM {table} WHERE _channel = ? AND _shown = ?", [channel.name, shown])
 
-    def _add(self, name: str, channel: str, changes: Iterable[ReceivedChange], shown: bool) -> None:
+    def _add(self, name: str, channel: str, changes: Iterable[SignedRow], shown: bool) -> None:
         """Add signed counts to those of a channel. If visible, tuples that appear or disappear change the step."""
         counts: Counter[StoredRow] = Counter()
         for copies, row in changes:
@@ -407,18 +292,17 @@ class Inbox:
             for row, _ in changed:
                 net[row] += self._is_there(relation, row) - (row in before)
 
-    def _is_there(self, relation: Relation, row: StoredRow) -> bool:
+    def _is_there(self, relation: RowRelation, row: StoredRow) -> bool:
         """Return whether some channel shows a tuple."""
         same = "".join(f"{column} = ? AND " for column in received_columns(relation))
         return bool(
             self.run(f"SELECT 1 FROM {received_table(relation)} WHERE {same}_shown AND _copies > 0 LIMIT 1", row)
         )
 
-    def note_lives(self) -> bool:
+    def note_lives(self) -> None:
         """Add what has changed to the lives of the processes that are there: this one's, and those of the senders whose
         dead base facts are known, in all recursions. While a sender does not get through with these, its base facts
-        count for nothing here, whoever sends proofs with them; when it does again, they count again. Return whether
-        anything has changed."""
+        count for nothing here, whoever sends proofs with them; when it does again, they count again."""
         lives = {(self.process.name, self.life, True)}
         dead = [(c.sender, self.lines[c.name]) for c in self.process.receives if c.dead]
         unheard = {sender for sender, line in dead if line.state not in ("open", "held")}
@@ -429,95 +313,37 @@ class Inbox:
         recorded = {*self.run(f"SELECT {columns} FROM {received_table(relation)}")}
         changes = [(-1, row) for row in recorded - now] + [(1, row) for row in now - recorded]
         self._add(relation.name, "", changes, shown=True)
-        return bool(changes)
 
-    def finish(self, fed: Mapping[str, Path], replaced: Mapping[str, Replacement]) -> InputStep | None:
-        """Commit the step, which also takes in the files ``fed`` from outside, those that are snapshots as what they
-        have ``replaced``; return None if nothing has changed."""
-        changed = bool(self.process.lives) and self.note_lives()
-        lines = {channel: json.dumps(vars(line)) for channel, line in self.lines.items()}
-        if not (changed or fed) and lines == self.known:
-            # Nothing has come, so nothing needs to be forced to the disk.
-            self.run("COMMIT")
-            return None
-        number, before = 1, ""
-        for last, name in self.run("SELECT step, name FROM _inbox_made"):
-            number, before = last + 1, name
-        batch = f"step-{number:09d}-{uuid.uuid4().hex[:8]}"
-        files = {name: [str(path.absolute())] for name, path in fed.items()}
-        for name, relation in self.relations.items():
-            net = [(row, sign) for row, sign in self.net.get(name, {}).items() if sign]
-            if net:
-                files[name] = [self._write_changes(net_table(net, relation), step_path(batch, relation.table))]
-        for name, replacement in replaced.items():
-            del files[name]
-            if replacement.changes.num_rows:
-                # Under the name of the snapshot, in a folder for each relation.
-                path = Path("steps", batch, f"feed-{self.named[name].table}", fed[name].name)
-                files[name] = [self._write_changes(replacement.changes, path)]
-        if (self.home / "steps" / batch).is_dir():
-            sync_files(self.home / "steps" / batch)
-        if files:
-            self.run("DELETE FROM _inbox_made")
-            values = [number, batch, before, json.dumps(files)]
-            self.run("INSERT INTO _inbox_made VALUES (?, ?, ?, ?, FALSE)", values)
-        self.run_all("INSERT INTO _inbox_fed VALUES (?, ?)", [(name, path.name) for name, path in fed.items()])
+    def received(self) -> dict[str, list[tuple[str, StoredRow]]]:
+        """Return the changes that the step makes in what is received, by name, lives included."""
+        if self.process.lives:
+            self.note_lives()
+        net = {
+            name: [("+" if sign > 0 else "-", row) for row, sign in rows.items() if sign]
+            for name, rows in self.net.items()
+        }
+        return {name: changes for name, changes in net.items() if changes}
+
+    def finish(self, fed: Mapping[str, Path], replaced: Mapping[str, Replacement]) -> None:
+        """Record the lines, and the files ``fed`` from outside, those that are snapshots with what they stand for."""
+        self.run_all("REPLACE INTO _inbox_fed VALUES (?, ?)", [(name, path.name) for name, path in fed.items()])
         for name, replacement in replaced.items():
             for table in ("_inbox_fed", "_inbox_covered"):
                 again = [(name, file) for file in sorted(replacement.again)]
                 self.run_all(f"DELETE FROM {table} WHERE relation = ? AND file = ?", again)
             covered = [(name, file, fed[name].name) for file in sorted(replacement.covers)]
             self.run_all("INSERT INTO _inbox_covered VALUES (?, ?, ?)", covered)
-        self.run_all("REPLACE INTO _inbox_lines VALUES (?, ?)", lines.items())
-        self.run("COMMIT")
+        lines = {channel: json.dumps(vars(line)) for channel, line in self.lines.items()}
+        self.run_all("REPLACE INTO _inbox_lines VALUES (?, ?)", lines.items() - self.known.items())
         self.known = lines
-        self.taken.clear()
-        # SQLite forces its log to disk, but not the folder.
-        sync(self.home)
-        return self.unfinished() if files else None
-
-    def _write_changes(self, changes: pa.Table, path: Path) -> str:
-        """Write changes of a step to a file, whose path is relative to the home; return the path."""
-        make_folder((self.home / path).parent)
-        pq.write_table(changes, self.home / path)
-        return str(path)
+        if fed:
+            self.taken.clear()
 
     def note_passed(self, passed: Mapping[str, Sequence[str]]) -> None:
         """Record snapshots of feeds, by relation, as taken in: the files that they cover were."""
         self.taken.clear()
         named = [(relation, file) for relation, files in passed.items() for file in files]
-        self.run_all("INSERT INTO _inbox_fed VALUES (?, ?)", named)
-
-    def unfinished(self) -> InputStep | None:
-        """Return the step that was committed but not applied yet, or None."""
-        for number, name, files in self.run("SELECT step, name, files FROM _inbox_made WHERE NOT done"):
-            # Files fed from outside have absolute paths, which joining with the folder does not change.
-            absolute = {n: [str(self.home / f) for f in paths] for n, paths in json.loads(files).items()}
-            return InputStep(number, name, absolute)
-        return None
-
-    def done(self, step: InputStep) -> None:
-        """Record that a step was applied, and delete its files."""
-        self.run("UPDATE _inbox_made SET done = TRUE WHERE name = ?", [step.name])
-        shutil.rmtree(self.home / "steps" / step.name, ignore_errors=True)
-
-    def leave_out(self, step: InputStep, relations: Iterable[str]) -> InputStep:
-        """Change a step to leave out the files fed to some relations, which are pending again; return the new step."""
-        files = dict(step.files)
-        self.taken.clear()
-        self.run("BEGIN IMMEDIATE")
-        ((stored,),) = self.run("SELECT files FROM _inbox_made WHERE step = ?", [step.number])
-        named = json.loads(stored)
-        for name in relations:
-            (path,) = files.pop(name)
-            del named[name]
-            values = [name, Path(path).name]
-            self.run("DELETE FROM _inbox_fed WHERE relation = ? AND file = ?", values)
-            self.run("DELETE FROM _inbox_covered WHERE relation = ? AND snapshot = ?", values)
-        changed = [json.dumps(named), step.number]
-        self.run("UPDATE _inbox_made SET files = ? WHERE step = ?", changed)
-        self.run("COMMIT")
-        return step._replace(files=files)
+        self.run_all("REPLACE INTO _inbox_fed VALUES (?, ?)", named)
 
     def files_fed(self, relation: str) -> list[str]:
         """Return the names of the files from outside that were taken in for a relation, also as parts of snapshots,
@@ -529,54 +355,20 @@ class Inbox:
         return self.taken[relation]
 
 
-@contextlib.contextmanager
-def telling_trouble(path: Path) -> Iterator[None]:
-    """Raise errors of SQLite as Passing, after which the file is opened again."""
-    try:
-        yield
-    except sqlite3.Error as error:
-        raise Passing(f"{path} cannot be read or written: {error}") from error
-
-
-def received_table(relation: Relation) -> str:
-    """Return the name in SQL of the table with the accumulators of a relation's channels."""
-    return quoted_sql(f"_received_{relation.table}")
-
-
-def received_columns(relation: Relation) -> list[str]:
-    """Return the names in SQL of the columns of a relation's accumulators."""
-    return [quoted_sql(column.sql) for column in relation.tuple_columns]
-
-
-def step_path(step: str, table: str) -> Path:
-    """Return the path, relative to the home, of the file with what a step changes in a table."""
-    return Path("steps", step, f"{table}.parquet")
-
-
-def changes_received(rows: pa.Table, relation: Relation) -> Iterator[ReceivedChange]:
+def changes_received(rows: pa.Table, relation: RowRelation) -> Iterator[SignedRow]:
     """Yield the rows of a message, each behind its count, as they are kept."""
     counts, *values = (column.to_pylist() for column in rows.columns)
     for copies, *row in zip(counts, *values, strict=True):
         yield copies, encoded_tuple(relation.tuple_columns, plain_row(relation.tuple_columns, row))
 
 
-def net_table(net: Iterable[tuple[StoredRow, int]], relation: Relation) -> pa.Table:
-    """Return the changes of a step, with the columns of a relation and an operation."""
-    changes = [*net]
-    columns = relation.columns
-    rows = [stored_row(columns, decoded_row(columns, row[: len(columns)])) for row, _ in changes]
-    arrays = [pa.array([row[place] for row in rows], arrow_type(column.type)) for place, column in enumerate(columns)]
-    signs = string_array("+" if sign > 0 else "-" for _, sign in changes)
-    return pa.table([*arrays, signs], [*(column.name for column in columns), operation_column(columns)])
-
-
-def sent_columns(rows: pa.Table, names: Sequence[str], relation: Relation) -> pa.Table:
+def sent_columns(rows: pa.Table, names: Sequence[str], relation: RowRelation) -> pa.Table:
     """Return rows to be sent (``_op`` and a relation's columns), with the columns' names and types as metadata."""
     said = [[name, column.type] for name, column in zip(names, relation.columns, strict=True)]
     return rows.replace_schema_metadata({"flintlog.columns": json.dumps(said)})
 
 
-def matched_rows(rows: pa.Table, channel: Channel, relation: Relation) -> pa.Table:
+def matched_rows(rows: pa.Table, channel: Channel, relation: RowRelation) -> pa.Table:
     """Return the rows of a message as ``_op`` and the columns of the reader's relation, in its order and under its
     SQL names. Raise :class:`OtherColumns` unless both have the same columns by name and type."""
     said = (rows.schema.metadata or {}).get(b"flintlog.columns")

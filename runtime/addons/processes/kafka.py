@@ -13,9 +13,7 @@ import re
 import time
 import uuid
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
-
-import pyarrow as pa
+from typing import TYPE_CHECKING, Any
 
 from ...kernel.errors import JobError, Passing, remember_keys
 from ..brokers import KAFKA_PATIENCE, topic_offsets
@@ -34,6 +32,9 @@ from .channels import (
     parsed_message,
     table_bytes,
 )
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 RECORD_BYTES = 512 * 1024
 """The maximal size in bytes of a record; longer messages are split. Brokers accept 1 MB by default."""

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from ...job.shared_options import Parser, add_format, seconds_option
 from ...kernel.errors import JobError
-from ...kernel.model import Program
+from ...row_kernel.model import RowProgram
 from ...system.ended import until_signal
 from ...system.log import Log
 from ...system.permissions import private_files
@@ -18,10 +18,12 @@ from .gathering import gathered_changes, gathered_rows, homes_of
 from .nodes import ROUTER, Nodes
 from .router import Router
 from .serve import begun, exit_code_of, folder_here, process_main
+from .state import with_inbox
 
 
-def nodes_main(program: Program, nodes: Nodes, argv: Sequence[str]) -> int:
+def nodes_main(program: RowProgram, nodes: Nodes, argv: Sequence[str]) -> int:
     """Run a command for all nodes of a program, or one of those of a process for a node; return the exit code."""
+    program = with_inbox(program, nodes.received)
     command, *arguments = argv or [""]
     if command == "route":
         asked = vars(route_parser(nodes).parse_args(arguments))
@@ -53,7 +55,7 @@ def route_parser(nodes: Nodes) -> Parser:
     return parser
 
 
-def route(program: Program, nodes: Nodes, root: str, poll: float = 0.1, once: bool = False) -> int:
+def route(program: RowProgram, nodes: Nodes, root: str, poll: float = 0.1, once: bool = False) -> int:
     """Split the feeds of the router until SIGTERM or SIGINT, or ``once``, and return the exit code."""
     ended, log, shared = until_signal(twice=False), Log(), folder_here(root).absolute()
     router = begun(lambda: Router(program, nodes, shared, log), ended, log)
@@ -72,10 +74,10 @@ def route(program: Program, nodes: Nodes, root: str, poll: float = 0.1, once: bo
     return 0
 
 
-def gathering_parser(program: Program, nodes: Nodes, command: str) -> Parser:
+def gathering_parser(program: RowProgram, nodes: Nodes, command: str) -> Parser:
     """Return the parser of ``show`` or ``changes`` for all nodes."""
     outputs = ", ".join(sorted(r.name for r in program.relations if r.output and not r.hidden)) or "none"
-    what = "the tuples of a relation" if command == "show" else "the published changes of an output relation"
+    what = "the tuples of a relation" if command == "show" else "the changes of an output relation"
     parser = Parser(
         prog=f"{Path(sys.argv[0]).name} {command}",
         description=f"Print {what} at all nodes. Each node is read as of its last commit. Outputs: {outputs}.",
@@ -104,8 +106,8 @@ def gathering_parser(program: Program, nodes: Nodes, command: str) -> Parser:
     return parser
 
 
-def print_gathered(program: Program, nodes: Nodes, command: str, options: argparse.Namespace) -> int:
-    """Print the tuples of a relation at all nodes, or the changes that they have published. ``options`` are those of
+def print_gathered(program: RowProgram, nodes: Nodes, command: str, options: argparse.Namespace) -> int:
+    """Print the tuples of a relation at all nodes, or the changes that they keep. ``options`` are those of
     :func:`gathering_parser`."""
     homes = homes_of(nodes, Path(options.root).absolute(), named(nodes, options.home, "--home"))
     shared = (program, homes, options.relation, options.at)

@@ -41,6 +41,11 @@ class Nodes:
     lives: str = ""
     at: Mapping[str, Address] = field(default_factory=dict)
 
+    @property
+    def received(self) -> tuple[str, ...]:
+        """Return the inputs whose rows come through channels, or are lives, at any node."""
+        return self.process(0).received
+
     def name(self, node: int) -> str:
         """Return the name of a node as a process."""
         return f"node{node}"
@@ -55,6 +60,7 @@ class Nodes:
             self.fed,
             self.lives,
             self.partition,
+            tuple(route.input for route in self.routes),
         )
 
     def channels(self, route: Route, sender: int, reader: int) -> tuple[Channel, ...]:

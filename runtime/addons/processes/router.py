@@ -17,32 +17,35 @@ import json
 import os
 import re
 import shutil
-from collections.abc import Iterator, Mapping, Sequence
+import sqlite3
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-import pyarrow as pa
-import pyarrow.parquet as pq
-
-from ...engines.instances import open_database
-from ...inputs.files import Reading
-from ...inputs.records import input_relation, refused
-from ...inputs.staging import stage_inputs
+from ...database.reading import StoredChange
+from ...database.state import telling_errors
+from ...inputs.records import refused
 from ...kernel.errors import JobError, Refused, reason
-from ...kernel.model import Program, Relation
-from ...kernel.values import named_values
-from ...store.cut_by_value import ROWS_CUT_AT_ONCE, rows_by_value, write_cut
-from ...store.executors import LocalExecutor
-from ...store.published_names import operation_column
+from ...kernel.values import named_values, stored_row
+from ...row_kernel.encodings import decoded_row
+from ...row_kernel.model import RowProgram, RowRelation
 from ...system.log import Log
 from ...system.places import make_folder, sync, sync_files
 from ...system.transient_errors import Troubles
+from .channels import table_bytes
 from .feeds import Feeds, feed_folder
 from .nodes import ROUTER, Nodes
-from .snapshots import FeedFolder
+from .snapshots import FeedFolder, change_table, changes_in
 from .status import write_status
 from .unattended import passes_unattended
+
+ROUTER_TABLES = (
+    "made_for (text TEXT)",
+    "passed (relation TEXT, file TEXT)",
+    "routed (number INTEGER PRIMARY KEY, relation TEXT, file TEXT, parts TEXT, done INTEGER)",
+)
+"""What a router records: what it is for, the snapshots that stand for files that it has split, and the files."""
 
 ROUTED_FILE = re.compile(r"router-([0-9]{12})\.parquet")
 """The names of the files that a router has put into the feeds of nodes."""
@@ -51,12 +54,11 @@ ROUTED_FILE = re.compile(r"router-([0-9]{12})\.parquet")
 class Router:
     """A running router. Its records are in a folder beside the feeds that it reads, so that copies have both."""
 
-    def __init__(self, program: Program, nodes: Nodes, root: Path, log: Log) -> None:
+    def __init__(self, program: RowProgram, nodes: Nodes, root: Path, log: Log) -> None:
         """Open the records, or create them; raise JobError if they are of other nodes, or lack what nodes were fed."""
         self.program, self.nodes, self.root, self.log = program, nodes, root, log
-        self.executor = LocalExecutor()
         self.home = feed_folder(root, ROUTER, ".routed")
-        self.relations = {name: input_relation(program, name) for name in nodes.fed}
+        self.relations = {name: program.inputs[name] for name in nodes.fed}
         make_folder(self.home)
         self.connection = self.open()
         try:
@@ -72,29 +74,35 @@ class Router:
 
     # ---- records -----------------------------------------------------------------------------------------------------
 
-    def open(self) -> Any:
-        """Open or create the database of the records; raise JobError if another router has it."""
-        import duckdb
-
-        path = self.home / "router.duckdb"
-        try:
-            connection = open_database(str(path), [str(self.home)])
-        except duckdb.IOException as error:
-            if "lock" in str(error).lower():
-                raise JobError(f"{path} is in use: another router of {self.root} is running") from error
-            raise
-        connection.execute("CREATE TABLE IF NOT EXISTS made_for (text VARCHAR)")
-        connection.execute("CREATE TABLE IF NOT EXISTS passed (relation VARCHAR, file VARCHAR)")
-        connection.execute(
-            "CREATE TABLE IF NOT EXISTS routed (number BIGINT, relation VARCHAR, file VARCHAR, parts VARCHAR, "
-            "done BOOLEAN)"
-        )
+    def open(self) -> sqlite3.Connection:
+        """Open or create the database of the records; raise JobError if another router has it, or if it is of an
+        earlier version."""
+        path = self.home / "router.db"
+        if (self.home / "router.duckdb").exists():
+            raise JobError(
+                f"{self.home} has the records of a router of an earlier version of Flintlog: start the nodes and their "
+                "router in a new folder (--root)"
+            )
+        with telling_errors(str(path)):
+            connection = sqlite3.connect(path, 0.0, isolation_level=None)
+            try:
+                for setting in ("trusted_schema = OFF", "locking_mode = EXCLUSIVE", "synchronous = FULL"):
+                    connection.execute(f"PRAGMA {setting}")
+                connection.execute("BEGIN EXCLUSIVE")
+                for table in ROUTER_TABLES:
+                    connection.execute(f"CREATE TABLE IF NOT EXISTS {table}")
+                connection.execute("COMMIT")
+            except sqlite3.OperationalError as error:
+                connection.close()
+                if error.sqlite_errorcode == sqlite3.SQLITE_BUSY:
+                    raise JobError(f"{path} is in use: another router of {self.root} is running") from error
+                raise
         return connection
 
     def run(self, sql: str, values: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
         """Run a statement and return its rows."""
-        rows: list[tuple[Any, ...]] = self.connection.execute(sql, values).fetchall()
-        return rows
+        with telling_errors(str(self.home / "router.db")):
+            return self.connection.execute(sql, values).fetchall()
 
     def check_records(self) -> None:
         """Record what this router splits; raise JobError if the records are of something else, or older than what nodes
@@ -187,8 +195,6 @@ class Router:
             return
         sync_files(folder)
         self.run("INSERT INTO routed VALUES (?, ?, ?, ?, FALSE)", [number, name, path.name, json.dumps(parts)])
-        # DuckDB calls fsync on its log, but not on the folder.
-        sync(self.home)
         self.deliver()
         self.counts["steps"] += 1
         self.last = datetime.now(UTC).isoformat(timespec="milliseconds")
@@ -199,56 +205,28 @@ class Router:
         if split:
             raise refused(f"{path} stands for {min(split)}, which was split already, and for files that were not")
 
-    def split(self, relation: Relation, path: Path, folder: Path) -> dict[str, list[int]]:
+    def split(self, relation: RowRelation, path: Path, folder: Path) -> dict[str, list[int]]:
         """Write the changes of a file, one file for each set of nodes that gets the same, and return these nodes by
         file. Raise Refused if a node would refuse the changes."""
-        staging = folder / "staged"
-        staged = stage_inputs(
-            self.executor, self.program, {relation.name: [str(path)]}, staging, Reading(), Log(quiet=True)
-        )
-        files = [Path(file) for file in staged[relation.table]]
-        self.check_unique(relation, files)
-        columns = {column.sql: column.name for column in relation.columns} | {"_op": operation_column(relation.columns)}
-        with contextlib.ExitStack() as opened:
-            contents = [pq.ParquetFile(opened.enter_context(file.open("rb"))) for file in files]
-            schema = pa.schema([contents[0].schema_arrow.field(old).with_name(new) for old, new in columns.items()])
-            batches = (batch for content in contents for batch in content.iter_batches(ROWS_CUT_AT_ONCE))
-            groups = self.with_groups(relation, batches, list(columns), schema)
-            cut = rows_by_value(groups, len(schema), schema)
-            written = write_cut(cut, schema, lambda group: folder / f"{group}.parquet")
-        shutil.rmtree(staging)
+        changes = changes_in(self.program, relation.name, path)
+        check_unique(relation, changes)
+        groups: dict[int, list[StoredChange]] = {}
+        for change in changes:
+            groups.setdefault(self.group_of(relation, change[1]), []).append(change)
         every = list(range(self.nodes.partition.count))
-        self.counts["in"] += sum(count for _, count in written)
-        self.counts["out"] += sum(count * (len(every) if group < 0 else 1) for group, count in written)
-        return {f"{group}.parquet": every if group < 0 else [group] for group, _ in written}
+        for group, rows in groups.items():
+            (folder / f"{group}.parquet").write_bytes(table_bytes(change_table(rows, relation)))
+            self.counts["in"] += len(rows)
+            self.counts["out"] += len(rows) * (len(every) if group < 0 else 1)
+        return {f"{group}.parquet": every if group < 0 else [group] for group in groups}
 
-    def with_groups(self, relation: Relation, batches: Iterator[Any], columns: Sequence[str], schema: Any) -> Any:
-        """Return a reader of the rows of batches with the node that each row belongs to as the last column; -1 stands
-        for all nodes."""
+    def group_of(self, relation: RowRelation, row: Sequence[Any]) -> int:
+        """Return the node that a row belongs to; -1 stands for all nodes."""
         partition, at = self.nodes.partition, self.nodes.at.get(relation.name)
-        groups = pa.schema([*schema, pa.field("group", pa.int64())])
-
-        def rows() -> Iterator[Any]:
-            for batch in batches:
-                if relation.location:
-                    holders = partition.nodes(batch.column(relation.location))
-                else:
-                    holders = pa.repeat(-1 if at is None else partition.node_of(at), batch.num_rows)
-                yield pa.RecordBatch.from_arrays([*map(batch.column, columns), holders], schema=groups)
-
-        return pa.RecordBatchReader.from_batches(groups, rows())
-
-    def check_unique(self, relation: Relation, files: Sequence[Path]) -> None:
-        """Raise Refused if changes insert two rows with one primary key, of which a node could not tell the later."""
-        if not relation.key:
-            return
-        columns, key = (", ".join(names) for names in ([c.sql for c in relation.columns], relation.key))
-        names = [str(file) for file in files]
-        rows = f"SELECT DISTINCT {columns} FROM read_parquet(?) WHERE _op = '+'"
-        sql = f"SELECT {key} FROM ({rows}) AS r GROUP BY {key} HAVING COUNT(*) > 1 ORDER BY ALL LIMIT 1"
-        for twice in self.run(sql, [names]):
-            values = named_values(relation, dict(zip(relation.key, twice, strict=True)))
-            raise refused(f"{relation.name}: two different rows with the primary key {values}, in an unknown order")
+        if relation.location:
+            place = next(i for i, column in enumerate(relation.columns) if column.sql == relation.location)
+            return partition.node_of(row[place])
+        return -1 if at is None else partition.node_of(at)
 
     def deliver(self) -> None:
         """Put the parts of the files that were recorded, and may not be in the feeds of all nodes, there."""
@@ -283,7 +261,20 @@ class Router:
             self.said = text
 
 
-def division_text(nodes: Nodes, relations: Mapping[str, Relation]) -> str:
+def check_unique(relation: RowRelation, changes: Sequence[StoredChange]) -> None:
+    """Raise Refused if changes insert two rows with one primary key, of which a node could not tell the later."""
+    places = [place for place, column in enumerate(relation.columns) if column.sql in relation.key]
+    known: dict[tuple[Any, ...], Any] = {}
+    for op, row in changes:
+        key = tuple(row[place] for place in places)
+        if places and op in "+>" and known.setdefault(key, row) != row:
+            columns = [relation.columns[place] for place in places]
+            stored = stored_row(columns, decoded_row(columns, key))
+            values = named_values(relation, {c.sql: value for c, value in zip(columns, stored, strict=True)})
+            raise refused(f"{relation.name}: two different rows with the primary key {values}, in an unknown order")
+
+
+def division_text(nodes: Nodes, relations: Mapping[str, RowRelation]) -> str:
     """Return what decides how a router splits its feeds, as text that is equal if that is."""
     placed = json.dumps(sorted(nodes.partition.known.items()))
     inputs = {

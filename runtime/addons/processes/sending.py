@@ -3,21 +3,22 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
-from ...kernel.errors import Passing, reason
-from ...kernel.model import Program, Relation
+from ...engines.arrow import arrow_type
+from ...kernel.errors import reason
+from ...kernel.values import stored_row
+from ...row_kernel.encodings import decoded_row
+from ...row_kernel.model import RowProgram, RowRelation
 from ...system.log import Log
 from ...system.transient_errors import pause_after
 from .channels import NO_NUMBER, Channel, CutOffs, Message, Number, Process, Sent, is_cut_off
-from .inbox import InputStep, sent_columns
+from .inbox import sent_columns
 from .lease_renewal import Beat, Channels
-from .partition import fitting_rows
-from .state import JobState
+from .partition import fits
+from .state import ProcessState, SignedRow
 
 
 class Total(NamedTuple):
@@ -33,7 +34,13 @@ class Sender:
     """Sends the changes of a process on its output channels, turn by turn."""
 
     def __init__(
-        self, state: JobState, channels: Channels, process: Process, incarnation: Number, beat: Beat, cut_off: CutOffs
+        self,
+        state: ProcessState,
+        channels: Channels,
+        process: Process,
+        incarnation: Number,
+        beat: Beat,
+        cut_off: CutOffs,
     ) -> None:
         """Begin with nothing sent."""
         self.state, self.channels, self.process = state, channels, process
@@ -41,9 +48,10 @@ class Sender:
         self.log: Log = cut_off.log
         self.sent = {channel.name: Sent(NO_NUMBER, 0, 0) for channel in process.sends}
         self.totals = dict.fromkeys(self.sent, Total())
+        self.relations = {channel.output: sent_relation(state.program, channel) for channel in process.sends}
         #: What is sent of relations in this turn: by name, all rows, or the changes of its step.
-        self.rows: dict[str, pa.Table] = {}
-        self.changes: dict[str, pa.Table | None] = {}
+        self.rows: dict[str, list[SignedRow]] = {}
+        self.changes: dict[str, list[SignedRow]] = {}
         #: Per channel on which sending fails, how often it did in a row, and when to try again.
         self.unsendable: dict[str, tuple[int, float]] = {}
         #: Per channel, whether this process had caught up when it last sent on it.
@@ -54,7 +62,16 @@ class Sender:
         self.rows.clear()
         self.changes.clear()
 
-    def try_to_send(self, channel: Channel, step: InputStep | None, caught_up: bool) -> None:
+    def note_changes(self) -> None:
+        """Keep the changes of a step until they are sent, while its transaction is open."""
+        self.changes = {name: self.state.changes(relation) for name, relation in self.relations.items()}
+
+    def begin_anew(self) -> None:
+        """Let all readers get snapshots next."""
+        for channel in self.process.sends:
+            self.note(channel, self.sent[channel.name]._replace(session=NO_NUMBER))
+
+    def try_to_send(self, channel: Channel, caught_up: bool) -> None:
         """Send the changes on a channel. If it is cut off, go on without it, and try again at increasing intervals;
         once it accepts messages again, its reader gets a snapshot."""
         now, before = time.monotonic(), self.sent[channel.name]
@@ -63,7 +80,7 @@ class Sender:
             try:
                 if times:
                     self.note(channel, before._replace(session=NO_NUMBER))
-                self.send_on(channel, step, caught_up)
+                self.send_on(channel, caught_up)
             except Exception as error:
                 if not is_cut_off(error):
                     raise
@@ -80,54 +97,45 @@ class Sender:
         if channel.name not in self.unsendable:
             self.caught_up[channel.name] = caught_up
 
-    def send_on(self, channel: Channel, step: InputStep | None, caught_up: bool) -> None:
+    def send_on(self, channel: Channel, caught_up: bool) -> None:
         """Send a snapshot to a reader with a new session, and the changes of a step to any other reader."""
-        session, relation = self.channels.session(channel), sent_relation(self.state.program, channel)
+        session = self.channels.session(channel)
         if session != self.sent[channel.name].session:
             # After a restore the session may be an older one, even one that was served before: start another stream.
             self.note(channel, Sent(session, self.sent[channel.name].beginning + 1, 0))
         if session == NO_NUMBER:
             return
         if self.sent[channel.name].messages == 0:
-            self.send(channel, "snapshot", self.part(channel, self.whole(relation)), caught_up)
+            self.send(channel, "snapshot", self.part(channel, self.whole(channel.output)), caught_up)
             return
-        changes = self.changes_of(relation, step) if step else None
-        changes = self.part(channel, changes) if changes is not None else None
-        if changes is not None and changes.num_rows:
+        changes = self.part(channel, self.changes.get(channel.output, []))
+        if changes or (caught_up and not self.caught_up[channel.name]):
             self.send(channel, "changes", changes, caught_up)
-        elif caught_up and not self.caught_up[channel.name]:
-            self.send(channel, "changes", self.whole(relation).slice(0, 0), caught_up)
 
-    def whole(self, relation: Relation) -> pa.Table:
+    def whole(self, name: str) -> list[SignedRow]:
         """Return all rows of a relation in this turn."""
-        if relation.name not in self.rows:
-            self.rows[relation.name] = own(lambda: self.state.whole(relation))
-        return self.rows[relation.name]
+        if name not in self.rows:
+            self.rows[name] = self.state.whole(self.relations[name])
+        return self.rows[name]
 
-    def changes_of(self, relation: Relation, step: InputStep) -> pa.Table | None:
-        """Return the changes of a relation in the step of this turn, None if there are none."""
-        if relation.name not in self.changes:
-            self.changes[relation.name] = own(lambda: self.state.changes(relation, step))
-        return self.changes[relation.name]
-
-    def part(self, channel: Channel, rows: pa.Table) -> pa.Table:
+    def part(self, channel: Channel, rows: list[SignedRow]) -> list[SignedRow]:
         """Return those of a relation's rows that belong to the reader of a channel, or that it can use."""
         if channel.patterns:
-            rows = fitting_rows(rows, channel.patterns)
-        if self.process.partition is None or channel.location < 0:
+            rows = [signed for signed in rows if fits(signed[1], channel.patterns)]
+        partition, place = self.process.partition, channel.location
+        if partition is None or place < 0:
             return rows
-        return self.process.partition.rows(rows, channel.location, channel.node)
+        return [signed for signed in rows if partition.node_of(signed[1][place]) == channel.node]
 
-    def send(self, channel: Channel, kind: str, rows: pa.Table, caught_up: bool) -> None:
+    def send(self, channel: Channel, kind: str, rows: list[SignedRow], caught_up: bool) -> None:
         """Send a message. If that fails, the next one reuses its sequence number."""
         session, beginning, messages = self.sent[channel.name]
         message = Message(self.incarnation, session, beginning, messages + 1, kind, caught_up)
-        self.channels.send(
-            channel, message, sent_columns(rows, channel.columns, sent_relation(self.state.program, channel))
-        )
+        relation = self.relations[channel.output]
+        self.channels.send(channel, message, sent_columns(message_rows(rows, relation), channel.columns, relation))
         self.note(channel, Sent(session, beginning, message.sequence))
-        inserted = pc.sum(pc.greater(rows.column(0), 0)).as_py() or 0
-        here = (1, int(kind == "snapshot"), inserted, rows.num_rows - inserted)
+        inserted = sum(sign > 0 for sign, _ in rows)
+        here = (1, int(kind == "snapshot"), inserted, len(rows) - inserted)
         self.totals[channel.name] = Total(*map(sum, zip(self.totals[channel.name], here, strict=True)))
         self.log.event(
             "sent",
@@ -138,7 +146,7 @@ class Sender:
             beginning=beginning,
             sequence=message.sequence,
             inserted=inserted,
-            deleted=rows.num_rows - inserted,
+            deleted=len(rows) - inserted,
             caught_up=caught_up,
         )
 
@@ -148,14 +156,15 @@ class Sender:
         self.beat.sent = self.sent
 
 
-def own(read: Callable[[], Any]) -> Any:
-    """Return what is read of this process's state; if that fails, no channel is cut off for it."""
-    try:
-        return read()
-    except OSError as error:
-        raise Passing(f"the state cannot be read: {error}") from error
+def message_rows(rows: list[SignedRow], relation: RowRelation) -> Any:
+    """Return rows as an Arrow table of ``_op`` and the relation's columns; one without columns has a constant."""
+    columns = relation.row_columns
+    values = [stored_row(columns, decoded_row(columns, row)) for _, row in rows]
+    arrays = [pa.array([row[i] for row in values], arrow_type(column.type)) for i, column in enumerate(columns)]
+    signs = pa.array([sign for sign, _ in rows], pa.int64())
+    return pa.table([signs, *arrays], ["_op", *(column.sql for column in columns)])
 
 
-def sent_relation(program: Program, channel: Channel) -> Relation:
+def sent_relation(program: RowProgram, channel: Channel) -> RowRelation:
     """Return the relation of this program that a channel sends."""
     return next(r for r in program.relations if r.name == channel.output and r.kind != "input")

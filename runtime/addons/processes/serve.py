@@ -14,12 +14,12 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
+from ...database.command_list import FILE_COMMANDS, OTHERS, add_commits_kept, run_file_command
 from ...job.command_line import command_line
-from ...job.job import commands_of, run_command
-from ...job.shared_options import Parser, add_cut, add_place, pause_option, positive, seconds_option
+from ...job.shared_options import Parser, pause_option, positive, seconds_option
 from ...kernel.errors import JobError, reason, without_keys
-from ...kernel.model import MOST_ENTRIES, Program
-from ...spark.session import choose_executor
+from ...kernel.model import MOST_ENTRIES
+from ...row_kernel.model import RowProgram
 from ...system.ended import until_signal
 from ...system.log import Log
 from ...system.permissions import private_files
@@ -32,8 +32,9 @@ from .feeds import feed_folder
 from .kafka import KafkaChannels
 from .lease_renewal import Channels
 from .nodes import ROUTER, Nodes
+from .process_commands import process_commands
 from .spanning_derivations import explain_across
-from .state import JobState
+from .state import ProcessState, with_inbox
 from .status import read_status
 from .worker import Settings, Worker
 
@@ -41,20 +42,18 @@ Running = TypeVar("Running")
 """A worker or a router, which runs until it is told to end."""
 
 
-def serve(program: Program, process: Process, options: argparse.Namespace) -> int:
+def serve(program: RowProgram, process: Process, options: argparse.Namespace) -> int:
     """Run the process until SIGTERM or SIGINT and return its exit code. ``options`` are those of
     :func:`serve_parser`."""
     shared = folder_here(options.root)
     own = folder_here(options.home) if options.home else shared / "homes" / process.name
-    settings = Settings(shared, own, options.lease, options.hold, options.keep_published)
+    settings = Settings(shared, own, options.lease, options.hold)
     ended, log = until_signal(twice=False), Log()
     channels = opened_channels(process, shared, options, log)
-    executor = choose_executor(program.name, options.on)
-    log.event("runs", on=executor.name, reason=executor.why)
 
     def make() -> Worker:
-        more = (options.functions, options.max_entries, options.publish_by)
-        return Worker(JobState(program, executor, own / "state", *more), channels, process, settings, log)
+        state = ProcessState(program, process, own, options.functions, options.max_entries, options.keep)
+        return Worker(state, channels, settings, log)
 
     worker = None
     try:
@@ -120,40 +119,44 @@ def begun(make: Callable[[], Running], ended: threading.Event, log: Log) -> Runn
     return None
 
 
-def process_main(program: Program, served: Process | Nodes, argv: Sequence[str]) -> int:
-    """Run ``serve`` for a process, or for one of the nodes of a program, or run one of the commands of a job on the
-    state of a process; return the exit code."""
-    if argv[:1] in (["-h"], ["--help"]):
-        commands = command_line(program, commands_of(program))
+def process_main(program: RowProgram, served: Process | Nodes, argv: Sequence[str]) -> int:
+    """Run ``serve`` for a process, or for one of the nodes of a program, or run a command on the state of a process;
+    return the exit code."""
+    program = with_inbox(program, served.received)
+    carried = {route.output: route.input for route in served.routes} if isinstance(served, Nodes) else {}
+    commands = {command.name: command for command in process_commands(carried) if command.applies(program)}
+    asked = argv[0] if argv else ""
+    if asked in ("-h", "--help"):
+        line = command_line(program, commands)
         several = " For all nodes: route, changes, and show with --root." if isinstance(served, Nodes) else ""
-        commands.epilog = (
+        line.epilog = (
             "The command serve runs the process, and compact-feeds compacts what it was fed; see serve --help and "
-            f"compact-feeds --help. With --root, explain goes on at other processes.{several} {commands.epilog}"
+            f"compact-feeds --help. With --root, explain goes on at other processes.{several} {line.epilog}"
         )
-        commands.print_help()
+        line.print_help()
         return 0
-    if argv[:1] == ["compact-feeds"]:
+    if asked == "compact-feeds":
         return compact_feeds(program, served, argv[1:])
-    if argv[:1] in (["rollback"], ["revert"]):
+    if asked in ({command.name for command in FILE_COMMANDS} | OTHERS) - commands.keys():
         print(
-            f"{argv[0]}: a process cannot take back what others have received; let them go on from a new state instead",
+            f"{asked}: the state of a process follows from its feeds and from what others send, and they have what it "
+            "has sent: feed it changes, or let it start over in a new home",
             file=sys.stderr,
         )
         return 1
-    if argv[:1] == ["explain"] and any(argument.split("=")[0] == "--root" for argument in argv):
+    if asked == "explain" and any(argument.split("=")[0] == "--root" for argument in argv):
         return exit_code_of("explain", lambda: explain_across(program, served, argv[1:]))
-    if argv[:1] != ["serve"]:
-        routes = served.routes if isinstance(served, Nodes) else ()
+    if asked != "serve":
         # Of the command line itself, it is known that the process is there for it alone.
         own = None if [*argv] == sys.argv[1:] else argv
-        return run_command(program, own, {route.output: route.input for route in routes})
+        return run_file_command(program, own, [*commands.values()])
     options = serve_parser(program, served).parse_args(argv[1:])
     process = served.process(options.node) if isinstance(served, Nodes) else served
     with private_files(f"{options.root}/homes"):
         return exit_code_of("serve", lambda: serve(program, process, options))
 
 
-def serve_parser(program: Program, served: Process | Nodes) -> Parser:
+def serve_parser(program: RowProgram, served: Process | Nodes) -> Parser:
     """Return the parser of ``serve``."""
     what = f"the process {served.name}" if isinstance(served, Process) else "a node"
     parser = process_parser(
@@ -197,13 +200,7 @@ def serve_parser(program: Program, served: Process | Nodes) -> Parser:
         metavar="N",
         help="end if a recursion across processes has more than N tuples or derivation sets (default: %(default)s)",
     )
-    add_cut(parser, program)
-    parser.add_argument(
-        "--keep-published",
-        action="store_true",
-        help="keep the published changes of relations that other processes read after they were sent",
-    )
-    add_place(parser, program)
+    add_commits_kept(parser, program)
     parser.set_defaults(functions=None)
     if program.functions:
         parser.add_argument("--functions", required=True, metavar="FILE.py", help="the file with external functions")
@@ -244,7 +241,7 @@ def exit_code_of(command: str, work: Callable[[], int]) -> int:
         return 1
 
 
-def compact_feeds(program: Program, served: Process | Nodes, argv: Sequence[str]) -> int:
+def compact_feeds(program: RowProgram, served: Process | Nodes, argv: Sequence[str]) -> int:
     """Run ``compact-feeds``, which replaces the files that a process has read by snapshots; return the exit code."""
     what = f"the process {served.name}" if isinstance(served, Process) else "a node"
     parser = process_parser(

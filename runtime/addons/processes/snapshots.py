@@ -8,13 +8,12 @@ it makes no difference to a reader when a feed is compacted, and how far it has 
 from __future__ import annotations
 
 import base64
-import contextlib
 import json
 import re
 import stat
-import tempfile
 import zlib
-from collections.abc import Collection, Mapping, Sequence
+from collections import Counter
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
@@ -22,16 +21,18 @@ from typing import NamedTuple
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from ...engines.duckdb import DuckEngine
-from ...inputs.files import Reading
-from ...inputs.records import input_relation, refused
-from ...inputs.staging import stage_inputs
+from ...database.parquet import take_parquet
+from ...database.reading import FORMATS, RowReading, StoredChange, read_sources
+from ...engines.arrow import string_array, table_of_rows
+from ...inputs.records import refused
 from ...kernel.errors import reason
-from ...kernel.model import Program
-from ...kernel.sql import names
-from ...store.executors import LocalExecutor
+from ...row_kernel.encodings import decoded_row
+from ...row_kernel.model import RowProgram, RowRelation
 from ...store.published_names import operation_column
 from ...system.log import Log
+from .state import StoredRow
+
+FORMATS.setdefault("parquet", take_parquet)
 
 SNAPSHOT_FILE = re.compile(r"snapshot-[0-9a-f]{16}\.parquet")
 """The name of a snapshot, and the key of its metadata with the names of the files that it covers."""
@@ -41,11 +42,11 @@ COVERED = b"flintlog.covered"
 
 class Replacement(NamedTuple):
     """The effect of a snapshot: the files that it ``covers``, those to be read ``again`` after it, and the ``changes``
-    that make the relation equal to it, as a file of a feed has them."""
+    that make the relation equal to it."""
 
     covers: frozenset[str]
     again: frozenset[str]
-    changes: pa.Table
+    changes: list[StoredChange]
 
 
 @dataclass(frozen=True)
@@ -128,26 +129,28 @@ def covered_names(path: Path) -> frozenset[str] | None:
         raise refused(f"{path} is damaged, so it is not known which files it stands for ({reason(error)})") from error
 
 
-def replacement(program: Program, name: str, path: Path, listing: Listing, rows: pa.Table) -> Replacement:
+def replacement(program: RowProgram, name: str, path: Path, listing: Listing, rows: Iterable[StoredRow]) -> Replacement:
     """Return what a snapshot changes in an input relation, which has ``rows``. Raise Refused if it is damaged."""
-    relation, covers = input_relation(program, name), listing.snapshots[path.name]
-    columns = names(relation.tuple_columns)
-    with contextlib.closing(DuckEngine()) as engine:
-        engine.connection.register("whole", staged_rows(program, name, path))
-        engine.connection.register("known", rows)
-        kept, there = f"SELECT {columns} FROM whole", f"SELECT {columns} FROM known"
-        listed = "".join(f'{column.sql} AS "{column.name}", ' for column in relation.columns)
-        changes = engine.connection.sql(
-            f"SELECT {listed}'-' AS \"{operation_column(relation.columns)}\" FROM ({there} EXCEPT {kept}) AS d "
-            f"UNION ALL SELECT {listed}'+' FROM ({kept} EXCEPT {there}) AS d"
-        ).to_arrow_table()
+    relation, covers = program.inputs[name], listing.snapshots[path.name]
+    width = len(relation.row_columns)
+    # Of a multiset, copies count.
+    known = Counter(row[:width] for row in rows)
+    whole = Counter(row for _, row in changes_in(program, name, path))
+    changes = [("-", row) for row in (known - whole).elements()] + [("+", row) for row in (whole - known).elements()]
     return Replacement(covers, frozenset(listing.files) - covers - {path.name}, changes)
 
 
-def staged_rows(program: Program, name: str, path: Path) -> pa.Table:
-    """Return the net changes in a file of a feed: the columns of a tuple and ``_op``. Raise Refused if it is wrong."""
-    with tempfile.TemporaryDirectory(prefix="flintlog-") as into:
-        log = Log(quiet=True)
-        staged = stage_inputs(LocalExecutor(), program, {name: [str(path)]}, Path(into), Reading(), log)
-        tables = [pq.ParquetFile(file).read() for files in staged.values() for file in files]
-    return pa.concat_tables(tables)
+def changes_in(program: RowProgram, name: str, path: Path) -> list[StoredChange]:
+    """Return the net changes in a file of a feed. Raise Refused if it is wrong."""
+    read = read_sources(program, {name: [str(path)]}, RowReading(), Log(quiet=True))
+    return read[program.inputs[name].table]
+
+
+def change_table(changes: Sequence[StoredChange], relation: RowRelation) -> pa.Table:
+    """Return changes as an Arrow table, as a file of a feed has them."""
+    columns, operation = relation.columns, operation_column(relation.columns)
+    signs = string_array("+" if op in "+>" else "-" for op, _ in changes)
+    if not columns:
+        return pa.table({operation: signs})
+    rows = [decoded_row(columns, row) for _, row in changes]
+    return table_of_rows({column.name: column.type for column in columns}, rows).append_column(operation, signs)

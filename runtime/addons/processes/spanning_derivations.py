@@ -10,24 +10,18 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Protocol
 
-from ...engines.options import Options
+from ...database.state import open_file_state
 from ...explain.proofs import MOST_PROOF_TUPLES, report_explanation
-from ...inputs.tuples import parse_tuple
 from ...job.shared_options import Parser, positive
 from ...kernel.errors import JobError, reason
-from ...kernel.model import LIFE, Program
+from ...kernel.model import LIFE
 from ...kernel.values import value_text, visible
-from ...store.commits import READ_AGAIN
+from ...row_kernel.model import RowProgram
 from ...store.extensions import supply
-from ...store.manifest import Manifest, read_state
-from ...store.retention import is_given_up
-from ...store.run_tasks import duck_engine
-from ...store.task_records import Task
-from ...store.versions import check_program
-from ...system.machine import available_cores
-from ..explain import stored_in
 from .channels import Process
 from .nodes import Nodes
+from .process_commands import parse_row
+from .state import STATE_FILE
 from .status import read_status
 from .tracing import Tracer, answer
 
@@ -113,7 +107,7 @@ class SpanningDerivation:
             node["computed"] = process
         premises: list[HeldAt] = []
         # One derivation joins the parts of a tuple with several aggregates: count the derivations of the largest.
-        is_joined = node.get("derivations") == 1
+        is_joined = node.get("derivations", 1) == 1
         for one in said.get("premises", ()):
             premise = self.resolved(one)
             inner = premise["node"]
@@ -121,7 +115,7 @@ class SpanningDerivation:
                 premises.append(one)
                 continue
             premises += premise["premises"]
-            if is_joined and inner.get("derivations", 0) > node["derivations"]:
+            if is_joined and inner.get("derivations", 0) > node.get("derivations", 0):
                 node |= {name: inner[name] for name in ("derivations", "listed")}
             if inner.get("absent"):
                 node["absent"] = list(dict.fromkeys([*node.get("absent", ()), *inner["absent"]]))
@@ -262,7 +256,7 @@ class OpenStates:
 
     def __init__(
         self,
-        program: Program,
+        program: RowProgram,
         processes: Mapping[str, Process],
         root: Path,
         homes: Mapping[str, str],
@@ -278,7 +272,6 @@ class OpenStates:
         self.names = [*processes]
         self.missing: dict[str, str] = {}
         self.opened: dict[str, Ask] = {}
-        self.read: list[tuple[Path, Manifest]] = []
         self.resources = contextlib.ExitStack()
 
     def home(self, process: str) -> Path:
@@ -298,26 +291,25 @@ class OpenStates:
 
     def local(self, process: str) -> Ask:
         """Open the state of a process of this script."""
-        home = self.home(process)
-        state = home / "state"
-        if not (state / "manifest").is_dir():
-            raise JobError(f"{process} has no state in {home}")
-        manifest = read_state(state)
-        check_program(self.program, manifest)
-        self.read.append((state, manifest))
-        task = Task(Options(manifest.buckets, functions=self.supplied), str(state), manifest.relations)
-        engine = self.resources.enter_context(duck_engine(task, available_cores()))
-        tracer = Tracer(self.program, engine, stored_in(engine, task), self.processes[process])
+        state = self.state(process)
+        database = self.resources.enter_context(open_file_state(self.program, str(state), self.supplied))
+        self.resources.enter_context(database.reading())
+        tracer = Tracer(database, self.processes[process])
         return lambda *question: answer(tracer, question)
+
+    def state(self, process: str) -> Path:
+        """Return the file of the state of a process; raise JobError if there is none."""
+        home = self.home(process)
+        if not (home / STATE_FILE).is_file():
+            raise JobError(f"{process} has no state in {home}")
+        return home / STATE_FILE
 
     def foreign(self, process: str) -> Ask:
         """Start the script of another process, which answers for it."""
         script = self.scripts.get(process)
         if script is None or not script.is_file():
             raise JobError(f"the script of {process} is not beside this one")
-        home = self.home(process)
-        if not (home / "state" / "manifest").is_dir():
-            raise JobError(f"{process} has no state in {home}")
+        home = self.state(process).parent
         command = [sys.executable, str(script), "explain", "--root", str(self.root), "--home", f"{process}={home}"]
         command += ["--functions", self.functions] if self.functions else []
         running = subprocess.Popen([*command, "--answer"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
@@ -339,32 +331,21 @@ class OpenStates:
         ask("lives")
         return ask
 
-    def is_given_up(self) -> bool:
-        """Return whether later commits have removed files that were read."""
-        return any(is_given_up(state, manifest) for state, manifest in self.read)
 
-
-def explained_across(make: Callable[[], OpenStates], program: Program, asked: str, limit: int) -> dict[str, Any]:
+def explained_across(states: OpenStates, program: RowProgram, asked: str, limit: int) -> dict[str, Any]:
     """Return the result of ``explain`` for a tuple, from all processes whose states can be read."""
-    for _ in range(READ_AGAIN):
-        states = make()
-        try:
-            with states.resources:
-                return explained(states, program, asked, limit)
-        except Exception:
-            if not states.is_given_up():
-                raise
-    raise JobError("the processes did not keep the commits that were read; run the command again")
+    with states.resources:
+        return explained(states, program, asked, limit)
 
 
-def explained(states: OpenStates, program: Program, asked: str, limit: int) -> dict[str, Any]:
+def explained(states: OpenStates, program: RowProgram, asked: str, limit: int) -> dict[str, Any]:
     """Return the derivation of a tuple from the first process that has it; if none has it, how far the rules get at the
     process that would hold it."""
-    parse_tuple(program, asked)
+    parse_row(program, asked)
     if any(relation.kind == "entries" for relation in program.relations):
         raise JobError(
             "--root cannot follow derivation sets from process to process; `explain` without it, or `show REL "
-            "--entries --state HOME/state`, prints the facts that a tuple of a recursion follows from"
+            "--entries --state HOME/state.db`, prints the facts that a tuple of a recursion follows from"
         )
     absent: list[dict[str, Any]] = []
     for process in [*states.names]:
@@ -394,9 +375,9 @@ def explained(states: OpenStates, program: Program, asked: str, limit: int) -> d
     return {**said, "missing": states.missing}
 
 
-def home_of(states: OpenStates, program: Program, asked: str) -> str:
+def home_of(states: OpenStates, program: RowProgram, asked: str) -> str:
     """Return the node that would hold a tuple; empty if the relation has no location."""
-    relation, values = parse_tuple(program, asked)
+    relation, values = parse_row(program, asked)
     partition = next(iter(states.processes.values())).partition
     place = next((i for i, column in enumerate(relation.columns) if column.sql == relation.location), None)
     if partition is None or place is None:
@@ -416,7 +397,7 @@ def report_across(result: Mapping[str, Any]) -> Iterator[str]:
     yield from (f"not looked at: {why}" for why in result["missing"].values())
 
 
-def explain_parser(program: Program, names: Sequence[str]) -> Parser:
+def explain_parser(program: RowProgram, names: Sequence[str]) -> Parser:
     """Return the parser of ``explain`` with ``--root``."""
     parser = Parser(
         prog=f"{Path(sys.argv[0]).name} explain",
@@ -447,7 +428,7 @@ def explain_parser(program: Program, names: Sequence[str]) -> Parser:
     return parser
 
 
-def explain_across(program: Program, served: Process | Nodes, argv: Sequence[str]) -> int:
+def explain_across(program: RowProgram, served: Process | Nodes, argv: Sequence[str]) -> int:
     """Run ``explain`` with ``--root``; return the exit code."""
     if isinstance(served, Nodes):
         every = range(served.partition.count)
@@ -468,7 +449,7 @@ def explain_across(program: Program, served: Process | Nodes, argv: Sequence[str
 
     if options.answer:
         return answering(make(), next(iter(processes)))
-    result = explained_across(make, program, options.asked, options.limit)
+    result = explained_across(make(), program, options.asked, options.limit)
     if options.json:
         print(json.dumps(result, default=value_text))
     else:

@@ -1,128 +1,144 @@
-"""The state of a process: that of a job, in a folder of its own."""
+"""The state of a process: one SQLite file in its home, with its relations and its inbox. A turn is one transaction."""
 
 from __future__ import annotations
 
-import shutil
 from collections.abc import Iterable
+from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-import pyarrow as pa
-import pyarrow.compute as pc
-import pyarrow.parquet as pq
+from ...database.state import DatabaseState, NoState, open_file_state, telling_errors
+from ...kernel.errors import JobError
+from ...kernel.model import MOST_ENTRIES, FunctionSource
+from ...row_kernel.batch import RowChanges
+from ...row_kernel.model import RowProgram, RowRelation
+from ...row_kernel.tables import quoted_sql
+from ...store.extensions import supply
+from ...store.retention import checked_keep
+from ...system.places import make_folder, sync
+from .channels import Process
 
-from ...engines.duckdb import DuckEngine
-from ...job.apply import apply_batch
-from ...job.init import init_state
-from ...kernel.model import MOST_ENTRIES, Program, Relation
-from ...kernel.sql import names
-from ...spark.executor import executor_of
-from ...store.executors import Executor
-from ...store.manifest import PUBLISHED, read_manifest, read_state
-from ...store.publish import check_cut, publication_folder, published_files
-from ...store.published_names import batch_folder, operation_column
-from ...store.reading import bucket_files, stored_rows
-from ...system.log import Log
-from .inbox import InputStep
+STATE_FILE = "state.db"
+"""The name of the file in the home of a process."""
 
-if TYPE_CHECKING:
-    from ...spark.types import SparkSession
+FORMER_PARTS = ("inbox.db", "inbox.duckdb", "state")
+"""What homes of earlier versions have instead."""
 
-STEPS_KEPT = "2"
-"""The number of commits that the state of a process keeps: the last one, and that before it, which may be being
-read."""
+INBOX_TABLES = {
+    "_inbox_run": "(nonce TEXT NOT NULL)",
+    "_inbox_lines": "(channel TEXT PRIMARY KEY, line TEXT NOT NULL) WITHOUT ROWID",
+    "_inbox_seen": "(channel TEXT, sequence INTEGER, PRIMARY KEY (channel, sequence)) WITHOUT ROWID",
+    "_inbox_fed": "(relation TEXT, file TEXT, PRIMARY KEY (relation, file)) WITHOUT ROWID",
+    "_inbox_covered": "(relation TEXT, file TEXT, snapshot TEXT)",
+}
+"""What an inbox has besides the accumulators: the run of the process that may write, its lines, the messages that were
+seen behind a missing one, and the files that were fed, also as parts of snapshots."""
+
+StoredRow = tuple[Any, ...]
+"""A tuple as it is kept."""
+
+SignedRow = tuple[int, StoredRow]
+"""A tuple that comes or goes: 1 or -1, and the tuple."""
 
 
-class JobState:
-    """The state of a process: that of a job, in a folder of its own."""
+def with_inbox(program: RowProgram, received: Iterable[str]) -> RowProgram:
+    """Return the program of a process, whose file has an inbox: tables for the inputs that it has ``received``."""
+    beside = [("table", name, f"CREATE TABLE {name} {columns}") for name, columns in INBOX_TABLES.items()]
+    for relation in (program.inputs[name] for name in received):
+        table, index = f"_received_{relation.table}", f"_received_{relation.table}__1"
+        listed = "".join(f"{column}, " for column in received_columns(relation))
+        key = f"PRIMARY KEY ({listed}_shown, _channel)"
+        made = f"({listed}_shown INTEGER, _channel TEXT, _copies INTEGER NOT NULL, {key}) WITHOUT ROWID"
+        beside.append(("table", table, f"CREATE TABLE {quoted_sql(table)} {made}"))
+        on = f"{quoted_sql(table)} (_channel, _shown)"
+        beside.append(("index", index, f"CREATE INDEX {quoted_sql(index)} ON {on}"))
+    return replace(program, beside=tuple(beside))
+
+
+def received_table(relation: RowRelation) -> str:
+    """Return the name in SQL of the table with the accumulators of a relation's channels."""
+    return quoted_sql(f"_received_{relation.table}")
+
+
+def received_columns(relation: RowRelation) -> list[str]:
+    """Return the names in SQL of the columns of a relation's accumulators."""
+    return [quoted_sql(column.sql) for column in relation.tuple_columns]
+
+
+class ProcessState:
+    """The state of a process, which is made if its home has none."""
 
     def __init__(
         self,
-        program: Program,
-        spark: SparkSession | Executor | None,
-        folder: Path,
-        functions: str | None,
+        program: RowProgram,
+        process: Process,
+        home: Path,
+        functions: FunctionSource = None,
         max_entries: int = MOST_ENTRIES,
-        publish_by: str | None = None,
+        keep: str | None = None,
     ) -> None:
-        """Build the state if there is none in ``folder``. A step that makes a recursion across processes larger than
-        ``max_entries`` is refused. Changes are published, and may be cut, as in ``apply_batch``."""
-        self.program, self.max_entries = program, max_entries
-        self.publish_by = check_cut(program, publish_by)
-        self.executor, self.folder, self.functions = executor_of(spark), str(folder), functions
-        if read_manifest(folder) is None:
-            init_state(
-                program, self.executor, self.folder, {}, 1, functions=functions, keep=STEPS_KEPT, log=Log(quiet=True)
-            )
+        """Open the state in a home. A step that makes a recursion across processes larger than ``max_entries`` is
+        refused; ``keep`` says how many commits keep their changes, or for how long. Raise JobError for a home of
+        another program or of an earlier version."""
+        self.program, self.process, self.home = with_inbox(program, process.received), process, home
+        self.supplied, self.max_entries, self.keep = supply(program, functions), max_entries, checked_keep(keep)
+        self.database = self.opened()
 
-    def last_step(self) -> str:
-        """Return the ID of the last step that was applied; empty if none. Other commits do not count."""
-        batches = read_state(Path(self.folder)).batches
-        return next((batch for batch in reversed(batches) if batch.startswith("step-")), "")
-
-    def begin_anew(self, kept: str) -> None:
-        """Build an empty state; rename the folder of the old one to end in ``kept``."""
-        folder = Path(self.folder)
-        folder.rename(folder.with_name(f"{folder.name}.{kept}"))
-        self.__init__(  # type: ignore[misc]
-            self.program, self.executor, folder, self.functions, self.max_entries, self.publish_by
-        )
-
-    def apply(self, step: InputStep) -> bool:
-        """Apply the changes of a step as a batch; return False if that was done before."""
-        done = apply_batch(
-            self.program,
-            self.executor,
-            self.folder,
-            step.files,
-            batch=step.name,
-            functions=self.functions,
-            max_entries=self.max_entries,
-            publish_by=self.publish_by,
-            log=Log(quiet=True),
-        )
-        applied: bool = done["applied"]
-        return applied
-
-    def has_spark(self) -> bool:
-        """Return whether tasks can still run: a stopped JVM cannot be restarted in this process."""
-        if self.executor.local:
-            return True
+    def opened(self) -> DatabaseState:
+        """Return the database, opened."""
+        make_folder(self.home)
+        path, name = self.home / STATE_FILE, self.process.name
+        for former in (self.home / part for part in FORMER_PARTS):
+            if former.exists():
+                raise JobError(
+                    f"{self.home} is the home of {name} in an earlier version of Flintlog, with {former.name}: start "
+                    "it in a new home (--home), or move this one away; its feeds are read again then"
+                )
+        options: dict[str, Any] = {"supplied": self.supplied, "max_entries": self.max_entries}
         try:
-            context: Any = getattr(self.executor.session("the process"), "sparkContext", None)
-            return context is None or not context._jsc.sc().isStopped()
-        except Exception:
-            return False
+            database = open_file_state(self.program, str(path), **options)
+        except NoState:
+            database = open_file_state(self.program, str(path), new=True, **options)
+        except JobError as error:
+            if type(error) is not JobError:
+                raise
+            raise JobError(f"{error}; start {name} in a new home (--home): its feeds are read again then") from error
+        try:
+            with database.transaction():
+                if database.last is None:
+                    database.apply({}, None, "begin")
+                if self.keep is not None:
+                    database.set("keep", self.keep)
+                    database.keep = self.keep
+            # SQLite forces its log to disk, but not the folder.
+            sync(self.home)
+        except BaseException:
+            database.close()
+            raise
+        return database
 
-    def whole(self, relation: Relation) -> pa.Table:
-        """Return all rows of a relation, each with ``_op`` 1."""
-        manifest = read_state(Path(self.folder))
-        engine = DuckEngine(state=self.folder)
-        entries = bucket_files(manifest.relations, relation, None)
-        stored = stored_rows(engine, self.folder, relation, entries)
-        rows: pa.Table = engine.connection.sql(
-            f"SELECT CAST(1 AS BIGINT) AS _op, {names(relation.tuple_columns)} FROM ({stored}) AS q"
-        ).to_arrow_table()
-        engine.close()
-        return rows
+    def reopen(self) -> None:
+        """Open the file again in the state of its last commit."""
+        self.database.connection.close()
+        self.database = self.opened()
 
-    def changes(self, relation: Relation, step: InputStep) -> pa.Table | None:
-        """Return the published changes of a relation in a step, with ``_op`` 1 or -1; None if there are none."""
-        folder = publication_folder(Path(self.folder), PUBLISHED, relation, batch_folder(step.name))
-        files = list(published_files(folder))
-        if not files:
-            return None
-        rows = pa.concat_tables([pq.ParquetFile(file).read() for file in files])
-        sign = pc.equal(rows.column(operation_column(relation.columns)), "+")
-        signs = pc.if_else(sign, 1, -1).cast(pa.int64())
-        columns = [rows.column(column.name) for column in relation.columns]
-        if not columns:
-            columns = [pa.chunked_array([pa.array([True] * rows.num_rows)])]
-        return pa.table([signs, *columns], ["_op", *(c.sql for c in relation.tuple_columns)])
+    def apply(self, changes: RowChanges, step: str) -> None:
+        """Apply the changes of a step, stored rows by table, in the transaction that is open; commits whose changes
+        are not kept any more are forgotten. Raise Refused, with all as before, for changes that cannot be applied."""
+        with self.database.attempt():
+            self.database.apply(changes, step, "serve")
+            kept_from = self.database.forgotten
+            self.database.connection.execute("DELETE FROM _commits WHERE number < ?", (kept_from,))
 
-    def prune(self, relations: Iterable[Relation], step: str) -> None:
-        """Remove the published changes of relations in a step, or in all steps if ``step`` is empty."""
-        for relation in relations:
-            folder = publication_folder(Path(self.folder), PUBLISHED, relation, batch_folder(step))
-            for removed in [folder] if step else folder.parent.glob("batch=step-*"):
-                shutil.rmtree(removed, ignore_errors=True)
+    def whole(self, relation: RowRelation) -> list[SignedRow]:
+        """Return all rows of a relation, each with 1."""
+        with telling_errors(self.database.path):
+            return [(1, row) for row in self.database.stored_rows_of(relation)]
+
+    def changes(self, relation: RowRelation) -> list[SignedRow]:
+        """Return the net changes of a relation in the step that was applied last, while its transaction is open."""
+        return [(1 if op == "+" else -1, row) for op, row in self.database.stored_net_changes(relation)]
+
+    def close(self) -> None:
+        """Close the file."""
+        self.database.close()

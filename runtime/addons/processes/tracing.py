@@ -7,18 +7,22 @@ in which it was found. It is then explained by a rule that reads what was found 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+import json
+from collections.abc import Collection, Iterable, Sequence
 from typing import Any
 
-from ...explain.base_facts import BaseFacts
-from ...explain.proofs import Explainer
-from ...inputs.tuples import parse_tuple, read_constant
-from ...kernel.engine import Engine
+from ...database.explain import RuleUse, known_values, stored_tuple_text
+from ...database.state import DatabaseState
+from ...inputs.tuples import read_constant
 from ...kernel.errors import JobError
-from ...kernel.model import Column, Program, Relation, Rule
-from ...kernel.sql import names
-from ...kernel.values import Values, constant_text, hashable, plain_row, sql_constant, tuple_text
+from ...kernel.values import Values, constant_text, hashable, plain_row
+from ...row_kernel.batch import BEGINNING
+from ...row_kernel.encodings import decoded_row
+from ...row_kernel.model import Absence, ProofStratum, RowRelation, RowRule
+from ...row_kernel.tables import listed, quoted_sql, same, stored
 from .channels import Channel, Process
+from .process_commands import parse_row
+from .row_facts import GIVEN, ProcessExplainer, RowFacts
 
 MOST_FOUND = 100_000
 """At most this many tuples are found at a process before the search ends."""
@@ -27,68 +31,82 @@ Texts = list[str]
 """The values of a tuple as programs write them, since they are passed on to other processes."""
 
 
-class Tracer(Explainer):
-    """Explains single steps of derivations at one process. Without its proof, a tuple of a recursion is ``traced``: it
-    was found from the base facts of proofs."""
+class Tracer(ProcessExplainer):
+    """Explains single steps of derivations at one process, in an opened state. Without its proof, a tuple of a
+    recursion is ``traced``: it was found from the base facts of proofs.
 
-    def __init__(self, program: Program, engine: Engine, stored: Callable[[Relation], str], process: Process) -> None:
-        """Make the views that rules read: of the base facts, those of proofs that were asked for; of what is derived
-        from them, what was found."""
-        super().__init__(program, engine, stored)
-        self.process = process
-        self.facts = BaseFacts(program, engine)
+    Rules of recursions then read temporary views in the place of the stored tables: of base facts, those of proofs that
+    were asked for; of what is derived from them, what was found.
+    """
+
+    def __init__(self, database: DatabaseState, process: Process) -> None:
+        """Find the relations of recursions, and make the tables of what is found."""
+        super().__init__(database)
+        self.process, self.facts = process, RowFacts(database)
+        self.execute = database.connection.execute
         self.arrivals: dict[str, list[Channel]] = {}
         for channel in process.receives:
             self.arrivals.setdefault(channel.input, []).append(channel)
         self.departures: dict[str, list[Channel]] = {}
         for channel in process.sends:
             self.departures.setdefault(channel.output, []).append(channel)
-        strata = [stratum for stage in program.stages for stratum in stage.strata]
-        self.proving = [rule for s in strata if s.kind == "proofs" for rule in s.rules]
-        self.found: dict[str, Relation] = {}
-        for stratum in (stratum for stratum in strata if stratum.kind == "proofs"):
-            received = (r for r in stratum.reads if r.kind == "input" and r.annotates)
-            self.found |= {relation.table: relation for relation in (*stratum.relations, *received)}
+        strata = [stratum for stratum in self.program.strata if isinstance(stratum, ProofStratum)]
+        self.proving = [rule for stratum in strata for rule in stratum.rules]
+        tables = [table for stratum in strata for kept in stratum.proofs for table in (kept.table, kept.received)]
+        self.found = {table: self.relations[table] for table in tables if table}
         self.numbered = {one.table: facts for facts, all_of_it in self.facts.numbered.items() for one in all_of_it}
-        self.counts = {r.table for s in strata if s.kind == "epochs" for r in s.relations}
+        epochs = {s.relations[0].table: s.rules[0].sources[0].table for s in self.program.strata if s.kind == "epochs"}
         self.ever = {
-            rule.head: read.table
-            for s in strata
-            if any(r.table in self.counts for r in s.reads) and s.kind == "counted"
-            for rule in s.rules
-            for epochs in strata
-            if epochs.kind == "epochs" and epochs.relations[0] in s.reads
-            for read in epochs.reads
-            if read not in epochs.guards
+            rule.head: epochs[rule.sources[0].table]
+            for stratum in self.program.strata
+            for rule in stratum.rules
+            if stratum.kind == "counted" and len(rule.sources) == 1 and rule.sources[0].table in epochs
         }
-        lives = self.facts.lives
-        self.apart = {*self.counts, *((lives.table,) if lives else ())}
-        engine.table("trace__before", "SELECT 1 AS _k")
-        engine.table("trace__ids", "SELECT '' AS id WHERE FALSE")
-        for relation in (self.relations[table] for table in self.numbered):
-            table, columns, identity = relation.tables, names(relation.columns, "s."), relation.columns[-1].sql
-            rows = f"SELECT {columns} FROM {table.stored} AS s SEMI JOIN trace__ids AS i ON s.{identity} = i.id"
-            engine.view(table.after, rows)
+        self.apart = {*epochs, *(stratum.guards[0] for stratum in strata), BEGINNING}
+        self.execute("CREATE TEMP TABLE _trace_before (k INTEGER)")
+        self.execute("INSERT INTO _trace_before VALUES (1)")
+        self.execute("CREATE TEMP TABLE _trace_ids (id TEXT PRIMARY KEY) WITHOUT ROWID")
         for relation in self.found.values():
-            table = relation.tables
-            own = relation.columns[:-1]
-            engine.empty(table.found, [*own, Column("_found", "int", "_found")])
-            proof = f"CAST([] AS VARCHAR[]) AS {relation.columns[-1].sql}"
-            listed = ", ".join([*(column.sql for column in own), proof])
-            early = "WHERE _found < (SELECT _k FROM trace__before)"
-            engine.view(table.after, f"SELECT {listed} FROM {table.found} {early}")
+            columns = listed(self.own_columns(relation))
+            self.execute(f"CREATE TEMP TABLE {self.kept_in(relation)} ({columns or '_unit'}, _found INTEGER)")
+            by = f"{columns or '_unit'}"
+            index = quoted_sql(f"_trace_of_{relation.table}__1")
+            self.execute(f"CREATE INDEX temp.{index} ON {quoted_sql(f'_trace_of_{relation.table}')} ({by})")
+
+    def own_columns(self, relation: RowRelation) -> list[str]:
+        """Return the columns of a tuple of a recursion, without its proof."""
+        return [column.sql for column in relation.columns[:-1]]
+
+    def kept_in(self, relation: RowRelation) -> str:
+        """Return the table of the tuples of a recursion that were found, in SQL."""
+        return f"temp.{quoted_sql(f'_trace_of_{relation.table}')}"
+
+    def read_in(self, table: str) -> str:
+        """Return what rules of recursions read in the place of a table, in SQL."""
+        if table in self.numbered:
+            identity = quoted_sql(self.relations[table].columns[-1].sql)
+            return f"(SELECT * FROM {stored(table)} WHERE {identity} IN (SELECT id FROM temp._trace_ids))"
+        if table in self.found:
+            relation = self.found[table]
+            columns = [*map(quoted_sql, self.own_columns(relation)), f"'[]' AS {quoted_sql(relation.columns[-1].sql)}"]
+            before = "_found < (SELECT k FROM temp._trace_before)"
+            return f"(SELECT {', '.join(columns)} FROM {self.kept_in(relation)} WHERE {before})"
+        return stored(table)
+
+    def set_before(self, clock: int) -> None:
+        """Let rules of recursions read what was found before a round."""
+        self.execute("UPDATE temp._trace_before SET k = ?", (clock,))
 
     # What others ask
 
     def asked(self, text: str) -> dict[str, Any]:
         """Return a tuple in program syntax as its table and values, and whether it is stored here."""
-        relation, values = parse_tuple(self.program, text)
-        values = tuple(map(hashable, values))
-        return {**self.known(relation, values), "present": self.stored(relation, values) is not None}
+        relation, values = parse_row(self.program, text)
+        return {**self.known(relation, values), "present": self.is_stored(relation, values)}
 
     def absent(self, text: str) -> dict[str, Any]:
         """Return how far each rule gets to a tuple that is not stored here."""
-        return self.explain(*parse_tuple(self.program, text), 1)
+        return self.explain(*parse_row(self.program, text), 1)
 
     def lives(self) -> dict[str, str]:
         """Return the processes that are there by their lives."""
@@ -96,7 +114,7 @@ class Tracer(Explainer):
 
     def input_table(self, name: str) -> str:
         """Return the table of an input that has tuples of a recursion."""
-        return next(r.table for r in self.found.values() if r.name == name and r.kind == "input")
+        return self.program.inputs[name].table
 
     def sent(self, output: str, texts: Texts) -> dict[str, Any] | None:
         """Return a tuple that this process sends; None if it has no such tuple."""
@@ -105,8 +123,8 @@ class Tracer(Explainer):
             return None
         values = self.read(relation, texts)
         if relation.table in self.found and len(values) < len(relation.columns):
-            return None if self.proof_row(relation, values) is None else self.known(relation, values, traced=True)
-        return None if self.stored(relation, values) is None else self.known(relation, values)
+            return None if self.proof_of(relation, values) is None else self.known(relation, values, traced=True)
+        return self.known(relation, values) if self.is_stored(relation, values) else None
 
     def step(self, table: str, texts: Texts, traced: bool) -> dict[str, Any]:
         """Return one step of a derivation: what is shown of the tuple and of the rule, and the premises. Instead of
@@ -118,18 +136,21 @@ class Tracer(Explainer):
         if relation.name in self.arrivals and relation.kind == "input":
             # Show it as its sender has it: what is sent may be some of the columns.
             return {"node": {**self.described(relation, values), "shown": False}, "arrived": self.senders(relation)}
-        stored = self.stored(relation, values)
-        if stored is None:
+        if not self.is_stored(relation, values):
             return {"node": self.described(relation, values), "gone": True}
-        for rule in self.rules[relation.table]:
-            if proofs := self.proofs_of(rule, relation):
-                row = self.proof_row(proofs, values)
-                if row is None:
+        stratum = self.strata.get(table)
+        for rule in stratum.rules if stratum else ():
+            if rule.head == table and (proofs := self.proofs_of(rule, relation)):
+                ids = self.proof_of(proofs, values)
+                if ids is None:
                     return {"node": self.described(relation, values), "gone": True}
                 passed = self.known(proofs, values, traced=True)
-                return {"node": self.described(relation, values), "passed": passed, "ids": list(row)}
+                return {"node": self.described(relation, values), "passed": passed, "ids": ids}
         node, sources = self.derived(relation, values)
-        premises = [self.known(self.relations[one], terms) for one, terms in sources if one not in self.apart]
+        apart = {*self.apart, *(one for one, _ in sources if self.only_competes(self.relations[one]))}
+        if not {one for one, _ in sources} - apart:
+            apart = self.apart
+        premises = [self.known(self.relations[one], terms) for one, terms in sources if one not in apart]
         return {"node": {**self.described(relation, values), **node}, **self.passing(premises)}
 
     def advance(
@@ -137,24 +158,23 @@ class Tracer(Explainer):
     ) -> dict[str, Any]:
         """Find what follows from base facts and from what has arrived, in at most ``most`` rounds. If ``best``, only
         what is stored is looked at. Return what is to be sent, by reader and input, and the last round."""
-        rows = ", ".join(f"({sql_constant(one, 'string', 'duckdb')})" for one in ids) or "(NULL)"
-        self.engine.table("trace__ids", f"SELECT * FROM (VALUES {rows}) AS v(id)")
+        self.execute("DELETE FROM temp._trace_ids")
+        self.execute(f"INSERT INTO temp._trace_ids SELECT DISTINCT value FROM {GIVEN}", [json.dumps(sorted(ids))])
         begun = clock
         clock += 1
         for name, texts in arrived:
-            relation = self.relations[self.input_table(name)]
-            values = self.read(relation, texts)
-            row = ", ".join(
-                f"{sql_constant(value, column.type, 'duckdb')} AS {column.sql}"
-                for value, column in zip(values, relation.columns[:-1], strict=True)
-            )
-            self.note(relation, f"SELECT {row or 'TRUE AS _unit'}", clock, False)
+            relation = self.program.inputs[name]
+            values = zip(self.read(relation, texts), relation.columns, strict=False)
+            row = [self.encoded(value, column.type) for value, column in values]
+            marks = ", ".join(f"? AS {quoted_sql(column)}" for column in self.own_columns(relation))
+            self.note(relation, f"SELECT {marks or '1 AS _unit'}", clock, False, row)
         while most:
             clock += 1
             most -= 1
-            self.engine.table("trace__before", f"SELECT {clock} AS _k")
+            self.set_before(clock)
             new = sum(self.derive(rule, clock, best) for rule in self.proving)
-            if not new or sum(self.engine.rows(relation.tables.found) for relation in self.found.values()) > MOST_FOUND:
+            counts = (f"SELECT COUNT(*) FROM {self.kept_in(relation)}" for relation in self.found.values())
+            if not new or sum(self.execute(query).fetchone()[0] for query in counts) > MOST_FOUND:
                 break
         return {"clock": clock, "sent": self.leaving(begun)}
 
@@ -165,50 +185,60 @@ class Tracer(Explainer):
 
     def received(self, ids: Collection[str]) -> list[list[Any]]:
         """Return the tuples of recursions that have come with proofs of some of these identities, by input."""
-        listed = ", ".join(sql_constant(one, "string", "duckdb") for one in sorted(ids)) or "NULL"
         kept = []
         for relation in (r for r in self.found.values() if r.kind == "input"):
             *columns, proof = relation.columns
-            sql = f"SELECT * FROM {relation.tables.stored} WHERE LIST_HAS_ANY({proof.sql}, [{listed}])"
-            for row in self.engine.first(sql, MOST_FOUND):
-                values = tuple(hashable(row[column.sql]) for column in columns)
+            having = f"SELECT 1 FROM json_each({quoted_sql(proof.sql)}) AS p WHERE p.value IN {GIVEN}"
+            order = listed(self.own_columns(relation)) or "1"
+            query = f"SELECT {order} FROM {stored(relation.table)} WHERE EXISTS ({having}) ORDER BY {order} LIMIT ?"
+            for row in self.execute(query, [json.dumps(sorted(ids)), MOST_FOUND]):
+                values = known_values(columns, decoded_row(columns, row[: len(columns)]))
                 kept.append([relation.name, self.texts(relation, values), self.senders(relation)])
         return kept
 
     # How
 
-    def texts(self, relation: Relation, values: Sequence[Any]) -> Texts:
+    def texts(self, relation: RowRelation, values: Sequence[Any]) -> Texts:
         """Return the values of a tuple as programs write them."""
         return [constant_text(value, column.type) for value, column in zip(values, relation.term_columns, strict=False)]
 
-    def read(self, relation: Relation, texts: Texts) -> Values:
+    def read(self, relation: RowRelation, texts: Texts) -> Values:
         """Return the values of a tuple whose texts are given; the proof may be missing."""
         pairs = zip(texts, relation.term_columns, strict=False)
         return tuple(hashable(read_constant(text, column.type)) for text, column in pairs)
 
-    def known(self, relation: Relation, values: Sequence[Any], traced: bool = False) -> dict[str, Any]:
+    def known(self, relation: RowRelation, values: Sequence[Any], traced: bool = False) -> dict[str, Any]:
         """Return a tuple as other processes refer to it."""
         return {"table": relation.table, "values": self.texts(relation, values), "traced": traced}
 
-    def senders(self, relation: Relation) -> list[list[str]]:
+    def senders(self, relation: RowRelation) -> list[list[str]]:
         """Return which processes may send tuples of an input, and what they call it."""
         return [[channel.sender, channel.output] for channel in self.arrivals.get(relation.name, ())]
 
-    def described(self, relation: Relation, values: Values) -> dict[str, Any]:
+    def is_stored(self, relation: RowRelation, values: Values) -> bool:
+        """Return whether a tuple is stored here."""
+        return bool(self.having(relation, values[: len(relation.columns)], 1))
+
+    def only_competes(self, relation: RowRelation) -> bool:
+        """Return whether a relation has the extremum of a group that a rule with witnesses was split off."""
+        stratum = self.strata.get(relation.table)
+        functions = {aggregated.function for aggregated in stratum.aggregates_of(relation.table)} if stratum else set()
+        return relation.hidden and not relation.shown_as and bool(functions) and functions <= {"min", "max"}
+
+    def described(self, relation: RowRelation, values: Values) -> dict[str, Any]:
         """Return the printed form of a tuple, and whether it is printed at all."""
         shown = not relation.hidden or bool(relation.shown_as)
-        columns, own = relation.columns, values[: len(relation.columns)]
-        text = ""
+        columns = relation.columns
+        text, name = "", relation.annotates or relation.shown_as or relation.name
         if relation.annotates:
             columns = columns[: -1 if relation.table in self.found else -2]
-            own = own[: len(columns)]
             annotated = next((r for r in self.program.relations if r.name == relation.annotates and not r.hidden), None)
             shown = annotated is not None
-            text = tuple_text(annotated, own) if annotated else relation.annotates
+            text = stored_tuple_text(annotated, values[: len(columns)]) if annotated else relation.annotates
         return {
-            "tuple": text or tuple_text(relation, values),
-            "relation": relation.annotates or relation.shown_as or relation.name,
-            "values": list(plain_row(columns, own)),
+            "tuple": text or stored_tuple_text(relation, values[: len(columns)]),
+            "relation": name,
+            "values": list(plain_row(columns, values[: len(columns)])),
             "shown": shown,
         }
 
@@ -221,26 +251,15 @@ class Tracer(Explainer):
                 return {"passed": premises[0]}
         return {"premises": premises}
 
-    def proof_row(self, proofs: Relation, values: Values) -> list[str] | None:
-        """Return the live proof of a tuple."""
-        same = [
-            f"{column.sql} = {sql_constant(value, column.type, 'duckdb')}"
-            for column, value in zip(proofs.columns[:-1], values, strict=False)
-        ]
-        rows = self.engine.first(f"SELECT * FROM {proofs.tables.stored} WHERE {' AND '.join(same) or 'TRUE'}", 1)
-        return list(rows[0][proofs.columns[-1].sql]) if rows else None
-
-    def round_of(self, relation: Relation, values: Values) -> int | None:
+    def round_of(self, relation: RowRelation, values: Values) -> int | None:
         """Return the round in which a tuple of a recursion was found."""
-        same = [
-            f"{column.sql} = {sql_constant(value, column.type, 'duckdb')}"
-            for column, value in zip(relation.columns[:-1], values, strict=True)
-        ]
-        sql = f"SELECT _found FROM {relation.tables.found} WHERE {' AND '.join(same) or 'TRUE'}"
-        rows = self.engine.first(sql, 1)
-        return int(rows[0]["_found"]) if rows else None
+        pairs = [*zip(relation.columns[:-1], values, strict=False)]
+        held = " AND ".join(f"{quoted_sql(column.sql)} = ?" for column, _ in pairs) or "TRUE"
+        given = [self.encoded(value, column.type) for column, value in pairs]
+        row = self.execute(f"SELECT _found FROM {self.kept_in(relation)} WHERE {held} LIMIT 1", given).fetchone()
+        return row and int(row[0])
 
-    def traced(self, relation: Relation, values: Values) -> dict[str, Any]:
+    def traced(self, relation: RowRelation, values: Values) -> dict[str, Any]:
         """Return the step that found a tuple of a recursion, which reads only what was found before."""
         node = self.described(relation, values)
         number = self.round_of(relation, values)
@@ -248,71 +267,73 @@ class Tracer(Explainer):
             return {"node": node, "gone": True}
         if relation.kind == "input":
             return {"node": node, "arrived": self.senders(relation)}
-        self.engine.table("trace__before", f"SELECT {number} AS _k")
-        self.ask(relation, (*values, ()))
+        self.set_before(number)
         for rule in (rule for rule in self.proving if rule.head == relation.table):
-            held = " AND ".join(f"_{place}" for place, _ in enumerate(rule.steps, 1)) or "TRUE"
-            order = ", ".join(self.term_columns(rule))
-            sql = f"SELECT * FROM ({self.engine.text(rule.asked)}) AS q WHERE {held}"
-            rows = self.engine.first(f"{sql} ORDER BY {order}" if order else sql, 1)
-            if rows:
-                return {**self.told(node, rule, rows[0])}
+            sources = {place: (self.read_in(source.table), "") for place, source in enumerate(rule.sources)}
+            pairs = zip(relation.columns[:-1], rule.values, values, strict=False)
+            tests = [(f"{head} = ?", (self.encoded(value, column.type),)) for column, head, value in pairs]
+            uses = self.rows_of(rule, self.all_derivations(rule, sources=sources), tests, 1, rule.absences)
+            if uses:
+                return self.told_by(node, rule, uses[0])
         return {"node": node, "gone": True}
 
-    def told(self, node: dict[str, Any], rule: Rule, row: Mapping[str, Any]) -> dict[str, Any]:
+    def told_by(self, node: dict[str, Any], rule: RowRule, use: RuleUse) -> dict[str, Any]:
         """Return the step of a rule of a recursion, with facts instead of their identities."""
-        node |= {"rule": rule.label.removesuffix("_again"), "source": rule.source, "text": rule.text}
-        if "_at" in row:
-            node |= {"rule": row["_rule"], "source": row["_at"], "text": f"{node['tuple']}."}
-        premises, absent = [], []
-        for step, terms in self.literals(rule, row):
-            if step.negated:
-                of = self.relations[self.ever.get(step.table, step.table)]
-                absent.append(tuple_text(of, terms))
-            elif step.table in self.numbered:
-                premises.append(self.known(self.relations[self.numbered[step.table]], terms[:-1]))
-            elif step.table in self.found:
-                premises.append(self.known(self.relations[step.table], terms[:-1], traced=True))
-            elif step.table not in self.apart:
-                premises.append(self.known(self.relations[step.table], terms))
-        if absent:
-            node["absent"] = list(dict.fromkeys(absent))
+        node |= {"rule": rule.label.removesuffix("_again"), "source": rule.source}
+        node["text"] = rule.text or f"{node['tuple']}."
+        premises = []
+        for table, terms in use.premises:
+            if table in self.numbered:
+                premises.append(self.known(self.relations[self.numbered[table]], terms[:-1]))
+            elif table in self.found:
+                premises.append(self.known(self.relations[table], terms[:-1], traced=True))
+            elif table not in self.apart:
+                premises.append(self.known(self.relations[table], terms))
+        if use.absent:
+            node["absent"] = list(dict.fromkeys(use.absent))
         unlike = [premise for place, premise in enumerate(premises) if premise not in premises[:place]]
         return {"node": node, **self.passing(unlike)}
 
-    def derive(self, rule: Rule, clock: int, best: bool) -> int:
+    def absent_text(self, absence: Absence, row: Sequence[Any]) -> str:
+        """Return the tuple that a negated literal says is absent: of what has appeared, the fact itself."""
+        of = self.ever.get(absence.table, absence.table)
+        pairs = zip(self.relations[absence.table].columns, self.relations[of].columns, strict=True)
+        names = {column.sql: own.sql for column, own in pairs}
+        terms = tuple((names[column], value) for column, value in absence.terms)
+        return super().absent_text(Absence(of, absence.alias, terms), row)
+
+    def derive(self, rule: RowRule, clock: int, best: bool) -> int:
         """Note what a rule derives from what was found before; return the number of new tuples."""
+        sources = {place: (self.read_in(source.table), "") for place, source in enumerate(rule.sources)}
+        found = self.all_derivations(rule, sources=sources)
         relation = self.relations[rule.head]
-        rows = f"SELECT {names(relation.columns[:-1]) or 'TRUE AS _unit'} FROM ({self.engine.text(rule.full)}) AS d"
-        return self.note(relation, rows, clock, best)
+        columns = self.own_columns(relation)
+        values = [f"{value} AS {quoted_sql(c)}" for value, c in zip(found.values, columns, strict=False)]
+        return self.note(relation, found.select(values or ["1 AS _unit"]), clock, best)
 
-    def note(self, relation: Relation, rows: str, clock: int, best: bool) -> int:
-        """Keep the new rows of a query, if ``best`` only stored ones; return their number."""
-        table, columns = relation.tables, relation.columns[:-1]
-        listed = names(columns, "d.") or "TRUE AS _unit"
-
-        def same(other: str) -> str:
-            return " AND ".join(f"{other}.{column.sql} = d.{column.sql}" for column in columns) or "TRUE"
-
-        sql = f"SELECT DISTINCT {listed} FROM ({rows}) AS d ANTI JOIN {table.found} AS f ON {same('f')}"
+    def note(self, relation: RowRelation, rows: str, clock: int, best: bool, given: Sequence[Any] = ()) -> int:
+        """Keep the new rows of a query with some given values, if ``best`` only stored ones; return their number."""
+        columns, kept = self.own_columns(relation), self.kept_in(relation)
+        key = columns or ["_unit"]
+        conditions = [f"NOT EXISTS (SELECT 1 FROM {kept} AS f WHERE {same(key, 'f', 'd')})"]
         if best:
-            sql += f" SEMI JOIN {table.stored} AS s ON {same('s')}"
-        if columns:
-            sql += " WHERE " + " AND ".join(f"d.{column.sql} IS NOT NULL" for column in columns)
-        new = self.engine.table(table.new, sql)
-        if new:
-            listed_found = ", ".join([*(column.sql for column in columns), f"{clock} AS _found"])
-            self.engine.insert(table.found, f"SELECT {listed_found} FROM {table.new}")
-        return new
+            conditions.append(f"EXISTS (SELECT 1 FROM {stored(relation.table)} AS s WHERE {same(columns, 's', 'd')})")
+        conditions += [f"d.{quoted_sql(column)} IS NOT NULL" for column in columns]
+        return self.execute(
+            f"INSERT INTO {kept} SELECT DISTINCT {listed(key, 'd')}, ? FROM ({rows}) AS d "
+            f"WHERE {' AND '.join(conditions)}",
+            [clock, *given],
+        ).rowcount
 
     def leaving(self, begun: int) -> list[list[Any]]:
         """Return what was found after a round and belongs to other processes: reader, input and values."""
         sent: list[list[Any]] = []
         for relation in self.found.values():
             for channel in self.departures.get(relation.name, ()) if relation.kind != "input" else ():
-                sql = f"SELECT * FROM {relation.tables.found} WHERE _found > {begun}"
-                for row in self.engine.first(sql, MOST_FOUND):
-                    values = [hashable(row[column.sql]) for column in relation.columns[:-1]]
+                columns = relation.columns[:-1]
+                query = f"SELECT {listed(self.own_columns(relation)) or '1'} FROM {self.kept_in(relation)}"
+                for row in self.execute(f"{query} WHERE _found > ? LIMIT ?", [begun, MOST_FOUND]).fetchall():
+                    values = known_values(columns, decoded_row(columns, row[: len(columns)]))
                     if self.belongs(channel, values):
                         texts, named = self.texts(relation, values), self.known(relation, values, traced=True)
                         sent.append([channel.reader, channel.input, texts, named])

@@ -1,8 +1,8 @@
 """The worker of a process: take in messages and fed files, apply them, and send on the changes.
 
-The worker proceeds in turns. A turn takes in what has arrived as one step, applies the step to the state as a
-batch, sends the resulting changes on the output channels, and only then discards the messages. After a transient
-error, the turn is resumed where it stopped.
+The worker proceeds in turns. A turn takes in what has arrived as one step and applies it to the state, in one
+transaction, sends the resulting changes on the output channels, and only then discards the messages. After a transient
+error, the turn is resumed where it stopped. What a run that is killed has not sent is in the snapshots of the next one.
 """
 
 from __future__ import annotations
@@ -11,23 +11,24 @@ import contextlib
 import json
 import os
 import time
+import uuid
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import NamedTuple
 
-from ...inputs.records import input_relation
+from ...database.reading import StoredChange
 from ...kernel.errors import JobError, Passing, Refused, reason
 from ...system.log import Log
-from ...system.places import rows_of_file
 from ...system.transient_errors import Troubles
-from .channels import NO_NUMBER, Channel, CutOffs, Life, Process, is_cut_off, path_text
+from .channels import NO_NUMBER, Channel, CutOffs, Life, is_cut_off, path_text
 from .feeds import Feeds
-from .inbox import INBOX_FILE, Inbox, InputStep
+from .inbox import Inbox
 from .lease_renewal import Beat, Channels
 from .listening import Listener
 from .sending import Sender
-from .snapshots import SNAPSHOT_FILE, Replacement, replacement
-from .state import JobState
+from .snapshots import SNAPSHOT_FILE, Replacement, changes_in, replacement
+from .state import ProcessState
 from .status import read_status, status_path, write_status
 from .unattended import passes_unattended
 
@@ -35,61 +36,65 @@ from .unattended import passes_unattended
 @dataclass(frozen=True)
 class Settings:
     """How a process runs: the folder ``root`` of all processes, its own folder ``home``, and times in seconds. A
-    sender that has not renewed its lease for ``lease`` is considered gone, and its tuples are held for ``hold``. Unless
-    the process is to ``keep_published``, it removes published changes once they were sent."""
+    sender that has not renewed its lease for ``lease`` is considered gone, and its tuples are held for ``hold``."""
 
     root: Path
     home: Path
     lease: float = 5.0
     hold: float = 0.0
-    keep_published: bool = False
+
+
+class FedFile(NamedTuple):
+    """A file of a feed that was read: its path, its changes, and what it replaces if it is a snapshot."""
+
+    path: Path
+    changes: list[StoredChange]
+    replaces: Replacement | None = None
 
 
 class Worker:
     """A running process."""
 
-    def __init__(self, state: JobState, channels: Channels, process: Process, settings: Settings, log: Log) -> None:
-        """Take an incarnation, open a session on each input channel, and start to renew the lease."""
-        self.state, self.channels, self.process = state, channels, process
+    def __init__(self, state: ProcessState, channels: Channels, settings: Settings, log: Log) -> None:
+        """Take an incarnation, open a session on each input channel, and start to renew the lease. The worker closes
+        the state in the end, also if it cannot begin."""
+        self.state, self.channels, self.process = state, channels, state.process
         self.settings, self.log = settings, log
-        self.incarnation = self.channels.take_incarnation(process.name)
-        self.inbox = Inbox(settings.home, process, state.program, settings.hold, self.incarnation.nonce)
-        self.feeds = Feeds(settings.root, process.name, process.fed, self.inbox.files_fed, log)
-        self.cut_off = CutOffs(log, {})
-        self.listener = Listener(self.inbox, channels, process, settings.lease, self.cut_off)
         try:
+            self.incarnation = self.channels.take_incarnation(self.process.name)
+            self.inbox = Inbox(state, settings.hold, self.incarnation.nonce)
+            self.feeds = Feeds(settings.root, self.process.name, self.process.fed, self.inbox.files_fed, log)
+            self.cut_off = CutOffs(log, {})
+            self.listener = Listener(self.inbox, channels, self.process, settings.lease, self.cut_off)
             self.check_home()
             self.listener.open_sessions()
         except BaseException:
-            self.inbox.connection.close()
+            state.close()
             raise
-        self.beat = Beat(self.channels, process, self.incarnation, settings.lease / 5, log)
-        self.sender = Sender(state, channels, process, self.incarnation, self.beat, self.cut_off)
+        self.beat = Beat(self.channels, self.process, self.incarnation, settings.lease / 5, log)
+        self.sender = Sender(state, channels, self.process, self.incarnation, self.beat, self.cut_off)
+        #: The last commit that is known here: what it has changed is sent, or about to be.
+        self.committed = state.database.commit.number
         # The unfinished part of a turn, which is resumed after an error.
-        self.step: InputStep | None = None
+        self.stepped = False
         #: The channels on which this turn still has to send, and whether it has caught up on them.
         self.unsent: list[tuple[Channel, bool]] | None = None
         self.gathered = self.unclean = False
         self.troubles = Troubles(log)
         #: Per fed relation, whether files were pending at the last check.
-        self.waits = dict.fromkeys(process.fed, True)
+        self.waits = dict.fromkeys(self.process.fed, True)
         self.handled = self.steps = 0
         self.last = ""
         self.said = b""
-        # The lease is renewed already: there may be much to remove.
-        self.prune()
 
     def check_home(self) -> None:
-        """Start over with an empty state and inbox if the two do not match, for example after one was lost or
-        restored from a copy, since rows would be missing or duplicated. All fed files are then taken in again, from
-        the first; raise JobError if some are missing."""
-        anew = not self.inbox.agrees_with(self.state.last_step())
+        """Raise JobError if the process has read files, as its status says, which the home does not know of, since it
+        is new or an older copy, and which cannot be read again."""
         told = read_status(self.settings.root, self.process.name).get("fed")
         gone = []
         for relation in self.process.fed:
-            read = set(self.inbox.files_fed(relation))
             said = told.get(relation, []) if isinstance(told, dict) else []
-            needed = {*map(str, said), *read} if anew else {*map(str, said)} - read
+            needed = {*map(str, said)} - set(self.inbox.files_fed(relation))
             folder = self.feeds.folder(relation)
             needed = {name for name in needed if not os.path.lexists(folder / name)}
             if needed:
@@ -98,37 +103,24 @@ class Worker:
             gone += [folder / name for name in sorted(needed)]
         if gone:
             listed = ", ".join(map(path_text, gone[:3])) + (", ..." if len(gone) > 3 else "")
-            what = "the state and the inbox do not match" if anew else "the home is new, or an older copy"
             known_in = status_path(self.settings.root, self.process.name)
             raise JobError(
-                f"{self.settings.home}: {what}, and {len(gone)} of the files that {self.process.name} was fed are "
-                f"missing and cannot be read again: {listed}; restore them or, to continue without their rows, "
-                f"remove {known_in}"
-                f"{' and ' + str(self.settings.home / INBOX_FILE) if anew else ''}"
+                f"{self.settings.home}: the home is new, or an older copy, and {len(gone)} of the files that "
+                f"{self.process.name} was fed are missing and cannot be read again: {listed}; restore them or, to "
+                f"continue without their rows, remove {known_in}"
             )
-        if anew:
-            kept = f"aside-{self.incarnation}"
-            self.log.warn(
-                f"{self.settings.home}: the state and the inbox do not match (was one of them lost, or restored from a "
-                f"copy?); {self.process.name} starts over, and keeps the old ones under names with {kept}"
-            )
-            if self.state.last_step():
-                self.state.begin_anew(kept)
-            self.inbox.begin_anew(kept)
 
     def try_turn(self) -> tuple[bool, float]:
         """Run a turn, and return whether there was news and how many seconds to wait. A transient error is logged,
-        and the next call resumes the turn; raise other errors, and JobError if Spark has ended."""
+        and the next call resumes the turn; raise other errors."""
         try:
             busy = self.turn()
         except Exception as error:
-            if not self.state.has_spark():
-                raise JobError("Spark has ended; start the process again") from error
             if not passes_unattended(error):
                 raise
             pause = self.troubles.note(reason(error))
             with contextlib.suppress(Exception):
-                # Discard uncommitted changes of the inbox.
+                # What was not committed is discarded.
                 self.inbox.reopen()
                 self.report(busy=True)
             return False, pause
@@ -142,25 +134,25 @@ class Worker:
         self.check_incarnation()
         if self.unclean:
             self.inbox.reopen()
+            if self.state.database.commit.number != self.committed:
+                # A commit that failed is there nevertheless, and nobody knows what it has changed.
+                self.sender.begin_anew()
+                self.committed = self.state.database.commit.number
         self.unclean = True
         if not self.gathered:
             self.listener.read.clear()
-            self.step = self.inbox.unfinished() or self.gather()
+            self.sender.forget_rows()
+            self.stepped = self.take_in()
             self.gathered = True
-        if self.step:
-            self.apply(self.step)
         if self.unsent is None:
             self.waits = {relation: self.feeds.has_waiting(relation) for relation in self.process.fed}
             self.unsent = [(c, self.has_caught_up(c)) for c in self.process.sends]
-            self.sender.forget_rows()
         while self.unsent:
             channel, caught_up = self.unsent[-1]
-            self.sender.try_to_send(channel, self.step, caught_up)
+            self.sender.try_to_send(channel, caught_up)
             self.unsent.pop()
         self.sender.forget_rows()
-        if self.step:
-            self.prune(self.step.name)
-        busy = bool(self.step or self.listener.read)
+        busy = bool(self.stepped or self.listener.read)
         while self.listener.read:
             try:
                 self.channels.done(*self.listener.read[-1])
@@ -169,7 +161,7 @@ class Worker:
                 if not is_cut_off(error):
                     raise
             self.listener.read.pop()
-        self.step, self.unsent, self.gathered, self.unclean = None, None, False, False
+        self.unsent, self.gathered, self.unclean = None, False, False
         self.report()
         return busy
 
@@ -190,72 +182,83 @@ class Worker:
             "channels were restored from a copy; start the process again"
         )
 
-    def gather(self) -> InputStep | None:
-        """Take in everything that has arrived, and return it as a step; None if nothing has changed."""
+    def take_in(self) -> bool:
+        """Take in everything that has arrived as a step, and apply it, in one transaction; return whether that was
+        anything that changes inputs."""
         now = time.monotonic()
         self.listener.senders.clear()
-        self.inbox.begin()
-        for channel in self.process.receives:
-            self.listener.listen(channel, now, self.sender.unsendable)
-        self.inbox.end_holds(now)
-        fed, replaced = self.feeds.next_files(), {}
-        if fed or self.listener.read:
-            self.report(busy=True)
-        for relation, path in list(fed.items()):
-            try:
-                if change := self.replacement(relation, path):
-                    replaced[relation] = change
-            except Refused as error:
-                if passes_unattended(error):
-                    raise
-                self.feeds.refuse(relation, path, error.plain)
-                del fed[relation]
-        self.inbox.note_passed(self.feeds.passed)
-        return self.inbox.finish(fed, replaced)
-
-    def replacement(self, relation: str, path: Path) -> Replacement | None:
-        """Return what a file changes if it is a snapshot of a feed, otherwise None."""
-        if not SNAPSHOT_FILE.fullmatch(path.name):
-            return None
-        listing, input_fed = self.feeds.listing(relation), input_relation(self.state.program, relation)
-        return replacement(self.state.program, relation, path, listing, self.state.whole(input_fed))
-
-    def apply(self, step: InputStep) -> None:
-        """Apply a step to the state. If fed files are refused, leave them out and apply the rest of the step."""
-        received = {channel.input for channel in self.process.receives}
-        received_rows = {
-            name: sum(rows_of_file(Path(path)) for path in paths if Path(path).exists())
-            for name, paths in step.files.items()
-            if name in received
-        }
-        try:
-            applied = self.state.apply(step)
-        except Exception as error:
-            fed = [name for name in step.files if name in self.process.fed]
-            if compacted := [name for name in fed if self.is_compacted(name, Path(step.files[name][0]))]:
-                reduced = self.inbox.leave_out(step, compacted)
-            elif not fed or not isinstance(error, Refused) or passes_unattended(error):
-                raise
-            elif fed[1:]:
-                # Take each in alone to find out which is refused.
-                self.feeds.alone.update(fed)
-                reduced = self.inbox.leave_out(step, fed[1:])
-            else:
-                self.feeds.refuse(fed[0], self.feeds.folder(fed[0]) / Path(step.files[fed[0]][0]).name, error.plain)
-                reduced = self.inbox.leave_out(step, fed)
-            # If this fails too, the turn is resumed with the reduced step.
-            self.step = reduced
-            self.apply(reduced)
-            return
-        self.inbox.done(step)
-        self.feeds.alone.difference_update(step.files)
-        for name in set(step.files) & self.feeds.refused.keys():
+        with self.state.database.transaction():
+            self.inbox.begin()
+            for channel in self.process.receives:
+                self.listener.listen(channel, now, self.sender.unsendable)
+            self.inbox.end_holds(now)
+            paths = self.feeds.next_files()
+            if paths or self.listener.read:
+                self.report(busy=True)
+            fed = {relation: read for relation, path in paths.items() if (read := self.read_fed(relation, path))}
+            received = self.inbox.received()
+            taken, stepped = self.apply(received, fed)
+            self.inbox.note_passed(self.feeds.passed)
+            replaced = {name: each.replaces for name, each in taken.items() if each.replaces}
+            self.inbox.finish({name: each.path for name, each in taken.items()}, replaced)
+            if stepped:
+                self.sender.note_changes()
+        self.committed = self.state.database.commit.number
+        self.feeds.alone.difference_update(taken)
+        for name in taken.keys() & self.feeds.refused.keys():
             del self.feeds.refused[name]
-        if applied:
-            self.handled += sum(received_rows.values())
+        if stepped:
+            # Lives are not sent.
+            counts = {name: len(rows) for name, rows in received.items() if name != self.process.lives}
+            self.handled += sum(counts.values())
             self.steps += 1
             self.last = datetime.now(UTC).isoformat(timespec="milliseconds")
-            self.log.event("step", step=step.number, handled=sum(received_rows.values()), **received_rows)
+            self.log.event("step", step=self.state.database.commit.number, handled=sum(counts.values()), **counts)
+        return stepped
+
+    def read_fed(self, relation: str, path: Path) -> FedFile | None:
+        """Return what a file of a feed changes; None if it is refused, or was compacted meanwhile."""
+        try:
+            if SNAPSHOT_FILE.fullmatch(path.name):
+                rows = self.state.database.stored_rows_of(self.state.program.inputs[relation])
+                replaces = replacement(self.state.program, relation, path, self.feeds.listing(relation), rows)
+                return FedFile(path, replaces.changes, replaces)
+            return FedFile(path, changes_in(self.state.program, relation, path))
+        except (Refused, FileNotFoundError) as error:
+            if self.is_compacted(relation, path):
+                return None
+            if not isinstance(error, Refused) or passes_unattended(error):
+                raise
+            self.feeds.refuse(relation, path, error.plain)
+            return None
+
+    def apply(
+        self, received: dict[str, list[StoredChange]], fed: dict[str, FedFile]
+    ) -> tuple[dict[str, FedFile], bool]:
+        """Apply what was received and fed to the state. If fed files are refused, leave them out, and apply the rest;
+        return the files that were not, and whether inputs have changed, or may have."""
+        taken = dict(fed)
+        inputs = self.state.program.inputs
+        while True:
+            changes = {inputs[name].table: rows for name, rows in received.items()}
+            changes |= {inputs[name].table: each.changes for name, each in taken.items()}
+            if not changes or not (received or any(each.changes or not each.replaces for each in taken.values())):
+                return taken, False
+            number = self.state.database.commit.number + 1
+            try:
+                self.state.apply(changes, f"step-{number:09d}-{uuid.uuid4().hex[:8]}")
+                return taken, True
+            except Refused as error:
+                if not taken or passes_unattended(error):
+                    raise
+                first, *others = taken
+                if others:
+                    # Take each in alone to find out which is refused.
+                    self.feeds.alone.update(taken)
+                    taken = {first: taken[first]}
+                else:
+                    self.feeds.refuse(first, taken[first].path, error.plain)
+                    taken = {}
 
     def is_compacted(self, relation: str, path: Path) -> bool:
         """Return whether a file that was fed is gone, and a snapshot stands for it."""
@@ -266,15 +269,6 @@ class Worker:
         waiting = [relation for relation in channel.needs if self.waits.get(relation)]
         lines = [c for c in self.process.receives if c.input in channel.needs]
         return not waiting and all(map(self.listener.is_here, lines))
-
-    def prune(self, step: str = "") -> None:
-        """Remove what a step, or each one before this run, has published of the relations that channels send: it was
-        sent on all of them, and a reader that lost it gets a snapshot."""
-        if not self.settings.keep_published:
-            # A relation may be sent as a projection.
-            names = {name for channel in self.process.sends for name in (channel.output, channel.relation)}
-            sent = (r for r in self.state.program.relations if r.name in names and r.kind != "input")
-            self.state.prune(sent, step)
 
     def report(self, busy: bool = False) -> None:
         """Write the status file if it has changed, unless another run has taken over."""
@@ -332,7 +326,7 @@ class Worker:
         return last.number > self.incarnation.number
 
     def end(self) -> None:
-        """Give up the lease, and close the channels and the inbox."""
+        """Give up the lease, and close the channels and the state."""
         self.beat.end()
         self.channels.close()
-        self.inbox.connection.close()
+        self.state.close()
