@@ -1,6 +1,6 @@
 """Measure Flintlog's jobs against DuckDB, Soufflé and loops written by hand; ``make bench`` runs this.
 
-Six parts:
+Seven parts:
 
 * ``workloads``: seven programs (see ``workloads.py``), each built from scratch and then kept up to date through two
   batches of changes, by these contenders:
@@ -15,6 +15,11 @@ Six parts:
     writing are;
   * ``by hand``: the loops of ``hand_loops.py`` through ``spark-submit``, from scratch, for ``init`` only: later steps
     would take them as long again. They are ended after ``--limit`` seconds.
+
+* ``database``: the same workloads and a batch more, by ``here``, ``warm``, ``duckdb`` and
+
+  * ``database``: the script of ``--target database``, which reads CSV, a process for each step;
+  * ``embedded``: ``flintlog.open`` in one process, on the state that ``init`` of ``database`` has built;
 
 * ``scaling``: batches of the same number of changes on small and large states;
 * ``strategies``: batches from 0.001 % to 50 % of the rows, incrementally and by recomputing;
@@ -37,6 +42,7 @@ import argparse
 import json
 import shutil
 import sys
+from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
 
@@ -55,7 +61,7 @@ HERE = Path(__file__).absolute().parent
 DOCS = HERE.parent / "docs"
 DOCUMENT = "performance.md"
 RESULTS = "default benchmarks/results.json; document and pictures go beside any other; with --quick in --folder"
-PARTS = ("workloads", "scaling", "strategies", "batches", "rounds", "compile")
+PARTS = ("workloads", "database", "scaling", "strategies", "batches", "rounds", "compile")
 
 
 def main() -> int:
@@ -107,18 +113,24 @@ def main() -> int:
 
 def measure(options: argparse.Namespace, folder: Path, measured: Measured) -> None:
     """Measure what the options ask for, and enter it into ``measured``."""
-    parts = options.part or (["workloads"] if options.workload or options.contender else PARTS)
+    stored = ["database"] if {"database", "embedded"} & {*(options.contender or ())} else ["workloads"]
+    parts = options.part or (stored if options.workload or options.contender else PARTS)
     size = measured.machine
     console.print(f"{size['cores']} cores, {size['memory_mb']:,} MB of memory; every contender gets two threads")
     contenders = options.contender or list(CONTENDERS)
     if "souffle" in contenders and shutil.which("souffle") is None:
         console.print("souffle is not on PATH and is left out", style="yellow")
         contenders.remove("souffle")
-    comparison = Comparison(folder, contenders, options.limit or (30 if options.quick else 300))
-    measured.comparison = comparison.results
-    for workload in workloads.QUICK if options.quick else workloads.WORKLOADS:
-        if "workloads" in parts and workload.name in (options.workload or [workload.name]):
+    limit = options.limit or (30 if options.quick else 300)
+    comparison = Comparison(folder, [name for name in contenders if name not in ("database", "embedded")], limit)
+    beside = Comparison(folder / "database", [name for name in contenders if name in report.STORED], limit)
+    measured.comparison, measured.database = comparison.results, beside.results
+    chosen: Sequence[workloads.Workload] = workloads.QUICK if options.quick else workloads.WORKLOADS
+    for workload in (one for one in chosen if one.name in (options.workload or [one.name])):
+        if "workloads" in parts:
             comparison.workload(workload)
+        if "database" in parts:
+            beside.workload(workload, workloads.MORE_BATCHES)
     if "compile" in parts:
         comparison.compile_time()
     if "scaling" in parts:
@@ -144,22 +156,27 @@ def load(path: Path) -> Measured:
         [Strategy(**one) for one in known["strategies"]],
         [Distributed(**one) for one in known.get("distributed", ())],
         [Batch(**one) for one in known.get("batches", ())],
+        [Result(**one) for one in known.get("database", ())],
     )
 
 
 def merged(before: Measured, now: Measured) -> Measured:
     """All results, those of now in place of what was measured before; workloads stay in their order."""
-    new = {(one.workload, one.contender) for one in now.comparison}
-    comparison = [one for one in before.comparison if (one.workload, one.contender) not in new] + now.comparison
     names = [workload.name for workload in workloads.WORKLOADS]
-    comparison.sort(key=lambda one: names.index(one.workload) if one.workload in names else len(names))
+
+    def replaced(results: list[Result], newer: list[Result]) -> list[Result]:
+        new = {(one.workload, one.contender) for one in newer}
+        kept = [one for one in results if (one.workload, one.contender) not in new] + newer
+        return sorted(kept, key=lambda one: names.index(one.workload) if one.workload in names else len(names))
+
     return Measured(
         now.machine,
-        comparison,
+        replaced(before.comparison, now.comparison),
         now.scaling or before.scaling,
         now.strategies or before.strategies,
         now.distributed or before.distributed,
         now.batches or before.batches,
+        replaced(before.database, now.database),
     )
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sqlite3
 from collections.abc import Iterable
 from dataclasses import dataclass
 
@@ -36,7 +37,7 @@ def checksum_query(relation: str, columns: Iterable[str]) -> str:
     return f"SELECT count(*), coalesce(sum(n * n % {PRIME}), 0) FROM (SELECT {number} AS n FROM {relation}) AS numbers"
 
 
-def answer(connection: duckdb.DuckDBPyConnection, relation: str, columns: Iterable[str]) -> Answer:
+def answer(connection: duckdb.DuckDBPyConnection | sqlite3.Connection, relation: str, columns: Iterable[str]) -> Answer:
     """Rows and checksum of a table expression."""
     row = connection.execute(checksum_query(relation, columns)).fetchone()
     assert row is not None

@@ -6,15 +6,16 @@ Flintlog published must be the difference to the step before.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
-from contenders import Answers, ByHand, DuckDB, FlintlogJob, Outcome, Place, Souffle
-from measure import OutOfTime, run
+from contenders import Answers, ByHand, DatabaseJob, DuckDB, FlintlogJob, Outcome, Place, Souffle
+from measure import OutOfTime, Run, run
 from results import Result, compare, console, working
-from workloads import WITHOUT_SOUFFLE, Step, Workload, program_of_rules, steps, write_changes, write_tables
+from workloads import BATCHES, WITHOUT_SOUFFLE, Step, Workload, program_of_rules, steps, write_changes, write_tables
 
-CONTENDERS = ("here", "warm", "flintlog", "in session", "duckdb", "souffle", "by hand")
+CONTENDERS = ("here", "warm", "flintlog", "in session", "database", "embedded", "duckdb", "souffle", "by hand")
 RULES = 100
 
 
@@ -26,19 +27,33 @@ class Comparison:
         self.folder, self.contenders, self.limit = folder, contenders, limit
         self.results: list[Result] = []
 
-    def workload(self, workload: Workload) -> None:
-        """Measure all contenders on one workload."""
+    def workload(self, workload: Workload, batches: Sequence[tuple[str, float]] = BATCHES) -> None:
+        """Measure all contenders on one workload and batches: those with a process for each step in turn, step by
+        step, then those that do all steps in one process."""
         console.print(f"[bold]{workload.title}")
         place = Place(workload, self.folder / workload.name.replace(" ", "-"))
         made = []
-        for step in steps(workload):
+        for step in steps(workload, batches):
             write_tables(workload, step, place.tables(step))
             write_changes(workload, step, place.changes(step))
             made.append(Step(step.name, {}, {}, {}))
-        expected = self._duckdb(place, made)
-        for name in ("here", "flintlog"):
-            if name in self.contenders:
-                self._flintlog(place, made, expected, name)
+        jobs = {name: FlintlogJob(place, name) for name in ("here", "flintlog") if name in self.contenders}
+        stored = DatabaseJob(place) if {"database", "embedded"} & {*self.contenders} else None
+        duckdb, expected = DuckDB(place), dict[str, Answers]()
+        for number, step in enumerate(made):
+            what = f"{workload.name}, {step.name}"
+            with working(f"{what}: duckdb"):
+                outcome = duckdb.run(step)
+            expected[step.name] = outcome.answers
+            if "duckdb" in self.contenders:
+                self._add(place, "duckdb", step, outcome)
+            before = expected[made[number - 1].name] if number else None
+            for name, job in jobs.items():
+                self._process(job, name, step, expected[step.name], before)
+            if stored and (step.name == "init" or "database" in self.contenders):
+                self._process(stored, "database", step, expected[step.name], before)
+        if stored and "embedded" in self.contenders:
+            self._embedded(stored, made, expected)
         for name in ("warm", "in session"):
             if name in self.contenders:
                 self._in_session(place, made, expected, name)
@@ -67,28 +82,26 @@ class Comparison:
             measured = min(runs, key=lambda one: one.seconds)
             self._say(Result(workload, "compiler", step, measured.seconds, None, measured.peak_mb, RULES))
 
-    def _duckdb(self, place: Place, made: Sequence[Step]) -> dict[str, Answers]:
-        expected = {}
-        duckdb = DuckDB(place)
-        for step in made:
-            with working(f"{place.workload.name}, {step.name}: duckdb"):
-                outcome = duckdb.run(step)
-            expected[step.name] = outcome.answers
-            if "duckdb" in self.contenders:
-                self._add(place, "duckdb", step, outcome)
-        return expected
+    def _process(self, job: FlintlogJob, name: str, step: Step, expected: Answers, before: Answers | None) -> None:
+        what = f"{job.place.workload.name}, {step.name}"
+        with working(f"{what}: {name}"):
+            outcome = job.run(step)
+        compare(outcome.answers, expected, f"{name}, {what}")
+        if before is not None:
+            compare(job.published(step), difference(expected, before), f"{name}, {what}, what is published")
+        if name in self.contenders:
+            self._add(job.place, name, step, outcome)
 
-    def _flintlog(self, place: Place, made: Sequence[Step], expected: dict[str, Answers], name: str) -> None:
-        job = FlintlogJob(place, name)
-        for number, step in enumerate(made):
-            what = f"{place.workload.name}, {step.name}"
-            with working(f"{what}: {name}"):
-                outcome = job.run(step)
-            compare(outcome.answers, expected[step.name], f"{name}, {what}")
-            if number:
-                changed = difference(expected[step.name], expected[made[number - 1].name])
-                compare(job.published(step), changed, f"{name}, {what}, what is published")
-            self._add(place, name, step, outcome)
+    def _embedded(self, job: DatabaseJob, made: Sequence[Step], expected: dict[str, Answers]) -> None:
+        name = job.place.workload.name
+        with working(f"{name}, all batches: embedded"):
+            measured, said = job.embedded(made[1:])
+        compare(job.answers(), expected[made[-1].name], f"embedded, {name}, last step")
+        for before, step, one in zip(made, made[1:], said, strict=False):
+            changed = difference(expected[step.name], expected[before.name])
+            compare(job.published(step), changed, f"embedded, {name}, {step.name}, what is published")
+            rows = sum(answer.rows for answer in expected[step.name].values())
+            self._say_session(job.place, "embedded", step, one, measured, rows)
 
     def _in_session(self, place: Place, made: Sequence[Step], expected: dict[str, Answers], contender: str) -> None:
         job = FlintlogJob(place, contender)
@@ -101,8 +114,14 @@ class Comparison:
                 changed = difference(expected[step.name], expected[made[number - 1].name])
                 compare(job.published(step), changed, f"{contender}, {name}, {step.name}, what is published")
             rows = sum(one["rows"][answer] for answer in place.workload.answers)
-            seconds, parts = one["seconds"], one["parts"] or None
-            self._say(Result(name, contender, step.name, seconds, seconds, measured.peak_mb, rows, parts=parts))
+            self._say_session(place, contender, step, one, measured, rows)
+
+    def _say_session(
+        self, place: Place, contender: str, step: Step, one: Mapping[str, Any], measured: Run, rows: int
+    ) -> None:
+        seconds, parts, name = one["seconds"], one.get("parts") or None, place.workload.name
+        figures = (seconds, seconds, measured.peak_mb, rows)
+        self._say(Result(name, contender, step.name, *figures, parts=parts, processor=one["processor"]))
 
     def _by_hand(self, place: Place, step: Step, expected: dict[str, Answers]) -> None:
         name = place.workload.name
@@ -119,16 +138,16 @@ class Comparison:
     def _add(self, place: Place, contender: str, step: Step, outcome: Outcome) -> None:
         rows = sum(answer.rows for answer in outcome.answers.values())
         seen = outcome.measured
-        self._say(
-            Result(place.workload.name, contender, step.name, seen.seconds, outcome.job_seconds, seen.peak_mb, rows)
-        )
+        figures = (seen.seconds, outcome.job_seconds, seen.peak_mb, rows)
+        self._say(Result(place.workload.name, contender, step.name, *figures, processor=outcome.processor))
 
     def _say(self, result: Result) -> None:
         self.results.append(result)
         job = "" if result.job_seconds is None else f"{result.job_seconds:.2f}"
+        processor = "" if result.processor is None else f"{result.processor:.3f} s of the processor"
         console.print(
             f"  {result.contender:10} {result.step:13} {'over' if result.ended else '':4} {result.seconds:8.2f} s"
-            f" {job:>8} {result.peak_mb:8,.0f} MB {result.rows:12,} rows"
+            f" {job:>8} {result.peak_mb:8,.0f} MB {result.rows:12,} rows {processor}"
         )
 
 

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import json
 import shutil
+import sqlite3
 import sys
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -32,11 +33,13 @@ def spark_submit(heap_mb: int = HEAP_MB) -> tuple[str | Path, ...]:
 
 @dataclass(frozen=True)
 class Outcome:
-    """A measured step: the process, the seconds that it says its own work took, and its answers."""
+    """A measured step: the process, the seconds that it says its own work took, its answers, and the seconds of the
+    processor that this took."""
 
     measured: Run
     job_seconds: float
     answers: Answers
+    processor: float
 
 
 class Place:
@@ -76,7 +79,9 @@ class DuckDB:
         command = (sys.executable, script, workload.program, self.place.tables(step), json.dumps(workload.answers))
         measured = run(command, self.place.log(step, "duckdb"))
         said = last_object(measured)
-        return Outcome(measured, said["seconds"], {name: Answer(**one) for name, one in said["answers"].items()})
+        answers = {name: Answer(**one) for name, one in said["answers"].items()}
+        # Without the checksums.
+        return Outcome(measured, said["seconds"], answers, said["processor"])
 
 
 class FlintlogJob:
@@ -99,7 +104,7 @@ class FlintlogJob:
     def run(self, step: Step) -> Outcome:
         """Do a step in a process of its own."""
         measured = run((*self.starter, self.script, *self.command(step), "--json"), self.place.log(step, self.name))
-        return Outcome(measured, last_object(measured)["seconds"], self.answers())
+        return Outcome(measured, last_object(measured)["seconds"], self.answers(), measured.processor)
 
     def change(self, changes: Path, batch: str) -> None:
         """Apply further changes."""
@@ -109,7 +114,8 @@ class FlintlogJob:
     @property
     def starter(self) -> tuple[str | Path, ...]:
         """The command before a script."""
-        return (sys.executable,) if self.name.endswith(("here", "cold", "warm")) else spark_submit()
+        here = self.name.endswith(("here", "cold", "warm", "database"))
+        return (sys.executable,) if here else spark_submit()
 
     def command(self, step: Step) -> tuple[str | Path, ...]:
         """The job's arguments for a step."""
@@ -148,6 +154,67 @@ class FlintlogJob:
         return published_below(self.state / "published", step.batch, self.place.workload)
 
 
+class DatabaseJob(FlintlogJob):
+    """The compiled job whose state is one SQLite file. It reads CSV files, which are not measured to be written."""
+
+    def __init__(self, place: Place) -> None:
+        """Compile the program."""
+        super().__init__(place, "database", ("--target", "database"))
+        self.state = self.folder / "state.db"
+        #: A copy of the state as ``init`` has left it.
+        self.first_state = self.folder / "first.db"
+
+    def run(self, step: Step) -> Outcome:
+        """Do a step in a process of its own."""
+        outcome = super().run(step)
+        if step.name == "init":
+            shutil.copy(self.state, self.first_state)
+        return outcome
+
+    def command(self, step: Step) -> tuple[str | Path, ...]:
+        """The job's arguments for a step."""
+        return tuple(
+            as_csv(part) if isinstance(part, Path) and part.is_dir() else part for part in super().command(step)
+        )
+
+    def embedded(self, steps: Sequence[Step]) -> tuple[Run, list[Mapping[str, Any]]]:
+        """Apply the batches of steps behind ``init`` in one process, to the state that ``init`` has left; the whole
+        run, and what it says of each batch."""
+        self.state = self.first_state
+        changes = [self.place.changes(step) for step in steps]
+        start = (sys.executable, HERE / "embedded.py", self.place.workload.source)
+        measured = run((*start, self.state, *changes), self.place.log(None, "embedded"))
+        return measured, [json.loads(line) for line in measured.output.splitlines()]
+
+    def answers(self) -> Answers:
+        """The answers as any client of SQLite reads them."""
+        with closing(sqlite3.connect(self.state)) as connection:
+            answers = self.place.workload.answers
+            return {name: answer(connection, name, columns) for name, columns in answers.items()}
+
+    def published(self, step: Step) -> Answers:
+        """The net changes that the file has of a step: insertions less deletions."""
+        found = {}
+        with closing(sqlite3.connect(self.state)) as connection:
+            for name, columns in self.place.workload.answers.items():
+                commit = f"(SELECT number FROM _commits WHERE batch = '{step.batch}')"
+                rows = f"(SELECT * FROM _changes_of_{name} WHERE _commit = {commit} AND _op = '{{}}')"
+                inserted, deleted = (answer(connection, rows.format(sign), columns) for sign in "+-")
+                found[name] = inserted - deleted
+        return found
+
+
+def as_csv(folder: Path) -> Path:
+    """Return a folder with the Parquet files of another one as CSV, which is made if it is not there."""
+    made = folder.with_name(f"{folder.name}-csv")
+    if not made.exists():
+        made.mkdir()
+        with database() as connection:
+            for path in sorted(folder.glob("*.parquet")):
+                connection.execute(f"COPY (FROM '{path}') TO '{made / path.stem}.csv' (FORMAT csv, HEADER)")
+    return made
+
+
 class Souffle:
     """All from scratch by a program that Soufflé compiles."""
 
@@ -173,7 +240,7 @@ class Souffle:
                 types = ", ".join(f"'{column}': 'BIGINT'" for column in columns)
                 rows = f"read_csv('{out / name}.csv', delim = '\t', header = false, columns = {{{types}}})"
                 answers[name] = answer(connection, rows, columns)
-        return Outcome(measured, measured.seconds, answers)
+        return Outcome(measured, measured.seconds, answers, measured.processor)
 
 
 class ByHand:
@@ -194,7 +261,7 @@ class ByHand:
                 name: answer(connection, f"read_parquet('{out / name}/*.parquet')", columns)
                 for name, columns in self.place.workload.answers.items()
             }
-        return Outcome(measured, last_object(measured)["seconds"], answers)
+        return Outcome(measured, last_object(measured)["seconds"], answers, measured.processor)
 
 
 def published_below(folder: Path, batch: str, workload: Workload) -> Answers:

@@ -168,13 +168,13 @@ def watch(job: ModuleType) -> dict[str, float]:
 
 
 def report(step: Callable[[], dict[str, Any]], parts: dict[str, float], strategy: str | None = None) -> None:
-    """Do a step; print its seconds and those of its parts, the rows of all relations after it, and where its changes
-    are published."""
+    """Do a step; print its seconds, those of the processor in this process and those of its parts, the rows of all
+    relations after it, and where its changes are published."""
     parts.clear()
-    start = time.perf_counter()
+    start, spent = time.perf_counter(), time.process_time()
     done = step()
-    seconds = time.perf_counter() - start
-    said = {"seconds": seconds, "strategy": strategy, "parts": dict(parts)}
+    seconds, processor = time.perf_counter() - start, time.process_time() - spent
+    said = {"seconds": seconds, "processor": processor, "strategy": strategy, "parts": dict(parts)}
     print(json.dumps({**said, "rows": done["rows"], "published": done.get("published")}), flush=True)
 
 

@@ -1,9 +1,11 @@
-"""Run a command and measure it: seconds on the clock and the most memory that it and all its children held at once."""
+"""Run a command and measure it: seconds on the clock and of the processor, and the most memory that it and all its
+children held at once."""
 
 from __future__ import annotations
 
 import contextlib
 import os
+import resource
 import subprocess
 import threading
 import time
@@ -20,11 +22,13 @@ disturb."""
 
 @dataclass(frozen=True)
 class Run:
-    """What a command printed on its standard output, its wall-clock seconds and its peak memory in MB (10^6 bytes)."""
+    """What a command printed on its standard output, its wall-clock seconds, its peak memory in MB (10^6 bytes), and
+    the seconds of the processor that it and its children took."""
 
     output: str
     seconds: float
     peak_mb: float
+    processor: float = 0.0
 
 
 class CommandFailed(Exception):
@@ -48,7 +52,7 @@ def run(command: Sequence[str | Path], log: Path, limit: float | None = None) ->
     """
     log.parent.mkdir(parents=True, exist_ok=True)
     with log.open("wb") as errors:
-        start = time.perf_counter()
+        start, spent = time.perf_counter(), processor_of_children()
         process = subprocess.Popen(
             [str(part) for part in command],
             stdout=subprocess.PIPE,
@@ -69,7 +73,13 @@ def run(command: Sequence[str | Path], log: Path, limit: float | None = None) ->
     if process.returncode != 0:
         tail = (log.read_text(errors="replace") + text).splitlines()[-15:]
         raise CommandFailed("\n".join([f"exit code {process.returncode}, log in {log}", *tail]))
-    return Run(text, seconds, peak.bytes / 1e6)
+    return Run(text, seconds, peak.bytes / 1e6, processor_of_children() - spent)
+
+
+def processor_of_children() -> float:
+    """Return the seconds of the processor of all commands that have ended, those of the system included."""
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return used.ru_utime + used.ru_stime
 
 
 def end_tree(process: subprocess.Popen[bytes]) -> None:

@@ -36,6 +36,7 @@ class Measured:
     strategies: list[Strategy] = field(default_factory=list)
     distributed: list[Distributed] = field(default_factory=list)
     batches: list[Batch] = field(default_factory=list)
+    database: list[Result] = field(default_factory=list)
 
 
 @dataclass(frozen=True)
@@ -74,6 +75,8 @@ def grids(measured: Measured, titles: dict[str, str]) -> list[Grid]:
         processes = processes_grid(known, titles)
         made += [processes] if processes.rows else []
         made += [workloads_grid(known, titles), memory_grid(known, titles), parts_grid(known, titles)]
+    if measured.database:
+        made.append(database_grid(measured.database, titles))
     if measured.scaling:
         made.append(scaling_grid(measured.scaling))
     if measured.strategies:
@@ -167,6 +170,38 @@ def processes_grid(results: Sequence[Result], titles: dict[str, str]) -> Grid:
             (titles.get(workload, workload) if step == "init" else "", step, f"{scratch.rows:,}", *seconds, *cells)
         )
     return Grid("processes", "Seconds of whole processes without Spark", headings, rows)
+
+
+STORED = ("here", "database", "warm", "embedded", "duckdb")
+"""The contenders beside each other in the table of states in one SQLite file."""
+
+
+def database_grid(results: Sequence[Result], titles: dict[str, str]) -> Grid:
+    """Seconds of the processor and on the clock with states in one SQLite file and others, and what the ones take of
+    the processor for one that others take."""
+    compared = (("database", "here"), ("database", "duckdb"), ("embedded", "warm"), ("embedded", "duckdb"))
+    ratios = tuple(f"{one} to {other}".replace("duckdb", "DuckDB") for one, other in compared)
+    headings = ("workload", "step", "rows", *STORED[:-1], "DuckDB", *ratios)
+    rows = []
+    for workload, step, found in by_step(results):
+        spent = {name: one.processor for name, one in found.items() if one.processor}
+        cells = [f"{exactly(spent[name])} / {exactly(clock(found[name]))}" if name in spent else "" for name in STORED]
+        for one, other in compared:
+            times = spent[one] / spent[other] if one in spent and other in spent else 0.0
+            cells.append(f"{times:{'.0f' if times >= 10 else '.2g'}} x" if times else "")
+        most = max(one.rows for one in found.values())
+        rows.append((titles.get(workload, workload) if step == "init" else "", step, f"{most:,}", *cells))
+    return Grid("database", "Seconds of the processor / on the clock", headings, rows)
+
+
+def clock(result: Result) -> float:
+    """The seconds on the clock, of DuckDB without the checksums of its answers."""
+    return result.job_seconds if result.contender == "duckdb" and result.job_seconds else result.seconds
+
+
+def exactly(seconds: float) -> str:
+    """Seconds, with milliseconds if they are few."""
+    return f"{seconds:.{2 if seconds >= 0.3 else 3}f}"
 
 
 def memory_grid(results: Sequence[Result], titles: dict[str, str]) -> Grid:

@@ -16,7 +16,8 @@ console = Console() if sys.stdout.isatty() else Console(width=160)
 @dataclass(frozen=True)
 class Result:
     """One measurement; ``job_seconds`` is what the process says its own work took, if it says. ``ended``: it was ended
-    after ``seconds``, without an answer. ``parts``: the seconds of parts of the job's work, where they were counted."""
+    after ``seconds``, without an answer. ``parts``: the seconds of parts of the job's work, where they were counted.
+    ``processor``: the seconds of the processor, where they were counted."""
 
     workload: str
     contender: str
@@ -27,6 +28,7 @@ class Result:
     rows: int
     ended: bool = False
     parts: dict[str, float] | None = None
+    processor: float | None = None
 
 
 @dataclass(frozen=True)

@@ -55,6 +55,8 @@ WITHOUT_SOUFFLE = ("bill_of_materials",)
 BATCHES = (("apply 0.01 %", 0.0001), ("apply 1 %", 0.01))
 """Names of the steps after ``init`` and the share of the rows that each changes, half insertions, half deletions."""
 
+MORE_BATCHES = (BATCHES[0], ("apply 0.1 %", 0.001), BATCHES[1])
+
 
 @dataclass(frozen=True)
 class Workload:

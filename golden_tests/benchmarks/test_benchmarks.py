@@ -21,7 +21,10 @@ from golden_tests.harness import MemoryJob
 from golden_tests.nightly import AT_NIGHT, by_day
 
 BENCHMARKS = Path(__file__).parents[2] / "benchmarks"
-MODULES = ("checksum", "duckdb_answers", "generators", "measure", "network", "report", "results", "workloads")
+MODULES = (
+    *("checksum", "comparison", "contenders", "duckdb_answers", "generators", "in_session", "measure", "network"),
+    *("report", "results", "workloads"),
+)
 NAMES = ("cyclic", "forward", "same generation", "points-to", "orders", "shortest paths", "bill of materials")
 BATCHES = (("some", 0.05), ("many", 0.5), ("two", 2))
 
@@ -197,6 +200,21 @@ def test_limit(bench: Any, tmp_path: Path) -> None:
     assert measure.run((*command[:2], "print(1)"), tmp_path / "log", limit=60).output == "1\n"
 
 
+def test_states_in_one_file(bench: Any, tmp_path: Path) -> None:
+    """Scripts with a database and a view in a process give DuckDB's answers after each step."""
+    comparison = bench.comparison.Comparison(tmp_path, ("database", "embedded"), 60)
+    comparison.workload(workload_named(bench, "points-to"), BATCHES[:2])
+    found = [(one.contender, one.step) for one in comparison.results]
+    assert found == [
+        *(("database", step) for step in ("init", "some", "many")),
+        ("embedded", "some"),
+        ("embedded", "many"),
+    ]
+    assert all(one.processor > 0 for one in comparison.results)
+    rows = {one.step: one.rows for one in comparison.results if one.contender == "database"}
+    assert all(one.rows == rows[one.step] for one in comparison.results)
+
+
 def measured_example(bench: Any) -> Any:
     """Results of each kind."""
     results, report = bench.results, bench.report
@@ -235,7 +253,13 @@ def measured_example(bench: Any) -> Any:
             ("matrices, warm", 0.25 * slower),
         )
     ]
-    return report.Measured({"cores": 2}, comparison, scaling, strategies, distributed, batches)
+    database = [
+        results.Result("cyclic", "duckdb", "init", 3.0, 2.0, 100.0, 7, processor=4.0),
+        results.Result("cyclic", "database", "init", 9.0, 8.0, 100.0, 7, processor=8.0),
+        results.Result("cyclic", "database", "apply 1 %", 0.2, 0.1, 100.0, 9, processor=0.1),
+        results.Result("cyclic", "here", "apply 1 %", 1.0, 0.9, 100.0, 9, processor=2.0),
+    ]
+    return report.Measured({"cores": 2}, comparison, scaling, strategies, distributed, batches, database)
 
 
 def test_tables(bench: Any, tmp_path: Path) -> None:
@@ -246,6 +270,7 @@ def test_tables(bench: Any, tmp_path: Path) -> None:
         "workloads",
         "memory",
         "parts",
+        "database",
         "scaling",
         "strategies",
         "batches",
@@ -260,13 +285,17 @@ def test_tables(bench: Any, tmp_path: Path) -> None:
         ("", "apply 1 %", "9", "", "", "0.10", "2.50", "", "", "0.040 x", "", "under 0.001 x", "0.025 x"),
     ]
     assert grids[3].rows == [("", "apply 1 %", "0.10", "0.00", "0.02", "0.00", "0.05", "0.00", "0.03")]
-    assert grids[4].rows[1] == ("", "100", "1,000", "4", "5.00", "0.40", "2.0 x", "0.40", "4.0 x", "10.0 x")
-    assert grids[5].rows == [("closure", "1 %", "4", "0.50", "2.00"), ("", "10 %", "4", "", "2.50")]
-    assert grids[6].rows == [
+    assert grids[4].rows == [
+        ("a closure", "init", "7", "", "8.00 / 9.00", "", "", "4.00 / 2.00", "", "2 x", "", ""),
+        ("", "apply 1 %", "9", "2.00 / 1.00", "0.100 / 0.200", "", "", "", "0.05 x", "", "", ""),
+    ]
+    assert grids[5].rows[1] == ("", "100", "1,000", "4", "5.00", "0.40", "2.0 x", "0.40", "4.0 x", "10.0 x")
+    assert grids[6].rows == [("closure", "1 %", "4", "0.50", "2.00"), ("", "10 %", "4", "", "2.50")]
+    assert grids[7].rows == [
         ("closure", "init", "", "2.00", "4.00", "3.00", "2.00", "0.25", "1.50 x", "0.12 x", "100"),
         ("", "apply 1 %", "10", "2.00", "2.00", "1.50", "1.00", "0.12", "0.75 x", "0.06 x", "100"),
     ]
-    assert grids[7].rows == [
+    assert grids[8].rows == [
         ("closure", "init", "1,000", "1,000", "7", "20", "10", "3,072", "1,234"),
         ("", "verify", "1,000", "0", "0", "10", "5", "3,072", "999"),
     ]
@@ -327,6 +356,7 @@ def test_committed_results(bench: Any) -> None:
         [results.Strategy(**one) for one in known["strategies"]],
         [results.Distributed(**one) for one in known["distributed"]],
         [results.Batch(**one) for one in known.get("batches", ())],
+        [results.Result(**one) for one in known.get("database", ())],
     )
     document = (BENCHMARKS.parent / "docs" / "performance.md").read_text(encoding="utf-8")
     titles = {workload.name: workload.title for workload in bench.workloads.WORKLOADS}
