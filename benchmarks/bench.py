@@ -105,7 +105,7 @@ def main() -> int:
         shutil.copy(DOCS / DOCUMENT, docs / DOCUMENT)
     report.write_document(docs / DOCUMENT, tables)
     pictures = report.draw(before, titles, docs)
-    if not pictures:
+    if not report.ready_to_draw():
         console.print("no pictures: Matplotlib is not installed", style="yellow")
     console.print(f"written: {', '.join(map(str, (results, docs / DOCUMENT, *pictures)))}")
     return int(failed)
